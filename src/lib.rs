@@ -1,0 +1,14 @@
+//! delaybridge watches Redisson delayed queues in Redis and forwards every element, at the moment it falls due.
+//!
+//! The path of an element is the list of modules:
+//!
+//! ```text
+//! source -> claim -> decode -> route -> deliver -> judge -> settle
+//! Redis     lease    codec     templates  sink      retry     Redis
+//! ```
+//!
+//! `ARCHITECTURE.md` states what must stay true; the numbered promises (R1 to R9) that comments and tests name are there.
+
+pub mod message;
+
+pub mod clock;

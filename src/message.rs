@@ -1,0 +1,248 @@
+//! What an element is called on its way: identity, outbound form, outcome.
+//!
+//! Plain data, shared by all stages. Knows no Redis, no broker, no configuration file.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::clock::Instant;
+
+/// Identity of an element: it never changes over retries, restarts and redrives.
+///
+/// For an element of Redisson these are its own eight random bytes (old layout: the bytes of the double); an element
+/// that came from the ready list gets one at its first claim.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MessageId(pub [u8; 8]);
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", u64::from_be_bytes(self.0))
+    }
+}
+
+impl fmt::Debug for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The text is not 16 hexadecimal digits.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("an element's id is 16 hexadecimal digits, as `peek` and the `delaybridge-id` header show it")]
+pub struct InvalidMessageId;
+
+impl FromStr for MessageId {
+    type Err = InvalidMessageId;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut id = [0; 8];
+        hex::decode_to_slice(text, &mut id).map_err(|_| InvalidMessageId)?;
+        Ok(MessageId(id))
+    }
+}
+
+/// Which of Redisson's structures the element was claimed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// The sorted set: the element has an id and a due time of its own.
+    Delayed,
+    /// The ready list: a bare payload that a Redisson client transferred; no due time is known.
+    Ready,
+}
+
+impl Origin {
+    /// The text that metrics and dead letters use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Origin::Delayed => "delayed",
+            Origin::Ready => "ready",
+        }
+    }
+}
+
+/// The end of a list that a push goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// `LPUSH`.
+    Left,
+    /// `RPUSH`: what a Redisson consumer of the list expects.
+    Right,
+}
+
+/// Where one sink is to put the element; the templates are already filled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// The bare payload is pushed to a list.
+    RedisList {
+        /// The list's key.
+        key: Bytes,
+        /// The end that the payload goes to.
+        push: Side,
+    },
+    /// An entry is added to a stream.
+    RedisStream {
+        /// The stream's key.
+        key: Bytes,
+        /// Approximate length that the stream is trimmed to (`MAXLEN ~`).
+        max_len: Option<u64>,
+    },
+    /// One JSON object a line on standard output.
+    Stdout,
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Destination::RedisList { key, .. } => write!(f, "list {}", String::from_utf8_lossy(key)),
+            Destination::RedisStream { key, .. } => write!(f, "stream {}", String::from_utf8_lossy(key)),
+            Destination::Stdout => f.write_str("stdout"),
+        }
+    }
+}
+
+/// One element on its way to one sink: decoded and routed, nothing left to decide.
+#[derive(Clone, Debug)]
+pub struct Outbound {
+    /// Identity, the same at every attempt.
+    pub id: MessageId,
+    /// The queue's id in the configuration.
+    pub queue: Arc<str>,
+    /// Due time in Redis milliseconds since the epoch; absent for elements of the ready list.
+    pub due_ms: Option<i64>,
+    /// Number of this attempt, starting at 1; attempts that do not count do not raise it.
+    pub attempt: u32,
+    /// Redis time, in milliseconds since the epoch, at which the element was handed to the sink.
+    pub now_ms: i64,
+    /// A sink that has not begun to send by then must not send: the lease may be over, and the element somebody else's.
+    /// It answers [`Failure::stale`].
+    pub send_before: Instant,
+    /// Where the sink puts it.
+    pub destination: Destination,
+    /// The bytes to deliver, after the envelope.
+    pub body: Bytes,
+    /// The user's headers, in the order of the configuration.
+    pub headers: Vec<(Arc<str>, String)>,
+}
+
+/// Why a delivery did not succeed, as the pipeline has to treat it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// The sink is full for the moment: stop claiming, nothing counts.
+    Backpressure,
+    /// The sink did not take it, certainly: retry.
+    Transient,
+    /// The sink may have taken it: retry, and announce a possible duplicate.
+    Ambiguous,
+    /// This message can never be delivered: dead letter.
+    MessagePermanent,
+    /// No message can be delivered to this target until somebody mends it: hold the queue.
+    TargetPermanent,
+    /// An answer that the sink's table does not know: retry, always counted, never a success.
+    Unknown,
+}
+
+impl Class {
+    /// Every class, in the order of the entry header's code.
+    pub const ALL: [Class; 6] = [
+        Class::Backpressure,
+        Class::Transient,
+        Class::Ambiguous,
+        Class::MessagePermanent,
+        Class::TargetPermanent,
+        Class::Unknown,
+    ];
+
+    /// The text that metrics, logs and dead letters use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Class::Backpressure => "backpressure",
+            Class::Transient => "transient",
+            Class::Ambiguous => "ambiguous",
+            Class::MessagePermanent => "message_permanent",
+            Class::TargetPermanent => "target_permanent",
+            Class::Unknown => "unknown",
+        }
+    }
+}
+
+/// A failed delivery: its class, and what to tell the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// How the pipeline treats it.
+    pub class: Class,
+    /// Short stable code, safe as a metric label (`OOM`, `WRONGTYPE`, `timeout`); never free text of a server.
+    pub code: &'static str,
+    /// What was attempted and what happened; at most [`Failure::MESSAGE_MAX`] bytes, no payload, no secret.
+    pub message: String,
+}
+
+impl Failure {
+    /// Longest message that is kept, in bytes.
+    pub const MESSAGE_MAX: usize = 512;
+
+    /// A failure whose message is cut to [`Failure::MESSAGE_MAX`] bytes at a character boundary.
+    pub fn new(class: Class, code: &'static str, message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        if message.len() > Self::MESSAGE_MAX {
+            let end = (0..=Self::MESSAGE_MAX).rev().find(|&i| message.is_char_boundary(i)).unwrap_or(0);
+            message.truncate(end);
+        }
+        Failure { class, code, message }
+    }
+
+    /// The answer of a sink that found an element past its [`send_before`](Outbound::send_before): nothing was sent.
+    pub fn stale() -> Self {
+        Failure::new(Class::Transient, Self::STALE, "send: the element's lease was over before its turn came")
+    }
+
+    /// Code of [`Failure::stale`].
+    pub const STALE: &'static str = "stale_lease";
+
+    /// Whether this is [`Failure::stale`].
+    pub fn is_stale(&self) -> bool {
+        self.code == Self::STALE
+    }
+
+    /// Code of an element that waited for its turn in the sink's client until the time-out, and was not sent.
+    pub const NOT_SENT: &'static str = "not_sent";
+    /// Code of an element that found no connection.
+    pub const NOT_CONNECTED: &'static str = "not_connected";
+
+    /// Whether the element never left this process: no attempt at all.
+    pub fn is_unsent(&self) -> bool {
+        matches!(self.code, Self::NOT_SENT | Self::NOT_CONNECTED)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}, {})", self.message, self.code, self.class.as_str())
+    }
+}
+
+/// What a sink answers for one element. Only `Ok` lets the element leave Redis.
+pub type Outcome = Result<(), Failure>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_reads_back_from_its_text() {
+        let id = MessageId(*b"RANDOM8B");
+        assert_eq!(id.to_string(), "52414e444f4d3842");
+        assert_eq!("52414e444f4d3842".parse(), Ok(id));
+        assert_eq!("52414e".parse::<MessageId>(), Err(InvalidMessageId));
+    }
+
+    #[test]
+    fn a_long_failure_message_is_cut_at_a_character() {
+        let failure = Failure::new(Class::Unknown, "x", "é".repeat(400));
+        assert_eq!(failure.message.len(), 512);
+        let failure = Failure::new(Class::Unknown, "x", format!("a{}", "é".repeat(400)));
+        assert_eq!(failure.message.len(), 511);
+    }
+}
