@@ -9,6 +9,10 @@
 //!
 //! `ARCHITECTURE.md` states what must stay true; the numbered promises (R1 to R9) that comments and tests name are there.
 
+pub mod config;
 pub mod message;
+
+pub mod decode;
+pub mod route;
 
 pub mod clock;

@@ -1,0 +1,67 @@
+//! Builds the validated configuration, one file a part, and reports what contradicts itself.
+
+mod keyspace;
+mod queue;
+mod redis;
+mod redis_url;
+mod retry;
+mod route;
+mod sink;
+mod together;
+
+use std::sync::Arc;
+
+use super::keys::{http, limits, top};
+use super::model::{Config, Limits};
+use super::node::{Node, Value};
+use super::problem::Spot;
+use super::reader::{Context, Section};
+
+/// Reads the whole tree. `None` only where nothing can be built; problems are in the report.
+pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
+    let spot = Spot { at: tree.at, path: String::new() };
+    if matches!(tree.value, Value::Null) {
+        let help = "at least `redis`, `sinks` and `queues` are needed; `config.example.yaml` is a start";
+        cx.report.problem(&spot, "the file is empty", help);
+        return None;
+    }
+    let top = Section::open(cx, spot, &top::TABLE, Some(tree));
+    let http_listen = match top.is_none(&top::HTTP) {
+        true => None,
+        false => top.section(&top::HTTP).address(&http::LISTEN),
+    };
+    let shutdown_timeout = top.duration(&top::SHUTDOWN_TIMEOUT);
+    let limits = limits(&top.section(&top::LIMITS));
+    let redis = redis::source(&top.section(&top::REDIS));
+    let policies = retry::policies(&top);
+    let mut sinks = sink::sinks(&top);
+    let mut queues = queue::queues(&top, &sinks, &policies);
+
+    together::limits(&queues, &limits);
+    together::names(&queues);
+    together::leases(&queues, &sinks);
+    if let Some(redis) = &redis {
+        together::slow_commands(&queues, redis);
+        together::destinations(&queues, &sinks, redis);
+    }
+    together::unused(&queues, &sinks, &policies);
+    if top.has(&top::QUEUES) && queues.is_empty() {
+        cx.report.problem(&top.spot(&top::QUEUES), "there is no queue", "write at least one");
+    }
+    sinks.retain(|sink| sink.used(&queues));
+    Some(Config {
+        http_listen,
+        shutdown_timeout,
+        limits,
+        redis: redis?,
+        sinks: sinks.into_iter().filter_map(|sink| sink.spec).collect(),
+        queues: queues.drain(..).map(|queue| Arc::new(queue.spec)).collect(),
+    })
+}
+
+fn limits(section: &Section<'_>) -> Limits {
+    Limits {
+        in_flight: section.count(&limits::IN_FLIGHT).and_then(|count| u32::try_from(count).ok()).unwrap_or(u32::MAX),
+        in_flight_bytes: section.size(&limits::IN_FLIGHT_BYTES),
+    }
+}

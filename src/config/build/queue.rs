@@ -1,0 +1,184 @@
+//! Queues.
+
+use super::keyspace::works_in_cluster;
+use super::retry::Policy;
+use super::route::{self, Route};
+use super::sink::Sink;
+use crate::config::keys::{dead_letter, dead_stream, nearest, queue, redisson, source, top};
+use crate::config::model::{Codec, ListCleanup, MaxInFlight, OnDecodeError, OnExpired, QueueSpec, RetryPolicy};
+use crate::config::problem::{Report, Spot};
+use crate::config::reader::{Section, clip};
+
+/// A queue and where its parts stand, for the checks that look at several.
+pub(super) struct Queue<'a> {
+    pub(super) spec: QueueSpec,
+    pub(super) report: &'a Report,
+    pub(super) name_spot: Spot,
+    pub(super) lease_spot: Spot,
+    /// Where the limits stand, if the user wrote them.
+    pub(super) in_flight_spot: Option<Spot>,
+    pub(super) in_flight_bytes_spot: Option<Spot>,
+    /// Where the destinations of `spec.to` stand, in the same order.
+    pub(super) targets: Vec<Spot>,
+    /// Names under `to:`, those of routes with problems included.
+    pub(super) names: Vec<String>,
+    pub(super) policy: String,
+}
+
+/// All queues, in the order of the file.
+pub(super) fn queues<'a>(top: &Section<'a>, sinks: &[Sink<'_>], policies: &[Policy<'_>]) -> Vec<Queue<'a>> {
+    top.named(&top::QUEUES).into_iter().map(|(id, section)| one(&id, &section, sinks, policies)).collect()
+}
+
+fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Policy<'_>]) -> Queue<'a> {
+    let source = redisson(section);
+    let codec = section.word(&queue::CODEC, &[("raw", Codec::Raw), ("string", Codec::String), ("json", Codec::Json)]);
+    let codec = codec.unwrap_or(Codec::Raw);
+    let on_decode_error = section.word(
+        &queue::ON_DECODE_ERROR,
+        &[
+            ("dead_letter", OnDecodeError::DeadLetter),
+            ("forward_raw", OnDecodeError::ForwardRaw),
+            ("hold", OnDecodeError::Hold),
+        ],
+    );
+    let on_expired =
+        section.word(&queue::ON_EXPIRED, &[("dead_letter", OnExpired::DeadLetter), ("deliver", OnExpired::Deliver)]);
+    let list_cleanup =
+        section.word(&queue::LIST_CLEANUP, &[("auto", ListCleanup::Auto), ("exact", ListCleanup::Exact)]);
+    let max_lateness = section.duration_or_none(&queue::MAX_LATENESS);
+    if section.has(&queue::ON_EXPIRED) && !section.has(&queue::MAX_LATENESS) {
+        let help = "write `max_lateness: 1h`, or remove `on_expired`";
+        section.cx.report.problem(
+            &section.spot(&queue::ON_EXPIRED),
+            "`on_expired` has no effect without `max_lateness`",
+            help,
+        );
+    }
+    // Both have one word only, so there is nothing to keep.
+    section.word(&queue::MODE, &[("deliver", ())]);
+    section.word(&queue::CLAIM_AHEAD, &[("0s", ())]);
+    let (policy, retry) = retry(section, policies);
+    let (to, targets, names) = routes(section, sinks, codec, &source.name);
+    let fixed = section.count(&queue::MAX_IN_FLIGHT).and_then(|count| u32::try_from(count).ok());
+    Queue {
+        report: &section.cx.report,
+        name_spot: source.spot,
+        lease_spot: section.spot(&queue::LEASE),
+        in_flight_spot: section.has(&queue::MAX_IN_FLIGHT).then(|| section.spot(&queue::MAX_IN_FLIGHT)),
+        in_flight_bytes_spot: section
+            .has(&queue::MAX_IN_FLIGHT_BYTES)
+            .then(|| section.spot(&queue::MAX_IN_FLIGHT_BYTES)),
+        targets,
+        names,
+        policy,
+        spec: QueueSpec {
+            id: id.into(),
+            name: source.name.as_str().into(),
+            consume_delayed: source.consume.contains(&Consume::Delayed),
+            consume_ready: source.consume.contains(&Consume::Ready),
+            codec,
+            on_decode_error: on_decode_error.unwrap_or(OnDecodeError::DeadLetter),
+            lease: section.duration(&queue::LEASE),
+            max_in_flight: fixed.map_or(MaxInFlight::Auto, MaxInFlight::Fixed),
+            max_in_flight_bytes: section.size(&queue::MAX_IN_FLIGHT_BYTES),
+            list_cleanup: list_cleanup.unwrap_or(ListCleanup::Auto),
+            ghost_max_age: section.duration(&queue::GHOST_MAX_AGE),
+            sweep_bandwidth: section.size(&queue::SWEEP_BANDWIDTH),
+            max_rate: section.rate(&queue::MAX_RATE),
+            max_lateness,
+            on_expired: on_expired.unwrap_or(OnExpired::DeadLetter),
+            to,
+            retry,
+            dead_letter_max_len: dead_letters(section),
+        },
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Consume {
+    Delayed,
+    Ready,
+}
+
+struct Source {
+    name: String,
+    spot: Spot,
+    consume: Vec<Consume>,
+}
+
+fn redisson(queue: &Section<'_>) -> Source {
+    let kinds = queue.section(&queue::SOURCE);
+    if queue.has(&queue::SOURCE) && kinds.empty {
+        queue.cx.report.problem(&kinds.spot, "the source has no kind", "write `redisson: { name: NAME }`");
+    }
+    let section = kinds.section(&source::REDISSON);
+    let spot = section.spot(&redisson::NAME);
+    let name = section.text(&redisson::NAME).map(|name| name.value).unwrap_or_default();
+    if !name.is_empty() && !works_in_cluster(&name) {
+        let help = "it works on a single Redis; a name with one whole `{tag}`, or without braces, works everywhere";
+        section.cx.report.warning(&spot, "the braces in the name spread the queue's keys over Redis Cluster", help);
+    }
+    let consume = section.words(&redisson::CONSUME, &[("delayed", Consume::Delayed), ("ready", Consume::Ready)]);
+    Source { name, spot, consume }
+}
+
+fn retry(section: &Section<'_>, policies: &[Policy<'_>]) -> (String, RetryPolicy) {
+    let find = |name: &str| policies.iter().find(|policy| policy.name == name).map(|policy| policy.policy);
+    let name = section.text(&queue::RETRY);
+    let written = name.as_ref().map_or("default", |name| name.value.as_str()).to_owned();
+    let policy = find(&written).or_else(|| {
+        let name = name.as_ref()?;
+        let help = match nearest(&written, policies.iter().map(|policy| policy.name.as_str())) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "policies are written under `retry:`".to_owned(),
+        };
+        section.cx.report.problem(&name.spot, format!("there is no retry policy `{}`", clip(&name.written)), help);
+        find("default")
+    });
+    // `default` is always among the policies.
+    let builtin = RetryPolicy {
+        max_attempts: 1,
+        initial_interval: std::time::Duration::ZERO,
+        max_interval: std::time::Duration::ZERO,
+        multiplier: 1.0,
+        full_jitter: true,
+    };
+    (written, policy.unwrap_or(builtin))
+}
+
+fn routes(
+    section: &Section<'_>,
+    sinks: &[Sink<'_>],
+    codec: Codec,
+    name: &str,
+) -> (Vec<crate::config::model::RouteSpec>, Vec<Spot>, Vec<String>) {
+    let (mut specs, mut spots, mut names) = (Vec::new(), Vec::new(), Vec::new());
+    let items = section.list(&queue::TO);
+    for item in &items {
+        let alone = items.len() == 1;
+        let Some(Route { sink, sink_spot, spec }) = route::read(item, sinks, codec, name, alone) else { continue };
+        if names.contains(&sink) {
+            let help = "merge the two, or write a second sink with a name of its own";
+            section.cx.report.problem(&sink_spot, format!("the queue delivers to `{}` twice", clip(&sink)), help);
+        }
+        names.push(sink);
+        if let Some((spec, target)) = spec {
+            specs.push(spec);
+            spots.push(target);
+        }
+    }
+    (specs, spots, names)
+}
+
+fn dead_letters(section: &Section<'_>) -> Option<u64> {
+    let stream = section.section(&queue::DEAD_LETTER).section(&dead_letter::STREAM);
+    let max_len = stream.count(&dead_stream::MAX_LEN);
+    let allow_loss = stream.flag(&dead_stream::ALLOW_LOSS) == Some(true);
+    if max_len.is_some() && !allow_loss {
+        let help = "add `allow_loss: true` if the oldest may go, or leave `max_len` out";
+        let message = "`max_len` trims dead letters, which loses elements";
+        section.cx.report.problem(&stream.spot(&dead_stream::MAX_LEN), message, help);
+    }
+    max_len
+}

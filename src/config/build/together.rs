@@ -1,0 +1,136 @@
+//! Checks that look at several parts of the file at once.
+
+use std::sync::Arc;
+
+use super::keyspace::{RESERVED, tagged};
+use super::queue::Queue;
+use super::retry::Policy;
+use super::sink::Sink;
+use crate::config::model::{Limits, MaxInFlight, RedisEndpoint, SinkKind, TargetSpec};
+use crate::config::units::{show_duration, show_size};
+
+/// A queue that may hold more than the process is a misunderstanding, but works.
+pub(super) fn limits(queues: &[Queue<'_>], limits: &Limits) {
+    for queue in queues {
+        let help = "the limit of the process is reached first; raise it under `limits:`";
+        if let (MaxInFlight::Fixed(count), Some(spot)) = (queue.spec.max_in_flight, &queue.in_flight_spot)
+            && count > limits.in_flight
+        {
+            let message = format!("max_in_flight ({count}) is more than limits.in_flight ({})", limits.in_flight);
+            queue.report.warning(spot, message, help);
+        }
+        if let Some(spot) = &queue.in_flight_bytes_spot
+            && queue.spec.max_in_flight_bytes > limits.in_flight_bytes
+        {
+            let (own, all) = (show_size(queue.spec.max_in_flight_bytes), show_size(limits.in_flight_bytes));
+            let message = format!("max_in_flight_bytes ({own}) is more than limits.in_flight_bytes ({all})");
+            queue.report.warning(spot, message, help);
+        }
+    }
+}
+
+/// Two queues on the same keys would each take the other's elements.
+pub(super) fn names(queues: &[Queue<'_>]) {
+    for (index, queue) in queues.iter().enumerate() {
+        let tag = tagged(&queue.spec.name);
+        let same = |other: &&Queue<'_>| tagged(&other.spec.name) == tag;
+        if queue.spec.name.is_empty() {
+            continue;
+        }
+        if let Some(other) = queues[..index].iter().find(same) {
+            let message = match other.spec.name == queue.spec.name {
+                true => format!("queue `{}` has the same name", other.spec.id),
+                false => format!("queue `{}` has the same keys in Redis: NAME and {{NAME}} share them", other.spec.id),
+            };
+            queue.report.problem(&queue.name_spot, message, "keep one of the two queues");
+        }
+    }
+}
+
+/// A lease that runs out while a sink may still answer would deliver twice.
+pub(super) fn leases(queues: &[Queue<'_>], sinks: &[Sink<'_>]) {
+    for queue in queues {
+        let usable = queue.spec.lease.saturating_sub(queue.spec.lease_margin());
+        let used = sinks.iter().filter(|sink| queue.names.contains(&sink.name)).filter_map(|sink| sink.spec.as_ref());
+        for sink in used.filter(|sink| sink.timeout >= usable) {
+            let message = format!(
+                "the lease ({}) less its margin of a fifth is not longer than the time-out of sink `{}` ({})",
+                show_duration(queue.spec.lease),
+                sink.name,
+                show_duration(sink.timeout),
+            );
+            let enough = sink.timeout.as_secs().saturating_mul(3) / 2 + 1;
+            let help = format!("write `lease: {enough}s`, or a shorter `timeout` on the sink");
+            queue.report.problem(&queue.lease_spot, message, help);
+        }
+    }
+}
+
+/// A lost reply is noticed after the command's time-out; by then a shorter lease has run out.
+pub(super) fn slow_commands(queues: &[Queue<'_>], redis: &RedisEndpoint) {
+    for queue in queues.iter().filter(|queue| queue.spec.lease <= redis.command_timeout.saturating_mul(2)) {
+        let message = format!(
+            "the lease ({}) is not longer than twice redis.command_timeout ({})",
+            show_duration(queue.spec.lease),
+            show_duration(redis.command_timeout),
+        );
+        let help = "a lost reply is noticed so late that leases run out; shorten `redis.command_timeout`";
+        queue.report.warning(&queue.lease_spot, message, help);
+    }
+}
+
+/// What a sink writes on the queues' Redis must not be what a queue reads or keeps.
+pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], source: &Arc<RedisEndpoint>) {
+    let on_source = |name: &str| {
+        let spec = sinks.iter().find(|sink| sink.name == name).and_then(|sink| sink.spec.as_ref());
+        match spec.map(|spec| &spec.kind) {
+            Some(SinkKind::Redis { endpoint: None }) => true,
+            Some(SinkKind::Redis { endpoint: Some(endpoint) }) => endpoint.same_keys(source),
+            Some(SinkKind::Stdout) | None => false,
+        }
+    };
+    for queue in queues {
+        for (route, target) in queue.spec.to.iter().zip(&queue.targets) {
+            let (key, is_stream) = match &route.target {
+                TargetSpec::RedisList { key, .. } => (key, false),
+                TargetSpec::RedisStream { key, .. } => (key, true),
+                TargetSpec::Stdout => continue,
+            };
+            let Some(key) = key.static_text().filter(|_| on_source(&route.sink)) else { continue };
+            if RESERVED.iter().any(|reserved| key.starts_with(reserved)) {
+                let help = "choose a key that begins otherwise";
+                let message = format!("`{key}` is among the keys of delayed queues");
+                queue.report.problem(target, message, help);
+            }
+            for reader in queues.iter().filter(|reader| *reader.spec.name == *key) {
+                if reader.spec.consume_ready {
+                    let message =
+                        format!("queue `{}` consumes the list `{key}`: elements would go in circles", reader.spec.id);
+                    let help = "choose another key; where Java consumers read the list, write `consume: [delayed]`";
+                    queue.report.problem(target, message, help);
+                } else if is_stream {
+                    let message =
+                        format!("`{key}` is the ready list of queue `{}`, so it cannot be a stream", reader.spec.id);
+                    queue.report.problem(target, message, "choose another key");
+                }
+            }
+        }
+    }
+}
+
+/// What nobody uses is mostly a slip of the pen.
+pub(super) fn unused(queues: &[Queue<'_>], sinks: &[Sink<'_>], policies: &[Policy<'_>]) {
+    for sink in sinks.iter().filter(|sink| !sink.used(queues)) {
+        sink.report.warning(
+            &sink.spot,
+            "no queue delivers to this sink",
+            "name it under `to:` of a queue, or remove it",
+        );
+    }
+    for policy in policies.iter().filter(|policy| policy.name != "default") {
+        if let (Some((spot, report)), false) = (&policy.written, queues.iter().any(|queue| queue.policy == policy.name))
+        {
+            report.warning(spot, "no queue uses this retry policy", "name it under `retry:` of a queue, or remove it");
+        }
+    }
+}

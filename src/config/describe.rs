@@ -1,0 +1,190 @@
+//! The settings in effect, defaults filled in, for `check`. Shows no secret: passwords are "hidden" or a file's name.
+
+use serde_json::{Map, Value, json};
+
+use super::model::*;
+use super::units::{show_duration, show_size};
+use crate::message::Side;
+
+/// The settings in effect, in the shape and the units of the YAML.
+pub fn describe_json(config: &Config) -> Value {
+    json!({
+        "http": config.http_listen.map_or(json!("none"), |listen| json!({ "listen": listen.to_string() })),
+        "shutdown_timeout": show_duration(config.shutdown_timeout),
+        "limits": {
+            "in_flight": config.limits.in_flight,
+            "in_flight_bytes": show_size(config.limits.in_flight_bytes),
+        },
+        "redis": endpoint(&config.redis),
+        "sinks": config.sinks.iter().map(|spec| (spec.name.to_string(), sink(spec))).collect::<Map<_, _>>(),
+        "queues": config.queues.iter().map(|spec| (spec.id.to_string(), queue(spec))).collect::<Map<_, _>>(),
+    })
+}
+
+/// The settings in effect as YAML-like text, for a person.
+pub fn describe(config: &Config) -> String {
+    let mut text = String::new();
+    lines(&mut text, &describe_json(config), 0);
+    text
+}
+
+fn lines(text: &mut String, value: &Value, depth: usize) {
+    let indent = "  ".repeat(depth);
+    let Some(fields) = value.as_object() else { return };
+    for (name, value) in fields {
+        match value {
+            Value::Object(fields) if fields.is_empty() => text.push_str(&format!("{indent}{name}: {{}}\n")),
+            Value::Object(_) => {
+                text.push_str(&format!("{indent}{name}:\n"));
+                lines(text, value, depth + 1);
+            }
+            Value::Array(items) if items.iter().all(Value::is_object) => {
+                text.push_str(&format!("{indent}{name}:\n"));
+                for item in items {
+                    let mut block = String::new();
+                    lines(&mut block, item, depth + 2);
+                    // The first line of an item carries the dash.
+                    let dash = format!("{indent}  - ");
+                    text.push_str(&block.replacen(&"  ".repeat(depth + 2), &dash, 1));
+                }
+            }
+            Value::String(word) => text.push_str(&format!("{indent}{name}: {word}\n")),
+            Value::Array(items) => {
+                let items: Vec<_> = items.iter().filter_map(Value::as_str).collect();
+                text.push_str(&format!("{indent}{name}: [{}]\n", items.join(", ")));
+            }
+            other => text.push_str(&format!("{indent}{name}: {other}\n")),
+        }
+    }
+}
+
+/// An object without the fields that have no value.
+fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
+    fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect::<Map<_, _>>().into()
+}
+
+fn endpoint(endpoint: &RedisEndpoint) -> Value {
+    let scheme = if endpoint.tls.is_some() { "rediss" } else { "redis" };
+    let (password, password_file) = match &endpoint.password {
+        None => (None, None),
+        Some(Secret::Literal(_)) => (Some(json!("(hidden)")), None),
+        Some(Secret::File(path)) => (None, Some(json!(path.display().to_string()))),
+    };
+    let tls = endpoint.tls.as_ref().map(|tls| {
+        let path = |path: &std::path::PathBuf| json!(path.display().to_string());
+        object([
+            ("ca_file", Some(tls.ca_file.as_ref().map_or(json!("(the system's)"), path))),
+            ("cert_file", tls.client.as_ref().map(|(certificate, _)| path(certificate))),
+            ("key_file", tls.client.as_ref().map(|(_, key)| path(key))),
+        ])
+    });
+    object([
+        ("url", Some(json!(format!("{scheme}://{}", endpoint.address())))),
+        ("username", endpoint.username.as_ref().map(|name| json!(name))),
+        ("password", password),
+        ("password_file", password_file),
+        ("tls", tls),
+        ("connect_timeout", Some(json!(show_duration(endpoint.connect_timeout)))),
+        ("command_timeout", Some(json!(show_duration(endpoint.command_timeout)))),
+    ])
+}
+
+fn sink(spec: &SinkSpec) -> Value {
+    let (kind, mut fields) = match &spec.kind {
+        SinkKind::Redis { endpoint: None } => ("redis", json!({ "url": "(the Redis that holds the queues)" })),
+        SinkKind::Redis { endpoint: Some(own) } => ("redis", endpoint(own)),
+        SinkKind::Stdout => ("stdout", json!({})),
+    };
+    fields["timeout"] = json!(show_duration(spec.timeout));
+    fields["max_rate"] = rate(spec.max_rate);
+    json!({ kind: fields })
+}
+
+fn queue(spec: &QueueSpec) -> Value {
+    let consume: Vec<_> = [(spec.consume_delayed, "delayed"), (spec.consume_ready, "ready")]
+        .into_iter()
+        .filter_map(|(consumed, name)| consumed.then_some(name))
+        .collect();
+    json!({
+        "source": { "redisson": { "name": &*spec.name, "consume": consume } },
+        "codec": spec.codec.as_str(),
+        "on_decode_error": match spec.on_decode_error {
+            OnDecodeError::DeadLetter => "dead_letter",
+            OnDecodeError::ForwardRaw => "forward_raw",
+            OnDecodeError::Hold => "hold",
+        },
+        "lease": show_duration(spec.lease),
+        "max_in_flight": match spec.max_in_flight {
+            MaxInFlight::Auto => json!("auto"),
+            MaxInFlight::Fixed(count) => json!(count),
+        },
+        "max_in_flight_bytes": show_size(spec.max_in_flight_bytes),
+        "max_rate": rate(spec.max_rate),
+        "max_lateness": spec.max_lateness.map_or_else(none, show_duration),
+        "on_expired": match spec.on_expired {
+            OnExpired::DeadLetter => "dead_letter",
+            OnExpired::Deliver => "deliver",
+        },
+        "list_cleanup": match spec.list_cleanup {
+            ListCleanup::Auto => "auto",
+            ListCleanup::Exact => "exact",
+        },
+        "ghost_max_age": show_duration(spec.ghost_max_age),
+        "sweep_bandwidth": show_size(spec.sweep_bandwidth),
+        "to": spec.to.iter().map(route).collect::<Vec<_>>(),
+        "retry": {
+            "max_attempts": spec.retry.max_attempts,
+            "initial_interval": show_duration(spec.retry.initial_interval),
+            "max_interval": show_duration(spec.retry.max_interval),
+            "multiplier": spec.retry.multiplier,
+            "jitter": if spec.retry.full_jitter { "full" } else { "none" },
+        },
+        "dead_letter": { "stream": { "max_len": count(spec.dead_letter_max_len) } },
+    })
+}
+
+fn route(route: &RouteSpec) -> Value {
+    let (list, stream, push, max_len, exactly_once) = match &route.target {
+        TargetSpec::RedisList { key, push, exactly_once } => {
+            let push = match push {
+                Side::Left => "left",
+                Side::Right => "right",
+            };
+            (Some(json!(key.source())), None, Some(json!(push)), None, Some(json!(exactly_once)))
+        }
+        TargetSpec::RedisStream { key, max_len } => {
+            (None, Some(json!(key.source())), None, Some(count(*max_len)), None)
+        }
+        TargetSpec::Stdout => (None, None, None, None, None),
+    };
+    let headers = route.headers.iter().map(|(name, template)| (name.to_string(), json!(template.source())));
+    object([
+        ("sink", Some(json!(&*route.sink))),
+        ("list", list),
+        ("stream", stream),
+        ("push", push),
+        ("max_len", max_len),
+        ("exactly_once", exactly_once),
+        ("headers", (!route.headers.is_empty()).then(|| headers.collect::<Map<_, _>>().into())),
+        (
+            "envelope",
+            Some(json!(match route.envelope {
+                Envelope::Raw => "raw",
+                Envelope::Decoded => "decoded",
+                Envelope::Json => "json",
+            })),
+        ),
+    ])
+}
+
+fn none() -> String {
+    "none".to_owned()
+}
+
+fn count(count: Option<u64>) -> Value {
+    count.map_or(json!("none"), |count| json!(count))
+}
+
+fn rate(per_second: Option<f64>) -> Value {
+    json!(per_second.map_or_else(none, |rate| format!("{rate}/s")))
+}

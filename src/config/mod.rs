@@ -1,0 +1,76 @@
+//! From the YAML file to the validated [`Config`].
+//!
+//! The file becomes a tree that knows its places (`node`), is read against the one table of keys (`keys`, `reader`) and
+//! built into validated types (`build`). All problems are reported at once. Schema and reference come from the same
+//! table. Nothing here connects anywhere; files that the configuration names are opened, to see that they are there.
+
+mod build;
+mod describe;
+mod expand;
+mod keys;
+mod model;
+mod node;
+mod problem;
+mod reader;
+mod reference;
+mod schema;
+mod units;
+
+use std::path::{Path, PathBuf};
+
+pub use describe::{describe, describe_json};
+pub use model::*;
+pub use problem::{ConfigErrors, Position, Problem};
+pub use reference::reference;
+pub use schema::schema;
+
+/// A configuration that can be run.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// What to run.
+    pub config: Config,
+    /// What is doubtful, but not wrong, in the order of the file.
+    pub warnings: Vec<Problem>,
+}
+
+/// Reads and checks the file at `path`; `env` looks up environment variables.
+///
+/// # Errors
+/// Everything that is wrong with the file, at once.
+pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, ConfigErrors> {
+    let file = path.display().to_string();
+    match std::fs::read(path).map(String::from_utf8) {
+        Ok(Ok(text)) => load_str(&text, &file, env),
+        Ok(Err(_)) => Err(unreadable(&file, "read configuration: the file is not UTF-8 text".to_owned(), "")),
+        Err(error) => Err(unreadable(
+            &file,
+            format!("read configuration: {error}"),
+            "copy config.example.yaml there and edit it, or name another file with --config FILE or DELAYBRIDGE_CONFIG",
+        )),
+    }
+}
+
+fn unreadable(file: &str, message: String, help: &str) -> ConfigErrors {
+    let report = problem::Report::new(file);
+    report.of_file(None, message, Some(help.to_owned()).filter(|help| !help.is_empty()));
+    match report.finish::<()>(None) {
+        Err(errors) => errors,
+        Ok(_) => ConfigErrors { problems: Vec::new(), warnings: Vec::new() },
+    }
+}
+
+/// Reads and checks `text`. `file_name` stands in messages; paths in the file are relative to its directory.
+///
+/// # Errors
+/// Everything that is wrong with the text, at once.
+pub fn load_str(text: &str, file_name: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, ConfigErrors> {
+    let base = Path::new(file_name).parent().map(PathBuf::from).unwrap_or_default();
+    let cx = reader::Context { report: problem::Report::new(file_name), env, base };
+    let tree = node::parse(text, &cx.report);
+    let config = tree.as_ref().and_then(|tree| build::config(&cx, tree));
+    let (config, warnings) = cx.report.finish(config)?;
+    Ok(Loaded { config, warnings })
+}
+
+#[cfg(test)]
+mod tests;

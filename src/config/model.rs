@@ -1,0 +1,309 @@
+//! The validated configuration: what the daemon runs on.
+//!
+//! Built only by [`super::load`]; every value here has been checked, every default filled in, every template compiled.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use crate::message::Side;
+use crate::route::Template;
+
+/// Everything that one daemon does.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Address of `/metrics` and the probes; `None` when the user wrote `http: none`.
+    pub http_listen: Option<SocketAddr>,
+    /// How long the ordered drain may take after SIGTERM.
+    pub shutdown_timeout: Duration,
+    /// Limits of the whole process.
+    pub limits: Limits,
+    /// The Redis that holds the queues.
+    pub redis: Arc<RedisEndpoint>,
+    /// Sinks that at least one queue uses, in the order of the file.
+    pub sinks: Vec<Arc<SinkSpec>>,
+    /// Queues, in the order of the file.
+    pub queues: Vec<Arc<QueueSpec>>,
+}
+
+/// What all queues together may hold in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Elements in flight.
+    pub in_flight: u32,
+    /// Bytes of elements in flight.
+    pub in_flight_bytes: u64,
+}
+
+/// How to reach a Redis server.
+#[derive(Debug, Clone)]
+pub struct RedisEndpoint {
+    /// Host name or address.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// Set for `rediss://`.
+    pub tls: Option<RedisTls>,
+    /// Database number.
+    pub database: u32,
+    /// ACL user; `None` is the default user.
+    pub username: Option<String>,
+    /// Where the password comes from.
+    pub password: Option<Secret>,
+    /// Time allowed for TCP, TLS and AUTH together.
+    pub connect_timeout: Duration,
+    /// Time allowed for one command or script.
+    pub command_timeout: Duration,
+}
+
+impl RedisEndpoint {
+    /// `host:port/db`, for logs and for comparing two endpoints; never with a password.
+    pub fn address(&self) -> String {
+        let host = &self.host;
+        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+        format!("{host}:{}/{}", self.port, self.database)
+    }
+
+    /// Whether keys of the same name are the same keys; the usual names of this machine count as one.
+    pub fn same_keys(&self, other: &RedisEndpoint) -> bool {
+        let host = |endpoint: &RedisEndpoint| match endpoint.host.to_ascii_lowercase() {
+            host if matches!(host.as_str(), "localhost" | "::1") => "127.0.0.1".to_owned(),
+            host => host,
+        };
+        host(self) == host(other) && self.port == other.port && self.database == other.database
+    }
+}
+
+/// TLS files of a Redis endpoint.
+#[derive(Debug, Clone, Default)]
+pub struct RedisTls {
+    /// Private CA in PEM; `None` trusts the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Client certificate and key in PEM.
+    pub client: Option<(PathBuf, PathBuf)>,
+}
+
+/// A password: never shown, and read again at every connect when it lives in a file (files are rotated).
+#[derive(Debug, Clone)]
+pub enum Secret {
+    /// Written in the configuration, usually by `${VAR}`.
+    Literal(SecretString),
+    /// First line of a file.
+    File(PathBuf),
+}
+
+/// One named sink.
+#[derive(Debug, Clone)]
+pub struct SinkSpec {
+    /// The name under `sinks:`.
+    pub name: Arc<str>,
+    /// What it is.
+    pub kind: SinkKind,
+    /// Longest a delivery may take.
+    pub timeout: Duration,
+    /// Elements per second over all queues; `None` is unlimited.
+    pub max_rate: Option<f64>,
+}
+
+/// The kinds of sinks, with what each needs to connect.
+#[derive(Debug, Clone)]
+pub enum SinkKind {
+    /// A Redis server: of its own, or the source's when `endpoint` is `None`.
+    Redis {
+        /// The server.
+        endpoint: Option<Arc<RedisEndpoint>>,
+    },
+    /// Standard output.
+    Stdout,
+}
+
+/// One queue: where its elements come from and where they go.
+#[derive(Debug, Clone)]
+pub struct QueueSpec {
+    /// The key under `queues:`: the metric label.
+    pub id: Arc<str>,
+    /// Mapped name of the Redisson queue: the key of its ready list.
+    pub name: Arc<str>,
+    /// Whether due elements of the sorted set are claimed.
+    pub consume_delayed: bool,
+    /// Whether the ready list is drained.
+    pub consume_ready: bool,
+    /// How payloads are decoded for templates and envelopes.
+    pub codec: Codec,
+    /// What happens to a payload that the codec refuses.
+    pub on_decode_error: OnDecodeError,
+    /// How long a claim is ours without an extension.
+    pub lease: Duration,
+    /// Elements in flight.
+    pub max_in_flight: MaxInFlight,
+    /// Bytes of elements in flight.
+    pub max_in_flight_bytes: u64,
+    /// How claimed elements leave Redisson's list.
+    pub list_cleanup: ListCleanup,
+    /// Age of the oldest ghost at which a turn of the sweep starts.
+    pub ghost_max_age: Duration,
+    /// Bytes per second that the sweep may move, on average.
+    pub sweep_bandwidth: u64,
+    /// Elements per second; `None` is unlimited.
+    pub max_rate: Option<f64>,
+    /// Elements later than this are expired.
+    pub max_lateness: Option<Duration>,
+    /// What happens to an expired element.
+    pub on_expired: OnExpired,
+    /// Destinations: at least one, each with a sink of its own.
+    pub to: Vec<RouteSpec>,
+    /// When and how often a failed element is tried again.
+    pub retry: RetryPolicy,
+    /// Exact length that the dead-letter stream is trimmed to; only with `allow_loss: true`.
+    pub dead_letter_max_len: Option<u64>,
+}
+
+impl QueueSpec {
+    /// What of the lease is not to be used: nothing is handed to a sink that late, and every sink's time-out fits into
+    /// the rest. A fifth, so that it grows with the pauses that a long lease is meant for.
+    pub fn lease_margin(&self) -> Duration {
+        self.lease / 5
+    }
+}
+
+/// Payload codecs of this version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    /// Bytes, not looked into.
+    Raw,
+    /// UTF-8 text.
+    String,
+    /// One JSON value.
+    Json,
+}
+
+impl Codec {
+    /// The name in the configuration, in metrics and in dead letters.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Codec::Raw => "raw",
+            Codec::String => "string",
+            Codec::Json => "json",
+        }
+    }
+}
+
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What happens to a payload that the codec refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnDecodeError {
+    /// Dead letter, with the bytes.
+    DeadLetter,
+    /// Delivered as it is; templates on the payload have no value.
+    ForwardRaw,
+    /// The queue is held until somebody changes the configuration or the element.
+    Hold,
+}
+
+/// Bound on elements in flight of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MaxInFlight {
+    /// Adapts to the sink, up to 10,000.
+    Auto,
+    /// Fixed.
+    Fixed(u32),
+}
+
+/// How claimed elements leave Redisson's list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListCleanup {
+    /// At the ends at once, `LREM` while it is cheap, the rest by the sweep.
+    Auto,
+    /// `LREM` in the claim: no ghost ever, at Redisson's price.
+    Exact,
+}
+
+/// What happens to an element later than `max_lateness`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnExpired {
+    /// Dead letter, reason `expired`.
+    DeadLetter,
+    /// Delivered all the same, and counted.
+    Deliver,
+}
+
+/// One destination of a queue.
+#[derive(Debug, Clone)]
+pub struct RouteSpec {
+    /// The sink's name.
+    pub sink: Arc<str>,
+    /// Where in the sink, with the templates compiled.
+    pub target: TargetSpec,
+    /// The user's headers.
+    pub headers: Vec<(Arc<str>, Template)>,
+    /// What the body is.
+    pub envelope: Envelope,
+}
+
+/// Where in a sink an element goes.
+#[derive(Debug, Clone)]
+pub enum TargetSpec {
+    /// A list.
+    RedisList {
+        /// Template of the key.
+        key: Template,
+        /// The end that is pushed to.
+        push: Side,
+        /// Push and settle are one script; only a static list on the source's server and slot, as the only destination.
+        exactly_once: bool,
+    },
+    /// A stream.
+    RedisStream {
+        /// Template of the key.
+        key: Template,
+        /// Approximate length that the stream is trimmed to.
+        max_len: Option<u64>,
+    },
+    /// Standard output.
+    Stdout,
+}
+
+impl TargetSpec {
+    /// Whether the target differs from element to element.
+    pub fn is_templated(&self) -> bool {
+        match self {
+            TargetSpec::RedisList { key, .. } | TargetSpec::RedisStream { key, .. } => !key.is_static(),
+            TargetSpec::Stdout => false,
+        }
+    }
+}
+
+/// What the body of a delivered message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Envelope {
+    /// The payload's bytes exactly as they came.
+    Raw,
+    /// The decoded value: JSON, or a plain string as its text.
+    Decoded,
+    /// One JSON object with `id`, `queue`, `due_ms`, `attempt`, `payload`.
+    Json,
+}
+
+/// A named retry policy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RetryPolicy {
+    /// Counted attempts after which the element is dead.
+    pub max_attempts: u32,
+    /// Upper bound of the first wait.
+    pub initial_interval: Duration,
+    /// Upper bound of any wait.
+    pub max_interval: Duration,
+    /// Growth of the upper bound from one attempt to the next, at least 1.
+    pub multiplier: f64,
+    /// Whether waits are drawn from `0..=bound` (full) or are the bound itself (none).
+    pub full_jitter: bool,
+}

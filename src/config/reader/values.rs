@@ -1,0 +1,284 @@
+//! Values behind keys: each read by its kind, each mistake answered with what to write instead.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Context, Scalar, Section, clip, scalar};
+use crate::config::keys::{Key, Kind, Word, nearest};
+use crate::config::node::{Node, Value};
+use crate::config::problem::Spot;
+use crate::config::units::{self, BadUnit};
+use crate::route::Template;
+
+impl Section<'_> {
+    /// Reads the scalar with `parse`; on a problem reports it and reads the default.
+    fn parsed<T>(&self, key: &Key, parse: impl Fn(&str) -> Result<T, BadUnit>) -> Option<T> {
+        if let Some(scalar) = self.scalar(key) {
+            match parse(&scalar.value) {
+                Ok(value) => return Some(value),
+                Err(bad) => {
+                    // What a variable brought in may be a secret.
+                    let message = match scalar.written == scalar.value {
+                        true => bad.message,
+                        false => format!("`{}`: the variable's value does not fit here", clip(&scalar.written)),
+                    };
+                    self.cx.report.problem(&scalar.spot, message, bad.help);
+                }
+            }
+        }
+        key.default.and_then(|default| parse(default).ok())
+    }
+
+    /// A duration; keys with a default only.
+    pub(in crate::config) fn duration(&self, key: &Key) -> Duration {
+        let Kind::Duration { min_ms } = key.kind else { return Duration::ZERO };
+        let parse = |text: &str| match units::duration(text)? {
+            value if value < Duration::from_millis(min_ms) => Err(BadUnit {
+                message: format!("`{}` is too short", clip(text)),
+                help: format!("the shortest is {}", units::show_duration(Duration::from_millis(min_ms))),
+            }),
+            value => Ok(value),
+        };
+        self.parsed(key, parse).unwrap_or_default()
+    }
+
+    /// A duration above zero, or `none`.
+    pub(in crate::config) fn duration_or_none(&self, key: &Key) -> Option<Duration> {
+        let parse = |text: &str| match text {
+            "none" => Ok(None),
+            _ => match units::duration(text)? {
+                Duration::ZERO => Err(zero()),
+                value => Ok(Some(value)),
+            },
+        };
+        self.parsed(key, parse).flatten()
+    }
+
+    /// A size above zero, in bytes; keys with a default only.
+    pub(in crate::config) fn size(&self, key: &Key) -> u64 {
+        let parse = |text: &str| match units::size(text)? {
+            0 => Err(BadUnit {
+                message: "0 would stop everything".to_owned(),
+                help: "write a size such as 16MiB".into(),
+            }),
+            value => Ok(value),
+        };
+        self.parsed(key, parse).unwrap_or_default()
+    }
+
+    /// A rate above zero in elements per second, or `none`.
+    pub(in crate::config) fn rate(&self, key: &Key) -> Option<f64> {
+        let parse = |text: &str| match text {
+            "none" => Ok(None),
+            _ => match units::rate(text)? {
+                value if value > 0.0 => Ok(Some(value)),
+                _ => Err(zero()),
+            },
+        };
+        self.parsed(key, parse).flatten()
+    }
+
+    /// A whole number in the key's range; `None` for the key's word.
+    pub(in crate::config) fn count(&self, key: &Key) -> Option<u64> {
+        let Kind::Count { min, max, word } = key.kind else { return None };
+        let parse = |text: &str| {
+            if word == Some(text) {
+                return Ok(None);
+            }
+            let range = match max {
+                u64::MAX => format!("at least {min}"),
+                _ => format!("from {min} to {max}"),
+            };
+            let or = word.map(|word| format!(", or `{word}`")).unwrap_or_default();
+            match text.parse() {
+                Ok(value) if (min..=max).contains(&value) => Ok(Some(value)),
+                Ok(_) => Err(BadUnit {
+                    message: format!("{text} is out of range"),
+                    help: format!("write a number {range}{or}"),
+                }),
+                Err(_) => Err(BadUnit {
+                    message: format!("`{}` is not a whole number", clip(text)),
+                    help: format!("write a number {range}{or}"),
+                }),
+            }
+        };
+        self.parsed(key, parse).flatten()
+    }
+
+    /// A number in the key's range; keys with a default only.
+    pub(in crate::config) fn factor(&self, key: &Key) -> f64 {
+        let Kind::Factor { min, max } = key.kind else { return 0.0 };
+        let parse = |text: &str| match text.parse::<f64>() {
+            Ok(value) if (min..=max).contains(&value) => Ok(value),
+            Ok(_) => Err(BadUnit {
+                message: format!("{} is out of range", clip(text)),
+                help: format!("write a number from {min} to {max}"),
+            }),
+            Err(_) => Err(BadUnit {
+                message: format!("`{}` is not a number", clip(text)),
+                help: format!("write a number from {min} to {max}"),
+            }),
+        };
+        self.parsed(key, parse).unwrap_or_default()
+    }
+
+    /// `true` or `false`; absent if neither the user nor the table says.
+    pub(in crate::config) fn flag(&self, key: &Key) -> Option<bool> {
+        self.parsed(key, |text| match text {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => Err(BadUnit {
+                message: format!("`{}` is neither true nor false", clip(text)),
+                help: "write `true` or `false`".to_owned(),
+            }),
+        })
+    }
+
+    /// `address:port`.
+    pub(in crate::config) fn address(&self, key: &Key) -> Option<SocketAddr> {
+        self.parsed(key, |text| {
+            text.parse().map_err(|_| BadUnit {
+                message: format!("`{}` is not an address with a port", clip(text)),
+                help: "write an IP address and a port, as in `0.0.0.0:9464` or `[::1]:9464`".to_owned(),
+            })
+        })
+    }
+
+    /// Text that is not empty.
+    pub(in crate::config) fn text(&self, key: &Key) -> Option<Scalar> {
+        let scalar = self.scalar(key)?;
+        if scalar.kind != "text" {
+            let help = "if it is meant as text, write it in quotes";
+            self.cx.report.problem(&scalar.spot, format!("expected text, found {}", scalar.kind), help);
+            return None;
+        }
+        if scalar.value.is_empty() {
+            self.cx.report.problem(&scalar.spot, "the text is empty", key.help);
+            return None;
+        }
+        Some(scalar)
+    }
+
+    /// A template.
+    pub(in crate::config) fn template(&self, key: &Key) -> Option<Template> {
+        let scalar = self.text(key)?;
+        compile(self.cx, &scalar)
+    }
+
+    /// Names with templates, in the order of the file.
+    pub(in crate::config) fn headers(&self, key: &Key) -> Vec<(String, Template, Spot)> {
+        let Some(entry) = self.entry(key) else { return Vec::new() };
+        let spot = self.spot(key);
+        let Value::Map(entries) = &entry.node.value else {
+            let message = format!("expected names with values, found {}", entry.node.value.kind());
+            self.cx.report.problem(&spot, message, "write `headers: { tenant: acme }`");
+            return Vec::new();
+        };
+        let mut headers = Vec::new();
+        for (name, node) in entries {
+            let spot = spot.key(&name.text, node.at);
+            let Some(scalar) = scalar(self.cx, spot.clone(), node, true) else { continue };
+            if scalar.kind != "text" {
+                let help = "if it is meant as text, write it in quotes";
+                self.cx.report.problem(&spot, format!("expected text, found {}", scalar.kind), help);
+            } else if let Some(template) = compile(self.cx, &scalar) {
+                headers.push((name.text.clone(), template, Spot { at: name.at, ..spot }));
+            }
+        }
+        headers
+    }
+
+    /// Path of a file that can be read, with what it holds.
+    pub(in crate::config) fn file(&self, key: &Key) -> Option<(PathBuf, Vec<u8>)> {
+        let scalar = self.text(key)?;
+        let path = self.cx.base.join(&scalar.value);
+        match read(&path) {
+            Ok(content) => Some((path, content)),
+            Err(error) => {
+                let message = format!("read `{}`: {error}", clip(&scalar.written));
+                let help = "the daemon needs to read the file; a relative path starts at the configuration file";
+                self.cx.report.problem(&scalar.spot, message, help);
+                None
+            }
+        }
+    }
+
+    /// The value that belongs to the word; the table's default if the user did not write the key.
+    pub(in crate::config) fn word<T: Copy>(&self, key: &Key, values: &[(&str, T)]) -> Option<T> {
+        let Kind::Word(words) = key.kind else { return None };
+        let value_of = |text: &str| values.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        self.scalar(key)
+            .and_then(|scalar| self.checked_word(words, &scalar))
+            .and_then(value_of)
+            .or_else(|| value_of(key.default?))
+    }
+
+    /// The values that belong to the words of a list.
+    pub(in crate::config) fn words<T: Copy>(&self, key: &Key, values: &[(&str, T)]) -> Vec<T> {
+        let Kind::Words(words) = key.kind else { return Vec::new() };
+        let Some(entry) = self.entry(key) else { return values.iter().map(|(_, value)| *value).collect() };
+        let spot = self.spot(key);
+        let items = match &entry.node.value {
+            Value::List(items) if !items.is_empty() => items,
+            other => {
+                let found = if matches!(other, Value::List(_)) { "an empty list" } else { other.kind() };
+                let names: Vec<_> = words.iter().map(|word| word.text).collect();
+                let help = format!("write one or more of: [{}]", names.join(", "));
+                self.cx.report.problem(&spot, format!("expected a list, found {found}"), help);
+                return Vec::new();
+            }
+        };
+        let read = |(index, node): (usize, &Node)| {
+            let scalar = scalar(self.cx, spot.item(index, node.at), node, false)?;
+            let word = self.checked_word(words, &scalar)?;
+            values.iter().find(|(text, _)| *text == word).map(|(_, value)| *value)
+        };
+        items.iter().enumerate().filter_map(read).collect()
+    }
+
+    fn checked_word(&self, words: &'static [Word], scalar: &Scalar) -> Option<&'static str> {
+        let word = words.iter().find(|word| word.text == scalar.value);
+        match word {
+            Some(word) if word.available => return Some(word.text),
+            Some(word) => self.unavailable(&scalar.spot, word.text),
+            // Compression in front of a codec, as in `lz4+kryo5`.
+            None if scalar
+                .value
+                .split_once('+')
+                .is_some_and(|(_, codec)| words.iter().any(|word| word.text == codec)) =>
+            {
+                self.unavailable(&scalar.spot, &clip(&scalar.written));
+            }
+            None => {
+                let known = || words.iter().filter(|word| word.available).map(|word| word.text);
+                let help = match nearest(&scalar.value, known()) {
+                    Some(meant) if known().count() > 1 => format!("did you mean `{meant}`?"),
+                    _ => format!("possible here: {}", known().collect::<Vec<_>>().join(", ")),
+                };
+                self.cx.report.problem(&scalar.spot, format!("`{}` is not known here", clip(&scalar.written)), help);
+            }
+        }
+        None
+    }
+}
+
+fn zero() -> BadUnit {
+    BadUnit { message: "0 would stop everything".to_owned(), help: "write a value above 0, or `none`".to_owned() }
+}
+
+fn compile(cx: &Context<'_>, scalar: &Scalar) -> Option<Template> {
+    Template::compile(&scalar.value).map_err(|error| cx.report.problem(&scalar.spot, error.to_string(), "")).ok()
+}
+
+/// Secrets and certificates are small; a wrong path may lead to something that is not.
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut content = Vec::new();
+    // Asked before opening: opening a pipe waits for its writer.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("not a regular file"));
+    }
+    std::fs::File::open(path)?.take(4 << 20).read_to_end(&mut content)?;
+    Ok(content)
+}

@@ -1,0 +1,98 @@
+//! The configuration reference as Markdown, from the table of keys. A test keeps `docs/configuration.md` current.
+
+use std::fmt::Write as _;
+
+use super::keys::{Key, Kind, TABLES, Table, Word};
+use super::units::show_duration;
+
+const INTRODUCTION: &str = include_str!("reference_intro.md");
+
+/// The text of `docs/configuration.md`.
+pub fn reference() -> String {
+    let mut text = String::from(INTRODUCTION);
+    text.push_str("\n## Keys\n");
+    for table in TABLES {
+        section(&mut text, table);
+    }
+    text.push_str("\n## Not available in this version\n\n");
+    text.push_str("These are known, and refused with a message that says so:\n\n");
+    for table in TABLES {
+        for key in table.keys {
+            let path = join(table.path, key.name);
+            if !key.available {
+                line(&mut text, format_args!("- `{path}`: {}", key.help));
+            }
+            let words = words(key.kind, false);
+            if !words.is_empty() {
+                line(&mut text, format_args!("- `{path}` with the value {words}"));
+            }
+        }
+    }
+    text
+}
+
+fn section(text: &mut String, table: &Table) {
+    let path = if table.path.is_empty() { "Top level".to_owned() } else { format!("`{}`", table.path) };
+    line(text, format_args!("\n### {path}\n\n{}\n", table.help));
+    line(text, format_args!("| key | value | default | |\n|---|---|---|---|"));
+    for key in table.keys.iter().filter(|key| key.available) {
+        let default = match (key.default, key.required) {
+            (Some(default), _) => format!("`{default}`"),
+            (None, true) => "required".to_owned(),
+            (None, false) => String::new(),
+        };
+        line(text, format_args!("| `{}` | {} | {default} | {} |", key.name, value(key), key.help));
+    }
+}
+
+fn value(key: &Key) -> String {
+    match key.kind {
+        Kind::Duration { min_ms } if min_ms > 1 => {
+            format!("duration, at least {}", show_duration(std::time::Duration::from_millis(min_ms)))
+        }
+        Kind::Duration { .. } => "duration".to_owned(),
+        Kind::DurationOrNone => "duration or `none`".to_owned(),
+        Kind::Size => "size".to_owned(),
+        Kind::Rate => "rate or `none`".to_owned(),
+        Kind::Count { min, max, word } => {
+            let range = if max == u64::MAX { format!("number from {min}") } else { format!("{min} to {max}") };
+            word.map(|word| format!("`{word}` or {range}")).unwrap_or(range)
+        }
+        Kind::Factor { min, max } => format!("{min} to {max}"),
+        Kind::Flag => "`true` or `false`".to_owned(),
+        Kind::Text => "text".to_owned(),
+        Kind::Secret => "text, never shown".to_owned(),
+        Kind::File => "path".to_owned(),
+        Kind::Address => "address:port".to_owned(),
+        Kind::Template => "template".to_owned(),
+        Kind::Headers => "names with templates".to_owned(),
+        Kind::Word(_) => words(key.kind, true),
+        Kind::Words(_) => format!("list of {}", words(key.kind, true)),
+        Kind::Section(table) => link(table),
+        Kind::SectionOrNone(table) => format!("{} or `none`", link(table)),
+        Kind::Named(table) => format!("names with {}", link(table)),
+        Kind::List(table) => format!("list of {}", link(table)),
+        Kind::Planned => String::new(),
+    }
+}
+
+fn words(kind: Kind, available: bool) -> String {
+    let (Kind::Word(words) | Kind::Words(words)) = kind else { return String::new() };
+    let fits = |word: &&Word| word.available == available;
+    words.iter().filter(fits).map(|word| format!("`{}`", word.text)).collect::<Vec<_>>().join(", ")
+}
+
+/// A link to the heading of the table, in the form that GitHub gives its headings.
+fn link(table: &Table) -> String {
+    let anchor: String = table.path.chars().filter(|c| c.is_alphanumeric() || *c == '_').collect();
+    format!("[keys](#{})", anchor.to_lowercase())
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{arguments}");
+}

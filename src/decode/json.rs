@@ -1,0 +1,38 @@
+//! Codec `json`: one plain JSON value, nothing after it.
+//!
+//! The parser stops at 128 levels, which bounds the stack of whoever walks or drops the value, too.
+
+use serde_json::error::Category;
+
+use super::{Answer, DecodeProblem, Decoded};
+
+/// Parses the payload.
+pub(super) fn decode(payload: &[u8]) -> Answer {
+    serde_json::from_slice(payload).map(Decoded::Json).map_err(|error| (offset(payload, &error), problem(&error)))
+}
+
+fn problem(error: &serde_json::Error) -> DecodeProblem {
+    if error.classify() == Category::Eof {
+        return DecodeProblem::Truncated;
+    }
+    // The parser has no finer kinds than these texts; a text that changes only costs precision of the message.
+    let text = error.to_string();
+    if text.starts_with("recursion limit exceeded") {
+        DecodeProblem::TooDeep
+    } else if text.starts_with("trailing characters") {
+        DecodeProblem::Trailing
+    } else {
+        DecodeProblem::NotJson
+    }
+}
+
+/// The parser's line and column (in bytes, both from 1) as an offset.
+fn offset(payload: &[u8], error: &serde_json::Error) -> usize {
+    let newlines = payload.iter().enumerate().filter(|&(_, &byte)| byte == b'\n').map(|(at, _)| at + 1);
+    let line_start = match error.line() {
+        0 | 1 => 0,
+        line => newlines.take(line - 1).last().unwrap_or(0),
+    };
+    let past = usize::from(error.classify() != Category::Eof);
+    (line_start + error.column().saturating_sub(past)).min(payload.len())
+}

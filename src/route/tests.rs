@@ -1,0 +1,199 @@
+//! Templates, envelopes and what each refuses.
+
+use super::*;
+use crate::config::{Codec, Envelope};
+use crate::decode::decode;
+use crate::message::Side;
+
+const ID: MessageId = MessageId(*b"RANDOM8B");
+
+fn element() -> ElementInfo<'static> {
+    ElementInfo { id: ID, queue: "orders", due_ms: Some(1_700_000_000_123), attempt: 2 }
+}
+
+fn payload(codec: Codec, bytes: &'static str) -> Payload {
+    decode(codec, &Bytes::from_static(bytes.as_bytes())).unwrap()
+}
+
+const ORDER: &str =
+    r#"{"orderId":"A-7","n":12345678901234567890123,"vip":true,"none":null,"items":[{"sku":"x"},5],"a.b":1,"e":""}"#;
+
+#[test]
+fn a_template_fills_its_holes() {
+    fn check(template: &str, expected: Result<&str, &str>) {
+        let template = Template::compile(template).unwrap();
+        let filled = template.fill(&element(), &payload(Codec::Json, ORDER));
+        assert_eq!(filled.as_deref().map_err(|field| &**field), expected, "{template:?}");
+    }
+    check("plain", Ok("plain"));
+    check("", Ok(""));
+    check("a$b$$c$", Ok("a$b$$c$"));
+    check("$${id}", Ok("${id}"));
+    check("x$${id}${attempt}", Ok("x${id}2"));
+    check("${id}", Ok("52414e444f4d3842"));
+    check("${queue}/${due_ms}#${attempt}", Ok("orders/1700000000123#2"));
+    check("o:${payload.orderId}:x", Ok("o:A-7:x"));
+    check("${payload.n}", Ok("12345678901234567890123"));
+    check("${payload.vip}", Ok("true"));
+    check("${payload.items.0.sku}${payload.items.1}", Ok("x5"));
+    check("${payload.e:-d}", Ok(""));
+    check("${payload.none}", Err("payload.none"));
+    check("${payload.none:-d}", Ok("d"));
+    check("${payload.none:-}", Ok(""));
+    check("${payload.gone:-a:-b}", Ok("a:-b"));
+    check("${payload.items}", Err("payload.items"));
+    check("${payload.items.01}", Err("payload.items.01"));
+    check("${payload.items.9}", Err("payload.items.9"));
+    check("${payload.orderId.x}", Err("payload.orderId.x"));
+    check("${payload}", Err("payload"));
+    check("grün ${payload.gone:-ü}", Ok("grün ü"));
+}
+
+#[test]
+fn a_payload_that_is_a_scalar_fills_the_hole_by_itself() {
+    fn check(payload: Payload, expected: Result<&str, &str>) {
+        let filled = Template::compile("<${payload}>").unwrap().fill(&element(), &payload);
+        assert_eq!(filled.as_deref().map_err(|field| &**field), expected);
+    }
+    check(payload(Codec::String, "text"), Ok("<text>"));
+    check(payload(Codec::Json, "\"text\""), Ok("<text>"));
+    check(payload(Codec::Json, "1.10"), Ok("<1.10>"));
+    check(payload(Codec::Json, "null"), Err("payload"));
+    check(payload(Codec::Raw, "text"), Err("payload"));
+}
+
+#[test]
+fn a_text_that_is_no_template_is_refused() {
+    fn check(text: &str, expected: &str) {
+        assert_eq!(Template::compile(text).unwrap_err().to_string(), expected, "{text}");
+    }
+    check("ü${id", "`${` at character 2 has no closing `}`; a literal `${` is written `$${`");
+    check(
+        "${ident}",
+        "`${ident}` is no field of an element: there are id, queue, due_ms, attempt, payload, payload.NAME",
+    );
+    check("${}", "`${}` is no field of an element: there are id, queue, due_ms, attempt, payload, payload.NAME");
+    check("${payload.a..b}", "`${payload.a..b}` has an empty step in its path");
+    check("${payload.}", "`${payload.}` has an empty step in its path");
+}
+
+#[test]
+fn a_template_knows_what_it_needs() {
+    fn check(text: &str, static_text: Option<&str>, uses_payload: bool, uses_path: bool) {
+        let template = Template::compile(text).unwrap();
+        assert_eq!(template.static_text(), static_text, "{text}");
+        assert_eq!(template.is_static(), static_text.is_some(), "{text}");
+        assert_eq!((template.uses_payload(), template.uses_payload_path()), (uses_payload, uses_path), "{text}");
+        assert_eq!(template.source(), text);
+    }
+    check("a", Some("a"), false, false);
+    check("$${id}", Some("${id}"), false, false);
+    check("${id}", None, false, false);
+    check("${payload}", None, true, false);
+    check("${payload.a:-b}", None, true, true);
+}
+
+fn list(key: &str, envelope: Envelope) -> RouteSpec {
+    let key = Template::compile(key).unwrap();
+    let target = TargetSpec::RedisList { key, push: Side::Right, exactly_once: false };
+    RouteSpec { sink: "s".into(), target, headers: Vec::new(), envelope }
+}
+
+#[test]
+fn the_raw_envelope_shares_the_memory_of_payload_and_template() {
+    let spec = list("ready", Envelope::Raw);
+    let payload = payload(Codec::Json, ORDER);
+    let first = route(&spec, &element(), &payload).unwrap();
+    assert_eq!(first.body.as_ptr(), payload.bytes().as_ptr());
+    let second = route(&spec, &element(), &payload).unwrap();
+    let (Destination::RedisList { key: a, .. }, Destination::RedisList { key: b, .. }) =
+        (first.destination, second.destination)
+    else {
+        panic!("not a list")
+    };
+    assert_eq!((a.as_ptr(), &a[..]), (b.as_ptr(), &b"ready"[..]));
+}
+
+#[test]
+fn each_envelope_makes_its_body() {
+    fn check(envelope: Envelope, payload: Payload, due_ms: Option<i64>, expected: &str) {
+        let element = ElementInfo { due_ms, ..element() };
+        let routed = route(&list("k", envelope), &element, &payload).unwrap();
+        assert_eq!(std::str::from_utf8(&routed.body).unwrap(), expected);
+    }
+    let pretty = "{\n  \"a\": 1.10\r\n}\n";
+    check(Envelope::Raw, payload(Codec::Json, pretty), None, pretty);
+    check(Envelope::Decoded, payload(Codec::Json, pretty), None, pretty);
+    check(Envelope::Decoded, payload(Codec::String, "text"), None, "text");
+    check(
+        Envelope::Json,
+        payload(Codec::Json, pretty),
+        Some(5),
+        r#"{"id":"52414e444f4d3842","queue":"orders","due_ms":5,"attempt":2,"payload":{   "a": 1.10  }}"#,
+    );
+    check(
+        Envelope::Json,
+        payload(Codec::String, "a\"\n\u{1}"),
+        None,
+        r#"{"id":"52414e444f4d3842","queue":"orders","attempt":2,"payload":"a\"\n\u0001"}"#,
+    );
+    check(
+        Envelope::Json,
+        Payload::opaque(Bytes::from_static(b"\xff\x00")),
+        None,
+        r#"{"id":"52414e444f4d3842","queue":"orders","attempt":2,"payload_base64":"/wA="}"#,
+    );
+}
+
+#[test]
+fn headers_are_filled_in_order() {
+    let mut spec = list("k", Envelope::Raw);
+    spec.target = TargetSpec::Stdout;
+    spec.headers = [("b", "${payload.orderId}"), ("a", "x")]
+        .map(|(name, text)| (name.into(), Template::compile(text).unwrap()))
+        .to_vec();
+    let routed = route(&spec, &element(), &payload(Codec::Json, ORDER)).unwrap();
+    assert_eq!(routed.destination, Destination::Stdout);
+    assert_eq!(routed.headers, [("b".into(), "A-7".to_owned()), ("a".into(), "x".to_owned())]);
+}
+
+#[test]
+fn a_route_that_cannot_be_filled_names_the_field_and_not_the_value() {
+    fn check(mut spec: RouteSpec, header: Option<&str>, code: &str, message: &str) {
+        spec.headers.extend(header.map(|text| ("tenant".into(), Template::compile(text).unwrap())));
+        let error = route(&spec, &element(), &payload(Codec::Json, ORDER)).unwrap_err();
+        assert_eq!((error.code(), error.to_string().as_str()), (code, message));
+    }
+    check(
+        list("o:${payload.items}", Envelope::Raw),
+        None,
+        "template_field_missing",
+        "fill template of list: the element has no text, number or boolean `payload.items`; a default is written `${payload.items:-...}`",
+    );
+    check(
+        list("k", Envelope::Raw),
+        Some("${payload.tenant}"),
+        "template_field_missing",
+        "fill template of headers.tenant: the element has no text, number or boolean `payload.tenant`; a default is written `${payload.tenant:-...}`",
+    );
+    check(
+        list("${payload.e}", Envelope::Raw),
+        None,
+        "template_result_empty",
+        "fill template of list: the result is empty",
+    );
+}
+
+#[test]
+fn no_text_makes_the_compiler_panic() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let tokens = ["$", "{", "}", "${", "$${", "id", "payload", ".", ":-", "ü", "0", "x"];
+    for _ in 0..20_000 {
+        let text: String = (0..random.usize(..12)).map(|_| tokens[random.usize(..tokens.len())]).collect();
+        if let Ok(template) = Template::compile(&text) {
+            let _ = template.fill(&element(), &payload(Codec::Json, ORDER));
+        }
+    }
+}
