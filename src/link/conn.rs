@@ -1,0 +1,237 @@
+//! One connection, as callers see it: commands, pipelines, scripts, each with a deadline.
+//!
+//! Does not reconnect and does not repeat, except a script that the server did not have.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, FromRedisValue, Pipeline, RedisResult, Value};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::error::{LinkError, NoAnswer};
+use super::info::ServerInfo;
+use super::script::Script;
+
+/// How callers tell the supervisor what they saw.
+#[derive(Debug, Default)]
+pub(super) struct Reports {
+    /// The newest epoch that somebody reported as broken.
+    broken: AtomicU64,
+    /// Asks for a look at the connection now.
+    look: Notify,
+}
+
+impl Reports {
+    /// Whether this connection was reported.
+    pub(super) fn is_broken(&self, epoch: u64) -> bool {
+        self.broken.load(Ordering::Acquire) >= epoch
+    }
+
+    /// Waits until somebody asks for a look. Cancel safe.
+    pub(super) async fn wait(&self) {
+        self.look.notified().await;
+    }
+}
+
+/// A connection that was up when it was handed out. Clones are cheap; all of them end together when the supervisor
+/// replaces the connection.
+#[derive(Clone)]
+pub struct Conn {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    epoch: u64,
+    address: Arc<str>,
+    info: Arc<ServerInfo>,
+    command_timeout: Duration,
+    /// Taken away when the connection is replaced, so that no forgotten clone keeps the socket open.
+    connection: Mutex<Option<MultiplexedConnection>>,
+    /// Cancelled when the connection is replaced: whoever waits on it stops waiting.
+    gone: CancellationToken,
+    reports: Arc<Reports>,
+}
+
+impl Conn {
+    pub(super) fn new(
+        epoch: u64,
+        address: Arc<str>,
+        info: Arc<ServerInfo>,
+        command_timeout: Duration,
+        connection: MultiplexedConnection,
+        reports: Arc<Reports>,
+    ) -> Conn {
+        let connection = Mutex::new(Some(connection));
+        let gone = CancellationToken::new();
+        Conn { inner: Arc::new(Inner { epoch, address, info, command_timeout, connection, gone, reports }) }
+    }
+
+    /// Number of this connection of its link; starts at 1 and grows by one at every connect.
+    pub fn epoch(&self) -> u64 {
+        self.inner.epoch
+    }
+
+    /// `host:port/db`.
+    pub fn address(&self) -> &str {
+        &self.inner.address
+    }
+
+    /// What the server said of itself at connect.
+    pub fn info(&self) -> &Arc<ServerInfo> {
+        &self.inner.info
+    }
+
+    /// The time after which a call gives up.
+    pub fn command_timeout(&self) -> Duration {
+        self.inner.command_timeout
+    }
+
+    /// False once the connection is known to be broken or was replaced.
+    pub fn is_alive(&self) -> bool {
+        !self.inner.gone.is_cancelled()
+    }
+
+    /// Waits until the connection is broken or was replaced. Cancel safe.
+    pub async fn gone(&self) {
+        self.inner.gone.cancelled().await;
+    }
+
+    /// Tells the supervisor to replace this connection. A report on an older connection changes nothing.
+    pub fn report_broken(&self) {
+        self.inner.reports.broken.fetch_max(self.inner.epoch, Ordering::AcqRel);
+        self.inner.reports.look.notify_one();
+    }
+
+    /// Sends one command and converts its answer.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`]; the command was executed at most once.
+    pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, LinkError> {
+        let value = self.call(async |connection| connection.send_packed_command(command).await).await?;
+        let value = self.checked(value)?;
+        T::from_redis_value(value).map_err(|error| LinkError::Malformed(error.to_string()))
+    }
+
+    /// Sends all commands of a pipeline at once; one result for each, in their order.
+    ///
+    /// # Errors
+    ///
+    /// The outer error concerns all commands alike: for [`LinkError::Unknown`] some, all or none of them ran. It is
+    /// never [`LinkError::Server`]; error replies are each command's own. An atomic pipeline (`MULTI`) is not
+    /// supported.
+    pub async fn pipeline(&self, pipeline: &Pipeline) -> Result<Vec<Result<Value, LinkError>>, LinkError> {
+        if pipeline.is_empty() {
+            return Ok(Vec::new());
+        }
+        let count = pipeline.len();
+        let values = self.call(async |connection| connection.send_packed_commands(pipeline, 0, count).await).await?;
+        Ok(values.into_iter().map(|value| self.checked(value)).collect())
+    }
+
+    /// Runs a script by its hash. A script that the server does not have is loaded and sent again: it did not run.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`]; the script was executed at most once.
+    pub async fn script(
+        &self,
+        script: &Script,
+        keys: &[impl AsRef<[u8]>],
+        args: &[impl AsRef<[u8]>],
+    ) -> Result<Value, LinkError> {
+        let command = script.command(keys, args);
+        match self.query::<Value>(&command).await {
+            Err(LinkError::Server { code: "NOSCRIPT", .. }) => {
+                self.load(script).await?;
+                self.query(&command).await
+            }
+            other => other,
+        }
+    }
+
+    /// Loads a script into the server's cache. For those who send it in a pipeline and got `NOSCRIPT`.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`].
+    pub async fn load(&self, script: &Script) -> Result<(), LinkError> {
+        self.query::<String>(redis::cmd("SCRIPT").arg("LOAD").arg(script.text())).await.map(drop)
+    }
+
+    /// Ends all calls and closes the socket, even if clones live on.
+    pub(super) fn retire(&self) {
+        self.inner.gone.cancel();
+        let connection = self.inner.connection.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        drop(connection);
+    }
+
+    /// Runs one exchange with the deadline, and stops waiting when the connection is replaced.
+    async fn call<R>(
+        &self,
+        exchange: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<R>,
+    ) -> Result<R, LinkError> {
+        let inner = &*self.inner;
+        let connection = inner.connection.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        let Some(mut connection) = connection else {
+            return Err(LinkError::NotSent { address: inner.address.clone() });
+        };
+        // The answer first: one that has come is not thrown away because the connection ended after it. Dropping the
+        // exchange is safe: the client keeps its place among the answers.
+        let answer = tokio::select! {
+            biased;
+            answer = tokio::time::timeout(inner.command_timeout, exchange(&mut connection)) => answer,
+            () = inner.gone.cancelled() => {
+                return Err(self.unknown(NoAnswer::Broken("it was replaced".to_owned())));
+            }
+        };
+        match answer {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(self.failed(error)),
+            Err(_elapsed) => {
+                // Slow or silent? The heartbeat finds out now, not in a second.
+                inner.reports.look.notify_one();
+                Err(self.unknown(NoAnswer::TimedOut(inner.command_timeout)))
+            }
+        }
+    }
+
+    /// An error that is not the reply to a command: the transport is no longer usable.
+    fn failed(&self, error: redis::RedisError) -> LinkError {
+        // The client's own time-outs are off, so whatever comes here broke the stream or its framing; going on would
+        // risk pairing answers with the wrong commands.
+        self.retire();
+        self.report_broken();
+        self.unknown(NoAnswer::Broken(error.to_string()))
+    }
+
+    fn unknown(&self, reason: NoAnswer) -> LinkError {
+        LinkError::Unknown { address: self.inner.address.clone(), reason }
+    }
+
+    /// Splits an error reply from a value, and reports what means that this server is the wrong one now.
+    fn checked(&self, value: Value) -> Result<Value, LinkError> {
+        let Value::ServerError(error) = value else { return Ok(value) };
+        let error = LinkError::server(&error);
+        if error.code().is_some_and(means_another_server) {
+            self.report_broken();
+        }
+        Err(error)
+    }
+}
+
+/// Whether an error reply says that this connection should be made anew: the master is elsewhere now, or the login is
+/// no longer valid.
+fn means_another_server(code: &'static str) -> bool {
+    matches!(code, "READONLY" | "LOADING" | "MASTERDOWN" | "NOAUTH")
+}
+
+impl fmt::Debug for Conn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Conn({} epoch {}{})", self.address(), self.epoch(), if self.is_alive() { "" } else { " gone" })
+    }
+}

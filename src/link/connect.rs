@@ -1,0 +1,360 @@
+//! One attempt to connect: files, TCP, TLS, login, and the questions that the server has to answer.
+//!
+//! Login is done by our own commands and not by the client library, which keeps the server's words to itself. Knows
+//! nothing of retries.
+
+use std::error::Error as _;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, FromRedisValue, IntoConnectionInfo, Pipeline,
+    RedisConnectionInfo, RedisError, Value,
+};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::time::{Instant, timeout_at};
+
+use super::error::{ConnectError, ConnectErrorKind, server_code};
+use super::info::ServerInfo;
+use super::{LinkOptions, tls};
+use crate::config::{RedisEndpoint, Secret};
+
+/// How long unacknowledged data may wait before the kernel gives the connection up.
+const USER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Idle time before the first keepalive probe, and between two.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+
+/// An endpoint with its files read: good for one connect, because the files may be rotated before the next.
+pub(super) struct Prepared {
+    addr: ConnectionAddr,
+    certificates: Option<redis::TlsCertificates>,
+    password: Option<SecretString>,
+}
+
+/// Reads the password and the certificates.
+pub(super) async fn prepare(endpoint: &Arc<RedisEndpoint>) -> Result<Prepared, (ConnectErrorKind, String)> {
+    let endpoint = endpoint.clone();
+    // A mounted secret may sit on a slow file system.
+    let task = tokio::task::spawn_blocking(move || {
+        let password = match &endpoint.password {
+            None => None,
+            Some(Secret::Literal(text)) => Some(text.clone()),
+            Some(Secret::File(path)) => Some(password_of(path).map_err(|text| (ConnectErrorKind::Secret, text))?),
+        };
+        let (host, port) = (endpoint.host.clone(), endpoint.port);
+        let (addr, certificates) = match &endpoint.tls {
+            None => (ConnectionAddr::Tcp(host, port), None),
+            Some(files) => {
+                tls::init();
+                let files = tls::read(files).map_err(|text| (ConnectErrorKind::Tls, text))?;
+                (ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }, Some(files))
+            }
+        };
+        Ok(Prepared { addr, certificates, password })
+    });
+    task.await.unwrap_or_else(|error| Err((ConnectErrorKind::Server, format!("reading the files failed: {error}"))))
+}
+
+/// The first line of a file.
+fn password_of(path: &std::path::Path) -> Result<SecretString, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        format!("read password_file {}: {error}: check that it exists and may be read", path.display())
+    })?;
+    match text.lines().next() {
+        Some(line) if !line.is_empty() => Ok(line.into()),
+        _ => Err(format!("read password_file {}: its first line is empty", path.display())),
+    }
+}
+
+impl Prepared {
+    /// A client of the library; `settings` says what the library sends by itself.
+    fn client(&self, settings: RedisConnectionInfo) -> Result<Client, RedisError> {
+        let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE).with_retries(3);
+        let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive).set_user_timeout(USER_TIMEOUT);
+        let info = self.addr.clone().into_connection_info()?.set_tcp_settings(tcp).set_redis_settings(settings);
+        match &self.certificates {
+            None => Client::open(info),
+            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
+        }
+    }
+
+    fn tls(&self) -> bool {
+        self.certificates.is_some()
+    }
+}
+
+/// Connects, logs in and asks the server what it is, all within the endpoint's `connect_timeout`.
+///
+/// # Errors
+///
+/// What failed, where, and what to do about it.
+pub(super) async fn connect(
+    endpoint: &Arc<RedisEndpoint>,
+    options: &LinkOptions,
+) -> Result<(MultiplexedConnection, ServerInfo), ConnectError> {
+    let attempt = async {
+        let deadline = Instant::now() + endpoint.connect_timeout;
+        let prepared = within(deadline, endpoint, "reading password and certificates", prepare(endpoint)).await?;
+        // Nothing is sent by the library: its set-up hides the server's answer to AUTH.
+        let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let client = prepared.client(settings).map_err(|error| explain(&error, prepared.tls()))?;
+        // Deadlines are ours: the library's defaults (0.5 s for an answer) are too short for a script, and a command
+        // must not be given up without the caller knowing that it may have run.
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let stage = if prepared.tls() { "opening the TLS connection" } else { "opening the TCP connection" };
+        let opening = async {
+            let connection = client.get_multiplexed_async_connection_with_config(&config).await;
+            connection.map_err(|error| explain(&error, prepared.tls()))
+        };
+        let mut connection = within(deadline, endpoint, stage, opening).await?;
+        let greeting = greet(&mut connection, endpoint, options, prepared.password.as_ref(), prepared.tls());
+        let info = within(deadline, endpoint, "logging in", greeting).await?;
+        Ok((connection, info))
+    };
+    attempt.await.map_err(|(kind, message)| ConnectError { kind, address: endpoint.address(), message })
+}
+
+/// Connects for publish and subscribe.
+///
+/// # Errors
+///
+/// As for [`connect`].
+pub(super) async fn connect_pubsub(endpoint: &Arc<RedisEndpoint>) -> Result<redis::aio::PubSub, ConnectError> {
+    let attempt = async {
+        let deadline = Instant::now() + endpoint.connect_timeout;
+        let prepared = within(deadline, endpoint, "reading password and certificates", prepare(endpoint)).await?;
+        let mut settings =
+            RedisConnectionInfo::default().set_lib_name(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        if let Some(user) = &endpoint.username {
+            settings = settings.set_username(user);
+        }
+        if let Some(password) = &prepared.password {
+            settings = settings.set_password(password.expose_secret());
+        }
+        let client = prepared.client(settings).map_err(|error| explain(&error, prepared.tls()))?;
+        let opening = async { client.get_async_pubsub().await.map_err(|error| explain(&error, prepared.tls())) };
+        within(deadline, endpoint, "opening the subscription connection", opening).await
+    };
+    attempt.await.map_err(|(kind, message)| ConnectError { kind, address: endpoint.address(), message })
+}
+
+type Attempt<T> = Result<T, (ConnectErrorKind, String)>;
+
+async fn within<T>(
+    deadline: Instant,
+    endpoint: &RedisEndpoint,
+    stage: &str,
+    step: impl Future<Output = Attempt<T>>,
+) -> Attempt<T> {
+    timeout_at(deadline, step).await.unwrap_or_else(|_elapsed| {
+        let hint = if endpoint.tls.is_some() {
+            ", and that the port speaks TLS"
+        } else {
+            ", and that the port does not ask for TLS"
+        };
+        let text = format!(
+            "timed out after {:?} while {stage}: check that host and port are right and reachable{hint}",
+            endpoint.connect_timeout
+        );
+        Err((ConnectErrorKind::Timeout, text))
+    })
+}
+
+/// The questions of the greeting, in the order they are sent.
+enum Question {
+    Auth,
+    Select,
+    Name,
+    Ping,
+    Info,
+    Load(String),
+}
+
+/// Logs in and asks everything in one round trip: a claim waits for it after every reconnect.
+async fn greet(
+    connection: &mut MultiplexedConnection,
+    endpoint: &RedisEndpoint,
+    options: &LinkOptions,
+    password: Option<&SecretString>,
+    tls: bool,
+) -> Attempt<ServerInfo> {
+    let mut pipeline = Pipeline::new();
+    let mut questions = Vec::new();
+    if let Some(password) = password {
+        let auth = pipeline.cmd("AUTH");
+        if let Some(user) = &endpoint.username {
+            auth.arg(user);
+        }
+        auth.arg(password.expose_secret());
+        questions.push(Question::Auth);
+    }
+    if endpoint.database != 0 {
+        pipeline.cmd("SELECT").arg(endpoint.database);
+        questions.push(Question::Select);
+    }
+    pipeline.cmd("CLIENT").arg("SETNAME").arg(&options.client_name);
+    questions.push(Question::Name);
+    pipeline.cmd("PING");
+    questions.push(Question::Ping);
+    for section in ["server", "replication", "memory"] {
+        pipeline.cmd("INFO").arg(section);
+        questions.push(Question::Info);
+    }
+    for script in &options.scripts {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text());
+        questions.push(Question::Load(script.name().to_owned()));
+    }
+
+    // The client shows the error of a broken transport to a single command only, not to a pipeline; so one goes ahead.
+    // What the server answers to it does not matter yet: before AUTH it may be refused.
+    let (ping, mut first) = (redis::cmd("PING"), connection.clone());
+    let count = pipeline.len();
+    let sign_of_life = first.send_packed_command(&ping);
+    let (alive, answers) = tokio::join!(biased; sign_of_life, connection.send_packed_commands(&pipeline, 0, count));
+    alive.map_err(|error| explain(&error, tls))?;
+    let answers = answers.map_err(|error| explain(&error, tls))?;
+    let mut info = String::new();
+    let mut refused_script = None;
+    for (question, answer) in questions.iter().zip(answers) {
+        match (question, answer) {
+            // The name only helps whoever reads CLIENT LIST.
+            (Question::Name, _) => {}
+            // What the server is decides first: a replica or an old server explains a refused script better.
+            (Question::Load(_), Value::ServerError(error)) => {
+                refused_script.get_or_insert_with(|| refusal(question, &error, endpoint));
+            }
+            (_, Value::ServerError(error)) => return Err(refusal(question, &error, endpoint)),
+            (Question::Info, value) => {
+                let text = String::from_redis_value(value)
+                    .map_err(|error| (ConnectErrorKind::Server, format!("the answer to INFO is no text: {error}")))?;
+                info.push_str(&text);
+                info.push('\n');
+            }
+            (Question::Auth | Question::Select | Question::Ping | Question::Load(_), _) => {}
+        }
+    }
+    let info = ServerInfo::parse(&info)?;
+    refused_script.map_or(Ok(info), Err)
+}
+
+/// What a refused question means.
+fn refusal(question: &Question, error: &redis::ServerError, endpoint: &RedisEndpoint) -> (ConnectErrorKind, String) {
+    let (code, words) = server_code(error.code(), error.details().unwrap_or_default());
+    let user = endpoint.username.as_deref().unwrap_or("default");
+    let asked = match question {
+        Question::Auth => "AUTH",
+        Question::Select => "SELECT",
+        Question::Name => "CLIENT SETNAME",
+        Question::Ping => "PING",
+        Question::Info => "INFO",
+        Question::Load(_) => "SCRIPT LOAD",
+    };
+    let answer = format!("({code} {words})");
+    match (code, question) {
+        ("LOADING", _) => {
+            (ConnectErrorKind::Loading, format!("the server is loading its data {answer}: waiting until it is done"))
+        }
+        ("NOAUTH", _) => (
+            ConnectErrorKind::Auth,
+            format!("the server asks for a password and none is configured: set `password_file` {answer}"),
+        ),
+        (_, Question::Auth) if words.contains("without any password configured") => (
+            ConnectErrorKind::Auth,
+            format!("a password is configured but the server has none: remove it, or set it on the server {answer}"),
+        ),
+        ("WRONGPASS", _) | (_, Question::Auth) => (
+            ConnectErrorKind::Auth,
+            format!(
+                "the password of user `{user}` is wrong, or the user does not exist or is disabled: check `username` and `password_file` {answer}"
+            ),
+        ),
+        ("NOPERM", _) => (
+            ConnectErrorKind::Permission,
+            format!(
+                "user `{user}` may not run {asked} {answer}: grant it with `ACL SETUSER {user} +{}`",
+                asked.to_lowercase().replace(' ', "|")
+            ),
+        ),
+        (_, Question::Select) => (
+            ConnectErrorKind::Database,
+            format!(
+                "database {} cannot be selected {answer}: check the number in the URL and `databases` on the server",
+                endpoint.database
+            ),
+        ),
+        (_, Question::Load(name)) => {
+            (ConnectErrorKind::Server, format!("the server refuses the script `{name}` {answer}"))
+        }
+        (_, Question::Name | Question::Ping | Question::Info) => {
+            (ConnectErrorKind::Server, format!("the server answered {asked} with an error {answer}"))
+        }
+    }
+}
+
+/// What an error of the transport means.
+fn explain(error: &RedisError, tls: bool) -> (ConnectErrorKind, String) {
+    let io = io_error(error);
+    if let Some(handshake) = io.and_then(|io| io.get_ref()).and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        return (ConnectErrorKind::Tls, tls::explain(handshake));
+    }
+    let text = error.to_string();
+    if text.contains("failed to lookup address") {
+        return (ConnectErrorKind::Name, format!("the host name has no address: check the URL and the DNS ({text})"));
+    }
+    match (error.kind(), io.map(io::Error::kind)) {
+        (ErrorKind::AuthenticationFailed, _) => {
+            (ConnectErrorKind::Auth, "the login was refused: check `username` and `password_file`".to_owned())
+        }
+        (ErrorKind::Parse, _) => (
+            ConnectErrorKind::Server,
+            format!("the peer does not speak the Redis protocol: check host and port ({text})"),
+        ),
+        (_, Some(io::ErrorKind::ConnectionRefused)) => {
+            (ConnectErrorKind::Unreachable, "nobody listens there: check host and port, and that Redis runs".to_owned())
+        }
+        (_, Some(io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof)) => {
+            let hint = if tls {
+                "does the port speak TLS, and does it ask for a client certificate (`cert_file`, `key_file`)?"
+            } else {
+                "does the port ask for TLS (`rediss://`)?"
+            };
+            (ConnectErrorKind::Unreachable, format!("the server closed the connection at once ({text}): {hint}"))
+        }
+        (ErrorKind::Io, _) => (ConnectErrorKind::Unreachable, text),
+        (ErrorKind::Server(_) | ErrorKind::Extension, _) => {
+            (ConnectErrorKind::Server, format!("the server answered with an error ({text})"))
+        }
+        _ if tls => (ConnectErrorKind::Tls, text),
+        _ => (ConnectErrorKind::Server, text),
+    }
+}
+
+/// The I/O error inside; the client keeps it in an `Arc`, which is what it shows as the source.
+fn io_error(error: &RedisError) -> Option<&io::Error> {
+    let source = error.source()?;
+    match source.downcast_ref::<Arc<dyn std::error::Error + Send + Sync>>() {
+        Some(shared) => shared.downcast_ref(),
+        None => source.downcast_ref(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_password_is_the_first_line_of_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("password");
+        assert!(password_of(&path).unwrap_err().contains("read password_file"));
+        for (text, expected) in
+            [("secret", Some("secret")), ("se cret \r\nmore", Some("se cret ")), ("\n", None), ("", None)]
+        {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(password_of(&path).ok().map(|p| p.expose_secret().to_owned()).as_deref(), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What a server says of itself, read from `INFO`. Pure: text in, facts or a reason out.
+
+use std::fmt;
+
+use super::error::ConnectErrorKind;
+
+/// The oldest server that is supported: `ZMSCORE`, `LPOS` with `RANK` and `COUNT`, `ACL` categories as we use them.
+const OLDEST: Version = Version { major: 6, minor: 2, patch: 0 };
+
+/// Version of a server. Valkey reports the version of Redis that it is compatible with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// First number.
+    pub major: u32,
+    /// Second number.
+    pub minor: u32,
+    /// Third number, zero if absent.
+    pub patch: u32,
+}
+
+impl Version {
+    /// Reads `7.0.15`; a suffix after the third number is ignored (`7.4.0-rc1`).
+    pub fn parse(text: &str) -> Option<Version> {
+        let mut parts = text.trim().splitn(3, '.').map(|part| {
+            let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+            part[..digits].parse::<u32>().ok()
+        });
+        let major = parts.next()??;
+        let minor = parts.next()??;
+        let patch = parts.next().flatten().unwrap_or(0);
+        Some(Version { major, minor, patch })
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+/// What a server is in its replication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Takes writes.
+    Master,
+    /// Follows another server and takes none.
+    Replica,
+}
+
+/// What a server says of itself at connect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerInfo {
+    /// The server's version.
+    pub version: Version,
+    /// Always [`Role::Master`] once a link is up.
+    pub role: Role,
+    /// Memory limit in bytes; 0 is none.
+    pub maxmemory: u64,
+    /// What the server does when the limit is reached.
+    pub maxmemory_policy: String,
+}
+
+impl ServerInfo {
+    /// Reads the replies to `INFO server`, `INFO replication` and `INFO memory`, in any order, one after the other.
+    ///
+    /// The policy comes from `INFO` and not from `CONFIG GET`: it stands there since 4.0, and managed services refuse
+    /// `CONFIG`.
+    ///
+    /// # Errors
+    ///
+    /// What is missing or cannot be worked with, and what to do about it.
+    pub fn parse(text: &str) -> Result<ServerInfo, (ConnectErrorKind, String)> {
+        let field = |name: &str| {
+            text.lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+                .map(str::trim)
+                .filter(|v| !v.is_empty())
+        };
+        let version = field("redis_version").and_then(Version::parse).ok_or_else(|| {
+            (ConnectErrorKind::Server, "INFO tells no redis_version: is this a Redis server?".to_owned())
+        })?;
+        if version < OLDEST {
+            let text = format!("the server is Redis {version}, 6.2 or newer is needed: upgrade the server");
+            return Err((ConnectErrorKind::TooOld, text));
+        }
+        let role = match field("role") {
+            Some("master") => Role::Master,
+            Some("slave" | "replica") => {
+                let master = match (field("master_host"), field("master_port")) {
+                    (Some(host), Some(port)) => format!(" of {host}:{port}"),
+                    _ => String::new(),
+                };
+                let text = format!(
+                    "the server is a read-only replica{master}: connect to the master; waiting for it to be promoted"
+                );
+                return Err((ConnectErrorKind::Replica, text));
+            }
+            other => {
+                let text = format!("INFO tells the role {other:?}, which is neither master nor replica");
+                return Err((ConnectErrorKind::Server, text));
+            }
+        };
+        Ok(ServerInfo {
+            version,
+            role,
+            maxmemory: field("maxmemory").and_then(|text| text.parse().ok()).unwrap_or(0),
+            maxmemory_policy: field("maxmemory_policy").unwrap_or("unknown").to_owned(),
+        })
+    }
+
+    /// True if the server may throw keys away when it is full: elements could be lost then.
+    pub fn evicts(&self) -> bool {
+        self.maxmemory_policy != "noeviction" && self.maxmemory_policy != "unknown"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read() {
+        fn check(text: &str, expected: Option<(u32, u32, u32)>) {
+            assert_eq!(Version::parse(text).map(|v| (v.major, v.minor, v.patch)), expected, "{text}");
+        }
+        check("7.0.15", Some((7, 0, 15)));
+        check("6.2.0", Some((6, 2, 0)));
+        check("8.2", Some((8, 2, 0)));
+        check("7.4.0-rc1", Some((7, 4, 0)));
+        check("255.255.255", Some((255, 255, 255)));
+        check(" 7.2.4\r", Some((7, 2, 4)));
+        check("7", None);
+        check("unstable", None);
+        check("", None);
+    }
+
+    fn info(version: &str, role: &str) -> String {
+        format!(
+            "# Server\r\nredis_version:{version}\r\n# Replication\r\nrole:{role}\r\nmaster_host:10.0.0.1\r\n\
+             master_port:6379\r\n# Memory\r\nmaxmemory:1048576\r\nmaxmemory_human:1M\r\nmaxmemory_policy:allkeys-lru\r\n"
+        )
+    }
+
+    #[test]
+    fn a_master_of_a_supported_version_is_accepted() {
+        let info = ServerInfo::parse(&info("6.2.0", "master")).unwrap();
+        assert_eq!((info.maxmemory, info.maxmemory_policy.as_str()), (1_048_576, "allkeys-lru"));
+        assert!(info.evicts());
+    }
+
+    #[test]
+    fn what_cannot_be_worked_with_is_refused_with_a_reason() {
+        fn check(text: &str, kind: ConnectErrorKind, words: &str) {
+            let (got, message) = ServerInfo::parse(text).unwrap_err();
+            assert_eq!(got, kind, "{message}");
+            assert!(message.contains(words), "{message}");
+        }
+        check(&info("6.0.16", "master"), ConnectErrorKind::TooOld, "Redis 6.0.16, 6.2 or newer is needed");
+        check(&info("5.0.14", "slave"), ConnectErrorKind::TooOld, "upgrade");
+        check(&info("7.0.15", "slave"), ConnectErrorKind::Replica, "replica of 10.0.0.1:6379");
+        check(&info("7.0.15", "sentinel"), ConnectErrorKind::Server, "sentinel");
+        check("", ConnectErrorKind::Server, "redis_version");
+    }
+
+    #[test]
+    fn only_noeviction_keeps_everything() {
+        for (policy, evicts) in [("noeviction", false), ("allkeys-lfu", true), ("volatile-ttl", true)] {
+            let text = info("7.0.15", "master").replace("allkeys-lru", policy);
+            assert_eq!(ServerInfo::parse(&text).unwrap().evicts(), evicts, "{policy}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The supervised connection to one Redis server; the source and the Redis sinks use it.
+//!
+//! The client library's own reconnecting wrapper is not used: it gives up after a few tries and keeps a peer that has
+//! fallen silent. Here one task a server connects, asks the server what it is, watches it by a heartbeat of its own and
+//! replaces the connection when anything is wrong; see `supervisor.rs`. Whoever calls sees a [`Conn`] that ends its
+//! calls quickly when it is replaced, and a [`LinkError`] that says whether the command may have run.
+//!
+//! Knows nothing of queues, entries, sinks or metrics. It repeats nothing by itself, except a script that the server
+//! refused because it did not have it.
+
+mod conn;
+mod connect;
+mod error;
+mod info;
+mod rights;
+mod script;
+mod subscriber;
+mod supervisor;
+pub mod tls;
+
+#[cfg(test)]
+pub(crate) mod test_server;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::clock::Instant;
+use crate::config::RedisEndpoint;
+
+pub use conn::Conn;
+pub use error::{ConnectError, ConnectErrorKind, LinkError, NoAnswer, server_code};
+pub use info::{Role, ServerInfo, Version};
+pub use rights::missing_rights;
+pub use script::Script;
+pub use subscriber::{Subscriber, SubscriberEvent, SubscriberState};
+
+/// What a link does beyond connecting.
+#[derive(Debug, Clone)]
+pub struct LinkOptions {
+    /// Name shown by `CLIENT LIST`.
+    pub client_name: String,
+    /// Scripts that are loaded at every connect, so that a pipeline of `EVALSHA`s finds them.
+    pub scripts: Vec<Script>,
+    /// Time between two heartbeats of an idle connection.
+    pub heartbeat: Duration,
+}
+
+impl Default for LinkOptions {
+    fn default() -> Self {
+        LinkOptions { client_name: "delaybridge".to_owned(), scripts: Vec::new(), heartbeat: Duration::from_secs(1) }
+    }
+}
+
+/// Whether the link is usable, and if not, since when and why.
+#[derive(Debug, Clone)]
+pub enum LinkState {
+    /// No connection now; the supervisor is at work.
+    Connecting {
+        /// Since when there is none.
+        since: Instant,
+        /// Why the last attempt failed; `None` until the first attempt of this outage has failed.
+        last_error: Option<Arc<ConnectError>>,
+    },
+    /// Connected to a server that passed the checks.
+    Up {
+        /// Number of this connection: grows by one at every connect, starts at 1.
+        epoch: u64,
+        /// What the server says of itself.
+        info: Arc<ServerInfo>,
+    },
+}
+
+impl LinkState {
+    /// True while commands can be sent.
+    pub fn is_up(&self) -> bool {
+        matches!(self, LinkState::Up { .. })
+    }
+}
+
+/// Handle on the supervised connection; clones share it. The supervisor ends with the last clone or at
+/// [`close`](Link::close).
+#[derive(Clone, Debug)]
+pub struct Link {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    address: Arc<str>,
+    state: watch::Receiver<LinkState>,
+    current: watch::Receiver<Option<Conn>>,
+    stop: CancellationToken,
+    /// Ends the supervisor when the last clone goes.
+    _stop_on_drop: DropGuard,
+    supervisor: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Link {
+    /// Starts the supervisor of a connection to `endpoint`. Never fails: what is wrong is told by
+    /// [`state`](Link::state), and tried again.
+    pub fn start(endpoint: Arc<RedisEndpoint>, options: LinkOptions) -> Link {
+        let address: Arc<str> = endpoint.address().into();
+        let stop = CancellationToken::new();
+        let (supervisor, state, current) = supervisor::Supervisor::new(endpoint, options, stop.clone());
+        let task = tokio::spawn(supervisor.run());
+        Link {
+            shared: Arc::new(Shared {
+                address,
+                state,
+                current,
+                _stop_on_drop: stop.clone().drop_guard(),
+                stop,
+                supervisor: Mutex::new(Some(task)),
+            }),
+        }
+    }
+
+    /// `host:port/db`.
+    pub fn address(&self) -> &str {
+        &self.shared.address
+    }
+
+    /// The connection, if there is one now.
+    pub fn current(&self) -> Option<Conn> {
+        self.shared.current.borrow().clone().filter(Conn::is_alive)
+    }
+
+    /// Waits until there is a connection. Cancel safe. Never answers after [`close`](Link::close).
+    pub async fn ready(&self) -> Conn {
+        let mut current = self.shared.current.clone();
+        loop {
+            // Marked as seen before it is looked at: a change in between wakes the wait below at once.
+            let conn = current.borrow_and_update().clone();
+            if let Some(conn) = conn.filter(Conn::is_alive) {
+                return conn;
+            }
+            if current.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// The state now and its changes.
+    pub fn state(&self) -> watch::Receiver<LinkState> {
+        self.shared.state.clone()
+    }
+
+    /// Waits until the supervisor has ended, by [`close`](Link::close) or by a panic. Cancel safe.
+    pub async fn ended(&self) {
+        let mut state = self.shared.state.clone();
+        // The sender lives in the supervisor, so it is dropped however that ends.
+        while state.changed().await.is_ok() {}
+    }
+
+    /// Closes the connection and waits for the end of the supervisor. Calls under way end with [`LinkError::Unknown`].
+    pub async fn close(&self) {
+        self.shared.stop.cancel();
+        let task = self.shared.supervisor.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        match task {
+            // A panic of the supervisor is already visible to those who wait in `ended`.
+            Some(task) => drop(task.await),
+            None => self.ended().await,
+        }
+    }
+}

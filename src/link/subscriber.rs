@@ -1,0 +1,230 @@
+//! One publish-and-subscribe connection for all channels, with a supervisor of its own.
+//!
+//! What it tells is a hint: messages published while it was away are lost, so every (re)subscription asks the receiver
+//! to look at everything again. Knows nothing of what channels mean.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use redis::aio::{PubSubSink, PubSubStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::connect::connect_pubsub;
+use super::error::{ConnectError, ConnectErrorKind};
+use super::supervisor::wait_after;
+use crate::clock::Instant;
+use crate::config::RedisEndpoint;
+
+/// Channels in one `SUBSCRIBE`.
+const CHUNK: usize = 256;
+/// Events that wait for a slow receiver; what comes beyond is folded into one [`SubscriberEvent::Subscribed`].
+const BUFFER: usize = 1024;
+/// Upper bound of the wait between two attempts.
+const MAX_WAIT: Duration = Duration::from_secs(2);
+/// Time between two heartbeats.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// What the receiver learns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SubscriberEvent {
+    /// Messages may have been missed before this: look at every queue. Sent after each (re)subscription, and after the
+    /// receiver was too slow.
+    Subscribed,
+    /// A message.
+    Message {
+        /// The channel, as given to [`Subscriber::start`].
+        channel: Arc<str>,
+        /// The message's bytes.
+        payload: Bytes,
+    },
+}
+
+/// Whether the subscription stands.
+#[derive(Debug, Clone)]
+pub enum SubscriberState {
+    /// Not subscribed; with the reason once an attempt has failed.
+    Connecting {
+        /// Why the last attempt failed.
+        last_error: Option<Arc<ConnectError>>,
+    },
+    /// Subscribed to all channels.
+    Subscribed,
+}
+
+/// Handle on the subscription; it ends when the handle or the receiver is dropped.
+#[derive(Debug)]
+pub struct Subscriber {
+    state: watch::Receiver<SubscriberState>,
+    stop: CancellationToken,
+    _stop_on_drop: DropGuard,
+    task: JoinHandle<()>,
+}
+
+impl Subscriber {
+    /// Subscribes to all channels on one connection and keeps it so. Never fails: what is wrong is told by
+    /// [`state`](Subscriber::state), and tried again.
+    pub fn start(
+        endpoint: Arc<RedisEndpoint>,
+        channels: Vec<Arc<str>>,
+    ) -> (Subscriber, mpsc::Receiver<SubscriberEvent>) {
+        let (events, receiver) = mpsc::channel(BUFFER);
+        let (state, state_seen) = watch::channel(SubscriberState::Connecting { last_error: None });
+        let stop = CancellationToken::new();
+        let names = channels.into_iter().map(|name| (name.to_string(), name)).collect();
+        let worker = Worker { endpoint, names, events, state, stop: stop.clone(), missed: false };
+        let task = tokio::spawn(worker.run());
+        (Subscriber { state: state_seen, _stop_on_drop: stop.clone().drop_guard(), stop, task }, receiver)
+    }
+
+    /// The state now and its changes; the sender is dropped when the task ends.
+    pub fn state(&self) -> watch::Receiver<SubscriberState> {
+        self.state.clone()
+    }
+
+    /// Closes the connection and waits for the end of the task.
+    pub async fn close(self) {
+        self.stop.cancel();
+        // A panic has been reported by the panic hook, and the receiver sees the channel closed.
+        drop(self.task.await);
+    }
+}
+
+struct Worker {
+    endpoint: Arc<RedisEndpoint>,
+    names: HashMap<String, Arc<str>>,
+    events: mpsc::Sender<SubscriberEvent>,
+    state: watch::Sender<SubscriberState>,
+    stop: CancellationToken,
+    /// The receiver has to be told to look at everything, and there was no room to say so.
+    missed: bool,
+}
+
+impl Worker {
+    async fn run(mut self) {
+        let stop = self.stop.clone();
+        let events = self.events.clone();
+        // Everything inside only waits, sends hints or opens sockets: it can be dropped at any point.
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = events.closed() => {}
+            () = self.supervise() => {}
+        }
+    }
+
+    async fn supervise(&mut self) {
+        let mut failures = 0_u32;
+        loop {
+            match self.subscribe().await {
+                Ok((sink, stream)) => {
+                    let since = Instant::now();
+                    tracing::debug!(redis = %self.endpoint.address(), channels = self.names.len(), "subscribed");
+                    self.state.send_replace(SubscriberState::Subscribed);
+                    self.missed = true;
+                    let reason = self.listen(sink, stream).await;
+                    tracing::debug!(redis = %self.endpoint.address(), reason, "lost the subscription");
+                    self.state.send_replace(SubscriberState::Connecting { last_error: None });
+                    // A server that accepts and drops is not hammered.
+                    if since.elapsed() >= MAX_WAIT {
+                        failures = 0;
+                    }
+                }
+                Err(error) => self.failed(error),
+            }
+            failures = failures.saturating_add(1);
+            tokio::time::sleep(wait_after(failures, MAX_WAIT)).await;
+        }
+    }
+
+    /// Publishes why the subscription failed; logged once for each reason.
+    fn failed(&self, error: ConnectError) {
+        self.state.send_modify(|state| {
+            if let SubscriberState::Connecting { last_error: Some(last) } = state
+                && **last == error
+            {
+                return;
+            }
+            tracing::debug!("subscribe: {error}");
+            *state = SubscriberState::Connecting { last_error: Some(Arc::new(error)) };
+        });
+    }
+
+    async fn subscribe(&self) -> Result<(PubSubSink, PubSubStream), ConnectError> {
+        let (mut sink, stream) = connect_pubsub(&self.endpoint).await?.split();
+        let names: Vec<&str> = self.names.keys().map(String::as_str).collect();
+        for chunk in names.chunks(CHUNK) {
+            let deadline = self.endpoint.command_timeout;
+            let error = match tokio::time::timeout(deadline, sink.subscribe(chunk)).await {
+                Ok(Ok(())) => continue,
+                Ok(Err(error)) => error,
+                Err(_elapsed) => {
+                    return Err(
+                        self.error(ConnectErrorKind::Timeout, format!("SUBSCRIBE: no answer within {deadline:?}"))
+                    );
+                }
+            };
+            let user = self.endpoint.username.as_deref().unwrap_or("default");
+            return Err(match error.code() {
+                Some("NOPERM") => self.error(
+                    ConnectErrorKind::Permission,
+                    format!("user `{user}` may not subscribe ({error}): grant `+subscribe` and the channels with `ACL SETUSER {user} &redisson_delay_queue_channel:*`"),
+                ),
+                Some("NOAUTH") => self.error(
+                    ConnectErrorKind::Auth,
+                    format!("the server asks for a password and none is configured: set `password_file` ({error})"),
+                ),
+                _ => self.error(ConnectErrorKind::Server, format!("SUBSCRIBE failed: {error}")),
+            });
+        }
+        Ok((sink, stream))
+    }
+
+    fn error(&self, kind: ConnectErrorKind, message: String) -> ConnectError {
+        ConnectError { kind, address: self.endpoint.address(), message }
+    }
+
+    /// Hands on messages until the connection ends or stops answering; returns why.
+    async fn listen(&mut self, mut sink: PubSubSink, mut stream: PubSubStream) -> &'static str {
+        let mut heartbeat = tokio::time::interval(HEARTBEAT);
+        heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let events = self.events.clone();
+        loop {
+            // All branches are cancel safe: a message taken from the stream is handled before the next wait. Telling
+            // the receiver to look at everything comes first, because it stands for all that came before.
+            tokio::select! {
+                biased;
+                Ok(permit) = events.reserve(), if self.missed => {
+                    permit.send(SubscriberEvent::Subscribed);
+                    self.missed = false;
+                }
+                message = stream.next() => {
+                    let Some(message) = message else { return "the connection ended" };
+                    self.hand_on(&message);
+                }
+                _ = heartbeat.tick() => {
+                    let ping = sink.ping::<redis::Value>();
+                    match tokio::time::timeout(self.endpoint.command_timeout, ping).await {
+                        Ok(Ok(_)) => {}
+                        Ok(Err(_)) => return "the connection broke",
+                        Err(_elapsed) => return "the server stopped answering",
+                    }
+                }
+            }
+        }
+    }
+
+    /// Never waits: a slow receiver must not make the server drop us; it looks at everything instead.
+    fn hand_on(&mut self, message: &redis::Msg) {
+        if self.missed {
+            return;
+        }
+        let Some(channel) = self.names.get(message.get_channel_name()) else { return };
+        let payload = Bytes::copy_from_slice(message.get_payload_bytes());
+        let event = SubscriberEvent::Message { channel: channel.clone(), payload };
+        self.missed = self.events.try_send(event).is_err();
+    }
+}

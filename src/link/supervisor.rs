@@ -1,0 +1,216 @@
+//! The task behind a link: connect, watch, replace.
+//!
+//! It decides only about the connection. It does not repeat commands: whoever sent them knows whether that is safe.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::conn::{Conn, Reports};
+use super::connect::connect;
+use super::error::{ConnectError, LinkError};
+use super::{LinkOptions, LinkState};
+use crate::clock::Instant;
+use crate::config::RedisEndpoint;
+
+/// Upper bound of the first wait after a failed attempt; doubles from there.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+/// Upper bound of any wait while the server is away.
+const MAX_WAIT: Duration = Duration::from_secs(2);
+/// Upper bound of any wait while somebody has to mend something: logins that fail fill the server's ACL log.
+const MAX_WAIT_FOR_A_PERSON: Duration = Duration::from_secs(10);
+/// A connection that lived shorter counts as a failed attempt: a server that accepts and drops is not hammered.
+const STABLE_AFTER: Duration = Duration::from_secs(2);
+
+pub(super) struct Supervisor {
+    endpoint: Arc<RedisEndpoint>,
+    options: LinkOptions,
+    stop: CancellationToken,
+    state: watch::Sender<LinkState>,
+    current: watch::Sender<Option<Conn>>,
+    reports: Arc<Reports>,
+    epoch: u64,
+    /// Failed attempts in a row.
+    failures: u32,
+}
+
+/// Why the watch over a connection ended.
+enum Ended {
+    /// The link is closed.
+    Stopped,
+    /// The connection is of no use any more, for this reason.
+    Lost(String),
+}
+
+impl Supervisor {
+    pub(super) fn new(
+        endpoint: Arc<RedisEndpoint>,
+        options: LinkOptions,
+        stop: CancellationToken,
+    ) -> (Self, watch::Receiver<LinkState>, watch::Receiver<Option<Conn>>) {
+        let (state, state_seen) = watch::channel(LinkState::Connecting { since: Instant::now(), last_error: None });
+        let (current, current_seen) = watch::channel(None);
+        let reports = Arc::new(Reports::default());
+        (
+            Supervisor { endpoint, options, stop, state, current, reports, epoch: 0, failures: 0 },
+            state_seen,
+            current_seen,
+        )
+    }
+
+    /// Runs until the link is closed.
+    pub(super) async fn run(mut self) {
+        while let Some(conn) = self.connected().await {
+            let since = Instant::now();
+            let ended = self.watch(&conn).await;
+            self.current.send_replace(None);
+            conn.retire();
+            self.state.send_replace(LinkState::Connecting { since: Instant::now(), last_error: None });
+            match ended {
+                Ended::Stopped => break,
+                Ended::Lost(reason) => {
+                    tracing::debug!(redis = %self.endpoint.address(), %reason, "lost the connection to Redis");
+                }
+            }
+            if since.elapsed() >= STABLE_AFTER {
+                self.failures = 0;
+            } else {
+                self.failures = self.failures.saturating_add(1);
+                let wait = wait_after(self.failures, MAX_WAIT);
+                if !self.pause(wait).await {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Tries until there is a connection; `None` when the link is closed.
+    async fn connected(&mut self) -> Option<Conn> {
+        loop {
+            // Order does not matter; an abandoned attempt only closes its socket.
+            let attempt = tokio::select! {
+                attempt = connect(&self.endpoint, &self.options) => attempt,
+                () = self.stop.cancelled() => return None,
+            };
+            match attempt {
+                Ok((connection, info)) => {
+                    self.epoch += 1;
+                    let info = Arc::new(info);
+                    let conn = Conn::new(
+                        self.epoch,
+                        self.endpoint.address().into(),
+                        info.clone(),
+                        self.endpoint.command_timeout,
+                        connection,
+                        self.reports.clone(),
+                    );
+                    tracing::debug!(
+                        redis = %self.endpoint.address(), version = %info.version, epoch = self.epoch, "connected to Redis"
+                    );
+                    // The connection first: whoever sees the state Up finds it.
+                    self.current.send_replace(Some(conn.clone()));
+                    self.state.send_replace(LinkState::Up { epoch: self.epoch, info });
+                    return Some(conn);
+                }
+                Err(error) => {
+                    self.failures = self.failures.saturating_add(1);
+                    let max = if error.kind.needs_a_person() { MAX_WAIT_FOR_A_PERSON } else { MAX_WAIT };
+                    self.failed(error);
+                    if !self.pause(wait_after(self.failures, max)).await {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Publishes why there is no connection; logged once for each reason.
+    fn failed(&self, error: ConnectError) {
+        self.state.send_modify(|state| {
+            let since = match state {
+                LinkState::Connecting { since, last_error } => {
+                    if last_error.as_deref() == Some(&error) {
+                        return;
+                    }
+                    *since
+                }
+                LinkState::Up { .. } => Instant::now(),
+            };
+            tracing::debug!("{error}");
+            *state = LinkState::Connecting { since, last_error: Some(Arc::new(error)) };
+        });
+    }
+
+    /// Watches a connection until it is lost or the link is closed.
+    async fn watch(&self, conn: &Conn) -> Ended {
+        let ping = redis::cmd("PING");
+        loop {
+            // Stop first: a flood of reports must not delay the end. All branches only wait.
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return Ended::Stopped,
+                () = conn.gone() => return Ended::Lost("the connection broke".to_owned()),
+                () = self.reports.wait() => {}
+                () = tokio::time::sleep(self.options.heartbeat) => {}
+            }
+            if !conn.is_alive() {
+                return Ended::Lost("the connection broke".to_owned());
+            }
+            if self.reports.is_broken(conn.epoch()) {
+                return Ended::Lost("a command's answer showed that it has to be replaced".to_owned());
+            }
+            let answer = tokio::select! {
+                biased;
+                answer = conn.query::<redis::Value>(&ping) => answer,
+                () = self.stop.cancelled() => return Ended::Stopped,
+            };
+            match answer {
+                // An error reply is a sign of life; those that mean another server were reported by the call itself.
+                Ok(_) | Err(LinkError::Server { .. } | LinkError::Malformed(_)) => {}
+                Err(error @ (LinkError::NotSent { .. } | LinkError::Unknown { .. })) => {
+                    return Ended::Lost(format!("heartbeat: {error}"));
+                }
+            }
+        }
+    }
+
+    /// Waits; false if the link was closed meanwhile.
+    async fn pause(&self, wait: Duration) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(wait) => true,
+            () = self.stop.cancelled() => false,
+        }
+    }
+}
+
+/// Full jitter below a bound that doubles with every failure: many daemons do not come back in step.
+pub(super) fn wait_after(failures: u32, max: Duration) -> Duration {
+    bound(failures, max).mul_f64(fastrand::f64())
+}
+
+fn bound(failures: u32, max: Duration) -> Duration {
+    FIRST_WAIT.saturating_mul(1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX)).min(max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_of_the_wait_doubles_up_to_its_maximum() {
+        for (failures, millis) in
+            [(0, 50), (1, 50), (2, 100), (3, 200), (6, 1600), (7, 2000), (33, 2000), (u32::MAX, 2000)]
+        {
+            assert_eq!(bound(failures, MAX_WAIT), Duration::from_millis(millis), "{failures}");
+        }
+    }
+
+    #[test]
+    fn the_wait_is_drawn_from_the_whole_range() {
+        let waits: Vec<_> = (0..1000).map(|_| wait_after(7, MAX_WAIT)).collect();
+        assert!(waits.iter().all(|wait| *wait <= MAX_WAIT));
+        assert!(waits.iter().any(|wait| *wait < MAX_WAIT / 4) && waits.iter().any(|wait| *wait > MAX_WAIT / 4 * 3));
+    }
+}

@@ -1,0 +1,121 @@
+//! The subscription against a real server.
+
+use super::*;
+
+fn channels(names: &[&str]) -> Vec<Arc<str>> {
+    names.iter().map(|name| Arc::from(*name)).collect()
+}
+
+async fn next(events: &mut tokio::sync::mpsc::Receiver<SubscriberEvent>) -> SubscriberEvent {
+    soon("an event of the subscription", events.recv()).await.expect("the subscriber is alive")
+}
+
+fn message(channel: &str, payload: &'static [u8]) -> SubscriberEvent {
+    SubscriberEvent::Message { channel: channel.into(), payload: bytes::Bytes::from_static(payload) }
+}
+
+#[tokio::test]
+async fn messages_of_all_channels_arrive_after_the_word_to_look_at_everything() {
+    let server = TestServer::start();
+    let names: Vec<Arc<str>> = (0..1000).map(|n| format!("channel:{{{n}}}").into()).collect();
+    let (subscriber, mut events) = Subscriber::start(Arc::new(server.endpoint()), names);
+    assert_eq!(next(&mut events).await, SubscriberEvent::Subscribed);
+    let mut admin = server.admin().await;
+    run(&mut admin, "PUBLISH channel:{0} 1").await;
+    run(&mut admin, "PUBLISH channel:{999} 2").await;
+    assert_eq!(next(&mut events).await, message("channel:{0}", b"1"));
+    assert_eq!(next(&mut events).await, message("channel:{999}", b"2"));
+    subscriber.close().await;
+    assert_eq!(events.recv().await, None);
+}
+
+#[tokio::test]
+async fn a_killed_subscription_comes_back_and_asks_for_a_look() {
+    let server = TestServer::start();
+    let (_subscriber, mut events) = Subscriber::start(Arc::new(server.endpoint()), channels(&["a", "b"]));
+    assert_eq!(next(&mut events).await, SubscriberEvent::Subscribed);
+    let mut admin = server.admin().await;
+    for _ in 0..3 {
+        run(&mut admin, "CLIENT KILL TYPE pubsub").await;
+        assert_eq!(next(&mut events).await, SubscriberEvent::Subscribed);
+    }
+    run(&mut admin, "PUBLISH b x").await;
+    assert_eq!(next(&mut events).await, message("b", b"x"));
+}
+
+#[tokio::test]
+async fn a_restarted_server_is_subscribed_again() {
+    let mut server = TestServer::start();
+    let (_subscriber, mut events) = Subscriber::start(Arc::new(server.endpoint()), channels(&["a"]));
+    assert_eq!(next(&mut events).await, SubscriberEvent::Subscribed);
+    server.kill();
+    server.restart();
+    assert_eq!(next(&mut events).await, SubscriberEvent::Subscribed);
+}
+
+#[tokio::test]
+async fn a_silent_server_is_left_and_subscribed_again() {
+    let server = TestServer::start();
+    let mut endpoint = server.endpoint();
+    (endpoint.command_timeout, endpoint.connect_timeout) = (Duration::from_millis(300), Duration::from_millis(300));
+    let (subscriber, mut events) = Subscriber::start(Arc::new(endpoint), channels(&["a"]));
+    assert_eq!(next(&mut events).await, SubscriberEvent::Subscribed);
+    server.freeze();
+    let mut state = subscriber.state();
+    let lost = state.wait_for(|state| matches!(state, SubscriberState::Connecting { .. }));
+    soon("the silence to be noticed", lost).await.unwrap();
+    server.thaw();
+    assert_eq!(next(&mut events).await, SubscriberEvent::Subscribed);
+}
+
+#[tokio::test]
+async fn a_slow_receiver_is_told_to_look_at_everything() {
+    let server = TestServer::start();
+    let (_subscriber, mut events) = Subscriber::start(Arc::new(server.endpoint()), channels(&["a"]));
+    assert_eq!(next(&mut events).await, SubscriberEvent::Subscribed);
+    let mut admin = server.admin().await;
+    let mut flood = redis::pipe();
+    for _ in 0..5000 {
+        flood.cmd("PUBLISH").arg("a").arg("x");
+    }
+    let _: Vec<i64> = flood.query_async(&mut admin).await.unwrap();
+    eventually("the buffer to be full", async || events.len() == events.max_capacity()).await;
+    // More than fits: by the time the second flood is answered, the first has been handed on.
+    let _: Vec<i64> = flood.query_async(&mut admin).await.unwrap();
+    let mut messages = 0;
+    while let SubscriberEvent::Message { .. } = next(&mut events).await {
+        messages += 1;
+    }
+    assert!((1024..10_000).contains(&messages), "{messages}");
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_subscribe_learns_it() {
+    let server = TestServer::start();
+    run(&mut server.admin().await, "ACL SETUSER u on >p ~* +@all resetchannels").await;
+    let (subscriber, _events) = Subscriber::start(Arc::new(server.endpoint_as(Some("u"), "p")), channels(&["a"]));
+    let mut state = subscriber.state();
+    let failed = state.wait_for(|state| matches!(state, SubscriberState::Connecting { last_error: Some(_) }));
+    let state = soon("a failed attempt", failed).await.unwrap().clone();
+    let SubscriberState::Connecting { last_error: Some(error) } = state else {
+        unreachable!("waited for exactly this")
+    };
+    assert_eq!(error.kind, ConnectErrorKind::Permission, "{error}");
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told() {
+    let server = TestServer::with(&["--requirepass", "right"]);
+    for endpoint in [server.endpoint_as(None, "wrong"), server.endpoint()] {
+        let (subscriber, _events) = Subscriber::start(Arc::new(endpoint), channels(&["a"]));
+        let mut state = subscriber.state();
+        let failed = state.wait_for(|state| matches!(state, SubscriberState::Connecting { last_error: Some(_) }));
+        let state = soon("a failed attempt", failed).await.unwrap().clone();
+        let SubscriberState::Connecting { last_error: Some(error) } = state else {
+            unreachable!("waited for exactly this")
+        };
+        assert_eq!(error.kind, ConnectErrorKind::Auth, "{error}");
+    }
+    let (_subscriber, mut events) = Subscriber::start(Arc::new(server.endpoint_as(None, "right")), channels(&["a"]));
+    assert_eq!(next(&mut events).await, SubscriberEvent::Subscribed);
+}

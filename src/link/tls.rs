@@ -1,0 +1,92 @@
+//! TLS towards Redis: the crypto provider of the process, and the certificate files of an endpoint.
+
+use std::path::Path;
+use std::sync::Once;
+
+use redis::{ClientTlsConfig, TlsCertificates};
+
+use crate::config::RedisTls;
+
+/// Chooses the crypto provider of the process; the Redis client brings none and would panic at the first handshake.
+/// Calling it again does nothing.
+pub fn init() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // An error means that somebody chose one before us, which serves as well.
+        drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
+    });
+}
+
+/// Reads the files; they are read at every connect, because certificates are rotated.
+///
+/// # Errors
+///
+/// Which file cannot be used, and why.
+pub(super) fn read(files: &RedisTls) -> Result<TlsCertificates, String> {
+    let root_cert = files.ca_file.as_deref().map(|path| pem(path, "ca_file", "CERTIFICATE")).transpose()?;
+    let client_tls = match &files.client {
+        None => None,
+        Some((cert, key)) => Some(ClientTlsConfig {
+            client_cert: pem(cert, "cert_file", "CERTIFICATE")?,
+            client_key: pem(key, "key_file", "PRIVATE KEY")?,
+        }),
+    };
+    Ok(TlsCertificates { client_tls, root_cert })
+}
+
+/// Reads a PEM file that has to hold a section of this kind; without this look a file without one would only show as
+/// an unknown issuer at the handshake.
+fn pem(path: &Path, key: &str, section: &str) -> Result<Vec<u8>, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("read {key} {}: {error}", path.display()))?;
+    let text = String::from_utf8_lossy(&bytes);
+    if !text.lines().any(|line| line.starts_with("-----BEGIN ") && line.contains(section)) {
+        return Err(format!("read {key} {}: it holds no PEM section `{section}`", path.display()));
+    }
+    Ok(bytes)
+}
+
+/// What a failed handshake means to the operator.
+pub(super) fn explain(error: &rustls::Error) -> String {
+    use rustls::{AlertDescription as Alert, CertificateError as Cert, Error};
+    let advice = match error {
+        // A bad signature is what a CA that was made anew under its old name looks like.
+        Error::InvalidCertificate(Cert::UnknownIssuer | Cert::BadSignature) => {
+            "the server's certificate was issued by a CA that is not trusted: set `ca_file` to the CA that issued it"
+        }
+        Error::InvalidCertificate(Cert::Expired | Cert::ExpiredContext { .. }) => {
+            "the server's certificate has expired: renew it"
+        }
+        Error::InvalidCertificate(Cert::NotValidForName | Cert::NotValidForNameContext { .. }) => {
+            "the server's certificate is for another name: use the host name that it was issued for"
+        }
+        Error::InvalidMessage(_) => "the port does not speak TLS: use `redis://`, or the server's TLS port",
+        Error::AlertReceived(Alert::CertificateRequired | Alert::HandshakeFailure) => {
+            "the server refused the handshake, it may ask for a client certificate: set `cert_file` and `key_file`"
+        }
+        Error::AlertReceived(_) => "the server refused the handshake or the client certificate",
+        _ => "the TLS handshake failed",
+    };
+    format!("{advice} ({error})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("ca.pem");
+        let files = RedisTls { ca_file: Some(missing.clone()), client: None };
+        assert!(read(&files).unwrap_err().starts_with(&format!("read ca_file {}", missing.display())));
+        std::fs::write(&missing, "not a certificate").unwrap();
+        assert!(read(&files).unwrap_err().contains("holds no PEM section `CERTIFICATE`"));
+    }
+
+    #[test]
+    fn the_provider_can_be_chosen_twice() {
+        init();
+        init();
+        assert!(rustls::crypto::CryptoProvider::get_default().is_some());
+    }
+}
