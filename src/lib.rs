@@ -15,5 +15,6 @@ pub mod message;
 pub mod decode;
 pub mod link;
 pub mod route;
+pub mod source;
 
 pub mod clock;

@@ -1,0 +1,2 @@
+//! Where elements come from.
+pub mod redisson;

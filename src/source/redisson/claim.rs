@@ -1,0 +1,218 @@
+//! The claim: what is asked for, what was taken, what it learned.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::entry::{ClaimKey, Entry};
+use super::reply::{BadReply, Fields};
+use super::{BATCH_BYTES, BATCH_ENTRIES, Redisson, SourceError, millis, text};
+use crate::link::Conn;
+
+/// How much to claim, and until when a lost sending may run.
+#[derive(Debug, Clone)]
+pub struct ClaimRequest {
+    /// Number of this claim; never used twice by a process.
+    pub number: u64,
+    /// Redis time in ms after which the script does nothing.
+    pub not_after_ms: i64,
+    /// How long the entries are ours.
+    pub lease: Duration,
+    /// Most entries.
+    pub most: usize,
+    /// Most bytes; a single larger entry is taken all the same.
+    pub bytes: usize,
+    /// Only one entry that has let three leases run out, and nothing else.
+    pub alone: bool,
+    /// Which source goes first; grows by one with every claim that is not alone, so that none starves.
+    pub rotation: u64,
+    /// What earlier claims learned.
+    pub hints: Hints,
+}
+
+/// What one claim learns for the next, so that large elements are not read twice.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// Score of a head of Z known to be large.
+    pub(super) large_delayed: Option<i64>,
+    /// Score of a head of the retry zset known to be large.
+    pub(super) large_retry: Option<i64>,
+    /// Size of the largest element met lately; halves with every claim that meets smaller ones.
+    largest: usize,
+    /// Expired entries of a newer version at the head of in-flight, which claims start behind.
+    past_newer: u64,
+}
+
+impl Hints {
+    /// Size of the largest element met lately, in bytes.
+    pub fn largest(&self) -> usize {
+        self.largest
+    }
+}
+
+/// Entries of a newer version that one claim skips in in-flight.
+const NEWER_SKIPPED: u64 = 100;
+
+/// Elements above this are not read again before they are due.
+const LARGE: i64 = 16 << 10;
+
+/// Where a claimed entry came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// The sorted set.
+    Delayed,
+    /// The ready list.
+    Ready,
+    /// The retry zset.
+    Retry,
+    /// Another owner's lease that ran out.
+    Expired,
+    /// The same, for the tenth time: to be settled as dead without a delivery.
+    Worn,
+}
+
+/// What a claim did.
+#[derive(Debug)]
+pub enum ClaimReply {
+    /// It ran after its `not_after` and did nothing.
+    Late {
+        /// Redis time in ms.
+        now_ms: i64,
+    },
+    /// It ran.
+    Claimed(Claimed),
+}
+
+/// What a claim took and saw.
+#[derive(Debug)]
+pub struct Claimed {
+    /// Redis time in ms.
+    pub now_ms: i64,
+    /// The entries taken, in due order within each source.
+    pub entries: Vec<(From, Entry)>,
+    /// Expired entries of this very process: given a new lease, not taken.
+    pub own: Vec<ClaimKey>,
+    /// When something falls due next, in Redis ms; a past time means that there is more to take at once.
+    pub next_due_ms: Option<i64>,
+    /// For the next claim.
+    pub hints: Hints,
+    /// Entries in L.
+    pub listed: u64,
+    /// Ghosts recorded.
+    pub ghosts: u64,
+    /// Age of the oldest ghost.
+    pub oldest_ghost: Option<Duration>,
+    /// Entries that wait to be claimed alone.
+    pub suspects: u64,
+    /// Entries met that this version cannot read: a newer one's, and left to it, or damaged ones.
+    pub unknown: u64,
+    /// Something was left because of its size: there is more to claim at once.
+    pub more: bool,
+}
+
+impl Redisson {
+    /// Claims what is due.
+    ///
+    /// # Errors
+    ///
+    /// On [`LinkError::Unknown`] the claim may have run: adopt finds what it took. It is never sent again.
+    pub async fn claim(&self, conn: &Conn, request: &ClaimRequest) -> Result<ClaimReply, SourceError> {
+        let k = &self.keys;
+        let mut nonce = [0; 16];
+        fastrand::Rng::new().fill(&mut nonce);
+        let keys =
+            [&k.delayed, &k.list, &k.ready, &k.in_flight, &k.retry, &k.ghosts, &k.ghosts_turn, &k.state, &k.dead]
+                .map(Bytes::clone);
+        let score = |s: Option<i64>| s.map(|s| s.to_string()).unwrap_or_default();
+        let hints = &request.hints;
+        let args = [
+            Bytes::copy_from_slice(&self.owner),
+            Bytes::copy_from_slice(&request.number.to_le_bytes()),
+            Bytes::copy_from_slice(&nonce),
+            text(request.not_after_ms),
+            text(millis(request.lease)),
+            text(request.most.min(BATCH_ENTRIES)),
+            text(request.bytes.min(BATCH_BYTES)),
+            self.sources.into(),
+            self.cleanup.into(),
+            Bytes::from_static(if request.alone { b"alone" } else { b"many" }),
+            score(hints.large_delayed).into(),
+            score(hints.large_retry).into(),
+            text(hints.largest),
+            text(request.rotation % 12), // Divides by two, three and four sources alike.
+            text(hints.past_newer),
+        ];
+        let reply = conn.script(&self.scripts.claim, &keys, &args).await?;
+        Ok(claim_reply(reply, hints)?)
+    }
+}
+
+/// Size -1: the script did not look, because the score told it that the head is still the large one.
+pub(super) fn large_head(score: Option<i64>, size: i64) -> Option<i64> {
+    score.filter(|_| !(0..=LARGE).contains(&size))
+}
+
+fn claim_reply(reply: redis::Value, hints: &Hints) -> Result<ClaimReply, BadReply> {
+    let bad = |expected| BadReply { script: "claim", expected };
+    let mut fields = Fields::of("claim", reply)?;
+    if fields.text()? == "late" {
+        return Ok(ClaimReply::Late { now_ms: fields.int()? });
+    }
+    let now_ms = fields.int()?;
+    let kinds = fields.bytes()?;
+    let members = fields.all_bytes()?;
+    if kinds.len() != members.len() {
+        return Err(bad("a kind for each member"));
+    }
+    let largest = members.iter().map(Bytes::len).max().unwrap_or(0).max(hints.largest / 2);
+    let (mut entries, mut own, mut unreadable) = (Vec::with_capacity(members.len()), Vec::new(), 0);
+    for (&kind, member) in kinds.iter().zip(members) {
+        let from = match kind {
+            b'd' => From::Delayed,
+            b'r' => From::Ready,
+            b't' => From::Retry,
+            b'e' => From::Expired,
+            b'p' => From::Worn,
+            b'o' => {
+                own.push(own_key(&member).ok_or(bad("a header"))?);
+                continue;
+            }
+            _ => return Err(bad("a known kind")),
+        };
+        // The script looks at magic and version only. One entry that cannot be read must not cost its neighbours their
+        // reply: it stays in Redis under this lease, and is told.
+        match Entry::decode(member) {
+            Some(entry) => entries.push((from, entry)),
+            None => unreadable += 1,
+        }
+    }
+    let (z, z_size) = (fields.score()?, fields.int()?);
+    let (r, r_size) = (fields.score()?, fields.int()?);
+    let mut info = fields.array()?;
+    let mut count = || info.int().map(|n| n.max(-1));
+    let (listed, ghosts, oldest, suspects) = (count()?, count()?, count()?, count()?);
+    let (waiting, newer, short) = (count()?.unsigned_abs(), count()?.unsigned_abs(), count()?);
+    // A hundred are skipped in one claim: the next one starts behind them. Fewer: the end was seen, and all over again.
+    let past_newer = if newer >= NEWER_SKIPPED { hints.past_newer + newer } else { 0 };
+    Ok(ClaimReply::Claimed(Claimed {
+        now_ms,
+        entries,
+        own,
+        next_due_ms: z.into_iter().chain(r).min(),
+        hints: Hints { large_delayed: large_head(z, z_size), large_retry: large_head(r, r_size), largest, past_newer },
+        listed: listed.unsigned_abs(),
+        ghosts: ghosts.unsigned_abs(),
+        oldest_ghost: u64::try_from(oldest).ok().map(Duration::from_millis),
+        suspects: suspects.unsigned_abs(),
+        unknown: waiting + past_newer.max(newer) + unreadable,
+        more: short == 1,
+    }))
+}
+
+/// The fixed part of a header alone, as the claim script returns it for entries of the caller itself.
+fn own_key(header: &[u8]) -> Option<ClaimKey> {
+    Some(ClaimKey {
+        claim: u64::from_le_bytes(*header.get(24..)?.first_chunk()?),
+        index: u32::from_le_bytes(*header.get(32..)?.first_chunk()?),
+    })
+}

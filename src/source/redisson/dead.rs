@@ -1,0 +1,247 @@
+//! Dead letters as they stand in the stream: read in bounded pages, given another life, removed.
+//!
+//! Knows the fields that redrive needs; the others are for a person and are passed on as they are.
+
+use bytes::Bytes;
+
+use super::entry::{Header, sink_hash};
+use super::reply::{BadReply, Fields};
+use super::{BATCH_BYTES, Redisson, SourceError};
+use crate::link::Conn;
+use crate::message::{MessageId, Origin};
+
+/// Most letters that one page holds.
+const PAGE: usize = 100;
+
+/// One dead letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// Its place in the stream: `milliseconds-number`.
+    pub stream_id: String,
+    /// Fields and values, in their order; the raw element is among them.
+    pub fields: Vec<(String, Bytes)>,
+}
+
+/// Why a dead letter cannot be given another life.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "read dead letter {stream_id}: its field `{field}` is missing or cannot be read; did another program write it?"
+)]
+pub struct NotALetter {
+    /// The letter.
+    pub stream_id: String,
+    /// What is wrong with it.
+    pub field: &'static str,
+}
+
+impl DeadLetter {
+    /// A field as text; empty if it is missing or no text.
+    pub fn text(&self, name: &str) -> &str {
+        self.bytes(name).and_then(|value| std::str::from_utf8(value).ok()).unwrap_or("")
+    }
+
+    /// A field as it is.
+    pub fn bytes(&self, name: &str) -> Option<&Bytes> {
+        self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value)
+    }
+
+    /// A field as a number; `None` if it is empty, missing or none.
+    pub fn number(&self, name: &str) -> Option<i64> {
+        self.text(name).parse().ok()
+    }
+
+    /// Whether it is meant: by its place in the stream, or by the element's id.
+    pub fn is(&self, name: &str) -> bool {
+        self.stream_id == name || self.text("id").eq_ignore_ascii_case(name)
+    }
+
+    /// The entry that it becomes when it is redriven: the same bytes, id, due time and confirmed sinks, no attempts.
+    ///
+    /// # Errors
+    ///
+    /// When a field that this needs is not there.
+    pub fn reborn(&self) -> Result<Bytes, NotALetter> {
+        let bad = |field| NotALetter { stream_id: self.stream_id.clone(), field };
+        let id: MessageId = self.text("id").parse().map_err(|_| bad("id"))?;
+        let (origin, time_ms) = match self.text("origin") {
+            "delayed" => (Origin::Delayed, self.number("due_ms").ok_or(bad("due_ms"))?),
+            // The time of the first claim; letters that were never attempted know only when they died.
+            "ready" => {
+                let time = self.number("first_attempt_ms").or(self.number("died_ms"));
+                (Origin::Ready, time.ok_or(bad("died_ms"))?)
+            }
+            _ => return Err(bad("origin")),
+        };
+        let element = self.bytes("element").ok_or(bad("element"))?;
+        let confirmed = self.text("confirmed").split(',').filter(|name| !name.is_empty()).map(sink_hash).collect();
+        // No process owns it: zeros, which no process draws.
+        let mut member = Header::redriven(origin, id, time_ms, [0; 8], confirmed).encode();
+        member.extend_from_slice(element);
+        Ok(member.into())
+    }
+}
+
+/// Which end of the stream comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// The order in which they died.
+    Oldest,
+    /// The latest death first.
+    Newest,
+}
+
+/// Reads the stream page by page: one letter first, then as many as fit into 1 MiB if all are as large as the largest.
+pub struct DeadLetters<'a> {
+    queue: &'a Redisson,
+    order: Order,
+    /// Where to go on; `None` at the end.
+    from: Option<String>,
+    /// The far end, so that letters which arrive meanwhile do not keep the reader busy.
+    until: String,
+    largest: usize,
+}
+
+impl Redisson {
+    /// A reader of the letters that are there now, from one end on.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn dead_letters(&self, conn: &Conn, order: Order) -> Result<DeadLetters<'_>, SourceError> {
+        let mut letters = DeadLetters { queue: self, order, from: None, until: String::new(), largest: 0 };
+        let newest = letters.range(conn, Order::Newest, "+", "-", 1).await?.pop().map(|letter| letter.stream_id);
+        (letters.from, letters.until) = match (order, newest) {
+            (_, None) => (None, String::new()),
+            (Order::Oldest, Some(newest)) => (Some("-".to_owned()), newest),
+            (Order::Newest, Some(newest)) => (Some(newest), "-".to_owned()),
+        };
+        Ok(letters)
+    }
+
+    /// The letter at this place of the stream.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn dead_letter(&self, conn: &Conn, stream_id: &str) -> Result<Option<DeadLetter>, SourceError> {
+        let one = DeadLetters { queue: self, order: Order::Oldest, from: None, until: String::new(), largest: 0 };
+        Ok(one.range(conn, Order::Oldest, stream_id, stream_id, 1).await?.pop())
+    }
+
+    /// Removes letters for good; answers how many were there.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection. After any error it may be sent again.
+    pub async fn purge(&self, conn: &Conn, stream_ids: &[String]) -> Result<usize, SourceError> {
+        if stream_ids.is_empty() {
+            return Ok(0);
+        }
+        Ok(conn.query(redis::cmd("XDEL").arg(&self.keys.dead[..]).arg(stream_ids)).await?)
+    }
+}
+
+impl DeadLetters<'_> {
+    /// The next page, at most `most` letters; empty at the end.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn next(&mut self, conn: &Conn, most: usize) -> Result<Vec<DeadLetter>, SourceError> {
+        let Some(from) = self.from.take().filter(|_| most > 0) else { return Ok(Vec::new()) };
+        let fit = BATCH_BYTES.checked_div(self.largest).unwrap_or(1).clamp(1, PAGE);
+        let page = self.range(conn, self.order, &from, &self.until, fit.min(most)).await?;
+        let size = |letter: &DeadLetter| letter.fields.iter().map(|(_, value)| value.len() + 32).sum();
+        self.largest = page.iter().map(size).max().unwrap_or(0).max(self.largest);
+        self.from = page.last().map(|letter| format!("({}", letter.stream_id));
+        Ok(page)
+    }
+
+    async fn range(
+        &self,
+        conn: &Conn,
+        order: Order,
+        from: &str,
+        until: &str,
+        count: usize,
+    ) -> Result<Vec<DeadLetter>, SourceError> {
+        let name = if order == Order::Oldest { "XRANGE" } else { "XREVRANGE" };
+        let mut command = redis::cmd(name);
+        command.arg(&self.queue.keys.dead[..]).arg(from).arg(until).arg("COUNT").arg(count);
+        let mut fields = Fields::of(name, conn.query(&command).await?)?;
+        let mut letters = Vec::new();
+        while !fields.is_empty() {
+            letters.push(letter(name, fields.array()?)?);
+        }
+        Ok(letters)
+    }
+}
+
+fn letter(script: &'static str, mut reply: Fields) -> Result<DeadLetter, BadReply> {
+    let stream_id = reply.text()?;
+    let values = reply.all_bytes()?;
+    if values.len() % 2 != 0 {
+        return Err(BadReply { script, expected: "a value for each field" });
+    }
+    let fields =
+        values.chunks(2).map(|pair| (String::from_utf8_lossy(&pair[0]).into_owned(), pair[1].clone())).collect();
+    Ok(DeadLetter { stream_id, fields })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Entry;
+    use super::*;
+
+    fn sample(change: &[(&str, &str)]) -> DeadLetter {
+        let mut fields: Vec<(String, Bytes)> = [
+            ("id", "52414e444f4d3842"),
+            ("origin", "delayed"),
+            ("due_ms", "1795251632252"),
+            ("died_ms", "1795251640000"),
+            ("first_attempt_ms", ""),
+            ("confirmed", "audit,lines"),
+            ("element", "\u{8}RANDOM8B"),
+        ]
+        .map(|(name, value)| (name.to_owned(), Bytes::from(value.to_owned())))
+        .into();
+        for (name, value) in change {
+            fields.retain(|(field, _)| field != name);
+            fields.push(((*name).to_owned(), Bytes::from((*value).to_owned())));
+        }
+        DeadLetter { stream_id: "1-0".to_owned(), fields }
+    }
+
+    #[test]
+    fn a_redriven_letter_has_its_bytes_its_id_its_due_time_and_its_confirmed_sinks() {
+        let entry = Entry::decode(sample(&[]).reborn().unwrap()).unwrap();
+        assert_eq!(&entry.element[..], b"\x08RANDOM8B");
+        assert_eq!(entry.header.due_ms(), Some(1_795_251_632_252));
+        assert_eq!(entry.header.confirmed, [sink_hash("audit"), sink_hash("lines")]);
+        assert_eq!((entry.header.attempts, entry.header.owner), (0, [0; 8]));
+    }
+
+    #[test]
+    fn a_letter_from_the_ready_list_keeps_the_id_that_it_was_given() {
+        let letter = sample(&[("origin", "ready"), ("due_ms", ""), ("element", "payload")]);
+        let entry = Entry::decode(letter.reborn().unwrap()).unwrap();
+        assert_eq!(entry.open().0, MessageId(*b"RANDOM8B"));
+        assert_eq!((entry.header.due_ms(), entry.header.time_ms), (None, 1_795_251_640_000));
+    }
+
+    #[test]
+    fn what_lacks_a_field_is_refused_by_the_field_s_name() {
+        for (field, change) in [("id", ("id", "x")), ("origin", ("origin", "")), ("due_ms", ("due_ms", ""))] {
+            assert_eq!(sample(&[change]).reborn().unwrap_err().field, field);
+        }
+        let mut empty = sample(&[]);
+        empty.fields.retain(|(name, _)| name != "element");
+        assert_eq!(empty.reborn().unwrap_err().field, "element");
+    }
+
+    #[test]
+    fn a_letter_goes_by_its_place_and_by_its_element_s_id() {
+        let letter = sample(&[]);
+        assert!(letter.is("1-0") && letter.is("52414E444f4d3842") && !letter.is("1-1"));
+    }
+}

@@ -1,0 +1,93 @@
+//! Reads that take nothing: what the safety poll and the gauges ask.
+
+use super::{Redisson, SourceError};
+use crate::link::{Conn, LinkError};
+
+/// What a look at a queue found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Polled {
+    /// Nothing to claim.
+    Nothing,
+    /// Something to claim.
+    Something,
+    /// A key answered with an error; a claim will say which.
+    Error,
+}
+
+/// Looks at several queues in one round trip: is anything due?
+///
+/// # Errors
+///
+/// Those of the connection.
+pub async fn poll(conn: &Conn, queues: &[&Redisson], now_ms: i64) -> Result<Vec<Polled>, LinkError> {
+    let mut pipe = redis::pipe();
+    for queue in queues {
+        let keys = &queue.keys;
+        for zset in [&keys.delayed, &keys.retry, &keys.in_flight] {
+            // What is not consumed is not looked at; the answer keeps its place.
+            let last = if zset == &keys.delayed && !queue.sources.contains('d') {
+                "-inf".to_owned()
+            } else {
+                now_ms.to_string()
+            };
+            pipe.cmd("ZCOUNT").arg(&zset[..]).arg("-inf").arg(last);
+        }
+        match queue.sources.contains('r') {
+            true => pipe.cmd("LLEN").arg(&keys.ready[..]),
+            false => pipe.cmd("ZCOUNT").arg(&keys.retry[..]).arg("-inf").arg("-inf"),
+        };
+    }
+    let answers = conn.pipeline(&pipe).await?;
+    let found = answers.chunks(4).map(|chunk| {
+        chunk.iter().fold(Polled::Nothing, |found, answer| match answer {
+            Ok(redis::Value::Int(0)) => found,
+            Ok(_) => Polled::Something,
+            Err(_) => Polled::Error,
+        })
+    });
+    Ok(found.collect())
+}
+
+/// Lengths of the ready lists; 0 where it cannot be told.
+///
+/// # Errors
+///
+/// Those of the connection.
+pub async fn ready_lengths(conn: &Conn, queues: &[&Redisson]) -> Result<Vec<i64>, LinkError> {
+    let mut pipe = redis::pipe();
+    for queue in queues {
+        pipe.cmd("LLEN").arg(&queue.keys.ready[..]);
+    }
+    let answers = conn.pipeline(&pipe).await?;
+    Ok(answers.into_iter().map(|answer| if let Ok(redis::Value::Int(n)) = answer { n } else { 0 }).collect())
+}
+
+/// How many clients beside this process listen to each channel. Other daemons are among them.
+///
+/// # Errors
+///
+/// Those of the connection, and a missing right to `PUBSUB`.
+pub async fn other_subscribers(conn: &Conn, channels: &[&str]) -> Result<Vec<i64>, LinkError> {
+    let mut command = redis::cmd("PUBSUB");
+    command.arg("NUMSUB").arg(channels);
+    let counts: Vec<(String, i64)> = conn.query(&command).await?;
+    Ok(counts.into_iter().map(|(_, subscribers)| subscribers - 1).collect())
+}
+
+/// Whether Redis uses more than 90 % of the memory it may use.
+///
+/// # Errors
+///
+/// Those of the connection, and a missing right to `INFO`.
+pub async fn nearly_full(conn: &Conn) -> Result<bool, SourceError> {
+    let info: String = conn.query(redis::cmd("INFO").arg("memory")).await?;
+    let field = |name: &str| {
+        info.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+            .and_then(|n| n.trim().parse::<u64>().ok())
+    };
+    Ok(match (field("used_memory"), field("maxmemory")) {
+        (Some(used), Some(limit)) if limit > 0 => used as f64 > limit as f64 * 0.9,
+        _ => false,
+    })
+}

@@ -1,0 +1,316 @@
+-- Moves what is due to in-flight, under a lease.
+--
+-- KEYS 1 Z zset, 2 L list, 3 ready list, 4 in-flight zset, 5 retry zset, 6 ghosts set, 7 ghosts-turn set, 8 state hash,
+--      9 dead stream (only looked at: what is claimed may need it)
+-- ARGV 1 owner (8 bytes), 2 claim number (8 bytes), 3 nonce (new for every sending), 4 not_after (ms), 5 lease (ms),
+--      6 most entries, 7 most bytes, 8 sources ('d', 'r' or 'dr'), 9 list cleanup ('auto' or 'exact'),
+--      10 'many' or 'alone', 11 and 12 scores of heads of Z and retry known to be large, or '',
+--      13 size of the largest element met lately (0: none), 14 rotation of the sources,
+--      15 expired entries of a newer version that the last claim met and that this one need not read again
+-- Returns {'late', now} when it ran after not_after, else {'ok', now, kinds, members, score and size of Z's head,
+--      score and size of retry's head (now and 0 where something is due already), {L entries, ghosts, age of the
+--      oldest ghost in ms or -1, suspects, newer entries in retry, newer entries in in-flight, 1 if something was left
+--      because of its size}}.
+--      kinds has a letter per member: d delayed, r ready, t retry, e expired, p expired too often to be delivered,
+--      o an expired entry of the caller itself, given a new lease (only its header is returned).
+--
+-- Sent twice: the second run takes other entries, which adopt finds; not_after bounds how late a lost sending may run.
+-- Both runs count places from 1, so that within such a claim only the whole member is a name: never sent again on purpose.
+
+local bad = wrong_type('zset', 'list', 'list', 'zset', 'zset', 'set', 'set', 'hash', 'stream')
+if bad then return bad end
+local Z, L, READY, INFLIGHT, RETRY, GHOSTS, TURN, STATE = unpack(KEYS)
+local owner, claim, nonce = ARGV[1], ARGV[2], ARGV[3]
+local now, micros = clock()
+if now > tonumber(ARGV[4]) then return {'late', now} end
+open(INFLIGHT)
+
+local deadline = now + tonumber(ARGV[5])
+local most, bytes_left = tonumber(ARGV[6]), tonumber(ARGV[7])
+local delayed, ready = string.find(ARGV[8], 'd', 1, true), string.find(ARGV[8], 'r', 1, true)
+local exact, alone = ARGV[9] == 'exact', ARGV[10] == 'alone'
+local largest = tonumber(ARGV[13])
+local kinds, members, adds = {}, {}, {}
+local taken, index, suspects, unknown, newer = 0, 0, 0, 0, 0
+
+-- Follows each removal at once: nothing that can be refused stands between, so no element is ever in neither place.
+local function flush()
+  if #adds > 0 then
+    redis.call('ZADD', INFLIGHT, unpack(adds))
+    adds = {}
+  end
+end
+
+-- The fence: a generation that grows at every claim, and a name that no other member has (owner, claim, index).
+local function reclaimed(m, expiries)
+  index = index + 1
+  local generation = struct.unpack('<I4', m, 5)
+  return string.sub(m, 1, 4) .. struct.pack('<I4', generation + 1) .. string.sub(m, 9, 12)
+    .. struct.pack('<I2', expiries or struct.unpack('<I2', m, 13)) .. string.sub(m, 15, 16)
+    .. owner .. claim .. struct.pack('<I4', index) .. string.sub(m, 37)
+end
+
+local function fresh(origin, id, due, element)
+  index = index + 1
+  return MAGIC .. struct.pack('<I2I4I4I2', HEADER, 1, 0, 0) .. origin .. '\0'
+    .. owner .. claim .. struct.pack('<I4', index) .. id .. struct.pack('<i8', due)
+    .. string.rep('\0', 34) .. element
+end
+
+local function take(kind, member, size)
+  taken = taken + 1
+  bytes_left = bytes_left - size
+  kinds[taken], members[taken] = kind, member
+  adds[#adds + 1], adds[#adds + 2] = deadline, member
+end
+
+-- Set when something was left because of its size: there is more to claim at once.
+local short = 0
+
+-- Whether one more of this size may be taken: at least one always is.
+local function fits(size)
+  local fit = taken == 0 or size <= bytes_left
+  if not fit then short = 1 end
+  return fit
+end
+
+local function next_chunk(quota, last)
+  local n = chunk(quota, bytes_left, largest, taken, last)
+  if n == 0 then short = 1 end
+  return n
+end
+
+-- Comes by twice in a claim of many: what it leaves is met twice, and counted once.
+local function take_expired(quota)
+  local past = tonumber(ARGV[15])
+  local skipped, aside, met, last = past, {}, 0, 0
+  while quota > 0 do
+    local n = alone and 1 or next_chunk(quota, last)
+    if n == 0 then return end
+    local found = redis.call('ZRANGEBYSCORE', INFLIGHT, '-inf', now, 'LIMIT', skipped, n)
+    if #found == 0 then return end
+    last = n
+    for i = 1, #found do
+      local m = found[i]
+      if #m > largest then largest = #m end
+      if not known(m) then
+        skipped, met = skipped + 1, met + 1
+        newer = math.max(newer, met)
+      elseif string.sub(m, 17, 24) == owner then
+        -- Ours: still at work, or its claim's reply was lost; the caller knows which.
+        redis.call('ZADD', INFLIGHT, deadline, m)
+        taken = taken + 1
+        kinds[taken], members[taken] = 'o', string.sub(m, 1, HEADER)
+        quota = quota - 1
+      else
+        local expiries = math.min(struct.unpack('<I2', m, 13) + 1, 65535)
+        local marked = expiries >= 10
+        if not marked and (expiries >= 3) ~= alone then
+          skipped = skipped + 1
+          if expiries >= 3 then
+            aside[#aside + 1] = m
+            suspects = math.max(suspects, #aside)
+          end
+        elseif alone and marked then
+          skipped = skipped + 1
+        else
+          if not fits(#m) then return end
+          local member = reclaimed(m, expiries)
+          if redis.call('ZSCORE', INFLIGHT, member) then return end
+          redis.call('ZREM', INFLIGHT, m)
+          take(marked and 'p' or 'e', member, #m)
+          flush()
+          quota = quota - 1
+        end
+      end
+      if skipped - past >= 100 and not alone or skipped - past >= 1000 then
+        -- Each suspect waits for its turn alone. So many would hide what expired after them: they go behind it.
+        for k = 1, #aside do redis.call('ZADD', INFLIGHT, now, aside[k]) end
+        return
+      end
+      if quota <= 0 then return end
+    end
+  end
+end
+
+local function take_retry(quota)
+  local last = 0
+  while quota > 0 do
+    local n = next_chunk(quota, last)
+    if n == 0 then return end
+    last = n
+    local found = redis.call('ZRANGEBYSCORE', RETRY, '-inf', now, 'LIMIT', 0, n)
+    if #found == 0 then return end
+    for i = 1, #found do
+      local m = found[i]
+      if #m > largest then largest = #m end
+      if not known(m) then
+        -- A newer daemon's: left to it, but not in the way of what stands behind.
+        unknown, quota = unknown + 1, quota - 1
+        redis.call('ZADD', RETRY, now + 60000, m)
+      else
+        if not fits(#m) then return end
+        local member = reclaimed(m)
+        if redis.call('ZSCORE', INFLIGHT, member) then return end
+        redis.call('ZREM', RETRY, m)
+        take('t', member, #m)
+        flush()
+        quota = quota - 1
+      end
+    end
+  end
+end
+
+local function take_ready(quota)
+  local last = 0
+  while quota > 0 do
+    local n = next_chunk(quota, last)
+    if n == 0 then return end
+    last = n
+    local found = redis.call('LRANGE', READY, 0, n - 1)
+    if #found == 0 then return end
+    local got, full = 0, false
+    for i = 1, #found do
+      local element = found[i]
+      if #element > largest then largest = #element end
+      if not fits(#element) then full = true break end
+      -- 64 bits of a hash over the time, the place in the batch and the nonce: nothing that a resend repeats.
+      local hash = redis.sha1hex(micros .. ':' .. (index + 1) .. ':' .. nonce)
+      local id = string.gsub(string.sub(hash, 1, 16), '..', function(h) return string.char(tonumber(h, 16)) end)
+      local member = fresh('R', id, now, element)
+      if redis.call('ZSCORE', INFLIGHT, member) then full = true break end
+      got, quota = got + 1, quota - 1
+      take('r', member, #element)
+    end
+    if got > 0 then
+      redis.call('LTRIM', READY, got, -1)
+      flush()
+    end
+    if full then return end
+  end
+end
+
+local entries = redis.call('LLEN', L)
+local lrem_us, lrem_spent, ghosts_left, misses = 0, 0, 0, 0
+if delayed and not exact then
+  -- LREM may use 5 % of Redis's time: a bucket that holds one second's share, in microseconds.
+  local state = redis.call('HMGET', STATE, 'lrem_at', 'lrem_us')
+  local since = now - (tonumber(state[1]) or 0)
+  lrem_us = math.min(50000, (tonumber(state[2]) or 50000) + math.max(0, since) * 50)
+end
+
+-- The older record goes first: its set is deleted at the end of the turn, and a twin of this entry that became a ghost
+-- behind the sweep must still be recorded then.
+local function forget(m)
+  local id = string.sub(m, 1, 16)
+  return redis.call('SREM', TURN, id) == 1 or redis.call('SREM', GHOSTS, id) == 1
+end
+
+-- Takes a claimed element out of L where that is cheap, and records a ghost where it is not.
+local function unlist(m)
+  if exact then
+    redis.call('LREM', L, 1, m)
+    return
+  end
+  -- Elements due in another order than they were offered stand anywhere: after a few misses the ends are left alone.
+  if misses < 16 then
+    local at = redis.call('LPOS', L, m, 'MAXLEN', 4)
+    -- Trimmed, not popped: the answer to a pop is the element, which Lua would read once more (5 ms per MB).
+    if at == 0 then redis.call('LTRIM', L, 1, -1) return end
+    if at then redis.call('LREM', L, 1, m) return end
+    if redis.call('LPOS', L, m, 'RANK', -1, 'MAXLEN', 4) then redis.call('LREM', L, -1, m) return end
+    misses = misses + 1
+  end
+  local cost = entries * 0.036
+  -- Of a budget that has gathered, one claim takes no more than fits into the 5 ms that a script may hold Redis up.
+  if cost < 1000 and cost <= lrem_us and lrem_spent + cost <= 2000 then
+    lrem_us, lrem_spent = lrem_us - cost, lrem_spent + cost
+    redis.call('LREM', L, 1, m)
+    return
+  end
+  -- Two entries with the same first bytes cannot be told apart by the set: that one is searched, whatever it costs.
+  if redis.call('SADD', GHOSTS, string.sub(m, 1, 16)) == 0 then
+    redis.call('LREM', L, 1, m)
+  else
+    ghosts_left = ghosts_left + 1
+  end
+end
+
+local function take_delayed(quota)
+  local last = 0
+  while quota > 0 do
+    local n = next_chunk(quota, last)
+    if n == 0 then return end
+    last = n
+    local found = redis.call('ZRANGEBYSCORE', Z, '-inf', now, 'WITHSCORES', 'LIMIT', 0, n)
+    if #found == 0 then return end
+    local gone, full = {}, false
+    for i = 1, #found, 2 do
+      local element = found[i]
+      if #element > largest then largest = #element end
+      if not fits(#element) then full = true break end
+      local due = math.max(-9e15, math.min(9e15, math.ceil(tonumber(found[i + 1]))))
+      local member = fresh('D', '\0\0\0\0\0\0\0\0', due, element)
+      if redis.call('ZSCORE', INFLIGHT, member) then full = true break end
+      gone[#gone + 1] = element
+      quota = quota - 1
+      take('d', member, #element)
+    end
+    if #gone > 0 then
+      redis.call('ZREM', Z, unpack(gone))
+      flush()
+      for i = 1, #gone do unlist(gone[i]) end
+    end
+    if full then return end
+  end
+end
+
+if alone then
+  take_expired(1)
+else
+  local sources = {take_expired, take_retry}
+  if ready then sources[#sources + 1] = take_ready end
+  if delayed then sources[#sources + 1] = take_delayed end
+  -- A quarter for each, so that none starves; what one leaves, the others fill.
+  local turn = tonumber(ARGV[14])
+  for round = 1, 2 do
+    for i = 1, #sources do
+      local left = most - taken
+      if left <= 0 then break end
+      local quota = round == 1 and math.min(left, math.ceil(most / 4)) or left
+      sources[(i + turn) % #sources + 1](quota)
+    end
+  end
+end
+
+-- Ghosts that have come to stand at an end of L are popped, each only if it was recorded and is not live again.
+local ghosts = redis.call('SCARD', GHOSTS) + redis.call('SCARD', TURN)
+if ghosts_left > 0 then
+  redis.call(ghosts == ghosts_left and 'HSET' or 'HSETNX', STATE, 'oldest', now)
+end
+if ghosts > 0 and delayed and largest < 16384 then
+  for _, side in ipairs({'LPOP', 'RPOP'}) do
+    for _ = 1, 8 do
+      local e = redis.call('LINDEX', L, side == 'LPOP' and 0 or -1)
+      if not e or redis.call('ZSCORE', Z, e) or not forget(e) then break end
+      redis.call(side, L)
+      ghosts = ghosts - 1
+    end
+  end
+end
+if lrem_spent > 0 then redis.call('HSET', STATE, 'lrem_at', now, 'lrem_us', math.floor(lrem_us)) end
+local oldest = -1
+if ghosts > 0 then
+  oldest = now - (tonumber(redis.call('HGET', STATE, 'oldest')) or now)
+end
+
+-- When something falls due next. What is due already needs no reading of a head.
+local function next_due(zset, large)
+  if redis.call('ZCOUNT', zset, '-inf', now) > 0 then return string.format('%.0f', now), 0 end
+  return head(zset, large)
+end
+local z_score, z_size, r_score, r_size = '', 0, '', 0
+if delayed then z_score, z_size = next_due(Z, ARGV[11]) end
+r_score, r_size = next_due(RETRY, ARGV[12])
+return {'ok', now, table.concat(kinds), members, z_score, z_size, r_score, r_size,
+  {redis.call('LLEN', L), ghosts, oldest, suspects, unknown, newer, short}}

@@ -1,0 +1,86 @@
+//! Verdicts and leases: what ends a claim, and what keeps it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::reply::{BadReply, Fields};
+use super::verdict::{self, Answer, Move};
+use super::{BATCH_BYTES, BATCH_ENTRIES, Redisson, SourceError, millis, text};
+use crate::link::Conn;
+
+/// What a settling did.
+#[derive(Debug)]
+pub struct Settled {
+    /// Redis time in ms.
+    pub now_ms: i64,
+    /// One answer for each verdict, in their order.
+    pub answers: Vec<Answer>,
+    /// Dead letters that were trimmed away.
+    pub trimmed: u64,
+}
+
+impl Redisson {
+    /// Writes the verdicts of a batch. `dead_max_len` is the exact length that the dead stream is trimmed to.
+    ///
+    /// # Errors
+    ///
+    /// After any error the same batch may be sent again; what was done already is answered so.
+    pub async fn settle(
+        &self,
+        conn: &Conn,
+        batch: &[(Bytes, Move)],
+        exactly_once_list: Option<&Bytes>,
+        dead_max_len: Option<u64>,
+    ) -> Result<Settled, SourceError> {
+        let k = &self.keys;
+        let mut keys = vec![k.in_flight.clone(), k.retry.clone(), k.dead.clone()];
+        keys.extend(exactly_once_list.cloned());
+        let mut args = Vec::with_capacity(batch.len() * 4 + 1);
+        args.push(dead_max_len.map(text).unwrap_or_default());
+        for (member, step) in batch {
+            verdict::arguments(member, step, &mut args);
+        }
+        let reply = conn.script(&self.scripts.settle, &keys, &args).await?;
+        let mut fields = Fields::of("settle", reply)?;
+        let (now_ms, letters) = answers("settle", &mut fields, batch.len())?;
+        let answers = letters.iter().map(|&letter| Answer::of(letter)).collect::<Option<_>>();
+        let answers = answers.ok_or(BadReply { script: "settle", expected: "known answers" })?;
+        Ok(Settled { now_ms, answers, trimmed: fields.int()?.unsigned_abs() })
+    }
+
+    /// Moves the deadline of these members to a full lease from now; answers which were still the caller's.
+    ///
+    /// # Errors
+    ///
+    /// After any error it may be sent again.
+    pub async fn extend(&self, conn: &Conn, lease: Duration, members: &[Bytes]) -> Result<Vec<bool>, SourceError> {
+        let mut args = Vec::with_capacity(members.len() + 1);
+        args.push(text(millis(lease)));
+        args.extend(members.iter().cloned());
+        let reply = conn.script(&self.scripts.extend, std::slice::from_ref(&self.keys.in_flight), &args).await?;
+        let (_, letters) = answers("extend", &mut Fields::of("extend", reply)?, members.len())?;
+        Ok(letters.iter().map(|&letter| letter == b'y').collect())
+    }
+}
+
+/// How many of these moves one script may take, by count and by bytes: at least one, if there is one.
+pub fn batch_end<'a>(moves: impl Iterator<Item = (&'a Bytes, &'a Move)>) -> usize {
+    let (mut count, mut bytes) = (0, 0);
+    for (member, step) in moves.take(BATCH_ENTRIES) {
+        bytes += verdict::size(member, step);
+        if count > 0 && bytes > BATCH_BYTES {
+            break;
+        }
+        count += 1;
+    }
+    count
+}
+
+fn answers(script: &'static str, fields: &mut Fields, expected: usize) -> Result<(i64, Bytes), BadReply> {
+    let (now_ms, letters) = (fields.int()?, fields.bytes()?);
+    match letters.len() == expected {
+        true => Ok((now_ms, letters)),
+        false => Err(BadReply { script, expected: "one answer for each member" }),
+    }
+}
