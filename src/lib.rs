@@ -15,6 +15,7 @@ pub mod message;
 pub mod decode;
 pub mod link;
 pub mod route;
+pub mod sink;
 pub mod source;
 
 pub mod clock;

@@ -1,0 +1,217 @@
+//! The contract of [`Sink`], as tests that every kind passes: see the trait's prose.
+//!
+//! A kind brings a [`Rig`]: a destination that it can look into, break, stall and mend. `contract_tests!` makes one
+//! test of each clause.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+
+use super::Sink;
+use crate::message::{Class, Destination, MessageId, Outbound};
+
+/// How long a test waits for anything before it fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A sink with a destination that a test can look into, break and mend.
+pub(crate) trait Rig {
+    /// The sink; it answers within 2 s or less, so that tests do not take long.
+    fn sink(&self) -> Arc<dyn Sink>;
+    /// A destination that takes everything.
+    fn destination(&self) -> Destination;
+    /// A destination that refuses every element, while others are taken.
+    fn refusing(&self) -> Destination;
+    /// The bodies that have arrived since the rig was made, in any order.
+    async fn received(&mut self) -> Vec<Vec<u8>>;
+    /// The destination goes away; what has arrived still counts.
+    async fn outage(&mut self);
+    /// It comes back.
+    async fn recover(&mut self);
+    /// The destination falls silent without going away.
+    async fn stall(&mut self);
+    /// It goes on.
+    async fn resume(&mut self);
+}
+
+/// An element as the pipeline would hand it over.
+pub(crate) fn outbound(id: u64, destination: Destination, body: impl AsRef<[u8]>) -> Outbound {
+    Outbound {
+        id: MessageId(id.to_be_bytes()),
+        queue: "q".into(),
+        due_ms: Some(1000),
+        attempt: 1,
+        now_ms: 1005,
+        send_before: crate::clock::Instant::now().after(std::time::Duration::from_secs(3600)),
+        destination,
+        body: Bytes::copy_from_slice(body.as_ref()),
+        headers: Vec::new(),
+    }
+}
+
+fn numbered(rig: &impl Rig, range: std::ops::Range<u64>) -> Vec<Outbound> {
+    range.map(|n| outbound(n, rig.destination(), format!("body-{n}"))).collect()
+}
+
+async fn counts(rig: &mut impl Rig) -> HashMap<Vec<u8>, usize> {
+    let mut counts = HashMap::new();
+    for body in rig.received().await {
+        *counts.entry(body).or_default() += 1;
+    }
+    counts
+}
+
+/// Delivers until it works, as the pipeline does after an outage.
+async fn deliver_in_the_end(sink: &dyn Sink, message: &Outbound) {
+    let deadline = Instant::now() + PATIENCE;
+    while let Err(failure) = sink.deliver(message.clone()).await {
+        assert!(Instant::now() < deadline, "still not delivered after {PATIENCE:?}: {failure}");
+        assert_ne!(failure.class, Class::MessagePermanent, "an outage is not the message's fault: {failure}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+pub(crate) async fn confirms_what_has_arrived(mut rig: impl Rig) {
+    let sink = rig.sink();
+    sink.check().await.expect("the destination is there");
+    sink.deliver(outbound(1, rig.destination(), "body")).await.expect("the destination takes it");
+    assert_eq!(rig.received().await, [b"body".to_vec()]);
+    sink.close().await;
+}
+
+pub(crate) async fn a_refused_element_is_the_only_one_that_fails(mut rig: impl Rig) {
+    let sink = rig.sink();
+    let mut messages = numbered(&rig, 0..100);
+    messages[50].destination = rig.refusing();
+    let outcomes = join_all(messages.into_iter().map(|message| sink.deliver(message))).await;
+    for (n, outcome) in outcomes.iter().enumerate() {
+        assert_eq!(outcome.is_err(), n == 50, "{n}: {outcome:?}");
+    }
+    let refused = outcomes[50].as_ref().unwrap_err();
+    assert!(matches!(refused.class, Class::TargetPermanent | Class::MessagePermanent), "{refused}");
+    let counts = counts(&mut rig).await;
+    assert_eq!((counts.len(), counts.values().sum::<usize>()), (99, 99));
+    sink.close().await;
+}
+
+pub(crate) async fn an_outage_fails_deliveries_and_ends(mut rig: impl Rig) {
+    let sink = rig.sink();
+    let messages = numbered(&rig, 0..3);
+    sink.deliver(messages[0].clone()).await.expect("the destination takes it");
+    rig.outage().await;
+    let failure = sink.deliver(messages[1].clone()).await.expect_err("nobody is there to take it");
+    assert!(!matches!(failure.class, Class::MessagePermanent | Class::Unknown), "{failure}");
+    rig.recover().await;
+    for message in &messages[1..] {
+        deliver_in_the_end(&*sink, message).await;
+    }
+    let counts = counts(&mut rig).await;
+    assert_eq!(counts.len(), 3, "{counts:?}");
+    sink.close().await;
+}
+
+pub(crate) async fn a_silent_destination_is_ambiguous_in_time(mut rig: impl Rig) {
+    let sink = rig.sink();
+    let messages = numbered(&rig, 0..2);
+    sink.deliver(messages[0].clone()).await.expect("the destination takes it");
+    rig.stall().await;
+    let begun = Instant::now();
+    let failure = sink.deliver(messages[1].clone()).await.expect_err("nobody confirms it");
+    assert!(begun.elapsed() < sink.timeout() + Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert_eq!(failure.class, Class::Ambiguous, "{failure}");
+    rig.resume().await;
+    deliver_in_the_end(&*sink, &messages[1]).await;
+    sink.close().await;
+}
+
+pub(crate) async fn a_dropped_delivery_hurts_no_other(mut rig: impl Rig) {
+    let sink = rig.sink();
+    sink.deliver(outbound(1000, rig.destination(), "first")).await.expect("the destination takes it");
+    rig.stall().await;
+    let mut deliveries: Vec<_> = numbered(&rig, 0..60).into_iter().map(|message| sink.deliver(message)).collect();
+    for delivery in &mut deliveries {
+        // Begun, not only made.
+        assert!(delivery.now_or_never().is_none());
+    }
+    let mut kept = Vec::new();
+    for (n, delivery) in deliveries.into_iter().enumerate() {
+        if n % 2 == 0 {
+            kept.push(delivery);
+        }
+    }
+    rig.resume().await;
+    for outcome in join_all(kept).await {
+        outcome.expect("a neighbour was dropped, not this one");
+    }
+    let counts = counts(&mut rig).await;
+    for n in 0..60 {
+        let count = counts.get(format!("body-{n}").as_bytes()).copied().unwrap_or(0);
+        assert!(if n % 2 == 0 { count == 1 } else { count <= 1 }, "body-{n} arrived {count} times");
+    }
+    sink.close().await;
+}
+
+pub(crate) async fn a_thousand_at_once_arrive_once_each(mut rig: impl Rig) {
+    let sink = rig.sink();
+    let messages = numbered(&rig, 0..1000);
+    for outcome in join_all(messages.into_iter().map(|message| sink.deliver(message))).await {
+        outcome.expect("the destination takes it");
+    }
+    let counts = counts(&mut rig).await;
+    assert_eq!((counts.len(), counts.values().sum::<usize>()), (1000, 1000));
+    sink.close().await;
+}
+
+pub(crate) async fn bodies_arrive_byte_for_byte(mut rig: impl Rig) {
+    let sink = rig.sink();
+    let all_values: Vec<u8> = (0..=255).collect();
+    let big = vec![b'x'; 1 << 20];
+    let binary: Vec<u8> = (0..1_u32 << 20).map(|n| n.wrapping_mul(31).to_be_bytes()[2]).collect();
+    let mut bodies = vec![all_values, Vec::new(), b"\r\n$-1\r\n".to_vec(), big, binary];
+    for (n, body) in (0..).zip(&bodies) {
+        sink.deliver(outbound(n, rig.destination(), body)).await.expect("the destination takes it");
+    }
+    let mut received = rig.received().await;
+    received.sort();
+    bodies.sort();
+    assert!(received == bodies, "lengths: {:?}", received.iter().map(Vec::len).collect::<Vec<_>>());
+    sink.close().await;
+}
+
+pub(crate) async fn a_closed_sink_takes_nothing_more(mut rig: impl Rig) {
+    let sink = rig.sink();
+    let deliveries = join_all(numbered(&rig, 0..100).into_iter().map(|message| sink.deliver(message)));
+    for outcome in deliveries.await {
+        outcome.expect("the destination takes it");
+    }
+    sink.close().await;
+    assert_eq!(rig.received().await.len(), 100, "what was confirmed is there");
+}
+
+/// One test of each clause of the contract, on rigs made by the expression.
+macro_rules! contract_tests {
+    ($rig:expr) => {
+        $crate::sink::contract::contract_tests! { $rig,
+            confirms_what_has_arrived,
+            a_refused_element_is_the_only_one_that_fails,
+            an_outage_fails_deliveries_and_ends,
+            a_silent_destination_is_ambiguous_in_time,
+            a_dropped_delivery_hurts_no_other,
+            a_thousand_at_once_arrive_once_each,
+            bodies_arrive_byte_for_byte,
+            a_closed_sink_takes_nothing_more,
+        }
+    };
+    ($rig:expr, $($clause:ident,)*) => {
+        $(
+            #[tokio::test]
+            async fn $clause() {
+                $crate::sink::contract::$clause($rig).await;
+            }
+        )*
+    };
+}
+pub(crate) use contract_tests;

@@ -1,0 +1,165 @@
+//! A sink that does as it is told, for tests of the pipeline.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::watch;
+
+use super::Sink;
+use crate::message::{Class, Failure, MessageId, Outbound, Outcome};
+
+/// What the sink does with one delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Confirms.
+    Confirm,
+    /// Confirms after a while.
+    ConfirmAfter(Duration),
+    /// Takes the element, but answers with this failure.
+    FailAfterTaking(Failure),
+    /// Answers with this failure.
+    Fail(Failure),
+    /// Takes the element and does not answer before the time-out.
+    Hang,
+    /// Panics.
+    Panic,
+}
+
+/// A scripted sink. Steps of an id come first, then those of the next call, then the outage, then confirmation.
+#[derive(Debug)]
+pub struct FakeSink {
+    timeout: Duration,
+    script: Mutex<Script>,
+    stalled: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    by_id: HashMap<MessageId, VecDeque<Step>>,
+    by_call: VecDeque<Step>,
+    outage: Option<Failure>,
+    attempts: Vec<Outbound>,
+    taken: Vec<Outbound>,
+    closed: bool,
+}
+
+impl FakeSink {
+    /// A sink that confirms everything at once.
+    pub fn new(timeout: Duration) -> FakeSink {
+        FakeSink { timeout, script: Mutex::default(), stalled: watch::Sender::new(false) }
+    }
+
+    /// What happens at the next deliveries of this element.
+    pub fn on_id(&self, id: MessageId, steps: impl IntoIterator<Item = Step>) {
+        self.script().by_id.entry(id).or_default().extend(steps);
+    }
+
+    /// What happens at the next deliveries, whatever the element.
+    pub fn on_call(&self, steps: impl IntoIterator<Item = Step>) {
+        self.script().by_call.extend(steps);
+    }
+
+    /// Fails every delivery and check with this until it is taken back by `None`.
+    pub fn outage(&self, failure: Option<Failure>) {
+        self.script().outage = failure;
+    }
+
+    /// While stalled, a delivery waits before it looks at its step.
+    pub fn stall(&self, stalled: bool) {
+        self.stalled.send_replace(stalled);
+    }
+
+    /// Every delivery that was begun, in order.
+    pub fn attempts(&self) -> Vec<Outbound> {
+        self.script().attempts.clone()
+    }
+
+    /// Every element that has arrived, in order; one with an ambiguous outcome may be among them.
+    pub fn taken(&self) -> Vec<Outbound> {
+        self.script().taken.clone()
+    }
+
+    /// Whether `close` was called.
+    pub fn is_closed(&self) -> bool {
+        self.script().closed
+    }
+
+    fn script(&self) -> MutexGuard<'_, Script> {
+        self.script.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn step(&self, message: &Outbound) -> Step {
+        let mut script = self.script();
+        let of_id = script.by_id.get_mut(&message.id).and_then(VecDeque::pop_front);
+        let step = of_id.or_else(|| script.by_call.pop_front());
+        step.or_else(|| script.outage.clone().map(Step::Fail)).unwrap_or(Step::Confirm)
+    }
+
+    async fn deliver_one(&self, message: Outbound) -> Outcome {
+        self.script().attempts.push(message.clone());
+        let mut stalled = self.stalled.subscribe();
+        // The sender lives as long as this sink.
+        drop(stalled.wait_for(|stalled| !stalled).await);
+        match self.step(&message) {
+            Step::Confirm => {
+                self.script().taken.push(message);
+                Ok(())
+            }
+            Step::ConfirmAfter(wait) => {
+                tokio::time::sleep(wait).await;
+                self.script().taken.push(message);
+                Ok(())
+            }
+            Step::FailAfterTaking(failure) => {
+                self.script().taken.push(message);
+                Err(failure)
+            }
+            Step::Fail(failure) => Err(failure),
+            Step::Hang => {
+                self.script().taken.push(message);
+                std::future::pending().await
+            }
+            // The point of this step: the pipeline has to survive it.
+            Step::Panic => panic!("the script of the fake sink asks for a panic"),
+        }
+    }
+}
+
+impl Sink for FakeSink {
+    fn kind(&self) -> &'static str {
+        "fake"
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
+        async move {
+            tokio::time::timeout(self.timeout, self.deliver_one(message)).await.unwrap_or_else(|_elapsed| {
+                Err(Failure::new(Class::Ambiguous, "timeout", format!("no confirmation within {:?}", self.timeout)))
+            })
+        }
+        .boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        let outage = self.script().outage.clone();
+        std::future::ready(outage.map_or(Ok(()), Err)).boxed()
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ()> {
+        std::future::pending().boxed()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.script().closed = true;
+        std::future::ready(()).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! One element as one line of JSON. Pure.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::value::RawValue;
+
+use crate::message::{Class, Failure, Outbound};
+
+/// Appends the element's line, newline included.
+///
+/// # Errors
+///
+/// The line could not be made, and nothing is appended. Strings, numbers and checked JSON always serialise, so this is
+/// a defect; it must not count as delivered.
+pub(super) fn append(lines: &mut Vec<u8>, message: &Outbound) -> Result<(), Failure> {
+    let start = lines.len();
+    serde_json::to_writer(&mut *lines, &Line(message)).map_err(|error| {
+        lines.truncate(start);
+        Failure::new(Class::Unknown, "encode", format!("encode a line of JSON: {error}"))
+    })?;
+    lines.push(b'\n');
+    Ok(())
+}
+
+struct Line<'a>(&'a Outbound);
+
+impl Serialize for Line<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let message = self.0;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &format_args!("{}", message.id))?;
+        map.serialize_entry("queue", &*message.queue)?;
+        if let Some(due_ms) = message.due_ms {
+            map.serialize_entry("due_ms", &due_ms)?;
+            map.serialize_entry("late_ms", &message.now_ms.saturating_sub(due_ms))?;
+        }
+        map.serialize_entry("attempt", &message.attempt)?;
+        if !message.headers.is_empty() {
+            map.serialize_entry("headers", &Headers(message))?;
+        }
+        match Body::of(&message.body) {
+            Body::Json(text) => {
+                let json = serde_json::from_str::<&RawValue>(&text).map_err(serde::ser::Error::custom)?;
+                map.serialize_entry("payload", json)?;
+            }
+            Body::Text(text) => map.serialize_entry("payload", text)?,
+            Body::Bytes(bytes) => map.serialize_entry("payload_base64", &STANDARD.encode(bytes))?,
+        }
+        map.end()
+    }
+}
+
+struct Headers<'a>(&'a Outbound);
+
+impl Serialize for Headers<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.headers.iter().map(|(name, value)| (&**name, value)))
+    }
+}
+
+enum Body<'a> {
+    /// A JSON value, kept to the letter (numbers beyond 64 bits, order and repetition of keys), on one line.
+    Json(Cow<'a, str>),
+    Text(&'a str),
+    Bytes(&'a [u8]),
+}
+
+impl Body<'_> {
+    fn of(bytes: &[u8]) -> Body<'_> {
+        let Ok(text) = std::str::from_utf8(bytes) else { return Body::Bytes(bytes) };
+        if serde_json::from_str::<&RawValue>(text).is_err() {
+            return Body::Text(text);
+        }
+        // In valid JSON a raw line break stands only between tokens, where a space means the same.
+        if text.contains(['\n', '\r']) {
+            Body::Json(text.replace(['\n', '\r'], " ").into())
+        } else {
+            Body::Json(text.into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Destination;
+    use crate::sink::contract::outbound;
+
+    fn line(message: &Outbound) -> String {
+        let mut lines = Vec::new();
+        append(&mut lines, message).unwrap();
+        String::from_utf8(lines).unwrap()
+    }
+
+    #[test]
+    fn the_payload_is_json_text_or_base64() {
+        fn check(body: &[u8], expected: &str) {
+            let message = outbound(1, Destination::Stdout, body);
+            let head = r#"{"id":"0000000000000001","queue":"q","due_ms":1000,"late_ms":5,"attempt":1,"#;
+            assert_eq!(line(&message), format!("{head}{expected}}}\n"));
+        }
+        check(br#"{"b":1,"a":[true,null]}"#, r#""payload":{"b":1,"a":[true,null]}"#);
+        check(b"12345678901234567890123", r#""payload":12345678901234567890123"#);
+        check(b"\"quoted\"", r#""payload":"quoted""#);
+        check(b"{\n  \"a\": \"x\\ny\"\r\n}", r#""payload":{   "a": "x\ny"  }"#);
+        check(b"plain \"text\"\n", r#""payload":"plain \"text\"\n""#);
+        check(b"{broken", r#""payload":"{broken""#);
+        check(b"", r#""payload":"""#);
+        check("é".as_bytes(), r#""payload":"é""#);
+        check(&[0xff, 0x00], r#""payload_base64":"/wA=""#);
+    }
+
+    #[test]
+    fn what_is_absent_is_left_out_and_headers_keep_their_order() {
+        let mut message = outbound(1, Destination::Stdout, "x");
+        message.due_ms = None;
+        message.headers = vec![("z".into(), "1".to_owned()), ("a".into(), "\"".to_owned())];
+        let expected =
+            r#"{"id":"0000000000000001","queue":"q","attempt":1,"headers":{"z":"1","a":"\""},"payload":"x"}"#;
+        assert_eq!(line(&message), format!("{expected}\n"));
+    }
+}

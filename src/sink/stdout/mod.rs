@@ -1,0 +1,186 @@
+//! The `stdout` sink: one JSON object a line.
+//!
+//! One thread owns the stream, because a write to a slow reader blocks. A line is confirmed after it was flushed.
+
+mod line;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::{mpsc, oneshot};
+
+use super::handoff::{Handoff, Job};
+use super::{Sink, wrong_destination};
+use crate::message::{Class, Destination, Failure, Outbound, Outcome};
+
+/// Elements that wait for their turn; whoever comes later waits in `deliver`.
+const QUEUE: usize = 1024;
+/// Bytes that are written and flushed together; a longer line goes alone.
+const MAX_BYTES: usize = 1 << 20;
+/// Wait before a full non-blocking stream is tried again.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
+
+/// Writes elements to a stream as JSON lines.
+#[derive(Debug)]
+pub struct StdoutSink {
+    handoff: Handoff,
+    /// Resolves when the thread has ended.
+    ended: Mutex<Option<oneshot::Receiver<()>>>,
+}
+
+impl StdoutSink {
+    /// A sink on the process's standard output.
+    pub fn on_stdout(timeout: Duration) -> StdoutSink {
+        // A file on the same descriptor: the library's own handle takes a closed descriptor for success, and splits
+        // what is written at every line.
+        match io::stdout().as_fd().try_clone_to_owned() {
+            Ok(descriptor) => StdoutSink::on(File::from(descriptor), timeout),
+            Err(error) => StdoutSink::on(Closed(error.kind()), timeout),
+        }
+    }
+
+    /// A sink on any stream.
+    pub fn on(stream: impl Write + Send + 'static, timeout: Duration) -> StdoutSink {
+        let (handoff, jobs) = Handoff::new("stdout", timeout, QUEUE);
+        let (end, ended) = oneshot::channel();
+        // Not a task: it may block for as long as the reader pleases, and must not keep the runtime from ending.
+        std::thread::spawn(move || {
+            Writer { stream, line_open: false }.run(jobs);
+            drop(end);
+        });
+        StdoutSink { handoff, ended: Mutex::new(Some(ended)) }
+    }
+}
+
+impl Sink for StdoutSink {
+    fn kind(&self) -> &'static str {
+        self.handoff.kind()
+    }
+
+    fn timeout(&self) -> Duration {
+        self.handoff.timeout()
+    }
+
+    fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
+        self.handoff.deliver(message).boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        // Whether the reader is there shows only when something is written.
+        std::future::ready(Ok(())).boxed()
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ()> {
+        self.handoff.ended().boxed()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        async move {
+            self.handoff.close();
+            let ended = self.ended.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+            if let Some(ended) = ended {
+                // A reader that reads nothing must not hold up the end of the process; every delivery has its answer.
+                drop(tokio::time::timeout(self.timeout(), ended).await);
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Stands for a standard output that was closed before we started.
+struct Closed(io::ErrorKind);
+
+impl Write for Closed {
+    fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+        Err(self.0.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Err(self.0.into())
+    }
+}
+
+struct Writer<W> {
+    stream: W,
+    /// A failed write may have ended in the middle of a line: the next one must not be glued to it.
+    line_open: bool,
+}
+
+impl<W: Write> Writer<W> {
+    fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+        let mut received = Vec::new();
+        let mut lines = Vec::new();
+        let mut batch = Vec::new();
+        while jobs.blocking_recv_many(&mut received, QUEUE) > 0 {
+            for job in received.drain(..) {
+                if job.message.destination != Destination::Stdout {
+                    let failure = wrong_destination("stdout", &job.message.destination);
+                    job.finish(Err(failure));
+                } else if job.may_send() {
+                    match line::append(&mut lines, &job.message) {
+                        Ok(()) => batch.push(job),
+                        Err(failure) => job.finish(Err(failure)),
+                    }
+                    if lines.len() >= MAX_BYTES {
+                        self.write(&mut lines, &mut batch);
+                    }
+                }
+            }
+            self.write(&mut lines, &mut batch);
+        }
+    }
+
+    /// Writes and flushes the lines, then answers for all of them.
+    fn write(&mut self, lines: &mut Vec<u8>, batch: &mut Vec<Job>) {
+        if batch.is_empty() {
+            return;
+        }
+        let outcome = self.write_all(lines).and_then(|()| self.stream.flush()).map_err(|error| classify(&error));
+        lines.clear();
+        lines.shrink_to(MAX_BYTES);
+        for job in batch.drain(..) {
+            job.finish(outcome.clone());
+        }
+    }
+
+    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let mut prefix: &[u8] = if self.line_open { b"\n" } else { b"" };
+        while !prefix.is_empty() || !bytes.is_empty() {
+            let part = if prefix.is_empty() { &mut bytes } else { &mut prefix };
+            match self.stream.write(part) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    let (written, rest) = part.split_at(count);
+                    self.line_open = !written.ends_with(b"\n");
+                    *part = rest;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Whoever shares the stream with us made it non-blocking; this thread has nothing else to do.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(BUSY_PAUSE),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a failed write means.
+fn classify(error: &io::Error) -> Failure {
+    const EBADF: i32 = 9;
+    let (class, code) = match error.kind() {
+        // Nobody will read any more.
+        io::ErrorKind::BrokenPipe => (Class::TargetPermanent, "closed"),
+        _ if error.raw_os_error() == Some(EBADF) => (Class::TargetPermanent, "closed"),
+        // Lines before the failure may have arrived.
+        _ => (Class::Ambiguous, "io"),
+    };
+    Failure::new(class, code, format!("write to standard output: {error}"))
+}
