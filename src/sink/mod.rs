@@ -6,15 +6,19 @@
 #[doc(hidden)]
 pub mod fake;
 mod handoff;
+pub mod redis;
 pub mod stdout;
 
 #[cfg(test)]
 pub(crate) mod contract;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
+use crate::config::{SinkKind, SinkSpec};
+use crate::link::{Link, LinkOptions};
 use crate::message::{Class, Destination, Failure, Outbound, Outcome};
 
 /// A place that elements are delivered to.
@@ -49,6 +53,18 @@ pub trait Sink: Send + Sync + 'static {
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
+/// Builds the sink that the configuration describes. A Redis sink without a server of its own uses `source_link`.
+pub fn build(spec: &SinkSpec, source_link: &Link) -> Arc<dyn Sink> {
+    match &spec.kind {
+        SinkKind::Redis { endpoint: None } => Arc::new(redis::RedisSink::on_shared(source_link.clone(), spec.timeout)),
+        SinkKind::Redis { endpoint: Some(endpoint) } => {
+            let link = Link::start(endpoint.clone(), LinkOptions::default());
+            Arc::new(redis::RedisSink::on_own(link, spec.timeout))
+        }
+        SinkKind::Stdout => Arc::new(stdout::StdoutSink::on_stdout(spec.timeout)),
+    }
+}
+
 /// The answer to an element that was routed to a sink of another kind: the configuration check refuses that, so it is
 /// a defect, and nothing can be delivered until it is mended.
 fn wrong_destination(kind: &str, destination: &Destination) -> Failure {
@@ -57,4 +73,28 @@ fn wrong_destination(kind: &str, destination: &Destination) -> Failure {
         "wrong_destination",
         format!("deliver to sink of kind {kind}: it has no {destination}"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::test_server::{TestServer, soon};
+
+    #[tokio::test]
+    async fn a_redis_sink_without_a_server_of_its_own_uses_the_link_of_the_source() {
+        let (source, own) = (TestServer::start(), TestServer::start());
+        let link = Link::start(Arc::new(source.endpoint()), LinkOptions::default());
+        let destination = Destination::RedisList { key: "l".into(), push: crate::message::Side::Right };
+        let spec = |kind| SinkSpec { name: "s".into(), kind, timeout: Duration::from_secs(5), max_rate: None };
+        for (endpoint, server) in [(None, &source), (Some(Arc::new(own.endpoint())), &own)] {
+            let sink = build(&spec(SinkKind::Redis { endpoint }), &link);
+            assert_eq!((sink.kind(), sink.timeout()), ("redis", Duration::from_secs(5)));
+            sink.deliver(contract::outbound(1, destination.clone(), "x")).await.unwrap();
+            let length: u64 = ::redis::cmd("LLEN").arg("l").query_async(&mut server.admin().await).await.unwrap();
+            assert_eq!(length, 1);
+            sink.close().await;
+        }
+        soon("the link of the source to be left up", link.ready()).await;
+        assert_eq!(build(&spec(SinkKind::Stdout), &link).kind(), "stdout");
+    }
 }
