@@ -19,3 +19,4 @@ pub mod sink;
 pub mod source;
 
 pub mod clock;
+pub mod telemetry;

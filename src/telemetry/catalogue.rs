@@ -1,0 +1,243 @@
+//! Every metric of the daemon, in one table: names, labels and help texts live here and nowhere else.
+//!
+//! Both the families that are registered and the page `docs/metrics.md` come out of this table, so they cannot
+//! differ. Knows nothing of who counts.
+
+use std::fmt::Write as _;
+
+use prometheus::core::Collector;
+use prometheus::{CounterVec, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
+
+/// Due time to acknowledgement: 1 ms is the best a poll can do, an hour is an outage.
+const LATENESS: &[f64] =
+    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0];
+/// A delivery: from a local Redis up to the longest time-out that is sane.
+const ACKS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+/// A script: 5 ms is the rule for small elements, 1 s is a batch of the largest ones.
+const SCRIPTS: &[f64] = &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
+
+/// Closes the help of a gauge that every daemon on a queue reads from the same keys.
+macro_rules! shared {
+    ($help:literal) => {
+        concat!($help, " Read from Redis, the same for all daemons on a queue: aggregate with max by (queue).")
+    };
+}
+
+/// What one metric is called and means.
+#[derive(Debug, Clone, Copy)]
+pub struct Definition {
+    /// Full name, with the prefix and the unit.
+    pub name: &'static str,
+    /// `counter`, `gauge` or `histogram`.
+    pub kind: &'static str,
+    /// The unit of its values.
+    pub unit: &'static str,
+    /// Label names, in the order in which values are bound.
+    pub labels: &'static [&'static str],
+    /// Upper bounds of the buckets; empty unless it is a histogram.
+    pub buckets: &'static [f64],
+    /// One or two sentences.
+    pub help: &'static str,
+}
+
+/// A kind of metric family that the catalogue can hold.
+pub(super) trait Family: Collector + Clone + Sized + 'static {
+    /// The kind as Prometheus calls it.
+    const KIND: &'static str;
+    /// Builds the family, without any series.
+    fn build(definition: &Definition) -> prometheus::Result<Self>;
+}
+
+macro_rules! family {
+    ($type:ty, $kind:literal) => {
+        impl Family for $type {
+            const KIND: &'static str = $kind;
+            fn build(definition: &Definition) -> prometheus::Result<Self> {
+                <$type>::new(Opts::new(definition.name, definition.help), definition.labels)
+            }
+        }
+    };
+}
+family!(IntCounterVec, "counter");
+family!(CounterVec, "counter");
+family!(IntGaugeVec, "gauge");
+family!(GaugeVec, "gauge");
+
+impl Family for HistogramVec {
+    const KIND: &'static str = "histogram";
+    fn build(definition: &Definition) -> prometheus::Result<Self> {
+        let options = HistogramOpts::new(definition.name, definition.help).buckets(definition.buckets.to_vec());
+        HistogramVec::new(options, definition.labels)
+    }
+}
+
+macro_rules! catalogue {
+    ($($field:ident: $type:ty, $name:literal, $unit:literal, $labels:expr, $buckets:expr, $help:expr;)*) => {
+        /// All metrics, in the order of the documentation.
+        pub const CATALOGUE: &[Definition] = &[$(Definition {
+            name: $name, kind: <$type as Family>::KIND, unit: $unit, labels: &$labels, buckets: $buckets, help: $help,
+        }),*];
+
+        /// The registered families; a series comes into being when its labels are bound.
+        pub(super) struct Families { $(pub(super) $field: $type,)* }
+
+        impl Families {
+            /// Registers everything.
+            pub(super) fn register(registry: &Registry) -> prometheus::Result<Families> {
+                let mut definitions = CATALOGUE.iter();
+                Ok(Families { $($field: add::<$type>(registry, definitions.next())?,)* })
+            }
+        }
+    };
+}
+
+fn add<F: Family>(registry: &Registry, definition: Option<&Definition>) -> prometheus::Result<F> {
+    let definition = definition.ok_or_else(|| prometheus::Error::Msg("the catalogue is too short".into()))?;
+    let family = F::build(definition)?;
+    registry.register(Box::new(family.clone()))?;
+    Ok(family)
+}
+
+catalogue! {
+    messages: IntGaugeVec, "delaybridge_queue_messages", "elements", ["queue", "state"], &[],
+        shared!("Elements by state; every element is in exactly one.");
+    oldest_due_age: GaugeVec, "delaybridge_queue_oldest_due_age_seconds", "seconds", ["queue"], &[],
+        shared!("How long the oldest due element has been waiting; 0 when nothing is due.");
+    next_due: GaugeVec, "delaybridge_queue_next_due_timestamp_seconds", "seconds since the epoch", ["queue"], &[],
+        shared!("When the next element falls due; 0 when nothing is scheduled.");
+    lateness: HistogramVec, "delaybridge_delivery_lateness_seconds", "seconds", ["queue", "sink"], LATENESS,
+        "Due time to acknowledgement of delivered elements: the one to alert on. \
+         Elements of the ready list have no due time and are left out.";
+    attempts: IntCounterVec, "delaybridge_delivery_attempts_total", "attempts", ["queue", "sink", "class"], &[],
+        "Deliveries tried, by the class of the sink's answer; class ok is a success.";
+    sink_errors: IntCounterVec, "delaybridge_sink_errors_total", "errors", ["sink", "class", "code"], &[],
+        "Failed deliveries, by class and by the short code of the sink's answer.";
+    claimed: IntCounterVec, "delaybridge_claimed_messages_total", "elements", ["queue", "from"], &[],
+        "Elements claimed, by where they stood: due in the sorted set, on the ready list, waiting for a retry, \
+         or under a lease that had run out.";
+    adopted: IntCounterVec, "delaybridge_adopted_messages_total", "elements", ["queue"], &[],
+        "Elements of a claim whose reply was lost, taken over again by the daemon that had claimed them.";
+    delivered: IntCounterVec, "delaybridge_delivered_messages_total", "elements", ["queue"], &[],
+        "Elements that every sink confirmed and that have left Redis.";
+    dead_lettered: IntCounterVec, "delaybridge_dead_lettered_messages_total", "elements", ["queue", "reason"], &[],
+        "Elements stored as dead letters, by reason.";
+    released: IntCounterVec, "delaybridge_released_messages_total", "elements", ["queue", "reason"], &[],
+        "Elements given back to Redis without an attempt being counted.";
+    possible_duplicates: IntCounterVec, "delaybridge_possible_duplicates_total", "elements", ["queue"], &[],
+        "Deliveries that are tried again although the sink may have taken them; together with leases that expired, an \
+         upper bound for duplicates.";
+    leases_expired: IntCounterVec, "delaybridge_leases_expired_total", "elements", ["queue"], &[],
+        "Claimed elements whose lease had run out: their daemon died or stood still.";
+    stale_acks: IntCounterVec, "delaybridge_stale_acks_total", "elements", ["queue"], &[],
+        "Verdicts that were refused, because another claim had taken the element over.";
+    expired_deliveries: IntCounterVec, "delaybridge_expired_deliveries_total", "elements", ["queue"], &[],
+        "Attempts to deliver elements later than max_lateness, where on_expired says deliver.";
+    dead_letters_trimmed: IntCounterVec, "delaybridge_dead_letters_trimmed_total", "elements", ["queue"], &[],
+        "Dead letters that the stream's max_len threw away: lost, as the configuration allowed.";
+    late_acks: IntCounterVec, "delaybridge_late_acks_total", "elements", ["queue"], &[],
+        "Verdicts that came after the lease, but before anybody had taken the element over.";
+    stale_drops: IntCounterVec, "delaybridge_stale_drops_total", "elements", ["queue"], &[],
+        "Elements not handed to a sink because their lease was over; they come back after it.";
+    panics: IntCounterVec, "delaybridge_panics_total", "panics", ["queue"], &[],
+        "Panics while an element was worked on; the element was retried.";
+    decode_errors: IntCounterVec, "delaybridge_decode_errors_total", "elements", ["queue", "codec"], &[],
+        "Payloads that the queue's codec refused.";
+    wakeups: IntCounterVec, "delaybridge_wakeups_total", "wake-ups", ["queue", "reason"], &[],
+        "What made the claimer look at Redis.";
+    throttled: CounterVec, "delaybridge_throttled_seconds_total", "seconds", ["queue", "sink"], &[],
+        "Time that elements waited for max_rate; sink is empty where the queue's own rate was the limit.";
+    ghosts: IntGaugeVec, "delaybridge_ghosts", "entries", ["queue"], &[],
+        shared!("Entries of Redisson's list whose elements have been claimed already; the sweep removes them.");
+    oldest_ghost_age: GaugeVec, "delaybridge_oldest_ghost_age_seconds", "seconds", ["queue"], &[],
+        shared!("An upper bound for the age of the oldest ghost; 0 when there is none.");
+    orphans: IntGaugeVec, "delaybridge_orphans", "entries", ["queue"], &[],
+        shared!("Entries of Redisson's list that are in no sorted set and that nobody recorded: never touched.");
+    unknown_entries: IntGaugeVec, "delaybridge_unknown_entries", "entries", ["queue"], &[],
+        "Entries in a format that this version does not know, left alone for the newer daemon that wrote them.";
+    queue_held: IntGaugeVec, "delaybridge_queue_held", "0 or 1", ["queue"], &[],
+        "1 while this daemon claims nothing from the queue until somebody mends it; /readyz has the reason.";
+    sink_up: IntGaugeVec, "delaybridge_sink_up", "0 or 1", ["sink"], &[],
+        "1 while deliveries to the sink are tried, 0 while its breaker is open.";
+    sink_blocked: IntGaugeVec, "delaybridge_sink_blocked", "0 or 1", ["sink"], &[],
+        "1 while the sink says that it is full.";
+    ack_duration: HistogramVec, "delaybridge_sink_ack_duration_seconds", "seconds", ["sink"], ACKS,
+        "From handing an element to the sink to its answer.";
+    script_duration: HistogramVec, "delaybridge_script_duration_seconds", "seconds", ["script"], SCRIPTS,
+        "From sending a script to Redis to its reply.";
+    redis_up: IntGaugeVec, "delaybridge_redis_up", "0 or 1", [], &[],
+        "1 while the Redis that holds the queues answers.";
+    build_info: IntGaugeVec, "delaybridge_build_info", "1", ["version", "revision"], &[],
+        "Always 1; the labels say what is running.";
+}
+
+/// The reference page, as it stands in `docs/metrics.md`.
+pub fn reference() -> String {
+    let mut page = String::from(
+        "# Metrics\n\n\
+         <!-- Written by a test from src/telemetry/catalogue.rs; change it there. -->\n\n\
+         `GET /metrics` answers in the Prometheus text format. A series appears when it is first used. Labels are names \
+         from the configuration or words of a fixed list, never keys, payloads or messages.\n\n\
+         | name | type | unit | labels | meaning |\n|---|---|---|---|---|\n",
+    );
+    for metric in CATALOGUE {
+        let labels = metric.labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
+        // Writing to a String cannot fail.
+        let _ =
+            writeln!(page, "| `{}` | {} | {} | {labels} | {} |", metric.name, metric.kind, metric.unit, metric.help);
+    }
+    page.push_str(
+        "\nBeside these, the usual `process_*` metrics tell of CPU, memory, threads, file descriptors and start time.\n\n\
+         ## Words used as labels\n\n",
+    );
+    for (label, words) in super::labels::documented() {
+        let words = words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(page, "- {label}: {words}");
+    }
+    page.push_str("\n## Buckets\n\n");
+    for metric in CATALOGUE.iter().filter(|metric| !metric.buckets.is_empty()) {
+        let bounds = metric.buckets.iter().map(f64::to_string).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(page, "- `{}`: {bounds}", metric.name);
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_page_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
+        let page = reference();
+        if std::fs::read_to_string(path).ok().as_deref() != Some(page.as_str()) {
+            std::fs::create_dir_all(concat!(env!("CARGO_MANIFEST_DIR"), "/docs")).unwrap();
+            std::fs::write(path, page).unwrap();
+            panic!("docs/metrics.md was out of date and has been rewritten: look at it and commit it");
+        }
+    }
+
+    #[test]
+    fn the_names_are_those_that_dashboards_use() {
+        let names: Vec<_> = CATALOGUE.iter().map(|metric| metric.name.trim_start_matches("delaybridge_")).collect();
+        // Renaming one breaks somebody's alert: say so in the changelog before changing this list.
+        let pinned = "queue_messages queue_oldest_due_age_seconds queue_next_due_timestamp_seconds \
+             delivery_lateness_seconds delivery_attempts_total sink_errors_total claimed_messages_total \
+             adopted_messages_total delivered_messages_total dead_lettered_messages_total released_messages_total \
+             possible_duplicates_total leases_expired_total stale_acks_total expired_deliveries_total dead_letters_trimmed_total \
+             late_acks_total stale_drops_total \
+             panics_total decode_errors_total wakeups_total throttled_seconds_total ghosts oldest_ghost_age_seconds \
+             orphans unknown_entries queue_held sink_up sink_blocked sink_ack_duration_seconds \
+             script_duration_seconds redis_up build_info";
+        assert_eq!(names.join(" "), pinned);
+    }
+
+    #[test]
+    fn names_follow_the_conventions_of_prometheus() {
+        for metric in CATALOGUE {
+            assert!(metric.name.starts_with("delaybridge_"), "{}", metric.name);
+            assert_eq!(metric.kind == "counter", metric.name.ends_with("_total"), "{}", metric.name);
+            assert_eq!(metric.kind == "histogram", !metric.buckets.is_empty(), "{}", metric.name);
+            assert!(metric.help.ends_with('.'), "{}", metric.name);
+        }
+    }
+}

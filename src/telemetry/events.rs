@@ -1,0 +1,323 @@
+//! What can happen, one method an event: the log line, the counter and the probes' board come out of one call, so they
+//! cannot drift apart.
+//!
+//! A line is written when a state changes, never for an element that went well; what can come in thousands is written
+//! at most once in ten seconds, with the number of those left out. Takes plain values; knows no pipeline type. Payloads
+//! and secrets never get here: a [`Failure`] carries neither.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tracing::{debug, error, info, warn};
+
+use super::labels::DeadReason;
+use super::metrics::{Metrics, QueueMetrics, SinkMetrics};
+use super::status::{SinkState, Status};
+use super::throttle::Throttle;
+use crate::clock::Instant;
+use crate::message::{Failure, MessageId};
+
+/// Shortest time between two lines of one kind about one queue.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// Everything that one daemon reports. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Events {
+    metrics: Metrics,
+    status: Status,
+}
+
+impl Events {
+    /// Reports to these two.
+    pub fn new(metrics: Metrics, status: Status) -> Self {
+        Events { metrics, status }
+    }
+
+    /// The counters without a log line.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The board behind the probes.
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// The events of one queue; puts it on the board. Ask once and keep it, the quiet time lives in it.
+    pub fn queue(&self, queue: &Arc<str>) -> QueueEvents {
+        self.status.add_queue(queue);
+        QueueEvents(Arc::new(QueueInner {
+            metrics: self.metrics.queue(queue),
+            status: self.status.clone(),
+            dead: Throttle::new(QUIET),
+            stale_acks: Throttle::new(QUIET),
+            stale_drops: Throttle::new(QUIET),
+            leases_lost: Throttle::new(QUIET),
+            panics: Throttle::new(QUIET),
+            unknown: Throttle::new(QUIET),
+            orphans: AtomicU64::new(0),
+        }))
+    }
+
+    /// The events of one sink; puts it on the board as up.
+    pub fn sink(&self, sink: &Arc<str>) -> SinkEvents {
+        self.status.add_sink(sink);
+        let metrics = self.metrics.sink(sink);
+        metrics.up(true);
+        metrics.blocked(false);
+        SinkEvents { metrics, status: self.status.clone() }
+    }
+
+    /// The daemon claims from here on.
+    pub fn started(&self, queues: usize, sinks: usize) {
+        self.status.started();
+        info!(queues, sinks, "started");
+    }
+
+    /// Redis answers. A line only if it did not before.
+    pub fn redis_up(&self, address: &str, version: &str) {
+        self.metrics.redis_up(true);
+        if self.status.redis_up() {
+            info!(redis = address, version, "connected to Redis");
+        }
+    }
+
+    /// Redis does not answer. A line only if it did before, or never has; the board keeps the latest problem.
+    pub fn redis_lost(&self, address: &str, problem: &str) {
+        self.metrics.redis_up(false);
+        if self.status.redis_lost(problem.to_owned()) {
+            warn!(redis = address, problem, "cannot reach Redis; trying again until it answers");
+        }
+    }
+
+    /// Something about the Redis server that will hurt, found at start (`maxmemory-policy` evicts).
+    pub fn redis_advice(&self, address: &str, advice: &str) {
+        warn!(redis = address, "{advice}");
+    }
+
+    /// The drain begins.
+    pub fn stopping(&self, signal: &str, in_flight: u64, timeout: Duration) {
+        self.status.stopping();
+        info!(signal, in_flight, timeout_seconds = timeout.as_secs(), "stopping: nothing new is claimed");
+    }
+
+    /// The drain goes on; `holders` names what is still busy, shortened by the caller.
+    pub fn draining(&self, in_flight: u64, left: Duration, holders: &str) {
+        info!(in_flight, seconds_left = left.as_secs(), holders, "still draining");
+    }
+
+    /// The drain is over.
+    pub fn stopped(&self, settled: u64, released: u64, left_over: u64) {
+        if left_over == 0 {
+            info!(settled, released, "stopped: everything in flight was settled or released");
+        } else {
+            warn!(settled, released, left_over, "stopped with leftovers: they come back when their leases run out");
+        }
+    }
+
+    /// SIGHUP came.
+    pub fn reload_refused(&self) {
+        warn!("reload the configuration: not available in this version; restart the daemon instead");
+    }
+
+    /// A task that must not end has ended; the process follows.
+    pub fn task_ended(&self, task: &str, problem: &str) {
+        error!(task, problem, "a task ended that the daemon cannot live without: exiting");
+    }
+}
+
+/// What happens to one queue. Cheap to clone.
+#[derive(Clone)]
+pub struct QueueEvents(Arc<QueueInner>);
+
+struct QueueInner {
+    metrics: QueueMetrics,
+    status: Status,
+    dead: Throttle,
+    stale_acks: Throttle,
+    stale_drops: Throttle,
+    leases_lost: Throttle,
+    panics: Throttle,
+    unknown: Throttle,
+    /// How many there were at the last look.
+    orphans: AtomicU64,
+}
+
+impl QueueEvents {
+    /// The counters without a log line: claims, attempts, deliveries, gauges.
+    pub fn metrics(&self) -> &QueueMetrics {
+        &self.0.metrics
+    }
+
+    /// The queue is held: nothing is claimed but a probe now and then. Told again, it only updates the reason.
+    pub fn held(&self, sink: Option<&str>, reason: &str) {
+        let shown = sink.map_or_else(|| reason.to_owned(), |sink| format!("sink {sink}: {reason}"));
+        self.0.metrics.held(true);
+        if self.0.status.held(self.id(), Some(shown)) {
+            warn!(queue = &**self.id(), sink, reason, "queue held until this is mended; its elements stay in Redis");
+        }
+    }
+
+    /// A key of the queue has another type than it must have: the queue is held, nothing was changed.
+    pub fn wrong_type(&self, key: &str, expected: &'static str, found: &str) {
+        self.held(None, &format!("key {key} must hold a {expected}, but holds a {found}; rename or delete it"));
+    }
+
+    /// The queue goes on.
+    pub fn resumed(&self) {
+        self.0.metrics.held(false);
+        if self.0.status.held(self.id(), None) {
+            info!(queue = &**self.id(), "queue resumed");
+        }
+    }
+
+    /// An element was stored as a dead letter.
+    pub fn dead_lettered(&self, id: MessageId, reason: DeadReason, failure: Option<&Failure>) {
+        let reason = reason.as_str();
+        self.0.metrics.dead_lettered(reason);
+        if let Some(left_out) = self.0.dead.admit(Instant::now()) {
+            let failure = failure.map(Failure::to_string).unwrap_or_default();
+            warn!(queue = &**self.id(), %id, reason, failure, left_out, "dead letter stored");
+        }
+    }
+
+    /// `n` verdicts were refused: another claim had taken the elements over.
+    pub fn stale_acks(&self, n: u64) {
+        if n == 0 {
+            return;
+        }
+        self.0.metrics.stale_acks(n);
+        if let Some(left_out) = self.0.stale_acks.admit(Instant::now()) {
+            warn!(
+                queue = &**self.id(),
+                elements = n,
+                left_out,
+                "verdicts refused: the elements were taken over after their leases; they may be delivered twice"
+            );
+        }
+    }
+
+    /// `n` elements were not handed to a sink, because their lease was over or nearly so.
+    pub fn stale_drops(&self, n: u64) {
+        if n == 0 {
+            return;
+        }
+        self.0.metrics.stale_drops(n);
+        if let Some(left_out) = self.0.stale_drops.admit(Instant::now()) {
+            warn!(
+                queue = &**self.id(),
+                elements = n,
+                left_out,
+                "elements dropped here, not sent: the process stood still for longer than their leases; Redis has them"
+            );
+        }
+    }
+
+    /// `n` leases could not be extended: the elements belong to somebody else.
+    pub fn leases_lost(&self, n: u64) {
+        if n == 0 {
+            return;
+        }
+        if let Some(left_out) = self.0.leases_lost.admit(Instant::now()) {
+            warn!(queue = &**self.id(), elements = n, left_out, "leases lost: another claim took the elements over");
+        }
+    }
+
+    /// Working on an element panicked; it is retried, counted.
+    pub fn panicked(&self, id: MessageId, stage: &'static str) {
+        self.0.metrics.panicked();
+        if let Some(left_out) = self.0.panics.admit(Instant::now()) {
+            error!(queue = &**self.id(), %id, stage, left_out, "panic while working on an element; it is retried");
+        }
+    }
+
+    /// The last look found `n` orphans in Redisson's list. They stay until somebody decides, so a line is written only
+    /// when there are more than before.
+    pub fn orphans(&self, n: u64) {
+        self.0.metrics.orphans(n);
+        if n > self.0.orphans.swap(n, Ordering::Relaxed) {
+            warn!(
+                queue = &**self.id(),
+                entries = n,
+                "entries of Redisson's list are in no sorted set and were recorded by nobody: left alone, they may be \
+                 the last copies of elements whose sorted set was deleted or evicted"
+            );
+        }
+    }
+
+    /// The last look found `n` entries of a format that a newer daemon wrote.
+    pub fn unknown_entries(&self, n: u64) {
+        self.0.metrics.unknown_entries(n);
+        if n > 0
+            && let Some(left_out) = self.0.unknown.admit(Instant::now())
+        {
+            warn!(
+                queue = &**self.id(),
+                entries = n,
+                left_out,
+                "entries of a newer format are left alone: run the newer delaybridge on this queue as well"
+            );
+        }
+    }
+
+    /// A turn of the sweep is over.
+    pub fn swept(&self, entries: u64, removed: u64, time: Duration) {
+        debug!(queue = &**self.id(), entries, removed, seconds = time.as_secs_f64(), "turn of the sweep finished");
+    }
+
+    fn id(&self) -> &Arc<str> {
+        self.0.metrics.id()
+    }
+}
+
+/// What happens to one sink. Cheap to clone.
+#[derive(Clone)]
+pub struct SinkEvents {
+    metrics: SinkMetrics,
+    status: Status,
+}
+
+impl SinkEvents {
+    /// The counters without a log line.
+    pub fn metrics(&self) -> &SinkMetrics {
+        &self.metrics
+    }
+
+    /// The breaker opened, or a probe failed again; a line only if the failure is news.
+    pub fn down(&self, failure: &Failure) {
+        self.metrics.up(false);
+        self.metrics.blocked(false);
+        if self.status.sink(self.metrics.name(), SinkState::Down(failure.to_string())) {
+            warn!(
+                sink = &**self.metrics.name(),
+                class = failure.class.as_str(),
+                code = failure.code,
+                problem = failure.message,
+                "sink down; one element at a time is tried until it answers"
+            );
+        }
+    }
+
+    /// The sink is full.
+    pub fn blocked(&self, failure: &Failure) {
+        self.metrics.up(true);
+        self.metrics.blocked(true);
+        if self.status.sink(self.metrics.name(), SinkState::Blocked(failure.to_string())) {
+            let problem = &failure.message;
+            warn!(sink = &**self.metrics.name(), code = failure.code, problem, "sink full; claiming stops for it");
+        }
+    }
+
+    /// The sink takes elements again.
+    pub fn up(&self) {
+        self.metrics.up(true);
+        self.metrics.blocked(false);
+        if self.status.sink(self.metrics.name(), SinkState::Up) {
+            info!(sink = &**self.metrics.name(), "sink up");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

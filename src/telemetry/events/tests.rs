@@ -1,0 +1,141 @@
+//! Tests of the events: one call, and log, counter and board agree.
+
+use std::io::Write;
+use std::sync::Mutex;
+
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::*;
+use crate::message::Class;
+
+/// Log lines of one test.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Lines {
+    type Writer = Lines;
+    fn make_writer(&self) -> Lines {
+        self.clone()
+    }
+}
+
+/// Runs `act` and returns what it logged at info and above.
+fn logged(act: impl FnOnce(&Events)) -> (Events, Vec<String>) {
+    let lines = Lines::default();
+    let subscriber = tracing_subscriber::fmt().with_writer(lines.clone()).with_ansi(false).finish();
+    let events = Events::default();
+    tracing::subscriber::with_default(subscriber, || act(&events));
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    (events, text.lines().map(String::from).collect())
+}
+
+fn has(events: &Events, line: &str) {
+    let text = events.metrics().render().unwrap();
+    assert!(text.lines().any(|found| found == line), "{line} is missing in:\n{text}");
+}
+
+#[test]
+fn a_hold_is_one_line_one_gauge_and_one_reason() {
+    let (events, lines) = logged(|events| {
+        let queue = events.queue(&"orders".into());
+        (0..3).for_each(|_| queue.wrong_type("order:timeout", "list", "hash"));
+    });
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("order:timeout must hold a list"), "{lines:?}");
+    has(&events, r#"delaybridge_queue_held{queue="orders"} 1"#);
+    assert!(events.status().ready().body["queues"]["reasons"]["orders"]["reason"].is_string());
+}
+
+#[test]
+fn a_hold_and_its_end_are_told_once_each() {
+    let (events, lines) = logged(|events| {
+        let queue = events.queue(&"orders".into());
+        queue.resumed();
+        queue.held(Some("events"), "WRONGTYPE");
+        queue.held(Some("events"), "WRONGTYPE");
+        queue.resumed();
+        queue.resumed();
+    });
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    has(&events, r#"delaybridge_queue_held{queue="orders"} 0"#);
+}
+
+#[test]
+fn a_thousand_dead_letters_are_counted_and_told_once() {
+    let (events, lines) = logged(|events| {
+        let queue = events.queue(&"orders".into());
+        let failure = Failure::new(Class::MessagePermanent, "too_large", "send to list x: refused");
+        (0..1000).for_each(|_| {
+            queue.dead_lettered(MessageId([7; 8]), DeadReason::MessagePermanent, Some(&failure));
+        });
+    });
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("0707070707070707") && lines[0].contains("too_large"), "{lines:?}");
+    has(&events, r#"delaybridge_dead_lettered_messages_total{queue="orders",reason="message_permanent"} 1000"#);
+}
+
+#[test]
+fn nothing_is_told_of_nothing() {
+    let (_, lines) = logged(|events| {
+        let queue = events.queue(&"orders".into());
+        queue.stale_acks(0);
+        queue.stale_drops(0);
+        queue.leases_lost(0);
+        queue.orphans(0);
+        queue.unknown_entries(0);
+        queue.swept(10, 1, Duration::ZERO);
+    });
+    assert!(lines.is_empty(), "{lines:?}");
+}
+
+#[test]
+fn orphans_are_told_when_there_are_more_than_before() {
+    let (events, lines) = logged(|events| {
+        let queue = events.queue(&"orders".into());
+        for n in [0, 3, 3, 3, 4, 0, 0, 1] {
+            queue.orphans(n);
+        }
+    });
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    for (line, entries) in lines.iter().zip(["entries=3", "entries=4", "entries=1"]) {
+        assert!(line.contains(entries), "{line}");
+    }
+    has(&events, r#"delaybridge_orphans{queue="orders"} 1"#);
+}
+
+#[test]
+fn a_sink_goes_down_full_and_up_with_a_line_for_each_change() {
+    let (events, lines) = logged(|events| {
+        let sink = events.sink(&"events".into());
+        let refused = Failure::new(Class::Transient, "connect", "connect to 10.0.0.1:6379: refused");
+        let full = Failure::new(Class::Backpressure, "OOM", "push to list x: out of memory");
+        sink.up();
+        (0..5).for_each(|_| sink.down(&refused));
+        sink.blocked(&full);
+        sink.up();
+    });
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    has(&events, r#"delaybridge_sink_up{sink="events"} 1"#);
+    has(&events, r#"delaybridge_sink_blocked{sink="events"} 0"#);
+}
+
+#[test]
+fn losing_redis_and_finding_it_again_is_two_lines_however_often_it_is_tried() {
+    let (events, lines) = logged(|events| {
+        events.redis_up("h:1/0", "7.0.15");
+        (0..5).for_each(|n| events.redis_lost("h:1/0", &format!("try {n}")));
+        events.redis_up("h:1/0", "7.0.15");
+    });
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    has(&events, "delaybridge_redis_up 1");
+}

@@ -1,0 +1,118 @@
+//! The words that stand as label values: fixed lists, so that no metric can grow without bound.
+//!
+//! Knows nothing of metrics; the pipeline may use these types to say what happened.
+
+use crate::message::Class;
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$variant_doc])* $variant,)* }
+
+        impl $name {
+            /// Every value, in the order of the declaration.
+            pub const ALL: &[$name] = &[$($name::$variant,)*];
+
+            /// The word in metrics and logs.
+            pub fn as_str(self) -> &'static str {
+                match self { $($name::$variant => $word,)* }
+            }
+        }
+    };
+}
+
+words! {
+    /// Where a claimed element stood.
+    ClaimedFrom {
+        /// Due in Redisson's sorted set.
+        Delayed = "delayed",
+        /// On the ready list.
+        Ready = "ready",
+        /// In the retry set, its time come.
+        Retry = "retry",
+        /// In flight, its lease over.
+        Expired = "expired",
+    }
+}
+
+words! {
+    /// The state of an element as `delaybridge_queue_messages` shows it.
+    MessageState {
+        /// Its time has not come.
+        Scheduled = "scheduled",
+        /// Due, claimed by nobody.
+        Due = "due",
+        /// Claimed.
+        InFlight = "in_flight",
+        /// Waiting for the next attempt.
+        Retry = "retry",
+        /// A dead letter.
+        Dead = "dead",
+    }
+}
+
+words! {
+    /// Why an element was given back uncounted.
+    ReleaseReason {
+        /// The daemon stops.
+        Shutdown = "shutdown",
+        /// The queue is held.
+        Hold = "hold",
+        /// The sink is full or was not asked.
+        Backpressure = "backpressure",
+    }
+}
+
+words! {
+    /// What made the claimer look.
+    Wakeup {
+        /// The next due time that the last claim returned.
+        Due = "due",
+        /// A message on Redisson's channel.
+        Published = "published",
+        /// The safety poll.
+        Poll = "poll",
+        /// Redis is back.
+        Reconnect = "reconnect",
+        /// The last claim was full, or a permit came free while more was due.
+        More = "more",
+        /// The breaker or the hold lets a probe through.
+        Probe = "probe",
+    }
+}
+
+/// The class label of a successful delivery.
+pub(super) const OK: &str = "ok";
+
+/// The lists that the reference page shows. Reasons of dead letters come from the pipeline and are words as well.
+pub(super) fn documented() -> Vec<(&'static str, Vec<&'static str>)> {
+    vec![
+        ("`state`", MessageState::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`from`", ClaimedFrom::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`class`", std::iter::once(OK).chain(Class::ALL.iter().map(|class| class.as_str())).collect()),
+        ("`reason` of a release", ReleaseReason::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`reason` of a dead letter", DeadReason::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`reason` of a wake-up", Wakeup::ALL.iter().map(|word| word.as_str()).collect()),
+    ]
+}
+
+words! {
+    /// Why an element ended as a dead letter.
+    DeadReason {
+        /// As many counted attempts as the policy allows.
+        MaxAttempts = "max_attempts",
+        /// The sink can never take this message.
+        MessagePermanent = "message_permanent",
+        /// Later than `max_lateness`.
+        Expired = "expired",
+        /// Ten leases in a row ran out: it kills or stalls whoever claims it.
+        LeaseExpired = "lease_expired",
+        /// The codec refused the payload.
+        Undecodable = "undecodable",
+        /// A template has no value for it.
+        Unroutable = "unroutable",
+        /// The bytes fit no layout of the source.
+        Junk = "junk",
+    }
+}

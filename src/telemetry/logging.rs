@@ -1,0 +1,95 @@
+//! Where log lines go: text for a person, JSON for a machine, always to standard error.
+//!
+//! Standard output belongs to the sink of that name. Knows nothing of what is logged.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// Environment variable with the filter (`info,delaybridge::link=debug`).
+pub const FILTER_VARIABLE: &str = "DELAYBRIDGE_LOG";
+
+/// How a line is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Text on a terminal, JSON otherwise.
+    #[default]
+    Auto,
+    /// Always text.
+    Text,
+    /// Always JSON, one object a line.
+    Json,
+}
+
+/// Logging could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LoggingError {
+    /// The filter does not parse.
+    #[error(
+        "read the log filter {filter:?}: {problem}; write a level (error, warn, info, debug, trace) or \
+         target=level pairs with commas between them, in {FILTER_VARIABLE} or on the command line"
+    )]
+    Filter {
+        /// What was given.
+        filter: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Something else in the process logs already.
+    #[error("start logging: it has been started before in this process")]
+    Twice,
+}
+
+/// Starts logging for the whole process. `filter` goes before [`FILTER_VARIABLE`]; without both it is `info`.
+pub fn init(format: Format, filter: Option<&str>) -> Result<(), LoggingError> {
+    let from_env = std::env::var(FILTER_VARIABLE).ok();
+    let filter = parse(filter.or(from_env.as_deref()).unwrap_or_default())?;
+    let terminal = std::io::stderr().is_terminal();
+    let base = tracing_subscriber::registry().with(filter);
+    let started = if json(format, terminal) {
+        // Fields beside the message, not in an object of their own: what log collectors index without help.
+        base.with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)).try_init()
+    } else {
+        base.with(fmt::layer().with_ansi(terminal).with_writer(std::io::stderr)).try_init()
+    };
+    started.map_err(|_| LoggingError::Twice)
+}
+
+fn json(format: Format, terminal: bool) -> bool {
+    match format {
+        Format::Auto => !terminal,
+        Format::Text => false,
+        Format::Json => true,
+    }
+}
+
+fn parse(filter: &str) -> Result<EnvFilter, LoggingError> {
+    let text = if filter.trim().is_empty() { "info" } else { filter };
+    EnvFilter::try_new(text)
+        .map_err(|error| LoggingError::Filter { filter: text.to_owned(), problem: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_text_and_a_pipe_gets_json() {
+        let check = |format, terminal, expected| assert_eq!(json(format, terminal), expected, "{format:?} {terminal}");
+        check(Format::Auto, true, false);
+        check(Format::Auto, false, true);
+        check(Format::Text, false, false);
+        check(Format::Json, true, true);
+    }
+
+    #[test]
+    fn an_empty_filter_means_info_and_a_wrong_one_is_explained() {
+        assert_eq!(parse("").unwrap().to_string(), "info");
+        assert_eq!(parse("warn,delaybridge=debug").unwrap().to_string(), "delaybridge=debug,warn");
+        let error = parse("delaybridge=loud").unwrap_err().to_string();
+        assert!(error.contains("delaybridge=loud") && error.contains("DELAYBRIDGE_LOG"), "{error}");
+    }
+}

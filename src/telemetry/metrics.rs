@@ -1,0 +1,359 @@
+//! Handles on the metrics: labels are bound once, counting afterwards is one atomic operation.
+//!
+//! A handle costs nothing until it is used: its series is made by the first increment, so ten thousand idle queues
+//! expose nothing. Knows no log and no pipeline type. What has a line in the log as well is counted by
+//! [`events`](super::events) only, which is why those methods are not public.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use prometheus::process_collector::ProcessCollector;
+use prometheus::{Gauge, Histogram, IntCounter, IntGauge, Registry, TextEncoder};
+
+use super::catalogue::Families;
+use super::labels::{ClaimedFrom, MessageState, OK, ReleaseReason, Wakeup};
+use crate::message::{Class, Failure, Outcome};
+
+/// All metrics of one daemon, in a registry of their own. Cheap to clone.
+#[derive(Clone)]
+pub struct Metrics(Arc<Inner>);
+
+struct Inner {
+    registry: Registry,
+    families: Families,
+    redis_up: OnceLock<IntGauge>,
+}
+
+impl Metrics {
+    /// An empty registry with the process's own metrics and `build_info`.
+    pub fn new() -> Self {
+        let registry = Registry::new();
+        // Fails only on a name that is wrong or there twice; the table is fixed, and every test that makes metrics
+        // proves it.
+        let families = Families::register(&registry).expect("the catalogue has valid and distinct names");
+        registry.register(Box::new(ProcessCollector::for_self())).expect("no other metric is called process_*");
+        let revision = option_env!("DELAYBRIDGE_REVISION").unwrap_or("unknown");
+        families.build_info.with_label_values(&[env!("CARGO_PKG_VERSION"), revision]).set(1);
+        Metrics(Arc::new(Inner { registry, families, redis_up: OnceLock::new() }))
+    }
+
+    /// The handles of a queue; ask once and keep them.
+    pub fn queue(&self, queue: &Arc<str>) -> QueueMetrics {
+        QueueMetrics(Arc::new(QueueInner {
+            metrics: self.clone(),
+            queue: queue.clone(),
+            claimed: Default::default(),
+            released: Default::default(),
+            wakeups: Default::default(),
+            messages: Default::default(),
+            adopted: OnceLock::new(),
+            delivered: OnceLock::new(),
+            oldest_due_age: OnceLock::new(),
+            next_due: OnceLock::new(),
+            ghosts: OnceLock::new(),
+            oldest_ghost_age: OnceLock::new(),
+        }))
+    }
+
+    /// The handles of a sink; ask once and keep them.
+    pub fn sink(&self, sink: &Arc<str>) -> SinkMetrics {
+        SinkMetrics(Arc::new(SinkInner { metrics: self.clone(), sink: sink.clone(), ack_duration: OnceLock::new() }))
+    }
+
+    /// The handle of a script, by the name of its file.
+    pub fn script(&self, script: &'static str) -> ScriptMetrics {
+        ScriptMetrics { metrics: self.clone(), script, duration: Arc::default() }
+    }
+
+    /// Everything in the Prometheus text format, version 0.0.4.
+    pub fn render(&self) -> Result<String, prometheus::Error> {
+        TextEncoder::new().encode_to_string(&self.0.registry.gather())
+    }
+
+    pub(super) fn redis_up(&self, up: bool) {
+        let gauge = self.0.redis_up.get_or_init(|| self.families().redis_up.with_label_values::<&str>(&[]));
+        gauge.set(up.into());
+    }
+
+    fn families(&self) -> &Families {
+        &self.0.families
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What is counted for one queue. Cheap to clone.
+#[derive(Clone)]
+pub struct QueueMetrics(Arc<QueueInner>);
+
+/// Bound are the series that move with every element or every look at Redis. The others are looked up when they
+/// are counted, which is rare, so that a queue stays small.
+struct QueueInner {
+    metrics: Metrics,
+    queue: Arc<str>,
+    claimed: [OnceLock<IntCounter>; 4],
+    released: [OnceLock<IntCounter>; 3],
+    wakeups: [OnceLock<IntCounter>; 6],
+    messages: [OnceLock<IntGauge>; 5],
+    adopted: OnceLock<IntCounter>,
+    delivered: OnceLock<IntCounter>,
+    oldest_due_age: OnceLock<Gauge>,
+    next_due: OnceLock<Gauge>,
+    ghosts: OnceLock<IntGauge>,
+    oldest_ghost_age: OnceLock<Gauge>,
+}
+
+impl QueueMetrics {
+    /// `n` elements were claimed.
+    pub fn claimed(&self, from: ClaimedFrom, n: u64) {
+        // An expired lease is one fact with two names: elements by origin of the claim, and leases.
+        if from == ClaimedFrom::Expired && n > 0 {
+            self.families().leases_expired.with_label_values(&[self.label()]).inc_by(n);
+        }
+        let bound = &self.0.claimed[from as usize];
+        self.add(bound, n, || self.families().claimed.with_label_values(&[self.label(), from.as_str()]));
+    }
+
+    /// `n` elements of a claim whose reply was lost were taken over again.
+    pub fn adopted(&self, n: u64) {
+        self.add(&self.0.adopted, n, || self.families().adopted.with_label_values(&[self.label()]));
+    }
+
+    /// `n` elements were settled as confirmed.
+    pub fn delivered(&self, n: u64) {
+        self.add(&self.0.delivered, n, || self.families().delivered.with_label_values(&[self.label()]));
+    }
+
+    /// `n` elements were given back uncounted.
+    pub fn released(&self, reason: ReleaseReason, n: u64) {
+        let bound = &self.0.released[reason as usize];
+        self.add(bound, n, || self.families().released.with_label_values(&[self.label(), reason.as_str()]));
+    }
+
+    /// The claimer woke up.
+    pub fn woke(&self, reason: Wakeup) {
+        let bound = &self.0.wakeups[reason as usize];
+        self.add(bound, 1, || self.families().wakeups.with_label_values(&[self.label(), reason.as_str()]));
+    }
+
+    /// `n` deliveries are tried again although the sink may have taken them.
+    pub fn possible_duplicates(&self, n: u64) {
+        if n > 0 {
+            self.families().possible_duplicates.with_label_values(&[self.label()]).inc_by(n);
+        }
+    }
+
+    /// `n` verdicts came after their lease and were accepted.
+    pub fn late_acks(&self, n: u64) {
+        if n > 0 {
+            self.families().late_acks.with_label_values(&[self.label()]).inc_by(n);
+        }
+    }
+
+    /// An element later than `max_lateness` is delivered all the same.
+    pub fn expired_delivery(&self) {
+        self.families().expired_deliveries.with_label_values(&[self.label()]).inc();
+    }
+
+    /// `n` dead letters were trimmed away by the stream's bound.
+    pub fn dead_letters_trimmed(&self, n: u64) {
+        if n > 0 {
+            self.families().dead_letters_trimmed.with_label_values(&[self.label()]).inc_by(n);
+        }
+    }
+
+    /// A payload was refused by the codec.
+    pub fn decode_error(&self, codec: &'static str) {
+        self.families().decode_errors.with_label_values(&[self.label(), codec]).inc();
+    }
+
+    /// Elements waited this long for the queue's own `max_rate`.
+    pub fn throttled(&self, time: Duration) {
+        self.families().throttled.with_label_values(&[self.label(), ""]).inc_by(time.as_secs_f64());
+    }
+
+    /// How many elements are in a state, as Redis says.
+    pub fn messages(&self, state: MessageState, n: u64) {
+        let gauge = self.0.messages[state as usize]
+            .get_or_init(|| self.families().messages.with_label_values(&[self.label(), state.as_str()]));
+        gauge.set(n.try_into().unwrap_or(i64::MAX));
+    }
+
+    /// How long the oldest due element has been waiting; zero when nothing is due.
+    pub fn oldest_due_age(&self, age: Duration) {
+        let make = || self.families().oldest_due_age.with_label_values(&[self.label()]);
+        self.0.oldest_due_age.get_or_init(make).set(age.as_secs_f64());
+    }
+
+    /// When the next element falls due, in Redis milliseconds since the epoch.
+    pub fn next_due(&self, due_ms: Option<i64>) {
+        let make = || self.families().next_due.with_label_values(&[self.label()]);
+        self.0.next_due.get_or_init(make).set(due_ms.unwrap_or(0) as f64 / 1000.0);
+    }
+
+    /// Ghosts left in Redisson's list, and an upper bound for the age of the oldest.
+    pub fn ghosts(&self, n: u64, oldest: Duration) {
+        let make = || self.families().ghosts.with_label_values(&[self.label()]);
+        self.0.ghosts.get_or_init(make).set(n.try_into().unwrap_or(i64::MAX));
+        let make = || self.families().oldest_ghost_age.with_label_values(&[self.label()]);
+        self.0.oldest_ghost_age.get_or_init(make).set(oldest.as_secs_f64());
+    }
+
+    /// The handles for deliveries of this queue to one sink; ask once and keep them.
+    pub fn to(&self, sink: &Arc<str>) -> DeliveryMetrics {
+        DeliveryMetrics(Arc::new(DeliveryInner {
+            queue: self.clone(),
+            sink: sink.clone(),
+            ok: OnceLock::new(),
+            failed: Default::default(),
+            lateness: OnceLock::new(),
+        }))
+    }
+
+    pub(super) fn id(&self) -> &Arc<str> {
+        &self.0.queue
+    }
+
+    pub(super) fn dead_lettered(&self, reason: &'static str) {
+        self.families().dead_lettered.with_label_values(&[self.label(), reason]).inc();
+    }
+
+    pub(super) fn stale_acks(&self, n: u64) {
+        self.families().stale_acks.with_label_values(&[self.label()]).inc_by(n);
+    }
+
+    pub(super) fn stale_drops(&self, n: u64) {
+        self.families().stale_drops.with_label_values(&[self.label()]).inc_by(n);
+    }
+
+    pub(super) fn panicked(&self) {
+        self.families().panics.with_label_values(&[self.label()]).inc();
+    }
+
+    pub(super) fn held(&self, held: bool) {
+        self.families().queue_held.with_label_values(&[self.label()]).set(held.into());
+    }
+
+    pub(super) fn orphans(&self, n: u64) {
+        self.families().orphans.with_label_values(&[self.label()]).set(n.try_into().unwrap_or(i64::MAX));
+    }
+
+    pub(super) fn unknown_entries(&self, n: u64) {
+        self.families().unknown_entries.with_label_values(&[self.label()]).set(n.try_into().unwrap_or(i64::MAX));
+    }
+
+    fn add(&self, bound: &OnceLock<IntCounter>, n: u64, make: impl FnOnce() -> IntCounter) {
+        if n > 0 {
+            bound.get_or_init(make).inc_by(n);
+        }
+    }
+
+    fn families(&self) -> &Families {
+        self.0.metrics.families()
+    }
+
+    fn label(&self) -> &str {
+        &self.0.queue
+    }
+}
+
+/// What is counted for the deliveries of one queue to one sink. Cheap to clone.
+#[derive(Clone)]
+pub struct DeliveryMetrics(Arc<DeliveryInner>);
+
+struct DeliveryInner {
+    queue: QueueMetrics,
+    sink: Arc<str>,
+    ok: OnceLock<IntCounter>,
+    failed: [OnceLock<IntCounter>; Class::ALL.len()],
+    lateness: OnceLock<Histogram>,
+}
+
+impl DeliveryMetrics {
+    /// The sink answered for one element.
+    pub fn attempt(&self, outcome: &Outcome) {
+        let (bound, class) = match outcome {
+            Ok(()) => (&self.0.ok, OK),
+            Err(Failure { class, .. }) => (&self.0.failed[*class as usize], class.as_str()),
+        };
+        let make = || self.families().attempts.with_label_values(&[self.0.queue.label(), &self.0.sink, class]);
+        bound.get_or_init(make).inc();
+    }
+
+    /// An element with a due time was acknowledged this long after it.
+    pub fn late(&self, lateness: Duration) {
+        let make = || self.families().lateness.with_label_values(&[self.0.queue.label(), &self.0.sink]);
+        self.0.lateness.get_or_init(make).observe(lateness.as_secs_f64());
+    }
+
+    /// Elements waited this long for the sink's `max_rate`.
+    pub fn throttled(&self, time: Duration) {
+        let labels = [self.0.queue.label(), &self.0.sink];
+        self.families().throttled.with_label_values(&labels).inc_by(time.as_secs_f64());
+    }
+
+    fn families(&self) -> &Families {
+        self.0.queue.families()
+    }
+}
+
+/// What is counted for one sink over all queues. Cheap to clone.
+#[derive(Clone)]
+pub struct SinkMetrics(Arc<SinkInner>);
+
+struct SinkInner {
+    metrics: Metrics,
+    sink: Arc<str>,
+    ack_duration: OnceLock<Histogram>,
+}
+
+impl SinkMetrics {
+    /// The sink answered this long after it was asked.
+    pub fn answered(&self, outcome: &Outcome, duration: Duration) {
+        let make = || self.families().ack_duration.with_label_values(&[&self.0.sink]);
+        self.0.ack_duration.get_or_init(make).observe(duration.as_secs_f64());
+        if let Err(failure) = outcome {
+            let labels = [&*self.0.sink, failure.class.as_str(), failure.code];
+            self.families().sink_errors.with_label_values(&labels).inc();
+        }
+    }
+
+    pub(super) fn name(&self) -> &Arc<str> {
+        &self.0.sink
+    }
+
+    pub(super) fn up(&self, up: bool) {
+        self.families().sink_up.with_label_values(&[&self.0.sink]).set(up.into());
+    }
+
+    pub(super) fn blocked(&self, blocked: bool) {
+        self.families().sink_blocked.with_label_values(&[&self.0.sink]).set(blocked.into());
+    }
+
+    fn families(&self) -> &Families {
+        self.0.metrics.families()
+    }
+}
+
+/// The duration of one script. Cheap to clone.
+#[derive(Clone)]
+pub struct ScriptMetrics {
+    metrics: Metrics,
+    script: &'static str,
+    duration: Arc<OnceLock<Histogram>>,
+}
+
+impl ScriptMetrics {
+    /// The script's reply came this long after it was sent.
+    pub fn took(&self, duration: Duration) {
+        let make = || self.metrics.families().script_duration.with_label_values(&[self.script]);
+        self.duration.get_or_init(make).observe(duration.as_secs_f64());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Tests of the handles: what is used is exposed, what is not used is not.
+
+use std::collections::BTreeSet;
+
+use super::super::catalogue::CATALOGUE;
+use super::*;
+
+fn exposed(metrics: &Metrics) -> BTreeSet<String> {
+    let text = metrics.render().unwrap();
+    text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next().map(String::from)).collect()
+}
+
+/// Calls every method that counts something.
+fn use_everything(metrics: &Metrics) {
+    let queue = metrics.queue(&"orders".into());
+    ClaimedFrom::ALL.iter().for_each(|&from| queue.claimed(from, 2));
+    ReleaseReason::ALL.iter().for_each(|&reason| queue.released(reason, 1));
+    Wakeup::ALL.iter().for_each(|&reason| queue.woke(reason));
+    MessageState::ALL.iter().for_each(|&state| queue.messages(state, 7));
+    queue.adopted(1);
+    queue.delivered(1);
+    queue.possible_duplicates(1);
+    queue.late_acks(1);
+    queue.dead_letters_trimmed(1);
+    queue.expired_delivery();
+    queue.decode_error("json");
+    queue.oldest_due_age(Duration::from_millis(1500));
+    queue.next_due(Some(1_700_000_000_250));
+    queue.ghosts(3, Duration::from_secs(4));
+    queue.dead_lettered("junk");
+    queue.stale_acks(1);
+    queue.stale_drops(1);
+    queue.panicked();
+    queue.held(true);
+    queue.orphans(5);
+    queue.unknown_entries(6);
+    let delivery = queue.to(&"events".into());
+    delivery.attempt(&Ok(()));
+    Class::ALL.iter().for_each(|&class| delivery.attempt(&Err(Failure::new(class, "X", "x"))));
+    delivery.late(Duration::from_millis(3));
+    delivery.throttled(Duration::from_millis(500));
+    queue.throttled(Duration::from_millis(250));
+    let sink = metrics.sink(&"events".into());
+    sink.answered(&Err(Failure::new(Class::Transient, "LOADING", "x")), Duration::from_millis(2));
+    sink.up(true);
+    sink.blocked(false);
+    metrics.script("claim").took(Duration::from_millis(1));
+    metrics.redis_up(true);
+}
+
+#[test]
+fn every_metric_of_the_catalogue_is_exposed_after_use() {
+    let metrics = Metrics::new();
+    use_everything(&metrics);
+    let exposed = exposed(&metrics);
+    for metric in CATALOGUE {
+        assert!(exposed.contains(metric.name), "{} is in the catalogue, but nothing counts it", metric.name);
+    }
+    assert!(exposed.contains("process_resident_memory_bytes"));
+}
+
+#[test]
+fn values_arrive_under_their_labels() {
+    let metrics = Metrics::new();
+    use_everything(&metrics);
+    let text = metrics.render().unwrap();
+    for line in [
+        r#"delaybridge_claimed_messages_total{from="expired",queue="orders"} 2"#,
+        r#"delaybridge_leases_expired_total{queue="orders"} 2"#,
+        r#"delaybridge_delivery_attempts_total{class="ok",queue="orders",sink="events"} 1"#,
+        r#"delaybridge_delivery_attempts_total{class="unknown",queue="orders",sink="events"} 1"#,
+        r#"delaybridge_sink_errors_total{class="transient",code="LOADING",sink="events"} 1"#,
+        r#"delaybridge_delivery_lateness_seconds_bucket{queue="orders",sink="events",le="0.005"} 1"#,
+        r#"delaybridge_queue_next_due_timestamp_seconds{queue="orders"} 1700000000.25"#,
+        r#"delaybridge_throttled_seconds_total{queue="orders",sink=""} 0.25"#,
+        r#"delaybridge_queue_messages{queue="orders",state="in_flight"} 7"#,
+        "delaybridge_redis_up 1",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is missing in:\n{text}");
+    }
+}
+
+#[test]
+fn a_queue_that_was_never_touched_exposes_nothing() {
+    let metrics = Metrics::new();
+    let before = metrics.render().unwrap().lines().count();
+    let handles: Vec<_> = (0..10_000).map(|n| metrics.queue(&format!("queue-{n}").into())).collect();
+    handles.iter().for_each(|queue| queue.claimed(ClaimedFrom::Delayed, 0));
+    assert_eq!(metrics.render().unwrap().lines().count(), before);
+    assert!(size_of::<QueueInner>() <= 512, "{} bytes a queue", size_of::<QueueInner>());
+}
+
+#[test]
+fn two_handles_of_one_queue_count_together() {
+    let metrics = Metrics::new();
+    metrics.queue(&"q".into()).delivered(2);
+    metrics.queue(&"q".into()).delivered(3);
+    assert!(metrics.render().unwrap().contains(r#"delaybridge_delivered_messages_total{queue="q"} 5"#));
+}

@@ -1,0 +1,13 @@
+//! What the operator sees: logs, metrics, probes.
+//!
+//! The pipeline tells [`events`] what happened; the line in the log, the counter and the state that the probes show
+//! all come out of that one call. Knows plain values only: no stage, no pipeline type.
+
+pub mod catalogue;
+pub mod events;
+pub mod http;
+pub mod labels;
+pub mod logging;
+pub mod metrics;
+pub mod status;
+mod throttle;

@@ -1,0 +1,263 @@
+//! The board that the probes read: what is held, what is down, who still breathes.
+//!
+//! The pipeline writes to it when a state changes, the HTTP thread reads it while everything else may be stuck. No
+//! lock is ever held over an await. Knows no metric and no log; [`events`](super::events) writes here.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::clock::Instant;
+
+/// How many queues and sinks a readiness answer names; the rest is counted.
+const LISTED: usize = 100;
+
+/// The state of a sink as one daemon sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SinkState {
+    /// Deliveries are tried.
+    Up,
+    /// It said that it is full: nothing is claimed for it, no alarm.
+    Blocked(String),
+    /// Its breaker is open.
+    Down(String),
+}
+
+/// The shared board. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Status(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    board: Mutex<Board>,
+    beats: Mutex<Vec<Weak<Beat>>>,
+}
+
+#[derive(Default)]
+struct Board {
+    started: bool,
+    stopping: bool,
+    redis: Redis,
+    /// Reason and time of the hold, by queue.
+    queues: BTreeMap<Arc<str>, Option<(String, Instant)>>,
+    sinks: BTreeMap<Arc<str>, (SinkState, Instant)>,
+}
+
+#[derive(Default)]
+enum Redis {
+    #[default]
+    NotYet,
+    Up,
+    Lost(String, Instant),
+}
+
+/// What a probe is to answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// 200 or 503.
+    pub ok: bool,
+    /// The body.
+    pub body: Value,
+}
+
+impl Status {
+    /// A board of a daemon that has not started.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts a queue on the board, not held.
+    pub fn add_queue(&self, queue: &Arc<str>) {
+        self.board().queues.entry(queue.clone()).or_default();
+    }
+
+    /// Puts a sink on the board, up.
+    pub fn add_sink(&self, sink: &Arc<str>) {
+        self.board().sinks.entry(sink.clone()).or_insert_with(|| (SinkState::Up, Instant::now()));
+    }
+
+    /// The first claims can be made: configuration, sinks and Redis were there once.
+    pub fn started(&self) {
+        self.board().started = true;
+    }
+
+    /// The drain has begun: not ready from here on.
+    pub fn stopping(&self) {
+        self.board().stopping = true;
+    }
+
+    /// Returns whether this is news.
+    pub(super) fn redis_up(&self) -> bool {
+        !matches!(std::mem::replace(&mut self.board().redis, Redis::Up), Redis::Up)
+    }
+
+    /// Returns whether this is news; the reason is kept either way.
+    pub(super) fn redis_lost(&self, reason: String) -> bool {
+        let mut board = self.board();
+        let since = match board.redis {
+            Redis::Lost(_, since) => Some(since),
+            _ => None,
+        };
+        board.redis = Redis::Lost(reason, since.unwrap_or_else(Instant::now));
+        since.is_none()
+    }
+
+    /// Returns whether this is news.
+    pub(super) fn held(&self, queue: &Arc<str>, reason: Option<String>) -> bool {
+        let mut board = self.board();
+        let slot = board.queues.entry(queue.clone()).or_default();
+        let news = slot.as_ref().map(|(old, _)| old) != reason.as_ref();
+        if news {
+            // A hold whose reason changes goes on; its age is that of the hold.
+            let since = slot.take().map_or_else(Instant::now, |(_, since)| since);
+            *slot = reason.map(|reason| (reason, since));
+        }
+        news
+    }
+
+    /// Returns whether this is news.
+    pub(super) fn sink(&self, sink: &Arc<str>, state: SinkState) -> bool {
+        let mut board = self.board();
+        match board.sinks.insert(sink.clone(), (state.clone(), Instant::now())) {
+            Some((old, since)) if old == state => {
+                board.sinks.insert(sink.clone(), (old, since));
+                false
+            }
+            Some(_) => true,
+            None => state != SinkState::Up,
+        }
+    }
+
+    /// Readiness: started, not stopping, Redis there, no queue held, no sink down. A full sink is no reason: taking
+    /// the daemon out of service would not empty it.
+    pub fn ready(&self) -> Answer {
+        let board = self.board();
+        let (redis_up, redis) = match &board.redis {
+            Redis::Up => (true, json!({ "up": true })),
+            Redis::NotYet => (false, json!({ "up": false, "reason": "not connected yet" })),
+            Redis::Lost(reason, since) => (false, json!({ "up": false, "reason": reason, "seconds": age(*since) })),
+        };
+        let mut held = List::default();
+        for (queue, hold) in &board.queues {
+            if let Some((reason, since)) = hold {
+                held.add(queue, || json!({ "state": "held", "reason": reason, "seconds": age(*since) }));
+            }
+        }
+        let mut troubled = List::default();
+        let mut down = 0usize;
+        for (sink, (state, since)) in &board.sinks {
+            let (word, reason) = match state {
+                SinkState::Up => continue,
+                SinkState::Blocked(reason) => ("blocked", reason),
+                SinkState::Down(reason) => ("down", reason),
+            };
+            down += usize::from(word == "down");
+            troubled.add(sink, || json!({ "state": word, "reason": reason, "seconds": age(*since) }));
+        }
+        let ok = board.started && !board.stopping && redis_up && held.count == 0 && down == 0;
+        let body = json!({
+            "ready": ok,
+            "started": board.started,
+            "stopping": board.stopping,
+            "redis": redis,
+            "queues": held.close(board.queues.len(), "held"),
+            "sinks": troubled.close(board.sinks.len(), "not_up"),
+        });
+        Answer { ok, body }
+    }
+
+    /// Startup: true once and for ever after [`started`](Self::started).
+    pub fn startup(&self) -> Answer {
+        let ok = self.board().started;
+        Answer { ok, body: json!({ "started": ok }) }
+    }
+
+    /// A heart that must beat at least once per `limit`, or the process counts as stuck. Dropping it ends the watch.
+    pub fn heartbeat(&self, task: impl Into<String>, limit: Duration) -> Heartbeat {
+        let beat = Arc::new(Beat { task: task.into(), limit, born: Instant::now(), last_ms: AtomicU64::new(0) });
+        let mut beats = self.0.beats.lock().unwrap_or_else(PoisonError::into_inner);
+        beats.retain(|beat| beat.strong_count() > 0);
+        beats.push(Arc::downgrade(&beat));
+        Heartbeat(beat)
+    }
+
+    /// Liveness: every watched task has given a sign of life lately.
+    pub fn live(&self) -> Answer {
+        self.live_at(Instant::now())
+    }
+
+    fn live_at(&self, now: Instant) -> Answer {
+        let beats = self.0.beats.lock().unwrap_or_else(PoisonError::into_inner);
+        let stuck: Vec<Value> = beats
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter_map(|beat| {
+                let age = beat.age(now);
+                (age > beat.limit).then(|| json!({ "task": beat.task, "silent_seconds": age.as_secs() }))
+            })
+            .take(LISTED)
+            .collect();
+        Answer { ok: stuck.is_empty(), body: json!({ "live": stuck.is_empty(), "stuck": stuck }) }
+    }
+
+    fn board(&self) -> MutexGuard<'_, Board> {
+        // Every write leaves the board whole, so what a panicking thread left behind can be used.
+        self.0.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn age(since: Instant) -> u64 {
+    since.elapsed().as_secs()
+}
+
+/// The named part of an answer, cut at [`LISTED`].
+#[derive(Default)]
+struct List {
+    entries: Map<String, Value>,
+    count: usize,
+}
+
+impl List {
+    fn add(&mut self, name: &str, entry: impl FnOnce() -> Value) {
+        self.count += 1;
+        if self.count <= LISTED {
+            self.entries.insert(name.to_owned(), entry());
+        }
+    }
+
+    fn close(self, total: usize, word: &str) -> Value {
+        let unlisted = self.count - self.entries.len();
+        json!({ "total": total, word: self.count, "reasons": self.entries, "not_listed": unlisted })
+    }
+}
+
+/// A task's sign of life.
+pub struct Heartbeat(Arc<Beat>);
+
+struct Beat {
+    task: String,
+    limit: Duration,
+    born: Instant,
+    /// Milliseconds from `born` to the last beat.
+    last_ms: AtomicU64,
+}
+
+impl Heartbeat {
+    /// The task is alive. One atomic store.
+    pub fn beat(&self) {
+        let since = self.0.born.elapsed().as_millis();
+        self.0.last_ms.store(since.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
+
+impl Beat {
+    fn age(&self, now: Instant) -> Duration {
+        now.since(self.born).saturating_sub(Duration::from_millis(self.last_ms.load(Ordering::Relaxed)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

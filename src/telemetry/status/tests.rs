@@ -1,0 +1,78 @@
+//! Tests of the board: what makes a daemon unready, and how long the answer may get.
+
+use super::*;
+
+fn running() -> Status {
+    let status = Status::new();
+    status.add_queue(&"orders".into());
+    status.add_sink(&"events".into());
+    status.redis_up();
+    status.started();
+    status
+}
+
+#[test]
+fn a_daemon_is_ready_only_if_nothing_is_in_the_way() {
+    let check = |name: &str, change: &dyn Fn(&Status), expected: bool| {
+        let status = running();
+        change(&status);
+        assert_eq!(status.ready().ok, expected, "{name}");
+    };
+    check("nothing", &|_| (), true);
+    check("stopping", &|status| status.stopping(), false);
+    check("redis", &|status| assert!(status.redis_lost("refused".into())), false);
+    check("hold", &|status| assert!(status.held(&"orders".into(), Some("WRONGTYPE".into()))), false);
+    check("down", &|status| assert!(status.sink(&"events".into(), SinkState::Down("x".into()))), false);
+    check("full", &|status| assert!(status.sink(&"events".into(), SinkState::Blocked("OOM".into()))), true);
+    assert!(!Status::new().ready().ok);
+}
+
+#[test]
+fn the_answer_names_what_is_not_ready_and_why() {
+    let status = running();
+    status.held(&"orders".into(), Some("key x holds a hash".into()));
+    status.sink(&"events".into(), SinkState::Down("connection refused".into()));
+    let body = status.ready().body;
+    assert_eq!(body["queues"]["reasons"]["orders"]["reason"], "key x holds a hash");
+    assert_eq!(body["sinks"]["reasons"]["events"]["state"], "down");
+    assert!(status.held(&"orders".into(), None));
+    assert!(status.sink(&"events".into(), SinkState::Up));
+    assert_eq!(status.ready().body["queues"]["reasons"], json!({}));
+}
+
+#[test]
+fn ten_thousand_held_queues_make_a_short_answer() {
+    let status = running();
+    for n in 0..10_000 {
+        status.held(&format!("queue-{n}").into(), Some("no".into()));
+    }
+    let body = status.ready().body;
+    assert_eq!((&body["queues"]["held"], &body["queues"]["not_listed"]), (&json!(10_000), &json!(9_900)));
+    assert!(body.to_string().len() < 20_000);
+}
+
+#[test]
+fn saying_the_same_twice_is_no_news() {
+    let status = running();
+    assert!(!status.held(&"orders".into(), None));
+    assert!(status.held(&"orders".into(), Some("a".into())));
+    assert!(!status.held(&"orders".into(), Some("a".into())));
+    assert!(status.held(&"orders".into(), Some("b".into())));
+    assert!(!status.sink(&"events".into(), SinkState::Up));
+    assert!(status.sink(&"events".into(), SinkState::Down("a".into())));
+    assert!(!status.sink(&"events".into(), SinkState::Down("a".into())));
+}
+
+#[test]
+fn a_task_that_falls_silent_is_named_until_it_ends() {
+    let status = Status::new();
+    let heart = status.heartbeat("claimer orders", Duration::from_secs(60));
+    heart.beat();
+    let now = Instant::now();
+    assert!(status.live_at(now.after(Duration::from_secs(50))).ok);
+    let answer = status.live_at(now.after(Duration::from_secs(70)));
+    assert!(!answer.ok);
+    assert_eq!(answer.body["stuck"][0]["task"], "claimer orders");
+    drop(heart);
+    assert!(status.live_at(now.after(Duration::from_secs(70))).ok);
+}
