@@ -19,4 +19,5 @@ pub mod sink;
 pub mod source;
 
 pub mod clock;
+pub mod pipeline;
 pub mod telemetry;

@@ -1,0 +1,197 @@
+//! When to try again what does not work: the breaker of a sink and the hold of a queue are one state machine.
+//!
+//! Pure: the time and the random number are arguments. Every method returns the change of state that it caused, so
+//! that the caller reports each change once.
+
+use std::time::Duration;
+
+use crate::clock::Instant;
+use crate::message::Class;
+
+/// Failures in a row, with no success between, that open a breaker.
+const THRESHOLD: u32 = 5;
+/// First wait of a breaker: most outages are a restart.
+const BREAKER_FIRST: Duration = Duration::from_millis(200);
+/// First wait of a hold: somebody has to type something.
+const HOLD_FIRST: Duration = Duration::from_secs(1);
+/// Longest wait of both.
+const CEILING: Duration = Duration::from_secs(30);
+/// A wait is drawn from this part of its bound upwards. Enough to spread daemons out, and at the ceiling no more than
+/// 24 probes in ten minutes: a probe is a real element, and an ambiguous one may be a duplicate.
+const LEAST_DRAW: f64 = 0.85;
+
+/// The state machine.
+#[derive(Debug, Clone)]
+pub struct Circuit {
+    kind: Kind,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Breaker,
+    Hold,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// Everything is tried; so many failures in a row so far.
+    Closed { failures: u32 },
+    /// Nothing is tried before `until`; `step` waits have passed before this one.
+    Open { until: Instant, step: u32, why: Why },
+    /// One element is on its way.
+    Probing { step: u32, why: Why },
+}
+
+/// Why a circuit is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Failures in a row: the sink is down.
+    Failing,
+    /// The sink says that it is full.
+    Blocked,
+    /// The target has to be mended.
+    Target,
+}
+
+/// A change of state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transition {
+    /// It opened, or is open for another reason than before.
+    Opened(Why),
+    /// It works again.
+    Closed,
+}
+
+/// What may be tried now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allow {
+    /// Anything.
+    Free,
+    /// One element, after [`Circuit::probe_started`].
+    Probe,
+    /// Nothing.
+    No {
+        /// When to ask again; `None` while a probe is under way, whose end will tell.
+        retry_at: Option<Instant>,
+    },
+}
+
+impl Circuit {
+    /// The breaker of a sink: opens after five failures in a row, and at once when the sink is full.
+    pub fn breaker() -> Self {
+        Circuit { kind: Kind::Breaker, state: State::Closed { failures: 0 } }
+    }
+
+    /// The hold of a queue: opens at once when a target has to be mended.
+    pub fn hold() -> Self {
+        Circuit { kind: Kind::Hold, state: State::Closed { failures: 0 } }
+    }
+
+    /// What may be tried.
+    pub fn allows(&self, now: Instant) -> Allow {
+        match self.state {
+            State::Closed { .. } => Allow::Free,
+            State::Open { until, .. } if now >= until => Allow::Probe,
+            State::Open { until, .. } => Allow::No { retry_at: Some(until) },
+            State::Probing { .. } => Allow::No { retry_at: None },
+        }
+    }
+
+    /// Why it is open; `None` while it is closed.
+    pub fn why(&self) -> Option<Why> {
+        match self.state {
+            State::Closed { .. } => None,
+            State::Open { why, .. } | State::Probing { why, .. } => Some(why),
+        }
+    }
+
+    /// The one element that [`Allow::Probe`] permits is on its way. Exactly one of `on_success`, `on_failure`,
+    /// `on_blocked` and `probe_abandoned` must follow.
+    pub fn probe_started(&mut self) {
+        if let State::Open { step, why, .. } = self.state {
+            self.state = State::Probing { step, why };
+        }
+    }
+
+    /// The probe ended without an answer (shutdown, lease over, nothing to send): another may be made at once.
+    pub fn probe_abandoned(&mut self, now: Instant) {
+        if let State::Probing { step, why } = self.state {
+            self.state = State::Open { until: now, step, why };
+        }
+    }
+
+    /// Something was delivered, probe or not: what works is open to all.
+    pub fn on_success(&mut self) -> Option<Transition> {
+        let was = std::mem::replace(&mut self.state, State::Closed { failures: 0 });
+        (!matches!(was, State::Closed { .. })).then_some(Transition::Closed)
+    }
+
+    /// Something was not delivered.
+    pub fn on_failure(&mut self, class: Class, now: Instant, draw: f64) -> Option<Transition> {
+        match (self.kind, class) {
+            (Kind::Breaker, Class::Transient | Class::Ambiguous | Class::Unknown) => self.failed(now, draw),
+            (Kind::Breaker, Class::Backpressure) => self.on_blocked(now, draw),
+            // The sink answered, so it is there. Whether the target can be mended is the business of the hold.
+            (Kind::Breaker, Class::TargetPermanent) => self.on_success(),
+            (Kind::Hold, Class::TargetPermanent) => self.open(Why::Target, now, draw),
+            // May have been found without asking the sink: says nothing about it.
+            (_, Class::MessagePermanent) => self.inconclusive(now, draw),
+            // The sink failed before it could say anything about the target.
+            (Kind::Hold, Class::Transient | Class::Ambiguous | Class::Unknown | Class::Backpressure) => {
+                self.inconclusive(now, draw)
+            }
+        }
+    }
+
+    /// The sink says that it is full. Opens a breaker at once; of no meaning for a hold.
+    pub fn on_blocked(&mut self, now: Instant, draw: f64) -> Option<Transition> {
+        match self.kind {
+            Kind::Breaker => self.open(Why::Blocked, now, draw),
+            Kind::Hold => self.inconclusive(now, draw),
+        }
+    }
+
+    fn failed(&mut self, now: Instant, draw: f64) -> Option<Transition> {
+        match &mut self.state {
+            State::Closed { failures } if *failures + 1 < THRESHOLD => {
+                *failures += 1;
+                None
+            }
+            _ => self.open(Why::Failing, now, draw),
+        }
+    }
+
+    fn open(&mut self, why: Why, now: Instant, draw: f64) -> Option<Transition> {
+        let before = self.why();
+        match self.state {
+            State::Closed { .. } => self.wait(0, why, now, draw),
+            State::Probing { step, .. } => self.wait(step.saturating_add(1), why, now, draw),
+            // What was sent before it opened fails now: no news about the wait, perhaps about the reason.
+            State::Open { until, step, .. } => self.state = State::Open { until, step, why },
+        }
+        (before != Some(why)).then_some(Transition::Opened(why))
+    }
+
+    /// A probe that proved nothing waits as long as the one before it.
+    fn inconclusive(&mut self, now: Instant, draw: f64) -> Option<Transition> {
+        if let State::Probing { step, why } = self.state {
+            self.wait(step, why, now, draw);
+        }
+        None
+    }
+
+    fn wait(&mut self, step: u32, why: Why, now: Instant, draw: f64) {
+        let first = match self.kind {
+            Kind::Breaker => BREAKER_FIRST,
+            Kind::Hold => HOLD_FIRST,
+        };
+        let bound = first.saturating_mul(2u32.saturating_pow(step)).min(CEILING);
+        let draw = if draw.is_finite() { draw.clamp(0.0, 1.0) } else { 1.0 };
+        let until = now.after(bound.mul_f64(LEAST_DRAW + (1.0 - LEAST_DRAW) * draw));
+        self.state = State::Open { until, step, why };
+    }
+}
+
+#[cfg(test)]
+mod tests;

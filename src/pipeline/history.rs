@@ -1,0 +1,96 @@
+//! What this process saw of an element's earlier attempts, for its dead letter. Bounded; lost with the process.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Mutex;
+
+use crate::message::{Class, MessageId};
+
+/// Attempts kept of one element.
+const ATTEMPTS: usize = 10;
+/// Elements kept; the oldest are forgotten first.
+const ELEMENTS: usize = 2_000;
+
+/// One failed attempt.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Attempt {
+    /// Redis ms.
+    pub at_ms: i64,
+    /// The sink, or the stage when no sink was reached.
+    pub sink: String,
+    /// Class of the failure.
+    #[serde(serialize_with = "class_name")]
+    pub class: Class,
+    /// Its code.
+    pub code: &'static str,
+}
+
+fn class_name<S: serde::Serializer>(class: &Class, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(class.as_str())
+}
+
+/// The failed attempts of one queue's elements.
+#[derive(Debug, Default)]
+pub struct History(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    attempts: HashMap<MessageId, Vec<Attempt>>,
+    order: VecDeque<MessageId>,
+}
+
+impl History {
+    /// Takes note of a failed attempt.
+    pub fn note(&self, id: MessageId, attempt: Attempt) {
+        let mut state = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !state.attempts.contains_key(&id) {
+            state.order.push_back(id);
+        }
+        let attempts = state.attempts.entry(id).or_default();
+        if attempts.len() == ATTEMPTS {
+            attempts.remove(0);
+        }
+        attempts.push(attempt);
+        while state.attempts.len() > ELEMENTS {
+            let Some(oldest) = state.order.pop_front() else { break };
+            state.attempts.remove(&oldest);
+        }
+    }
+
+    /// Takes out what is known of an element that has ended.
+    pub fn take(&self, id: MessageId) -> Vec<Attempt> {
+        let mut state = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if state.attempts.is_empty() {
+            return Vec::new();
+        }
+        let attempts = state.attempts.remove(&id);
+        if attempts.is_some() {
+            state.order.retain(|&other| other != id);
+        }
+        attempts.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempt(at_ms: i64) -> Attempt {
+        Attempt { at_ms, sink: "s".into(), class: Class::Transient, code: "x" }
+    }
+
+    #[test]
+    fn it_keeps_the_last_ten_and_forgets_the_oldest_element() {
+        let history = History::default();
+        for i in 0..25 {
+            history.note(MessageId([1; 8]), attempt(i));
+        }
+        let kept: Vec<i64> = history.take(MessageId([1; 8])).iter().map(|a| a.at_ms).collect();
+        assert_eq!(kept, (15..25).collect::<Vec<_>>());
+        assert!(history.take(MessageId([1; 8])).is_empty());
+        for i in 0..3_000u64 {
+            history.note(MessageId(i.to_be_bytes()), attempt(0));
+        }
+        assert!(history.take(MessageId(0u64.to_be_bytes())).is_empty());
+        assert_eq!(history.take(MessageId(2_999u64.to_be_bytes())).len(), 1);
+    }
+}

@@ -1,0 +1,90 @@
+//! `max_in_flight: auto`: a bound that follows the sink.
+//!
+//! It grows while the sink answers fast and the bound is what limits, and shrinks when answers take long: more in flight
+//! would then only wait longer, here instead of in Redis, and before the elements of other queues on the same sink.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// The bound of one queue.
+#[derive(Debug)]
+pub struct Adaptive(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    limit: u64,
+    /// Smoothed time from claim to answer, in microseconds; 0 before the first.
+    smoothed_us: u64,
+    /// Answers since the last change.
+    answers: u64,
+}
+
+/// Answers within this time leave room for more.
+const FAST: Duration = Duration::from_millis(50);
+/// Answers beyond this time mean that elements wait for each other.
+const SLOW: Duration = Duration::from_millis(500);
+
+impl Adaptive {
+    /// The bound to begin with.
+    pub const FIRST: u64 = 1_000;
+    /// The highest bound.
+    pub const MOST: u64 = 10_000;
+    /// The lowest bound.
+    pub const LEAST: u64 = 64;
+
+    /// The bound of a queue that has delivered nothing yet.
+    pub fn new() -> Self {
+        Adaptive(Mutex::new(State { limit: Self::FIRST, smoothed_us: 0, answers: 0 }))
+    }
+
+    /// Takes note of an answer after this time, with so many in flight; returns the new bound if it changed.
+    pub fn answered(&self, took: Duration, in_flight: u64) -> Option<u64> {
+        let mut state = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        state.smoothed_us = match state.smoothed_us {
+            0 => us,
+            old => old - old / 16 + us / 16,
+        };
+        state.answers += 1;
+        // One change for each bound's worth of answers: the effect of the last one must be seen first.
+        if state.answers < state.limit {
+            return None;
+        }
+        state.answers = 0;
+        let smoothed = Duration::from_micros(state.smoothed_us);
+        let limit = if smoothed <= FAST && in_flight * 2 > state.limit {
+            state.limit * 2
+        } else if smoothed >= SLOW {
+            state.limit / 2
+        } else {
+            state.limit
+        };
+        let limit = limit.clamp(Self::LEAST, Self::MOST);
+        (std::mem::replace(&mut state.limit, limit) != limit).then_some(limit)
+    }
+}
+
+impl Default for Adaptive {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bound after many answers of one kind.
+    fn settles_at(took: Duration, in_flight: u64) -> u64 {
+        let adaptive = Adaptive::new();
+        (0..200_000).filter_map(|_| adaptive.answered(took, in_flight)).last().unwrap_or(Adaptive::FIRST)
+    }
+
+    #[test]
+    fn it_follows_the_sink() {
+        assert_eq!(settles_at(Duration::from_millis(2), u64::MAX / 4), Adaptive::MOST);
+        assert_eq!(settles_at(Duration::from_millis(2), 10), Adaptive::FIRST, "unused room needs no more room");
+        assert_eq!(settles_at(Duration::from_millis(100), u64::MAX / 4), Adaptive::FIRST);
+        assert_eq!(settles_at(Duration::from_secs(2), u64::MAX / 4), Adaptive::LEAST);
+    }
+}

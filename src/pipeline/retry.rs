@@ -1,0 +1,210 @@
+//! What becomes of an element after its sinks have answered. Pure: no clock, no randomness, no metric.
+//!
+//! Success is never a default (R1): an element is confirmed only if every one of its sinks has said `Ok`, in this round
+//! or an earlier one.
+
+use std::time::Duration;
+
+use crate::config::RetryPolicy;
+use crate::message::{Class, Failure, Outcome};
+pub use crate::telemetry::labels::DeadReason;
+
+/// One round: an element was given to those of its sinks that had not confirmed it, and all of them have answered, or
+/// the daemon gave up waiting.
+#[derive(Debug)]
+pub struct Round<'a> {
+    /// Whether each sink of the queue had confirmed the element before this round; as long as the queue has sinks.
+    pub confirmed: Vec<bool>,
+    /// What the sinks of this round answered. A sink that was not asked (breaker open, shutdown) is not in the list.
+    pub answers: &'a [Answer],
+    /// Counted attempts before this round.
+    pub counted: u32,
+    /// The element was sent to find out whether a sink or a target works again.
+    pub probe: bool,
+    /// Working on the element panicked, in any stage.
+    pub panicked: bool,
+    /// The daemon stops, so that sinks which have not answered will not be asked again.
+    pub stopping: bool,
+    /// A sink was given the element and had not answered when the daemon gave up waiting for it: it may have taken it.
+    pub abandoned: bool,
+}
+
+/// What one sink answered.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The sink's place among the queue's destinations.
+    pub sink: usize,
+    /// The answer.
+    pub outcome: Outcome,
+    /// Whether the sink has confirmed any other element since this element's last attempt: without that, a failure
+    /// says nothing about the element, and an outage would make dead letters.
+    pub sink_moved: bool,
+}
+
+/// What to settle.
+#[derive(Debug, PartialEq)]
+pub struct Judged {
+    /// What becomes of the element.
+    pub verdict: Verdict,
+    /// Which sinks have confirmed it now; goes into the entry's header with every verdict that keeps the entry.
+    pub confirmed: Vec<bool>,
+    /// Whether it may come to a sink a second time because of this round: it will be sent again, and a sink's answer
+    /// was ambiguous or never came, or a panic left it open what was sent.
+    pub possible_duplicate: bool,
+}
+
+/// What becomes of an element.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// Every sink has it: it leaves Redis.
+    Confirm,
+    /// It is tried again.
+    Retry {
+        /// The least time to wait.
+        after: Duration,
+        /// Whether this attempt counts towards `max_attempts`.
+        counted: bool,
+        /// Class of the gravest failure, for the header.
+        class: Class,
+        /// Its code.
+        code: &'static str,
+    },
+    /// It is stored as a dead letter.
+    Dead {
+        /// Why.
+        reason: DeadReason,
+        /// The sink that decided it; `None` if the element never came to one.
+        sink: Option<usize>,
+        /// What the sink said.
+        failure: Option<Failure>,
+    },
+    /// It goes back as if it had not been claimed.
+    Release {
+        /// Why.
+        why: Release,
+    },
+}
+
+/// Why an element is given back uncounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Release {
+    /// No element can be delivered to this target until somebody mends it: hold the queue.
+    Hold {
+        /// The sink.
+        sink: usize,
+        /// What it said.
+        failure: Failure,
+    },
+    /// The sink is full, or was not asked.
+    Backpressure {
+        /// The sink.
+        sink: usize,
+    },
+    /// The daemon stops.
+    Shutdown,
+}
+
+/// The code of a panic; its class is `Unknown`, which always counts.
+pub const PANIC: &str = "panic";
+
+/// Judges a round. `draw` is a random number of `0.0..=1.0` for the jitter.
+///
+/// The gravest answer decides: message_permanent, a panic, target_permanent, backpressure, unknown, ambiguous,
+/// transient. Sinks that confirmed stay confirmed whatever the others said.
+pub fn judge(mut round: Round<'_>, policy: &RetryPolicy, draw: f64) -> Judged {
+    for answer in round.answers {
+        // An index out of range is a bug of the caller; it must not turn into a confirmation of something else.
+        if let (Ok(()), Some(slot)) = (&answer.outcome, round.confirmed.get_mut(answer.sink)) {
+            *slot = true;
+        }
+    }
+    let verdict = decide(&round, policy, draw);
+    let again = matches!(verdict, Verdict::Retry { .. } | Verdict::Release { .. });
+    let unsure = round.abandoned
+        || round.panicked
+        || failures(round.answers).any(|(_, failure)| failure.class == Class::Ambiguous);
+    Judged { verdict, confirmed: round.confirmed, possible_duplicate: again && unsure }
+}
+
+fn decide(round: &Round<'_>, policy: &RetryPolicy, draw: f64) -> Verdict {
+    let &Round { ref confirmed, answers, counted, probe, panicked, stopping, abandoned: _ } = round;
+    // No sink at all is no success either.
+    if !confirmed.is_empty() && confirmed.iter().all(|&confirmed| confirmed) {
+        return Verdict::Confirm;
+    }
+    let of_class = |class: Class| failures(answers).find(|(_, failure)| failure.class == class);
+    if let Some((answer, failure)) = of_class(Class::MessagePermanent) {
+        let failure = Some(failure.clone());
+        return Verdict::Dead { reason: DeadReason::MessagePermanent, sink: Some(answer.sink), failure };
+    }
+    // A panic goes before all releases: it is a property of the element, which released uncounted would come back for
+    // ever (R5).
+    if panicked {
+        let failure = Failure::new(Class::Unknown, PANIC, "work on the element: a panic, see the log");
+        return retry(None, &failure, true, counted, policy, draw);
+    }
+    if let Some((answer, failure)) = of_class(Class::TargetPermanent) {
+        return Verdict::Release { why: Release::Hold { sink: answer.sink, failure: failure.clone() } };
+    }
+    if let Some((answer, _)) = of_class(Class::Backpressure) {
+        return Verdict::Release { why: Release::Backpressure { sink: answer.sink } };
+    }
+    let gravest = [Class::Unknown, Class::Ambiguous, Class::Transient].into_iter().find_map(of_class);
+    if let Some((answer, failure)) = gravest {
+        let counts = !probe && failures(answers).any(|(answer, failure)| counts(failure, answer.sink_moved));
+        return retry(Some(answer.sink), failure, counts, counted, policy, draw);
+    }
+    // What is missing was not asked.
+    match confirmed.iter().position(|&confirmed| !confirmed) {
+        Some(sink) if !stopping => Verdict::Release { why: Release::Backpressure { sink } },
+        _ => Verdict::Release { why: Release::Shutdown },
+    }
+}
+
+fn failures(answers: &[Answer]) -> impl Iterator<Item = (&Answer, &Failure)> {
+    answers.iter().filter_map(|answer| answer.outcome.as_ref().err().map(|failure| (answer, failure)))
+}
+
+/// Whether a failure counts towards `max_attempts`.
+fn counts(failure: &Failure, sink_moved: bool) -> bool {
+    match failure.class {
+        Class::Unknown => true,
+        // What never left the process tells of a full queue in front of the sink, nothing of the element.
+        Class::Transient | Class::Ambiguous => sink_moved && !failure.is_unsent(),
+        Class::Backpressure | Class::MessagePermanent | Class::TargetPermanent => false,
+    }
+}
+
+fn retry(
+    sink: Option<usize>,
+    failure: &Failure,
+    counts: bool,
+    counted: u32,
+    policy: &RetryPolicy,
+    draw: f64,
+) -> Verdict {
+    let counted = counted.saturating_add(counts.into());
+    // Only an attempt that counts can be the last one: a policy that became stricter must not kill in an outage.
+    if counts && counted >= policy.max_attempts {
+        return Verdict::Dead { reason: DeadReason::MaxAttempts, sink, failure: Some(failure.clone()) };
+    }
+    let after = backoff(policy, counted, draw);
+    Verdict::Retry { after, counted: counts, class: failure.class, code: failure.code }
+}
+
+/// How long to wait after `attempt` counted attempts (0 is taken as 1). `draw` is a random number of `0.0..=1.0`, used
+/// only with full jitter.
+pub fn backoff(policy: &RetryPolicy, attempt: u32, draw: f64) -> Duration {
+    let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
+    let bound = policy.initial_interval.as_secs_f64() * policy.multiplier.powi(exponent);
+    // Beyond what a Duration holds, infinity included: the upper bound.
+    let bound = Duration::try_from_secs_f64(bound).unwrap_or(policy.max_interval).min(policy.max_interval);
+    if !policy.full_jitter {
+        return bound;
+    }
+    let draw = if draw.is_finite() { draw.clamp(0.0, 1.0) } else { 1.0 };
+    bound.mul_f64(draw).min(bound)
+}
+
+#[cfg(test)]
+mod tests;

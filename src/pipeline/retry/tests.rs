@@ -1,0 +1,234 @@
+//! Tests of the judge: every row of the table of outcomes, then random rounds.
+
+use super::*;
+
+const POLICY: RetryPolicy = RetryPolicy {
+    max_attempts: 3,
+    initial_interval: Duration::from_millis(500),
+    max_interval: Duration::from_secs(60),
+    multiplier: 2.0,
+    full_jitter: false,
+};
+
+fn fail(class: Class) -> Outcome {
+    Err(Failure::new(class, "CODE", "push to list x: refused"))
+}
+
+fn answer(sink: usize, outcome: Outcome, sink_moved: bool) -> Answer {
+    Answer { sink, outcome, sink_moved }
+}
+
+fn round(answers: &[Answer], counted: u32) -> Round<'_> {
+    Round { confirmed: vec![false], answers, counted, probe: false, panicked: false, stopping: false, abandoned: false }
+}
+
+/// Judges one answer of the only sink.
+fn one(outcome: Outcome, moved: bool, counted: u32) -> Verdict {
+    judge(round(&[answer(0, outcome, moved)], counted), &POLICY, 1.0).verdict
+}
+
+fn again(after_ms: u64, counted: bool, class: Class) -> Verdict {
+    Verdict::Retry { after: Duration::from_millis(after_ms), counted, class, code: "CODE" }
+}
+
+fn dead(reason: DeadReason, class: Class) -> Verdict {
+    Verdict::Dead { reason, sink: Some(0), failure: fail(class).err() }
+}
+
+#[test]
+fn each_class_has_its_verdict() {
+    let check = |class: Class, moved, counted, expected: Verdict| {
+        assert_eq!(one(fail(class), moved, counted), expected, "{class:?}, moved {moved}, counted {counted}");
+    };
+    let hold = Release::Hold { sink: 0, failure: fail(Class::TargetPermanent).unwrap_err() };
+    assert_eq!(one(Ok(()), true, 2), Verdict::Confirm);
+    for moved in [true, false] {
+        check(Class::Backpressure, moved, 2, Verdict::Release { why: Release::Backpressure { sink: 0 } });
+        check(Class::TargetPermanent, moved, 2, Verdict::Release { why: hold.clone() });
+        check(Class::MessagePermanent, moved, 0, dead(DeadReason::MessagePermanent, Class::MessagePermanent));
+        check(Class::Unknown, moved, 0, again(500, true, Class::Unknown));
+        check(Class::Unknown, moved, 2, dead(DeadReason::MaxAttempts, Class::Unknown));
+    }
+    for class in [Class::Transient, Class::Ambiguous] {
+        check(class, true, 0, again(500, true, class));
+        check(class, true, 1, again(1000, true, class));
+        check(class, true, 2, dead(DeadReason::MaxAttempts, class));
+        check(class, false, 0, again(500, false, class));
+        check(class, false, 2, again(1000, false, class));
+        check(class, false, 1_000, again(60_000, false, class));
+    }
+}
+
+#[test]
+fn what_never_left_the_process_does_not_count() {
+    for code in [Failure::NOT_SENT, Failure::NOT_CONNECTED] {
+        let unsent = Err(Failure::new(Class::Transient, code, "push to list x: not sent within 1s"));
+        let verdict = one(unsent, true, 2);
+        assert!(matches!(verdict, Verdict::Retry { counted: false, .. }), "{code}: {verdict:?}");
+    }
+}
+
+#[test]
+fn a_probe_never_counts_but_a_panic_always_does() {
+    for class in [Class::Transient, Class::Ambiguous, Class::Unknown] {
+        let answers = [answer(0, fail(class), true)];
+        let verdict = judge(Round { probe: true, ..round(&answers, 2) }, &POLICY, 1.0).verdict;
+        assert_eq!(verdict, again(1000, false, class));
+    }
+    for probe in [true, false] {
+        let panicked = |counted| judge(Round { probe, panicked: true, ..round(&[], counted) }, &POLICY, 1.0).verdict;
+        assert!(matches!(panicked(0), Verdict::Retry { counted: true, code: PANIC, .. }));
+        assert!(matches!(panicked(2), Verdict::Dead { reason: DeadReason::MaxAttempts, .. }));
+    }
+}
+
+#[test]
+fn the_gravest_answer_of_a_fan_out_decides() {
+    let order = [
+        Class::MessagePermanent,
+        Class::TargetPermanent,
+        Class::Backpressure,
+        Class::Unknown,
+        Class::Ambiguous,
+        Class::Transient,
+    ];
+    for (rank, &grave) in order.iter().enumerate() {
+        for &light in &order[rank..] {
+            for answers in [
+                [answer(0, fail(grave), false), answer(1, fail(light), false)],
+                [answer(0, fail(light), false), answer(1, fail(grave), false)],
+            ] {
+                let round = Round { confirmed: vec![false, false], ..round(&answers, 0) };
+                let verdict = judge(round, &POLICY, 1.0).verdict;
+                let found = match verdict {
+                    Verdict::Dead { reason: DeadReason::MessagePermanent, .. } => Class::MessagePermanent,
+                    Verdict::Release { why: Release::Hold { .. } } => Class::TargetPermanent,
+                    Verdict::Release { why: Release::Backpressure { .. } } => Class::Backpressure,
+                    Verdict::Retry { class, .. } => class,
+                    other => panic!("{grave:?} and {light:?}: {other:?}"),
+                };
+                assert_eq!(found, grave, "{grave:?} and {light:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sink_that_confirmed_stays_confirmed_whatever_the_others_said() {
+    for class in Class::ALL {
+        let answers = [answer(0, Ok(()), true), answer(1, fail(class), true)];
+        let judged = judge(Round { confirmed: vec![false, false], ..round(&answers, 0) }, &POLICY, 1.0);
+        assert_eq!(judged.confirmed, [true, false], "{class:?}");
+        assert_ne!(judged.verdict, Verdict::Confirm, "{class:?}");
+    }
+    // The next round asks only the sink that is missing.
+    let answers = [answer(1, Ok(()), true)];
+    let judged = judge(Round { confirmed: vec![true, false], ..round(&answers, 0) }, &POLICY, 1.0);
+    assert_eq!((judged.verdict, judged.confirmed), (Verdict::Confirm, vec![true, true]));
+}
+
+#[test]
+fn a_sink_that_was_not_asked_is_no_success() {
+    let answers = [answer(0, Ok(()), true)];
+    let judged =
+        |stopping| judge(Round { confirmed: vec![false, false], stopping, ..round(&answers, 0) }, &POLICY, 1.0).verdict;
+    assert_eq!(judged(false), Verdict::Release { why: Release::Backpressure { sink: 1 } });
+    assert_eq!(judged(true), Verdict::Release { why: Release::Shutdown });
+    let none = judge(Round { confirmed: vec![], ..round(&[], 0) }, &POLICY, 1.0).verdict;
+    assert_ne!(none, Verdict::Confirm);
+}
+
+#[test]
+fn a_duplicate_is_announced_if_a_sink_may_have_it_and_it_is_sent_again() {
+    let check = |answers: &[Answer], counted, expected| {
+        let round = Round { confirmed: vec![false, false], ..round(answers, counted) };
+        assert_eq!(judge(round, &POLICY, 1.0).possible_duplicate, expected, "{answers:?} after {counted}");
+    };
+    let ambiguous = answer(0, fail(Class::Ambiguous), true);
+    check(&[ambiguous.clone(), answer(1, Ok(()), true)], 0, true);
+    check(&[ambiguous.clone(), answer(1, fail(Class::Backpressure), true)], 0, true);
+    check(&[ambiguous, answer(1, Ok(()), true)], 2, false);
+    check(&[answer(0, fail(Class::Transient), true)], 0, false);
+    let given_up = Round { stopping: true, abandoned: true, ..round(&[], 2) };
+    let judged = judge(given_up, &POLICY, 1.0);
+    assert_eq!(judged.verdict, Verdict::Release { why: Release::Shutdown });
+    assert!(judged.possible_duplicate);
+}
+
+#[test]
+fn waits_grow_to_the_upper_bound_and_never_overflow() {
+    let check = |attempt, draw, jitter, expected_ms: u64| {
+        let policy = RetryPolicy { full_jitter: jitter, ..POLICY };
+        let found = backoff(&policy, attempt, draw);
+        assert_eq!(found, Duration::from_millis(expected_ms), "attempt {attempt}, draw {draw}, jitter {jitter}");
+    };
+    check(0, 0.0, false, 500);
+    check(1, 0.0, false, 500);
+    check(2, 0.0, false, 1_000);
+    check(7, 0.0, false, 32_000);
+    check(8, 0.0, false, 60_000);
+    check(u32::MAX, 0.0, false, 60_000);
+    check(2, 0.0, true, 0);
+    check(2, 0.5, true, 500);
+    check(2, 1.0, true, 1_000);
+    check(u32::MAX, 1.0, true, 60_000);
+    check(2, 7.0, true, 1_000);
+    check(2, -1.0, true, 0);
+    check(2, f64::NAN, true, 1_000);
+}
+
+#[test]
+fn a_first_interval_above_the_upper_bound_is_cut_to_it() {
+    let policy = RetryPolicy { initial_interval: Duration::MAX, ..POLICY };
+    assert_eq!(backoff(&policy, 5, 1.0), POLICY.max_interval);
+}
+
+#[test]
+fn random_rounds_keep_the_promises() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    for _ in 0..50_000 {
+        let sinks = random.usize(1..5);
+        let before: Vec<bool> = (0..sinks).map(|_| random.bool()).collect();
+        let asked: Vec<usize> = (0..sinks).filter(|&sink| !before[sink] && random.u8(..10) > 0).collect();
+        let answers: Vec<Answer> = asked
+            .into_iter()
+            .map(|sink| {
+                let outcome = if random.bool() { Ok(()) } else { fail(Class::ALL[random.usize(..Class::ALL.len())]) };
+                answer(sink, outcome, random.bool())
+            })
+            .collect();
+        let (counted, probe) = (random.u32(..5), random.bool());
+        let (panicked, stopping) = (random.u8(..10) == 0, random.bool());
+        let abandoned = stopping && random.bool();
+        let round =
+            Round { confirmed: before.clone(), answers: &answers, counted, probe, panicked, stopping, abandoned };
+        let judged = judge(round, &POLICY, random.f64());
+
+        let has = |sink: usize| before[sink] || answers.iter().any(|a| a.sink == sink && a.outcome.is_ok());
+        let all = (0..sinks).all(has);
+        let context = format!("seed {seed}: {before:?} {answers:?} counted {counted} probe {probe} {judged:?}");
+        // R1, and nothing confirmed is forgotten.
+        assert_eq!(judged.verdict == Verdict::Confirm, all, "{context}");
+        assert_eq!(judged.confirmed, (0..sinks).map(has).collect::<Vec<_>>(), "{context}");
+        let classes: Vec<Class> = answers.iter().filter_map(|a| Some(a.outcome.as_ref().err()?.class)).collect();
+        match judged.verdict {
+            Verdict::Dead { reason: DeadReason::MaxAttempts, .. } => {
+                assert!(counted + 1 >= POLICY.max_attempts, "{context}");
+                assert!(panicked || !probe, "{context}");
+                let moved = answers.iter().any(|a| a.outcome.is_err() && a.sink_moved);
+                assert!(panicked || moved || classes.contains(&Class::Unknown), "an outage killed: {context}");
+            }
+            Verdict::Dead { reason, .. } => {
+                assert_eq!(reason, DeadReason::MessagePermanent, "{context}");
+                assert!(classes.contains(&Class::MessagePermanent), "{context}");
+            }
+            Verdict::Retry { counted, after, .. } => {
+                assert!(!counted || panicked || !probe, "{context}");
+                assert!(after <= POLICY.max_interval, "{context}");
+            }
+            Verdict::Confirm | Verdict::Release { .. } => {}
+        }
+    }
+}
