@@ -1,13 +1,29 @@
 //! The conveyor: claim, deliver, judge, settle.
 //!
-//! So far what decides, without what does: when a claimer looks ([`wake`]), whether it may claim ([`circuit`]) and how
-//! much ([`budget`], [`rate`], [`in_flight`]), what becomes of an element after its sinks have answered ([`retry`]), and
-//! what is remembered of it for a dead letter ([`history`]).
+//! The files in the order of an element's way: a [`claimer`] wakes up ([`wake`]), passes the gate of breakers and hold
+//! ([`circuit`], [`queue`]), makes room ([`budget`], [`rate`]) and claims; the [`relay`] brings each [`claim`] to its
+//! sinks ([`outlet`]) and to a verdict ([`retry`]); the settler ([`settle`]) writes it. Beside them the leases are kept
+//! ([`lease`]), ghosts are swept ([`sweeper`]), and Redis is watched ([`watch`]).
 
+pub mod adopt;
 pub mod budget;
 pub mod circuit;
+pub mod claim;
+pub mod claimer;
+pub mod dead_letter;
+pub mod held;
 pub mod history;
 pub mod in_flight;
+pub mod lease;
+pub mod outlet;
+pub mod queue;
 pub mod rate;
+pub mod relay;
 pub mod retry;
+pub mod settle;
+pub mod sweeper;
 pub mod wake;
+pub mod watch;
+
+#[cfg(test)]
+mod tests;

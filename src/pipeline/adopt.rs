@@ -1,0 +1,165 @@
+//! Claims whose reply was lost: what they took is in Redis under our lease, and has to be found (R5).
+//!
+//! The same for entries of ours that turn up again because they were dropped here: their leases were over when their turn
+//! came, and nobody else wanted them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::budget::{Reservation, Room};
+use super::claim::{Claim, Company};
+use super::queue::Queue;
+use super::relay;
+use crate::clock::Instant;
+use crate::link::{Conn, LinkError};
+use crate::source::redisson::{
+    AdoptRequest, Adopted, BATCH_BYTES, BATCH_ENTRIES, ClaimRequest, Cursor, From, SourceError, WORN,
+};
+use crate::telemetry::labels::ClaimedFrom;
+
+/// How far the estimate of Redis's clock may be off, in ms.
+const SLACK: i64 = 1_000;
+
+/// A claim that is looked for.
+pub struct Lost {
+    number: u64,
+    not_after_ms: i64,
+    cursor: Cursor,
+    until_ms: i64,
+    /// What the claim was made with. None for entries that turned up again: they get it when nothing else is in flight,
+    /// because one of them may have to be alone, and hold nothing until then.
+    means: Option<([Reservation; 2], Company)>,
+    /// Nobody has counted yet what the claim took.
+    uncounted: bool,
+}
+
+/// What came of looking for a lost claim.
+pub enum Looked {
+    /// All of it is found.
+    Found,
+    /// Look again.
+    Again,
+    /// Redis refuses.
+    Refused(SourceError),
+}
+
+impl Lost {
+    /// A claim whose reply was lost, sent at this Redis time, with what it was made with.
+    pub fn reply(request: &ClaimRequest, sent_ms: i64, room: [Reservation; 2], company: Company) -> Self {
+        let lease_ms = millis(request.lease);
+        Lost {
+            number: request.number,
+            not_after_ms: request.not_after_ms,
+            cursor: Cursor { from: sent_ms.saturating_add(lease_ms).saturating_sub(SLACK).to_string(), skip: 0 },
+            until_ms: request.not_after_ms.saturating_add(lease_ms).saturating_add(SLACK),
+            means: Some((room, company)),
+            uncounted: true,
+        }
+    }
+
+    /// Entries of this claim of ours that are not here, seen at this Redis time; they have just got a new lease.
+    pub fn stray(number: u64, seen_ms: i64, lease: Duration) -> Self {
+        Lost {
+            number,
+            not_after_ms: seen_ms.saturating_sub(1),
+            cursor: Cursor { from: "-inf".to_owned(), skip: 0 },
+            until_ms: seen_ms.saturating_add(millis(lease)).saturating_add(SLACK),
+            means: None,
+            uncounted: false,
+        }
+    }
+
+    /// Whether it holds what others may wait for, and so goes before those that do not.
+    pub fn holds(&self) -> bool {
+        self.means.is_some()
+    }
+
+    /// Looks once, at one slice of what is in flight, and takes up what it finds.
+    pub async fn look(&mut self, queue: &Arc<Queue>, conn: &Conn) -> Looked {
+        let process = &queue.process;
+        if self.means.is_none() {
+            let prepare = async {
+                let alone = process.solo.clone().write_owned().await;
+                // Nothing is in flight, so there is room.
+                let want = Room { count: BATCH_ENTRIES as u64, bytes: BATCH_BYTES as u64 };
+                let room = [queue.budget.reserve(want).await, process.budget.reserve(want).await];
+                (room, Company::Alone(Arc::new(alone)))
+            };
+            // Order: the end goes first; a place in a line may be left at any time.
+            self.means = tokio::select! {
+                biased;
+                () = process.abandon.cancelled() => return Looked::Again,
+                means = prepare => Some(means),
+            };
+        }
+        let Some((room, company)) = &mut self.means else { return Looked::Again };
+        let request = AdoptRequest {
+            number: self.number,
+            not_after_ms: self.not_after_ms,
+            until_ms: self.until_ms,
+            lease: queue.spec.lease,
+            cursor: self.cursor.clone(),
+        };
+        let looking = queue.held.look();
+        let sent = Instant::now();
+        match queue.source.adopt(conn, &request).await {
+            Ok(Adopted::Wait { now_ms }) => {
+                drop(looking);
+                process.clock.observe(now_ms);
+                let wait = Duration::from_millis(self.not_after_ms.saturating_sub(now_ms).unsigned_abs() + 1);
+                // Order does not matter: either way the claim is looked for again, or the process ends.
+                tokio::select! {
+                    () = process.abandon.cancelled() => {}
+                    () = tokio::time::sleep(wait) => {}
+                }
+                Looked::Again
+            }
+            Ok(Adopted::Slice { now_ms, entries, next }) => {
+                process.clock.observe(now_ms);
+                process.events.metrics().script("adopt").took(sent.elapsed());
+                let deadline = sent.after(queue.spec.lease);
+                // Every verdict sets the expiries back, so only a claim of expired leases leaves any.
+                let expired = entries.iter().filter(|entry| entry.header.expiries > 0).count() as u64;
+                let mut claims = Vec::with_capacity(entries.len());
+                for entry in entries {
+                    let bytes = entry.member.len() as u64;
+                    let room = [room[0].split(bytes), room[1].split(bytes)];
+                    // From where does not matter any more, only whether it may be delivered.
+                    let from = if entry.header.expiries >= WORN { From::Worn } else { From::Delayed };
+                    claims.extend(Claim::take_up(queue, from, entry, deadline, room, company.clone()));
+                }
+                let metrics = queue.events.metrics();
+                metrics.adopted(claims.len() as u64);
+                if self.uncounted && expired > 0 {
+                    // Whose lease ran out may have delivered it, also where the reply that says so was lost.
+                    metrics.claimed(ClaimedFrom::Expired, expired);
+                    metrics.possible_duplicates(expired);
+                }
+                if process.stopping.is_cancelled() {
+                    drop(claims); // Released: nothing new is delivered after SIGTERM.
+                } else if !claims.is_empty() {
+                    process.spawn("relay", relay::run(claims));
+                }
+                match next {
+                    Some(cursor) => {
+                        self.cursor = cursor;
+                        Looked::Again
+                    }
+                    None => Looked::Found,
+                }
+            }
+            Err(SourceError::Link(LinkError::NotSent { .. })) => Looked::Again,
+            Err(SourceError::Link(LinkError::Unknown { .. })) => {
+                // It may have run: then the entries have a new lease, and stand behind the range looked through so far.
+                let lease_ms = millis(queue.spec.lease);
+                self.until_ms = process.clock.now_ms().saturating_add(lease_ms).saturating_add(SLACK);
+                Looked::Again
+            }
+            Err(problem) => Looked::Refused(problem),
+        }
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,176 @@
+//! A claimed element in this process: the lease, the room it takes, and the duty to settle it exactly once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
+
+use super::budget::Reservation;
+use super::held::Standing;
+use super::queue::{Probe, Queue};
+use super::settle::{Ending, Settling};
+use crate::clock::Instant;
+use crate::message::MessageId;
+use crate::source::redisson::layout::Junk;
+use crate::source::redisson::{Entry, From, Header, Move};
+use crate::telemetry::labels::ReleaseReason;
+
+/// Whether others may be in flight in this process beside the element.
+#[derive(Debug, Clone)]
+pub enum Company {
+    /// They may: shared by all claims of a batch.
+    Shared(Arc<OwnedRwLockReadGuard<()>>),
+    /// Nothing else is in flight: this element may kill the process.
+    Alone(Arc<OwnedRwLockWriteGuard<()>>),
+}
+
+/// One element that this process has taken, from its claim to its verdict.
+///
+/// [`settle`](Claim::settle) consumes it, so that happens at most once. Dropped unsettled, it is released, never
+/// acknowledged (R5).
+#[derive(Debug)]
+pub struct Claim {
+    parts: Option<Box<Parts>>,
+}
+
+/// The element, while it is nobody's but the claim's.
+#[derive(Debug)]
+pub struct Parts {
+    /// Its queue.
+    pub queue: Arc<Queue>,
+    /// Where this claim found it.
+    pub from: From,
+    /// The entry as it stands in Redis.
+    pub entry: Entry,
+    /// Its identity.
+    pub id: MessageId,
+    /// What the application offered; junk has none.
+    pub payload: Result<Bytes, Junk>,
+    /// Whether the element finds out if something works again.
+    pub probe: Option<Probe>,
+    /// When it was claimed.
+    pub since: Instant,
+    _room: [Reservation; 2],
+    company: Option<Company>,
+}
+
+impl Claim {
+    /// Takes up an entry under a lease that ends at `deadline`. `None` if this process has it already, or has just
+    /// settled it: then the entry is somebody else's business.
+    pub fn take_up(
+        queue: &Arc<Queue>,
+        from: From,
+        entry: Entry,
+        deadline: Instant,
+        room: [Reservation; 2],
+        company: Company,
+    ) -> Option<Claim> {
+        if !queue.held.insert(entry.header.key, entry.member.clone(), deadline) {
+            return None;
+        }
+        let (id, payload) = entry.open();
+        let parts = Parts {
+            queue: queue.clone(),
+            from,
+            entry,
+            id,
+            payload,
+            probe: None,
+            since: Instant::now(),
+            _room: room,
+            company: Some(company),
+        };
+        Some(Claim { parts: Some(Box::new(parts)) })
+    }
+
+    /// Makes the element the one that finds out whether something works again.
+    pub fn with_probe(mut self, probe: Probe) -> Self {
+        if let Some(parts) = &mut self.parts {
+            parts.probe = Some(probe);
+        }
+        self
+    }
+
+    /// The element.
+    pub fn parts(&mut self) -> &mut Parts {
+        // Only `settle`, `drop_stale` and `Drop` take the parts, and they consume the claim.
+        self.parts.as_mut().unwrap_or_else(|| unreachable!("a claim has its parts until it is consumed"))
+    }
+
+    /// Hands the verdict to the settler of the queue.
+    pub fn settle(mut self, step: Move, ending: Ending) {
+        if let Some(parts) = self.parts.take() {
+            push(parts, step, ending);
+        }
+    }
+
+    /// Gives up an element whose lease is over, without a word to Redis: it is there for whoever claims it next.
+    pub fn drop_stale(mut self) {
+        if let Some(parts) = self.parts.take() {
+            parts.queue.held.remove(parts.entry.header.key);
+            parts.queue.events.stale_drops(1);
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(parts) = self.parts.take() {
+            let step = parts.release();
+            let reason = match parts.queue.process.stopping.is_cancelled() {
+                true => ReleaseReason::Shutdown,
+                false => ReleaseReason::Backpressure,
+            };
+            push(parts, step, Ending::Released(reason));
+        }
+    }
+}
+
+fn push(mut parts: Box<Parts>, step: Move, ending: Ending) {
+    // The element cannot do any harm any more, so it stands in nobody's way, however long the verdict takes to write. One
+    // that was alone stays alone until it is settled.
+    if let Some(Company::Shared(_)) = parts.company {
+        parts.company = None;
+    }
+    let queue = parts.queue.clone();
+    queue.held.settling(parts.entry.header.key);
+    let member = parts.entry.member.clone();
+    queue
+        .settler
+        .push(&queue, Settling { member, step, ending, parts: Some(parts), reply: None, since: Instant::now() });
+}
+
+impl Parts {
+    /// The move that puts the element back as if it had not been claimed: uncounted, in the order that it had.
+    pub fn release(&self) -> Move {
+        let mut header = self.entry.header.clone();
+        header.expiries = 0;
+        Move::Release { at_ms: header.time_ms, header }
+    }
+
+    /// The header of an entry that has a verdict and stays: the leases that ran out before do not count any more.
+    pub fn kept_header(&self) -> Header {
+        let mut header = self.entry.header.clone();
+        header.expiries = 0;
+        header
+    }
+
+    /// Whether the lease has long enough to go for the element to be handed to a sink; if so, until when the sink may
+    /// begin to send it.
+    pub fn fresh(&self) -> Option<Instant> {
+        match self.queue.held.standing(self.entry.header.key) {
+            Standing::Until(deadline) => {
+                let latest = deadline.before(self.queue.margin());
+                (Instant::now() < latest).then_some(latest)
+            }
+            Standing::Lost => None,
+        }
+    }
+
+    /// How late the element is by Redis's clock; `None` for elements without a due time.
+    pub fn lateness(&self) -> Option<Duration> {
+        let late = self.queue.process.clock.now_ms().saturating_sub(self.entry.header.due_ms()?);
+        Some(Duration::from_millis(u64::try_from(late).unwrap_or(0)))
+    }
+}

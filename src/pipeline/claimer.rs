@@ -1,0 +1,377 @@
+//! The one task of a queue that claims: waits until something may be due, makes room, claims, hands over.
+//!
+//! Everything up to the claim may be cancelled at any point. From the moment a claim is sent it is not: either its reply
+//! is read, or it is a lost claim that adopt looks for.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::adopt::{Looked, Lost};
+use super::budget::{Reservation, Room};
+use super::claim::{Claim, Company};
+use super::queue::{Gate, Probe, Queue};
+use super::{lease, relay};
+use crate::clock::Instant;
+use crate::link::{Conn, LinkError};
+use crate::source::redisson::{BATCH_BYTES, BATCH_ENTRIES, ClaimReply, ClaimRequest, Claimed, From, SourceError};
+use crate::telemetry::labels::{ClaimedFrom, Wakeup};
+
+/// First and longest wait after Redis refused a claim.
+const REFUSED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// Longest wait when Redis only cannot answer now.
+const BUSY: Duration = Duration::from_millis(500);
+/// How long after its sending a claim may run, to begin with. Short, because that is how long a lost one delays its
+/// elements; it grows while Redis is slower than this.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What a claim is made with. Given back when it is dropped.
+struct Ready {
+    conn: Conn,
+    room: [Reservation; 2],
+    company: Company,
+    probe: Option<Probe>,
+    alone: bool,
+}
+
+/// Claims until the process stops.
+pub async fn run(queue: Arc<Queue>) {
+    let mut claimer = Claimer {
+        heartbeat_at: Instant::now(),
+        suspects: false,
+        turns: 0,
+        rotation: 0,
+        refusals: 0,
+        patience: PATIENCE,
+        lost: Vec::new(),
+        queue,
+    };
+    claimer.run().await;
+}
+
+struct Claimer {
+    queue: Arc<Queue>,
+    /// When the loop last came by: a gap means that the process stood still.
+    heartbeat_at: Instant,
+    /// The last claim saw entries that must be claimed alone.
+    suspects: bool,
+    turns: u64,
+    /// Claims that were not made for a suspect alone.
+    rotation: u64,
+    /// Claims in a row that Redis refused.
+    refusals: u32,
+    /// How long after its sending a claim may still run.
+    patience: Duration,
+    lost: Vec<Lost>,
+}
+
+impl Claimer {
+    async fn run(&mut self) {
+        let queue = self.queue.clone();
+        loop {
+            // A lost claim goes first, with the room and the company that it was made with: waiting for more could wait
+            // for itself.
+            if !self.lost.is_empty() {
+                let conn = tokio::select! {
+                    biased;
+                    () = queue.process.stopping.cancelled() => break,
+                    conn = queue.process.link.ready() => conn,
+                };
+                self.keep_leases(&conn).await;
+                self.adopt(&conn).await;
+                queue.wake.knock(Wakeup::Reconnect);
+                continue;
+            }
+            // Order: a stop goes first. Getting ready is cancel safe: what it has reserved is given back.
+            let ready = tokio::select! {
+                biased;
+                () = queue.process.stopping.cancelled() => break,
+                ready = self.get_ready() => ready,
+            };
+            let Some(ready) = ready else { continue };
+            self.keep_leases(&ready.conn).await;
+            if !queue.process.stopping.is_cancelled() {
+                self.claim(ready).await;
+            }
+        }
+        // What a lost claim took must not wait for its lease (R5, R6).
+        while !self.lost.is_empty() && !queue.process.abandon.is_cancelled() {
+            let conn = tokio::select! {
+                biased;
+                () = queue.process.abandon.cancelled() => break,
+                conn = queue.process.link.ready() => conn,
+            };
+            self.adopt(&conn).await;
+        }
+        queue.process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Waits until a claim is worth making and there is everything that it needs.
+    async fn get_ready(&mut self) -> Option<Ready> {
+        let queue = self.queue.clone();
+        let process = &queue.process;
+        let reason = queue.wake.wait(&process.clock).await;
+        queue.events.metrics().woke(reason);
+        let probe = self.pass_gate().await;
+        let alone = self.suspects && self.turns % 4 == 3;
+        let company = match alone {
+            true => Company::Alone(Arc::new(process.solo.clone().write_owned().await)),
+            false => Company::Shared(Arc::new(process.solo.clone().read_owned().await)),
+        };
+        let most = if probe.is_some() || alone { 1 } else { BATCH_ENTRIES as u32 };
+        let (granted, next_at, slowest) = queue.take_rate(most);
+        if granted == 0 {
+            let wait = next_at.since(Instant::now());
+            match slowest {
+                Some(route) => route.metrics.throttled(wait),
+                None => queue.events.metrics().throttled(wait),
+            }
+            queue.wake.knock(Wakeup::More);
+            drop((probe, company));
+            tokio::time::sleep(wait).await;
+            return None;
+        }
+        // Not all the room there is: an element that hangs would keep everything else out of what is left. At least as
+        // many bytes as the largest element met lately, so that the claim does not overshoot.
+        let limit = queue.spec.max_in_flight_bytes.min(process.budget.byte_limit());
+        let share = (limit / 4).min(BATCH_BYTES as u64);
+        let bytes = share.max(queue.hints().largest() as u64);
+        let room = async {
+            let own = queue.budget.reserve(Room { count: granted.into(), bytes }).await;
+            let want = own.room();
+            [own, process.budget.reserve(want).await]
+        };
+        let rate = Refund { queue: &queue, unused: granted };
+        let room = room.await;
+        let conn = process.link.ready().await;
+        rate.used(room[1].room().count);
+        Some(Ready { conn, room, company, probe, alone })
+    }
+
+    /// Waits until nothing holds the queue up; with a permission if it takes one.
+    async fn pass_gate(&self) -> Option<Probe> {
+        let mut changes = self.queue.process.gates.subscribe();
+        loop {
+            changes.mark_unchanged();
+            let until = match self.queue.gate() {
+                Gate::Free => return None,
+                Gate::Probe(probe) => {
+                    self.queue.events.metrics().woke(Wakeup::Probe);
+                    return Some(probe);
+                }
+                Gate::Wait(until) => until,
+            };
+            let wait = until.map_or(Duration::from_secs(60), |at| at.since(Instant::now()));
+            // Order does not matter: both only lead to another look at the gate. A closed channel means that the
+            // process is gone.
+            tokio::select! {
+                changed = changes.changed() => drop(changed),
+                () = tokio::time::sleep(wait.max(Duration::from_millis(1))) => {}
+            }
+        }
+    }
+
+    /// The process may have stood still: what it holds is made sure of before it takes more.
+    async fn keep_leases(&mut self, conn: &Conn) {
+        if self.heartbeat_at.elapsed() > self.queue.spec.lease / 2 {
+            lease::extend(&self.queue, conn).await;
+        }
+        self.heartbeat_at = Instant::now();
+    }
+
+    async fn claim(&mut self, ready: Ready) {
+        let queue = self.queue.clone();
+        self.turns += 1;
+        self.rotation += u64::from(!ready.alone);
+        queue.wake.begin();
+        let process = &queue.process;
+        let Ready { conn, room, company, probe, alone } = ready;
+        let most = room[1].room().count.min(BATCH_ENTRIES as u64) as usize;
+        let hints = queue.hints().clone();
+        let sent_ms = process.clock.now_ms();
+        let patience = self.patience.min(conn.command_timeout());
+        let request = ClaimRequest {
+            number: process.next_claim(),
+            not_after_ms: sent_ms.saturating_add(i64::try_from(patience.as_millis()).unwrap_or(i64::MAX)),
+            lease: queue.spec.lease,
+            most,
+            bytes: room[0].room().bytes.min(room[1].room().bytes) as usize,
+            alone,
+            rotation: self.rotation,
+            hints,
+        };
+        let sent = Instant::now();
+        let looking = queue.held.look();
+        match queue.source.claim(&conn, &request).await {
+            Ok(ClaimReply::Late { now_ms }) => {
+                process.clock.observe(now_ms);
+                self.patience = patience.saturating_mul(2);
+                queue.refund_rate(most as u32);
+                queue.wake.knock(Wakeup::More);
+            }
+            Ok(ClaimReply::Claimed(claimed)) => {
+                process.events.metrics().script("claim").took(sent.elapsed());
+                process.clock.observe(claimed.now_ms);
+                self.patience = PATIENCE.max(patience / 2);
+                if std::mem::take(&mut self.refusals) > 0 {
+                    queue.resume();
+                }
+                let deadline = sent.after(queue.spec.lease);
+                self.take_over(claimed, deadline, most, room, company, probe).await;
+            }
+            Err(SourceError::Link(LinkError::NotSent { .. })) => {
+                queue.refund_rate(most as u32);
+                queue.wake.knock(Wakeup::Reconnect);
+            }
+            Err(SourceError::Link(LinkError::Unknown { .. })) => {
+                self.lost.push(Lost::reply(&request, sent_ms, room, company));
+            }
+            Err(problem) => {
+                queue.refund_rate(most as u32);
+                drop((room, company, probe));
+                self.refused(&problem).await;
+            }
+        }
+        drop(looking);
+    }
+
+    /// Redis refuses: a key of a wrong type, a missing right. Nothing was changed.
+    async fn refused(&mut self, problem: &SourceError) {
+        let queue = &self.queue;
+        queue.events.held(None, &format!("claim: {problem}"));
+        let passing = matches!(
+            problem,
+            SourceError::Link(LinkError::Server {
+                code: "LOADING" | "BUSY" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "NOREPLICAS",
+                ..
+            })
+        );
+        let wait = match passing {
+            true => BUSY,
+            false => REFUSED.0.saturating_mul(2u32.saturating_pow(self.refusals)).min(REFUSED.1),
+        };
+        self.refusals = self.refusals.saturating_add(1);
+        queue.wake.knock(Wakeup::Poll);
+        // In the drain a lost claim is still looked for, but not without a pause.
+        let stopping = queue.process.stopping.is_cancelled();
+        let end = if stopping { &queue.process.abandon } else { &queue.process.stopping };
+        // Order: the end goes first; a sleep may be left at any time.
+        tokio::select! {
+            biased;
+            () = end.cancelled() => {}
+            () = tokio::time::sleep(if stopping { BUSY } else { wait }) => {}
+        }
+    }
+
+    async fn take_over(
+        &mut self,
+        claimed: Claimed,
+        deadline: Instant,
+        most: usize,
+        mut room: [Reservation; 2],
+        company: Company,
+        mut probe: Option<Probe>,
+    ) {
+        let queue = self.queue.clone();
+        let metrics = queue.events.metrics();
+        *queue.hints() = claimed.hints;
+        self.suspects = claimed.suspects > 0;
+        if claimed.unknown > 0 {
+            queue.events.unknown_entries(claimed.unknown);
+        }
+        metrics.ghosts(claimed.ghosts, claimed.oldest_ghost.unwrap_or_default());
+        let old = claimed.oldest_ghost.is_some_and(|age| age >= queue.spec.ghost_max_age);
+        if claimed.ghosts > 0 && (old || claimed.ghosts * 2 > claimed.listed) {
+            queue.sweep_due.store(true, Ordering::Relaxed);
+        }
+        let taken = claimed.entries.len();
+        queue.refund_rate(u32::try_from(most.saturating_sub(taken)).unwrap_or(0));
+        let mut claims = Vec::with_capacity(taken);
+        let mut counts = [0u64; 4];
+        let worn = claimed.entries.iter().filter(|(from, _)| *from == From::Worn).count() as u64;
+        let probing = probe.is_some();
+        for (from, entry) in claimed.entries {
+            let bytes = entry.member.len() as u64;
+            let room = [room[0].split(bytes), room[1].split(bytes)];
+            let place = match from {
+                From::Delayed => ClaimedFrom::Delayed,
+                From::Ready => ClaimedFrom::Ready,
+                From::Retry => ClaimedFrom::Retry,
+                From::Expired | From::Worn => ClaimedFrom::Expired,
+            };
+            counts[place as usize] += 1;
+            if let Some(mut claim) = Claim::take_up(&queue, from, entry, deadline, room, company.clone()) {
+                if let Some(probe) = probe.take() {
+                    claim = claim.with_probe(probe);
+                }
+                claims.push(claim);
+            }
+        }
+        for (place, count) in
+            [ClaimedFrom::Delayed, ClaimedFrom::Ready, ClaimedFrom::Retry, ClaimedFrom::Expired].into_iter().zip(counts)
+        {
+            if count > 0 {
+                metrics.claimed(place, count);
+            }
+        }
+        // Whose lease ran out may have delivered it.
+        metrics.possible_duplicates(counts[ClaimedFrom::Expired as usize] - worn);
+        let mut strays: Vec<u64> = Vec::new();
+        for key in claimed.own {
+            match queue.held.contains(key) {
+                true => queue.held.extended(key, deadline),
+                false if !strays.contains(&key.claim) => strays.push(key.claim),
+                false => {}
+            }
+        }
+        // An entry of ours that is not here: its claim's reply was lost, or it was dropped. Adopt asks whether it is still
+        // there, now that it has a new lease.
+        self.lost.extend(strays.into_iter().map(|number| Lost::stray(number, claimed.now_ms, queue.spec.lease)));
+        drop((room, probe, company));
+        queue.wake.next(claimed.next_due_ms);
+        let more_due = claimed.next_due_ms.is_some_and(|due| due <= claimed.now_ms);
+        // A probe that found only suspects waits for the safety poll: the gate would let it through again at once.
+        if taken >= most || claimed.more || self.suspects && !(probing && taken == 0) {
+            queue.wake.knock(Wakeup::More);
+        } else if taken == 0 && more_due {
+            // Somebody else was faster: not again in lockstep.
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(1..5))).await;
+        }
+        if !claims.is_empty() {
+            queue.process.spawn("relay", relay::run(claims));
+        }
+    }
+
+    /// Looks for a lost claim; for those that hold something first.
+    async fn adopt(&mut self, conn: &Conn) {
+        let queue = self.queue.clone();
+        let Some(place) = self.lost.iter().position(Lost::holds).or((!self.lost.is_empty()).then_some(0)) else {
+            return;
+        };
+        let Some(lost) = self.lost.get_mut(place) else { return };
+        match lost.look(&queue, conn).await {
+            Looked::Again => {}
+            Looked::Found => drop(self.lost.remove(place)),
+            Looked::Refused(problem) => self.refused(&problem).await,
+        }
+    }
+}
+
+/// Tokens that come back if the claim is not made after all.
+struct Refund<'a> {
+    queue: &'a Queue,
+    unused: u32,
+}
+
+impl Refund<'_> {
+    fn used(mut self, count: u64) {
+        self.unused = self.unused.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX));
+    }
+}
+
+impl Drop for Refund<'_> {
+    fn drop(&mut self) {
+        self.queue.refund_rate(self.unused);
+    }
+}

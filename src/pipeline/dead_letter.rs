@@ -1,0 +1,58 @@
+//! The fields of a dead letter: everything that redrive needs byte for byte, and everything that a person asks first.
+//! No payload but the raw element, no secret.
+
+use bytes::Bytes;
+
+use super::claim::Parts;
+use super::retry::DeadReason;
+use crate::message::Failure;
+
+/// The fields of the dead stream, in their order. `sink` is the place of the sink that decided; `destination` what it
+/// was to be delivered to.
+pub fn fields(
+    parts: &Parts,
+    attempts: u32,
+    reason: DeadReason,
+    sink: Option<usize>,
+    destination: Option<String>,
+    failure: Option<&Failure>,
+) -> Vec<(&'static str, Bytes)> {
+    let header = &parts.entry.header;
+    let now_ms = parts.queue.process.clock.now_ms();
+    let text = |value: String| Bytes::from(value);
+    let time = |ms: i64| if ms == 0 { Bytes::new() } else { text(ms.to_string()) };
+    let sink_name = |place: usize| parts.queue.routes.get(place).map(|route| route.spec.sink.to_string());
+    let confirmed: Vec<String> = parts
+        .queue
+        .routes
+        .iter()
+        .filter(|route| header.confirmed.contains(&route.outlet.hash))
+        .map(|route| route.spec.sink.to_string())
+        .collect();
+    let (class, code, message) = match failure {
+        Some(failure) => (failure.class.as_str(), failure.code.to_owned(), failure.message.clone()),
+        None => (header.class.map_or("", |class| class.as_str()), header.code().to_owned(), String::new()),
+    };
+    let attempts_seen = serde_json::to_string(&parts.queue.history.take(parts.id)).unwrap_or_default();
+    vec![
+        ("id", text(parts.id.to_string())),
+        ("reason", Bytes::from_static(reason.as_str().as_bytes())),
+        ("queue", text(parts.queue.spec.id.to_string())),
+        ("origin", Bytes::from_static(header.origin.as_str().as_bytes())),
+        ("due_ms", header.due_ms().map(|ms| text(ms.to_string())).unwrap_or_default()),
+        ("died_ms", text(now_ms.to_string())),
+        ("attempts", text(attempts.to_string())),
+        ("expiries", text(header.expiries.to_string())),
+        ("first_attempt_ms", time(header.first_attempt_ms)),
+        ("last_attempt_ms", time(header.last_attempt_ms)),
+        ("class", Bytes::from_static(class.as_bytes())),
+        ("code", text(code)),
+        ("message", text(message)),
+        ("sink", text(sink.and_then(sink_name).unwrap_or_default())),
+        ("destination", text(destination.unwrap_or_default())),
+        ("confirmed", text(confirmed.join(","))),
+        ("codec", Bytes::from_static(parts.queue.spec.codec.as_str().as_bytes())),
+        ("attempts_seen", text(attempts_seen)),
+        ("element", parts.entry.element.clone()),
+    ]
+}

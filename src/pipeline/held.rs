@@ -1,0 +1,216 @@
+//! What this process holds of one queue: the lease of every entry from its claim until its verdict is written.
+//!
+//! Knows no Redis. The lease keeper asks it what to extend, claim and adopt ask it what is here already.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::clock::Instant;
+use crate::source::redisson::ClaimKey;
+
+/// The entries of one queue that this process holds.
+#[derive(Debug, Default)]
+pub struct Held(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    entries: HashMap<ClaimKey, Lease>,
+    /// Calls under way whose reply may name entries that are settled meanwhile.
+    looking: u32,
+    /// Entries that left while somebody was looking.
+    left: HashSet<ClaimKey>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    member: Bytes,
+    deadline: Instant,
+    /// Its verdict is on the way: that it is gone from Redis is no loss.
+    settling: bool,
+    lost: bool,
+}
+
+/// A lease as those who ask see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Ours until this point.
+    Until(Instant),
+    /// Somebody else took over, or its deadline is unknown.
+    Lost,
+}
+
+impl Held {
+    /// Takes up an entry. `false` if it is here already, or left while its reply was on the way.
+    pub fn insert(&self, key: ClaimKey, member: Bytes, deadline: Instant) -> bool {
+        let mut state = self.lock();
+        if state.left.contains(&key) || state.entries.contains_key(&key) {
+            return false;
+        }
+        state.entries.insert(key, Lease { member, deadline, settling: false, lost: false });
+        true
+    }
+
+    /// Whether the entry is here.
+    pub fn contains(&self, key: ClaimKey) -> bool {
+        self.lock().entries.contains_key(&key)
+    }
+
+    /// The entry's verdict is written, or it is dropped.
+    pub fn remove(&self, key: ClaimKey) {
+        let mut state = self.lock();
+        state.entries.remove(&key);
+        if state.looking > 0 {
+            state.left.insert(key);
+        }
+    }
+
+    /// The verdict of the entry is on the way.
+    pub fn settling(&self, key: ClaimKey) {
+        if let Some(lease) = self.lock().entries.get_mut(&key) {
+            lease.settling = true;
+        }
+    }
+
+    /// The entry's header was rewritten under the same lease.
+    pub fn rewritten(&self, key: ClaimKey, member: Bytes) {
+        if let Some(lease) = self.lock().entries.get_mut(&key) {
+            lease.member = member;
+            lease.settling = false;
+        }
+    }
+
+    /// The lease of an entry; lost if it is not here.
+    pub fn standing(&self, key: ClaimKey) -> Standing {
+        match self.lock().entries.get(&key) {
+            Some(lease) if !lease.lost => Standing::Until(lease.deadline),
+            _ => Standing::Lost,
+        }
+    }
+
+    /// Entries whose lease has less than `left` to go, at most `most` and about `bytes` bytes of them, at least one.
+    pub fn due(&self, now: Instant, left: Duration, most: usize, bytes: usize) -> Vec<(ClaimKey, Bytes)> {
+        let state = self.lock();
+        let (mut due, mut sum) = (Vec::new(), 0);
+        for (&key, lease) in &state.entries {
+            if lease.lost || lease.deadline.since(now) >= left {
+                continue;
+            }
+            sum += lease.member.len();
+            if due.len() >= most || !due.is_empty() && sum > bytes {
+                break;
+            }
+            due.push((key, lease.member.clone()));
+        }
+        due
+    }
+
+    /// A new deadline; never an earlier one.
+    pub fn extended(&self, key: ClaimKey, deadline: Instant) {
+        if let Some(lease) = self.lock().entries.get_mut(&key) {
+            lease.deadline = lease.deadline.max(deadline);
+        }
+    }
+
+    /// Redis says that this member is not ours any more. Returns whether that is news and a loss: its verdict may be on
+    /// the way, or its header was rewritten since it was asked about.
+    pub fn lost(&self, key: ClaimKey, member: &Bytes) -> bool {
+        match self.lock().entries.get_mut(&key) {
+            Some(lease) if !lease.settling && !lease.lost && lease.member == *member => {
+                lease.lost = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The entry as it stands in Redis now, as far as this process knows; `None` if it is not here.
+    pub fn member(&self, key: ClaimKey) -> Option<Bytes> {
+        self.lock().entries.get(&key).map(|lease| lease.member.clone())
+    }
+
+    /// How many are held.
+    pub fn len(&self) -> usize {
+        self.lock().entries.len()
+    }
+
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Marks the time in which a claim or an adoption is under way: what is settled in that time is not taken up again
+    /// from its reply, in whatever order the replies are handled.
+    pub fn look(&self) -> Looking<'_> {
+        self.lock().looking += 1;
+        Looking(self)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A claim or an adoption is under way while this lives.
+pub struct Looking<'a>(&'a Held);
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.looking -= 1;
+        if state.looking == 0 {
+            state.left.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(index: u32) -> ClaimKey {
+        ClaimKey { claim: 1, index }
+    }
+
+    #[test]
+    fn what_left_while_somebody_looked_is_not_taken_up_again() {
+        let held = Held::default();
+        let now = Instant::now();
+        assert!(held.insert(key(1), Bytes::new(), now));
+        assert!(!held.insert(key(1), Bytes::new(), now), "it is here already");
+        let looking = held.look();
+        held.remove(key(1));
+        assert!(!held.insert(key(1), Bytes::new(), now));
+        drop(looking);
+        assert!(held.insert(key(1), Bytes::new(), now));
+    }
+
+    #[test]
+    fn only_leases_that_run_low_are_due() {
+        let held = Held::default();
+        let now = Instant::now();
+        for i in 0..10 {
+            held.insert(key(i), Bytes::from_static(&[0; 10]), now.after(Duration::from_secs(u64::from(i))));
+        }
+        assert_eq!(held.due(now, Duration::from_secs(5), 100, 1000).len(), 5);
+        assert_eq!(held.due(now, Duration::from_secs(5), 3, 1000).len(), 3);
+        assert_eq!(held.due(now, Duration::from_secs(5), 100, 1).len(), 1, "one, however large");
+        held.extended(key(0), now.after(Duration::from_secs(60)));
+        assert_eq!(held.due(now, Duration::from_secs(5), 100, 1000).len(), 4);
+    }
+
+    #[test]
+    fn an_entry_whose_verdict_is_on_the_way_cannot_be_lost() {
+        let held = Held::default();
+        held.insert(key(1), Bytes::new(), Instant::now());
+        held.insert(key(2), Bytes::new(), Instant::now());
+        held.settling(key(1));
+        assert!(!held.lost(key(1), &Bytes::new()));
+        assert!(!held.lost(key(2), &Bytes::from_static(b"old")), "rewritten since");
+        assert!(held.lost(key(2), &Bytes::new()));
+        assert!(!held.lost(key(2), &Bytes::new()), "not news any more");
+        assert_eq!(held.standing(key(2)), Standing::Lost);
+    }
+}

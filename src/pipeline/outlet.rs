@@ -1,0 +1,150 @@
+//! A sink as the pipeline uses it: with its breaker, its rate and its record of what it confirmed. Shared by all queues.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::circuit::{Allow, Circuit, Transition, Why};
+use super::rate::Bucket;
+use crate::clock::Instant;
+use crate::message::{Class, Failure, Outbound, Outcome};
+use crate::sink::Sink;
+use crate::source::redisson::sink_hash;
+use crate::telemetry::events::SinkEvents;
+
+/// Beyond its own time-out a sink is given this much; then it is taken for hung.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// One configured sink at work.
+pub struct Outlet {
+    /// The name in the configuration.
+    pub name: Arc<str>,
+    /// The name as entry headers keep it.
+    pub hash: u64,
+    sink: Arc<dyn Sink>,
+    breaker: Mutex<Circuit>,
+    rate: Option<Mutex<Bucket>>,
+    /// Redis ms of the last element that the sink confirmed.
+    confirmed_ms: AtomicI64,
+    events: SinkEvents,
+    /// Counts changes of any gate; claimers that wait look again.
+    gates: watch::Sender<u64>,
+}
+
+impl Outlet {
+    /// Puts a sink to work.
+    pub fn new(
+        name: Arc<str>,
+        sink: Arc<dyn Sink>,
+        max_rate: Option<f64>,
+        events: SinkEvents,
+        gates: watch::Sender<u64>,
+    ) -> Self {
+        Outlet {
+            hash: sink_hash(&name),
+            name,
+            sink,
+            breaker: Mutex::new(Circuit::breaker()),
+            rate: max_rate.map(|rate| Mutex::new(Bucket::new(rate, Instant::now()))),
+            confirmed_ms: AtomicI64::new(i64::MIN),
+            events,
+            gates,
+        }
+    }
+
+    /// Whether the breaker lets elements through.
+    pub fn allows(&self) -> Allow {
+        self.breaker().allows(Instant::now())
+    }
+
+    /// Takes the one probe that a half-open breaker permits; `false` if there is none to take.
+    pub fn start_probe(&self) -> bool {
+        let mut breaker = self.breaker();
+        let allowed = breaker.allows(Instant::now()) == Allow::Probe;
+        if allowed {
+            breaker.probe_started();
+        }
+        allowed
+    }
+
+    /// The probe ended without an answer.
+    pub fn abandon_probe(&self) {
+        self.breaker().probe_abandoned(Instant::now());
+        self.gates.send_modify(|n| *n += 1);
+    }
+
+    /// The bucket of `max_rate`, if there is one.
+    pub fn rate(&self) -> Option<&Mutex<Bucket>> {
+        self.rate.as_ref()
+    }
+
+    /// Ends when the sink's worker has ended by itself: nothing can be delivered there any more.
+    pub async fn ended(&self) {
+        self.sink.ended().await;
+    }
+
+    /// Whether the sink has confirmed anything since this Redis time.
+    pub fn moved_since(&self, ms: i64) -> bool {
+        self.confirmed_ms.load(Ordering::Relaxed) >= ms
+    }
+
+    /// Hands one element to the sink and waits for its answer, which the breaker sees as well.
+    pub async fn deliver(&self, message: Outbound) -> Outcome {
+        let (sent, now_ms) = (Instant::now(), message.now_ms);
+        let limit = self.sink.timeout().saturating_add(GRACE);
+        let outcome = match tokio::time::timeout(limit, self.sink.deliver(message)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Failure::new(
+                Class::Ambiguous,
+                "hung",
+                format!("deliver to sink {}: no answer for {} s", self.name, limit.as_secs()),
+            )),
+        };
+        if matches!(&outcome, Err(failure) if failure.is_stale()) {
+            return outcome; // It says something about us, nothing about the sink.
+        }
+        let took = sent.elapsed();
+        self.events.metrics().answered(&outcome, took);
+        self.observe(&outcome, now_ms.saturating_add(i64::try_from(took.as_millis()).unwrap_or(i64::MAX)));
+        outcome
+    }
+
+    /// Confirmed outside of the sink: by the script that pushes exactly once.
+    pub fn confirmed(&self, now_ms: i64) {
+        self.observe(&Ok(()), now_ms);
+    }
+
+    fn observe(&self, outcome: &Outcome, now_ms: i64) {
+        let transition = {
+            let mut breaker = self.breaker();
+            match outcome {
+                Ok(()) => breaker.on_success(),
+                Err(failure) => breaker.on_failure(failure.class, Instant::now(), fastrand::f64()),
+            }
+        };
+        if outcome.is_ok() {
+            self.confirmed_ms.fetch_max(now_ms, Ordering::Relaxed);
+        }
+        match (transition, outcome) {
+            (Some(Transition::Opened(Why::Blocked)), Err(failure)) => self.events.blocked(failure),
+            (Some(Transition::Opened(_)), Err(failure)) => self.events.down(failure),
+            (Some(Transition::Closed), _) => self.events.up(),
+            _ => {}
+        }
+        // A failed probe is no transition, but those who wait have a new time to wait for.
+        if transition.is_some() || outcome.is_err() {
+            self.gates.send_modify(|n| *n += 1);
+        }
+    }
+
+    /// Flushes and closes the sink.
+    pub async fn close(&self) {
+        self.sink.close().await;
+    }
+
+    fn breaker(&self) -> MutexGuard<'_, Circuit> {
+        self.breaker.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}

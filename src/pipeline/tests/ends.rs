@@ -1,0 +1,70 @@
+//! Elements that end in other ways than by an answer: the lease is lost, the process stops.
+
+use super::*;
+use crate::source::redisson::{ClaimReply, ClaimRequest, Hints, Redisson};
+
+#[tokio::test]
+async fn a_verdict_on_an_element_that_somebody_took_over_is_refused_and_counted() {
+    let (server, sink) = (TestServer::start(), sink());
+    let mut redis = Looking::at(&server).await;
+    let sinks = [("s", sink.clone())];
+    // Shorter than the sink takes, and nobody keeps it.
+    let spec = QueueSpec { lease: Duration::from_secs(1), ..spec(&sinks) };
+    let bridge = Bridge::without_keeper(&server, 1, &sinks, spec);
+    sink.stall(true);
+    bridge.offer([1]).await;
+    eventually("the sink to be asked", async || sink.attempts().len() == 1).await;
+
+    let other = Redisson::new("q", [2; 8], true, true, ListCleanup::Auto);
+    let conn = soon("a connection", bridge.process.link.ready()).await;
+    let request = ClaimRequest {
+        number: 1,
+        not_after_ms: i64::MAX / 2,
+        lease: Duration::from_secs(60),
+        most: 10,
+        bytes: 1 << 20,
+        alone: false,
+        rotation: 1,
+        hints: Hints::default(),
+    };
+    eventually("another owner to take over", async || {
+        matches!(other.claim(&conn, &request).await, Ok(ClaimReply::Claimed(claimed)) if claimed.entries.len() == 1)
+    })
+    .await;
+    let taken_over = redis.entries("inflight").await.remove(0).member;
+    sink.stall(false);
+    bridge.metric_is("delaybridge_stale_acks_total{queue=\"q\"}", 1.0).await;
+    assert_eq!(redis.entries("inflight").await.remove(0).member, taken_over, "the other's claim was touched");
+    assert_eq!(bridge.metric("delaybridge_delivered_messages_total{queue=\"q\"}"), 0.0);
+    assert!(bridge.queue.held.is_empty(), "it is not kept here");
+}
+
+#[tokio::test]
+async fn what_is_unanswered_at_the_end_of_the_drain_is_released_uncounted_and_announced() {
+    let (server, sink) = (TestServer::start(), sink());
+    let mut redis = Looking::at(&server).await;
+    let bridge = Bridge::start(&server, 1, &[("s", sink.clone())]);
+    sink.stall(true);
+    bridge.offer(0..10).await;
+    eventually("the sink to be asked", async || sink.attempts().len() == 10).await;
+    bridge.process.stopping.cancel();
+    bridge.offer(10..15).await;
+    bridge.process.abandon.cancel();
+    bridge.process.tasks.close();
+    soon("the drain", bridge.process.tasks.wait()).await;
+
+    assert_eq!(redis.count("inflight").await, 0);
+    let released = redis.entries("retry").await;
+    assert_eq!(released.len(), 10, "what was offered after the stop is nobody's");
+    assert!(released.iter().all(|entry| entry.header.attempts == 0 && entry.header.expiries == 0));
+    assert_eq!(bridge.metric("delaybridge_released_messages_total{queue=\"q\",reason=\"shutdown\"}"), 10.0);
+    assert_eq!(bridge.metric("delaybridge_possible_duplicates_total{queue=\"q\"}"), 10.0);
+    drop(bridge);
+
+    sink.stall(false);
+    let _next = Bridge::start(&server, 2, &[("s", sink.clone())]);
+    redis.until_empty().await;
+    let mut taken: Vec<MessageId> = sink.taken().iter().map(|message| message.id).collect();
+    taken.sort();
+    assert_eq!(taken, (0..15).map(id).collect::<Vec<_>>());
+}

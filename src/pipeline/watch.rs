@@ -1,0 +1,146 @@
+//! What looks at Redis without being asked: the safety poll, the ready lists beside live Redisson clients, the gauges.
+//!
+//! Announcements on a channel are hints and never the truth: a poll finds what they missed. It reads without taking and
+//! wakes a claimer only when it found something.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::queue::{Process, Queue};
+use crate::link::Conn;
+use crate::source::redisson::{Polled, SourceError, other_subscribers, poll};
+use crate::telemetry::labels::{MessageState, Wakeup};
+use crate::telemetry::status::Heartbeat;
+
+/// Time between two looks at one queue.
+const POLL: Duration = Duration::from_secs(1);
+/// Queues that are looked at per second, over the whole process; with more of them the looks become rarer.
+const POLL_BUDGET: usize = 500;
+/// Time between two looks at the ready list of a queue that other clients listen to.
+const READY: Duration = Duration::from_millis(100);
+/// Time between two readings of the gauges.
+const GAUGES: Duration = Duration::from_secs(5);
+
+/// Polls until the process stops.
+pub async fn safety_poll(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Heartbeat) {
+    let chunk = POLL_BUDGET / 10;
+    loop {
+        for some in queues.chunks(chunk) {
+            // Jitter, so that many daemons do not poll in step.
+            let share = POLL.mul_f64(chunk.min(queues.len()) as f64 / queues.len().clamp(1, POLL_BUDGET) as f64);
+            if pause(&process, share.mul_f64(0.9 + 0.2 * fastrand::f64())).await.is_stopping() {
+                return;
+            }
+            heartbeat.beat();
+            let Some(conn) = process.link.current() else { continue };
+            let now_ms = process.clock.now_ms();
+            let sources: Vec<_> = some.iter().map(|queue| &queue.source).collect();
+            if let Ok(found) = poll(&conn, &sources, now_ms).await {
+                for (queue, found) in some.iter().zip(found) {
+                    // What cannot be read (a key of a wrong type) is the claimer's to report.
+                    if !matches!(found, Polled::Nothing) {
+                        queue.wake.knock(Wakeup::Poll);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Looks at the ready lists while other clients, whose transfer tasks push to them, listen to the queue's channel.
+pub async fn ready_lists(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
+    let queues: Vec<_> = queues.into_iter().filter(|queue| queue.spec.consume_ready).collect();
+    let (mut beside, mut round) = (Vec::new(), 0u32);
+    while !queues.is_empty() {
+        if pause(&process, READY).await.is_stopping() {
+            return;
+        }
+        let Some(conn) = process.link.current() else { continue };
+        if round % 10 == 0 {
+            beside = listened_to(&conn, &queues).await.unwrap_or(beside);
+        }
+        round = round.wrapping_add(1);
+        let sources: Vec<_> = beside.iter().map(|queue: &Arc<Queue>| &queue.source).collect();
+        if let Ok(lengths) = crate::source::redisson::ready_lengths(&conn, &sources).await {
+            for (queue, length) in beside.iter().zip(lengths) {
+                if length > 0 {
+                    queue.wake.knock(Wakeup::Poll);
+                }
+            }
+        }
+    }
+}
+
+async fn listened_to(conn: &Conn, queues: &[Arc<Queue>]) -> Option<Vec<Arc<Queue>>> {
+    let mut beside = Vec::new();
+    for some in queues.chunks(POLL_BUDGET) {
+        let channels: Vec<_> = some.iter().map(|queue| &*queue.source.keys.channel).collect();
+        let others = other_subscribers(conn, &channels).await.ok()?;
+        beside.extend(some.iter().zip(others).filter(|(_, others)| *others > 0).map(|(queue, _)| queue.clone()));
+    }
+    Some(beside)
+}
+
+/// Reads the gauges until the process stops.
+pub async fn gauges(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
+    let mut wait = Duration::from_millis(500);
+    loop {
+        if pause(&process, wait).await.is_stopping() {
+            return;
+        }
+        wait = GAUGES.max(Duration::from_secs((queues.len() / POLL_BUDGET) as u64));
+        let Some(conn) = process.link.current() else { continue };
+        if let Ok(full) = crate::source::redisson::nearly_full(&conn).await {
+            process.redis_nearly_full.store(full, Ordering::Relaxed);
+        }
+        for queue in &queues {
+            // What cannot be read is the claimer's to report.
+            drop(read_gauges(&conn, queue).await);
+        }
+    }
+}
+
+async fn read_gauges(conn: &Conn, queue: &Arc<Queue>) -> Result<(), SourceError> {
+    let mut hints = queue.hints().clone();
+    let stats = queue.source.stats(conn, &mut hints).await?;
+    let metrics = queue.events.metrics();
+    let count = |n: i64| u64::try_from(n).unwrap_or(0);
+    metrics.messages(MessageState::Scheduled, count(stats.scheduled - stats.due));
+    metrics.messages(MessageState::Due, count(stats.due + if queue.spec.consume_ready { stats.ready } else { 0 }));
+    metrics.messages(MessageState::InFlight, count(stats.in_flight));
+    metrics.messages(MessageState::Retry, count(stats.retry));
+    metrics.messages(MessageState::Dead, count(stats.dead));
+    let overdue = stats.head_ms.map_or(0, |head| stats.now_ms.saturating_sub(head).max(0));
+    metrics.oldest_due_age(Duration::from_millis(count(overdue)));
+    metrics.next_due(stats.head_ms);
+    let oldest_ghost = Duration::from_millis(count(stats.oldest_ghost_ms.unwrap_or(0)));
+    metrics.ghosts(count(stats.ghosts), oldest_ghost);
+    queue.events.orphans(count(stats.orphans));
+    let full = queue.process.redis_nearly_full.load(Ordering::Relaxed);
+    if stats.ghosts > 0 && (full || oldest_ghost >= queue.spec.ghost_max_age || stats.ghosts * 2 > stats.listed) {
+        queue.sweep_due.store(true, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Whether the process goes on after a pause.
+enum Paused {
+    GoOn,
+    Stopping,
+}
+
+impl Paused {
+    fn is_stopping(&self) -> bool {
+        matches!(self, Paused::Stopping)
+    }
+}
+
+async fn pause(process: &Process, time: Duration) -> Paused {
+    // Order: the end goes first; a sleep may be left at any time.
+    tokio::select! {
+        biased;
+        () = process.stopping.cancelled() => Paused::Stopping,
+        () = tokio::time::sleep(time) => Paused::GoOn,
+    }
+}
