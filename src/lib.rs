@@ -21,3 +21,5 @@ pub mod source;
 pub mod clock;
 pub mod pipeline;
 pub mod telemetry;
+
+pub mod app;

@@ -1,0 +1,92 @@
+//! The ordered end: unready, stop claiming, let deliveries finish, give up what does not, write the verdicts.
+//!
+//! Three points in time: until `abandon` sinks may answer; then what is still with them is released; until `give_up`
+//! verdicts are written; what is left then comes back by its lease.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use crate::clock::Instant;
+use crate::pipeline::queue::{Process, Queue};
+
+/// Time between two lines about what is still in flight.
+const PROGRESS: Duration = Duration::from_secs(5);
+
+/// Drains within `timeout`; returns the exit code.
+pub(super) async fn run(
+    process: &Arc<Process>,
+    queues: &[Arc<Queue>],
+    tasks: &mut JoinSet<&'static str>,
+    signal: Option<&str>,
+    timeout: Duration,
+) -> u8 {
+    let started = Instant::now();
+    let in_flight = || queues.iter().map(|queue| queue.held.len() as u64).sum::<u64>();
+    let total = |count: fn(&Queue) -> u64| queues.iter().map(|queue| count(queue)).sum::<u64>();
+    let settled = |queue: &Queue| queue.settled.load(Ordering::Relaxed);
+    let released = |queue: &Queue| queue.released.load(Ordering::Relaxed);
+    let before = (total(settled), total(released));
+    process.events.stopping(signal.unwrap_or("a failure"), in_flight(), timeout);
+    process.stopping.cancel();
+
+    // A fifth of the time is kept for releasing and for the verdicts, a tenth for closing what is left.
+    let (abandon_at, give_up_at) = (timeout.mul_f64(0.7), timeout.mul_f64(0.9));
+    let idle = async {
+        // Claimers first: a claim that was on its way brings its elements into the drain.
+        while tasks.len() > 1 {
+            if tasks.join_next().await.is_none() {
+                break;
+            }
+        }
+        process.tasks.close();
+        process.tasks.wait().await;
+    };
+    let mut idle = Box::pin(idle);
+    let mut give_up_at = give_up_at;
+    let mut next_line = PROGRESS;
+    loop {
+        let passed = started.elapsed();
+        if passed >= abandon_at && !process.abandon.is_cancelled() {
+            process.abandon.cancel();
+            // Also after the machine stood still over both points: releasing takes a moment, and leaves nothing behind.
+            give_up_at = give_up_at.max(passed.saturating_add(timeout.mul_f64(0.1)));
+        }
+        if passed >= give_up_at {
+            break;
+        }
+        let next = if passed >= abandon_at { give_up_at } else { abandon_at.min(next_line.max(passed)) };
+        // Order: done is done. The timer may be left at any time, `idle` is only looked at.
+        tokio::select! {
+            biased;
+            () = &mut idle => break,
+            () = tokio::time::sleep(next.saturating_sub(passed).max(Duration::from_millis(1))) => {}
+        }
+        if started.elapsed() >= next_line {
+            next_line += PROGRESS;
+            process.events.draining(in_flight(), timeout.saturating_sub(started.elapsed()), &holders(queues));
+        }
+    }
+    process.abandon.cancel();
+    process.give_up.cancel();
+    drop(idle);
+    // A claimer that is still here is waiting for the reply of a claim, which may have taken something.
+    let unknown = process.not_found.load(Ordering::Relaxed) + tasks.len().saturating_sub(1) as u64;
+    let left_over = in_flight() + unknown;
+    process.events.stopped(total(settled) - before.0, total(released) - before.1, left_over);
+    if left_over == 0 { super::OK } else { super::LEFTOVERS }
+}
+
+/// The queues that still hold something, the busiest first.
+fn holders(queues: &[Arc<Queue>]) -> String {
+    let mut busy: Vec<_> = queues.iter().map(|queue| (queue.held.len(), &*queue.spec.id)).collect();
+    busy.retain(|(held, _)| *held > 0);
+    busy.sort_by(|a, b| b.cmp(a));
+    let shown: Vec<String> = busy.iter().take(5).map(|(held, id)| format!("{id}: {held}")).collect();
+    match busy.len().checked_sub(5) {
+        Some(more) if more > 0 => format!("{} and {more} more", shown.join(", ")),
+        _ => shown.join(", "),
+    }
+}

@@ -1,0 +1,257 @@
+//! Builds everything from the configuration, owns the tasks, and takes everything down in order.
+//!
+//! What runs: a supervised connection, one subscription for all queues, a claimer for each queue, the lease keeper, the
+//! sweeper, three watchers; deliveries and settlings come and go. A task that must not end and ends all the same takes
+//! the process with it: a daemon that only looks alive loses more than a restart.
+
+mod drain;
+mod signals;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::task::JoinSet;
+
+use self::signals::{Signal, Signals};
+use crate::config::Config;
+use crate::link::{Link, LinkOptions, LinkState, Subscriber, SubscriberEvent, missing_rights, tls};
+use crate::pipeline::budget::Budget;
+use crate::pipeline::outlet::Outlet;
+use crate::pipeline::queue::{Process, Queue};
+use crate::pipeline::{claimer, lease, sweeper, watch};
+use crate::sink;
+use crate::source::redisson::SCRIPTS;
+use crate::telemetry::events::Events;
+use crate::telemetry::http;
+use crate::telemetry::labels::Wakeup;
+
+/// Exit code of a run that ended as it should.
+pub const OK: u8 = 0;
+/// Exit code of a run that ended by itself.
+pub const FAILED: u8 = 1;
+/// Exit code of a drain that left elements in flight, for their leases to run out.
+pub const LEFTOVERS: u8 = 3;
+
+/// Queues whose rights are asked for at start; asking costs a round trip for each command.
+const RIGHTS_CHECKED: usize = 20;
+/// A task that has to come by every second and does not for this long is stuck.
+const STUCK: Duration = Duration::from_secs(60);
+/// Time for the HTTP server to answer what it is answering.
+const HTTP_STOP: Duration = Duration::from_millis(500);
+
+/// Runs the daemon until a signal ends it; returns the exit code.
+///
+/// # Errors
+///
+/// When it cannot start: the HTTP address is taken, no signal can be caught.
+pub async fn run(config: Config) -> anyhow::Result<u8> {
+    tls::init();
+    let mut signals = Signals::listen().context("catch signals")?;
+    let events = Events::default();
+    let server = match config.http_listen {
+        Some(listen) => Some(http::serve(listen, events.metrics().clone(), events.status().clone())?),
+        None => None,
+    };
+    let app = App::start(&config, events.clone())?;
+    let code = app.until_stopped(&mut signals, config.shutdown_timeout).await;
+    if let Some(server) = server {
+        // Last: until here the probes told what was going on.
+        server.stop(HTTP_STOP);
+    }
+    Ok(code)
+}
+
+/// Everything that runs.
+struct App {
+    process: Arc<Process>,
+    queues: Vec<Arc<Queue>>,
+    outlets: Vec<Arc<Outlet>>,
+    subscriber: Subscriber,
+    /// Tasks that end only when the process stops.
+    tasks: JoinSet<&'static str>,
+}
+
+impl App {
+    fn start(config: &Config, events: Events) -> anyhow::Result<App> {
+        let mut owner = [0; 8];
+        getrandom::fill(&mut owner).context("draw a random number for this process")?;
+        let options = LinkOptions { scripts: SCRIPTS.all().into_iter().cloned().collect(), ..LinkOptions::default() };
+        let link = Link::start(config.redis.clone(), options);
+        let budget = Budget::new(config.limits.in_flight.into(), config.limits.in_flight_bytes);
+        let process = Arc::new(Process::new(owner, link.clone(), budget, events.clone()));
+
+        let outlets: Vec<Arc<Outlet>> = config
+            .sinks
+            .iter()
+            .map(|spec| {
+                let sink = sink::build(spec, &link);
+                let (events, gates) = (events.sink(&spec.name), process.gates.clone());
+                Arc::new(Outlet::new(spec.name.clone(), sink, spec.max_rate, events, gates))
+            })
+            .collect();
+        let by_name: HashMap<&str, &Arc<Outlet>> = outlets.iter().map(|outlet| (&*outlet.name, outlet)).collect();
+        let queues: Vec<Arc<Queue>> = config
+            .queues
+            .iter()
+            .map(|spec| Queue::new(spec.clone(), process.clone(), |name| by_name.get(name).map(|&o| o.clone())))
+            .collect();
+
+        let channels = queues.iter().map(|queue| queue.source.keys.channel.clone()).collect();
+        let (subscriber, announcements) = Subscriber::start(config.redis.clone(), channels);
+
+        let mut tasks = JoinSet::new();
+        for queue in &queues {
+            let claimer = claimer::run(queue.clone());
+            tasks.spawn(async move {
+                claimer.await;
+                "claimer"
+            });
+        }
+        let beat = |task: &str| events.status().heartbeat(task, STUCK);
+        tasks.spawn(named("lease keeper", lease::run(process.clone(), queues.clone(), beat("lease keeper"))));
+        tasks.spawn(named("sweeper", sweeper::run(process.clone(), queues.clone(), beat("sweeper"))));
+        tasks.spawn(named("safety poll", watch::safety_poll(process.clone(), queues.clone(), beat("safety poll"))));
+        tasks.spawn(named("ready lists", watch::ready_lists(process.clone(), queues.clone())));
+        tasks.spawn(named("gauges", watch::gauges(process.clone(), queues.clone())));
+        tasks.spawn(named("announcements", listen(process.clone(), queues.clone(), announcements)));
+        tasks.spawn(named("Redis watch", watch_link(process.clone(), queues.clone(), outlets.len())));
+        Ok(App { process, queues, outlets, subscriber, tasks })
+    }
+
+    async fn until_stopped(mut self, signals: &mut Signals, timeout: Duration) -> u8 {
+        let process = self.process.clone();
+        let mut dead_sinks: FuturesUnordered<_> = self
+            .outlets
+            .iter()
+            .map(|outlet| async move {
+                outlet.ended().await;
+                &outlet.name
+            })
+            .collect();
+        let signal = loop {
+            // Order does not matter: whichever comes first ends the run or is only noted. Both may be left at any time.
+            tokio::select! {
+                signal = signals.next() => match signal {
+                    Signal::Reload => process.events.reload_refused(),
+                    Signal::Stop(name) => break Some(name),
+                },
+                () = process.failed.cancelled() => break None,
+                () = process.link.ended() => {
+                    process.events.task_ended("Redis supervisor", "it returned");
+                    break None;
+                }
+                Some(sink) = dead_sinks.next() => {
+                    process.events.task_ended(sink, "the worker of this sink ended");
+                    break None;
+                }
+                ended = self.tasks.join_next() => {
+                    let (task, problem) = match ended {
+                        Some(Ok(task)) => (task, "it returned".to_owned()),
+                        Some(Err(error)) => ("a task", error.to_string()),
+                        None => ("all", "there is nothing to do".to_owned()),
+                    };
+                    process.events.task_ended(task, &problem);
+                    break None;
+                }
+            }
+        };
+        drop(dead_sinks);
+        let code = drain::run(&self.process, &self.queues, &mut self.tasks, signal, timeout).await;
+        for outlet in &self.outlets {
+            // What had an answer to give has given it; a sink that does not close in time is left behind.
+            drop(tokio::time::timeout(Duration::from_millis(500), outlet.close()).await);
+        }
+        drop(tokio::time::timeout(Duration::from_millis(500), self.subscriber.close()).await);
+        drop(tokio::time::timeout(Duration::from_millis(500), process.link.close()).await);
+        if signal.is_some() { code } else { FAILED }
+    }
+}
+
+async fn named(name: &'static str, task: impl Future<Output = ()>) -> &'static str {
+    task.await;
+    name
+}
+
+/// Passes on what Redisson announces.
+async fn listen(
+    process: Arc<Process>,
+    queues: Vec<Arc<Queue>>,
+    mut announcements: tokio::sync::mpsc::Receiver<SubscriberEvent>,
+) {
+    let by_channel: HashMap<Arc<str>, Arc<Queue>> =
+        queues.iter().map(|queue| (queue.source.keys.channel.clone(), queue.clone())).collect();
+    loop {
+        // Order: the end goes first. An announcement that is left behind is only a hint.
+        let event = tokio::select! {
+            biased;
+            () = process.stopping.cancelled() => return,
+            event = announcements.recv() => event,
+        };
+        match event {
+            Some(SubscriberEvent::Subscribed) => queues.iter().for_each(|queue| queue.wake.knock(Wakeup::Reconnect)),
+            Some(SubscriberEvent::Message { channel, payload }) => {
+                let Some(queue) = by_channel.get(&channel) else { continue };
+                match std::str::from_utf8(&payload).ok().and_then(|text| text.parse::<f64>().ok()) {
+                    Some(due_ms) => queue.wake.announce(due_ms.ceil() as i64),
+                    None => queue.wake.knock(Wakeup::Published),
+                }
+            }
+            None => return,
+        }
+    }
+}
+
+/// Tells what becomes of the connection, and makes everybody look after each reconnect.
+async fn watch_link(process: Arc<Process>, queues: Vec<Arc<Queue>>, sinks: usize) {
+    let mut state = process.link.state();
+    let mut started = false;
+    loop {
+        let now = state.borrow_and_update().clone();
+        let address = process.link.address();
+        match now {
+            LinkState::Up { info, .. } => {
+                process.events.redis_up(address, &info.version.to_string());
+                if !std::mem::replace(&mut started, true) {
+                    if info.evicts() {
+                        let policy = &info.maxmemory_policy;
+                        process.events.redis_advice(
+                            address,
+                            &format!(
+                                "maxmemory-policy is {policy}: a full Redis would throw away scheduled elements; set it \
+                                 to noeviction"
+                            ),
+                        );
+                    }
+                    process.events.started(queues.len(), sinks);
+                    tell_missing_rights(&process, &queues).await;
+                }
+                queues.iter().for_each(|queue| queue.wake.knock(Wakeup::Reconnect));
+            }
+            LinkState::Connecting { last_error: Some(error), .. } => {
+                process.events.redis_lost(address, &error.to_string());
+            }
+            LinkState::Connecting { last_error: None, .. } => {}
+        }
+        // Order: the end goes first; a change of state that is left behind changes nothing.
+        tokio::select! {
+            biased;
+            () = process.stopping.cancelled() => return,
+            changed = state.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+async fn tell_missing_rights(process: &Process, queues: &[Arc<Queue>]) {
+    let Some(conn) = process.link.current() else { return };
+    for queue in queues.iter().take(RIGHTS_CHECKED) {
+        // A server that cannot tell, or a connection that is gone: the first command refused will tell.
+        let Ok(Some(missing)) = missing_rights(&conn, &queue.source.commands()).await else { return };
+        if let Some(first) = missing.first() {
+            let text = format!("queue {}: {} rights are missing, the first: {first}", queue.spec.id, missing.len());
+            process.events.redis_advice(process.link.address(), &text);
+        }
+    }
+}

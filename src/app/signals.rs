@@ -1,0 +1,57 @@
+//! SIGTERM and SIGINT stop, SIGHUP asks for a reload, and a second SIGTERM or SIGINT ends the process on the spot.
+//!
+//! A thread of their own: the second signal works even when the runtime is stuck.
+
+use std::io;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tokio::sync::mpsc;
+
+/// What the operator wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signal {
+    /// Drain and exit; the signal's name.
+    Stop(&'static str),
+    /// Read the configuration again.
+    Reload,
+}
+
+/// The signals that came, in order.
+pub(super) struct Signals(mpsc::Receiver<Signal>);
+
+impl Signals {
+    /// Catches signals from here on.
+    pub(super) fn listen() -> io::Result<Signals> {
+        let mut caught = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+        // More than fit are repetitions of what is waiting to be handled.
+        let (sender, receiver) = mpsc::channel(8);
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            let mut stopping = false;
+            for number in caught.forever() {
+                let signal = match number {
+                    SIGHUP => Signal::Reload,
+                    _ if std::mem::replace(&mut stopping, true) => {
+                        // What is in flight comes back when its leases run out.
+                        tracing::warn!("second signal: exiting now");
+                        std::process::exit(super::LEFTOVERS.into());
+                    }
+                    SIGTERM => Signal::Stop("SIGTERM"),
+                    _ => Signal::Stop("SIGINT"),
+                };
+                if sender.try_send(signal).is_err() && sender.is_closed() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Signals(receiver))
+    }
+
+    /// The next signal. Cancel safe.
+    pub(super) async fn next(&mut self) -> Signal {
+        match self.0.recv().await {
+            Some(signal) => signal,
+            // The thread ends only with the receiver.
+            None => std::future::pending().await,
+        }
+    }
+}
