@@ -23,3 +23,4 @@ pub mod pipeline;
 pub mod telemetry;
 
 pub mod app;
+pub mod cli;

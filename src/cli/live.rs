@@ -1,0 +1,260 @@
+//! `check --live`: what can be known before the first element is claimed. Reads only, and reports everything at once.
+
+use serde_json::{Value, json};
+
+use super::session::{Queue, explained, first, link};
+use super::show;
+use super::table::{Align, Table};
+use crate::config::{Config, ListCleanup, QueueSpec, SinkKind, SinkSpec, TargetSpec};
+use crate::link::{Conn, Link, missing_rights};
+use crate::message::Side;
+use crate::sink;
+use crate::source::redisson::{Hints, Stats};
+
+/// How one thing stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Well,
+    Warning,
+    Failed,
+}
+
+impl State {
+    fn as_str(self) -> &'static str {
+        match self {
+            State::Well => "ok",
+            State::Warning => "warning",
+            State::Failed => "FAILED",
+        }
+    }
+}
+
+/// What was found about one thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Finding {
+    pub(super) what: String,
+    pub(super) state: State,
+    pub(super) detail: String,
+}
+
+fn finding(what: impl Into<String>, state: State, detail: impl Into<String>) -> Finding {
+    Finding { what: what.into(), state, detail: detail.into() }
+}
+
+/// Nanoseconds that `LREM` takes for each entry of the list, on average over all places of the element.
+const LREM_NS: u64 = 36;
+
+/// Looks at everything that the configuration names.
+pub(super) async fn look(config: &Config) -> Vec<Finding> {
+    let link = link(&config.redis);
+    let conn = first(&link).await;
+    let mut findings = Vec::new();
+    let what = format!("redis {}", config.redis.address());
+    match &conn {
+        // The address stands in the first column already.
+        Err(error) => findings.push(finding(what, State::Failed, error.message.clone())),
+        Ok(conn) => {
+            findings.push(finding(what, State::Well, format!("Redis {}, master", conn.info().version)));
+            findings.push(eviction(conn));
+            for spec in &config.queues {
+                findings.extend(queue(conn, spec).await);
+            }
+        }
+    }
+    for spec in &config.sinks {
+        findings.push(sink(config, spec, &link, conn.as_ref().ok()).await);
+    }
+    findings
+}
+
+fn eviction(conn: &Conn) -> Finding {
+    let info = conn.info();
+    let what = "redis maxmemory-policy";
+    match (info.evicts(), info.maxmemory) {
+        (false, _) => finding(what, State::Well, info.maxmemory_policy.clone()),
+        (true, 0) => finding(
+            what,
+            State::Warning,
+            format!(
+                "{}, without effect while maxmemory is 0; set noeviction before you set a limit",
+                info.maxmemory_policy
+            ),
+        ),
+        (true, _) => finding(
+            what,
+            State::Warning,
+            format!("{}: a full server throws elements away; set noeviction", info.maxmemory_policy),
+        ),
+    }
+}
+
+async fn queue(conn: &Conn, spec: &std::sync::Arc<QueueSpec>) -> Vec<Finding> {
+    let queue = Queue::of(spec.clone());
+    let what = format!("queue {}", spec.id);
+    let rights = rights(format!("{what}: rights"), missing_rights(conn, &queue.redisson.commands()).await);
+    let keys = match queue.redisson.stats(conn, &mut Hints::default()).await {
+        Ok(stats) => depths(what, spec.list_cleanup, &stats),
+        Err(error) => finding(what, State::Failed, explained(&error)),
+    };
+    vec![keys, rights]
+}
+
+fn rights(what: String, missing: Result<Option<Vec<String>>, crate::link::LinkError>) -> Finding {
+    match missing {
+        Ok(Some(missing)) if missing.is_empty() => finding(what, State::Well, "complete"),
+        Ok(Some(mut missing)) => {
+            missing.sort();
+            missing.dedup();
+            finding(what, State::Failed, missing.join("; "))
+        }
+        Ok(None) => finding(
+            what,
+            State::Warning,
+            "cannot be told: that takes Redis 7.0 or newer and the right to ACL WHOAMI and ACL DRYRUN",
+        ),
+        Err(error) => finding(what, State::Failed, error.to_string()),
+    }
+}
+
+/// The depths, and what `list_cleanup: exact` costs at them.
+fn depths(what: String, cleanup: ListCleanup, s: &Stats) -> Finding {
+    let mut detail = format!(
+        "{} scheduled, {} due, {} in flight, {} in retry, {} dead, {} on the ready list",
+        s.scheduled - s.due,
+        s.due,
+        s.in_flight,
+        s.retry,
+        s.dead,
+        s.ready
+    );
+    let mut state = State::Well;
+    if s.orphans > 0 {
+        state = State::Warning;
+        detail.push_str(&format!(
+            "; {} entries of Redisson's list are in no sorted set: they are left alone, nobody delivers them",
+            s.orphans
+        ));
+    }
+    if cleanup == ListCleanup::Exact {
+        let entries = s.listed.unsigned_abs();
+        let micros = entries.saturating_mul(LREM_NS) / 1000;
+        detail.push_str(&format!(
+            "; list_cleanup: exact costs about {} of Redis's time for each element at the present {entries} entries",
+            if micros < 1000 { format!("{micros}us") } else { show::duration(micros / 1000) }
+        ));
+        // At 1 ms each, Redis is full of it at 1,000 elements a second.
+        if micros >= 1000 {
+            state = State::Warning;
+            detail.push_str(" (auto costs less)");
+        }
+    }
+    finding(what, state, detail)
+}
+
+async fn sink(config: &Config, spec: &SinkSpec, source: &Link, source_conn: Option<&Conn>) -> Finding {
+    let what = format!("sink {}", spec.name);
+    let (own, conn) = match &spec.kind {
+        SinkKind::Stdout => (None, None),
+        SinkKind::Redis { endpoint: None } => match source_conn {
+            Some(conn) => (None, Some(conn.clone())),
+            None => return finding(what, State::Failed, "uses the Redis of the queues, which is not connected"),
+        },
+        SinkKind::Redis { endpoint: Some(endpoint) } => {
+            let own = link(endpoint);
+            match first(&own).await {
+                Ok(conn) => (Some(own), Some(conn)),
+                Err(error) => return finding(what, State::Failed, error.to_string()),
+            }
+        }
+    };
+    let sink = sink::build(spec, source);
+    let checked = sink.check().await;
+    sink.close().await;
+    if let Err(failure) = checked {
+        return finding(what, State::Failed, failure.to_string());
+    }
+    let commands = pushes(config, spec);
+    let missing = match &conn {
+        Some(conn) if !commands.is_empty() => {
+            let commands: Vec<Vec<&[u8]>> =
+                commands.iter().map(|words| words.iter().map(String::as_bytes).collect()).collect();
+            missing_rights(conn, &commands).await
+        }
+        _ => Ok(None),
+    };
+    drop(own);
+    match missing {
+        Ok(Some(missing)) if !missing.is_empty() => finding(what, State::Failed, missing.join("; ")),
+        Err(error) => finding(what, State::Failed, error.to_string()),
+        Ok(_) => {
+            let address = conn.map_or(String::new(), |conn| format!(" {}", conn.address()));
+            finding(what, State::Well, format!("{}{address}", sink.kind()))
+        }
+    }
+}
+
+/// What a Redis sink will send to destinations that are the same for every element.
+fn pushes(config: &Config, spec: &SinkSpec) -> Vec<Vec<String>> {
+    let routes = config.queues.iter().flat_map(|queue| &queue.to).filter(|route| route.sink == spec.name);
+    let commands = routes.filter(|route| !route.target.is_templated()).filter_map(|route| match &route.target {
+        TargetSpec::RedisList { key, push, .. } => {
+            let name = if *push == Side::Left { "LPUSH" } else { "RPUSH" };
+            Some(vec![name.to_owned(), key.source().to_owned(), "x".to_owned()])
+        }
+        TargetSpec::RedisStream { key, .. } => Some(["XADD", key.source(), "*", "f", "v"].map(str::to_owned).into()),
+        TargetSpec::Stdout => None,
+    });
+    commands.collect()
+}
+
+/// Everything as a table.
+pub(super) fn text(findings: &[Finding]) -> String {
+    let mut table = Table::new(&[("WHAT", Align::Left), ("STATE", Align::Left), ("DETAIL", Align::Left)]);
+    for Finding { what, state, detail } in findings {
+        table.row([what.clone(), state.as_str().to_owned(), detail.clone()]);
+    }
+    table.render()
+}
+
+/// Everything for a program.
+pub(super) fn json(findings: &[Finding]) -> Value {
+    let row = |f: &Finding| json!({ "what": f.what, "state": f.state.as_str().to_lowercase(), "detail": f.detail });
+    findings.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_price_of_exact_is_told_at_the_present_depth() {
+        let check = |cleanup, listed, state, words: &str| {
+            let found = depths("q".to_owned(), cleanup, &Stats { listed, scheduled: listed, ..Stats::default() });
+            assert_eq!(found.state, state, "{}", found.detail);
+            assert!(found.detail.contains(words), "{}", found.detail);
+        };
+        check(ListCleanup::Auto, 500_000, State::Well, "500000 scheduled");
+        check(
+            ListCleanup::Exact,
+            1_000,
+            State::Well,
+            "about 36us of Redis's time for each element at the present 1000",
+        );
+        check(ListCleanup::Exact, 500_000, State::Warning, "about 18ms");
+    }
+
+    #[test]
+    fn orphans_are_a_warning() {
+        let found = depths("q".to_owned(), ListCleanup::Auto, &Stats { orphans: 3, ..Stats::default() });
+        assert_eq!(found.state, State::Warning);
+        assert!(found.detail.contains("3 entries"), "{}", found.detail);
+    }
+
+    #[test]
+    fn rights_that_are_missing_are_told_once_each() {
+        let missing = vec!["no xadd".to_owned(), "no publish".to_owned(), "no xadd".to_owned()];
+        let found = rights("q".to_owned(), Ok(Some(missing)));
+        assert_eq!((found.state, found.detail.as_str()), (State::Failed, "no publish; no xadd"));
+        assert_eq!(rights("q".to_owned(), Ok(None)).state, State::Warning);
+    }
+}

@@ -1,0 +1,273 @@
+//! The command line, one file a subcommand.
+//!
+//! A command reads its arguments, asks `config`, `link`, `source` or `sink`, and writes text or JSON. No decision about
+//! an element is made here, and no key of a queue is spelled.
+
+mod cancel;
+mod check;
+mod dead;
+mod later;
+mod live;
+mod offer;
+mod payload;
+mod peek;
+mod queues;
+mod reference;
+mod run;
+mod schema;
+mod session;
+mod show;
+mod table;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use reference::reference;
+pub use run::{RunArgs, log_warnings};
+
+use crate::config::{self, Loaded};
+
+/// Delivers the due elements of Redisson delayed queues, and loses none.
+///
+/// Takes elements out of Redis when they fall due and hands them to their sinks; nothing leaves Redis before every sink
+/// has confirmed it. Producers keep their Java code; no JVM has to be alive.
+///
+/// Redis: claim -> decode -> route -> deliver -> confirmed: gone | retry | dead letter
+#[derive(Debug, Parser)]
+#[command(name = "delaybridge", version, arg_required_else_help = true, after_help = AFTER)]
+pub struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const AFTER: &str = "\
+Examples:
+  delaybridge check --live --config delaybridge.yaml     would it work? changes nothing
+  delaybridge run --config delaybridge.yaml              deliver until SIGTERM
+  delaybridge offer order_timeout --delay 5s --payload '{\"orderId\":1}'
+  delaybridge queues                                     what is pending, late, stuck
+
+Exit codes:
+  0  done
+  1  it failed while running; the message says what was attempted and what to do
+  2  wrong arguments or configuration
+  3  stopped, but some elements in flight could be neither settled nor handed back in time";
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+pub struct Global {
+    /// The configuration
+    #[arg(
+        long,
+        global = true,
+        env = "DELAYBRIDGE_CONFIG",
+        value_name = "FILE",
+        default_value = "/etc/delaybridge/delaybridge.yaml"
+    )]
+    pub config: PathBuf,
+    /// How results are written: text, or json (one document)
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Output::Text, hide_possible_values = true)]
+    pub output: Output,
+}
+
+/// How results are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For a person.
+    Text,
+    /// For a program: one JSON document.
+    Json,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+#[expect(missing_docs, reason = "what a command does stands at its arguments, where --help takes it from")]
+pub enum Command {
+    Run(run::RunArgs),
+    Check(check::CheckArgs),
+    Offer(offer::OfferArgs),
+    Queues(queues::QueuesArgs),
+    Peek(peek::PeekArgs),
+    Cancel(cancel::CancelArgs),
+    #[command(subcommand, arg_required_else_help = true)]
+    Dead(dead::DeadCommand),
+    Schema(schema::SchemaArgs),
+    #[command(hide = true, disable_help_flag = true)]
+    RunNow(later::Refused),
+    #[command(hide = true, disable_help_flag = true)]
+    Pause(later::Refused),
+    #[command(hide = true, disable_help_flag = true)]
+    Resume(later::Refused),
+    #[command(hide = true, disable_help_flag = true)]
+    Fsck(later::Refused),
+    #[command(hide = true, disable_help_flag = true)]
+    Migrate(later::Refused),
+    #[command(hide = true, disable_help_flag = true)]
+    Top(later::Refused),
+    #[command(hide = true, disable_help_flag = true)]
+    Decode(later::Refused),
+    #[command(hide = true, disable_help_flag = true)]
+    Bench(later::Refused),
+    #[command(hide = true, disable_help_flag = true)]
+    Acl(later::Refused),
+    #[command(hide = true, disable_help_flag = true)]
+    Restore(later::Refused),
+    #[command(hide = true, disable_help_flag = true)]
+    Discover(later::Refused),
+}
+
+/// Why a command did not do what it was asked: the exit code, and what to tell the person.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Failed {
+    /// The exit code.
+    pub code: u8,
+    /// What was attempted, what happened, what to do.
+    pub message: String,
+}
+
+impl Failed {
+    /// Exit code 1: it failed while running.
+    fn runtime(message: impl Into<String>) -> Self {
+        Failed { code: 1, message: message.into() }
+    }
+
+    /// Exit code 2: the arguments or the configuration are wrong.
+    fn usage(message: impl Into<String>) -> Self {
+        Failed { code: 2, message: message.into() }
+    }
+}
+
+impl From<io::Error> for Failed {
+    /// An error of the output; whoever closed a pipe early (`head`) has seen enough.
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failed { code: 0, message: String::new() },
+            _ => Failed::runtime(format!("write the result: {error}")),
+        }
+    }
+}
+
+/// Reads the configuration for a command that needs it.
+///
+/// # Errors
+///
+/// Exit code 2, with everything that is wrong.
+pub fn load(global: &Global) -> Result<Loaded, Failed> {
+    config::load(&global.config, &environment).map_err(|errors| Failed::usage(errors.to_string()))
+}
+
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Carries out any command but `run`, and answers the exit code.
+///
+/// # Errors
+///
+/// [`Failed`], with the exit code and the words for standard error.
+pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> Result<u8, Failed> {
+    let code = match command {
+        Command::Check(args) => check::run(global, &args, out).await,
+        Command::Offer(args) => offer::run(global, &args, out).await,
+        Command::Queues(args) => queues::run(global, &args, out).await,
+        Command::Peek(args) => peek::run(global, &args, out).await,
+        Command::Cancel(args) => cancel::run(global, &args, out).await,
+        Command::Dead(command) => dead::run(global, &command, out).await,
+        Command::Schema(_) => schema::schema(out).map(|()| 0).map_err(Failed::from),
+        Command::Run(_) => Err(Failed::runtime("run: it is started by the program itself, not from here")),
+        Command::RunNow(_) => later::refuse("run-now"),
+        Command::Pause(_) => later::refuse("pause"),
+        Command::Resume(_) => later::refuse("resume"),
+        Command::Fsck(_) => later::refuse("fsck"),
+        Command::Migrate(_) => later::refuse("migrate"),
+        Command::Top(_) => later::refuse("top"),
+        Command::Decode(_) => later::refuse("decode"),
+        Command::Bench(_) => later::refuse("bench"),
+        Command::Acl(_) => later::refuse("acl"),
+        Command::Restore(_) => later::refuse("restore"),
+        Command::Discover(_) => later::refuse("discover"),
+    }?;
+    out.flush()?;
+    Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_do_not_contradict_each_other() {
+        Cli::command().debug_assert();
+    }
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(std::iter::once("delaybridge").chain(line.split_whitespace()))
+    }
+
+    #[test]
+    fn global_options_stand_before_or_after_the_command() {
+        for line in ["--config a.yaml --output json queues", "queues --config a.yaml --output json"] {
+            let cli = parse(line).unwrap();
+            assert_eq!((cli.global.config, cli.global.output), (PathBuf::from("a.yaml"), Output::Json), "{line}");
+        }
+    }
+
+    #[test]
+    fn wrong_arguments_end_with_2() {
+        for line in [
+            "",
+            "dead",
+            "unheard-of",
+            "offer",
+            "offer q",
+            "offer q --delay 5s",
+            "offer q --delay soon --payload x",
+            "offer q --delay 5s --payload x --file y",
+            "offer q --delay 5s x",
+            "offer q --delay 5s --payload x -",
+            "peek",
+            "peek q --state gone",
+            "cancel q",
+            "cancel q short",
+            "dead redrive q",
+            "dead redrive q 1-0 --all",
+            "dead show q",
+        ] {
+            let error = parse(line).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_command_says_what_it_is_for_and_shows_an_example() {
+        fn walk(command: &clap::Command, path: &str) {
+            for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
+                let path = format!("{path} {}", sub.get_name());
+                assert!(sub.get_about().is_some(), "{path}");
+                let after = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(after.contains("Example") && after.contains(path.trim()), "{path}: {after}");
+                walk(sub, &path);
+            }
+        }
+        walk(&Cli::command(), "delaybridge");
+    }
+
+    #[test]
+    fn commands_of_later_versions_take_any_arguments_and_are_refused() {
+        for line in ["fsck --repair q", "run-now q id", "decode --hex 00 --codec kryo5", "top", "acl --help"] {
+            assert!(parse(line).is_ok(), "{line}");
+        }
+        let failed = later::refuse("top").unwrap_err();
+        assert_eq!(failed.code, 2);
+        assert!(failed.message.contains("not available in this version"), "{failed}");
+    }
+}

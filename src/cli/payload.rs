@@ -1,0 +1,142 @@
+//! Payloads as a person or a program reads them: text where it is text, else bytes. Pure.
+
+use std::fmt::Write as _;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::config::Codec;
+use crate::decode::{self, View};
+
+/// Characters that a preview has.
+pub(super) const PREVIEW: usize = 80;
+
+/// One line for a person, at most `most` characters: what the codec makes of the payload if it was read to its end and
+/// the codec takes it, else text if it is some, else hexadecimal digits.
+pub(super) fn preview(codec: Codec, payload: &Bytes, complete: bool, most: usize) -> String {
+    let text = match (complete, decode::decode(codec, payload)) {
+        (true, Ok(decoded)) => match decoded.view() {
+            View::Opaque => None,
+            View::Text(text) => Some(text.to_owned()),
+            View::Json(value) => Some(value.to_string()),
+        },
+        (true, Err(error)) => {
+            return cut(&format!("({} at byte {}) {}", error.problem, error.offset, plain(payload, true)), true, most);
+        }
+        (false, _) => None,
+    };
+    match text {
+        Some(text) => cut(&escaped(&text), true, most),
+        None => cut(&plain(payload, complete), complete, most),
+    }
+}
+
+/// Fields of a JSON answer: `payload` if it is text, else `payload_base64`; `payload_cut` if it is only the beginning.
+pub(super) fn fields(payload: &Bytes, complete: bool) -> Map<String, Value> {
+    let mut fields = Map::new();
+    match text_of(payload, complete) {
+        Some(text) => fields.insert("payload".to_owned(), text.into()),
+        None => fields.insert("payload_base64".to_owned(), base64(payload).into()),
+    };
+    if !complete {
+        fields.insert("payload_cut".to_owned(), true.into());
+    }
+    fields
+}
+
+/// Bytes as JSON carries them.
+pub(super) fn base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
+fn plain(payload: &Bytes, complete: bool) -> String {
+    match text_of(payload, complete).filter(|text| !looks_binary(text)) {
+        Some(text) => escaped(text),
+        None => {
+            let mut digits = "0x".to_owned();
+            for byte in payload {
+                // Writing to a String cannot fail.
+                let _ = write!(digits, "{byte:02x}");
+            }
+            digits
+        }
+    }
+}
+
+/// The payload as UTF-8; where it was cut, a character may be cut too.
+fn text_of(payload: &Bytes, complete: bool) -> Option<&str> {
+    match std::str::from_utf8(payload) {
+        Ok(text) => Some(text),
+        Err(error) if !complete && error.error_len().is_none() => {
+            std::str::from_utf8(&payload[..error.valid_up_to()]).ok()
+        }
+        Err(_) => None,
+    }
+}
+
+/// Serialised objects are sometimes UTF-8 by chance; nobody reads them as text.
+fn looks_binary(text: &str) -> bool {
+    text.chars().any(|letter| letter.is_control() && !matches!(letter, '\t' | '\n' | '\r'))
+}
+
+/// On one line, and without anything that a terminal would obey.
+fn escaped(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            letter
+                if letter.is_control()
+                    || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
+            {
+                line.extend(letter.escape_default());
+            }
+            letter => line.push(letter),
+        }
+    }
+    line
+}
+
+fn cut(text: &str, complete: bool, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None if complete => text.to_owned(),
+        None => format!("{text}..."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preview_is_what_the_codec_reads_else_text_else_digits() {
+        let check = |codec, payload: &'static [u8], complete, expected: &str| {
+            assert_eq!(preview(codec, &Bytes::from_static(payload), complete, 20), expected);
+        };
+        check(Codec::String, b"hello", true, "hello");
+        check(Codec::Raw, b"hello", true, "hello");
+        check(Codec::Raw, b"a\nb\x7f", true, "0x610a627f");
+        check(Codec::String, b"a\nb\x1b[31m", true, "a\\nb\\u{1b}[31m");
+        check(Codec::Json, b"{ \"a\" : 1.10 }", true, "{\"a\":1.10}");
+        check(Codec::Json, b"{oops", true, "(not JSON at byte 1)...");
+        check(Codec::Raw, b"\xff\x00", true, "0xff00");
+        check(Codec::Json, b"{\"a\":", false, "{\"a\":...");
+        check(Codec::String, b"012345678901234567890123", true, "01234567890123456789...");
+        check(Codec::String, b"ab\xe2\x82", false, "ab...");
+        check(Codec::String, b"", true, "");
+    }
+
+    #[test]
+    fn a_program_gets_text_or_base64() {
+        let check = |payload: &'static [u8], complete, expected: &str| {
+            let fields = Value::Object(fields(&Bytes::from_static(payload), complete));
+            assert_eq!(fields.to_string(), expected);
+        };
+        check(b"hello", true, r#"{"payload":"hello"}"#);
+        check(b"\x00\xff", true, r#"{"payload_base64":"AP8="}"#);
+        check(b"ab\xe2\x82", false, r#"{"payload":"ab","payload_cut":true}"#);
+        check(b"ab\xe2\x82", true, r#"{"payload_base64":"YWLigg=="}"#);
+    }
+}

@@ -1,0 +1,64 @@
+//! `run`: the arguments of the daemon. What it does stands in `main.rs` and `app.rs`.
+
+use clap::{Args, ValueEnum};
+
+use crate::config::Problem;
+use crate::telemetry::logging::Format;
+
+/// Deliver until told to stop.
+///
+/// Claims what is due, delivers it, and settles every claim. SIGTERM or Ctrl-C ends it in order within
+/// `shutdown_timeout`; a second signal ends it at once, and leases bring back what was in flight.
+///
+/// claim (lease) -> decode -> route -> deliver -> settle: gone | retry | dead letter
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct RunArgs {
+    /// What is logged: a level, or target=level pairs; goes before DELAYBRIDGE_LOG [default: info]
+    #[arg(long, value_name = "FILTER")]
+    pub log: Option<String>,
+    /// How it is logged; auto is text on a terminal, JSON otherwise
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Auto)]
+    pub log_format: LogFormat,
+}
+
+const AFTER: &str = "\
+Examples:
+  delaybridge run --config delaybridge.yaml
+  delaybridge run --log info,delaybridge::link=debug --log-format json
+
+Exit codes: 0 drained, 1 failed, 2 wrong configuration, 3 drained with leftovers (their leases bring them back)";
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Text on a terminal, JSON otherwise.
+    Auto,
+    /// Text.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl From<LogFormat> for Format {
+    fn from(format: LogFormat) -> Self {
+        match format {
+            LogFormat::Auto => Format::Auto,
+            LogFormat::Text => Format::Text,
+            LogFormat::Json => Format::Json,
+        }
+    }
+}
+
+/// Logs what is doubtful in the configuration; `check` shows the same.
+pub fn log_warnings(warnings: &[Problem]) {
+    for warning in warnings {
+        tracing::warn!(
+            file = %warning.file,
+            line = warning.position.map(|position| position.line),
+            path = %warning.path,
+            help = warning.help.as_deref().unwrap_or_default(),
+            "configuration: {}", warning.message
+        );
+    }
+}

@@ -1,0 +1,71 @@
+//! Columns for a person. Pure text; knows nothing of what stands in it.
+
+/// Where the text of a column stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Align {
+    Left,
+    Right,
+}
+
+/// A table that is as wide as its content.
+pub(super) struct Table {
+    columns: Vec<(&'static str, Align)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(super) fn new(columns: &[(&'static str, Align)]) -> Self {
+        Table { columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    /// Adds a row; cells that are missing stay empty.
+    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// The lines, header first, without blanks at their ends.
+    pub(super) fn render(&self) -> String {
+        let cell = |row: &'_ [String], column: usize| row.get(column).cloned().unwrap_or_default();
+        let width = |text: &str| text.chars().count();
+        let widths: Vec<usize> = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(i, (name, _))| self.rows.iter().map(|row| width(&cell(row, i))).max().unwrap_or(0).max(width(name)))
+            .collect();
+        let header: Vec<String> = self.columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let mut text = String::new();
+        for row in std::iter::once(&header).chain(&self.rows) {
+            let mut line = String::new();
+            for (i, (_, align)) in self.columns.iter().enumerate() {
+                let content = cell(row, i);
+                let fill = " ".repeat(widths[i] - width(&content));
+                match align {
+                    Align::Left => line.extend([content.as_str(), fill.as_str()]),
+                    Align::Right => line.extend([fill.as_str(), content.as_str()]),
+                }
+                line.push_str("  ");
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_what_stands_in_them() {
+        let mut table = Table::new(&[("QUEUE", Align::Left), ("DUE", Align::Right), ("NOTE", Align::Left)]);
+        table.row(["a".to_owned(), "1234".to_owned(), String::new()]);
+        table.row(["grün".to_owned(), "5".to_owned()]);
+        table.row(["longer name".to_owned(), String::new(), "x".to_owned()]);
+        assert_eq!(
+            table.render(),
+            "QUEUE         DUE  NOTE\na            1234\ngrün            5\nlonger name        x\n"
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! The daemon's biography: arguments, configuration, telemetry, run, exit code.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use delaybridge::cli::{Cli, Command, Failed, Global, RunArgs};
+use delaybridge::{app, cli, telemetry};
+use tokio::runtime::{Builder, Runtime};
+
+/// Redis and the sinks are what takes time; more threads than this only cost memory.
+const MOST_THREADS: usize = 4;
+
+fn main() -> ExitCode {
+    // Wrong arguments end here, with 2 and a usage line.
+    let Cli { global, command } = Cli::parse();
+    let result = match command {
+        Command::Run(args) => run(&global, &args),
+        command => execute(&global, command),
+    };
+    result.map_or_else(|failed| report(&failed), ExitCode::from)
+}
+
+/// The daemon.
+fn run(global: &Global, args: &RunArgs) -> Result<u8, Failed> {
+    let loaded = cli::load(global)?;
+    telemetry::logging::init(args.log_format.into(), args.log.as_deref())
+        .map_err(|error| Failed { code: 2, message: error.to_string() })?;
+    cli::log_warnings(&loaded.warnings);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let runtime = started(Builder::new_multi_thread().worker_threads(threads).enable_all().build())?;
+    let ended = runtime.block_on(app::run(loaded.config));
+    // What still hangs (a name that is being resolved) does not keep the process.
+    runtime.shutdown_background();
+    ended.map_err(|error| Failed { code: 1, message: format!("{error:#}") })
+}
+
+/// Every other command.
+fn execute(global: &Global, command: Command) -> Result<u8, Failed> {
+    let runtime = started(Builder::new_current_thread().enable_all().build())?;
+    // Not locked: `check --live` asks the sink of that name, which writes from a thread of its own.
+    let mut out = std::io::stdout();
+    let ended = runtime.block_on(cli::execute(global, command, &mut out));
+    runtime.shutdown_background();
+    ended
+}
+
+fn started(runtime: std::io::Result<Runtime>) -> Result<Runtime, Failed> {
+    runtime.map_err(|error| Failed { code: 1, message: format!("start the runtime: {error}; are threads limited?") })
+}
+
+/// Tells the person; a message is empty where nobody listens any more.
+fn report(failed: &Failed) -> ExitCode {
+    if !failed.message.is_empty() {
+        // Nothing is left to tell it to if standard error is closed.
+        let _ = writeln!(std::io::stderr(), "error: {}", failed.message);
+    }
+    ExitCode::from(failed.code)
+}
