@@ -1,0 +1,216 @@
+//! The daemon as its users run it: the built binary, a configuration file, signals, endpoints, output.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::eventually::eventually;
+use super::http::{self, Answer};
+use super::logs::{Lines, is_trouble};
+use super::metrics::Metrics;
+use super::ports::free_port;
+use super::process::{Process, Usage, command};
+
+/// The binary that cargo built beside these tests.
+const BINARY: &str = env!("CARGO_BIN_EXE_delaybridge");
+
+/// How long it may take to be ready on a busy machine.
+const START_DEADLINE: Duration = Duration::from_secs(20);
+
+/// How long an endpoint may take to answer; it runs on a thread of its own.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+
+/// A running daemon; killed by pid when dropped.
+///
+/// The drop also fails the test if the log holds a WARN or ERROR line that nobody announced with
+/// [`expect_log`](Daemon::expect_log).
+pub struct Daemon {
+    process: Process,
+    http_port: u16,
+    stdout: Lines,
+    stderr: Lines,
+    expected: Vec<String>,
+    config: ConfigFile,
+}
+
+/// A configuration in a directory of its own.
+pub struct ConfigFile {
+    dir: TempDir,
+}
+
+impl ConfigFile {
+    /// Writes the text to `delaybridge.yaml`.
+    pub fn new(yaml: &str) -> Self {
+        let dir = TempDir::with_prefix("delaybridge-").expect("make a directory for the configuration");
+        let file = ConfigFile { dir };
+        file.write("delaybridge.yaml", yaml);
+        file
+    }
+
+    /// Where the configuration is.
+    pub fn path(&self) -> PathBuf {
+        self.dir.path().join("delaybridge.yaml")
+    }
+
+    /// Writes another file beside it (passwords, certificates) and tells where it is.
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, text).unwrap_or_else(|e| panic!("write {}: {e}", path.display()));
+        path
+    }
+}
+
+/// Runs one command of the binary to its end, with this configuration.
+pub fn cli(config: &ConfigFile, arguments: &[&str]) -> Output {
+    Command::new(BINARY)
+        .args(arguments)
+        .env("DELAYBRIDGE_CONFIG", config.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|e| panic!("run {BINARY} {arguments:?}: {e}"))
+}
+
+impl Daemon {
+    /// Starts `run` with this configuration and does not wait for anything.
+    ///
+    /// The text has no `http:` section of its own: a free port is filled in.
+    pub fn spawn(yaml: &str) -> Self {
+        Self::spawn_with(yaml, &[])
+    }
+
+    /// Like [`spawn`](Daemon::spawn), with more environment variables.
+    pub fn spawn_with(yaml: &str, environment: &[(&str, &str)]) -> Self {
+        let http_port = free_port();
+        let config = ConfigFile::new(&format!("http: {{ listen: 127.0.0.1:{http_port} }}\n{yaml}"));
+        let mut command = command(BINARY);
+        command.arg("run").arg("--config").arg(config.path());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).envs(environment.iter().copied());
+        let mut process = Process::spawn("delaybridge", command).unwrap_or_else(|e| panic!("spawn {BINARY}: {e}"));
+        let stdout = Lines::collect(process.child_mut().stdout.take().expect("stdout is piped"));
+        let stderr = Lines::collect(process.child_mut().stderr.take().expect("stderr is piped"));
+        Daemon { process, http_port, stdout, stderr, expected: Vec::new(), config }
+    }
+
+    /// Starts and waits until `/readyz` says yes.
+    pub async fn start(yaml: &str) -> Self {
+        let mut daemon = Self::spawn(yaml);
+        daemon.wait_ready().await;
+        daemon
+    }
+
+    /// Waits until `/readyz` says yes.
+    pub async fn wait_ready(&mut self) {
+        eventually("the daemon to be ready", START_DEADLINE, async || {
+            if let Some(status) = self.process.exit_status() {
+                // Not an Err: it will not come back.
+                panic!("the daemon ended with {status} before it was ready:\n{}", self.stderr.all().join("\n"));
+            }
+            match self.get("/readyz").await {
+                Ok(Answer { status: 200, .. }) => Ok(()),
+                Ok(answer) => Err(format!("{} {}", answer.status, answer.body)),
+                Err(e) => Err(e),
+            }
+        })
+        .await;
+    }
+
+    /// Asks one of its endpoints.
+    pub async fn get(&self, path: &str) -> Result<Answer, String> {
+        http::get(self.http_port, path, ANSWER_DEADLINE).await
+    }
+
+    /// Port of `/metrics` and the probes.
+    pub fn http_port(&self) -> u16 {
+        self.http_port
+    }
+
+    /// One scrape.
+    pub async fn metrics(&self) -> Metrics {
+        let answer = self.get("/metrics").await.unwrap_or_else(|e| panic!("scrape the daemon: {e}"));
+        assert_eq!(answer.status, 200, "scrape the daemon: {}", answer.body);
+        Metrics::parse(&answer.body)
+    }
+
+    /// Sum of the series that match a selector such as `name{queue="q"}`.
+    pub async fn metric(&self, selector: &str) -> f64 {
+        self.metrics().await.sum(selector)
+    }
+
+    /// Sends a signal.
+    pub fn signal(&mut self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
+    /// SIGKILL; reaped when this returns.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Waits for its end and answers the exit code; panics with the log after `deadline`.
+    pub async fn wait_exit(&mut self, deadline: Duration) -> i32 {
+        let Some(status) = self.process.wait(deadline).await else {
+            panic!("the daemon still runs after {deadline:?}:\n{}", self.stderr.all().join("\n"));
+        };
+        status.code().unwrap_or_else(|| panic!("the daemon was ended by a signal: {status}"))
+    }
+
+    /// SIGTERM, and its exit code.
+    pub async fn stop(&mut self) -> i32 {
+        self.signal(Signal::TERM);
+        self.wait_exit(Duration::from_secs(40)).await
+    }
+
+    /// Process id.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Memory and CPU time.
+    pub fn usage(&self) -> Usage {
+        self.process.usage()
+    }
+
+    /// What it has written to standard output.
+    pub fn stdout(&self) -> &Lines {
+        &self.stdout
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> &Lines {
+        &self.stderr
+    }
+
+    /// Its configuration, for commands that run beside it.
+    pub fn config(&self) -> &ConfigFile {
+        &self.config
+    }
+
+    /// Announces that WARN and ERROR lines with this text belong to the test.
+    pub fn expect_log(&mut self, text: &str) -> &mut Self {
+        self.expected.push(text.to_owned());
+        self
+    }
+
+    /// WARN and ERROR lines that nobody announced.
+    pub fn unexpected_log_lines(&self) -> Vec<String> {
+        let expected = |line: &String| self.expected.iter().any(|text| line.contains(text));
+        self.stderr.all().into_iter().filter(|line| is_trouble(line) && !expected(line)).collect()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.process.kill();
+        if std::thread::panicking() {
+            let log = self.stderr.all();
+            let tail = log.len().saturating_sub(60);
+            println!("the daemon's last log lines:\n{}", log[tail..].join("\n"));
+            return;
+        }
+        let unexpected = self.unexpected_log_lines();
+        assert!(unexpected.is_empty(), "the daemon logged what the test did not expect:\n{}", unexpected.join("\n"));
+    }
+}

@@ -1,0 +1,31 @@
+//! What the integration tests stand on: real servers, a proxy that breaks things, a writer that behaves like Redisson,
+//! the daemon as a process, and the oracle that judges what was delivered.
+//!
+//! Nothing in here uses the library's own code for keys, layouts or scripts: it would only prove that the library
+//! agrees with itself.
+
+pub mod daemon;
+pub mod eventually;
+pub mod http;
+pub mod logs;
+pub mod metrics;
+pub mod oracle;
+pub mod ports;
+pub mod process;
+pub mod proxy;
+pub mod redis_server;
+pub mod redisson;
+pub mod resp;
+pub mod tls;
+pub mod turn;
+pub mod vectors;
+
+mod selftest;
+
+pub use daemon::Daemon;
+pub use eventually::eventually;
+pub use oracle::{Delivery, Oracle};
+pub use proxy::{Cut, Mode, Proxy};
+pub use redis_server::{RedisServer, ServerOptions};
+pub use redisson::{Layout, RedissonQueue};
+pub use vectors::{Vector, vectors};

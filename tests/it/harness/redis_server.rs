@@ -1,0 +1,240 @@
+//! A real redis-server on a port of its own, in a directory of its own.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use redis::AsyncConnectionConfig;
+use redis::aio::MultiplexedConnection;
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::ports::free_port;
+use super::process::{Process, command};
+use super::tls::Pki;
+
+/// How long a server may take to answer: it loads what it had, on a machine that runs other tests as well.
+const START_DEADLINE: Duration = Duration::from_secs(30);
+
+/// How the server is set up. The default keeps nothing on disk and has no limits.
+#[derive(Debug, Clone, Default)]
+pub struct ServerOptions {
+    append_only: bool,
+    max_memory: Option<String>,
+    tls: Option<TlsOptions>,
+    lines: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct TlsOptions {
+    client_certificate: bool,
+}
+
+impl ServerOptions {
+    /// `appendonly yes`, `appendfsync always`: nothing that was acknowledged is lost by a kill.
+    pub fn append_only(mut self) -> Self {
+        self.append_only = true;
+        self
+    }
+
+    /// `maxmemory` with `noeviction`, as Redis writes sizes (`64mb`).
+    pub fn max_memory(mut self, size: &str) -> Self {
+        self.max_memory = Some(size.to_owned());
+        self
+    }
+
+    /// A second port with TLS, under a private authority; clients must show a certificate if asked for.
+    pub fn tls(mut self, client_certificate: bool) -> Self {
+        self.tls = Some(TlsOptions { client_certificate });
+        self
+    }
+
+    /// An ACL user by its rules, such as `user bridge on >secret ~* &* +@all`.
+    pub fn acl_user(self, rules: &str) -> Self {
+        self.line("user", rules.trim_start_matches("user "))
+    }
+
+    /// One more line of the configuration.
+    pub fn line(mut self, key: &str, value: &str) -> Self {
+        self.lines.push((key.to_owned(), value.to_owned()));
+        self
+    }
+}
+
+/// A running (or stopped, but still owned) server; gone with its directory when dropped.
+#[derive(Debug)]
+pub struct RedisServer {
+    options: ServerOptions,
+    dir: TempDir,
+    port: u16,
+    tls: Option<(u16, Pki)>,
+    process: Option<Process>,
+}
+
+impl RedisServer {
+    /// Starts a server with default options.
+    pub async fn start() -> Self {
+        Self::start_with(ServerOptions::default()).await
+    }
+
+    /// Starts a server and waits until it answers.
+    pub async fn start_with(options: ServerOptions) -> Self {
+        let dir = TempDir::with_prefix("delaybridge-redis-").expect("make a directory for redis-server");
+        let pki = options.tls.map(|_| Pki::create(dir.path()));
+        let mut server = RedisServer { options, dir, port: 0, tls: None, process: None };
+        for attempt in 1.. {
+            server.port = free_port();
+            server.tls = pki.clone().map(|pki| (free_port(), pki));
+            match server.boot().await {
+                Ok(()) => break,
+                // Somebody outside this process took the port between our look and the bind.
+                Err(log) if attempt < 5 && log.contains("Address already in use") => {}
+                Err(log) => panic!("start redis-server: {log}"),
+            }
+        }
+        server
+    }
+
+    /// The plain port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// `redis://` address, database 0.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/0", self.port)
+    }
+
+    /// The TLS port and the certificates; only with [`ServerOptions::tls`].
+    pub fn tls(&self) -> (u16, &Pki) {
+        let (port, pki) = self.tls.as_ref().expect("a server that was started with TLS");
+        (*port, pki)
+    }
+
+    /// A new connection for assertions, on the plain port, as the default user, with a patient time-out.
+    pub async fn client(&self) -> MultiplexedConnection {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(Duration::from_secs(10)))
+            .set_response_timeout(Some(Duration::from_secs(60)));
+        let client = redis::Client::open(self.url()).expect("the address of a test server");
+        client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
+            .unwrap_or_else(|e| panic!("connect to the test server on port {}: {e}", self.port))
+    }
+
+    /// Ends it in order; it stays down until [`boot`](Self::boot).
+    pub async fn stop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.signal(Signal::TERM);
+            process.wait(START_DEADLINE).await.expect("redis-server ends within its deadline");
+        }
+    }
+
+    /// SIGKILL; it stays down until [`boot`](Self::boot).
+    pub fn kill(&mut self) {
+        self.process = None;
+    }
+
+    /// [`stop`](Self::stop), then [`boot`](Self::boot): same port, same directory.
+    pub async fn restart(&mut self) {
+        self.stop().await;
+        self.boot().await.unwrap_or_else(|log| panic!("restart redis-server on port {}: {log}", self.port));
+    }
+
+    /// SIGSTOP: connections stay open, the kernel goes on accepting, nothing answers.
+    pub fn pause(&mut self) {
+        self.running().signal(Signal::STOP);
+    }
+
+    /// SIGCONT.
+    pub fn resume(&mut self) {
+        self.running().signal(Signal::CONT);
+    }
+
+    /// The process, for what it uses.
+    pub fn running(&mut self) -> &mut Process {
+        self.process.as_mut().expect("a server that was not stopped")
+    }
+
+    /// Starts the process on its port and waits for the first PONG; the error is what the server wrote.
+    pub async fn boot(&mut self) -> Result<(), String> {
+        let log = self.dir.path().join("log");
+        // A new log each time: an old "in use" must not be taken for a new one.
+        let file = std::fs::File::create(&log).map_err(|e| format!("create {}: {e}", log.display()))?;
+        let mut command = command("redis-server");
+        command.args(self.arguments()).stdout(file).stderr(Stdio::null()).current_dir(self.dir.path());
+        let mut process = Process::spawn("redis-server", command)
+            .map_err(|e| format!("spawn redis-server (is it installed? `make setup`): {e}"))?;
+        let until = Instant::now() + START_DEADLINE;
+        while !pings(self.port) {
+            let said = || std::fs::read_to_string(&log).unwrap_or_default();
+            if let Some(status) = process.exit_status() {
+                return Err(format!("it ended with {status} (not installed? `make setup`): {}", said()));
+            }
+            if Instant::now() > until {
+                return Err(format!("no PONG within {START_DEADLINE:?}: {}", said()));
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        self.process = Some(process);
+        Ok(())
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let dir = self.dir.path().display().to_string();
+        let mut lines: Vec<(&str, String)> = vec![
+            ("bind", "127.0.0.1".into()),
+            ("port", self.port.to_string()),
+            ("dir", dir),
+            ("save", String::new()),
+            // No pauses of its own making, so that late deliveries are ours.
+            ("latency-monitor-threshold", "0".into()),
+            ("slowlog-max-len", "1024".into()),
+        ];
+        if self.options.append_only {
+            lines.push(("appendonly", "yes".into()));
+            lines.push(("appendfsync", "always".into()));
+        }
+        if let Some(size) = &self.options.max_memory {
+            lines.push(("maxmemory", size.clone()));
+            lines.push(("maxmemory-policy", "noeviction".into()));
+        }
+        if let (Some((port, pki)), Some(tls)) = (&self.tls, self.options.tls) {
+            lines.push(("tls-port", port.to_string()));
+            lines.push(("tls-cert-file", pki.server_cert.display().to_string()));
+            lines.push(("tls-key-file", pki.server_key.display().to_string()));
+            lines.push(("tls-ca-cert-file", pki.ca.display().to_string()));
+            lines.push(("tls-auth-clients", if tls.client_certificate { "yes" } else { "no" }.into()));
+        }
+        for (key, value) in &self.options.lines {
+            lines.push((key, value.clone()));
+        }
+        lines.into_iter().flat_map(|(key, value)| value_arguments(key, &value)).collect()
+    }
+}
+
+/// One line as arguments: each word is one, an empty value stays one.
+fn value_arguments(key: &str, value: &str) -> Vec<String> {
+    let mut arguments = vec![format!("--{key}")];
+    if value.is_empty() {
+        arguments.push(String::new());
+    } else {
+        arguments.extend(value.split_whitespace().map(str::to_owned));
+    }
+    arguments
+}
+
+/// Whether the server answers PING; one that is loading or wants a password first is asked in vain, or is there.
+fn pings(port: u16) -> bool {
+    let answer = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        stream.write_all(b"PING\r\n")?;
+        let mut reply = [0; 64];
+        let read = stream.read(&mut reply)?;
+        Ok(String::from_utf8_lossy(&reply[..read]).into_owned())
+    };
+    answer().is_ok_and(|reply| reply.starts_with("+PONG") || reply.starts_with("-NOAUTH"))
+}

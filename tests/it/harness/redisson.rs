@@ -1,0 +1,299 @@
+//! Writes what Redisson writes and does what its clients do, in both element layouts.
+//!
+//! Independent of the library under test. The scripts have the behaviour of Redisson's own, not their text.
+
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::{AsyncCommands, Script};
+
+/// How an element is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// Up to 3.21.0: a random double, the length, the payload.
+    Old,
+    /// From 3.21.1: a length byte, eight random bytes, the length, the payload.
+    New,
+}
+
+impl Layout {
+    /// Format of Redis's `struct` library.
+    pub fn format(self) -> &'static str {
+        match self {
+            Layout::Old => "dLc0",
+            Layout::New => "Bc0Lc0",
+        }
+    }
+
+    /// The layout that a recorded vector names by its format.
+    pub fn of_format(format: &str) -> Self {
+        match format {
+            "dLc0" => Layout::Old,
+            "Bc0Lc0" => Layout::New,
+            other => panic!("a vector with the unknown layout {other}"),
+        }
+    }
+
+    /// A packed element with the given id.
+    pub fn pack(self, id: [u8; 8], payload: &[u8]) -> Vec<u8> {
+        let mut member = Vec::with_capacity(17 + payload.len());
+        if self == Layout::New {
+            member.push(8);
+        }
+        member.extend_from_slice(&id);
+        member.extend_from_slice(&(payload.len() as u64).to_le_bytes());
+        member.extend_from_slice(payload);
+        member
+    }
+
+    /// Id and payload of an element whose length fits this layout exactly.
+    pub fn unpack(self, member: &[u8]) -> Option<([u8; 8], &[u8])> {
+        let body = match self {
+            Layout::Old => member,
+            Layout::New => member.strip_prefix(&[8])?,
+        };
+        let (id, rest) = body.split_first_chunk::<8>()?;
+        let (length, payload) = rest.split_first_chunk::<8>()?;
+        (u64::from_le_bytes(*length) == payload.len() as u64).then_some((*id, payload))
+    }
+
+    /// A random id, as the clients of this layout make them.
+    pub fn random_id(self) -> [u8; 8] {
+        match self {
+            // A random long that became a double: this is what bounds its last byte.
+            #[allow(clippy::cast_precision_loss, reason = "the loss is what Redisson's conversion does")]
+            Layout::Old => (fastrand::i64(..) as f64).to_le_bytes(),
+            Layout::New => fastrand::u64(..).to_le_bytes(),
+        }
+    }
+}
+
+/// An element as it stands in Redis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Element {
+    /// The eight bytes that make it unique.
+    pub id: [u8; 8],
+    /// What the application offered, encoded.
+    pub payload: Vec<u8>,
+    /// Due time in milliseconds since the epoch.
+    pub due_ms: i64,
+    /// Member of the sorted set and entry of the list.
+    pub member: Vec<u8>,
+}
+
+impl Element {
+    /// A new element with a random id.
+    pub fn new(layout: Layout, due_ms: i64, payload: impl Into<Vec<u8>>) -> Self {
+        let (id, payload) = (layout.random_id(), payload.into());
+        let member = layout.pack(id, &payload);
+        Element { id, payload, due_ms, member }
+    }
+
+    /// The id as the daemon writes it: 16 hexadecimal digits.
+    pub fn id_text(&self) -> String {
+        hex::encode(self.id)
+    }
+}
+
+/// One queue, seen by a client of one layout.
+#[derive(Debug, Clone)]
+pub struct RedissonQueue {
+    /// The mapped name: the key of the ready list.
+    pub name: String,
+    /// The layout of this client.
+    pub layout: Layout,
+    /// Sorted set: element to due time.
+    pub timeouts: String,
+    /// The elements in the order they were offered.
+    pub list: String,
+    /// Channel that a new head is published on.
+    pub channel: String,
+    /// What companion keys end with.
+    pub tag: String,
+}
+
+impl RedissonQueue {
+    /// The queue of that mapped name, in the new layout.
+    pub fn new(name: &str) -> Self {
+        let tag = if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") };
+        RedissonQueue {
+            name: name.to_owned(),
+            layout: Layout::New,
+            timeouts: format!("redisson_delay_queue_timeout:{tag}"),
+            list: format!("redisson_delay_queue:{tag}"),
+            channel: format!("redisson_delay_queue_channel:{tag}"),
+            tag,
+        }
+    }
+
+    /// The same queue, seen by a client of another layout.
+    pub fn with_layout(&self, layout: Layout) -> Self {
+        RedissonQueue { layout, ..self.clone() }
+    }
+
+    /// Key of the daemon's own: `part` is `inflight`, `retry`, `dead`, `ghosts`, `ghosts-turn` or `state`.
+    pub fn bridge_key(&self, part: &str) -> String {
+        format!("delaybridge:{part}:{}", self.tag)
+    }
+
+    /// Offers one element as `RDelayedQueue.offer` does, by a script, published if it is the new head.
+    pub async fn offer(&self, redis: &mut impl ConnectionLike, due_ms: i64, payload: impl Into<Vec<u8>>) -> Element {
+        let element = Element::new(self.layout, due_ms, payload);
+        self.offer_script(redis, &element).await;
+        element
+    }
+
+    /// Offers an element that exists already; the script packs it again from its parts.
+    pub async fn offer_script(&self, redis: &mut impl ConnectionLike, element: &Element) {
+        let script = self.script(OFFER);
+        let mut call = script.prepare_invoke();
+        call.key(&self.timeouts).key(&self.list).key(&self.channel).arg(element.due_ms);
+        match self.layout {
+            Layout::New => call.arg(&element.id[..]),
+            Layout::Old => call.arg(format!("{:?}", f64::from_le_bytes(element.id))),
+        };
+        let packed: Vec<u8> = call.arg(&element.payload).invoke_async(redis).await.expect("offer an element");
+        assert_eq!(packed, element.member, "Redis packed the element in another way than this writer");
+    }
+
+    /// Offers many elements quickly: same keys, same bytes, one publish at the end.
+    pub async fn offer_bulk(&self, redis: &mut MultiplexedConnection, elements: &[Element]) {
+        for pieces in elements.chunks(BULK_COMMAND * BULK_PIPELINE) {
+            let mut pipeline = redis::pipe();
+            // As one, like an offer of Redisson's: no daemon sees an element that is not in the list yet.
+            pipeline.atomic();
+            for piece in pieces.chunks(BULK_COMMAND) {
+                let scored: Vec<(i64, &[u8])> = piece.iter().map(|e| (e.due_ms, &e.member[..])).collect();
+                let members: Vec<&[u8]> = piece.iter().map(|e| &e.member[..]).collect();
+                pipeline.zadd_multiple(&self.timeouts, &scored).ignore();
+                pipeline.rpush(&self.list, members).ignore();
+            }
+            pipeline.exec_async(redis).await.expect("offer a batch of elements");
+        }
+        let head: Vec<(Vec<u8>, f64)> =
+            redis.zrange_withscores(&self.timeouts, 0, 0).await.expect("read the head of the queue");
+        if let Some((_, score)) = head.first() {
+            let _: i64 = redis.publish(&self.channel, score).await.expect("publish the head");
+        }
+    }
+
+    /// Puts bare payloads on the ready list, as a transfer does.
+    pub async fn push_ready(&self, redis: &mut MultiplexedConnection, payloads: &[Vec<u8>]) {
+        for pieces in payloads.chunks(BULK_COMMAND * BULK_PIPELINE) {
+            let mut pipeline = redis::pipe();
+            for piece in pieces.chunks(BULK_COMMAND) {
+                pipeline.rpush(&self.name, piece).ignore();
+            }
+            pipeline.exec_async(redis).await.expect("push to the ready list");
+        }
+    }
+
+    /// Moves up to 100 elements that are due by `now_ms` to the ready list; answers the due time of the next head.
+    pub async fn transfer(&self, redis: &mut impl ConnectionLike, now_ms: i64) -> redis::RedisResult<Option<i64>> {
+        let script = self.script(TRANSFER);
+        script
+            .key(&self.name)
+            .key(&self.timeouts)
+            .key(&self.list)
+            .arg(now_ms)
+            .arg(100)
+            .invoke_async::<Option<String>>(redis)
+            .await
+            .map(|score| score.map(|text| text.parse().expect("a due time in whole milliseconds")))
+    }
+
+    /// `remove(payload)`: takes out the first element with it.
+    pub async fn remove(&self, redis: &mut impl ConnectionLike, payload: &[u8]) -> redis::RedisResult<bool> {
+        self.script(REMOVE).key(&self.list).key(&self.timeouts).arg(payload).invoke_async(redis).await
+    }
+
+    /// `contains(payload)`.
+    pub async fn contains(&self, redis: &mut impl ConnectionLike, payload: &[u8]) -> redis::RedisResult<bool> {
+        self.script(CONTAINS).key(&self.list).arg(payload).invoke_async(redis).await
+    }
+
+    /// `poll()`: the payload of the element that was offered first, due or not.
+    pub async fn poll(&self, redis: &mut impl ConnectionLike) -> redis::RedisResult<Option<Vec<u8>>> {
+        self.script(POLL).key(&self.list).key(&self.timeouts).invoke_async(redis).await
+    }
+
+    /// One of the scripts below, for this client's layout.
+    pub fn script(&self, text: &str) -> Script {
+        let id = match self.layout {
+            Layout::New => "#ARGV[2], ARGV[2]",
+            Layout::Old => "tonumber(ARGV[2])",
+        };
+        Script::new(&text.replace("FORMAT", self.layout.format()).replace("ID", id))
+    }
+}
+
+/// Members of one command, and commands of one pipeline, of the bulk writers.
+const BULK_COMMAND: usize = 500;
+const BULK_PIPELINE: usize = 20;
+
+/// KEYS: sorted set, list, channel. ARGV: due time, id, payload. Answers the packed element.
+pub const OFFER: &str = "
+local element = struct.pack('FORMAT', ID, #ARGV[3], ARGV[3])
+redis.call('ZADD', KEYS[1], ARGV[1], element)
+redis.call('RPUSH', KEYS[2], element)
+if redis.call('ZRANGE', KEYS[1], 0, 0)[1] == element then
+  redis.call('PUBLISH', KEYS[3], ARGV[1])
+end
+return element
+";
+
+/// KEYS: ready list, sorted set, list. ARGV: the client's time, the most to move. Answers the score of the next head.
+///
+/// Like the original it leaves everything half done when it meets an element of the other layout.
+pub const TRANSFER: &str = "
+local due = redis.call('ZRANGEBYSCORE', KEYS[2], 0, ARGV[1], 'LIMIT', 0, ARGV[2])
+for _, element in ipairs(due) do
+  local _, payload = struct.unpack('FORMAT', element)
+  redis.call('RPUSH', KEYS[1], payload)
+  redis.call('LREM', KEYS[3], 1, element)
+end
+if #due > 0 then
+  redis.call('ZREM', KEYS[2], unpack(due))
+end
+return redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
+";
+
+/// KEYS: list, sorted set. ARGV: payload. Answers 1 if an element was taken out.
+pub const REMOVE: &str = "
+for index = 0, redis.call('LLEN', KEYS[1]) - 1 do
+  local element = redis.call('LINDEX', KEYS[1], index)
+  local _, payload = struct.unpack('FORMAT', element)
+  if payload == ARGV[1] then
+    redis.call('ZREM', KEYS[2], element)
+    redis.call('LREM', KEYS[1], 1, element)
+    return 1
+  end
+end
+return 0
+";
+
+/// KEYS: list. ARGV: payload. Answers 1 if an element has it.
+pub const CONTAINS: &str = "
+for index = 0, redis.call('LLEN', KEYS[1]) - 1 do
+  local _, payload = struct.unpack('FORMAT', redis.call('LINDEX', KEYS[1], index))
+  if payload == ARGV[1] then
+    return 1
+  end
+end
+return 0
+";
+
+/// KEYS: list, sorted set. Answers the payload at the head of the list.
+pub const POLL: &str = "
+local element = redis.call('LPOP', KEYS[1])
+if not element then
+  return false
+end
+redis.call('ZREM', KEYS[2], element)
+local _, payload = struct.unpack('FORMAT', element)
+return payload
+";
+
+/// Redis's clock, in milliseconds since the epoch.
+pub async fn redis_now_ms(redis: &mut impl ConnectionLike) -> i64 {
+    let (seconds, micros): (i64, i64) = redis::cmd("TIME").query_async(redis).await.expect("ask Redis for the time");
+    seconds * 1000 + micros / 1000
+}

@@ -1,0 +1,50 @@
+//! A private certificate authority with a server's and a client's certificate, made for one test.
+
+use std::path::{Path, PathBuf};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
+
+/// PEM files in a directory of the caller's.
+#[derive(Debug, Clone)]
+pub struct Pki {
+    /// The authority's certificate.
+    pub ca: PathBuf,
+    /// The server's certificate, valid for 127.0.0.1 and localhost.
+    pub server_cert: PathBuf,
+    /// Its key.
+    pub server_key: PathBuf,
+    /// A client's certificate.
+    pub client_cert: PathBuf,
+    /// Its key.
+    pub client_key: PathBuf,
+}
+
+impl Pki {
+    /// Makes all of them new.
+    pub fn create(dir: &Path) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).expect("an authority has no names to refuse");
+        // A name of its own: OpenSSL takes a leaf that is called like its issuer for self-signed.
+        params.distinguished_name.push(DnType::CommonName, "delaybridge test authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let key = KeyPair::generate().expect("generate the authority's key");
+        let authority = CertifiedIssuer::self_signed(params, key).expect("sign the authority's certificate");
+
+        let write = |name: &str, text: &str| {
+            let path = dir.join(name);
+            std::fs::write(&path, text).unwrap_or_else(|e| panic!("write {}: {e}", path.display()));
+            path
+        };
+        let leaf = |name: &str, hosts: &[&str]| {
+            let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
+            let key = KeyPair::generate().expect("generate a key");
+            let mut params = CertificateParams::new(hosts).expect("names of a leaf certificate");
+            params.distinguished_name.push(DnType::CommonName, name);
+            let cert = params.signed_by(&key, &authority).expect("sign a leaf certificate");
+            (write(&format!("{name}.crt"), &cert.pem()), write(&format!("{name}.key"), &key.serialize_pem()))
+        };
+        let (server_cert, server_key) = leaf("server", &["127.0.0.1", "localhost"]);
+        let (client_cert, client_key) = leaf("client", &["delaybridge-client"]);
+        Pki { ca: write("ca.crt", &authority.pem()), server_cert, server_key, client_cert, client_key }
+    }
+}

@@ -1,0 +1,9 @@
+//! Tests that load the whole machine take turns, so that each measures itself and not its neighbour.
+
+use tokio::sync::{Mutex, MutexGuard};
+
+/// Waits for the turn of a test that loads the machine; the others go on beside it.
+pub async fn heavy() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::const_new(());
+    TURN.lock().await
+}

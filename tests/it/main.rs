@@ -1,0 +1,5 @@
+//! The integration tests: one binary, so that one link serves them all.
+
+#[allow(dead_code, unused_imports, reason = "a toolbox: not every tool is in use at every moment")]
+mod harness;
+mod tidy;

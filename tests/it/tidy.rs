@@ -1,0 +1,321 @@
+//! Holds the layering of the source tree: who may import whom, and what stands in one place only.
+//!
+//! Reads the text of `src/`, not the compiled crate, so it sees test modules too. Comments and the contents of string
+//! literals do not count.
+
+use std::fs;
+use std::path::Path;
+
+/// One file of `src/`.
+struct Source {
+    /// Path under `src/`, with `/`.
+    path: String,
+    /// The text as it stands.
+    text: String,
+    /// The text without comments and without the contents of strings, line numbers kept.
+    code: String,
+}
+
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (mut folders, mut found) = (vec![root.clone()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                let path = path.strip_prefix(&root).unwrap().to_str().unwrap().replace('\\', "/");
+                let code = strip(&text);
+                found.push(Source { path, text, code });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+/// Blanks comments and the contents of string and character literals.
+fn strip(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = bytes.to_vec();
+    let blank = |out: &mut Vec<u8>, from: usize, to: usize| {
+        out[from..to].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+    };
+    let find = |needle: &str, from: usize| text[from..].find(needle).map_or(bytes.len(), |at| from + at);
+    let mut i = 0;
+    while i < bytes.len() {
+        let start = i;
+        match bytes[i] {
+            b'/' if bytes[i..].starts_with(b"//") => {
+                i = find("\n", i);
+                blank(&mut out, start, i);
+            }
+            b'/' if bytes[i..].starts_with(b"/*") => {
+                i = (find("*/", i) + 2).min(bytes.len());
+                blank(&mut out, start, i);
+            }
+            b'r' if raw_hashes(bytes, i).is_some() => {
+                let hashes = raw_hashes(bytes, i).unwrap();
+                let close = format!("\"{}", "#".repeat(hashes));
+                let end = find(&close, i + hashes + 2);
+                blank(&mut out, i + hashes + 2, end);
+                i = (end + close.len()).min(bytes.len());
+            }
+            b'"' => {
+                i += 1;
+                while i < bytes.len() && bytes[i] != b'"' {
+                    i += if bytes[i] == b'\\' { 2 } else { 1 };
+                }
+                blank(&mut out, start + 1, i.min(bytes.len()));
+                i += 1;
+            }
+            // A character, not a lifetime: 'x' or '\x'. Longer escapes end in the next arm's single steps.
+            b'\'' if bytes.get(i + 1) == Some(&b'\\') => i += 3,
+            b'\'' if bytes.get(i + 2) == Some(&b'\'') => i += 3,
+            _ => i += 1,
+        }
+    }
+    String::from_utf8(out).unwrap()
+}
+
+/// The number of `#` if a raw string begins at `at`.
+fn raw_hashes(bytes: &[u8], at: usize) -> Option<usize> {
+    let identifier = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if at > 0 && identifier(bytes[at - 1]) && bytes[at - 1] != b'b' {
+        return None;
+    }
+    let hashes = bytes[at + 1..].iter().take_while(|&&byte| byte == b'#').count();
+    (bytes.get(at + 1 + hashes) == Some(&b'"')).then_some(hashes)
+}
+
+/// Every path that the code names under `crate::`, from a `use` or in the middle, groups taken apart one level deep:
+/// the module's name and the line.
+fn crate_paths(code: &str) -> Vec<(String, usize)> {
+    let mut found = Vec::new();
+    // The binary is a crate of its own and calls the library by name.
+    let roots = ["crate::", "delaybridge::"];
+    for (at, root) in roots.iter().flat_map(|root| code.match_indices(root)) {
+        let line = line_of(code, at);
+        let rest = &code[at + root.len()..];
+        if let Some(group) = rest.strip_prefix('{') {
+            let mut depth = 1;
+            let mut item = String::new();
+            for letter in group.chars() {
+                match letter {
+                    '{' => depth += 1,
+                    '}' => depth -= 1,
+                    _ => {}
+                }
+                if depth == 0 || (depth == 1 && letter == ',') {
+                    found.push((first_segment(item.trim()), line));
+                    item.clear();
+                    if depth == 0 {
+                        break;
+                    }
+                } else {
+                    item.push(letter);
+                }
+            }
+        } else {
+            found.push((first_segment(rest), line));
+        }
+    }
+    found.retain(|(module, _)| !module.is_empty());
+    found
+}
+
+fn first_segment(path: &str) -> String {
+    path.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect()
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
+}
+
+/// The part of `src/` that a file belongs to: `sink` for `sink/redis/list.rs`, `route` for `route.rs`.
+fn part(path: &str) -> &str {
+    path.split('/').next().unwrap().trim_end_matches(".rs")
+}
+
+/// Who may import whom. A part that is not listed here makes the test fail: decide where it stands first.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("message", &["clock"]),
+    ("clock", &[]),
+    // Template and codec are compiled when the configuration is checked, so config sees route; it is plain data else.
+    ("config", &["message", "route", "decode"]),
+    ("decode", &["message", "config"]),
+    ("route", &["message", "config", "decode"]),
+    ("link", &["message", "config", "clock"]),
+    ("source", &["message", "config", "clock", "link"]),
+    ("sink", &["message", "config", "clock", "link"]),
+    ("telemetry", &["message", "clock"]),
+    ("pipeline", &["message", "config", "clock", "decode", "route", "link", "source", "sink", "telemetry"]),
+    ("app", &["message", "config", "clock", "decode", "route", "link", "source", "sink", "telemetry", "pipeline"]),
+    ("cli", &["message", "config", "clock", "decode", "route", "link", "source", "sink", "telemetry", "app"]),
+    ("main", &["cli", "config", "telemetry", "app"]),
+    ("lib", &[]),
+];
+
+const WHY_LAYERS: &str = "The path of an element is main -> app -> pipeline -> {source, decode, route, sink} -> message. \
+     A stage returns values and errors; only the pipeline decides and reports. A stage that imports another stage, the \
+     pipeline or telemetry cannot be tested, replaced or read alone. If the new arrow is right, add it to MAY_IMPORT in \
+     tests/it/tidy.rs and say why in the commit.";
+
+#[test]
+fn each_part_imports_only_what_lies_below_it() {
+    let mut wrong = Vec::new();
+    for source in sources() {
+        let own = part(&source.path);
+        let Some((_, allowed)) = MAY_IMPORT.iter().find(|(name, _)| *name == own) else {
+            wrong.push(format!("src/{}: the part `{own}` has no place in MAY_IMPORT yet", source.path));
+            continue;
+        };
+        for (module, line) in crate_paths(&source.code) {
+            let known = MAY_IMPORT.iter().any(|(name, _)| *name == module);
+            if known && module != own && !allowed.contains(&module.as_str()) {
+                wrong.push(format!("src/{}:{line}: `{own}` must not import `{module}`", source.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n\n{WHY_LAYERS}\n", wrong.join("\n"));
+}
+
+/// A word that may stand only under certain paths.
+struct OnlyUnder {
+    word: &'static str,
+    places: &'static [&'static str],
+    why: &'static str,
+}
+
+const ONLY_UNDER: &[OnlyUnder] = &[
+    OnlyUnder {
+        word: "redis::",
+        // Those from sink/mod.rs to config/keys.rs only name modules of ours that are called redis.
+        places: &[
+            "link/",
+            "source/",
+            "sink/redis/",
+            "sink/mod.rs",
+            "config/build/",
+            "config/keys.rs",
+            // Tests look at what really stands in Redis, not through the code under test.
+            "pipeline/tests/",
+        ],
+        why: "the Redis client can be swapped, and its traps (lost replies, silent peers) stay behind one wall; the \
+              command line goes through source or link",
+    },
+    OnlyUnder {
+        word: "Deserialize",
+        places: &["config/", "decode/"],
+        why: "what comes from outside is checked where it is parsed; everywhere else values are valid by construction",
+    },
+    OnlyUnder {
+        word: "tokio::spawn",
+        places: &["app/", "pipeline/", "link/", "sink/"],
+        why: "every task has an owner that knows what its end and its panic mean: the app, the pipeline, a link's \
+              supervisor, a sink's one worker",
+    },
+    OnlyUnder {
+        word: "task::spawn",
+        places: &["app/", "pipeline/", "link/", "sink/"],
+        why: "every task has an owner that knows what its end and its panic mean: the app, the pipeline, a link's \
+              supervisor, a sink's one worker",
+    },
+    OnlyUnder {
+        word: "SystemTime",
+        places: &["clock.rs"],
+        why: "points in time are Redis's (R9), and only clock.rs may guess them before Redis has answered",
+    },
+    OnlyUnder {
+        word: "std::time::Instant",
+        places: &["clock.rs", "config/tests.rs", "link/test_server.rs", "link/tests/", "sink/contract.rs"],
+        why: "that clock stands still while the machine sleeps, and a lease does not (R3): use crate::clock::Instant",
+    },
+    OnlyUnder {
+        word: "time::{Duration, Instant",
+        places: &["clock.rs", "config/tests.rs", "link/test_server.rs", "link/tests/", "sink/contract.rs"],
+        why: "that clock stands still while the machine sleeps, and a lease does not (R3): use crate::clock::Instant",
+    },
+    OnlyUnder {
+        word: "prometheus::",
+        places: &["telemetry/"],
+        why: "metric names and the crate behind them live in one place; count through telemetry::metrics or ::events",
+    },
+    OnlyUnder {
+        word: "unbounded_channel",
+        places: &[],
+        why: "what is in flight is bounded (R4): use a channel with a capacity",
+    },
+    OnlyUnder {
+        word: "mpsc::unbounded",
+        places: &[],
+        why: "what is in flight is bounded (R4): use a channel with a capacity",
+    },
+];
+
+/// Whether `word` stands at `at` as a path of its own, not as the end of a longer one (`tokio_redis::`).
+fn stands_alone(code: &str, at: usize, word: &str) -> bool {
+    let before = code[..at].chars().next_back();
+    let own_module = word == "redis::" && code[..at].ends_with("::"); // crate::sink::redis:: is ours
+    let after = code[at + word.len()..].chars().next();
+    let identifier = |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
+    !identifier(before) && !own_module && (word.ends_with(':') || !identifier(after))
+}
+
+#[test]
+fn what_belongs_in_one_place_stands_there_only() {
+    let mut wrong = Vec::new();
+    for source in sources() {
+        for rule in ONLY_UNDER {
+            if rule.places.iter().any(|place| source.path.starts_with(place)) {
+                continue;
+            }
+            for (at, _) in source.code.match_indices(rule.word) {
+                if stands_alone(&source.code, at, rule.word) {
+                    let line = line_of(&source.code, at);
+                    let places = if rule.places.is_empty() { "nowhere".into() } else { rule.places.join(", ") };
+                    wrong.push(format!(
+                        "src/{}:{line}: `{}` may stand in: {places}; {}",
+                        source.path, rule.word, rule.why
+                    ));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn each_file_opens_by_saying_what_it_is_for() {
+    let silent: Vec<_> =
+        sources().into_iter().filter(|source| !source.text.starts_with("//! ")).map(|source| source.path).collect();
+    assert!(silent.is_empty(), "no `//!` header, the first thing a reader looks for, in src/: {silent:?}");
+}
+
+#[test]
+fn the_reader_of_this_test_sees_code_and_nothing_else() {
+    let check = |text: &str, word: &str, expected: bool| {
+        let code = strip(text);
+        assert_eq!(code.len(), text.len(), "{text}");
+        let found = code.match_indices(word).any(|(at, _)| stands_alone(&code, at, word));
+        assert_eq!(found, expected, "{word} in {text}");
+    };
+    check("use redis::Client;", "redis::", true);
+    check("// use redis::Client;", "redis::", false);
+    check("/* redis::x */ let a = 1;", "redis::", false);
+    check(r#"let text = "redis::Client";"#, "redis::", false);
+    check(r##"let text = r#"a "redis::" b"#; redis::x()"##, "redis::", true);
+    check(r##"let text = r#"a "redis::" b"#;"##, "redis::", false);
+    check("use crate::sink::redis::List;", "redis::", false);
+    check("let quote = '\"'; redis::x(\"\")", "redis::", true);
+    check("fn a<'a>(x: &'a str) { redis::x() }", "redis::", true);
+    check("serde::Deserialize", "Deserialize", true);
+    check("DeserializeOwned", "Deserialize", false);
+    let modules = |code: &str| crate_paths(code).into_iter().map(|(module, _)| module).collect::<Vec<_>>();
+    assert_eq!(modules("use crate::{sink::{a, b}, route, clock::Instant};"), ["sink", "route", "clock"]);
+    assert_eq!(modules("let x = crate::pipeline::retry::backoff();"), ["pipeline"]);
+    assert_eq!(part("sink/redis/list.rs"), "sink");
+    assert_eq!(part("route.rs"), "route");
+}
