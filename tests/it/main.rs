@@ -2,4 +2,5 @@
 
 #[allow(dead_code, unused_imports, reason = "a toolbox: not every tool is in use at every moment")]
 mod harness;
+mod model;
 mod tidy;

@@ -1,0 +1,72 @@
+//! A server, a connection of the library to it, and a plain one that looks; the clock of the scripts in the test's hand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delaybridge::config::{ListCleanup, RedisEndpoint};
+use delaybridge::link::{Conn, Link, LinkOptions};
+use delaybridge::source::redisson::{Redisson, TEST_CLOCK};
+use redis::aio::MultiplexedConnection;
+
+use crate::harness::{RedisServer, ServerOptions};
+
+/// What one test, or one thread of the random test, runs against.
+pub struct Rig {
+    /// Kept: the server ends with it.
+    _server: RedisServer,
+    /// Kept: the connection ends with it.
+    _link: Link,
+    /// What the library's wrappers are called with.
+    pub conn: Conn,
+    /// What looks at the keys and plays everybody else.
+    pub redis: MultiplexedConnection,
+}
+
+impl Rig {
+    /// A rig on a server without limits.
+    pub async fn start() -> Rig {
+        Rig::start_with(ServerOptions::default()).await
+    }
+
+    /// A rig on a server of that kind.
+    pub async fn start_with(options: ServerOptions) -> Rig {
+        let server = RedisServer::start_with(options).await;
+        let endpoint = RedisEndpoint {
+            host: "127.0.0.1".to_owned(),
+            port: server.port(),
+            tls: None,
+            database: 0,
+            username: None,
+            password: None,
+            connect_timeout: Duration::from_secs(10),
+            command_timeout: Duration::from_secs(60),
+        };
+        // The silence of a server that is busy with a neighbour's work is not what is tested here.
+        let options = LinkOptions { heartbeat: Duration::from_secs(30), ..LinkOptions::default() };
+        let link = Link::start(Arc::new(endpoint), options);
+        let conn = link.ready().await;
+        let redis = server.client().await;
+        Rig { _server: server, _link: link, conn, redis }
+    }
+
+    /// Sets the clock of the scripts.
+    pub async fn set_clock(&mut self, now_us: i64) {
+        redis::pipe()
+            .atomic()
+            .del(TEST_CLOCK)
+            .rpush(TEST_CLOCK, &[now_us / 1_000_000, now_us % 1_000_000])
+            .exec_async(&mut self.redis)
+            .await
+            .unwrap();
+    }
+
+    /// Runs one command and drops its answer.
+    pub async fn run(&mut self, command: &mut redis::Cmd) {
+        command.exec_async(&mut self.redis).await.unwrap();
+    }
+}
+
+/// A daemon's view of the queue, under the test's clock.
+pub fn source(name: &str, owner: u8, cleanup: ListCleanup) -> Redisson {
+    Redisson::new(name, [owner; 8], true, true, cleanup).on_test_clock()
+}
