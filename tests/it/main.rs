@@ -1,5 +1,9 @@
 //! The integration tests: one binary, so that one link serves them all.
 
+mod cli;
+mod crash;
+mod delivery;
+mod faults;
 #[allow(dead_code, unused_imports, reason = "a toolbox: not every tool is in use at every moment")]
 mod harness;
 mod model;

@@ -1,0 +1,149 @@
+//! `dead`: letters written by the settle script, read, redriven and purged.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use delaybridge::config::{ListCleanup, RedisEndpoint};
+use delaybridge::link::{Link, LinkOptions};
+use delaybridge::source::redisson::{ClaimReply, ClaimRequest, Entry, Hints, Move, Redisson, sink_hash};
+use redis::AsyncCommands;
+
+use super::{ask, config};
+use crate::harness::{RedisServer, RedissonQueue};
+
+/// Claims everything that is due in `app:texts` and lets it die.
+async fn let_die(server: &RedisServer) -> Vec<Entry> {
+    let endpoint = RedisEndpoint {
+        host: "127.0.0.1".to_owned(),
+        port: server.port(),
+        tls: None,
+        database: 0,
+        username: None,
+        password: None,
+        connect_timeout: Duration::from_secs(10),
+        command_timeout: Duration::from_secs(10),
+    };
+    let link = Link::start(Arc::new(endpoint), LinkOptions::default());
+    let conn = link.ready().await;
+    let queue = Redisson::new("app:texts", [5; 8], true, true, ListCleanup::Auto);
+    let request = ClaimRequest {
+        number: 1,
+        not_after_ms: i64::MAX >> 12,
+        lease: Duration::from_secs(60),
+        most: 500,
+        bytes: 1 << 20,
+        alone: false,
+        rotation: 1,
+        hints: Hints::default(),
+    };
+    let ClaimReply::Claimed(claimed) = queue.claim(&conn, &request).await.unwrap() else { panic!("too late") };
+    let entries: Vec<_> = claimed.entries.into_iter().map(|(_, entry)| entry).collect();
+    let batch: Vec<_> = entries
+        .iter()
+        .map(|entry| {
+            let due = entry.header.due_ms().map(|ms| ms.to_string()).unwrap_or_default();
+            let fields = vec![
+                ("id", Bytes::from(entry.open().0.to_string())),
+                ("reason", Bytes::from("retries_exhausted")),
+                ("origin", Bytes::from(entry.header.origin.as_str())),
+                ("due_ms", due.into()),
+                ("died_ms", claimed.now_ms.to_string().into()),
+                ("attempts", Bytes::from("10")),
+                ("code", Bytes::from("timeout")),
+                ("message", Bytes::from("push to list done: no answer")),
+                ("confirmed", Bytes::from("audit")),
+                ("element", entry.element.clone()),
+            ];
+            (entry.member.clone(), Move::Dead { fields })
+        })
+        .collect();
+    queue.settle(&conn, &batch, None, None).await.unwrap();
+    link.close().await;
+    entries
+}
+
+async fn retries(server: &RedisServer) -> Vec<Entry> {
+    let key = RedissonQueue::new("app:texts").bridge_key("retry");
+    let members: Vec<Vec<u8>> = server.client().await.zrange(key, 0, -1).await.unwrap();
+    members.into_iter().map(|member| Entry::decode(member.into()).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn letters_are_listed_shown_redriven_and_purged() {
+    let server = RedisServer::start().await;
+    let (config, mut redis) = (config(&server), server.client().await);
+    let queue = RedissonQueue::new("app:texts");
+    for (due, payload) in [(1, &b"one"[..]), (2, b"\x00\xfftwo"), (3, b"three"), (4, b"four")] {
+        queue.offer(&mut redis, due, payload).await;
+    }
+    queue.push_ready(&mut redis, &[b"bare".to_vec()]).await;
+    let died = let_die(&server).await;
+    assert_eq!(died.len(), 5);
+    assert!(ask(&config, "dead ls texts --limit 3").well().lines().count() == 4);
+
+    let listed = ask(&config, "dead ls texts --output json").json();
+    let letters = listed["dead"].as_array().unwrap();
+    assert_eq!(letters.len(), 5);
+    let letter = |due: i64| letters.iter().find(|letter| letter["due_ms"] == due).unwrap();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+
+    // By its element's id, then by its place.
+    let shown = ask(&config, &format!("dead show texts {}", text(&letter(1)["id"]))).well();
+    assert!(shown.contains("payload           one") && shown.contains("push to list done"), "{shown}");
+    let shown = ask(&config, &format!("dead show texts {} --output json", text(&letter(2)["stream_id"]))).json();
+    assert_eq!((&shown["payload_base64"], &shown["attempts"]), (&"AP90d28=".into(), &10.into()));
+
+    let line = format!("dead redrive texts {} {}", text(&letter(1)["id"]), text(&letter(2)["stream_id"]));
+    assert!(ask(&config, &line).well().starts_with("2 dead letters of texts redriven"));
+    ask(&config, &line).failed(1, &["there are none", "0 redriven"]);
+    let redriven = retries(&server).await;
+    let bytes = |due: i64| died.iter().find(|entry| entry.header.due_ms() == Some(due)).unwrap().element.clone();
+    assert_eq!(redriven.len(), 2);
+    for entry in &redriven {
+        assert_eq!(entry.element, bytes(entry.header.due_ms().unwrap()), "the very bytes");
+        assert_eq!((entry.header.attempts, entry.header.owner), (0, [0; 8]));
+        assert_eq!(entry.header.confirmed, [sink_hash("audit")]);
+    }
+
+    // Nobody sits at a terminal here.
+    ask(&config, &format!("dead purge texts {}", text(&letter(3)["id"]))).failed(2, &["nothing was removed", "--yes"]);
+    ask(&config, "dead purge texts --all").failed(2, &["--yes"]);
+    assert!(ask(&config, &format!("dead purge texts {} --yes", text(&letter(3)["id"]))).well().starts_with("1 dead"));
+
+    let answer = ask(&config, "dead redrive texts --all --output json").json();
+    assert_eq!(answer["redriven"], 2);
+    let bare = retries(&server).await.into_iter().find(|entry| entry.header.due_ms().is_none()).unwrap();
+    let was = died.iter().find(|entry| entry.header.due_ms().is_none()).unwrap();
+    assert_eq!((bare.open().0, &bare.element), (was.open().0, &was.element), "the id that it was given");
+    assert!(!ask(&config, "dead ls texts").well().contains("timeout"));
+}
+
+#[tokio::test]
+async fn all_means_all_however_many_and_however_large() {
+    let server = RedisServer::start().await;
+    let (config, mut redis) = (config(&server), server.client().await);
+    let key = RedissonQueue::new("app:texts").bridge_key("dead");
+    for i in 0..250 {
+        let size = if i % 50 == 0 { 2 << 20 } else { 10 };
+        let _: String =
+            redis.xadd(&key, "*", &[("id", format!("{i:016x}")), ("element", "x".repeat(size))]).await.unwrap();
+    }
+    assert!(ask(&config, "dead redrive texts --all").failed(1, &["field `origin`"]).contains("read dead letter"));
+    let listed = ask(&config, "dead ls texts --limit 1000 --output json").json();
+    assert_eq!(listed["dead"].as_array().unwrap().len(), 250);
+    assert_eq!(listed["dead"][0]["id"], format!("{:016x}", 249), "the latest first");
+    assert!(ask(&config, "dead purge texts --all --yes").well().starts_with("250 dead letters"));
+    let left: i64 = redis.xlen(&key).await.unwrap();
+    assert_eq!(left, 0);
+    assert!(ask(&config, "dead purge texts --all --yes").well().starts_with("0 dead letters"));
+}
+
+#[tokio::test]
+async fn a_letter_that_is_not_there_is_told() {
+    let server = RedisServer::start().await;
+    let config = config(&server);
+    ask(&config, "dead show texts 5-0").failed(1, &["5-0", "dead ls texts"]);
+    ask(&config, "dead purge texts 0123456789abcdef --yes").failed(1, &["0123456789abcdef", "0 removed"]);
+    ask(&config, "dead show texts nonsense").failed(2, &["stream id"]);
+}

@@ -1,0 +1,88 @@
+//! The command line as a person uses it: the built binary, a real Redis, exit codes and words.
+
+mod check;
+mod dead;
+mod elements;
+mod words;
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::harness::RedisServer;
+use crate::harness::daemon::{ConfigFile, cli};
+
+/// A configuration with the queues `texts` (string), `docs` (json) and `bytes` (raw) on this server.
+fn config(server: &RedisServer) -> ConfigFile {
+    ConfigFile::new(&yaml(&server.url()))
+}
+
+fn yaml(url: &str) -> String {
+    let queue = |id: &str, codec: &str| {
+        format!(
+            "  {id}:\n    source: {{ redisson: {{ name: \"app:{id}\" }} }}\n    codec: {codec}\n    to: [{{ sink: out }}]\n"
+        )
+    };
+    format!(
+        "http: none\nredis: {{ url: {url}, connect_timeout: 60s, command_timeout: 60s }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\nqueues:\n{}{}{}",
+        queue("texts", "string"),
+        queue("docs", "json"),
+        queue("bytes", "raw"),
+    )
+}
+
+/// What one command answered.
+struct Answer {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Answer {
+    fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("the command line writes UTF-8");
+        Answer { code: output.status.code().expect("an exit code"), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// The answer of a command that must have worked.
+    #[track_caller]
+    fn well(self) -> String {
+        assert_eq!(self.code, 0, "{}{}", self.out, self.err);
+        assert_eq!(self.err, "");
+        self.out
+    }
+
+    #[track_caller]
+    fn json(self) -> Value {
+        serde_json::from_str(&self.well()).expect("one JSON document")
+    }
+
+    /// Standard error of a command that must have failed in this way; each word is in it.
+    #[track_caller]
+    fn failed(self, code: i32, words: &[&str]) -> String {
+        assert_eq!(self.code, code, "{}{}", self.out, self.err);
+        for word in words {
+            assert!(self.err.contains(word), "{word} in: {}", self.err);
+        }
+        self.err
+    }
+}
+
+fn ask(config: &ConfigFile, line: &str) -> Answer {
+    Answer::of(cli(config, &line.split(' ').collect::<Vec<_>>()))
+}
+
+/// With something on standard input.
+fn ask_with(config: &ConfigFile, line: &str, input: &[u8]) -> Answer {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_delaybridge"))
+        .args(line.split(' '))
+        .env("DELAYBRIDGE_CONFIG", config.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start the binary");
+    child.stdin.take().expect("a pipe").write_all(input).expect("write to the command");
+    Answer::of(child.wait_with_output().expect("wait for the command"))
+}

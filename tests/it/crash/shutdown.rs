@@ -1,0 +1,99 @@
+//! SIGTERM, SIGINT and SIGHUP with elements in flight.
+
+use redis::AsyncCommands;
+use rustix::process::Signal;
+
+use super::*;
+use crate::harness::oracle::read_stream;
+use crate::harness::{Daemon, Mode, Proxy};
+
+/// A daemon whose sink does not answer, with `count` elements in flight.
+async fn stuck(server: &RedisServer, shutdown_timeout: &str, count: usize) -> (Daemon, Proxy, RedissonQueue, Oracle) {
+    let mut redis = server.client().await;
+    let proxy = Proxy::start(server.port()).await;
+    let sink = format!("url: {}, connect_timeout: 60s, command_timeout: 60s, stream: {OUT}, timeout: 60s", proxy.url());
+    let yaml = format!("shutdown_timeout: {shutdown_timeout}\n{}", yaml(server, &sink, "lease: 90s"));
+    let daemon = Daemon::start(&yaml).await;
+    proxy.set_mode(Mode::Freeze);
+    let (queue, _, oracle) = offer_due(&mut redis, count).await;
+    wait_in_flight(&mut redis, &queue, count).await;
+    (daemon, proxy, queue, oracle)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_in_flight_to_a_stuck_sink_are_released_at_sigterm_and_wait_for_no_lease() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let (mut first, proxy, queue, oracle) = stuck(&server, "20s", 1000).await;
+    first.signal(Signal::TERM);
+    let code = first.wait_exit(PATIENCE).await;
+    let last_line = first.log().all().pop().unwrap_or_default();
+    println!("exit code {code}; {last_line}");
+    assert!(code == 0 || code == 3, "exit code {code}");
+    assert!(in_flight_by_owner(&mut redis, &queue).await.is_empty(), "left under a lease");
+    assert_eq!(redis.zcard::<_, usize>(queue.bridge_key("retry")).await.unwrap(), 1000, "released, all of them");
+    assert!(!first.log().contain("leftovers"), "{last_line}");
+
+    // The lease is 90 s and the test waits less: whatever waited for its lease would be missing.
+    proxy.set_mode(Mode::Pass);
+    let mut second = Daemon::start(&yaml(&server, &format!("stream: {OUT}, timeout: 60s"), "lease: 90s")).await;
+    wait_settled(&mut redis, &queue).await;
+    let report = oracle.judge(&read_stream(&mut redis, OUT).await);
+    println!("{report}");
+    report.assert_complete(1000);
+    assert_eq!(second.metric("delaybridge_leases_expired_total").await, 0.0);
+    assert_settled(&mut redis, &queue, 0).await;
+    assert_eq!(second.stop().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_slow_sink_answers_during_the_drain_is_settled() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let (mut daemon, proxy, queue, oracle) = stuck(&server, "60s", 1000).await;
+    daemon.signal(Signal::TERM);
+    eventually("the drain to begin", PATIENCE, async || {
+        if daemon.log().contain("stopping: nothing new is claimed") { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .await;
+    let answer = daemon.get("/readyz").await.expect("the probes answer during the drain");
+    assert_eq!(answer.status, 503, "{}", answer.body);
+    // Due now, and nobody's: nothing new is claimed (R6).
+    let now = redis_now_ms(&mut redis).await;
+    queue.offer(&mut redis, now, "too late for this daemon").await;
+    proxy.set_mode(Mode::Pass);
+    assert_eq!(daemon.wait_exit(PATIENCE).await, 0);
+    oracle.judge(&read_stream(&mut redis, OUT).await).assert_complete(0);
+    assert!(in_flight_by_owner(&mut redis, &queue).await.is_empty());
+    assert_eq!(redis.zcard::<_, usize>(queue.bridge_key("retry")).await.unwrap(), 0);
+    assert_eq!(redis.zcard::<_, usize>(&queue.timeouts).await.unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_drain_tells_its_progress_and_the_second_signal_ends_it_at_once() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let (mut daemon, _proxy, queue, _) = stuck(&server, "600s", 10).await;
+    daemon.expect_log("not available in this version").expect_log("second signal");
+    daemon.signal(Signal::HUP);
+    eventually("SIGHUP to be answered", PATIENCE, async || {
+        match daemon.log().all().into_iter().find(|line| line.contains("not available in this version")) {
+            Some(_) => Ok(()),
+            None => Err("no line".to_owned()),
+        }
+    })
+    .await;
+    assert_eq!(daemon.get("/readyz").await.expect("it goes on").status, 200);
+    daemon.signal(Signal::TERM);
+    let progress = eventually("two lines about the progress", PATIENCE, async || {
+        let lines: Vec<String> =
+            daemon.log().all().into_iter().filter(|line| line.contains("still draining")).collect();
+        if lines.len() >= 2 { Ok(lines) } else { Err(format!("{lines:?}")) }
+    })
+    .await;
+    println!("{}", progress.join("\n"));
+    assert!(progress.iter().all(|line| line.contains("q: 10")), "the line names who is busy: {progress:?}");
+    daemon.signal(Signal::INT);
+    assert_eq!(daemon.wait_exit(PATIENCE).await, 3);
+    assert_eq!(redis.zcard::<_, usize>(queue.bridge_key("inflight")).await.unwrap(), 10, "left to their leases");
+}

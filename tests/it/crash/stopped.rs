@@ -1,0 +1,124 @@
+//! A daemon that stands still for longer than its lease, beside one that does not.
+
+use std::collections::HashSet;
+use std::time::Instant;
+
+use redis::AsyncCommands;
+use rustix::process::Signal;
+
+use super::*;
+use crate::harness::oracle::read_stream;
+use crate::harness::turn::heavy;
+use crate::harness::{Daemon, Mode, Proxy};
+
+/// More than the first daemon's sink has on the wire at once (eight pipelines of 512), so that some wait locally.
+const ELEMENTS: usize = 6_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_more() {
+    let _turn = heavy().await;
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let (slow_a, slow_b) = (Proxy::start(server.port()).await, Proxy::start(server.port()).await);
+    // A stream each, so that one sees who sent what.
+    let sink = |proxy: &Proxy, stream: &str, timeout: &str| {
+        format!(
+            "url: {}, connect_timeout: 60s, command_timeout: 60s, stream: {stream}, timeout: {timeout}",
+            proxy.url()
+        )
+    };
+    let mut a = Daemon::start(&yaml(&server, &sink(&slow_a, "a", "9s"), "lease: 12s, max_in_flight: 6000")).await;
+    a.expect_log("not sent: the process stood still").expect_log("verdicts refused").expect_log("leases lost");
+    // What it had sent has no answer within the time-out, as far as it can see: it stood still.
+    a.expect_log("sink down");
+    slow_a.set_mode(Mode::Freeze);
+    let (queue, elements, _) = offer_due(&mut redis, ELEMENTS).await;
+    wait_in_flight(&mut redis, &queue, ELEMENTS).await;
+    // A claim whose reply it has not read when it is stopped is a lost one: neither sent nor dropped, just never its own.
+    eventually("the daemon to have read every claim's reply", PATIENCE, async || {
+        match a.metrics().await.sum("delaybridge_claimed_messages_total") {
+            count if count == ELEMENTS as f64 => Ok(()),
+            count => Err(format!("{count} claimed")),
+        }
+    })
+    .await;
+    a.signal(Signal::STOP);
+    // The signal takes a moment to stop every thread.
+    eventually("the daemon to stand still", PATIENCE, async || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", a.pid())).map_err(|e| e.to_string())?;
+        if stat.contains(") T ") { Ok(()) } else { Err(stat) }
+    })
+    .await;
+    let stopped = Instant::now();
+    // What it had handed to the network before it was stopped arrives while it stands still; that cannot be undone.
+    slow_a.set_mode(Mode::Pass);
+
+    let mut b = Daemon::start(&yaml(&server, &sink(&slow_b, "b", "60s"), "lease: 90s, max_in_flight: 6000")).await;
+    slow_b.set_mode(Mode::Freeze);
+    let all_of_a = in_flight_by_owner(&mut redis, &queue).await;
+    assert_eq!(all_of_a.len(), 1, "one owner so far");
+    eventually("the other daemon to take over", PATIENCE, async || {
+        let owners = in_flight_by_owner(&mut redis, &queue).await;
+        let others: usize = owners.iter().filter(|(owner, _)| !all_of_a.contains_key(*owner)).map(|(_, n)| n).sum();
+        if others == ELEMENTS { Ok(()) } else { Err(format!("{others} taken over")) }
+    })
+    .await;
+    let counted = "delaybridge_leases_expired_total";
+    eventually("the other daemon to have counted them", PATIENCE, async || match b.metric(counted).await {
+        count if count == ELEMENTS as f64 => Ok(()),
+        count => Err(format!("{count} leases expired")),
+    })
+    .await;
+    let members: HashSet<Vec<u8>> = members(&mut redis, &queue).await;
+    let sent_before: HashSet<String> = ids(&mut redis, "a").await.into_iter().collect();
+    println!("stopped for {:?}; {} were on the wire before", stopped.elapsed(), sent_before.len());
+    assert!(
+        !sent_before.is_empty() && sent_before.len() < ELEMENTS,
+        "the stop came too early or too late to show much"
+    );
+
+    a.signal(Signal::CONT);
+    let local = (ELEMENTS - sent_before.len()) as f64;
+    eventually("the woken daemon to give up all that it had", PATIENCE, async || {
+        let metrics = a.metrics().await;
+        let (acks, drops) = (metrics.sum("delaybridge_stale_acks_total"), metrics.sum("delaybridge_stale_drops_total"));
+        if acks + drops == ELEMENTS as f64 { Ok(()) } else { Err(format!("{acks} acks and {drops} drops, stale")) }
+    })
+    .await;
+    let metrics = a.metrics().await;
+    let (acks, drops) = (metrics.sum("delaybridge_stale_acks_total"), metrics.sum("delaybridge_stale_drops_total"));
+    println!("{acks} stale verdicts, {drops} stale drops of {local} that had not been sent");
+    assert_eq!(drops, local, "everything that waited locally is dropped and counted, nothing else");
+    assert_eq!(self::members(&mut redis, &queue).await, members, "what the other took over was changed");
+    let sent_by_a = ids(&mut redis, "a").await;
+    assert_eq!(sent_by_a.len(), sent_before.len(), "it sent something on a stale lease, or twice");
+    assert_eq!(redis.xlen::<_, usize>("b").await.unwrap(), 0, "the other one is still held up");
+
+    slow_b.set_mode(Mode::Pass);
+    wait_settled(&mut redis, &queue).await;
+    let mut oracle = Oracle::new();
+    oracle.offered(&elements);
+    oracle.judge(&read_stream(&mut redis, "b").await).assert_complete(0);
+    assert_eq!(ids(&mut redis, "a").await.len(), sent_before.len());
+    assert_settled(&mut redis, &queue, 0).await;
+    assert_eq!(b.metric("delaybridge_stale_acks_total").await, 0.0);
+
+    // The woken one is of use again.
+    b.stop().await;
+    let now = redis_now_ms(&mut redis).await;
+    queue.offer(&mut redis, now, "after it all").await;
+    eventually("the woken daemon to deliver again", PATIENCE, async || {
+        let count = ids(&mut redis, "a").await.len();
+        if count == sent_before.len() + 1 { Ok(()) } else { Err(count.to_string()) }
+    })
+    .await;
+    assert_eq!(a.stop().await, 0);
+}
+
+async fn members(redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> HashSet<Vec<u8>> {
+    redis.zrange(queue.bridge_key("inflight"), 0, -1).await.expect("read what is in flight")
+}
+
+async fn ids(redis: &mut MultiplexedConnection, stream: &str) -> Vec<String> {
+    read_stream(redis, stream).await.into_iter().filter_map(|delivery| delivery.id).collect()
+}

@@ -1,0 +1,262 @@
+//! Ways into Redis: users with few rights, passwords that change, databases, TLS.
+
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+
+use delaybridge::config::ListCleanup;
+use delaybridge::source::redisson::Redisson;
+
+use crate::harness::daemon::ConfigFile;
+use crate::harness::oracle::{read_list, read_stream};
+use crate::harness::redisson::{Element, redis_now_ms};
+use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, ServerOptions};
+
+use super::{dead_letters, emptied, list_of, overdue, settled, stream_of, unready};
+
+/// The rules of a user who may do exactly what the daemon says it needs for this queue, and push to `out*`.
+fn least_rights(name: &str) -> String {
+    let queue = RedissonQueue::new(name);
+    let source = Redisson::new(name, [0; 8], true, true, ListCleanup::Auto);
+    let mut words: Vec<String> = source
+        .commands()
+        .iter()
+        .map(|command| {
+            let word = |n: usize| String::from_utf8_lossy(command[n]).to_lowercase();
+            match word(0).as_str() {
+                "script" | "pubsub" => format!("+{}|{}", word(0), word(1)),
+                _ => format!("+{}", word(0)),
+            }
+        })
+        .collect();
+    words.sort_unstable();
+    words.dedup();
+    format!(
+        "bridge on >secret resetkeys ~redisson_delay_queue*:{tag} ~{name} ~delaybridge:*:{tag} ~out* resetchannels \
+         &{channel} -@all +ping +client|setname +acl|whoami +acl|dryrun {} +xadd +rpush",
+        words.join(" "),
+        tag = queue.tag,
+        channel = queue.channel
+    )
+}
+
+async fn acl(redis: &mut MultiplexedConnection, rules: &str) {
+    let mut command = redis::cmd("ACL");
+    command.arg("SETUSER").arg(rules.split_whitespace().collect::<Vec<_>>());
+    let () = command.query_async(redis).await.unwrap_or_else(|e| panic!("ACL SETUSER {rules}: {e}"));
+}
+
+/// What the server refused so far, one line each.
+async fn refused(redis: &mut MultiplexedConnection) -> Vec<String> {
+    let log: Vec<redis::Value> = redis::cmd("ACL").arg("LOG").query_async(redis).await.expect("read the ACL log");
+    log.iter().map(|entry| format!("{entry:?}")).collect()
+}
+
+/// A queue on this server as `bridge`, to a stream; the password is in a file beside the configuration.
+fn as_bridge(server: &RedisServer, name: &str, password_file: &std::path::Path, to: &str) -> String {
+    format!(
+        "
+redis: {{ url: redis://127.0.0.1:{}, username: bridge, password_file: {}, connect_timeout: 30s }}
+sinks: {{ same: {{ redis: {{}} }} }}
+queues:
+  q:
+    source: {{ redisson: {{ name: {name} }} }}
+    ghost_max_age: 1s
+    to: [{{ sink: same, {to} }}]
+",
+        server.port(),
+        password_file.display()
+    )
+}
+
+fn password(text: &str) -> (ConfigFile, std::path::PathBuf) {
+    let dir = ConfigFile::new("");
+    let path = dir.write("password", text);
+    (dir, path)
+}
+
+#[tokio::test]
+async fn the_rights_that_the_daemon_asks_for_are_enough() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("few");
+    acl(&mut redis, &least_rights("few")).await;
+    let (_dir, file) = password("secret\n");
+    let now = redis_now_ms(&mut redis).await;
+    // In random order, so that ghosts are left and swept; one of them junk; the ready list as well.
+    let mut elements = overdue(now, (0..6_000).map(|n| format!("{n}")));
+    fastrand::shuffle(&mut elements);
+    queue.offer_bulk(&mut redis, &elements).await;
+    let _: () = redis.zadd(&queue.timeouts, "junk", now - 5).await.unwrap();
+    let _: () = redis.rpush(&queue.list, "junk").await.unwrap();
+    let ready = vec![b"ready".to_vec(); 10];
+    queue.push_ready(&mut redis, &ready).await;
+    // A destination of the wrong type at first: what was claimed is released and claimed again.
+    let _: () = redis.set("out", "not a stream").await.unwrap();
+
+    let mut daemon = Daemon::spawn(&as_bridge(&server, "few", &file, "stream: out"));
+    daemon.expect_log("queue held").expect_log("dead letter stored");
+    unready(&daemon, "WRONGTYPE").await;
+    let _: () = redis.del("out").await.unwrap();
+    stream_of(&mut redis, "out", 6_010).await;
+    emptied(&mut redis, &queue).await;
+    daemon.wait_ready().await;
+    // What comes later is announced.
+    let last = queue.offer(&mut redis, now, "announced").await;
+    stream_of(&mut redis, "out", 6_011).await;
+
+    let mut oracle = Oracle::new();
+    oracle.offered(elements.iter().chain([&last]));
+    oracle.pushed_ready(&ready);
+    oracle.judge(&read_stream(&mut redis, "out").await).assert_complete(0);
+    assert_eq!(dead_letters(&mut redis, &queue).await.len(), 1);
+    assert_eq!(daemon.stop().await, 0);
+    assert_eq!(refused(&mut redis).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_missing_right_is_named_at_the_start_and_loses_nothing() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    // Rights whose lack shows in the middle of a script, after it has changed something.
+    let missing = ["zadd", "ltrim", "lpos", "lrem", "zrem", "xadd"];
+    let mut running = Vec::new();
+    for right in missing {
+        let queue = RedissonQueue::new(&format!("no-{right}"));
+        let rules = least_rights(&queue.name).replacen("bridge", right, 1).replace(&format!("+{right}"), "");
+        acl(&mut redis, &rules).await;
+        let now = redis_now_ms(&mut redis).await;
+        let mut elements = overdue(now, (0..300).map(|n| format!("{right} {n}")));
+        fastrand::shuffle(&mut elements);
+        queue.offer_bulk(&mut redis, &elements).await;
+        let ready: Vec<Vec<u8>> = (0..20).map(|n| format!("{right} ready {n}").into_bytes()).collect();
+        queue.push_ready(&mut redis, &ready).await;
+        let (dir, file) = password("secret");
+        let junk = redis.zadd::<_, _, _, ()>(&queue.timeouts, "junk", now - 2_000);
+        junk.await.unwrap();
+        let _: () = redis.lpush(&queue.list, "junk").await.unwrap();
+        let yaml = as_bridge(&server, &queue.name, &file, &format!("list: out-{right}"));
+        let yaml =
+            yaml.replace("username: bridge", &format!("username: {right}")).replace("ghost_max_age: 1s", "lease: 3s");
+        let yaml = yaml.replace("redis: {}", "redis: { timeout: 1s }");
+        let mut daemon = Daemon::spawn(&yaml);
+        daemon.expect_log("queue held").expect_log("rights are missing").expect_log("dead letter stored");
+        // On purpose: what a claim that was cut short had taken comes back soon.
+        daemon.expect_log("not longer than twice redis.command_timeout");
+        running.push((right, queue, elements, ready, dir, daemon));
+    }
+    for (right, queue, elements, ready, _dir, daemon) in &mut running {
+        crate::harness::eventually("the missing right to be named", super::PATIENCE, async || {
+            let named = daemon.log().all().into_iter().find(|line| line.contains("rights are missing"));
+            named.filter(|line| line.contains(&**right)).ok_or_else(|| daemon.log().all().join("\n"))
+        })
+        .await;
+        unready(daemon, "NOPERM").await;
+        acl(&mut redis, &format!("{right} +{right}")).await;
+        list_of(&mut redis, &format!("out-{right}"), 320).await;
+        daemon.expect_log("were recorded by nobody");
+        settled(&mut redis, queue).await;
+        daemon.wait_ready().await;
+        let mut oracle = Oracle::new();
+        oracle.offered(elements.iter());
+        oracle.pushed_ready(ready.iter());
+        let report = oracle.judge_payloads(&read_list(&mut redis, &format!("out-{right}")).await);
+        println!("without {right}: {report}");
+        report.assert_complete(0);
+        assert_eq!(dead_letters(&mut redis, queue).await.len(), 1, "{right}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_waited_for_until_the_file_is_corrected() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("guarded");
+    acl(&mut redis, "bridge on >secret ~* &* +@all").await;
+    let now = redis_now_ms(&mut redis).await;
+    queue.offer_bulk(&mut redis, &overdue(now, ["one"])).await;
+    let (dir, file) = password("wrong\n");
+    let mut daemon = Daemon::spawn(&as_bridge(&server, "guarded", &file, "stream: out"));
+    daemon.expect_log("cannot reach Redis").expect_log("subscription");
+    unready(&daemon, "password of user `bridge` is wrong").await;
+    assert_eq!(daemon.get("/livez").await.unwrap().status, 200);
+    assert_eq!(daemon.get("/startupz").await.unwrap().status, 503);
+    dir.write("password", "secret\n");
+    daemon.wait_ready().await;
+    stream_of(&mut redis, "out", 1).await;
+    assert!(daemon.log().all().iter().all(|line| !line.contains("secret") && !line.contains("wrong\\n")));
+
+    // A password that is taken back while the daemon runs: it goes on with the new one.
+    dir.write("password", "second");
+    acl(&mut redis, "bridge resetpass >second").await;
+    let _: i64 = redis::cmd("CLIENT").arg("KILL").arg("USER").arg("bridge").query_async(&mut redis).await.unwrap();
+    queue.offer(&mut redis, now, "two").await;
+    stream_of(&mut redis, "out", 2).await;
+}
+
+#[tokio::test]
+async fn the_database_of_the_url_is_used_for_source_and_sink_each() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let () = redis::cmd("SELECT").arg(3).query_async(&mut redis).await.unwrap();
+    let queue = RedissonQueue::new("third");
+    let now = redis_now_ms(&mut redis).await;
+    queue.offer_bulk(&mut redis, &overdue(now, ["one", "two"])).await;
+    let _daemon = Daemon::start(&format!(
+        "
+redis: {{ url: redis://127.0.0.1:{port}/3, connect_timeout: 30s }}
+sinks: {{ fifth: {{ redis: {{ url: redis://127.0.0.1:{port}/5, stream: out }} }} }}
+queues:
+  q: {{ source: {{ redisson: {{ name: third }} }}, to: [{{ sink: fifth }}] }}
+",
+        port = server.port()
+    ))
+    .await;
+    let mut fifth = server.client().await;
+    let () = redis::cmd("SELECT").arg(5).query_async(&mut fifth).await.unwrap();
+    stream_of(&mut fifth, "out", 2).await;
+    emptied(&mut redis, &queue).await;
+    // Announcements know no databases.
+    queue.offer(&mut redis, now, "three").await;
+    stream_of(&mut fifth, "out", 3).await;
+    assert_eq!(redis.exists::<_, usize>("out").await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn tls_with_a_private_authority_and_a_client_certificate_carries_everything() {
+    let server = RedisServer::start_with(ServerOptions::default().tls(true)).await;
+    let mut redis = server.client().await;
+    let (port, pki) = server.tls();
+    let queue = RedissonQueue::new("sealed");
+    let now = redis_now_ms(&mut redis).await;
+    let elements: Vec<Element> = overdue(now, (0..500).map(|n| format!("{n}")));
+    queue.offer_bulk(&mut redis, &elements).await;
+    let yaml = |tls: &str| {
+        format!(
+            "
+redis:
+  url: rediss://127.0.0.1:{port}
+  connect_timeout: 30s
+  tls: {tls}
+sinks: {{ same: {{ redis: {{}} }} }}
+queues:
+  q: {{ source: {{ redisson: {{ name: sealed }} }}, to: [{{ sink: same, stream: out }}] }}
+"
+        )
+    };
+    let ca = pki.ca.display();
+    {
+        let mut stranger = Daemon::spawn(&yaml(&format!("{{ ca_file: {ca} }}")));
+        stranger.expect_log("cannot reach Redis").expect_log("subscription");
+        unready(&stranger, "certificate").await;
+        println!("without a client certificate: {}", stranger.get("/readyz").await.unwrap().body);
+    }
+    let (cert, key) = (pki.client_cert.display(), pki.client_key.display());
+    let _daemon = Daemon::start(&yaml(&format!("{{ ca_file: {ca}, cert_file: {cert}, key_file: {key} }}"))).await;
+    stream_of(&mut redis, "out", 500).await;
+    emptied(&mut redis, &queue).await;
+    let last = queue.offer(&mut redis, now, "announced").await;
+    stream_of(&mut redis, "out", 501).await;
+    let mut oracle = Oracle::new();
+    oracle.offered(elements.iter().chain([&last]));
+    oracle.judge(&read_stream(&mut redis, "out").await).assert_complete(0);
+}

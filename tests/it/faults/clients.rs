@@ -1,0 +1,125 @@
+//! Other clients on the same queue: announcements that never come, Redisson's own transfer, a second daemon.
+
+use std::time::{Duration, Instant};
+
+use redis::AsyncCommands;
+
+use super::rig::{PATIENCE, all_in_list, assert_complete, elements, metric, settled, summary, tolerate_stalls};
+use crate::harness::oracle::read_list;
+use crate::harness::redisson::{Element, redis_now_ms};
+use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
+
+fn config(server: &RedisServer) -> String {
+    format!(
+        "redis: {{ url: '{}', command_timeout: 1s }}\nsinks: {{ out: {{ redis: {{ list: arrived, timeout: 10s }} }} }}\n\
+         queues: {{ q: {{ source: {{ redisson: {{ name: shared }} }}, lease: 20s, to: [{{ sink: out }}] }} }}\n",
+        server.url()
+    )
+}
+
+/// Waits until the list holds so many elements; how long that took, in ms.
+async fn arrival(redis: &mut redis::aio::MultiplexedConnection, n: usize) -> i64 {
+    let since = Instant::now();
+    eventually("the element to arrive", PATIENCE, async || match redis.llen::<_, usize>("arrived").await {
+        Ok(length) if length >= n => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    i64::try_from(since.elapsed().as_millis()).unwrap()
+}
+
+#[tokio::test]
+async fn elements_that_nobody_announced_are_found_by_the_poll() {
+    let server = RedisServer::start().await;
+    let mut daemon = Daemon::start(&config(&server)).await;
+    tolerate_stalls(&mut daemon);
+    let queue = RedissonQueue::new("shared");
+    let mut redis = server.client().await;
+    let (mut silent, mut killed, mut pushed) = (Vec::new(), Vec::new(), Vec::new());
+    let mut oracle = Oracle::new();
+    let mut n = 0;
+    for round in 0..6 {
+        // The channel says nothing.
+        let now = redis_now_ms(&mut redis).await;
+        let element = Element::new(queue.layout, now, format!("silent-{round}"));
+        oracle.offered([&element]);
+        let () = redis.zadd(&queue.timeouts, &element.member, element.due_ms).await.unwrap();
+        let () = redis.rpush(&queue.list, &element.member).await.unwrap();
+        n += 1;
+        silent.push(arrival(&mut redis, n).await);
+
+        // The subscription is cut right before the announcement.
+        let () = redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("pubsub").query_async(&mut redis).await.unwrap();
+        let now = redis_now_ms(&mut redis).await;
+        let element = queue.offer(&mut redis, now, format!("killed-{round}")).await;
+        oracle.offered([&element]);
+        n += 1;
+        killed.push(arrival(&mut redis, n).await);
+    }
+    // Beside a client that listens to the channel, whose transfer pushes to the ready list without a word.
+    let client = redis::Client::open(server.url()).unwrap();
+    let mut listener = client.get_async_pubsub().await.unwrap();
+    listener.subscribe(&queue.channel).await.unwrap();
+    for round in 0..10 {
+        let payload = format!("ready-{round}").into_bytes();
+        oracle.pushed_ready([&payload]);
+        queue.push_ready(&mut redis, &[payload]).await;
+        n += 1;
+        pushed.push(arrival(&mut redis, n).await);
+    }
+    for latencies in [&mut silent, &mut killed, &mut pushed] {
+        latencies.sort_unstable();
+    }
+    println!(
+        "never announced: {}; subscription killed: {}; pushed to the ready list: {}",
+        summary(&silent),
+        summary(&killed),
+        summary(&pushed)
+    );
+    let deliveries = all_in_list(&mut redis, "arrived", &oracle).await;
+    assert_complete(&oracle.judge_payloads(&deliveries), &[&daemon]).await;
+    assert!(daemon.metric("delaybridge_wakeups_total{reason=\"poll\"}").await > 0.0);
+}
+
+#[tokio::test]
+async fn two_daemons_and_the_transfer_of_redisson_deliver_every_element_once() {
+    let server = RedisServer::start().await;
+    let queue = RedissonQueue::new("shared");
+    let mut redis = server.client().await;
+    let mut daemons = [Daemon::start(&config(&server)).await, Daemon::start(&config(&server)).await];
+    daemons.iter_mut().for_each(tolerate_stalls);
+    let mut oracle = Oracle::new();
+    let now = redis_now_ms(&mut redis).await;
+    let offered = elements(&queue, "e", 10_000, now, 10_000);
+    oracle.offered(&offered);
+    queue.offer_bulk(&mut redis, &offered).await;
+
+    let mut client = server.client().await;
+    let transfer = async {
+        let mut turns = tokio::time::interval(Duration::from_millis(5));
+        loop {
+            turns.tick().await;
+            let now = redis_now_ms(&mut client).await;
+            queue.transfer(&mut client, now).await.expect("transfer as a Redisson client");
+        }
+    };
+    let deliveries = tokio::select! {
+        deliveries = all_in_list(&mut redis, "arrived", &oracle) => deliveries,
+        () = transfer => unreachable!("the transfer goes on for ever"),
+    };
+    settled(&mut redis, &queue).await;
+    let mut shares = Vec::new();
+    for daemon in &daemons {
+        let metrics = daemon.metrics().await;
+        let claimed = |from| metrics.sum(&format!("delaybridge_claimed_messages_total{{from=\"{from}\"}}"));
+        shares.push((claimed("delayed"), claimed("ready"), metrics.sum("delaybridge_delivered_messages_total")));
+        assert_eq!(claimed("expired"), 0.0, "good weather");
+    }
+    println!("claimed from (delayed, ready), delivered: {shares:?}");
+    let [one, other] = &daemons;
+    if assert_complete(&oracle.judge_payloads(&deliveries), &[one, other]).await == 0.0 {
+        assert_eq!(read_list(&mut redis, "arrived").await.len(), 10_000);
+    }
+    assert_eq!(shares.iter().map(|(_, _, delivered)| delivered).sum::<f64>(), 10_000.0);
+    metric(&daemons[0], "delaybridge_queue_messages{state=\"due\"}", |due| due == 0.0).await;
+}

@@ -1,0 +1,234 @@
+//! The reply of a script is lost after it ran: the state that no client can tell from a script that never ran.
+
+use delaybridge::source::redisson::SCRIPTS;
+use redis::AsyncCommands;
+
+use super::rig::{
+    Feed, PATIENCE, all_in_list, all_in_stream, assert_complete, elements, lateness, metric, settled, summary,
+    tolerate_stalls,
+};
+use crate::harness::oracle::Delivery;
+use crate::harness::proxy::CutCount;
+use crate::harness::redisson::redis_now_ms;
+use crate::harness::{Cut, Daemon, Proxy, RedisServer, RedissonQueue, eventually};
+
+/// Due in an hour: they make the list deep, so that claims leave ghosts, and must not be touched.
+const PENDING: usize = 30_000;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Sink {
+    Stream,
+    ExactlyOnce,
+}
+
+/// Lease and time-out of the sink: so long that a machine that stands still for a while does not run into them.
+const LONG: (&str, &str) = ("30s", "20s");
+
+/// One daemon behind a proxy of its own.
+struct Rig {
+    proxy: Proxy,
+    daemon: Daemon,
+    feed: Feed,
+    redis: redis::aio::MultiplexedConnection,
+    sink: Sink,
+    destination: String,
+}
+
+fn sha(script: &str) -> &'static str {
+    SCRIPTS.all().into_iter().find(|known| known.name() == script).expect("a script of this name").sha1()
+}
+
+impl Rig {
+    async fn start(server: &RedisServer, name: &str, sink: Sink, times: (&str, &str), settings: &str) -> Self {
+        let (lease, timeout) = times;
+        let proxy = Proxy::start(server.port()).await;
+        let destination = format!("{{{name}}}:arrived");
+        let target = match sink {
+            // Past the proxy, so that what is lost is replies of scripts and nothing else.
+            Sink::Stream => {
+                format!("redis: {{ url: '{}', stream: '{destination}', timeout: {timeout} }}", server.url())
+            }
+            Sink::ExactlyOnce => format!("redis: {{ list: '{destination}', exactly_once: true, timeout: {timeout} }}"),
+        };
+        let mut daemon = Daemon::start(&format!(
+            "redis: {{ url: '{}', command_timeout: 1s }}\n\
+             sinks: {{ out: {{ {target} }} }}\n\
+             queues:\n  q:\n    source: {{ redisson: {{ name: {name} }} }}\n    lease: {lease}\n    to: [{{ sink: out }}]\n    {settings}\n",
+            proxy.url()
+        ))
+        .await;
+        tolerate_stalls(&mut daemon);
+        let feed = Feed::new(server, RedissonQueue::new(name)).await;
+        Rig { proxy, daemon, feed, redis: server.client().await, sink, destination }
+    }
+
+    /// Feeds the queue until each cut has been made as often as it was to be, and ends them. They are ordered without
+    /// end: an order is spent for nothing when the connection breaks otherwise.
+    async fn feed_until(&mut self, cuts: &[(CutCount, u64)]) {
+        // Each cut costs a reconnect, which backs off.
+        let until = tokio::time::Instant::now() + PATIENCE * 2;
+        while cuts.iter().any(|(cut, wanted)| cut.lost() < *wanted) {
+            assert!(tokio::time::Instant::now() < until, "too few cuts: {:?}", lost(cuts));
+            self.feed.tick(4, 1).await;
+        }
+        self.proxy.stop_cutting();
+    }
+
+    /// Waits for everything and asserts what every cut must leave true.
+    async fn judge(mut self, what: &str, cuts: &[(CutCount, u64)]) {
+        let deliveries: Vec<Delivery> = match self.sink {
+            Sink::Stream => {
+                let deliveries = all_in_stream(&mut self.redis, &self.destination, &self.feed.oracle).await;
+                let report = self.feed.oracle.judge(&deliveries);
+                // A sink that timed out on a busy machine is the one way to a duplicate, and to a counted attempt.
+                if assert_complete(&report, &[&self.daemon]).await == 0.0 {
+                    assert!(
+                        deliveries.iter().all(|delivery| delivery.attempt == Some(1)),
+                        "{what}: a retry was counted"
+                    );
+                }
+                deliveries
+            }
+            Sink::ExactlyOnce => {
+                let deliveries = all_in_list(&mut self.redis, &self.destination, &self.feed.oracle).await;
+                self.feed.oracle.judge_payloads(&deliveries).assert_complete(0);
+                deliveries
+            }
+        };
+        settled(&mut self.redis, &self.feed.queue).await;
+        let metrics = self.daemon.metrics().await;
+        let adopted = metrics.sum("delaybridge_adopted_messages_total");
+        let late = lateness(&deliveries);
+        // Whoever waited for an adoption is among the latest.
+        let latest = late.len().saturating_sub(adopted as usize);
+        println!(
+            "{what}: {} elements, replies lost {:?}, adopted {adopted}; lateness of all {}, of the {adopted} latest {}",
+            deliveries.len(),
+            lost(cuts),
+            summary(&late),
+            summary(&late[latest..]),
+        );
+        for nothing in [
+            "delaybridge_leases_expired_total",
+            "delaybridge_dead_lettered_messages_total",
+            "delaybridge_stale_acks_total",
+        ] {
+            assert_eq!(metrics.sum(nothing), 0.0, "{what}: {nothing}");
+        }
+    }
+}
+
+fn lost(cuts: &[(CutCount, u64)]) -> Vec<u64> {
+    cuts.iter().map(|(cut, _)| cut.lost()).collect()
+}
+
+async fn claims(server: &RedisServer, sink: Sink, times: u64) {
+    let mut rig = Rig::start(server, "claims", sink, LONG, "").await;
+    let cuts = [(rig.proxy.cut(Cut::script(sha("claim")).every(2).times(u64::MAX)), times)];
+    rig.feed_until(&cuts).await;
+    let adopted = rig.daemon.metric("delaybridge_adopted_messages_total").await;
+    assert!(adopted > 0.0, "no lost claim had taken anything");
+    rig.judge("claim", &cuts).await;
+}
+
+/// A bound in flight of no more than one claim: the lost claim holds all the room there is.
+async fn claims_without_room_to_spare(server: &RedisServer, sink: Sink, times: u64) {
+    let mut rig = Rig::start(server, "narrow", sink, LONG, "max_in_flight: 1").await;
+    let cuts = [(rig.proxy.cut(Cut::script(sha("claim")).every(7).times(u64::MAX)), times)];
+    rig.feed_until(&cuts).await;
+    rig.judge("claim with max_in_flight 1", &cuts).await;
+}
+
+async fn adoptions(server: &RedisServer, sink: Sink, times: u64) {
+    let mut rig = Rig::start(server, "adoptions", sink, LONG, "").await;
+    let cuts = [
+        (rig.proxy.cut(Cut::script(sha("claim")).every(2).times(u64::MAX)), 1),
+        // Two rules, so that some adoptions are lost twice in a row.
+        (rig.proxy.cut(Cut::script(sha("adopt")).every(2).times(u64::MAX)), times - times / 4),
+        (rig.proxy.cut(Cut::script(sha("adopt")).every(3).times(u64::MAX)), times / 4),
+    ];
+    rig.feed_until(&cuts).await;
+    rig.judge("claim and adopt", &cuts).await;
+}
+
+async fn verdicts(server: &RedisServer, sink: Sink, times: u64) {
+    let mut rig = Rig::start(server, "verdicts", sink, LONG, "").await;
+    let cuts = [(rig.proxy.cut(Cut::script(sha("settle")).every(2).times(u64::MAX)), times)];
+    rig.feed_until(&cuts).await;
+    rig.judge("settle", &cuts).await;
+}
+
+/// Leases are extended for as long as verdicts cannot be written: the dead stream is of a wrong type for a while.
+async fn extensions(server: &RedisServer, sink: Sink, times: u64) {
+    let mut rig = Rig::start(server, "extensions", sink, ("5s", "3s"), "").await;
+    rig.daemon.expect_log("queue held");
+    let (in_flight, dead) = (rig.feed.queue.bridge_key("inflight"), rig.feed.queue.bridge_key("dead"));
+    loop {
+        // Lost claims are adopted a second later: time enough to break the key that verdicts need.
+        let cut = rig.proxy.cut(Cut::script(sha("claim")).times(u64::MAX));
+        rig.feed_until(&[(cut, 1)]).await;
+        let () = rig.redis.set(&dead, "no stream").await.expect("break the dead stream");
+        let held: usize = rig.redis.zcard(&in_flight).await.expect("count what is in flight");
+        if held > 0 {
+            break;
+        }
+        let () = rig.redis.del(&dead).await.expect("mend the dead stream");
+    }
+    let cuts = [(rig.proxy.cut(Cut::script(sha("extend")).times(u64::MAX)), times)];
+    eventually("the replies of extend to be lost", PATIENCE * 2, async || match cuts[0].0.lost() {
+        lost if lost >= times => Ok(()),
+        lost => Err(format!("{lost} of {times}, {} calls", cuts[0].0.seen())),
+    })
+    .await;
+    rig.proxy.stop_cutting();
+    let () = rig.redis.del(&dead).await.expect("mend the dead stream");
+    rig.judge("extend", &cuts).await;
+}
+
+async fn slices(server: &RedisServer, sink: Sink, times: u64) {
+    let mut rig = Rig::start(server, "slices", sink, LONG, "ghost_max_age: 1s").await;
+    let queue = rig.feed.queue.clone();
+    let hour = redis_now_ms(&mut rig.redis).await + 3_600_000;
+    let pending = elements(&queue, "pending", PENDING, hour, 3_600_000);
+    queue.offer_bulk(&mut rig.redis, &pending).await;
+    let cuts = [(rig.proxy.cut(Cut::script(sha("sweep")).every(3).times(u64::MAX)), times)];
+    rig.feed_until(&cuts).await;
+    metric(&rig.daemon, "delaybridge_ghosts", |ghosts| ghosts == 0.0).await;
+    let mut redis = server.client().await;
+    rig.judge("sweep", &cuts).await;
+
+    let mut listed: Vec<Vec<u8>> = redis.lrange(&queue.list, 0, -1).await.expect("read the list");
+    let mut expected: Vec<Vec<u8>> = pending.into_iter().map(|element| element.member).collect();
+    listed.sort_unstable();
+    expected.sort_unstable();
+    assert!(listed == expected, "{} entries in the list, {} pending", listed.len(), expected.len());
+}
+
+// The proxies run beside the rigs: starting a daemon blocks its thread for a while on a busy machine.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_replies_lose_nothing_and_burn_no_attempt() {
+    let server = RedisServer::start().await;
+    let sink = Sink::Stream;
+    tokio::join!(
+        claims(&server, sink, 35),
+        claims_without_room_to_spare(&server, sink, 10),
+        adoptions(&server, sink, 25),
+        verdicts(&server, sink, 45),
+        extensions(&server, sink, 25),
+        slices(&server, sink, 30),
+    );
+}
+
+// The proxies run beside the rigs: starting a daemon blocks its thread for a while on a busy machine.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_replies_double_nothing_with_exactly_once() {
+    let server = RedisServer::start().await;
+    let sink = Sink::ExactlyOnce;
+    tokio::join!(
+        claims(&server, sink, 35),
+        adoptions(&server, sink, 20),
+        verdicts(&server, sink, 45),
+        extensions(&server, sink, 15),
+        slices(&server, sink, 15),
+    );
+}

@@ -1,0 +1,87 @@
+//! A sink of its own that goes away, or stops answering.
+
+use std::time::Duration;
+
+use redis::AsyncCommands;
+
+use super::rig::{
+    Feed, all_in_stream, assert_complete, lateness, metric, pass, readyz, settled, summary, tolerate_stalls,
+};
+use crate::harness::{Daemon, RedisServer, RedissonQueue, ServerOptions};
+
+fn config(server: &RedisServer, sink: &RedisServer, max_attempts: u32) -> String {
+    format!(
+        "redis: {{ url: '{}', command_timeout: 1s }}\n\
+         retry: {{ strict: {{ max_attempts: {max_attempts}, initial_interval: 10ms, max_interval: 100ms }} }}\n\
+         sinks: {{ out: {{ redis: {{ url: '{}', stream: arrived, timeout: 2s }} }} }}\n\
+         queues: {{ q: {{ source: {{ redisson: {{ name: sinking }} }}, lease: 10s, retry: strict, to: [{{ sink: out }}] }} }}\n",
+        server.url(),
+        sink.url()
+    )
+}
+
+async fn judge(what: &str, daemon: &Daemon, server: &RedisServer, sink: &RedisServer, feed: &Feed) {
+    let (mut redis, mut arrived) = (server.client().await, sink.client().await);
+    let deliveries = all_in_stream(&mut arrived, "arrived", &feed.oracle).await;
+    settled(&mut redis, &feed.queue).await;
+    let report = feed.oracle.judge(&deliveries);
+    let announced = assert_complete(&report, &[daemon]).await;
+    let most = deliveries.iter().filter_map(|delivery| delivery.attempt).max();
+    println!("{what}: {report}, {announced} announced, attempt {most:?} at most; {}", summary(&lateness(&deliveries)));
+    assert_eq!(daemon.metric("delaybridge_leases_expired_total").await, 0.0);
+    readyz(daemon, 200, "").await;
+    assert_eq!(daemon.metric("delaybridge_sink_up").await, 1.0);
+}
+
+#[tokio::test]
+async fn an_outage_of_the_sink_makes_no_dead_letters() {
+    let server = RedisServer::start().await;
+    let mut sink = RedisServer::start_with(ServerOptions::default().append_only()).await;
+    let mut daemon = Daemon::start(&config(&server, &sink, 3)).await;
+    tolerate_stalls(&mut daemon);
+    let mut feed = Feed::new(&server, RedissonQueue::new("sinking")).await;
+    for outage in 1..=2 {
+        for _ in 0..10 {
+            feed.tick(20, 5).await;
+        }
+        sink.stop().await;
+        for _ in 0..60 {
+            feed.tick(20, 5).await;
+        }
+        metric(&daemon, "delaybridge_sink_up", |up| up == 0.0).await;
+        let body = readyz(&daemon, 503, "\"down\"").await;
+        println!("outage {outage}: {body}");
+        sink.boot().await.expect("boot the sink again");
+        metric(&daemon, "delaybridge_sink_up", |up| up == 1.0).await;
+    }
+    judge("sink stopped twice for 6 s", &daemon, &server, &sink, &feed).await;
+}
+
+#[tokio::test]
+async fn a_sink_that_answers_too_late_doubles_only_what_was_announced() {
+    let server = RedisServer::start().await;
+    let sink = RedisServer::start().await;
+    let mut daemon = Daemon::start(&config(&server, &sink, 10)).await;
+    tolerate_stalls(&mut daemon);
+    let mut feed = Feed::new(&server, RedissonQueue::new("sinking")).await;
+    let mut admin = sink.client().await;
+    let mut paused_at = 0;
+    for _ in 0..3 {
+        for _ in 0..10 {
+            feed.tick(20, 5).await;
+        }
+        // Longer than the time-out. Commands lie in the server's buffers meanwhile, and run after it.
+        let () = redis::cmd("CLIENT").arg("PAUSE").arg(3_500).arg("WRITE").query_async(&mut admin).await.unwrap();
+        for _ in 0..35 {
+            feed.tick(20, 5).await;
+        }
+        metric(&daemon, "delaybridge_sink_up", |up| up == 1.0).await;
+        paused_at = admin.xlen("arrived").await.unwrap();
+    }
+    println!("{paused_at} arrived after the last pause");
+    let timeouts = daemon.metric("delaybridge_sink_errors_total{class=\"ambiguous\"}").await;
+    assert!(timeouts > 0.0, "no delivery timed out");
+    // Commands that lay in the server's buffers have run by now, or are on their way: late ones would be duplicates.
+    pass(Duration::from_secs(1)).await;
+    judge("sink paused three times", &daemon, &server, &sink, &feed).await;
+}
