@@ -1,0 +1,77 @@
+//! The release binary as a process, and what it says of itself.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::logs::Lines;
+use crate::metrics::Metrics;
+use crate::process::{Process, command};
+use crate::{http, ports};
+
+/// A running daemon.
+pub struct Daemon {
+    /// The process.
+    pub process: Process,
+    log: Lines,
+    http_port: u16,
+    _config: TempDir,
+}
+
+impl Daemon {
+    /// Starts it on this Redis, with these sinks and queues.
+    pub fn spawn(redis_url: &str, sinks_and_queues: &str) -> Result<Self> {
+        let http_port = ports::free_port();
+        let config = TempDir::with_prefix("delaybridge-bench-").context("make a directory")?;
+        let path = config.path().join("delaybridge.yaml");
+        let yaml =
+            format!("http: {{ listen: 127.0.0.1:{http_port} }}\nredis: {{ url: {redis_url} }}\n{sinks_and_queues}");
+        std::fs::write(&path, yaml).context("write the configuration")?;
+        let mut command = command(&binary()?.to_string_lossy());
+        command.arg("run").arg("--config").arg(&path).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut process = Process::spawn("delaybridge", command).context("start the daemon")?;
+        let log = Lines::collect(process.child_mut().stderr.take().context("take the daemon's log")?);
+        Ok(Daemon { process, log, http_port, _config: config })
+    }
+
+    /// Waits until it is ready.
+    pub async fn ready(&mut self) -> Result<()> {
+        let until = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < until {
+            if let Ok(answer) = http::get(self.http_port, "/readyz", Duration::from_secs(2)).await
+                && answer.status == 200
+            {
+                return Ok(());
+            }
+            if let Some(status) = self.process.exit_status() {
+                bail!("the daemon ended with {status}: {}", self.log.all().join("\n"));
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        bail!("the daemon was not ready within 20 s: {}", self.log.all().join("\n"))
+    }
+
+    /// One scrape.
+    pub async fn metrics(&self) -> Result<Metrics> {
+        let answer = http::get(self.http_port, "/metrics", Duration::from_secs(10)).await;
+        Ok(Metrics::parse(&answer.map_err(anyhow::Error::msg)?.body))
+    }
+
+    /// Ends it in order.
+    pub async fn stop(mut self) {
+        self.process.signal(Signal::TERM);
+        // One that does not end is killed by the drop.
+        let _ = self.process.wait(Duration::from_secs(30)).await;
+    }
+}
+
+/// Cargo puts examples into a folder beside the binaries of the same profile.
+fn binary() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("find this program")?;
+    let binary = own.ancestors().nth(2).map(|dir| dir.join("delaybridge")).filter(|binary| binary.exists());
+    binary.with_context(|| format!("find the daemon beside {}: build it first, `make bench` does", own.display()))
+}

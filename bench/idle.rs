@@ -1,0 +1,44 @@
+//! What the daemon costs while nothing falls due.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::Row;
+use crate::daemon::Daemon;
+use crate::process::Usage;
+use crate::redis_server::RedisServer;
+
+const QUEUES: usize = 10;
+const SETTLE: Duration = Duration::from_secs(60);
+const WATCH: Duration = Duration::from_secs(30);
+
+pub async fn measure() -> Result<Vec<Row>> {
+    let mut server = RedisServer::start().await;
+    let queues: String = (0..QUEUES)
+        .map(|n| {
+            format!(
+                "  q{n}: {{ source: {{ redisson: {{ name: idle-{n} }} }}, to: [{{ sink: same, list: out-{n} }}] }}\n"
+            )
+        })
+        .collect();
+    let mut daemon = Daemon::spawn(&server.url(), &format!("sinks: {{ same: {{ redis: {{}} }} }}\nqueues:\n{queues}"))?;
+    daemon.ready().await?;
+    tokio::time::sleep(SETTLE).await;
+    let (before, redis_before, since) = (daemon.process.usage(), server.running().usage(), Instant::now());
+    tokio::time::sleep(WATCH).await;
+    let (after, redis_after) = (daemon.process.usage(), server.running().usage());
+    let share = |before: Usage, after: Usage| {
+        (after.cpu.saturating_sub(before.cpu)).as_secs_f64() / since.elapsed().as_secs_f64() * 100.0
+    };
+    Ok(vec![Row {
+        what: "idle for 60 s, ten queues".to_owned(),
+        found: format!(
+            "{:.2} % of a core, {:.1} MiB resident; Redis {:.2} % of a core",
+            share(before, after),
+            after.resident as f64 / (1 << 20) as f64,
+            share(redis_before, redis_after)
+        ),
+        bar: "< 1 %, <= 15 MB",
+    }])
+}

@@ -1,0 +1,138 @@
+//! From the due time to the confirmation, alone and beside a flood.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+
+use crate::daemon::Daemon;
+use crate::metrics::Metrics;
+use crate::oracle::read_stream;
+use crate::redis_server::RedisServer;
+use crate::redisson::{Element, Layout, RedissonQueue, redis_now_ms};
+use crate::{Row, quantiles};
+
+const PER_SECOND: i64 = 1_000;
+const SECONDS: i64 = 20;
+const FLOOD: usize = 1_000_000;
+
+/// 1,000 elements/s, once to a stream, whose entries carry the time at the server, and once to a list, where the daemon's
+/// own histogram tells.
+pub async fn measure() -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (sink, to) in [("stream", "stream: out"), ("list", "list: out")] {
+        let server = RedisServer::start().await;
+        let mut redis = server.client().await;
+        let queue = RedissonQueue::new("steady");
+        let mut daemon = Daemon::spawn(
+            &server.url(),
+            &format!(
+                "sinks: {{ same: {{ redis: {{}} }} }}\nqueues:\n  q: {{ source: {{ redisson: {{ name: steady }} }}, to: [{{ sink: same, {to} }}] }}\n"
+            ),
+        )?;
+        daemon.ready().await?;
+        let start = redis_now_ms(&mut redis).await + 2_000;
+        let due = |n: i64| start + n * 1_000 / PER_SECOND;
+        let mut elements: Vec<Element> =
+            (0..PER_SECOND * SECONDS).map(|n| Element::new(Layout::New, due(n), format!("{n:0256}"))).collect();
+        fastrand::shuffle(&mut elements);
+        queue.offer_bulk(&mut redis, &elements).await;
+        if redis_now_ms(&mut redis).await > start {
+            bail!("offering took longer than two seconds, so the first were late before they were there");
+        }
+        arrive(&mut redis, sink == "list", elements.len()).await?;
+        let found = if sink == "stream" {
+            let deliveries = read_stream(&mut redis, "out").await;
+            quantiles(deliveries.iter().filter_map(|d| Some(d.arrived_ms? - d.due_ms?)).collect())
+        } else {
+            histogram(&daemon.metrics().await?)
+        };
+        rows.push(Row {
+            what: format!("lateness at 1,000/s for 20 s, to a {sink}"),
+            found,
+            bar: "p50 <= 3 ms, p99 <= 20 ms",
+        });
+        daemon.stop().await;
+    }
+    Ok(rows)
+}
+
+/// Ten elements a second of one queue, while another on the same sink has a million overdue.
+pub async fn fairness() -> Result<Vec<Row>> {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let (flood, trickle) = (RedissonQueue::new("flood"), RedissonQueue::new("trickle"));
+    flood_with(&mut redis, &flood, FLOOD).await;
+    let now = redis_now_ms(&mut redis).await;
+    let drops: Vec<Element> =
+        (0..6_000).map(|n| Element::new(Layout::New, now + 500 + n * 100, format!("drop {n}"))).collect();
+    trickle.offer_bulk(&mut redis, &drops).await;
+    let mut daemon = Daemon::spawn(
+        &server.url(),
+        "sinks: { same: { redis: {} } }
+queues:
+  flood: { source: { redisson: { name: flood } }, to: [{ sink: same, list: out }] }
+  trickle: { source: { redisson: { name: trickle } }, to: [{ sink: same, stream: out-trickle }] }
+",
+    )?;
+    daemon.ready().await?;
+    let first = redis_now_ms(&mut redis).await;
+    arrive(&mut redis, true, FLOOD).await?;
+    let last = redis_now_ms(&mut redis).await;
+    let late: Vec<i64> = read_stream(&mut redis, "out-trickle")
+        .await
+        .iter()
+        .filter(|delivery| delivery.due_ms.is_some_and(|due| (first..last).contains(&due)))
+        .filter_map(|delivery| Some(delivery.arrived_ms? - delivery.due_ms?))
+        .collect();
+    daemon.stop().await;
+    Ok(vec![Row {
+        what: "lateness of 10/s beside 1,000,000 overdue, same sink".to_owned(),
+        found: format!("{} ({} elements in {:.1} s)", quantiles(late.clone()), late.len(), (last - first) as f64 / 1e3),
+        bar: "not starved",
+    }])
+}
+
+/// Elements of 256 bytes, all overdue, whose due times have nothing to do with the order of the offers.
+pub async fn flood_with(redis: &mut MultiplexedConnection, queue: &RedissonQueue, count: usize) {
+    let now = redis_now_ms(redis).await;
+    for start in (0..count).step_by(50_000) {
+        let some: Vec<Element> = (start..count.min(start + 50_000))
+            .map(|n| Element::new(Layout::New, now - fastrand::i64(1_000..3_600_000), format!("{n:0256}")))
+            .collect();
+        queue.offer_bulk(redis, &some).await;
+    }
+}
+
+async fn arrive(redis: &mut MultiplexedConnection, list: bool, count: usize) -> Result<()> {
+    for _ in 0..30_000 {
+        let arrived: usize = if list { redis.llen("out").await? } else { redis.xlen("out").await? };
+        if arrived >= count {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    bail!("not all of {count} arrived within ten minutes")
+}
+
+/// Quantiles out of the buckets, in between them by straight lines.
+fn histogram(metrics: &Metrics) -> String {
+    const NAME: &str = "delaybridge_delivery_lateness_seconds";
+    let bounds: Vec<f64> = delaybridge::telemetry::catalogue::CATALOGUE
+        .iter()
+        .find(|metric| metric.name == NAME)
+        .map(|metric| metric.buckets.to_vec())
+        .unwrap_or_default();
+    let below: Vec<f64> = bounds.iter().map(|bound| metrics.sum(&format!("{NAME}_bucket{{le=\"{bound}\"}}"))).collect();
+    let count = metrics.sum(&format!("{NAME}_count"));
+    let at = |share: f64| {
+        let rank = share * count;
+        let place = below.iter().position(|below| *below >= rank)?;
+        let (low, under) = if place == 0 { (0.0, 0.0) } else { (bounds[place - 1], below[place - 1]) };
+        Some((low + (bounds[place] - low) * (rank - under) / (below[place] - under).max(1.0)) * 1e3)
+    };
+    let show = |share: f64| at(share).map_or("beyond the buckets".to_owned(), |ms| format!("{ms:.1} ms"));
+    let most = below.iter().position(|below| *below >= count).map_or(f64::INFINITY, |place| bounds[place] * 1e3);
+    format!("p50 {}, p99 {}, max <= {most} ms (daemon's histogram)", show(0.5), show(0.99))
+}

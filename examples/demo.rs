@@ -1,0 +1,245 @@
+//! `make demo`: shows a delivery from end to end, without anything on this machine being touched.
+//!
+//! A private redis-server, 1,000 elements as Redisson writes them, the release binary on a file that is shown, and a
+//! verdict that does not take the daemon's word: what arrived, and when, is read back from Redis.
+
+use std::path::PathBuf;
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+use rustix::process::Signal;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+// The tools of the integration tests: the demo must not need a second redis-server starter or a second Redisson writer.
+macro_rules! tools {
+    ($($name:ident $path:literal),* $(,)?) => {
+        $(
+            #[path = $path]
+            #[allow(dead_code, reason = "the tests use the rest")]
+            mod $name;
+        )*
+    };
+}
+tools! {
+
+    logs "../tests/it/harness/logs.rs",
+    oracle "../tests/it/harness/oracle.rs",
+    ports "../tests/it/harness/ports.rs",
+    process "../tests/it/harness/process.rs",
+    redis_server "../tests/it/harness/redis_server.rs",
+    redisson "../tests/it/harness/redisson.rs",
+    tls "../tests/it/harness/tls.rs",
+}
+
+use logs::Lines;
+use oracle::{Delivery, Oracle, Report};
+use process::Process;
+use redis_server::RedisServer;
+use redisson::{RedissonQueue, redis_now_ms};
+
+const ELEMENTS: usize = 1000;
+/// Due times lie between these two, counted from the first offer; the daemon is up before the first.
+const FIRST_DUE_MS: i64 = 1_000;
+const LAST_DUE_MS: i64 = 10_000;
+/// Patience after the last due time.
+const GRACE: Duration = Duration::from_secs(20);
+
+const QUEUE: &str = "order:timeout";
+const STREAM: &str = "order:timed-out";
+
+#[tokio::main]
+async fn main() -> Result<ExitCode> {
+    let interrupted = interruption()?;
+    // Unordered: whichever comes first ends the demo. A demo that is dropped ends its processes and removes its files.
+    tokio::select! {
+        verdict = demo() => verdict,
+        _ = interrupted => {
+            println!("\ninterrupted: the processes are ended, the files are removed");
+            Ok(ExitCode::from(130))
+        }
+    }
+}
+
+/// Resolves at the first SIGINT or SIGTERM. The children are in groups of their own and do not see a Ctrl-C.
+fn interruption() -> Result<oneshot::Receiver<i32>> {
+    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])
+        .context("listen for signals")?;
+    let (sender, receiver) = oneshot::channel();
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            // Nobody listens any more when the demo is just over.
+            let _ = sender.send(signal);
+        }
+    });
+    Ok(receiver)
+}
+
+async fn demo() -> Result<ExitCode> {
+    let binary = daemon_binary()?;
+    let dir = TempDir::with_prefix("delaybridge-demo-").context("make a directory")?;
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    println!("A private redis-server listens on port {}; it is gone when this is over.", server.port());
+
+    let http_port = ports::free_port();
+    let yaml = configuration(&server.url(), http_port);
+    let config = dir.path().join("delaybridge.yaml");
+    std::fs::write(&config, &yaml).with_context(|| format!("write {}", config.display()))?;
+    println!("The daemon runs on this file:\n");
+    yaml.lines().for_each(|line| println!("    {line}"));
+
+    let (oracle, last_due) = offer(&mut redis).await;
+    println!("\n{ELEMENTS} elements offered as Redisson does, due within the next ten seconds.\n");
+
+    let mut daemon = Daemon::start(&binary, &config)?;
+    println!("$ delaybridge run --config {}\n", config.display());
+    println!("    due (UTC)     late    element");
+    let arrived_in_time = daemon.show_until_complete(&mut redis, last_due).await?;
+    let exit_code = daemon.stop().await;
+
+    let deliveries = oracle::read_stream(&mut redis, STREAM).await;
+    let report = oracle.judge(&deliveries);
+    let left = left_in_queue(&mut redis).await?;
+    print_summary(&report, &deliveries, left);
+
+    let good =
+        arrived_in_time && report.is_complete() && report.arrived == ELEMENTS && left == 0 && exit_code == Some(0);
+    if !good {
+        println!("\nThis is not as it should be (exit code of the daemon: {exit_code:?}). Its log:\n");
+        daemon.log.all().iter().for_each(|line| println!("    {line}"));
+    }
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Cargo puts examples into a folder beside the binaries of the same profile.
+fn daemon_binary() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("find this program")?;
+    let binary = own.ancestors().nth(2).map(|dir| dir.join("delaybridge")).filter(|binary| binary.exists());
+    binary.with_context(|| format!("find the daemon beside {}: build it first, `make demo` does", own.display()))
+}
+
+fn configuration(redis_url: &str, http_port: u16) -> String {
+    format!(
+        "\
+http: {{ listen: 127.0.0.1:{http_port} }}   # /metrics and the probes
+
+redis:
+  url: {redis_url}
+
+sinks:
+  screen: {{ stdout: {{}} }}
+  shop: {{ redis: {{}} }}                 # the Redis above
+
+queues:
+  order_timeout:
+    source: {{ redisson: {{ name: \"{QUEUE}\" }} }}
+    codec: json
+    to:
+      - sink: screen
+      - {{ sink: shop, stream: \"{STREAM}\" }}
+"
+    )
+}
+
+/// Offers in an order that has nothing to do with the due times, as applications do.
+async fn offer(redis: &mut MultiplexedConnection) -> (Oracle, i64) {
+    let queue = RedissonQueue::new(QUEUE);
+    let span = LAST_DUE_MS - FIRST_DUE_MS;
+    let mut delays: Vec<i64> = (0..ELEMENTS as i64).map(|n| FIRST_DUE_MS + n * span / (ELEMENTS as i64 - 1)).collect();
+    fastrand::shuffle(&mut delays);
+    let start = redis_now_ms(redis).await;
+    let mut oracle = Oracle::new();
+    for (n, delay) in delays.into_iter().enumerate() {
+        let payload = format!(r#"{{"orderId":{},"state":"unpaid"}}"#, 70_001 + n);
+        let element = queue.offer(redis, start + delay, payload).await;
+        oracle.offered([&element]);
+    }
+    (oracle, start + LAST_DUE_MS)
+}
+
+struct Daemon {
+    process: Process,
+    deliveries: Lines,
+    log: Lines,
+}
+
+impl Daemon {
+    fn start(binary: &std::path::Path, config: &std::path::Path) -> Result<Self> {
+        let mut command = process::command(&binary.to_string_lossy());
+        command.arg("run").arg("--config").arg(config).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = Process::spawn("delaybridge", command).context("start the daemon")?;
+        let deliveries = process.child_mut().stdout.take().context("take the daemon's standard output")?;
+        let log = process.child_mut().stderr.take().context("take the daemon's standard error")?;
+        Ok(Daemon { process, deliveries: Lines::collect(deliveries), log: Lines::collect(log) })
+    }
+
+    /// Shows deliveries as they come; true when as many as were offered have arrived in both sinks, false when they
+    /// have not long after the last was due.
+    async fn show_until_complete(&mut self, redis: &mut MultiplexedConnection, last_due: i64) -> Result<bool> {
+        let mut shown = 0;
+        loop {
+            let lines = self.deliveries.since(shown);
+            shown += lines.len();
+            lines.iter().for_each(|line| show(&oracle::of_line(line)));
+            let in_stream: usize = redis.xlen(STREAM).await.context("count what has arrived")?;
+            if shown >= ELEMENTS && in_stream >= ELEMENTS {
+                return Ok(true);
+            }
+            if let Some(status) = self.process.exit_status() {
+                bail!("run the daemon: it ended with {status}:\n{}", self.log.all().join("\n"));
+            }
+            if redis_now_ms(redis).await > last_due + i64::try_from(GRACE.as_millis())? {
+                return Ok(false);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// SIGTERM; the exit code, `None` if it had to be killed.
+    async fn stop(&mut self) -> Option<i32> {
+        self.process.signal(Signal::TERM);
+        self.process.wait(Duration::from_secs(30)).await.and_then(|status| status.code())
+    }
+}
+
+fn show(delivery: &Delivery) {
+    let (due, late) = (delivery.due_ms.unwrap_or(0), delivery.late_ms.unwrap_or(0.0));
+    println!("    {}  {late:>4.0} ms  {}", clock(due), String::from_utf8_lossy(&delivery.payload));
+}
+
+/// Time of day, UTC.
+fn clock(ms: i64) -> String {
+    let (hours, minutes, seconds) = (ms / 3_600_000 % 24, ms / 60_000 % 60, ms / 1000 % 60);
+    format!("{hours:02}:{minutes:02}:{seconds:02}.{:03}", ms % 1000)
+}
+
+/// Elements that are still anywhere in the queue's structures.
+async fn left_in_queue(redis: &mut MultiplexedConnection) -> Result<usize> {
+    let queue = RedissonQueue::new(QUEUE);
+    let (scheduled, in_flight, retry, dead): (usize, usize, usize, usize) = redis::pipe()
+        .zcard(&queue.timeouts)
+        .zcard(queue.bridge_key("inflight"))
+        .zcard(queue.bridge_key("retry"))
+        .xlen(queue.bridge_key("dead"))
+        .query_async(redis)
+        .await
+        .context("count what is left in the queue")?;
+    Ok(scheduled + in_flight + retry + dead)
+}
+
+fn print_summary(report: &Report, deliveries: &[Delivery], left: usize) {
+    // By Redis's own clock: the time in the id that the stream gave the entry, less the due time.
+    let mut late: Vec<i64> = deliveries.iter().filter_map(|d| Some(d.arrived_ms? - d.due_ms?)).collect();
+    late.sort_unstable();
+    let at = |share: f64| late.get(((late.len() as f64 - 1.0) * share).round() as usize).copied().unwrap_or(0);
+    println!("\n    offered      {:>6}", report.offered);
+    println!("    delivered    {:>6}", report.arrived);
+    println!("    lost         {:>6}", report.missing.len());
+    println!("    duplicates   {:>6}", report.duplicates);
+    println!("    left behind  {left:>6}");
+    println!("    late         p50 {} ms, p99 {} ms, max {} ms", at(0.5), at(0.99), at(1.0));
+}
