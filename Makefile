@@ -1,0 +1,41 @@
+# Everything a contributor runs. `make` alone explains.
+# On a bare Debian 12 with Rust and make, `make demo` and `make test` install the rest by themselves.
+
+CARGO ?= cargo
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build test check demo bench
+
+help: ## this text
+	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
+	@echo
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s%s\n", $$1, $$2 }'
+
+setup: ## install what is missing (redis-server, a C compiler); prints the command when it may not
+	@scripts/setup.sh
+
+build: setup ## the release binary, target/release/delaybridge
+	$(CARGO) build --release --locked
+
+check: setup ## formatting, lints, and the dependency rules if cargo-deny is there
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	@if command -v cargo-deny >/dev/null && [ -e deny.toml ]; then \
+		cargo-deny --offline check bans licenses sources; \
+	else \
+		echo "check: cargo-deny is not installed, the rules in deny.toml were not looked at"; \
+	fi
+
+test: check ## check, then all tests against real servers
+	$(CARGO) test --locked
+
+# One invocation for both, so that the dependencies are built once.
+demo: setup ## release build, private Redis, 1,000 elements due within ten seconds, a summary
+	$(CARGO) build --release --locked --bin delaybridge --example demo
+	@target/release/examples/demo
+
+# Two invocations: what the tool needs beside (test servers, certificates) must not be in the binary that is measured.
+bench: setup ## figures of the release binary beside what is promised; ROWS="idle start" for some of them
+	$(CARGO) build --release --locked --bin delaybridge
+	$(CARGO) build --release --locked --example bench
+	@target/release/examples/bench $(ROWS)
