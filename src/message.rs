@@ -89,8 +89,69 @@ pub enum Destination {
         /// Approximate length that the stream is trimmed to (`MAXLEN ~`).
         max_len: Option<u64>,
     },
+    /// A record of a topic.
+    KafkaTopic {
+        /// The topic.
+        topic: Arc<str>,
+        /// The record's key, which decides the partition; without one partitions take turns.
+        key: Option<Bytes>,
+    },
+    /// A message published to an exchange.
+    AmqpExchange {
+        /// The exchange; empty is the default exchange, where the routing key is a queue's name.
+        exchange: Arc<str>,
+        /// The routing key.
+        routing_key: Arc<str>,
+        /// Properties of the message beside those that every message gets.
+        properties: Vec<(AmqpProperty, String)>,
+    },
     /// One JSON object a line on standard output.
     Stdout,
+}
+
+/// A property of an AMQP message that the user may set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AmqpProperty {
+    /// MIME type of the body.
+    ContentType,
+    /// MIME encoding of the body.
+    ContentEncoding,
+    /// 0 to 255; more matters more, in queues that were declared with priorities.
+    Priority,
+    /// What the message answers.
+    CorrelationId,
+    /// Where answers go.
+    ReplyTo,
+    /// Milliseconds after which the broker may drop the message.
+    Expiration,
+    /// The application's name for this kind of message.
+    Type,
+}
+
+impl AmqpProperty {
+    /// Every property, in the order of the reference.
+    pub const ALL: [AmqpProperty; 7] = [
+        AmqpProperty::ContentType,
+        AmqpProperty::ContentEncoding,
+        AmqpProperty::Priority,
+        AmqpProperty::CorrelationId,
+        AmqpProperty::ReplyTo,
+        AmqpProperty::Expiration,
+        AmqpProperty::Type,
+    ];
+
+    /// The name in the configuration, which is the one in the AMQP 0-9-1 specification with `_` for `-`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AmqpProperty::ContentType => "content_type",
+            AmqpProperty::ContentEncoding => "content_encoding",
+            AmqpProperty::Priority => "priority",
+            AmqpProperty::CorrelationId => "correlation_id",
+            AmqpProperty::ReplyTo => "reply_to",
+            AmqpProperty::Expiration => "expiration",
+            AmqpProperty::Type => "type",
+        }
+    }
 }
 
 impl fmt::Display for Destination {
@@ -98,6 +159,13 @@ impl fmt::Display for Destination {
         match self {
             Destination::RedisList { key, .. } => write!(f, "list {}", String::from_utf8_lossy(key)),
             Destination::RedisStream { key, .. } => write!(f, "stream {}", String::from_utf8_lossy(key)),
+            Destination::KafkaTopic { topic, .. } => write!(f, "topic {topic}"),
+            Destination::AmqpExchange { exchange, routing_key, .. } if exchange.is_empty() => {
+                write!(f, "default exchange, routing key {routing_key}")
+            }
+            Destination::AmqpExchange { exchange, routing_key, .. } => {
+                write!(f, "exchange {exchange}, routing key {routing_key}")
+            }
             Destination::Stdout => f.write_str("stdout"),
         }
     }
@@ -177,6 +245,9 @@ pub struct Failure {
     pub code: &'static str,
     /// What was attempted and what happened; at most [`Failure::MESSAGE_MAX`] bytes, no payload, no secret.
     pub message: String,
+    /// Whether it is about the destination alone: other destinations of the same sink may be well. For an element whose
+    /// destination came out of its own payload that is the element's fault, not the target's.
+    pub at_destination: bool,
 }
 
 impl Failure {
@@ -190,7 +261,12 @@ impl Failure {
             let end = (0..=Self::MESSAGE_MAX).rev().find(|&i| message.is_char_boundary(i)).unwrap_or(0);
             message.truncate(end);
         }
-        Failure { class, code, message }
+        Failure { class, code, message, at_destination: false }
+    }
+
+    /// The same failure, known to be about the destination alone.
+    pub fn at_destination(self) -> Self {
+        Failure { at_destination: true, ..self }
     }
 
     /// The answer of a sink that found an element past its [`send_before`](Outbound::send_before): nothing was sent.

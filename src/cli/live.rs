@@ -154,7 +154,7 @@ fn depths(what: String, cleanup: ListCleanup, s: &Stats) -> Finding {
 async fn sink(config: &Config, spec: &SinkSpec, source: &Link, source_conn: Option<&Conn>) -> Finding {
     let what = format!("sink {}", spec.name);
     let (own, conn) = match &spec.kind {
-        SinkKind::Stdout => (None, None),
+        SinkKind::Stdout | SinkKind::Kafka(_) | SinkKind::Amqp(_) => (None, None),
         SinkKind::Redis { endpoint: None } => match source_conn {
             Some(conn) => (None, Some(conn.clone())),
             None => return finding(what, State::Failed, "uses the Redis of the queues, which is not connected"),
@@ -168,7 +168,7 @@ async fn sink(config: &Config, spec: &SinkSpec, source: &Link, source_conn: Opti
         }
     };
     let sink = sink::build(spec, source);
-    let checked = sink.check().await;
+    let checked = sink.check(&[]).await;
     sink.close().await;
     if let Err(failure) = checked {
         return finding(what, State::Failed, failure.to_string());
@@ -202,7 +202,7 @@ fn pushes(config: &Config, spec: &SinkSpec) -> Vec<Vec<String>> {
             Some(vec![name.to_owned(), key.source().to_owned(), "x".to_owned()])
         }
         TargetSpec::RedisStream { key, .. } => Some(["XADD", key.source(), "*", "f", "v"].map(str::to_owned).into()),
-        TargetSpec::Stdout => None,
+        TargetSpec::KafkaTopic { .. } | TargetSpec::AmqpExchange { .. } | TargetSpec::Stdout => None,
     });
     commands.collect()
 }

@@ -93,6 +93,8 @@ fn sink(spec: &SinkSpec) -> Value {
     let (kind, mut fields) = match &spec.kind {
         SinkKind::Redis { endpoint: None } => ("redis", json!({ "url": "(the Redis that holds the queues)" })),
         SinkKind::Redis { endpoint: Some(own) } => ("redis", endpoint(own)),
+        SinkKind::Kafka(_) => ("kafka", json!({})),
+        SinkKind::Amqp(_) => ("amqp", json!({})),
         SinkKind::Stdout => ("stdout", json!({})),
     };
     fields["timeout"] = json!(show_duration(spec.timeout));
@@ -155,7 +157,9 @@ fn route(route: &RouteSpec) -> Value {
         TargetSpec::RedisStream { key, max_len } => {
             (None, Some(json!(key.source())), None, Some(count(*max_len)), None)
         }
-        TargetSpec::Stdout => (None, None, None, None, None),
+        TargetSpec::Stdout | TargetSpec::KafkaTopic { .. } | TargetSpec::AmqpExchange { .. } => {
+            (None, None, None, None, None)
+        }
     };
     let headers = route.headers.iter().map(|(name, template)| (name.to_string(), json!(template.source())));
     object([
@@ -172,6 +176,7 @@ fn route(route: &RouteSpec) -> Value {
                 Envelope::Raw => "raw",
                 Envelope::Decoded => "decoded",
                 Envelope::Json => "json",
+                Envelope::CloudEvents => "cloudevents",
             })),
         ),
     ])

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-use crate::message::Side;
+use crate::message::{AmqpProperty, Side};
 use crate::route::Template;
 
 /// Everything that one daemon does.
@@ -47,7 +47,7 @@ pub struct RedisEndpoint {
     /// TCP port.
     pub port: u16,
     /// Set for `rediss://`.
-    pub tls: Option<RedisTls>,
+    pub tls: Option<TlsFiles>,
     /// Database number.
     pub database: u32,
     /// ACL user; `None` is the default user.
@@ -78,9 +78,9 @@ impl RedisEndpoint {
     }
 }
 
-/// TLS files of a Redis endpoint.
+/// TLS files of a server.
 #[derive(Debug, Clone, Default)]
-pub struct RedisTls {
+pub struct TlsFiles {
     /// Private CA in PEM; `None` trusts the system's.
     pub ca_file: Option<PathBuf>,
     /// Client certificate and key in PEM.
@@ -117,8 +117,172 @@ pub enum SinkKind {
         /// The server.
         endpoint: Option<Arc<RedisEndpoint>>,
     },
+    /// Kafka brokers.
+    Kafka(Arc<KafkaSpec>),
+    /// AMQP 0-9-1 brokers of one cluster.
+    Amqp(Arc<AmqpSpec>),
     /// Standard output.
     Stdout,
+}
+
+/// How to reach a Kafka cluster, and how records are sent to it.
+#[derive(Debug, Clone)]
+pub struct KafkaSpec {
+    /// `host:port` of some brokers; the rest of the cluster is learned from them. At least one.
+    pub brokers: Vec<String>,
+    /// How the producer names itself to the brokers.
+    pub client_id: String,
+    /// Set where connections use TLS.
+    pub tls: Option<TlsFiles>,
+    /// Set where the brokers want a login.
+    pub sasl: Option<KafkaSasl>,
+    /// How batches are compressed.
+    pub compression: Compression,
+    /// How long a record waits for others to share its batch.
+    pub linger: Duration,
+    /// Largest batch in bytes, before compression.
+    pub batch_bytes: u32,
+    /// Largest record in bytes that is sent at all, before compression.
+    pub max_message_bytes: u32,
+    /// Further settings of librdkafka; none of them weakens delivery.
+    pub properties: Vec<(String, String)>,
+}
+
+/// A login to Kafka.
+#[derive(Debug, Clone)]
+pub struct KafkaSasl {
+    /// How the password is proven.
+    pub mechanism: SaslMechanism,
+    /// The user.
+    pub username: String,
+    /// The password.
+    pub password: Secret,
+}
+
+/// SASL mechanisms of this version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SaslMechanism {
+    /// The password itself; only sensible over TLS.
+    Plain,
+    /// Challenge and response over SHA-256.
+    ScramSha256,
+    /// Challenge and response over SHA-512.
+    ScramSha512,
+}
+
+impl SaslMechanism {
+    /// The name in the configuration, which is Kafka's.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SaslMechanism::Plain => "PLAIN",
+            SaslMechanism::ScramSha256 => "SCRAM-SHA-256",
+            SaslMechanism::ScramSha512 => "SCRAM-SHA-512",
+        }
+    }
+}
+
+/// Compression of record batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// None.
+    None,
+    /// gzip.
+    Gzip,
+    /// Snappy.
+    Snappy,
+    /// LZ4.
+    Lz4,
+    /// Zstandard.
+    Zstd,
+}
+
+impl Compression {
+    /// The name in the configuration, which is librdkafka's.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Compression::None => "none",
+            Compression::Gzip => "gzip",
+            Compression::Snappy => "snappy",
+            Compression::Lz4 => "lz4",
+            Compression::Zstd => "zstd",
+        }
+    }
+}
+
+/// How to reach an AMQP 0-9-1 broker, and how messages are published to it.
+#[derive(Debug, Clone)]
+pub struct AmqpSpec {
+    /// Nodes of one cluster, tried in turn. At least one.
+    pub nodes: Vec<(String, u16)>,
+    /// Virtual host.
+    pub vhost: String,
+    /// Set for `amqps://`.
+    pub tls: Option<TlsFiles>,
+    /// Who we are.
+    pub login: AmqpLogin,
+    /// Time allowed for TCP, TLS and login together.
+    pub connect_timeout: Duration,
+    /// Interval of heartbeats, in whole seconds; a silent broker is given up after twice as long.
+    pub heartbeat: Duration,
+    /// Messages without a confirmation on one channel.
+    pub window: u32,
+    /// Whether the broker returns what it cannot route; if not, it drops and confirms it.
+    pub mandatory: bool,
+    /// Whether messages in durable queues survive a restart of the broker.
+    pub persistent: bool,
+    /// Largest body in bytes that is sent at all.
+    pub max_message_bytes: u64,
+    /// What is declared at every connect; `None` expects everything to be there.
+    pub declare: Option<AmqpTopology>,
+}
+
+/// A login to AMQP.
+#[derive(Debug, Clone)]
+pub enum AmqpLogin {
+    /// Mechanism PLAIN.
+    Plain {
+        /// The user.
+        username: String,
+        /// The password.
+        password: Secret,
+    },
+    /// Mechanism EXTERNAL: the client certificate says who we are.
+    External,
+}
+
+/// An exchange, and what is bound to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AmqpTopology {
+    /// The exchange; empty is the default exchange, which cannot be declared.
+    pub exchange: String,
+    /// `direct`, `fanout`, `topic`, `headers`, or a plugin's.
+    pub exchange_kind: String,
+    /// Whether exchange and queue survive a restart of the broker.
+    pub durable: bool,
+    /// A queue that is declared as well.
+    pub queue: Option<AmqpQueue>,
+}
+
+/// A queue that is declared and bound.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AmqpQueue {
+    /// Its name.
+    pub name: String,
+    /// `x-queue-type`, `x-max-length` and the like: booleans, whole numbers and texts.
+    pub arguments: Vec<(String, AmqpArgument)>,
+    /// Binding key to the exchange.
+    pub binding_key: String,
+}
+
+/// An argument of a queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AmqpArgument {
+    /// `true` or `false`.
+    Flag(bool),
+    /// A whole number.
+    Number(i64),
+    /// Text.
+    Text(String),
 }
 
 /// One queue: where its elements come from and where they go.
@@ -160,6 +324,8 @@ pub struct QueueSpec {
     pub retry: RetryPolicy,
     /// Exact length that the dead-letter stream is trimmed to; only with `allow_loss: true`.
     pub dead_letter_max_len: Option<u64>,
+    /// Where dead letters are moved on to; they stay in the stream until that sink has confirmed them.
+    pub dead_letter_to: Option<RouteSpec>,
 }
 
 impl QueueSpec {
@@ -268,6 +434,22 @@ pub enum TargetSpec {
         /// Approximate length that the stream is trimmed to.
         max_len: Option<u64>,
     },
+    /// A Kafka topic.
+    KafkaTopic {
+        /// Template of the topic.
+        topic: Template,
+        /// Template of the record's key.
+        key: Option<Template>,
+    },
+    /// An AMQP exchange.
+    AmqpExchange {
+        /// Template of the exchange.
+        exchange: Template,
+        /// Template of the routing key.
+        routing_key: Template,
+        /// Templates of the message's properties.
+        properties: Vec<(AmqpProperty, Template)>,
+    },
     /// Standard output.
     Stdout,
 }
@@ -277,6 +459,11 @@ impl TargetSpec {
     pub fn is_templated(&self) -> bool {
         match self {
             TargetSpec::RedisList { key, .. } | TargetSpec::RedisStream { key, .. } => !key.is_static(),
+            // The key of a record chooses among the partitions of one topic.
+            TargetSpec::KafkaTopic { topic, key: _ } => !topic.is_static(),
+            TargetSpec::AmqpExchange { exchange, routing_key, properties: _ } => {
+                !exchange.is_static() || !routing_key.is_static()
+            }
             TargetSpec::Stdout => false,
         }
     }
@@ -291,6 +478,8 @@ pub enum Envelope {
     Decoded,
     /// One JSON object with `id`, `queue`, `due_ms`, `attempt`, `payload`.
     Json,
+    /// CloudEvents 1.0 in binary mode: the payload's bytes, and headers `ce_*`.
+    CloudEvents,
 }
 
 /// A named retry policy.

@@ -5,7 +5,7 @@ use std::sync::Once;
 
 use redis::{ClientTlsConfig, TlsCertificates};
 
-use crate::config::RedisTls;
+use crate::config::TlsFiles;
 
 /// Chooses the crypto provider of the process; the Redis client brings none and would panic at the first handshake.
 /// Calling it again does nothing.
@@ -22,7 +22,7 @@ pub fn init() {
 /// # Errors
 ///
 /// Which file cannot be used, and why.
-pub(super) fn read(files: &RedisTls) -> Result<TlsCertificates, String> {
+pub(super) fn read(files: &TlsFiles) -> Result<TlsCertificates, String> {
     let root_cert = files.ca_file.as_deref().map(|path| pem(path, "ca_file", "CERTIFICATE")).transpose()?;
     let client_tls = match &files.client {
         None => None,
@@ -77,7 +77,7 @@ mod tests {
     fn a_file_that_cannot_be_used_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let missing = dir.path().join("ca.pem");
-        let files = RedisTls { ca_file: Some(missing.clone()), client: None };
+        let files = TlsFiles { ca_file: Some(missing.clone()), client: None };
         assert!(read(&files).unwrap_err().starts_with(&format!("read ca_file {}", missing.display())));
         std::fs::write(&missing, "not a certificate").unwrap();
         assert!(read(&files).unwrap_err().contains("holds no PEM section `CERTIFICATE`"));

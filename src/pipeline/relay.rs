@@ -244,9 +244,8 @@ async fn deliver(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mu
 /// A target that came out of a template on the payload is the message's own: what would hold the queue for a static
 /// target kills only the message.
 fn own_target(failure: Failure, templated: bool) -> Failure {
-    let about_the_target = matches!(failure.code, "WRONGTYPE" | "NOPERM" | "CROSSSLOT");
     match failure.class {
-        Class::TargetPermanent if templated && about_the_target => {
+        Class::TargetPermanent if templated && failure.at_destination => {
             Failure { class: Class::MessagePermanent, ..failure }
         }
         _ => failure,

@@ -11,7 +11,8 @@ use crate::decode::{Payload, View};
 /// The body that `envelope` makes of the payload.
 pub(super) fn wrap(envelope: Envelope, element: &ElementInfo<'_>, payload: &Payload) -> Bytes {
     match envelope {
-        Envelope::Raw => payload.bytes().clone(),
+        // In binary mode all that CloudEvents adds stands in headers.
+        Envelope::Raw | Envelope::CloudEvents => payload.bytes().clone(),
         // For every codec of this version the bytes are the text of the decoded value already: JSON that is written
         // anew would lose the producer's spelling of numbers and its spaces, for nothing.
         Envelope::Decoded => payload.bytes().clone(),

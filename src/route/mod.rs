@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::config::{RouteSpec, TargetSpec};
 use crate::decode::Payload;
-use crate::message::{Destination, MessageId};
+use crate::message::{AmqpProperty, Destination, MessageId};
 
 pub use template::{Template, TemplateError};
 
@@ -91,6 +91,19 @@ pub fn route(spec: &RouteSpec, element: &ElementInfo<'_>, payload: &Payload) -> 
         TargetSpec::RedisStream { key: template, max_len } => {
             Destination::RedisStream { key: key(template, "stream")?, max_len: *max_len }
         }
+        TargetSpec::KafkaTopic { topic, key } => Destination::KafkaTopic {
+            topic: match fill_text(topic, "topic", element, payload)? {
+                topic if topic.is_empty() => return Err(RouteError::EmptyDestination { place: "topic" }),
+                topic => topic,
+            },
+            key: key.as_ref().map(|key| fill_bytes(key, "key", element, payload)).transpose()?,
+        },
+        TargetSpec::AmqpExchange { exchange, routing_key, properties } => Destination::AmqpExchange {
+            // Both may be empty: the default exchange, and a fanout's routing key.
+            exchange: fill_text(exchange, "exchange", element, payload)?,
+            routing_key: fill_text(routing_key, "routing_key", element, payload)?,
+            properties: properties.iter().map(property(element, payload)).collect::<Result<_, _>>()?,
+        },
         TargetSpec::Stdout => Destination::Stdout,
     };
     let header = |(name, template): &(Arc<str>, Template)| match template.fill(element, payload) {
@@ -115,6 +128,29 @@ fn fill_bytes(
     }
     let filled = template.fill(element, payload);
     filled.map(Bytes::from).map_err(|field| RouteError::MissingField { place: place.to_owned(), field })
+}
+
+fn fill_text(
+    template: &Template,
+    place: &'static str,
+    element: &ElementInfo<'_>,
+    payload: &Payload,
+) -> Result<Arc<str>, RouteError> {
+    if let Some(text) = template.static_shared() {
+        return Ok(text.clone());
+    }
+    let filled = template.fill(element, payload);
+    filled.map(Arc::from).map_err(|field| RouteError::MissingField { place: place.to_owned(), field })
+}
+
+fn property(
+    element: &ElementInfo<'_>,
+    payload: &Payload,
+) -> impl Fn(&(AmqpProperty, Template)) -> Result<(AmqpProperty, String), RouteError> {
+    move |(property, template)| match template.fill(element, payload) {
+        Ok(value) => Ok((*property, value)),
+        Err(field) => Err(RouteError::MissingField { place: format!("properties.{}", property.as_str()), field }),
+    }
 }
 
 #[cfg(test)]

@@ -128,6 +128,14 @@ impl Template {
         }
     }
 
+    /// Same as [`static_text`](Template::static_text), shared.
+    pub fn static_shared(&self) -> Option<&Arc<str>> {
+        match &self.body {
+            Body::Static { text, .. } => Some(text),
+            Body::Dynamic(_) => None,
+        }
+    }
+
     /// Same as [`static_text`](Template::static_text), as bytes that are shared instead of copied.
     pub fn static_bytes(&self) -> Option<&Bytes> {
         match &self.body {

@@ -76,7 +76,7 @@ async fn deliver_in_the_end(sink: &dyn Sink, message: &Outbound) {
 
 pub(crate) async fn confirms_what_has_arrived(mut rig: impl Rig) {
     let sink = rig.sink();
-    sink.check().await.expect("the destination is there");
+    sink.check(&[rig.destination()]).await.expect("the destination is there");
     sink.deliver(outbound(1, rig.destination(), "body")).await.expect("the destination takes it");
     assert_eq!(rig.received().await, [b"body".to_vec()]);
     sink.close().await;

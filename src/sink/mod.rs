@@ -3,9 +3,13 @@
 //! A sink turns an [`Outbound`] into an [`Outcome`]. It knows nothing of claims, retries, leases or metrics: it answers
 //! truthfully, once, for each element, and the pipeline decides.
 
+#[cfg(feature = "amqp")]
+pub mod amqp;
 #[doc(hidden)]
 pub mod fake;
 mod handoff;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 pub mod redis;
 pub mod stdout;
 
@@ -43,8 +47,9 @@ pub trait Sink: Send + Sync + 'static {
     /// Delivers one element.
     fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome>;
 
-    /// Connects, authenticates and asks whether delivery could work now, without delivering anything (`check --live`).
-    fn check(&self) -> BoxFuture<'_, Result<(), Failure>>;
+    /// Connects, authenticates and asks whether delivery to these destinations could work now, without delivering
+    /// anything (`check --live`).
+    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>>;
 
     /// Ends when the sink can never deliver again because a task of its own has ended by a defect. Cancel safe.
     fn ended(&self) -> BoxFuture<'_, ()>;
@@ -62,6 +67,13 @@ pub fn build(spec: &SinkSpec, source_link: &Link) -> Arc<dyn Sink> {
             Arc::new(redis::RedisSink::on_own(link, spec.timeout))
         }
         SinkKind::Stdout => Arc::new(stdout::StdoutSink::on_stdout(spec.timeout)),
+        #[cfg(feature = "kafka")]
+        SinkKind::Kafka(kafka) => Arc::new(kafka::KafkaSink::new(kafka.clone(), spec.timeout)),
+        #[cfg(feature = "amqp")]
+        SinkKind::Amqp(amqp) => Arc::new(amqp::AmqpSink::new(amqp.clone(), spec.timeout)),
+        // The configuration check refuses a kind that this binary was built without.
+        #[cfg(not(all(feature = "kafka", feature = "amqp")))]
+        _ => unreachable!("a sink of a kind that is not in this binary"),
     }
 }
 

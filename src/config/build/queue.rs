@@ -91,6 +91,7 @@ fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
             to,
             retry,
             dead_letter_max_len: dead_letters(section),
+            dead_letter_to: None,
         },
     }
 }

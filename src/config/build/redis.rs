@@ -7,7 +7,7 @@ use secrecy::SecretString;
 
 use super::redis_url::RedisUrl;
 use crate::config::keys::{redis, tls};
-use crate::config::model::{RedisEndpoint, RedisTls, Secret};
+use crate::config::model::{RedisEndpoint, Secret, TlsFiles};
 use crate::config::reader::Section;
 
 /// The server that holds the queues.
@@ -95,7 +95,7 @@ fn password(section: &Section<'_>) -> Option<Secret> {
     Some(Secret::Literal(SecretString::from(literal.value)))
 }
 
-fn tls(section: &Section<'_>) -> RedisTls {
+fn tls(section: &Section<'_>) -> TlsFiles {
     let pem = |key, what: &str| -> Option<PathBuf> {
         let (path, content) = section.file(key)?;
         let begin = content.windows(11).any(|window| window == b"-----BEGIN ");
@@ -118,5 +118,5 @@ fn tls(section: &Section<'_>) -> RedisTls {
             section.cx.report.problem(&section.spot(one), message, "a client certificate needs both");
         }
     }
-    RedisTls { ca_file, client: certificate.zip(key) }
+    TlsFiles { ca_file, client: certificate.zip(key) }
 }

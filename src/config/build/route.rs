@@ -62,6 +62,7 @@ pub(super) fn read(
     let target = match &spec.kind {
         SinkKind::Redis { .. } => redis(section, own, sink, spec, codec, queue_name, alone),
         SinkKind::Stdout => stdout(section, &route.sink_spot),
+        SinkKind::Kafka(_) | SinkKind::Amqp(_) => None,
     };
     let Some((target, spot)) = target else { return Some(route) };
     check_headers(section, &headers, &target);

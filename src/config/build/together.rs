@@ -86,7 +86,7 @@ pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], source: &Ar
         match spec.map(|spec| &spec.kind) {
             Some(SinkKind::Redis { endpoint: None }) => true,
             Some(SinkKind::Redis { endpoint: Some(endpoint) }) => endpoint.same_keys(source),
-            Some(SinkKind::Stdout) | None => false,
+            Some(SinkKind::Stdout | SinkKind::Kafka(_) | SinkKind::Amqp(_)) | None => false,
         }
     };
     for queue in queues {
@@ -94,7 +94,7 @@ pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], source: &Ar
             let (key, is_stream) = match &route.target {
                 TargetSpec::RedisList { key, .. } => (key, false),
                 TargetSpec::RedisStream { key, .. } => (key, true),
-                TargetSpec::Stdout => continue,
+                _ => continue,
             };
             let Some(key) = key.static_text().filter(|_| on_source(&route.sink)) else { continue };
             if RESERVED.iter().any(|reserved| key.starts_with(reserved)) {

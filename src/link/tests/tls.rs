@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
 use super::*;
-use crate::config::RedisTls;
+use crate::config::TlsFiles;
 
 /// A CA with a server's and a client's certificate, as files.
 struct Pki {
@@ -55,7 +55,7 @@ fn tls_server(auth_clients: &str) -> (TestServer, Pki) {
 }
 
 fn with_tls(server: &TestServer, ca: Option<&Path>, client: Option<&(PathBuf, PathBuf)>) -> RedisEndpoint {
-    let tls = RedisTls { ca_file: ca.map(Path::to_owned), client: client.cloned() };
+    let tls = TlsFiles { ca_file: ca.map(Path::to_owned), client: client.cloned() };
     RedisEndpoint { tls: Some(tls), ..server.endpoint() }
 }
 

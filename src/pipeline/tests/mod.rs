@@ -68,6 +68,7 @@ fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
             full_jitter: false,
         },
         dead_letter_max_len: None,
+        dead_letter_to: None,
     }
 }
 

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::Sink;
-use crate::message::{Class, Failure, MessageId, Outbound, Outcome};
+use crate::message::{Class, Destination, Failure, MessageId, Outbound, Outcome};
 
 /// What the sink does with one delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl Sink for FakeSink {
         .boxed()
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
         let outage = self.script().outage.clone();
         std::future::ready(outage.map_or(Ok(()), Err)).boxed()
     }

@@ -39,7 +39,7 @@ pub(super) fn command(message: &Outbound) -> Result<Cmd, Failure> {
             }
             Ok(command)
         }
-        Destination::Stdout => Err(wrong_destination("redis", &message.destination)),
+        other => Err(wrong_destination("redis", other)),
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn name(destination: &Destination) -> &'static str {
         Destination::RedisList { push: Side::Left, .. } => "LPUSH",
         Destination::RedisList { push: Side::Right, .. } => "RPUSH",
         Destination::RedisStream { .. } => "XADD",
-        Destination::Stdout => "none",
+        _ => "none",
     }
 }
 

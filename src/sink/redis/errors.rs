@@ -13,7 +13,9 @@ pub(super) fn classify(command: &str, error: &LinkError) -> Failure {
         LinkError::Server { code, .. } => (class_of(code), *code),
         LinkError::Malformed(_) => (Class::Unknown, "unexpected_reply"),
     };
-    Failure::new(class, code, format!("{command}: {error}"))
+    let failure = Failure::new(class, code, format!("{command}: {error}"));
+    // These three are about a key; a login that is refused is about all of them.
+    if matches!(code, "WRONGTYPE" | "NOPERM" | "CROSSSLOT") { failure.at_destination() } else { failure }
 }
 
 fn no_answer(reason: &crate::link::NoAnswer) -> &'static str {

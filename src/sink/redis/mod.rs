@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use super::Sink;
 use super::handoff::Handoff;
 use crate::link::Link;
-use crate::message::{Class, Failure, Outbound, Outcome};
+use crate::message::{Class, Destination, Failure, Outbound, Outcome};
 
 /// Elements that wait for their turn; whoever comes later waits in `deliver`.
 const QUEUE: usize = 1024;
@@ -65,7 +65,7 @@ impl Sink for RedisSink {
         self.handoff.deliver(message).boxed()
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
         let check = async {
             let conn = worker::connection(&self.link).await?;
             let ping = conn.query::<::redis::Value>(&::redis::cmd("PING")).await;
