@@ -21,7 +21,7 @@ use crate::link::{Link, LinkOptions, LinkState, Subscriber, SubscriberEvent, mis
 use crate::pipeline::budget::Budget;
 use crate::pipeline::outlet::Outlet;
 use crate::pipeline::queue::{Process, Queue};
-use crate::pipeline::{claimer, lease, sweeper, watch};
+use crate::pipeline::{claimer, forward, lease, sweeper, watch};
 use crate::sink;
 use crate::source::redisson::SCRIPTS;
 use crate::telemetry::events::Events;
@@ -109,6 +109,9 @@ impl App {
                 claimer.await;
                 "claimer"
             });
+        }
+        for queue in queues.iter().filter(|queue| queue.dead_letter_to.is_some()) {
+            tasks.spawn(named("dead letters", forward::run(queue.clone())));
         }
         let beat = |task: &str| events.status().heartbeat(task, STUCK);
         tasks.spawn(named("lease keeper", lease::run(process.clone(), queues.clone(), beat("lease keeper"))));

@@ -85,6 +85,11 @@ impl Outlet {
         self.sink.ended().await;
     }
 
+    /// The longest that [`deliver`](Outlet::deliver) takes.
+    pub fn longest(&self) -> Duration {
+        self.sink.timeout().saturating_add(GRACE)
+    }
+
     /// Whether the sink has confirmed anything since this Redis time.
     pub fn moved_since(&self, ms: i64) -> bool {
         self.confirmed_ms.load(Ordering::Relaxed) >= ms
@@ -93,7 +98,7 @@ impl Outlet {
     /// Hands one element to the sink and waits for its answer, which the breaker sees as well.
     pub async fn deliver(&self, message: Outbound) -> Outcome {
         let (sent, now_ms) = (Instant::now(), message.now_ms);
-        let limit = self.sink.timeout().saturating_add(GRACE);
+        let limit = self.longest();
         let outcome = match tokio::time::timeout(limit, self.sink.deliver(message)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(Failure::new(

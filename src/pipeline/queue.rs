@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use tokio::sync::{RwLock, watch};
+use tokio::sync::{Notify, RwLock, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -112,6 +112,14 @@ pub struct Route {
     pub metrics: DeliveryMetrics,
 }
 
+/// Where the dead letters of a queue are moved on to.
+pub struct Onward {
+    /// Its part of the configuration.
+    pub spec: RouteSpec,
+    /// The sink.
+    pub outlet: Arc<Outlet>,
+}
+
 /// One queue at work.
 pub struct Queue {
     /// Its part of the configuration.
@@ -136,6 +144,10 @@ pub struct Queue {
     pub settler: Settler,
     /// What earlier attempts of this process saw.
     pub history: History,
+    /// Where its dead letters are moved on to.
+    pub dead_letter_to: Option<Onward>,
+    /// Knocks when one was stored.
+    pub dead_letters: Notify,
     hold: Mutex<Circuit>,
     rate: Option<Mutex<Bucket>>,
     hints: Mutex<Hints>,
@@ -209,6 +221,8 @@ impl Queue {
             Some(Route { spec: route.clone(), metrics: events.metrics().to(&route.sink), outlet })
         });
         let routes: Vec<Route> = routes.collect();
+        let dead_letter_to = spec.dead_letter_to.as_ref();
+        let dead_letter_to = dead_letter_to.and_then(|to| Some(Onward { spec: to.clone(), outlet: outlet(&to.sink)? }));
         let (adaptive, count) = match spec.max_in_flight {
             MaxInFlight::Auto => (Some(Adaptive::new()), Adaptive::FIRST),
             MaxInFlight::Fixed(n) => (None, u64::from(n)),
@@ -228,6 +242,8 @@ impl Queue {
             wake: Wake::new(),
             settler: Settler::default(),
             history: History::default(),
+            dead_letter_to,
+            dead_letters: Notify::new(),
             hold: Mutex::new(Circuit::hold()),
             rate: spec.max_rate.map(|rate| Mutex::new(Bucket::new(rate, Instant::now()))),
             hints: Mutex::default(),

@@ -226,6 +226,7 @@ fn finish(queue: &Arc<Queue>, mut settling: Settling, answer: Answer, resent: bo
         Ending::Dead(reason, failure) => {
             queue.settled.fetch_add(1, Ordering::Relaxed);
             queue.events.dead_lettered(parts.id, reason, failure.as_ref());
+            queue.dead_letters.notify_one();
         }
         Ending::Released(reason) => {
             metrics.released(reason, 1);

@@ -121,6 +121,8 @@ catalogue! {
         "Elements that every sink confirmed and that have left Redis.";
     dead_lettered: IntCounterVec, "delaybridge_dead_lettered_messages_total", "elements", ["queue", "reason"], &[],
         "Elements stored as dead letters, by reason.";
+    dead_letters_forwarded: IntCounterVec, "delaybridge_dead_letters_forwarded_total", "dead letters", ["queue", "sink", "class"], &[],
+        "Dead letters handed to the sink that dead_letter names, by the class of its answer; class ok has left the stream.";
     released: IntCounterVec, "delaybridge_released_messages_total", "elements", ["queue", "reason"], &[],
         "Elements given back to Redis without an attempt being counted.";
     possible_duplicates: IntCounterVec, "delaybridge_possible_duplicates_total", "elements", ["queue"], &[],
@@ -222,7 +224,7 @@ mod tests {
         // Renaming one breaks somebody's alert: say so in the changelog before changing this list.
         let pinned = "queue_messages queue_oldest_due_age_seconds queue_next_due_timestamp_seconds \
              delivery_lateness_seconds delivery_attempts_total sink_errors_total claimed_messages_total \
-             adopted_messages_total delivered_messages_total dead_lettered_messages_total released_messages_total \
+             adopted_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total \
              possible_duplicates_total leases_expired_total stale_acks_total expired_deliveries_total dead_letters_trimmed_total \
              late_acks_total stale_drops_total \
              panics_total decode_errors_total wakeups_total throttled_seconds_total ghosts oldest_ghost_age_seconds \

@@ -51,6 +51,7 @@ impl Events {
             metrics: self.metrics.queue(queue),
             status: self.status.clone(),
             dead: Throttle::new(QUIET),
+            letters: Throttle::new(QUIET),
             stale_acks: Throttle::new(QUIET),
             stale_drops: Throttle::new(QUIET),
             leases_lost: Throttle::new(QUIET),
@@ -135,6 +136,7 @@ struct QueueInner {
     metrics: QueueMetrics,
     status: Status,
     dead: Throttle,
+    letters: Throttle,
     stale_acks: Throttle,
     stale_drops: Throttle,
     leases_lost: Throttle,
@@ -179,6 +181,19 @@ impl QueueEvents {
         if let Some(left_out) = self.0.dead.admit(Instant::now()) {
             let failure = failure.map(Failure::to_string).unwrap_or_default();
             warn!(queue = &**self.id(), %id, reason, failure, left_out, "dead letter stored");
+        }
+    }
+
+    /// A dead letter stays in the stream, because the sink that it is to go on to refuses it for good.
+    pub fn dead_letter_stays(&self, stream_id: &str, problem: &str) {
+        if let Some(left_out) = self.0.letters.admit(Instant::now()) {
+            warn!(
+                queue = &**self.id(),
+                letter = stream_id,
+                problem,
+                left_out,
+                "dead letter not moved on; it stays in the stream"
+            );
         }
     }
 

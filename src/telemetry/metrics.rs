@@ -159,6 +159,12 @@ impl QueueMetrics {
         self.families().expired_deliveries.with_label_values(&[self.label()]).inc();
     }
 
+    /// A dead letter was handed on to `sink`, which answered this.
+    pub fn dead_letter_forwarded(&self, sink: &str, outcome: &Outcome) {
+        let class = outcome.as_ref().map_or_else(|failure| failure.class.as_str(), |()| OK);
+        self.families().dead_letters_forwarded.with_label_values(&[self.label(), sink, class]).inc();
+    }
+
     /// `n` dead letters were trimmed away by the stream's bound.
     pub fn dead_letters_trimmed(&self, n: u64) {
         if n > 0 {

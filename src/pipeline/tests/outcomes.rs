@@ -1,7 +1,6 @@
 //! One sink and what it answers.
 
 use super::*;
-use crate::sink::fake::Step;
 
 const SINK_UP: &str = "delaybridge_sink_up{sink=\"s\"}";
 const HELD: &str = "delaybridge_queue_held{queue=\"q\"}";

@@ -2,11 +2,13 @@
 //!
 //! Knows the fields that redrive needs; the others are for a person and are passed on as they are.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use super::entry::{Header, sink_hash};
 use super::reply::{BadReply, Fields};
-use super::{BATCH_BYTES, Redisson, SourceError};
+use super::{BATCH_BYTES, Entry, Redisson, SourceError, millis, text};
 use crate::link::Conn;
 use crate::message::{MessageId, Origin};
 
@@ -53,6 +55,17 @@ impl DeadLetter {
     /// Whether it is meant: by its place in the stream, or by the element's id.
     pub fn is(&self, name: &str) -> bool {
         self.stream_id == name || self.text("id").eq_ignore_ascii_case(name)
+    }
+
+    /// What a sink would have got: the payload of the element, or the whole of it if it is of no layout.
+    ///
+    /// # Errors
+    ///
+    /// When a field that this needs is not there.
+    pub fn payload(&self) -> Result<Bytes, NotALetter> {
+        let entry = Entry::decode(self.reborn()?);
+        let element = self.bytes("element").cloned().unwrap_or_default();
+        Ok(entry.and_then(|entry| entry.open().1.ok()).unwrap_or(element))
     }
 
     /// The entry that it becomes when it is redriven: the same bytes, id, due time and confirmed sinks, no attempts.
@@ -126,6 +139,22 @@ impl Redisson {
     pub async fn dead_letter(&self, conn: &Conn, stream_id: &str) -> Result<Option<DeadLetter>, SourceError> {
         let one = DeadLetters { queue: self, order: Order::Oldest, from: None, until: String::new(), largest: 0 };
         Ok(one.range(conn, Order::Oldest, stream_id, stream_id, 1).await?.pop())
+    }
+
+    /// Removes letters that a sink has confirmed and takes, or keeps, the lease of the one who moves this queue's letters
+    /// on; `false` while another daemon has it. A lease of zero gives it back.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection. After any error it may be sent again.
+    pub async fn forwarded(&self, conn: &Conn, lease: Duration, confirmed: &[String]) -> Result<bool, SourceError> {
+        let keys = [self.keys.dead.clone(), self.keys.state.clone()];
+        let mut args = vec![Bytes::copy_from_slice(&self.owner), text(millis(lease))];
+        args.extend(confirmed.iter().map(|id| Bytes::from(id.clone())));
+        match conn.script(&self.scripts.forward, &keys, &args).await? {
+            redis::Value::Int(mine) => Ok(mine == 1),
+            _ => Err(BadReply { script: "forward", expected: "0 or 1" }.into()),
+        }
     }
 
     /// Removes letters for good; answers how many were there.

@@ -14,6 +14,7 @@ pub struct Scripts {
     pub(super) offer: Script,
     pub(super) cancel: Script,
     pub(super) redrive: Script,
+    pub(super) forward: Script,
     pub(super) stats: Script,
 }
 
@@ -45,13 +46,14 @@ impl Scripts {
             offer: script("offer", include_str!("scripts/offer.lua")),
             cancel: script("cancel", include_str!("scripts/cancel.lua")),
             redrive: script("redrive", include_str!("scripts/redrive.lua")),
+            forward: script("forward", include_str!("scripts/forward.lua")),
             stats: script("stats", include_str!("scripts/stats.lua")),
         }
     }
 
     /// All of them, to be loaded when a connection is made.
-    pub fn all(&self) -> [&Script; 9] {
-        let Scripts { claim, adopt, settle, extend, sweep, offer, cancel, redrive, stats } = self;
-        [claim, adopt, settle, extend, sweep, offer, cancel, redrive, stats]
+    pub fn all(&self) -> [&Script; 10] {
+        let Scripts { claim, adopt, settle, extend, sweep, offer, cancel, redrive, forward, stats } = self;
+        [claim, adopt, settle, extend, sweep, offer, cancel, redrive, forward, stats]
     }
 }

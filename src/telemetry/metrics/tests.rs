@@ -22,6 +22,7 @@ fn use_everything(metrics: &Metrics) {
     queue.possible_duplicates(1);
     queue.late_acks(1);
     queue.dead_letters_trimmed(1);
+    queue.dead_letter_forwarded("events", &Ok(()));
     queue.expired_delivery();
     queue.decode_error("json");
     queue.oldest_due_age(Duration::from_millis(1500));

@@ -100,6 +100,23 @@ async fn a_full_redis_can_be_claimed_from_settled_extended_adopted_and_swept() {
 }
 
 #[tokio::test]
+async fn dead_letters_leave_a_full_redis() {
+    let (mut rig, a, b) = start(ListCleanup::Auto).await;
+    let id: String =
+        redis::cmd("XADD").arg(&a.keys.dead[..]).arg("*").arg("a").arg("b").query_async(&mut rig.redis).await.unwrap();
+    fill_up(&mut rig).await;
+    assert!(a.forwarded(&rig.conn, LEASE, &[]).await.unwrap());
+    // Confirmed is confirmed, whoever has the lease and however often it is said.
+    for _ in 0..2 {
+        assert!(!b.forwarded(&rig.conn, LEASE, std::slice::from_ref(&id)).await.unwrap());
+        let left: usize = redis::cmd("XLEN").arg(&a.keys.dead[..]).query_async(&mut rig.redis).await.unwrap();
+        assert_eq!(left, 0);
+    }
+    set_clock(&mut rig, NOW_MS + LEASE_MS + 1).await;
+    assert!(b.forwarded(&rig.conn, LEASE, &[]).await.unwrap(), "the lease of the other one is over");
+}
+
+#[tokio::test]
 async fn a_full_redis_joins_the_ghosts_of_a_turn_that_was_left() {
     let (mut rig, a, _) = start(ListCleanup::Auto).await;
     rig.run(redis::cmd("SADD").arg(&a.keys.ghosts[..]).arg("one")).await;

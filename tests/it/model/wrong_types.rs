@@ -95,6 +95,7 @@ async fn send(rig: &Rig, source: &Redisson, script: &str) -> Result<(), SourceEr
         "cancel" => source.cancel(conn, Bytes::from_static(ELEMENT), false).await.map(drop),
         "cancel in retry" => source.cancel(conn, member, true).await.map(drop),
         "redrive" => source.redrive(conn, "1-1", member).await.map(drop),
+        "forward" => source.forwarded(conn, LEASE, &["1-1".to_owned()]).await.map(drop),
         "stats" => source.stats(conn, &mut Hints::default()).await.map(drop),
         other => panic!("no script {other}"),
     }
@@ -106,7 +107,7 @@ async fn a_key_of_a_wrong_type_is_told_and_nothing_is_changed() {
     let source = source("orders", 1, ListCleanup::Auto);
     let Keys { delayed: z, list: l, ready, in_flight, retry, dead, ghosts, ghosts_turn: turn, state, .. } =
         &source.keys;
-    let table: [(&str, &[&Bytes]); 12] = [
+    let table: [(&str, &[&Bytes]); 13] = [
         ("claim", &[z, l, ready, in_flight, retry, ghosts, turn, state]),
         ("claim alone", &[z, l, ready, in_flight, retry, ghosts, turn, state]),
         ("adopt", &[in_flight]),
@@ -118,6 +119,7 @@ async fn a_key_of_a_wrong_type_is_told_and_nothing_is_changed() {
         ("cancel", &[z, l, retry]),
         ("cancel in retry", &[z, l, retry]),
         ("redrive", &[dead, retry]),
+        ("forward", &[dead, state]),
         ("stats", &[z, l, ready, in_flight, retry, ghosts, turn, state, dead]),
     ];
     for (script, keys) in table {

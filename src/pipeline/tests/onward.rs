@@ -1,0 +1,106 @@
+//! Dead letters that go on to a sink: they leave the stream when it has confirmed them, and not before.
+
+use super::super::forward;
+use super::*;
+
+/// A bridge whose sink `main` refuses everything for good and whose dead letters go on to `onward`.
+fn bridge(server: &TestServer, owner: u8, onward: &Arc<FakeSink>) -> Bridge {
+    let main = sink();
+    main.outage(Some(failure(Class::MessagePermanent, "too_large")));
+    let mut spec = spec(&[("main", main.clone())]);
+    spec.dead_letter_to = Some(RouteSpec {
+        sink: "onward".into(),
+        target: TargetSpec::Stdout,
+        headers: Vec::new(),
+        envelope: Envelope::Raw,
+    });
+    let sinks = [("main", main), ("onward", onward.clone())];
+    let bridge = Bridge::without_keeper(server, owner, &sinks, spec);
+    bridge.runtime.as_ref().expect("it runs").spawn(forward::run(bridge.queue.clone()));
+    bridge
+}
+
+fn header<'a>(message: &'a crate::message::Outbound, name: &str) -> Option<&'a str> {
+    message.headers.iter().find(|(header, _)| &**header == name).map(|(_, value)| value.as_str())
+}
+
+#[tokio::test]
+async fn a_dead_letter_goes_on_with_its_cause_and_leaves_the_stream() {
+    let server = TestServer::start();
+    let mut redis = Looking::at(&server).await;
+    let onward = sink();
+    let bridge = bridge(&server, 1, &onward);
+    bridge.offer(0..3).await;
+    bridge.metric_is("delaybridge_dead_letters_forwarded_total{class=\"ok\",queue=\"q\",sink=\"onward\"}", 3.0).await;
+    eventually("the stream to be empty", async || redis.dead().await.is_empty()).await;
+    let taken = onward.taken();
+    assert_eq!(times(&onward, 0..3), [1, 1, 1]);
+    for message in &taken {
+        let number = u64::from_be_bytes(message.id.0);
+        assert_eq!(message.body, format!("payload {number}"));
+        assert_eq!(message.attempt, 1);
+        assert!(message.due_ms.is_some());
+        assert_eq!(header(message, "delaybridge-dead-reason"), Some("message_permanent"));
+        assert_eq!(header(message, "delaybridge-dead-code"), Some("too_large"));
+        assert_eq!(header(message, "delaybridge-dead-sink"), Some("main"));
+        assert_eq!(header(message, "delaybridge-dead-message"), Some("deliver: told to fail"));
+    }
+}
+
+#[tokio::test]
+async fn it_stays_until_the_sink_has_confirmed_it() {
+    let server = TestServer::start();
+    let mut redis = Looking::at(&server).await;
+    let onward = sink();
+    onward.outage(Some(failure(Class::Transient, "unreachable")));
+    let bridge = bridge(&server, 1, &onward);
+    bridge.offer(0..3).await;
+    eventually("the sink to be asked", async || !onward.attempts().is_empty()).await;
+    eventually("all letters to be there", async || redis.dead().await.len() == 3).await;
+    // The process dies; the next one finds the letters.
+    drop(bridge);
+    assert_eq!(redis.dead().await.len(), 3);
+    onward.outage(None);
+    let second = self::bridge(&server, 2, &onward);
+    // The lease of the one that died would keep this test waiting.
+    let () = redis::cmd("DEL").arg("delaybridge:state:{q}").query_async(&mut redis.0).await.unwrap();
+    second.queue.dead_letters.notify_one();
+    eventually("the stream to be empty", async || redis.dead().await.is_empty()).await;
+    let mut ids: Vec<MessageId> = onward.taken().iter().map(|message| message.id).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 3);
+}
+
+#[tokio::test]
+async fn what_the_sink_refuses_for_good_stays_and_holds_up_nobody() {
+    let server = TestServer::start();
+    let mut redis = Looking::at(&server).await;
+    let onward = sink();
+    onward.on_id(id(1), [Step::Fail(failure(Class::MessagePermanent, "too_large"))]);
+    let bridge = bridge(&server, 1, &onward);
+    bridge.offer(0..3).await;
+    eventually("the neighbours to have left", async || redis.dead().await.len() == 1).await;
+    assert_eq!(redis.dead().await[0]["id"], id(1).to_string().into_bytes());
+    bridge.offer(3..4).await;
+    eventually("a later one to go on", async || times(&onward, 3..4) == [1]).await;
+    assert_eq!(times(&onward, 1..2), [1], "it is not tried again and again");
+}
+
+#[tokio::test]
+async fn another_daemon_leaves_the_letters_to_the_one_that_has_the_lease() {
+    let server = TestServer::start();
+    let onward = sink();
+    let bridge = bridge(&server, 1, &onward);
+    let conn = soon("a connection", bridge.process.link.ready()).await;
+    let other = crate::source::redisson::Redisson::new("q", [9; 8], true, true, ListCleanup::Auto);
+    let minute = Duration::from_secs(60);
+    assert!(other.forwarded(&conn, minute, &[]).await.unwrap());
+    assert!(other.forwarded(&conn, minute, &[]).await.unwrap(), "sent twice it is the same");
+    assert!(!bridge.queue.source.forwarded(&conn, minute, &[]).await.unwrap());
+    bridge.offer(0..1).await;
+    bridge.metric_is("delaybridge_dead_lettered_messages_total{queue=\"q\",reason=\"message_permanent\"}", 1.0).await;
+    assert!(other.forwarded(&conn, Duration::ZERO, &[]).await.unwrap());
+    bridge.queue.dead_letters.notify_one();
+    eventually("it to go on once the lease is given back", async || onward.taken().len() == 1).await;
+}
