@@ -138,7 +138,7 @@ impl Lost {
                 if process.stopping.is_cancelled() {
                     drop(claims); // Released: nothing new is delivered after SIGTERM.
                 } else if !claims.is_empty() {
-                    process.spawn("relay", relay::run(claims));
+                    process.spawn("relay", relay::begin(claims));
                 }
                 match next {
                     Some(cursor) => {

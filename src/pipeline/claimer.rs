@@ -339,7 +339,7 @@ impl Claimer {
             tokio::time::sleep(Duration::from_millis(fastrand::u64(1..5))).await;
         }
         if !claims.is_empty() {
-            queue.process.spawn("relay", relay::run(claims));
+            queue.process.spawn("relay", relay::begin(claims));
         }
     }
 

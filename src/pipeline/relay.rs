@@ -31,10 +31,16 @@ use crate::telemetry::labels::ReleaseReason;
 /// How long one sink is waited for after another has confirmed, before that is written down.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
-/// Brings a batch to its verdicts. Ends when each has one.
-pub async fn run(claims: Vec<Claim>) {
+/// Begins to deliver a batch, in its order, and returns what brings it to its verdicts.
+///
+/// Every element is at its sink's door when this returns, as far as the door is open: two batches, each in a task of its
+/// own, could overtake each other on the way there, and elements of one Kafka partition would change places.
+pub fn begin(claims: Vec<Claim>) -> impl Future<Output = ()> + Send {
     let mut under_way: FuturesUnordered<_> = claims.into_iter().map(relay).collect();
-    while under_way.next().await.is_some() {}
+    // Unconstrained, because the runtime would let the poll end after some elements, and those behind would wait for the
+    // task that is spawned later.
+    while let Some(Some(())) = tokio::task::unconstrained(under_way.next()).now_or_never() {}
+    async move { while under_way.next().await.is_some() {} }
 }
 
 /// What one round found out.

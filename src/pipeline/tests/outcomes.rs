@@ -184,3 +184,22 @@ async fn an_element_that_hangs_leaves_room_for_others_however_few_bytes_are_allo
     }
     bridge.metric_is("delaybridge_delivered_messages_total{queue=\"q\"}", 4.0).await;
 }
+
+#[tokio::test]
+async fn elements_reach_the_sink_in_the_order_of_their_claims() {
+    const ELEMENTS: u64 = 5_000;
+    let (server, sink) = (TestServer::start(), sink());
+    let mut redis = Looking::at(&server).await;
+    let mut offers = redis::pipe();
+    for n in 0..ELEMENTS {
+        let element = layout::pack(Layout::New, id(n), b"x");
+        offers.cmd("ZADD").arg("redisson_delay_queue_timeout:{q}").arg(n + 1).arg(&element);
+    }
+    offers.exec_async(&mut redis.0).await.unwrap();
+    let mut wide = spec(&[("s", sink.clone())]);
+    wide.max_in_flight = MaxInFlight::Fixed(ELEMENTS as u32);
+    let _bridge = Bridge::without_keeper(&server, 1, &[("s", sink.clone())], wide);
+    redis.until_empty().await;
+    let order: Vec<u64> = sink.attempts().iter().map(|message| u64::from_be_bytes(message.id.0)).collect();
+    assert!(order.is_sorted(), "{} of {} out of place", order.windows(2).filter(|w| w[0] > w[1]).count(), order.len());
+}
