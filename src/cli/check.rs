@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::live::{self, Finding, State};
-use super::{Failed, Global, Output, environment, show};
+use super::{Failed, Global, Output, show};
 use crate::config::{self, ConfigErrors, Loaded, Problem};
 
 /// Say what is wrong with the configuration, or show the settings in effect.
@@ -34,7 +34,7 @@ Examples:
 Exit codes: 0 it can be run, 1 --live found something that has to be mended, 2 the configuration is wrong";
 
 pub(super) async fn run(global: &Global, args: &CheckArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let result = config::load(&global.config, &environment);
+    let result = super::read(&global.config);
     let findings = match &result {
         Ok(loaded) if args.live => Some(live::look(&loaded.config).await),
         _ => None,

@@ -20,14 +20,16 @@ mod show;
 mod table;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use reference::reference;
 pub use run::{RunArgs, log_warnings};
 
-use crate::config::{self, Loaded};
+use crate::config::{self, ConfigErrors, Loaded, Problem, SinkSpec};
+use crate::sink;
 
 /// Delivers the due elements of Redisson delayed queues, and loses none.
 ///
@@ -160,7 +162,24 @@ impl From<io::Error> for Failed {
 ///
 /// Exit code 2, with everything that is wrong.
 pub fn load(global: &Global) -> Result<Loaded, Failed> {
-    config::load(&global.config, &environment).map_err(|errors| Failed::usage(errors.to_string()))
+    read(&global.config).map_err(|errors| Failed::usage(errors.to_string()))
+}
+
+/// Reads the configuration, and asks the clients of the sinks whether they take their settings.
+fn read(path: &Path) -> Result<Loaded, ConfigErrors> {
+    let loaded = config::load(path, &environment)?;
+    let refused = |spec: &Arc<SinkSpec>| {
+        let failure = sink::validate(spec).err()?;
+        Some(Problem {
+            file: path.display().to_string(),
+            position: None,
+            path: format!("sinks.{}.{}", spec.name, spec.kind.as_str()),
+            message: failure.message,
+            help: None,
+        })
+    };
+    let problems: Vec<_> = loaded.config.sinks.iter().filter_map(refused).collect();
+    if problems.is_empty() { Ok(loaded) } else { Err(ConfigErrors { problems, warnings: loaded.warnings }) }
 }
 
 fn environment(name: &str) -> Option<String> {

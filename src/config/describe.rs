@@ -1,7 +1,10 @@
 //! The settings in effect, defaults filled in, for `check`. Shows no secret: passwords are "hidden" or a file's name.
 
+mod sink;
+
 use serde_json::{Map, Value, json};
 
+use self::sink::{endpoint, sink};
 use super::model::*;
 use super::units::{show_duration, show_size};
 use crate::message::Side;
@@ -63,45 +66,6 @@ fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect::<Map<_, _>>().into()
 }
 
-fn endpoint(endpoint: &RedisEndpoint) -> Value {
-    let scheme = if endpoint.tls.is_some() { "rediss" } else { "redis" };
-    let (password, password_file) = match &endpoint.password {
-        None => (None, None),
-        Some(Secret::Literal(_)) => (Some(json!("(hidden)")), None),
-        Some(Secret::File(path)) => (None, Some(json!(path.display().to_string()))),
-    };
-    let tls = endpoint.tls.as_ref().map(|tls| {
-        let path = |path: &std::path::PathBuf| json!(path.display().to_string());
-        object([
-            ("ca_file", Some(tls.ca_file.as_ref().map_or(json!("(the system's)"), path))),
-            ("cert_file", tls.client.as_ref().map(|(certificate, _)| path(certificate))),
-            ("key_file", tls.client.as_ref().map(|(_, key)| path(key))),
-        ])
-    });
-    object([
-        ("url", Some(json!(format!("{scheme}://{}", endpoint.address())))),
-        ("username", endpoint.username.as_ref().map(|name| json!(name))),
-        ("password", password),
-        ("password_file", password_file),
-        ("tls", tls),
-        ("connect_timeout", Some(json!(show_duration(endpoint.connect_timeout)))),
-        ("command_timeout", Some(json!(show_duration(endpoint.command_timeout)))),
-    ])
-}
-
-fn sink(spec: &SinkSpec) -> Value {
-    let (kind, mut fields) = match &spec.kind {
-        SinkKind::Redis { endpoint: None } => ("redis", json!({ "url": "(the Redis that holds the queues)" })),
-        SinkKind::Redis { endpoint: Some(own) } => ("redis", endpoint(own)),
-        SinkKind::Kafka(_) => ("kafka", json!({})),
-        SinkKind::Amqp(_) => ("amqp", json!({})),
-        SinkKind::Stdout => ("stdout", json!({})),
-    };
-    fields["timeout"] = json!(show_duration(spec.timeout));
-    fields["max_rate"] = rate(spec.max_rate);
-    json!({ kind: fields })
-}
-
 fn queue(spec: &QueueSpec) -> Value {
     let consume: Vec<_> = [(spec.consume_delayed, "delayed"), (spec.consume_ready, "ready")]
         .into_iter()
@@ -141,45 +105,68 @@ fn queue(spec: &QueueSpec) -> Value {
             "multiplier": spec.retry.multiplier,
             "jitter": if spec.retry.full_jitter { "full" } else { "none" },
         },
-        "dead_letter": { "stream": { "max_len": count(spec.dead_letter_max_len) } },
+        "dead_letter": dead_letter(spec),
     })
 }
 
+fn dead_letter(spec: &QueueSpec) -> Value {
+    let mut fields = spec.dead_letter_to.as_ref().map(target).unwrap_or_default();
+    // `stream` is the one that the queue keeps; a sink's own is named on the sink.
+    if let Some(stream) = fields.shift_remove("stream") {
+        fields.insert("sink_stream".to_owned(), stream);
+        fields.shift_remove("max_len");
+    }
+    fields.insert("stream".to_owned(), json!({ "max_len": count(spec.dead_letter_max_len) }));
+    fields.into()
+}
+
 fn route(route: &RouteSpec) -> Value {
-    let (list, stream, push, max_len, exactly_once) = match &route.target {
+    let mut fields = target(route);
+    let headers = route.headers.iter().map(|(name, template)| (name.to_string(), json!(template.source())));
+    if !route.headers.is_empty() {
+        fields.insert("headers".to_owned(), headers.collect::<Map<_, _>>().into());
+    }
+    let envelope = match route.envelope {
+        Envelope::Raw => "raw",
+        Envelope::Decoded => "decoded",
+        Envelope::Json => "json",
+        Envelope::CloudEvents => "cloudevents",
+    };
+    fields.insert("envelope".to_owned(), json!(envelope));
+    fields.into()
+}
+
+/// The sink and the place in it.
+fn target(route: &RouteSpec) -> Map<String, Value> {
+    let fields = match &route.target {
         TargetSpec::RedisList { key, push, exactly_once } => {
             let push = match push {
                 Side::Left => "left",
                 Side::Right => "right",
             };
-            (Some(json!(key.source())), None, Some(json!(push)), None, Some(json!(exactly_once)))
+            json!({ "list": key.source(), "push": push, "exactly_once": exactly_once })
         }
-        TargetSpec::RedisStream { key, max_len } => {
-            (None, Some(json!(key.source())), None, Some(count(*max_len)), None)
+        TargetSpec::RedisStream { key, max_len } => json!({ "stream": key.source(), "max_len": count(*max_len) }),
+        TargetSpec::KafkaTopic { topic, key } => {
+            let key = key.as_ref().map(|key| json!(key.source()));
+            object([("topic", Some(json!(topic.source()))), ("key", key)])
         }
-        TargetSpec::Stdout | TargetSpec::KafkaTopic { .. } | TargetSpec::AmqpExchange { .. } => {
-            (None, None, None, None, None)
+        TargetSpec::AmqpExchange { exchange, routing_key, properties } => {
+            let properties = properties.iter().map(|(name, value)| (name.as_str().to_owned(), json!(value.source())));
+            let properties = properties.collect::<Map<_, _>>();
+            object([
+                ("exchange", Some(json!(exchange.source()))),
+                ("routing_key", Some(json!(routing_key.source()))),
+                ("properties", (!properties.is_empty()).then(|| properties.into())),
+            ])
         }
+        TargetSpec::Stdout => json!({}),
     };
-    let headers = route.headers.iter().map(|(name, template)| (name.to_string(), json!(template.source())));
-    object([
-        ("sink", Some(json!(&*route.sink))),
-        ("list", list),
-        ("stream", stream),
-        ("push", push),
-        ("max_len", max_len),
-        ("exactly_once", exactly_once),
-        ("headers", (!route.headers.is_empty()).then(|| headers.collect::<Map<_, _>>().into())),
-        (
-            "envelope",
-            Some(json!(match route.envelope {
-                Envelope::Raw => "raw",
-                Envelope::Decoded => "decoded",
-                Envelope::Json => "json",
-                Envelope::CloudEvents => "cloudevents",
-            })),
-        ),
-    ])
+    let mut all = Map::from_iter([("sink".to_owned(), json!(&*route.sink))]);
+    if let Value::Object(fields) = fields {
+        all.extend(fields);
+    }
+    all
 }
 
 fn none() -> String {

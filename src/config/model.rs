@@ -125,8 +125,20 @@ pub enum SinkKind {
     Stdout,
 }
 
+impl SinkKind {
+    /// The key in the configuration.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            SinkKind::Redis { .. } => "redis",
+            SinkKind::Kafka(_) => "kafka",
+            SinkKind::Amqp(_) => "amqp",
+            SinkKind::Stdout => "stdout",
+        }
+    }
+}
+
 /// How to reach a Kafka cluster, and how records are sent to it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct KafkaSpec {
     /// `host:port` of some brokers; the rest of the cluster is learned from them. At least one.
     pub brokers: Vec<String>,
@@ -146,6 +158,20 @@ pub struct KafkaSpec {
     pub max_message_bytes: u32,
     /// Further settings of librdkafka; none of them weakens delivery.
     pub properties: Vec<(String, String)>,
+}
+
+impl fmt::Debug for KafkaSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values of properties may be secrets.
+        let names: Vec<_> = self.properties.iter().map(|(name, _)| name).collect();
+        f.debug_struct("KafkaSpec")
+            .field("brokers", &self.brokers)
+            .field("client_id", &self.client_id)
+            .field("tls", &self.tls)
+            .field("sasl", &self.sasl)
+            .field("properties", &names)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A login to Kafka.

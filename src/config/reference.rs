@@ -51,6 +51,9 @@ fn value(key: &Key) -> String {
             format!("duration, at least {}", show_duration(std::time::Duration::from_millis(min_ms)))
         }
         Kind::Duration { .. } => "duration".to_owned(),
+        Kind::DurationOrAuto { min_ms } => {
+            format!("`auto` or duration, at least {}", show_duration(std::time::Duration::from_millis(min_ms)))
+        }
         Kind::DurationOrNone => "duration or `none`".to_owned(),
         Kind::Size => "size".to_owned(),
         Kind::Rate => "rate or `none`".to_owned(),
@@ -61,11 +64,14 @@ fn value(key: &Key) -> String {
         Kind::Factor { min, max } => format!("{min} to {max}"),
         Kind::Flag => "`true` or `false`".to_owned(),
         Kind::Text => "text".to_owned(),
+        Kind::Texts => "list of texts".to_owned(),
         Kind::Secret => "text, never shown".to_owned(),
         Kind::File => "path".to_owned(),
         Kind::Address => "address:port".to_owned(),
         Kind::Template => "template".to_owned(),
+        Kind::NumberTemplate => "number or template".to_owned(),
         Kind::Headers => "names with templates".to_owned(),
+        Kind::Scalars => "names with values".to_owned(),
         Kind::Word(_) => words(key.kind, true),
         Kind::Words(_) => format!("list of {}", words(key.kind, true)),
         Kind::Section(table) => link(table),

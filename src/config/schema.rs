@@ -68,6 +68,7 @@ fn pattern(pattern: &str) -> Value {
 fn value(kind: Kind) -> Value {
     match kind {
         Kind::Duration { .. } => pattern("^([0-9]+(ms|s|m|h|d))+$"),
+        Kind::DurationOrAuto { .. } => pattern("^(auto|([0-9]+(ms|s|m|h|d))+)$"),
         Kind::DurationOrNone => pattern("^(none|([0-9]+(ms|s|m|h|d))+)$"),
         Kind::Size => pattern(r"^[0-9]+(\.[0-9]+)?(B|KiB|MiB|GiB|kB|MB|GB)$"),
         Kind::Rate => pattern(r"^(none|[0-9]+(\.[0-9]+)?/(s|m|h))$"),
@@ -86,6 +87,14 @@ fn value(kind: Kind) -> Value {
         Kind::Text | Kind::Secret | Kind::File | Kind::Address | Kind::Template => {
             json!({ "type": "string", "minLength": 1 })
         }
+        Kind::NumberTemplate => {
+            json!({ "anyOf": [{ "type": "string", "minLength": 1 }, { "type": "integer", "minimum": 0 }] })
+        }
+        Kind::Texts => json!({ "type": "array", "minItems": 1, "items": { "type": "string", "minLength": 1 } }),
+        Kind::Scalars => json!({
+            "type": "object",
+            "additionalProperties": { "type": ["string", "number", "boolean"] },
+        }),
         Kind::Headers => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
         Kind::Word(words) => or_variable(json!({ "enum": available(words) })),
         Kind::Words(words) => {

@@ -77,6 +77,16 @@ pub fn build(spec: &SinkSpec, source_link: &Link) -> Arc<dyn Sink> {
     }
 }
 
+/// Whether the client that [`build`] would start takes its settings. Connects nowhere.
+///
+/// # Errors
+/// What it does not take, as the client says it.
+pub fn validate(spec: &SinkSpec) -> Result<(), Failure> {
+    match &spec.kind {
+        SinkKind::Redis { .. } | SinkKind::Stdout | SinkKind::Kafka(_) | SinkKind::Amqp(_) => Ok(()),
+    }
+}
+
 /// The answer to an element that was routed to a sink of another kind: the configuration check refuses that, so it is
 /// a defect, and nothing can be delivered until it is mended.
 fn wrong_destination(kind: &str, destination: &Destination) -> Failure {

@@ -1,16 +1,24 @@
 //! Builds the validated configuration, one file a part, and reports what contradicts itself.
 
+mod kafka;
+mod kafka_properties;
 mod keyspace;
+mod place;
 mod queue;
 mod redis;
+mod redis_place;
 mod redis_url;
 mod retry;
 mod route;
+mod secrets;
 mod sink;
+mod tls;
 mod together;
+mod url;
 
 use std::sync::Arc;
 
+pub(super) use self::kafka_properties::is_secret;
 use super::keys::{http, limits, top};
 use super::model::{Config, Limits};
 use super::node::{Node, Value};
@@ -37,6 +45,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     let mut sinks = sink::sinks(&top);
     let mut queues = queue::queues(&top, &sinks, &policies);
 
+    together::timeouts(&queues, &mut sinks);
     together::limits(&queues, &limits);
     together::names(&queues);
     together::leases(&queues, &sinks);

@@ -1,6 +1,7 @@
 //! Queues.
 
 use super::keyspace::works_in_cluster;
+use super::place::At;
 use super::retry::Policy;
 use super::route::{self, Route};
 use super::sink::Sink;
@@ -22,7 +23,16 @@ pub(super) struct Queue<'a> {
     pub(super) targets: Vec<Spot>,
     /// Names under `to:`, those of routes with problems included.
     pub(super) names: Vec<String>,
+    /// The sink of the dead letters.
+    pub(super) dead_sink: Option<String>,
     pub(super) policy: String,
+}
+
+impl Queue<'_> {
+    /// Whether anything of the queue goes to this sink.
+    pub(super) fn uses(&self, sink: &str) -> bool {
+        self.names.iter().chain(&self.dead_sink).any(|name| name == sink)
+    }
 }
 
 /// All queues, in the order of the file.
@@ -71,6 +81,7 @@ fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
             .then(|| section.spot(&queue::MAX_IN_FLIGHT_BYTES)),
         targets,
         names,
+        dead_sink: None,
         policy,
         spec: QueueSpec {
             id: id.into(),
@@ -157,8 +168,8 @@ fn routes(
     let (mut specs, mut spots, mut names) = (Vec::new(), Vec::new(), Vec::new());
     let items = section.list(&queue::TO);
     for item in &items {
-        let alone = items.len() == 1;
-        let Some(Route { sink, sink_spot, spec }) = route::read(item, sinks, codec, name, alone) else { continue };
+        let at = At { section: item, codec, queue_name: name, alone: items.len() == 1, dead: false };
+        let Some(Route { sink, sink_spot, spec }) = route::read(&at, sinks) else { continue };
         if names.contains(&sink) {
             let help = "merge the two, or write a second sink with a name of its own";
             section.cx.report.problem(&sink_spot, format!("the queue delivers to `{}` twice", clip(&sink)), help);

@@ -4,6 +4,8 @@
 
 use secrecy::SecretString;
 
+use super::url::{decoded, host_and_port};
+
 /// The parts of a URL.
 #[derive(Debug)]
 pub(super) struct RedisUrl {
@@ -37,7 +39,7 @@ impl RedisUrl {
         let (login, address) = authority.rsplit_once('@').map_or(("", authority), |(login, address)| (login, address));
         let (username, password) =
             login.split_once(':').map_or((login, ""), |(username, password)| (username, password));
-        let (host, port) = host_and_port(address)?;
+        let (host, port) = host_and_port(address, 6379)?;
         let database = match path {
             "" => 0,
             path => path.parse().map_err(|_| "what follows the host is not a database number")?,
@@ -46,53 +48,6 @@ impl RedisUrl {
         let username = Some(decoded(username)?).filter(|username| !username.is_empty());
         Ok(RedisUrl { tls, username, password, host, port, database })
     }
-}
-
-fn host_and_port(address: &str) -> Result<(String, u16), &'static str> {
-    let (host, port) = match address.strip_prefix('[') {
-        Some(rest) => {
-            let (host, port) = rest.split_once(']').ok_or("the IPv6 address has no closing `]`")?;
-            if host.parse::<std::net::Ipv6Addr>().is_err() {
-                return Err("what stands in brackets is not an IPv6 address");
-            }
-            match port {
-                "" => (host, None),
-                _ => (host, Some(port.strip_prefix(':').ok_or("after `]` comes `:` and the port")?)),
-            }
-        }
-        None if address.matches(':').count() > 1 => return Err("an IPv6 address stands in brackets, as in [::1]:6379"),
-        None => address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port))),
-    };
-    if host.is_empty() {
-        return Err("the URL names no host");
-    }
-    if host.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err("the host has a space in it");
-    }
-    let port = match port {
-        None => 6379,
-        Some(port) => port.parse().ok().filter(|&port| port != 0).ok_or("the port is not a number from 1 to 65535")?,
-    };
-    Ok((host.to_owned(), port))
-}
-
-fn decoded(text: &str) -> Result<String, &'static str> {
-    const BAD: &str = "user or password has a `%` that is not followed by two hexadecimal digits; write it `%25`";
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        if byte != b'%' {
-            bytes.push(byte);
-            rest = tail;
-            continue;
-        }
-        let digits = tail.get(..2).ok_or(BAD)?;
-        let mut decoded = [0];
-        hex::decode_to_slice(digits, &mut decoded).map_err(|_| BAD)?;
-        bytes.push(decoded[0]);
-        rest = &tail[2..];
-    }
-    String::from_utf8(bytes).map_err(|_| "user or password is not UTF-8 after percent-decoding")
 }
 
 #[cfg(test)]
@@ -119,19 +74,16 @@ mod tests {
         check("redis://a@b:c@h", r#"false Some("a@b") Some("c") h 6379 0"#);
         check("redis://[::1]:7/2", "false None None ::1 7 2");
         check("redis://[fe80::1]", "false None None fe80::1 6379 0");
-        check("redis://::1", "an IPv6 address stands in brackets, as in [::1]:6379");
+        check("redis://::1", "an IPv6 address stands in brackets, as in [::1]");
         check("redis://[::1", "the IPv6 address has no closing `]`");
         check("redis://[x]", "what stands in brackets is not an IPv6 address");
         check("redis://[::1]x", "after `]` comes `:` and the port");
         check("http://h", "the URL does not begin with redis:// or rediss://");
-        check("redis://", "the URL names no host");
+        check("redis://", "no host is named");
         check("redis://h:0", "the port is not a number from 1 to 65535");
         check("redis://h:x", "the port is not a number from 1 to 65535");
         check("redis://:pa/ss@h", "there is a `/` before the `@`; in a user or password it is written `%2F`");
         check("redis://h/x", "what follows the host is not a database number");
-        check(
-            "redis://u:50%@h",
-            "user or password has a `%` that is not followed by two hexadecimal digits; write it `%25`",
-        );
+        check("redis://u:50%@h", "there is a `%` that is not followed by two hexadecimal digits; write it `%25`");
     }
 }

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::kafka::{self, KafkaPlace};
+use super::place::Place;
 use super::queue::Queue;
 use super::redis;
-use crate::config::keys::{sink, sink_redis, sink_stdout, top};
+use super::redis_place::RedisPlace;
+use crate::config::keys::{Key, nearest, sink, sink_kafka, sink_redis, sink_stdout, to, top};
 use crate::config::model::{SinkKind, SinkSpec};
 use crate::config::problem::{Report, Spot};
-use crate::config::reader::Section;
-use crate::message::Side;
-use crate::route::Template;
+use crate::config::reader::{Scalar, Section, clip};
 
 /// A sink and where it stands.
 pub(super) struct Sink<'a> {
@@ -19,68 +20,107 @@ pub(super) struct Sink<'a> {
     pub(super) report: &'a Report,
     /// `None` when its kind could not be told; the problem is reported.
     pub(super) spec: Option<Arc<SinkSpec>>,
-    pub(super) destination: Destination,
-}
-
-/// The destination keys of a Redis sink, on the sink or under `to:`; absent is what was not written.
-#[derive(Default)]
-pub(super) struct Destination {
-    pub(super) list: Option<(Template, Spot)>,
-    pub(super) stream: Option<(Template, Spot)>,
-    pub(super) push: Option<(Side, Spot)>,
-    /// `Some((None, _))` is the word `none`.
-    pub(super) max_len: Option<(Option<u64>, Spot)>,
-    pub(super) exactly_once: Option<(bool, Spot)>,
-    /// Whether a list or a stream was written, be it one that cannot be read.
-    pub(super) written: bool,
+    /// Where the time-out stands, if the user left it to the leases.
+    pub(super) auto_timeout: Option<Spot>,
+    /// The destination keys that stand on it, for every queue that names none of its own.
+    pub(super) place: Place,
 }
 
 impl Sink<'_> {
     /// Whether a queue delivers to it.
     pub(super) fn used(&self, queues: &[Queue<'_>]) -> bool {
-        queues.iter().any(|queue| queue.names.contains(&self.name))
+        queues.iter().any(|queue| queue.uses(&self.name))
     }
+}
+
+/// The sink of this name; if there is none, that is reported.
+pub(super) fn find<'a, 's>(section: &Section<'_>, sinks: &'a [Sink<'s>], name: &Scalar) -> Option<&'a Sink<'s>> {
+    let found = sinks.iter().find(|sink| sink.name == name.value);
+    if found.is_none() {
+        let names = || sinks.iter().map(|sink| sink.name.as_str());
+        let help = match nearest(&name.value, names()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None if sinks.is_empty() => "write it under `sinks:`".to_owned(),
+            None => format!("sinks are: {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        section.cx.report.problem(&name.spot, format!("there is no sink `{}`", clip(&name.written)), help);
+    }
+    found
 }
 
 /// All sinks, in the order of the file.
 pub(super) fn sinks<'a>(top: &Section<'a>) -> Vec<Sink<'a>> {
-    let sinks = top.named(&top::SINKS).into_iter();
-    sinks
-        .map(|(name, section)| {
-            let (kind, destination) = kind(&section);
-            let spec =
-                kind.map(|(kind, timeout, max_rate)| SinkSpec { name: name.as_str().into(), kind, timeout, max_rate });
-            let (spot, report) = (section.spot.clone(), &section.cx.report);
-            Sink { name, spot, report, spec: spec.map(Arc::new), destination }
-        })
-        .collect()
+    top.named(&top::SINKS).into_iter().map(|(name, section)| one(name, &section)).collect()
 }
 
-type Kind = (SinkKind, Duration, Option<f64>);
+/// What is read of one kind.
+struct Kind {
+    kind: SinkKind,
+    /// `None` is `auto`.
+    timeout: Option<Duration>,
+    timeout_spot: Spot,
+    max_rate: Option<f64>,
+    place: Place,
+}
 
-fn kind(section: &Section<'_>) -> (Option<Kind>, Destination) {
-    let redis = section.opt_section(&sink::REDIS);
-    let stdout = section.opt_section(&sink::STDOUT);
+fn one<'a>(name: String, section: &Section<'a>) -> Sink<'a> {
+    let (spot, report) = (section.spot.clone(), &section.cx.report);
     let written = section.written();
     if written.len() > 1 {
         let message = format!("a sink has one kind, and this one has {}", written.len());
-        section.cx.report.problem(&section.spot, message, format!("keep one of: {}", written.join(", ")));
+        report.problem(&spot, message, format!("keep one of: {}", written.join(", ")));
     }
     if written.is_empty() && section.empty {
-        let help = "write `redis: { list: KEY }` or `stdout: {}`";
-        section.cx.report.problem(&section.spot, "the sink has no kind", help);
+        let help = "write `kafka:`, `amqp:`, `redis:` or `stdout: {}`";
+        report.problem(&spot, "the sink has no kind", help);
     }
-    // Both are read, so that the problems of both are told.
-    let stdout = stdout.map(|section| {
-        (SinkKind::Stdout, section.duration(&sink_stdout::TIMEOUT), section.rate(&sink_stdout::MAX_RATE))
-    });
-    match redis.map(|section| self::redis(&section)) {
-        Some((kind, destination)) => (Some(kind), destination),
-        None => (stdout, Destination::default()),
+    // All are read, so that the problems of all are told.
+    let kinds = [
+        section.opt_section(&sink::REDIS).map(|section| redis(&section)),
+        section.opt_section(&sink::STDOUT).map(|section| stdout(&section)),
+        section.opt_section(&sink::KAFKA).map(|section| kafka(&section)),
+    ];
+    for (key, what, built) in [(&sink::KAFKA, "Kafka", cfg!(feature = "kafka"))] {
+        not_built(section, key, what, built);
+    }
+    let Some(Kind { kind, timeout, timeout_spot, max_rate, place }) = kinds.into_iter().flatten().next() else {
+        return Sink { name, spot, report, spec: None, auto_timeout: None, place: Place::default() };
+    };
+    let auto_timeout = timeout.is_none().then_some(timeout_spot);
+    let spec = SinkSpec { name: name.as_str().into(), kind, timeout: timeout.unwrap_or_default(), max_rate };
+    Sink { name, spot, report, spec: Some(Arc::new(spec)), auto_timeout, place }
+}
+
+/// A kind whose client was left out of the binary.
+fn not_built(section: &Section<'_>, key: &Key, what: &str, built: bool) {
+    if section.has(key) && !built {
+        let message = format!("this binary was built without {what}");
+        let help = format!("use one that was built with the feature `{}`, which is on by default", key.name);
+        section.cx.report.problem(&section.spot(key), message, help);
     }
 }
 
-fn redis(section: &Section<'_>) -> (Kind, Destination) {
+fn stdout(section: &Section<'_>) -> Kind {
+    Kind {
+        kind: SinkKind::Stdout,
+        timeout: Some(section.duration(&sink_stdout::TIMEOUT)),
+        timeout_spot: section.spot(&sink_stdout::TIMEOUT),
+        max_rate: section.rate(&sink_stdout::MAX_RATE),
+        place: Place::default(),
+    }
+}
+
+fn kafka(section: &Section<'_>) -> Kind {
+    Kind {
+        kind: SinkKind::Kafka(Arc::new(kafka::spec(section))),
+        timeout: section.duration_or_auto(&sink_kafka::TIMEOUT),
+        timeout_spot: section.spot(&sink_kafka::TIMEOUT),
+        max_rate: section.rate(&sink_kafka::MAX_RATE),
+        place: Place { kafka: KafkaPlace::read(section), ..Place::default() },
+    }
+}
+
+fn redis(section: &Section<'_>) -> Kind {
     let has_url = section.has(&sink_redis::URL);
     let endpoint = redis::endpoint(section);
     let connects = [
@@ -96,35 +136,11 @@ fn redis(section: &Section<'_>) -> (Kind, Destination) {
         let help = "without `url` the sink uses the Redis that holds the queues, over its settings";
         section.cx.report.problem(&section.spot(key), message, help);
     }
-    let kind = SinkKind::Redis { endpoint };
-    let destination = Destination::read(
-        section,
-        [&sink_redis::LIST, &sink_redis::STREAM, &sink_redis::PUSH, &sink_redis::MAX_LEN, &sink_redis::EXACTLY_ONCE],
-    );
-    let kind = (kind, section.duration(&sink_redis::TIMEOUT), section.rate(&sink_redis::MAX_RATE));
-    (kind, destination)
-}
-
-impl Destination {
-    /// Reads the keys `list`, `stream`, `push`, `max_len`, `exactly_once` of a sink or a route.
-    pub(super) fn read(section: &Section<'_>, keys: [&'static crate::config::keys::Key; 5]) -> Destination {
-        let [list, stream, push, max_len, exactly_once] = keys;
-        let sides = [("right", Side::Right), ("left", Side::Left)];
-        let destination = Destination {
-            list: section.template(list).map(|list_key| (list_key, section.spot(list))),
-            stream: section.template(stream).map(|stream_key| (stream_key, section.spot(stream))),
-            push: section.word(push, &sides).filter(|_| section.has(push)).map(|side| (side, section.spot(push))),
-            max_len: section.has(max_len).then(|| (section.count(max_len), section.spot(max_len))),
-            exactly_once: section
-                .flag(exactly_once)
-                .filter(|_| section.has(exactly_once))
-                .map(|flag| (flag, section.spot(exactly_once))),
-            written: section.has(list) || section.has(stream),
-        };
-        if section.has(list) && section.has(stream) {
-            let help = "an element goes to one of them; for both, use two sinks";
-            section.cx.report.problem(&section.spot(stream), "there is both `list` and `stream`", help);
-        }
-        destination
+    Kind {
+        kind: SinkKind::Redis { endpoint },
+        timeout: Some(section.duration(&sink_redis::TIMEOUT)),
+        timeout_spot: section.spot(&sink_redis::TIMEOUT),
+        max_rate: section.rate(&sink_redis::MAX_RATE),
+        place: Place { redis: RedisPlace::read(section, Some(&to::STREAM)), ..Place::default() },
     }
 }

@@ -1,6 +1,7 @@
 //! Checks that look at several parts of the file at once.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::keyspace::{RESERVED, tagged};
 use super::queue::Queue;
@@ -8,6 +9,37 @@ use super::retry::Policy;
 use super::sink::Sink;
 use crate::config::model::{Limits, MaxInFlight, RedisEndpoint, SinkKind, TargetSpec};
 use crate::config::units::{show_duration, show_size};
+
+/// Longest time-out that `auto` chooses, and shortest that Kafka can work with.
+const AUTO_MAX: Duration = Duration::from_secs(30);
+const KAFKA_MIN: Duration = Duration::from_secs(1);
+
+/// Gives each sink that leaves its time-out to the leases half of the shortest of them.
+pub(super) fn timeouts(queues: &[Queue<'_>], sinks: &mut [Sink<'_>]) {
+    for sink in sinks {
+        let Some(spec) = &mut sink.spec else { continue };
+        let shortest = queues.iter().filter(|queue| queue.uses(&sink.name)).min_by_key(|queue| queue.spec.lease);
+        if sink.auto_timeout.is_some() {
+            let half = shortest.map_or(AUTO_MAX, |queue| queue.spec.lease / 2);
+            Arc::make_mut(spec).timeout = half.min(AUTO_MAX);
+        }
+        let SinkKind::Kafka(kafka) = &spec.kind else { continue };
+        if let (Some(queue), true) = (shortest, spec.timeout < KAFKA_MIN) {
+            let message = format!(
+                "the lease ({}) is too short for Kafka: half of it is the time-out of sink `{}`, which is 1s at least",
+                show_duration(queue.spec.lease),
+                sink.name,
+            );
+            queue.report.problem(&queue.lease_spot, message, "write `lease: 2s` or more, or `timeout: 1s` on the sink");
+        }
+        // A batch has to have gone out well before its records are given up.
+        if kafka.linger > spec.timeout / 2 {
+            let (linger, timeout) = (show_duration(kafka.linger), show_duration(spec.timeout));
+            let message = format!("linger ({linger}) is more than half of the time-out of the sink ({timeout})");
+            sink.report.problem(&sink.spot, message, "shorten `linger`; a few milliseconds fill a batch");
+        }
+    }
+}
 
 /// A queue that may hold more than the process is a misunderstanding, but works.
 pub(super) fn limits(queues: &[Queue<'_>], limits: &Limits) {
@@ -51,7 +83,7 @@ pub(super) fn names(queues: &[Queue<'_>]) {
 pub(super) fn leases(queues: &[Queue<'_>], sinks: &[Sink<'_>]) {
     for queue in queues {
         let usable = queue.spec.lease.saturating_sub(queue.spec.lease_margin());
-        let used = sinks.iter().filter(|sink| queue.names.contains(&sink.name)).filter_map(|sink| sink.spec.as_ref());
+        let used = sinks.iter().filter(|sink| queue.uses(&sink.name)).filter_map(|sink| sink.spec.as_ref());
         for sink in used.filter(|sink| sink.timeout >= usable) {
             let message = format!(
                 "the lease ({}) less its margin of a fifth is not longer than the time-out of sink `{}` ({})",

@@ -4,6 +4,7 @@
 //! read in the same go. Whoever builds the configuration therefore may get values that the user did not write; they
 //! are thrown away with the configuration as soon as one problem was reported.
 
+mod many;
 mod values;
 
 use std::path::PathBuf;
@@ -48,6 +49,18 @@ pub(super) struct Scalar {
     pub(super) value: String,
     pub(super) spot: Spot,
     kind: &'static str,
+}
+
+impl Scalar {
+    /// What YAML took it for, as messages call it.
+    pub(super) fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// Whether what stands in the file is the value itself, and not a variable.
+    pub(super) fn is_plain(&self) -> bool {
+        self.written == self.value
+    }
 }
 
 impl<'a> Section<'a> {

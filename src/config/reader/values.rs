@@ -4,10 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Context, Scalar, Section, clip, scalar};
+use super::{Context, Scalar, Section, clip};
 use crate::config::keys::{Key, Kind, Word, nearest};
-use crate::config::node::{Node, Value};
-use crate::config::problem::Spot;
 use crate::config::units::{self, BadUnit};
 use crate::route::Template;
 
@@ -33,14 +31,13 @@ impl Section<'_> {
     /// A duration; keys with a default only.
     pub(in crate::config) fn duration(&self, key: &Key) -> Duration {
         let Kind::Duration { min_ms } = key.kind else { return Duration::ZERO };
-        let parse = |text: &str| match units::duration(text)? {
-            value if value < Duration::from_millis(min_ms) => Err(BadUnit {
-                message: format!("`{}` is too short", clip(text)),
-                help: format!("the shortest is {}", units::show_duration(Duration::from_millis(min_ms))),
-            }),
-            value => Ok(value),
-        };
-        self.parsed(key, parse).unwrap_or_default()
+        self.parsed(key, |text| at_least(text, min_ms)).unwrap_or_default()
+    }
+
+    /// A duration, or `None` for the word `auto`.
+    pub(in crate::config) fn duration_or_auto(&self, key: &Key) -> Option<Duration> {
+        let Kind::DurationOrAuto { min_ms } = key.kind else { return None };
+        self.parsed(key, |text| if text == "auto" { Ok(None) } else { at_least(text, min_ms).map(Some) }).flatten()
     }
 
     /// A duration above zero, or `none`.
@@ -147,7 +144,10 @@ impl Section<'_> {
 
     /// Text that is not empty.
     pub(in crate::config) fn text(&self, key: &Key) -> Option<Scalar> {
-        let scalar = self.scalar(key)?;
+        self.checked_text(key, self.scalar(key)?)
+    }
+
+    pub(super) fn checked_text(&self, key: &Key, scalar: Scalar) -> Option<Scalar> {
         if scalar.kind != "text" {
             let help = "if it is meant as text, write it in quotes";
             self.cx.report.problem(&scalar.spot, format!("expected text, found {}", scalar.kind), help);
@@ -164,29 +164,6 @@ impl Section<'_> {
     pub(in crate::config) fn template(&self, key: &Key) -> Option<Template> {
         let scalar = self.text(key)?;
         compile(self.cx, &scalar)
-    }
-
-    /// Names with templates, in the order of the file.
-    pub(in crate::config) fn headers(&self, key: &Key) -> Vec<(String, Template, Spot)> {
-        let Some(entry) = self.entry(key) else { return Vec::new() };
-        let spot = self.spot(key);
-        let Value::Map(entries) = &entry.node.value else {
-            let message = format!("expected names with values, found {}", entry.node.value.kind());
-            self.cx.report.problem(&spot, message, "write `headers: { tenant: acme }`");
-            return Vec::new();
-        };
-        let mut headers = Vec::new();
-        for (name, node) in entries {
-            let spot = spot.key(&name.text, node.at);
-            let Some(scalar) = scalar(self.cx, spot.clone(), node, true) else { continue };
-            if scalar.kind != "text" {
-                let help = "if it is meant as text, write it in quotes";
-                self.cx.report.problem(&spot, format!("expected text, found {}", scalar.kind), help);
-            } else if let Some(template) = compile(self.cx, &scalar) {
-                headers.push((name.text.clone(), template, Spot { at: name.at, ..spot }));
-            }
-        }
-        headers
     }
 
     /// Path of a file that can be read, with what it holds.
@@ -214,30 +191,7 @@ impl Section<'_> {
             .or_else(|| value_of(key.default?))
     }
 
-    /// The values that belong to the words of a list.
-    pub(in crate::config) fn words<T: Copy>(&self, key: &Key, values: &[(&str, T)]) -> Vec<T> {
-        let Kind::Words(words) = key.kind else { return Vec::new() };
-        let Some(entry) = self.entry(key) else { return values.iter().map(|(_, value)| *value).collect() };
-        let spot = self.spot(key);
-        let items = match &entry.node.value {
-            Value::List(items) if !items.is_empty() => items,
-            other => {
-                let found = if matches!(other, Value::List(_)) { "an empty list" } else { other.kind() };
-                let names: Vec<_> = words.iter().map(|word| word.text).collect();
-                let help = format!("write one or more of: [{}]", names.join(", "));
-                self.cx.report.problem(&spot, format!("expected a list, found {found}"), help);
-                return Vec::new();
-            }
-        };
-        let read = |(index, node): (usize, &Node)| {
-            let scalar = scalar(self.cx, spot.item(index, node.at), node, false)?;
-            let word = self.checked_word(words, &scalar)?;
-            values.iter().find(|(text, _)| *text == word).map(|(_, value)| *value)
-        };
-        items.iter().enumerate().filter_map(read).collect()
-    }
-
-    fn checked_word(&self, words: &'static [Word], scalar: &Scalar) -> Option<&'static str> {
+    pub(super) fn checked_word(&self, words: &'static [Word], scalar: &Scalar) -> Option<&'static str> {
         let word = words.iter().find(|word| word.text == scalar.value);
         match word {
             Some(word) if word.available => return Some(word.text),
@@ -263,11 +217,21 @@ impl Section<'_> {
     }
 }
 
+fn at_least(text: &str, min_ms: u64) -> Result<Duration, BadUnit> {
+    match units::duration(text)? {
+        value if value < Duration::from_millis(min_ms) => Err(BadUnit {
+            message: format!("`{}` is too short", clip(text)),
+            help: format!("the shortest is {}", units::show_duration(Duration::from_millis(min_ms))),
+        }),
+        value => Ok(value),
+    }
+}
+
 fn zero() -> BadUnit {
     BadUnit { message: "0 would stop everything".to_owned(), help: "write a value above 0, or `none`".to_owned() }
 }
 
-fn compile(cx: &Context<'_>, scalar: &Scalar) -> Option<Template> {
+pub(super) fn compile(cx: &Context<'_>, scalar: &Scalar) -> Option<Template> {
     Template::compile(&scalar.value).map_err(|error| cx.report.problem(&scalar.spot, error.to_string(), "")).ok()
 }
 

@@ -1,0 +1,198 @@
+//! Destinations: keys on the sink and under `to:`, and what contradicts itself.
+
+use super::*;
+
+#[test]
+fn contradictions_between_parts_are_refused() {
+    check(
+        "codec: json",
+        "lease: 12s",
+        &[
+            "15:12 queues.mails.lease: the lease (12s) less its margin of a fifth is not longer than the time-out of sink `out` (10s) | write `lease: 16s`",
+        ],
+    );
+    check("codec: json", "lease: 13s", &[]);
+    check("stdout: {}", "stdout: { timeout: 24s }", &["13:3 queues.mails.lease: the lease (30s) less its margin"]);
+    check(
+        "      - sink: out",
+        "      - sink: out\n      - sink: out",
+        &["18:15 queues.mails.to[1].sink: the queue delivers to `out` twice"],
+    );
+    check(
+        "name: mails",
+        "name: 'order:timeout'",
+        &["14:33 queues.mails.source.redisson.name: queue `orders` has the same name"],
+    );
+    check(
+        "name: mails",
+        "name: '{order:timeout}'",
+        &["14:33 queues.mails.source.redisson.name: queue `orders` has the same keys in Redis"],
+    );
+    check(
+        "stdout: {}",
+        "stdout: {}\n    redis: { list: x }",
+        &["4:3 sinks.out: a sink has one kind, and this one has 2 | keep one of: stdout, redis"],
+    );
+    check(
+        "codec: json",
+        "retry: defualt",
+        &["15:12 queues.mails.retry: there is no retry policy `defualt` | did you mean `default`?"],
+    );
+    check(
+        "redis:\n",
+        "retry: { default: { initial_interval: 2m } }\nredis:\n",
+        &["1:39 retry.default.initial_interval: initial_interval (2m) is longer than max_interval (1m)"],
+    );
+    check(
+        "codec: json",
+        "dead_letter: { stream: { max_len: 5 } }",
+        &["15:39 queues.mails.dead_letter.stream.max_len: `max_len` trims dead letters"],
+    );
+    check("codec: json", "dead_letter: { stream: { max_len: 5, allow_loss: true } }", &[]);
+    check("codec: json", "dead_letter: { stream: { max_len: none } }", &[]);
+    check(
+        "codec: json",
+        "on_expired: deliver",
+        &["15:17 queues.mails.on_expired: `on_expired` has no effect without `max_lateness`"],
+    );
+    check("codec: json", "on_expired: deliver\n    max_lateness: 1h", &[]);
+}
+
+#[test]
+fn a_redis_destination_does_not_meet_the_queues_own_keys() {
+    let ready = |to: &str, expected: &[&str]| check("redis: { list: done }", to, expected);
+    ready(
+        "redis: { list: 'order:timeout' }",
+        &[
+            "7:20 sinks.ready.redis.list: queue `orders` consumes the list `order:timeout`: elements would go in circles",
+        ],
+    );
+    ready("redis: { list: mails }", &["7:20 sinks.ready.redis.list: queue `mails` consumes the list `mails`"]);
+    ready("redis: { stream: mails }", &["7:22 sinks.ready.redis.stream: queue `mails` consumes the list `mails`"]);
+    ready(
+        "redis: { url: 'redis://localhost', list: mails }",
+        &["7:46 sinks.ready.redis.list: queue `mails` consumes the list `mails`"],
+    );
+    ready("redis: { url: 'redis://localhost/1', list: mails }", &[]);
+    ready("redis: { url: 'redis://other', list: mails }", &[]);
+    ready(
+        "redis: { list: 'delaybridge:dead:{mails}' }",
+        &["7:20 sinks.ready.redis.list: `delaybridge:dead:{mails}` is among the keys"],
+    );
+    ready(
+        "redis: { list: 'redisson_delay_queue:{mails}' }",
+        &["7:20 sinks.ready.redis.list: `redisson_delay_queue:{mails}` is among the keys"],
+    );
+    ready("redis: { list: a, stream: b }", &["7:31 sinks.ready.redis.stream: there is both `list` and `stream`"]);
+    ready("redis: {}", &["12:9 queues.orders.to[0]: no destination: sink `ready` names no list or stream"]);
+    ready("redis:", &["12:9 queues.orders.to[0]: no destination: sink `ready` names no list or stream"]);
+    ready("redis: { stream: a, push: left }", &["7:31 sinks.ready.redis.push: `push` means nothing to a stream"]);
+    ready("redis: { list: a, max_len: 5 }", &["7:32 sinks.ready.redis.max_len: `max_len` means nothing to a list"]);
+    ready("redis: { list: '' }", &["7:20 sinks.ready.redis.list: the text is empty"]);
+    ready(
+        "redis: { list: a, username: u }",
+        &["7:33 sinks.ready.redis.username: `username` has no effect without `url`"],
+    );
+    // The ready list may be a destination where Java consumers read it.
+    let tee = GOOD.replace("name: mails", "name: mails, consume: [delayed]").replace("list: done", "list: mails");
+    check_text(&tee, &[]);
+    check_text(
+        &tee.replace("list: mails", "stream: mails"),
+        &["7:22 sinks.ready.redis.stream: `mails` is the ready list of queue `mails`"],
+    );
+    let to = |lines: &str, expected: &[&str]| check("sink: ready", &format!("sink: ready\n{lines}"), expected);
+    to("        list: mails", &["13:15 queues.orders.to[0].list: queue `mails` consumes the list `mails`"]);
+    to("        stream: s\n        max_len: 7", &[]);
+    to("        list: a\n        stream: b", &["14:17 queues.orders.to[0].stream: there is both `list` and `stream`"]);
+    to("        max_len: 7", &["13:18 queues.orders.to[0].max_len: `max_len` means nothing to a list"]);
+    to(
+        "        headers: { a: b }",
+        &["13:18 queues.orders.to[0].headers: a list holds bare payloads, without headers"],
+    );
+    to(
+        "        stream: s\n        headers: { id: b }",
+        &["14:20 queues.orders.to[0].headers.id: every stream entry has `id` already"],
+    );
+    check(
+        "sink: out",
+        "sink: out\n        list: x",
+        &["18:15 queues.mails.to[0].list: `list` means nothing to a sink of kind stdout"],
+    );
+}
+
+#[test]
+fn what_stands_under_to_wins_over_the_sink() {
+    let text = GOOD
+        .replace("{ list: done }", "{ stream: s, max_len: 9 }")
+        .replace("sink: ready", "sink: ready\n        list: l\n        push: left");
+    let config = load(&text).unwrap().config;
+    let TargetSpec::RedisList { key, push, .. } = &config.queues[0].to[0].target else { panic!("{config:?}") };
+    assert_eq!((key.source(), *push), ("l", crate::message::Side::Left));
+    let config = load(&text.replace("list: l\n        push: left", "max_len: none")).unwrap().config;
+    let TargetSpec::RedisStream { max_len, .. } = &config.queues[0].to[0].target else { panic!("{config:?}") };
+    assert_eq!(*max_len, None);
+}
+
+#[test]
+fn exactly_once_is_refused_where_it_cannot_hold() {
+    let ready = |to: &str, expected: &[&str]| check("{ list: done }", to, expected);
+    ready("{ list: '{order:timeout}:done', exactly_once: true }", &[]);
+    ready("{ list: done, exactly_once: false }", &[]);
+    ready(
+        "{ list: done, exactly_once: true }",
+        &[
+            "7:40 sinks.ready.redis.exactly_once: exactly_once needs a list in the queue's hash slot | write the queue's hash tag into the key, as in `{order:timeout}:ready`",
+        ],
+    );
+    ready(
+        "{ list: '{order:timeout}:${id}', exactly_once: true }",
+        &["7:59 sinks.ready.redis.exactly_once: exactly_once needs a fixed key"],
+    );
+    ready(
+        "{ stream: '{order:timeout}', exactly_once: true }",
+        &["7:55 sinks.ready.redis.exactly_once: `exactly_once` means nothing to a stream"],
+    );
+    ready(
+        "{ url: 'redis://127.0.0.1', list: '{order:timeout}:d', exactly_once: true }",
+        &["7:81 sinks.ready.redis.exactly_once: exactly_once needs the Redis that holds the queues"],
+    );
+    let two = GOOD
+        .replace("{ list: done }", "{ list: '{order:timeout}:d', exactly_once: true }")
+        .replace("- sink: ready", "- sink: ready\n      - sink: out");
+    check_text(&two, &["7:55 sinks.ready.redis.exactly_once: exactly_once needs a queue with this destination only"]);
+}
+
+#[test]
+fn a_template_needs_a_codec_that_can_answer_it() {
+    let orders = |codec: &str, key: &str, expected: &[&str]| {
+        let text = GOOD
+            .replace("list: done", &format!("list: '{key}'"))
+            .replace("name: 'order:timeout' } }", &format!("name: 'order:timeout' }} }}\n    codec: {codec}"));
+        check_text(&text, expected);
+    };
+    orders("raw", "x${id}${queue}${due_ms:-0}${attempt}", &[]);
+    orders(
+        "raw",
+        "x${payload}",
+        &[
+            "7:20 sinks.ready.redis.list: the template asks for the payload, and codec raw does not look into it | write `codec: string` or `codec: json`",
+        ],
+    );
+    orders("raw", "x${payload.a:-none}", &["7:20 sinks.ready.redis.list: the template asks for the payload"]);
+    orders("string", "x${payload}", &[]);
+    orders(
+        "string",
+        "x${payload.a}",
+        &[
+            "7:20 sinks.ready.redis.list: the template asks for a field of the payload, and codec string reads plain text | write `codec: json`",
+        ],
+    );
+    orders("json", "x${payload.a}${payload}", &[]);
+    check("codec: json", "codec: raw", &[]);
+    check("sink: out", "sink: out\n        headers: { t: '${payload.t}' }", &[]);
+    check(
+        "sink: ready",
+        "sink: ready\n        envelope: decoded",
+        &["13:19 queues.orders.to[0].envelope: codec raw decodes nothing"],
+    );
+}

@@ -1,0 +1,63 @@
+//! What is generated from the table of keys, and the files that have to follow it.
+
+use super::*;
+
+#[test]
+fn every_default_of_the_table_reads_back() {
+    for key in keys::TABLES.iter().flat_map(|table| table.keys) {
+        let (Some(default), kind) = (key.default, key.kind) else { continue };
+        let good = match kind {
+            keys::Kind::Duration { min_ms } => {
+                units::duration(default).is_ok_and(|value| value.as_millis() >= min_ms.into())
+            }
+            keys::Kind::Size => units::size(default).is_ok_and(|value| value > 0),
+            keys::Kind::Count { min, max, word } => {
+                word == Some(default) || default.parse::<u64>().is_ok_and(|value| (min..=max).contains(&value))
+            }
+            keys::Kind::Factor { min, max } => default.parse().is_ok_and(|value: f64| (min..=max).contains(&value)),
+            keys::Kind::Word(words) => words.iter().any(|word| word.text == default && word.available),
+            keys::Kind::Rate | keys::Kind::DurationOrNone => default == "none",
+            keys::Kind::DurationOrAuto { .. } => default == "auto",
+            keys::Kind::Address => default.parse::<std::net::SocketAddr>().is_ok(),
+            keys::Kind::Flag => matches!(default, "true" | "false"),
+            keys::Kind::Words(_) => default == "[delayed, ready]",
+            keys::Kind::Text => !default.is_empty(),
+            _ => false,
+        };
+        assert!(good, "{}: {default}", key.name);
+    }
+}
+
+fn project(file: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
+}
+
+#[test]
+fn the_example_is_a_good_file() {
+    let loaded =
+        crate::config::load(&project("config.example.yaml"), &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(lines(&loaded.warnings), [""; 0]);
+    assert_eq!(loaded.config.queues.len(), 2);
+}
+
+#[test]
+fn the_reference_is_current() {
+    let path = project("docs/configuration.md");
+    let current = std::fs::read_to_string(&path).unwrap_or_default();
+    if current != reference() {
+        std::fs::write(&path, reference()).unwrap();
+        panic!("docs/configuration.md was out of date and is rewritten: look at it and commit it");
+    }
+}
+
+#[test]
+fn the_schema_has_every_key_that_can_be_written() {
+    let schema = schema();
+    let queue = &schema["properties"]["queues"]["additionalProperties"];
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    assert_eq!(schema["required"], serde_json::json!(["redis", "sinks", "queues"]));
+    assert_eq!(queue["properties"]["lease"]["default"], "30s");
+    assert_eq!(queue["properties"]["to"]["items"]["additionalProperties"], false);
+    assert_eq!(queue["properties"]["codec"]["anyOf"][0]["enum"], serde_json::json!(["raw", "string", "json"]));
+    assert_eq!(schema["properties"]["redis"]["properties"]["cluster"], serde_json::Value::Null);
+}

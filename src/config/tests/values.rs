@@ -1,0 +1,208 @@
+//! One value at a time: its kind, its unit, its range.
+
+use super::*;
+
+#[test]
+fn a_value_of_the_wrong_kind_says_what_to_write() {
+    let mails = |line: &str, expected: &[&str]| check("codec: json", line, expected);
+    mails("lease: 30", &["15:12 queues.mails.lease: `30` has no unit | write `30s` for seconds or `30ms`"]);
+    mails("lease: 5 minutes", &["15:12 queues.mails.lease: `5 minutes` is not a duration | durations are written"]);
+    mails("lease: 100ms", &["15:12 queues.mails.lease: `100ms` is too short | the shortest is 1s"]);
+    mails("lease:", &["15:5 queues.mails.lease: the key has no value | write one, or remove the key"]);
+    mails("lease: [30s]", &["15:12 queues.mails.lease: expected one value, found a list"]);
+    mails(
+        "max_in_flight_bytes: 1024",
+        &["15:26 queues.mails.max_in_flight_bytes: `1024` has no unit | write `1024MiB`"],
+    );
+    mails("max_in_flight_bytes: 0B", &["15:26 queues.mails.max_in_flight_bytes: 0 would stop everything"]);
+    mails("max_rate: 5000", &["15:15 queues.mails.max_rate: `5000` has no unit | write `5000/s` for elements"]);
+    mails(
+        "max_rate: 0/s",
+        &["15:15 queues.mails.max_rate: 0 would stop everything | write a value above 0, or `none`"],
+    );
+    mails("max_lateness: 0s", &["15:19 queues.mails.max_lateness: 0 would stop everything"]);
+    mails(
+        "max_in_flight: many",
+        &[
+            "15:20 queues.mails.max_in_flight: `many` is not a whole number | write a number from 1 to 1000000, or `auto`",
+        ],
+    );
+    mails("max_in_flight: 0", &["15:20 queues.mails.max_in_flight: 0 is out of range"]);
+    mails("max_in_flight: 1.5", &["15:20 queues.mails.max_in_flight: `1.5` is not a whole number"]);
+    mails(
+        "list_cleanup: exakt",
+        &["15:19 queues.mails.list_cleanup: `exakt` is not known here | did you mean `exact`?"],
+    );
+    mails(
+        "on_decode_error: drop",
+        &[
+            "15:22 queues.mails.on_decode_error: `drop` is not known here | possible here: dead_letter, forward_raw, hold",
+        ],
+    );
+    mails("codec: 5", &["15:12 queues.mails.codec: `5` is not known here"]);
+    check(
+        "name: mails",
+        "name: 5",
+        &[
+            "14:33 queues.mails.source.redisson.name: expected text, found a number | if it is meant as text, write it in quotes",
+        ],
+    );
+    check(
+        "name: mails",
+        "name: true",
+        &["14:33 queues.mails.source.redisson.name: expected text, found true or false"],
+    );
+    check("name: mails", "name: ''", &["14:33 queues.mails.source.redisson.name: the text is empty"]);
+    check(
+        "name: mails",
+        "name: mails, consume: ready",
+        &[
+            "14:49 queues.mails.source.redisson.consume: expected a list, found text | write one or more of: [delayed, ready]",
+        ],
+    );
+    check(
+        "name: mails",
+        "name: mails, consume: [redy]",
+        &["14:50 queues.mails.source.redisson.consume[0]: `redy` is not known here | did you mean `ready`?"],
+    );
+    check(
+        "sink: out",
+        "sink: out\n        headers: [a]",
+        &["18:18 queues.mails.to[0].headers: expected names with values, found a list"],
+    );
+    check(
+        "sink: out",
+        "sink: out\n        headers: { v: 2 }",
+        &["18:23 queues.mails.to[0].headers.v: expected text, found a number"],
+    );
+    check(
+        "    to:\n      - sink: out",
+        "    to: out",
+        &["16:9 queues.mails.to: expected a list, found text | each item starts with `- `"],
+    );
+    check(
+        "list: done",
+        "list: done, exactly_once: maybe",
+        &["7:40 sinks.ready.redis.exactly_once: `maybe` is neither true nor false"],
+    );
+    check("redis:\n", "limits: { in_flight: 0 }\nredis:\n", &["1:22 limits.in_flight: 0 is out of range"]);
+    check(
+        "redis:\n",
+        "http: 9464\nredis:\n",
+        &["1:7 http: expected keys with values, found a number | keys are: listen"],
+    );
+    check("redis:\n", "http: none\nredis:\n", &[]);
+}
+
+#[test]
+fn a_key_without_function_is_refused_and_not_ignored() {
+    const NOT: &str = "is not available in this version";
+    let row = |from: &str, to: &str, place: &str, what: &str| check(from, to, &[&format!("{place}: `{what}` {NOT}")]);
+    row("stdout: {}", "amqp: { url: 'amqp://r' }", "5:5 sinks.out.amqp", "amqp");
+    row("redis:\n", "http: { admin: { listen: '127.0.0.1:1' } }\nredis:\n", "1:9 http.admin", "admin");
+    row("redis:\n", "redis:\n  cluster: [a:1]\n", "2:3 redis.cluster", "cluster");
+    row("redis:\n", "redis:\n  sentinel: { master: m }\n", "2:3 redis.sentinel", "sentinel");
+    for codec in [
+        "kryo5",
+        "jackson",
+        "number",
+        "java",
+        "auto",
+        "marshalling",
+        "cbor",
+        "msgpack",
+        "smile",
+        "lz4+kryo5",
+        "zstd+json",
+    ] {
+        row("codec: json", &format!("codec: {codec}"), "15:12 queues.mails.codec", codec);
+    }
+    row("codec: json", "mode: shadow", "15:11 queues.mails.mode", "shadow");
+    row("codec: json", "mode: rescue", "15:11 queues.mails.mode", "rescue");
+    check(
+        "codec: json",
+        "claim_ahead: 2s",
+        &["15:18 queues.mails.claim_ahead: `2s` is not known here | possible here: 0s"],
+    );
+    check("codec: json", "claim_ahead: 0s\n    mode: deliver", &[]);
+    row("codec: json", "dead_letter: { sink: out }", "15:20 queues.mails.dead_letter.sink", "sink");
+    row("redisson: { name: mails }", "zset: { key: k }", "14:15 queues.mails.source.zset", "zset");
+    row("redisson: { name: mails }", "job_pool: { key: k }", "14:15 queues.mails.source.job_pool", "job_pool");
+    for key in ["exchange", "routing_key"] {
+        row("sink: out", &format!("sink: out\n        {key}: x"), &format!("18:9 queues.mails.to[0].{key}"), key);
+    }
+}
+
+#[test]
+fn secrets_and_certificates_are_looked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
+    write("password", "geheim\nsecond line");
+    write("empty", "\n");
+    write("ca.pem", "-----BEGIN CERTIFICATE-----\n");
+    write("key.pem", "-----BEGIN EC PRIVATE KEY-----\n");
+    let file = directory.path().join("c.yaml").display().to_string();
+    let check = |line: &str, expected: &[&str]| {
+        let text = GOOD.replace("  url: redis://127.0.0.1:6379/0", &format!("  url: {line}"));
+        let got = match load_str(&text, &file, &env) {
+            Ok(loaded) => {
+                assert!(!format!("{loaded:?}").contains("geheim"));
+                lines(&loaded.warnings)
+            }
+            Err(errors) => {
+                assert!(!format!("{errors:?}").contains("geheim"));
+                lines(&errors.problems)
+            }
+        };
+        let same = got.len() == expected.len() && got.iter().zip(expected).all(|(got, row)| got.starts_with(row));
+        assert!(same, "{line}: {got:#?}");
+    };
+    check("redis://h\n  password_file: password", &[]);
+    check("redis://h\n  username: u\n  password: '${SECRET}'", &[]);
+    check("redis://u:${SECRET}@h", &[]);
+    check("redis://u:geheim@h", &["2:8 redis.url: the URL holds a password in plain text | put it into a file"]);
+    check("redis://h\n  password: geheim", &["3:13 redis.password: the password stands in the file in plain text"]);
+    check("redis://u@h", &["2:8 redis.url: there is a user, but no password"]);
+    check("redis://:geheim@h\n  password: geheim", &["2:8 redis.url: the password stands in the URL and in a key"]);
+    check("redis://u:geheim@h\n  username: v", &["2:8 redis.url: the user stands in the URL and in `username`"]);
+    check(
+        "redis://h\n  password: geheim\n  password_file: password",
+        &["3:13 redis.password: there is both `password` and `password_file`"],
+    );
+    check("redis://h\n  password: 5", &["3:13 redis.password: expected text, found a number"]);
+    check("redis://h\n  password_file: gone", &["3:18 redis.password_file: read `gone`: No such file"]);
+    check("redis://h\n  password_file: .", &["3:18 redis.password_file: read `.`: not a regular file"]);
+    check("redis://h\n  password_file: empty", &["3:18 redis.password_file: the first line of the file is empty"]);
+    check("rediss://h\n  tls: { ca_file: ca.pem, cert_file: ca.pem, key_file: key.pem }", &[]);
+    check(
+        "rediss://h\n  tls: { ca_file: key.pem }",
+        &["3:19 redis.tls.ca_file: the file is PEM, but no certificate is in it"],
+    );
+    check(
+        "rediss://h\n  tls: { ca_file: password }",
+        &["3:19 redis.tls.ca_file: the file is no PEM, so no certificate is in it"],
+    );
+    check(
+        "rediss://h\n  tls: { cert_file: ca.pem }",
+        &["3:21 redis.tls.cert_file: there is `cert_file`, but no `key_file`"],
+    );
+    check(
+        "rediss://h\n  tls: { key_file: key.pem }",
+        &["3:20 redis.tls.key_file: there is `key_file`, but no `cert_file`"],
+    );
+    check(
+        "redis://h\n  tls: { ca_file: ca.pem }",
+        &["3:8 redis.tls: `tls` has no effect, because the URL is redis://"],
+    );
+}
+
+/// Only a binary without a client has something to say here.
+#[cfg(not(feature = "kafka"))]
+#[test]
+fn a_kind_that_was_left_out_of_the_binary_is_refused_by_name() {
+    let text = GOOD.replace("stdout: {}", "kafka: { brokers: [k], topic: t }");
+    check_words(
+        &text,
+        &["sinks.out.kafka: this binary was built without Kafka | use one that was built with the feature"],
+    );
+}
