@@ -8,6 +8,8 @@ pub mod amqp;
 #[doc(hidden)]
 pub mod fake;
 mod handoff;
+#[cfg(any(feature = "kafka", feature = "amqp"))]
+mod headers;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 pub mod redis;
