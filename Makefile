@@ -4,22 +4,26 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test check demo bench
+.PHONY: help setup build-tools build test check demo bench
 
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
 	@echo
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s%s\n", $$1, $$2 }'
 
-setup: ## install what is missing (redis-server, a C compiler); prints the command when it may not
+setup: ## install what build and tests lack (compilers, Redis, Kafka, RabbitMQ); prints the command when it may not
 	@scripts/setup.sh
 
-build: setup ## the release binary, target/release/delaybridge
+# Who only builds needs neither Java nor Erlang.
+build-tools:
+	@scripts/setup.sh build
+
+build: build-tools ## the release binary, target/release/delaybridge
 	$(CARGO) build --release --locked
 
 check: setup ## formatting, lints, and the dependency rules if cargo-deny is there
 	$(CARGO) fmt --check
-	$(CARGO) clippy --locked --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	@if command -v cargo-deny >/dev/null && [ -e deny.toml ]; then \
 		cargo-deny --offline check bans licenses sources; \
 	else \
@@ -27,10 +31,11 @@ check: setup ## formatting, lints, and the dependency rules if cargo-deny is the
 	fi
 
 test: check ## check, then all tests against real servers
-	$(CARGO) test --locked
+	$(CARGO) test --locked --workspace
 
 # One invocation for both, so that the dependencies are built once.
-demo: setup ## release build, private Redis, 1,000 elements due within ten seconds, a summary
+demo: build-tools ## release build, private Redis, 1,000 elements due within ten seconds, a summary
+	@scripts/setup.sh redis
 	$(CARGO) build --release --locked --bin delaybridge --example demo
 	@target/release/examples/demo
 

@@ -1,67 +1,156 @@
 #!/usr/bin/env bash
-# Installs what the build and the tests need and this machine lacks, from Debian's packages.
+# Installs what this machine lacks, from Debian's packages; Kafka, which Debian does not have, from the Maven repository.
 # Does nothing, and needs neither root nor network, where everything is there already.
+#
+# usage: scripts/setup.sh [PART]...
+#   build     what compiles the daemon
+#   redis     what `make demo` starts
+#   kafka     Kafka with its Java
+#   rabbitmq  RabbitMQ
+#   test      all of these and the lints (the default)
 set -euo pipefail
+
+cd "$(dirname "$0")/.."
+kafka_version=4.3.1 # also in tests/brokers/kafka/pom.xml and tests/brokers/src/cache.rs
+cache=${DELAYBRIDGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/delaybridge}
+
+fail() {
+  echo "setup: $*" >&2
+  exit 1
+}
+
+parts=" $* "
+[ $# -gt 0 ] || parts=" test "
+for part in $parts; do
+  case $part in
+  build | redis | kafka | rabbitmq | test) ;;
+  *) fail "unknown part $part: build, redis, kafka, rabbitmq and test are known" ;;
+  esac
+done
+wanted() { # wanted PART
+  [[ $parts == *" $1 "* || $parts == *" test "* ]]
+}
 
 missing=()
 need() { # need COMMAND PACKAGE...
   command -v "$1" >/dev/null || missing+=("${@:2}")
 }
+java() {
+  if [ -n "${JAVA_HOME:-}" ]; then command "$JAVA_HOME/bin/java" "$@"; else command java "$@"; fi
+}
 
-# The TLS library brings C and assembly code: a compiler with the headers of libc is all that it asks for.
-need cc gcc libc6-dev
-# The tests and the demo start servers of their own.
-need redis-server redis-server
-# Ends those servers should their owner die.
-need setpriv util-linux
-# cargo downloads over https.
-[ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
-
-if ! command -v cargo >/dev/null; then
-  echo "setup: find cargo: not in PATH; install Rust 1.89 or newer first (https://rustup.rs)" >&2
-  exit 1
+if wanted build; then
+  # The TLS libraries bring C and assembly code, librdkafka asks for a C++ compiler too.
+  need cc gcc libc6-dev
+  need c++ g++
+  need make make
+  # librdkafka uses the OpenSSL of the system.
+  need pkg-config pkg-config
+  pkg-config --exists openssl 2>/dev/null || missing+=(libssl-dev)
+  # cargo downloads over https.
+  [ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
 fi
-# rustup's minimal profile leaves these two out.
-for component in rustfmt clippy; do
-  if ! "cargo-${component/rustfmt/fmt}" --version >/dev/null 2>&1; then
-    if ! command -v rustup >/dev/null; then
-      echo "setup: find $component: neither it nor rustup is there; install the Rust component $component" >&2
-      exit 1
+if wanted redis || wanted kafka || wanted rabbitmq; then
+  # Ends a server should its owner die.
+  need setpriv util-linux
+fi
+if wanted redis; then
+  need redis-server redis-server
+fi
+if wanted kafka; then
+  java -version >/dev/null 2>&1 || missing+=(openjdk-17-jre-headless)
+  [ -e "$cache/kafka-$kafka_version/complete" ] || need mvn maven
+  # A second client, to look at what the daemon wrote.
+  need kcat kcat
+  need flock util-linux
+fi
+if wanted rabbitmq; then
+  # Not by its command: that is in /usr/sbin, where an ordinary user does not look.
+  compgen -G '/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-server' >/dev/null || missing+=(rabbitmq-server)
+fi
+
+if wanted build && ! command -v cargo >/dev/null; then
+  fail "find cargo: not in PATH; install Rust 1.89 or newer first (https://rustup.rs)"
+fi
+if wanted test; then
+  # rustup's minimal profile leaves these two out.
+  for component in rustfmt clippy; do
+    if ! "cargo-${component/rustfmt/fmt}" --version >/dev/null 2>&1; then
+      command -v rustup >/dev/null ||
+        fail "find $component: neither it nor rustup is there; install the Rust component $component"
+      rustup component add "$component"
     fi
-    rustup component add "$component"
-  fi
-done
+  done
+fi
 
-[ ${#missing[@]} -gt 0 ] || exit 0
-
-install="apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
-if [ "$(id -u)" = 0 ]; then
-  as_root=()
-elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
-  as_root=(sudo -n)
-else
-  cat >&2 <<TEXT
+install_missing() {
+  # Acquire::Retries: a mirror that fails once is the usual way in which this ends badly on a busy CI.
+  local apt="apt-get -o Acquire::Retries=3"
+  local install="apt-get update && $apt install -y --no-install-recommends ${missing[*]}"
+  if [ "$(id -u)" = 0 ]; then
+    as_root=()
+  elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    as_root=(sudo -n)
+  else
+    cat >&2 <<TEXT
 setup: install ${missing[*]}: this needs root. Run this, then try again:
 
   sudo sh -c '$install'
 
 TEXT
-  exit 1
-fi
-if ! command -v apt-get >/dev/null; then
-  echo "setup: install ${missing[*]}: there is no apt-get here; install what these Debian packages hold" >&2
-  exit 1
-fi
+    exit 1
+  fi
+  command -v apt-get >/dev/null ||
+    fail "install ${missing[*]}: there is no apt-get here; install what these Debian packages hold"
 
-# Debian starts a server that it installs. Ours are private ones, so a policy forbids the start while apt works, and a
-# server that was not here before is not started at the next boot either.
-policy=/usr/sbin/policy-rc.d
-if [[ " ${missing[*]} " == *" redis-server "* ]] && [ ! -e $policy ]; then
-  trap '"${as_root[@]}" rm -f '"$policy" EXIT
-  "${as_root[@]}" sh -c "printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy"
-fi
-echo "setup: installing ${missing[*]}"
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive sh -c "$install"
-if [[ " ${missing[*]} " == *" redis-server "* ]] && [ -d /run/systemd/system ]; then
-  "${as_root[@]}" systemctl disable --quiet redis-server.service
+  # Debian starts a server that it installs. Ours are private ones, so a policy forbids the start while apt works.
+  local policy=/usr/sbin/policy-rc.d
+  if [ ! -e $policy ]; then
+    trap '"${as_root[@]}" rm -f '"$policy" EXIT
+    "${as_root[@]}" sh -c "printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy"
+  fi
+  # Nor is it started at the next boot: epmd comes with Erlang, which comes with RabbitMQ.
+  local unit new=()
+  for unit in redis-server.service rabbitmq-server.service epmd.service epmd.socket; do
+    [ -e "/lib/systemd/system/$unit" ] || new+=("$unit")
+  done
+  echo "setup: installing ${missing[*]}"
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive sh -c "$install"
+  if [ -d /run/systemd/system ]; then
+    for unit in "${new[@]}"; do
+      [ ! -e "/lib/systemd/system/$unit" ] || "${as_root[@]}" systemctl disable --quiet "$unit"
+    done
+  fi
+}
+
+# The cache lies outside of target, so that `cargo clean` does not cost a download.
+fetch_kafka() {
+  local folder=$cache/kafka-$kafka_version attempt
+  [ ! -e "$folder/complete" ] || return 0
+  mkdir -p "$cache"
+  (
+    flock 9 # two checkouts may ask at the same time
+    [ ! -e "$folder/complete" ] || exit 0
+    # What an interrupted run left.
+    rm -rf "$folder" "$folder.new"
+    for attempt in 1 2 3; do
+      echo "setup: fetching Kafka $kafka_version (44 MB) into $folder"
+      if mvn --quiet --batch-mode -Dstyle.color=never --file tests/brokers/kafka/pom.xml dependency:copy-dependencies \
+        -DincludeScope=runtime -DoutputDirectory="$folder.new/lib"; then
+        touch "$folder.new/complete"
+        mv -T "$folder.new" "$folder"
+        exit 0
+      fi
+      sleep $((attempt * 5))
+    done
+    fail "fetch Kafka $kafka_version: Maven failed three times, see above (its settings are ~/.m2/settings.xml)"
+  ) 9>"$cache/setup.lock"
+}
+
+[ ${#missing[@]} -eq 0 ] || install_missing
+if wanted kafka; then
+  version=$(java -version 2>&1 | sed -n '1s/[^"]*"\([0-9]*\).*/\1/p')
+  [ "${version:-0}" -ge 17 ] ||
+    fail "find Java 17 or newer for Kafka: java is version ${version:-unknown}; set JAVA_HOME to a newer one"
+  fetch_kafka
 fi

@@ -1,1 +1,18 @@
 //! Real Kafka and RabbitMQ servers of one's own, without containers: started on free ports of 127.0.0.1, stopped on drop.
+//!
+//! `scripts/setup.sh test` brings what they need. A server belongs to the value that started it: drop it, and its
+//! processes are gone and its data is deleted. Both happen as well when this process dies without dropping anything, so
+//! a server may live in a `static`.
+//!
+//! The methods block; they take `&self`, so that one server can be shared between tests and tasks.
+
+mod cache;
+mod error;
+pub mod kafka;
+mod ports;
+mod process;
+mod scratch;
+pub mod tls;
+
+pub use error::{Error, Result};
+pub use kafka::{Kafka, KafkaOptions};

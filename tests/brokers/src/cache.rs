@@ -1,0 +1,53 @@
+//! What is made or downloaded once per machine: the place that scripts/setup.sh fills, outside of `target`.
+
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use crate::error::{During, Error, Result};
+
+/// The version that scripts/setup.sh fetches.
+const KAFKA: &str = "kafka-4.3.1";
+
+/// The folder of Kafka, where setup has completed it.
+pub(crate) fn kafka() -> Result<PathBuf> {
+    let folder = root()?.join(KAFKA);
+    if folder.join("complete").exists() {
+        Ok(folder)
+    } else {
+        Err(Error::new(format!("find Kafka in {}: not there; run scripts/setup.sh kafka", folder.display())))
+    }
+}
+
+fn root() -> Result<PathBuf> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("DELAYBRIDGE_CACHE")
+        .or_else(|| Some(set("XDG_CACHE_HOME")?.join("delaybridge")))
+        .or_else(|| Some(set("HOME")?.join(".cache/delaybridge")))
+        .ok_or_else(|| Error::new("find the cache: HOME is not set"))
+}
+
+/// Makes `path` with `make`, once for all processes on this machine: whoever comes second waits and finds it.
+///
+/// `make` writes to the path that it is given; only what is complete gets its name.
+pub(crate) fn once(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let mut lock = path.as_os_str().to_owned();
+    lock.push(".lock");
+    let lock = File::create(&lock).during(format_args!("create {}", lock.display()))?;
+    // Given back when the file is closed, and by the kernel should this process die.
+    lock.lock().during(format_args!("lock {}", path.display()))?;
+    if path.exists() {
+        return Ok(());
+    }
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".new");
+    let unfinished = PathBuf::from(unfinished);
+    // What a killed predecessor left; one of the two fails, mostly both.
+    let _ = fs::remove_file(&unfinished);
+    let _ = fs::remove_dir_all(&unfinished);
+    make(&unfinished).map_err(|e| e.during(format_args!("make {}", path.display())))?;
+    fs::rename(&unfinished, path).during(format_args!("rename {}", unfinished.display()))
+}

@@ -1,0 +1,48 @@
+//! Why a server could not do what was asked: a text for the person who reads the test's output, nothing to branch on.
+
+use std::fmt;
+use std::io;
+
+/// The text, with the end of the server's log where that helps.
+///
+/// `Debug` prints the same as `Display`: `unwrap` shows it, and an escaped log cannot be read.
+pub struct Error(String);
+
+/// What the methods of this crate return.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Error(text.into())
+    }
+
+    /// Says what was being done when it happened.
+    pub(crate) fn during(self, what: impl fmt::Display) -> Self {
+        Error(format!("{what}: {}", self.0))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Names the action beside the error of the operating system, which never says which file it means.
+pub(crate) trait During<T> {
+    fn during(self, what: impl fmt::Display) -> Result<T>;
+}
+
+impl<T> During<T> for io::Result<T> {
+    fn during(self, what: impl fmt::Display) -> Result<T> {
+        self.map_err(|e| Error(format!("{what}: {e}")))
+    }
+}

@@ -1,0 +1,402 @@
+//! Topics and rights. Every method returns when all nodes that run know what was changed.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Kafka;
+use super::wire::{Answer, Api, Request, call};
+use crate::error::{Error, Result};
+use crate::process::LOOK;
+
+const LIST_OFFSETS: Api = Api { key: 2, version: 1, name: "list offsets" };
+const METADATA: Api = Api { key: 3, version: 4, name: "describe topics" };
+const CREATE_TOPICS: Api = Api { key: 19, version: 2, name: "create topics" };
+const DELETE_TOPICS: Api = Api { key: 20, version: 1, name: "delete topics" };
+const DESCRIBE_ACLS: Api = Api { key: 29, version: 1, name: "describe rights" };
+const CREATE_ACLS: Api = Api { key: 30, version: 1, name: "add rights" };
+const DELETE_ACLS: Api = Api { key: 31, version: 1, name: "remove rights" };
+const DESCRIBE_CONFIGS: Api = Api { key: 32, version: 1, name: "describe settings" };
+const ALTER_CONFIGS: Api = Api { key: 44, version: 0, name: "alter settings" };
+const CREATE_PARTITIONS: Api = Api { key: 37, version: 1, name: "add partitions" };
+
+/// Election of a leader, a node that starts: all of it is over long before this.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the cluster may take to send an answer of its own.
+const CLUSTER_MS: i32 = 10_000;
+
+/// Kafka's numbers for what we branch on.
+mod code {
+    pub(super) const NONE: i16 = 0;
+    pub(super) const UNKNOWN_TOPIC: i16 = 3;
+    pub(super) const TOPIC_EXISTS: i16 = 36;
+    /// No leader, request timed out, not enough nodes yet, not the controller: come and go with elections.
+    pub(super) const PASSING: [i16; 7] = [5, 6, 7, 8, 14, 38, 41];
+}
+
+/// A topic that is to be created.
+#[derive(Debug, Clone)]
+pub struct NewTopic<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// How many partitions it gets.
+    pub partitions: i32,
+    /// On how many nodes each of them is; all nodes when 0.
+    pub replication: i16,
+    /// Settings, for example `("min.insync.replicas", "2")`.
+    pub configs: &'a [(&'a str, &'a str)],
+}
+
+/// What a partition looks like to the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Partition {
+    /// Its number.
+    pub id: i32,
+    /// The node that leads it, counted from 1; -1 while there is none.
+    pub leader: i32,
+    /// The nodes that are up to date.
+    pub in_sync: Vec<i32>,
+}
+
+/// On what a right is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource<'a> {
+    /// One topic, or all with `*`.
+    Topic(&'a str),
+    /// One consumer group, or all with `*`.
+    Group(&'a str),
+    /// The cluster itself: idempotent producers of old ask for it.
+    Cluster,
+    /// One transactional id, or all with `*`.
+    TransactionalId(&'a str),
+}
+
+impl Resource<'_> {
+    fn parts(&self) -> (i8, &str) {
+        match self {
+            Resource::Topic(name) => (2, name),
+            Resource::Group(name) => (3, name),
+            Resource::Cluster => (4, "kafka-cluster"),
+            Resource::TransactionalId(name) => (5, name),
+        }
+    }
+}
+
+/// What a right allows. Kafka lets whoever may write or read also describe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i8)]
+#[expect(missing_docs, reason = "named as Kafka names them")]
+pub enum Operation {
+    All = 2,
+    Read = 3,
+    Write = 4,
+    Create = 5,
+    Describe = 8,
+    IdempotentWrite = 12,
+}
+
+const LITERAL: i8 = 3;
+const ALLOW: i8 = 3;
+
+impl Kafka {
+    /// Creates one topic, on all nodes.
+    pub fn create_topic(&self, name: &str, partitions: i32, configs: &[(&str, &str)]) -> Result<()> {
+        self.create_topics(&[NewTopic { name, partitions, replication: 0, configs }])
+    }
+
+    /// Creates topics.
+    pub fn create_topics(&self, topics: &[NewTopic<'_>]) -> Result<()> {
+        let everywhere = i16::try_from(self.nodes.len()).expect("three nodes at most");
+        let body = Request::default()
+            .array(topics, |request, topic| {
+                let replication = if topic.replication == 0 { everywhere } else { topic.replication };
+                let request = request.string(topic.name).i32(topic.partitions).i16(replication).i32(0);
+                request.array(topic.configs, |request, (name, value)| request.string(name).string(value))
+            })
+            .i32(CLUSTER_MS)
+            .bool(false);
+        self.change(CREATE_TOPICS, &body, code::TOPIC_EXISTS, |answer| {
+            answer.i32()?;
+            let results = answer.array(|answer| Ok((answer.string()?, answer.i16()?, answer.string()?)))?;
+            Ok(results.into_iter().map(|(name, code, text)| (code, text.or(name))).collect())
+        })?;
+        for topic in topics {
+            let count = usize::try_from(topic.partitions).unwrap_or(0);
+            self.until_all_nodes(&format!("topic {} has its leaders", topic.name), |port| {
+                Ok(partitions(port, topic.name)?
+                    .is_some_and(|found| found.len() == count && found.iter().all(|p| p.leader > 0)))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a topic and what is in it.
+    pub fn delete_topic(&self, name: &str) -> Result<()> {
+        let body = Request::default().array(&[name], |request, name| request.string(name)).i32(CLUSTER_MS);
+        self.change(DELETE_TOPICS, &body, code::UNKNOWN_TOPIC, |answer| {
+            answer.i32()?;
+            answer.array(|answer| Ok((answer.string()?, answer.i16()?))).map(flip)
+        })?;
+        self.until_all_nodes(&format!("topic {name} is gone"), |port| Ok(partitions(port, name)?.is_none()))
+    }
+
+    /// Sets settings of a topic, for example `("max.message.bytes", "1000")`.
+    pub fn alter_topic(&self, name: &str, configs: &[(&str, &str)]) -> Result<()> {
+        const TOPIC: i8 = 2;
+        const SET: i8 = 0;
+        let body = Request::default()
+            .array(&[name], |request, name| {
+                request
+                    .i8(TOPIC)
+                    .string(name)
+                    .array(configs, |request, (name, value)| request.string(name).i8(SET).string(value))
+            })
+            .bool(false);
+        self.change(ALTER_CONFIGS, &body, code::NONE, |answer| {
+            answer.i32()?;
+            answer
+                .array(|answer| Ok((answer.i16()?, answer.string()?, answer.i8()?, answer.string()?)))
+                .map(|results| results.into_iter().map(|(code, text, _, name)| (code, text.or(name))).collect())
+        })?;
+        self.until_all_nodes(&format!("topic {name} has its new settings"), |port| {
+            let now = settings(port, name)?;
+            Ok(configs.iter().all(|&(key, value)| now.contains(&(key.to_owned(), Some(value.to_owned())))))
+        })
+    }
+
+    /// Gives a topic more partitions, `total` in all.
+    pub fn add_partitions(&self, name: &str, total: i32) -> Result<()> {
+        let body = Request::default()
+            .array(&[name], |request, name| request.string(name).i32(total).i32(-1))
+            .i32(CLUSTER_MS)
+            .bool(false);
+        self.change(CREATE_PARTITIONS, &body, code::NONE, |answer| {
+            answer.i32()?;
+            answer
+                .array(|answer| Ok((answer.string()?, answer.i16()?, answer.string()?)))
+                .map(|results| results.into_iter().map(|(name, code, text)| (code, text.or(name))).collect())
+        })?;
+        self.until_all_nodes(&format!("topic {name} has {total} partitions"), |port| {
+            Ok(partitions(port, name)?.is_some_and(|found| {
+                i32::try_from(found.len()) == Ok(total) && found.iter().all(|partition| partition.leader > 0)
+            }))
+        })
+    }
+
+    /// The partitions of a topic by number, as a running node sees them; nothing when there is no such topic.
+    pub fn partitions(&self, topic: &str) -> Result<Option<Vec<Partition>>> {
+        partitions(self.running_ports().first().copied().ok_or_else(none_runs)?, topic)
+    }
+
+    /// How many records each partition has got since the topic was made, by number.
+    pub fn end_offsets(&self, topic: &str) -> Result<Vec<i64>> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.try_end_offsets(topic) {
+                Err(_) if Instant::now() < until => thread::sleep(LOOK),
+                done => return done,
+            }
+        }
+    }
+
+    fn try_end_offsets(&self, topic: &str) -> Result<Vec<i64>> {
+        const CLIENT: i32 = -1;
+        const LATEST: i64 = -1;
+        let found = self.partitions(topic)?.ok_or_else(|| Error::new(format!("there is no topic {topic}")))?;
+        let offset_of = |partition: &Partition| {
+            let leader = usize::try_from(partition.leader).ok().and_then(|id| self.ports_of(id));
+            let leader = leader.ok_or_else(|| Error::new(format!("{topic} has no leader")))?;
+            let body = Request::default().i32(CLIENT).array(&[topic], |request, topic| {
+                request.string(topic).array(&[partition.id], |request, &id| request.i32(id).i64(LATEST))
+            });
+            let mut answer = call(leader.plain, LIST_OFFSETS, &body)?;
+            let topics = answer.array(|answer| {
+                answer.string()?;
+                answer.array(|answer| Ok((answer.i32()?, answer.i16()?, answer.i64()?, answer.i64()?)))
+            })?;
+            match topics.concat()[..] {
+                [(_, code::NONE, _, offset)] => Ok(offset),
+                _ => Err(Error::new(format!("list the offsets of {topic}: {topics:?}"))),
+            }
+        };
+        found.iter().map(offset_of).collect()
+    }
+
+    /// Allows a user of the SASL listeners (`alice`), or a principal with its kind (`User:CN=client`), `operations`.
+    pub fn add_acl(&self, principal: &str, resource: Resource<'_>, operations: &[Operation]) -> Result<()> {
+        let (principal, (kind, name)) = (with_kind(principal), resource.parts());
+        let body = Request::default().array(operations, |request, &operation| {
+            request.i8(kind).string(name).i8(LITERAL).string(&principal).string("*").i8(operation as i8).i8(ALLOW)
+        });
+        self.change(CREATE_ACLS, &body, code::NONE, |answer| {
+            answer.i32()?;
+            answer.array(|answer| Ok((answer.i16()?, answer.string()?)))
+        })?;
+        self.until_all_nodes(&format!("{principal} has rights on {name}"), |port| {
+            Ok(operations.iter().all(|&operation| has_acl(port, &principal, resource, operation).unwrap_or(false)))
+        })
+    }
+
+    /// Takes back what [`Kafka::add_acl`] gave.
+    pub fn remove_acl(&self, principal: &str, resource: Resource<'_>, operations: &[Operation]) -> Result<()> {
+        let principal = with_kind(principal);
+        let body = Request::default()
+            .array(operations, |request, &operation| acl_filter(request, &principal, resource, operation));
+        self.change(DELETE_ACLS, &body, code::NONE, |answer| {
+            answer.i32()?;
+            answer.array(|answer| {
+                let result = (answer.i16()?, answer.string()?);
+                answer.array(|answer| {
+                    answer.i16()?;
+                    answer.string()?;
+                    acl(answer)
+                })?;
+                Ok(result)
+            })
+        })?;
+        self.until_all_nodes(&format!("{principal} has lost its rights on {}", resource.parts().1), |port| {
+            Ok(operations.iter().all(|&operation| has_acl(port, &principal, resource, operation).is_ok_and(|has| !has)))
+        })
+    }
+
+    /// Asks a running node until no passing trouble is in the way; `codes` reads what the answer says.
+    ///
+    /// An answer can be lost, so from the second time on `done_already` is success.
+    fn change(
+        &self,
+        api: Api,
+        body: &Request,
+        done_already: i16,
+        mut codes: impl FnMut(&mut Answer) -> Result<Vec<(i16, Option<String>)>>,
+    ) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        let mut fine = vec![code::NONE];
+        loop {
+            let port = self.running_ports().first().copied().ok_or_else(none_runs)?;
+            let answer = call(port, api, body).and_then(|mut answer| codes(&mut answer));
+            let (passing, error) = match answer {
+                Err(e) => (true, e),
+                Ok(codes) => match codes.into_iter().find(|(code, _)| !fine.contains(code)) {
+                    None => return Ok(()),
+                    Some((code, text)) => (
+                        code::PASSING.contains(&code),
+                        Error::new(format!("{}: Kafka's error {code}: {}", api.name, text.unwrap_or_default())),
+                    ),
+                },
+            };
+            if !passing || Instant::now() >= until {
+                return Err(error);
+            }
+            fine.push(done_already);
+            thread::sleep(LOOK * 10);
+        }
+    }
+
+    fn until_all_nodes(&self, what: &str, holds: impl Fn(u16) -> Result<bool>) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let seen: Result<Vec<bool>> = self.running_ports().into_iter().map(&holds).collect();
+            match seen {
+                Ok(seen) if seen.iter().all(|&holds| holds) => return Ok(()),
+                _ if Instant::now() < until => thread::sleep(LOOK),
+                Ok(seen) => return Err(Error::new(format!("wait until {what}: the nodes say {seen:?}"))),
+                Err(e) => return Err(e.during(format_args!("wait until {what}"))),
+            }
+        }
+    }
+}
+
+fn none_runs() -> Error {
+    Error::new("ask Kafka: no node runs")
+}
+
+fn flip(results: Vec<(Option<String>, i16)>) -> Vec<(i16, Option<String>)> {
+    results.into_iter().map(|(name, code)| (code, name)).collect()
+}
+
+fn with_kind(principal: &str) -> String {
+    if principal.contains(':') { principal.to_owned() } else { format!("User:{principal}") }
+}
+
+fn partitions(port: u16, topic: &str) -> Result<Option<Vec<Partition>>> {
+    let body = Request::default().array(&[topic], |request, topic| request.string(topic)).bool(false);
+    let mut answer = call(port, METADATA, &body)?;
+    answer.i32()?;
+    answer.array(|answer| Ok((answer.i32()?, answer.string()?, answer.i32()?, answer.string()?)))?;
+    answer.string()?;
+    answer.i32()?;
+    let topics = answer.array(|answer| {
+        let code = answer.i16()?;
+        answer.string()?;
+        answer.i8()?;
+        let partitions = answer.array(|answer| {
+            answer.i16()?;
+            let (id, leader) = (answer.i32()?, answer.i32()?);
+            answer.array(Answer::i32)?;
+            Ok(Partition { id, leader, in_sync: answer.array(Answer::i32)? })
+        })?;
+        Ok((code, partitions))
+    })?;
+    match topics.into_iter().next() {
+        Some((code::UNKNOWN_TOPIC, _)) | None => Ok(None),
+        Some((code, mut partitions)) if code == code::NONE || code::PASSING.contains(&code) => {
+            partitions.sort_by_key(|partition| partition.id);
+            Ok(Some(partitions))
+        }
+        Some((code, _)) => Err(Error::new(format!("describe topic {topic}: Kafka's error {code}"))),
+    }
+}
+
+fn settings(port: u16, topic: &str) -> Result<Vec<(String, Option<String>)>> {
+    const TOPIC: i8 = 2;
+    const ALL: i32 = -1;
+    let body =
+        Request::default().array(&[topic], |request, topic| request.i8(TOPIC).string(topic).i32(ALL)).bool(false);
+    let mut answer = call(port, DESCRIBE_CONFIGS, &body)?;
+    answer.i32()?;
+    let resources = answer.array(|answer| {
+        answer.i16()?;
+        answer.string()?;
+        answer.i8()?;
+        answer.string()?;
+        answer.array(|answer| {
+            let setting = (answer.string()?.unwrap_or_default(), answer.string()?);
+            // Read-only, where it comes from, secret, other names.
+            answer.i8()?;
+            answer.i8()?;
+            answer.i8()?;
+            answer.array(|answer| Ok((answer.string()?, answer.string()?, answer.i8()?)))?;
+            Ok(setting)
+        })
+    })?;
+    Ok(resources.concat())
+}
+
+fn acl_filter(request: Request, principal: &str, resource: Resource<'_>, operation: Operation) -> Request {
+    let (kind, name) = resource.parts();
+    let request = request.i8(kind).string(name).i8(LITERAL).string(principal).null_string();
+    request.i8(operation as i8).i8(ALLOW)
+}
+
+/// Principal, host, operation, permission.
+fn acl(answer: &mut Answer) -> Result<()> {
+    answer.i8()?;
+    answer.string()?;
+    answer.i8()?;
+    answer.string()?;
+    answer.string()?;
+    answer.i8()?;
+    answer.i8()?;
+    Ok(())
+}
+
+fn has_acl(port: u16, principal: &str, resource: Resource<'_>, operation: Operation) -> Result<bool> {
+    let body = acl_filter(Request::default(), principal, resource, operation);
+    let mut answer = call(port, DESCRIBE_ACLS, &body)?;
+    answer.i32()?;
+    let (code, text) = (answer.i16()?, answer.string()?);
+    if code != code::NONE {
+        return Err(Error::new(format!("describe rights: Kafka's error {code}: {}", text.unwrap_or_default())));
+    }
+    // The number of resources with a right that fits; what follows says no more than the question.
+    Ok(answer.i32()? > 0)
+}

@@ -1,0 +1,115 @@
+//! Java processes with Kafka's classes: the nodes, and the command line tools.
+//!
+//! Most of a start is loading classes. An archive of them, made by one training run per machine and Java, halves it.
+
+use std::env;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::cache;
+use crate::error::{During, Error, Result};
+use crate::process;
+
+/// The Java of this machine and where Kafka lies.
+#[derive(Debug, Clone)]
+pub(super) struct Java {
+    program: PathBuf,
+    /// In a fixed order: an archive is only good for the class path that it was made with.
+    class_path: String,
+    /// The folder in the cache.
+    pub(super) folder: PathBuf,
+    /// Tells archives of different Javas apart.
+    version: u64,
+}
+
+/// What a process is for; each has its own archive.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Role {
+    Node { fast_jit: bool },
+    Tool,
+}
+
+impl Java {
+    pub(super) fn find() -> Result<Self> {
+        let folder = cache::kafka()?;
+        let lib = folder.join("lib");
+        let mut jars = Vec::new();
+        for entry in fs::read_dir(&lib).during(format_args!("list {}", lib.display()))? {
+            let path = entry.during(format_args!("list {}", lib.display()))?.path();
+            if path.extension().is_some_and(|extension| extension == "jar") {
+                jars.push(path.to_string_lossy().into_owned());
+            }
+        }
+        jars.sort();
+        let program = program()?;
+        let mut hasher = DefaultHasher::new();
+        program.hash(&mut hasher);
+        let metadata = fs::metadata(&program).during(format_args!("look at {}", program.display()))?;
+        metadata.modified().during(format_args!("look at {}", program.display()))?.hash(&mut hasher);
+        Ok(Java { program, class_path: jars.join(":"), folder, version: hasher.finish() })
+    }
+
+    /// A command that runs `class`, with the archive if there is one.
+    pub(super) fn command(&self, role: Role, log4j: &Path, class: &str) -> Command {
+        self.command_with(role, log4j, self.share(role), class)
+    }
+
+    /// A command that runs `class` and writes the classes that it used to `archive` when it ends.
+    pub(super) fn training(&self, role: Role, log4j: &Path, class: &str, archive: &Path) -> Command {
+        self.command_with(role, log4j, vec![format!("-XX:ArchiveClassesAtExit={}", archive.display())], class)
+    }
+
+    fn command_with(&self, role: Role, log4j: &Path, share: Vec<String>, class: &str) -> Command {
+        // Throughput needs the second compiler and room; a test needs a quick start and has two processors.
+        let (heap, fast_jit) = match role {
+            Role::Node { fast_jit: true } => ("256m", true),
+            Role::Node { fast_jit: false } => ("1g", false),
+            Role::Tool => ("128m", true),
+        };
+        let mut command = process::command(&self.program);
+        command.args(["-Xms64m", &format!("-Xmx{heap}"), "-Xss512k", "-XX:+UseSerialGC", "-XX:-UsePerfData"]);
+        if fast_jit {
+            command.arg("-XX:TieredStopAtLevel=1");
+        }
+        command.args(share);
+        command.args(["-Djava.awt.headless=true", "-Dfile.encoding=UTF-8"]);
+        command.arg(format!("-Dlog4j2.configurationFile={}", log4j.display()));
+        command.args(["-cp", &self.class_path, class]);
+        // Names of files and arguments are UTF-8 whatever the terminal of whoever runs the tests says.
+        command.env("LC_ALL", "C.UTF-8").env_remove("JAVA_TOOL_OPTIONS").env_remove("CLASSPATH");
+        command
+    }
+
+    fn share(&self, role: Role) -> Vec<String> {
+        let archive = self.archive(role);
+        // An empty file says that the training did not work with this Java.
+        if fs::metadata(&archive).is_ok_and(|metadata| metadata.len() > 0) {
+            vec!["-Xshare:auto".to_owned(), format!("-XX:SharedArchiveFile={}", archive.display())]
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Where the archive is, or will be.
+    pub(super) fn archive(&self, role: Role) -> PathBuf {
+        let role = match role {
+            Role::Node { .. } => "node",
+            Role::Tool => "tool",
+        };
+        self.folder.join(format!("{role}-{:016x}.jsa", self.version))
+    }
+}
+
+/// The real path of `java`: what is in PATH stays the same when another one is installed.
+fn program() -> Result<PathBuf> {
+    let found = match env::var_os("JAVA_HOME").filter(|home| !home.is_empty()) {
+        Some(home) => Some(Path::new(&home).join("bin/java")),
+        None => env::split_paths(&env::var_os("PATH").unwrap_or_default())
+            .map(|folder| folder.join("java"))
+            .find(|path| path.is_file()),
+    };
+    let found = found.ok_or_else(|| Error::new("find java: not in PATH; run scripts/setup.sh kafka"))?;
+    fs::canonicalize(&found).during(format_args!("find {}", found.display()))
+}

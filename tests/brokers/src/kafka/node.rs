@@ -1,0 +1,164 @@
+//! One broker process with its folder.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::java::{Java, Role};
+use super::properties::{Ports, SCRAM, USERS};
+use crate::cache;
+use crate::error::{During, Error, Result};
+use crate::process::{LOOK, Process, resident_memory};
+
+/// The same for all our clusters, so that a formatted folder fits every one.
+const CLUSTER_ID: &str = "ZGVsYXlicmlkZ2UtdGVzdA";
+/// What a node says when it serves.
+const READY: &str = "Kafka Server started";
+/// A hundred times what a start takes on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) id: usize,
+    pub(super) ports: Ports,
+    folder: PathBuf,
+    process: Option<Process>,
+    frozen: bool,
+    /// Where in the log the present run begins.
+    log_from: u64,
+}
+
+impl Node {
+    /// A node that is to be started; `folder` holds its `server.properties` and gets its data.
+    pub(super) fn new(id: usize, ports: Ports, folder: PathBuf) -> Self {
+        Node { id, ports, folder, process: None, frozen: false, log_from: 0 }
+    }
+
+    pub(super) fn properties(folder: &Path) -> PathBuf {
+        folder.join("server.properties")
+    }
+
+    pub(super) fn data(folder: &Path) -> PathBuf {
+        folder.join("data")
+    }
+
+    /// Makes the data folder that a first start asks for, from a copy of one that Kafka has formatted.
+    pub(super) fn format(&self, java: &Java, log4j: &Path, controller: bool) -> Result<()> {
+        let role = if controller { "controller" } else { "broker" };
+        let template = java.folder.join(format!("formatted-{role}-{}", self.id));
+        let data = Self::data(&self.folder);
+        cache::once(&template, |template| {
+            let mut command = java.command(Role::Tool, log4j, "kafka.tools.StorageTool");
+            command.args(["format", "--cluster-id", CLUSTER_ID, "--config"]).arg(Self::properties(&self.folder));
+            for (mechanism, (user, password)) in SCRAM.iter().flat_map(|m| USERS.map(|user| (m, user))) {
+                command.arg("--add-scram").arg(format!("{mechanism}=[name={user},password={password}]"));
+            }
+            let output = command.output().during("start Kafka's storage tool")?;
+            if !output.status.success() {
+                let said = [output.stdout, output.stderr].concat();
+                return Err(Error::new(format!("format {}: {}", data.display(), String::from_utf8_lossy(&said))));
+            }
+            copy_files(&data, template)
+        })?;
+        if data.exists() { Ok(()) } else { copy_files(&template, &data) }
+    }
+
+    /// Starts the process; [`Node::wait_ready`] waits for it, so that the nodes of a cluster start together.
+    pub(super) fn launch(&mut self, mut command: std::process::Command) -> Result<()> {
+        let path = self.log_path();
+        let log =
+            OpenOptions::new().create(true).append(true).open(&path).during(format_args!("open {}", path.display()))?;
+        self.log_from = log.metadata().during("look at a log file")?.len();
+        let errors = log.try_clone().during("share a log file")?;
+        command.arg(Self::properties(&self.folder)).stdout(Stdio::from(log)).stderr(Stdio::from(errors));
+        self.process = Some(Process::spawn(command).during("start Kafka (is setpriv there? scripts/setup.sh kafka)")?);
+        self.frozen = false;
+        Ok(())
+    }
+
+    pub(super) fn wait_ready(&mut self) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if self.log(self.log_from).contains(READY) {
+                return Ok(());
+            }
+            if let Some(status) = self.process.as_mut().and_then(Process::exit_status) {
+                return Err(self.failed(&format!("it ended with {status}")));
+            }
+            if Instant::now() >= until {
+                return Err(self.failed(&format!("it is not ready after {PATIENCE:?}")));
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    fn failed(&self, what: &str) -> Error {
+        Error::new(format!("start node {} of Kafka: {what}. The end of its log:\n{}", self.id, self.log_tail(30)))
+    }
+
+    /// Whether it can answer: started, and neither frozen nor ended by itself.
+    pub(super) fn answers(&mut self) -> bool {
+        !self.frozen && self.process.as_mut().is_some_and(|process| process.exit_status().is_none())
+    }
+
+    pub(super) fn freeze(&mut self) {
+        if let Some(process) = &mut self.process {
+            process.signal(Signal::STOP);
+            self.frozen = true;
+        }
+    }
+
+    pub(super) fn thaw(&mut self) {
+        if let Some(process) = &mut self.process {
+            process.signal(Signal::CONT);
+            self.frozen = false;
+        }
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.process = None;
+    }
+
+    pub(super) fn stop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // Without its quorum a node waits for ever.
+            process.stop(Duration::from_secs(20));
+        }
+    }
+
+    pub(super) fn resident_memory(&self) -> u64 {
+        self.process.as_ref().map_or(0, |process| resident_memory(process.pid()))
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    fn log(&self, from: u64) -> String {
+        let bytes = fs::read(self.log_path()).unwrap_or_default();
+        let from = usize::try_from(from).unwrap_or(usize::MAX).min(bytes.len());
+        // It may end in the middle of a character.
+        String::from_utf8_lossy(&bytes[from..]).into_owned()
+    }
+
+    pub(super) fn log_tail(&self, lines: usize) -> String {
+        let log = self.log(0);
+        let all: Vec<&str> = log.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+}
+
+/// Copies a folder that holds nothing but files.
+fn copy_files(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).during(format_args!("create {}", to.display()))?;
+    for entry in fs::read_dir(from).during(format_args!("list {}", from.display()))? {
+        let entry = entry.during(format_args!("list {}", from.display()))?;
+        let source = entry.path();
+        fs::copy(&source, to.join(entry.file_name())).during(format_args!("copy {}", source.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! Kafka's own Java producer and consumer: what they say about partitions and records is what ours is compared with.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::Kafka;
+use super::java::Role;
+use crate::error::{During, Error, Result};
+use crate::process::Process;
+
+/// A record as the Java consumer shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The partition that it is in.
+    pub partition: i32,
+    /// Its key; nothing for null.
+    pub key: Option<Vec<u8>>,
+    /// Its value; nothing for null.
+    pub value: Option<Vec<u8>>,
+    /// Its headers in their order.
+    pub headers: Vec<(String, Option<Vec<u8>>)>,
+}
+
+/// Control characters, which the texts of tests do not hold.
+const FIELD: char = '\x1f';
+const LINE: char = '\x1e';
+const HEADER: char = '\x1d';
+const NULL: &str = "\x1c";
+
+impl Kafka {
+    /// Reads a topic from its beginning: `max` records, or what has come when nothing more comes for `timeout`.
+    ///
+    /// Starts a Java process. Keys, values and headers must not hold the control characters 1C to 1F.
+    pub fn java_consume(&self, topic: &str, max: usize, timeout: Duration) -> Result<Vec<Record>> {
+        let mut command = self.tool("org.apache.kafka.tools.consumer.ConsoleConsumer");
+        consumer_arguments(&mut command, &self.bootstrap(), topic, max, timeout);
+        let output = run(command, None, "the Java consumer")?;
+        output.split(|&byte| byte == LINE as u8).filter(|line| !line.is_empty()).map(record).collect()
+    }
+
+    /// Writes one record for each key, whose value is the key's place in `keys`, and lets the Java producer choose the
+    /// partition. Keys must not hold tabs or line ends.
+    pub fn java_produce(&self, topic: &str, keys: &[&str]) -> Result<()> {
+        let mut command = self.tool("org.apache.kafka.tools.ConsoleProducer");
+        producer_arguments(&mut command, &self.bootstrap(), topic);
+        let lines: String = keys.iter().enumerate().map(|(place, key)| format!("{key}\t{place}\n")).collect();
+        run(command, Some(lines), "the Java producer").map(drop)
+    }
+
+    fn tool(&self, class: &str) -> Command {
+        self.java.command(Role::Tool, &self.log4j(), class)
+    }
+}
+
+pub(super) fn consumer_arguments(command: &mut Command, bootstrap: &str, topic: &str, max: usize, timeout: Duration) {
+    command.args(["--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning"]);
+    command.args(["--max-messages", &max.to_string(), "--timeout-ms", &timeout.as_millis().to_string()]);
+    for (name, value) in [
+        ("print.partition", "true"),
+        ("print.headers", "true"),
+        ("print.key", "true"),
+        ("key.separator", &FIELD.to_string()),
+        ("line.separator", &LINE.to_string()),
+        ("headers.separator", &HEADER.to_string()),
+        ("null.literal", NULL),
+    ] {
+        command.args(["--formatter-property", &format!("{name}={value}")]);
+    }
+}
+
+pub(super) fn producer_arguments(command: &mut Command, bootstrap: &str, topic: &str) {
+    command.args(["--bootstrap-server", bootstrap, "--topic", topic]);
+    command.args(["--reader-property", "parse.key=true", "--reader-property", "key.separator=\t"]);
+}
+
+/// Runs a tool to its end and returns what it printed.
+pub(super) fn run(mut command: Command, input: Option<String>, name: &str) -> Result<Vec<u8>> {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    if input.is_some() {
+        command.stdin(Stdio::piped());
+    }
+    let mut process = Process::spawn(command).during(format_args!("start {name}"))?;
+    let child = process.child_mut();
+    let stdin = child.stdin.take();
+    let (mut stdout, mut stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+    // All pipes at once: a tool that waits for one of them would wait for ever.
+    let (printed, complained) = std::thread::scope(|scope| {
+        if let (Some(mut stdin), Some(input)) = (stdin, input) {
+            // A tool that ends early says why on its output.
+            scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
+        }
+        let complaints = scope.spawn(move || {
+            let mut bytes = Vec::new();
+            std::io::copy(&mut stderr, &mut bytes).map(|_| bytes)
+        });
+        let mut bytes = Vec::new();
+        let printed = std::io::copy(&mut stdout, &mut bytes).map(|_| bytes);
+        (printed, complaints.join().expect("reading does not panic"))
+    });
+    let printed = printed.during(format_args!("read the output of {name}"))?;
+    let complained = complained.during(format_args!("read the output of {name}"))?;
+    let status = process.wait(Duration::from_secs(60));
+    if status.is_some_and(|status| status.success()) {
+        return Ok(printed);
+    }
+    let said = String::from_utf8_lossy(&complained).into_owned() + &String::from_utf8_lossy(&printed);
+    Err(Error::new(format!("run {name}: it ended with {status:?}: {said}")))
+}
+
+fn record(line: &[u8]) -> Result<Record> {
+    let odd = || Error::new(format!("read the Java consumer's output: {:?}", String::from_utf8_lossy(line)));
+    let mut fields = line.split(|&byte| byte == FIELD as u8);
+    let mut next = || fields.next().ok_or_else(odd);
+    let (partition, headers, key, value) = (next()?, next()?, next()?, next()?);
+    let partition = str::from_utf8(partition).ok().and_then(|text| text.strip_prefix("Partition:"));
+    let headers = match headers {
+        b"NO_HEADERS" => Vec::new(),
+        headers => headers
+            .split(|&byte| byte == HEADER as u8)
+            .map(|header| split_header(header).ok_or_else(odd))
+            .collect::<Result<_>>()?,
+    };
+    Ok(Record {
+        partition: partition.and_then(|number| number.parse().ok()).ok_or_else(odd)?,
+        key: nullable(key),
+        value: nullable(value),
+        headers,
+    })
+}
+
+fn split_header(header: &[u8]) -> Option<(String, Option<Vec<u8>>)> {
+    let colon = header.iter().position(|&byte| byte == b':')?;
+    let name = String::from_utf8_lossy(&header[..colon]).into_owned();
+    Some((name, nullable(&header[colon + 1..])))
+}
+
+fn nullable(field: &[u8]) -> Option<Vec<u8>> {
+    (field != NULL.as_bytes()).then(|| field.to_vec())
+}

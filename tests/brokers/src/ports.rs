@@ -1,0 +1,32 @@
+//! Free ports for servers that bind them a moment later.
+//!
+//! They lie below the range from which the kernel takes the source ports of outgoing connections, and beside the one of
+//! the integration tests' harness: a server that is down for a restart must find its port free again.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::TcpListener;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+const FIRST: u16 = 10_000;
+const LAST: u16 = 18_000;
+
+/// Given out by this process.
+static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
+
+/// A port of 127.0.0.1 that nobody listens on and that this process gives out only once.
+///
+/// Another process can still take it before the caller binds it; whoever starts a server tries again with a new port.
+pub(crate) fn free_port() -> u16 {
+    for _ in 0..10_000 {
+        // A fresh RandomState is the randomness that std has.
+        let random = RandomState::new().build_hasher().finish() % u64::from(LAST - FIRST);
+        let port = FIRST + u16::try_from(random).expect("less than the range is wide");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok()
+            && TAKEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port)
+        {
+            return port;
+        }
+    }
+    panic!("find a free port between {FIRST} and {LAST}: none in 10,000 tries");
+}

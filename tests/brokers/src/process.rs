@@ -1,0 +1,129 @@
+//! A child process that never outlives its owner: ended and reaped on drop, and by the kernel should this process die.
+//!
+//! Knows nothing of what runs in it.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How often a state is looked at that nobody announces. Short beside a start of seconds, long beside its cost.
+pub(crate) const LOOK: Duration = Duration::from_millis(10);
+
+/// A command that the kernel kills when this process is gone.
+///
+/// `setpriv` sets the parent-death signal and then becomes the program itself, under the same pid. The process group of
+/// its own keeps a Ctrl-C in the terminal away.
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program).stdin(Stdio::null()).process_group(0);
+    command
+}
+
+/// A running child, or one that has ended and was reaped.
+#[derive(Debug)]
+pub(crate) struct Process(Child);
+
+impl Process {
+    /// Starts a [`command`].
+    pub(crate) fn spawn(command: Command) -> io::Result<Self> {
+        spawn_from_lasting_thread(command).map(Process)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// The pipes, where the command asked for them.
+    pub(crate) fn child_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+
+    /// Sends a signal; a process that has ended already is not an error.
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        if self.exit_status().is_some() {
+            return;
+        }
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).expect("a pid is a positive i32");
+        // It can end between the look and the signal, but it is not reaped yet, so the pid is still its own.
+        kill_process(pid, signal).unwrap_or_else(|e| panic!("send {signal:?} to process {pid:?}: {e}"));
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn exit_status(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().unwrap_or_else(|e| panic!("ask for the exit status of process {}: {e}", self.pid()))
+    }
+
+    /// Waits for the end; `None` when it still runs after `patience`.
+    pub(crate) fn wait(&mut self, patience: Duration) -> Option<ExitStatus> {
+        let until = Instant::now() + patience;
+        loop {
+            if let Some(status) = self.exit_status() {
+                return Some(status);
+            }
+            if Instant::now() >= until {
+                return None;
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Asks for an orderly end, also of a process that is frozen, and does not wait longer than `patience` for it.
+    pub(crate) fn stop(&mut self, patience: Duration) {
+        self.signal(Signal::TERM);
+        self.signal(Signal::CONT);
+        if self.wait(patience).is_none() {
+            self.kill();
+        }
+    }
+
+    /// SIGKILL, and reaped when this returns.
+    pub(crate) fn kill(&mut self) {
+        // Both fail only when the child is reaped already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Resident memory of a process in bytes; 0 when it is gone.
+pub(crate) fn resident_memory(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let kib = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .and_then(|rest| rest.trim().strip_suffix("kB"))
+        .and_then(|number| number.trim().parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+type Order = (Command, SyncSender<io::Result<Child>>);
+
+/// The parent-death signal fires when the *thread* that started the child ends, and a test's thread ends early.
+fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
+    static ORDERS: OnceLock<SyncSender<Order>> = OnceLock::new();
+    let orders = ORDERS.get_or_init(|| {
+        let (sender, receiver) = sync_channel::<Order>(16);
+        thread::spawn(move || {
+            for (mut command, reply) in receiver {
+                // Fails only when the asker is gone; the child then ends with this process.
+                let _ = reply.send(command.spawn());
+            }
+        });
+        sender
+    });
+    let (reply, answer) = sync_channel(1);
+    orders.send((command, reply)).map_err(io::Error::other)?;
+    answer.recv().map_err(io::Error::other)?
+}

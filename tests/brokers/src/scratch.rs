@@ -1,0 +1,54 @@
+//! A folder for a server's data that is deleted on drop, and also when this process dies without dropping anything: a
+//! server in a `static` is never dropped, and its data would fill the disk run by run.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::error::{During, Result};
+
+/// Waits for the end of its input, which only this process holds open, then deletes. More than once, for a server that
+/// is dying at the same moment still creates files.
+const SWEEP: &str = r#"cat; for _ in 1 2 3 4 5 6 7 8 9; do rm -rf -- "$0" && exit; sleep 0.2; done"#;
+
+/// The folder.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    dir: Option<TempDir>,
+    sweeper: Child,
+}
+
+impl Scratch {
+    /// A new folder for `server` in the folder for temporary files.
+    pub(crate) fn new(server: &str) -> Result<Self> {
+        let dir = tempfile::Builder::new()
+            .prefix(&format!("delaybridge-{server}-"))
+            .tempdir()
+            .during(format_args!("make a folder for {server}"))?;
+        let sweeper = Command::new("sh")
+            .args(["-c", SWEEP])
+            .arg(dir.path())
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .during("start sh to delete a folder later")?;
+        Ok(Scratch { dir: Some(dir), sweeper })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.as_ref().expect("taken only on drop").path()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(self.dir.take());
+        // Closes its input first, so it ends; what could not be deleted above it tries once more.
+        let _ = self.sweeper.wait();
+    }
+}

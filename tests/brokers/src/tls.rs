@@ -1,0 +1,67 @@
+//! A private certificate authority with a server's and a client's certificate.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
+
+use crate::error::{During, Error, Result};
+
+/// PEM files in a folder of the caller's.
+#[derive(Debug, Clone)]
+pub struct Certificates {
+    /// The authority's certificate.
+    pub ca: PathBuf,
+    /// The server's certificate, valid for localhost and 127.0.0.1.
+    pub server_cert: PathBuf,
+    /// Its key.
+    pub server_key: PathBuf,
+    /// Certificate and key of the server in one file, as Kafka reads them.
+    pub server_pem: PathBuf,
+    /// A client's certificate.
+    pub client_cert: PathBuf,
+    /// Its key.
+    pub client_key: PathBuf,
+}
+
+impl Certificates {
+    /// Makes all of them new. A second authority, which a server of the first does not trust, is another call.
+    pub fn create(folder: &Path) -> Result<Self> {
+        fs::create_dir_all(folder).during(format_args!("create {}", folder.display()))?;
+        Self::make(folder).map_err(|e| e.during("make certificates"))
+    }
+
+    fn make(folder: &Path) -> Result<Self> {
+        let failed = |e: rcgen::Error| Error::new(e.to_string());
+        let mut params = CertificateParams::new(Vec::new()).map_err(failed)?;
+        // A name of its own: OpenSSL takes a leaf that is called like its issuer for self-signed.
+        params.distinguished_name.push(DnType::CommonName, "authority of a test");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let key = KeyPair::generate().map_err(failed)?;
+        let authority = CertifiedIssuer::self_signed(params, key).map_err(failed)?;
+
+        let write = |name: &str, text: &str| {
+            let path = folder.join(name);
+            fs::write(&path, text).during(format_args!("write {}", path.display())).map(|()| path)
+        };
+        let leaf = |name: &str, hosts: &[&str]| {
+            let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
+            let key = KeyPair::generate().map_err(failed)?;
+            let mut params = CertificateParams::new(hosts).map_err(failed)?;
+            params.distinguished_name.push(DnType::CommonName, name);
+            let cert = params.signed_by(&key, &authority).map_err(failed)?;
+            Ok::<_, Error>((cert.pem(), key.serialize_pem()))
+        };
+        let (server, server_key) = leaf("server", &["localhost", "127.0.0.1"])?;
+        let (client, client_key) = leaf("client", &["delaybridge-client"])?;
+        Ok(Certificates {
+            ca: write("ca.crt", &authority.pem())?,
+            server_cert: write("server.crt", &server)?,
+            server_key: write("server.key", &server_key)?,
+            server_pem: write("server.pem", &format!("{server_key}{server}"))?,
+            client_cert: write("client.crt", &client)?,
+            client_key: write("client.key", &client_key)?,
+        })
+    }
+}
