@@ -36,10 +36,15 @@ const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 /// Every element is at its sink's door when this returns, as far as the door is open: two batches, each in a task of its
 /// own, could overtake each other on the way there, and elements of one Kafka partition would change places.
 pub fn begin(claims: Vec<Claim>) -> impl Future<Output = ()> + Send {
-    let mut under_way: FuturesUnordered<_> = claims.into_iter().map(relay).collect();
-    // Unconstrained, because the runtime would let the poll end after some elements, and those behind would wait for the
-    // task that is spawned later.
-    while let Some(Some(())) = tokio::task::unconstrained(under_way.next()).now_or_never() {}
+    let mut under_way = FuturesUnordered::new();
+    for claim in claims {
+        let mut relay = Box::pin(relay(claim));
+        // Unconstrained, because the runtime would let only so many of them get anywhere, and those behind would wait for
+        // the task that is spawned later. One by one, because `FuturesUnordered` pauses after two that want to go on.
+        if tokio::task::unconstrained(&mut relay).now_or_never().is_none() {
+            under_way.push(relay);
+        }
+    }
     async move { while under_way.next().await.is_some() {} }
 }
 
