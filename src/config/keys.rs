@@ -61,6 +61,10 @@ pub(super) enum Kind {
     Address,
     /// Text with `${...}` holes that are filled for every element.
     Template,
+    /// Text that may be empty.
+    TextOrEmpty,
+    /// Same as [`Template`](Kind::Template), or empty.
+    TemplateOrEmpty,
     /// Same as [`Template`](Kind::Template), or a whole number.
     NumberTemplate,
     /// Names with templates.
@@ -136,6 +140,11 @@ impl Table {
 }
 
 impl Kind {
+    /// Whether holes of templates may stand in the value.
+    pub(super) fn is_template(self) -> bool {
+        matches!(self, Kind::Template | Kind::TemplateOrEmpty | Kind::NumberTemplate)
+    }
+
     /// The table below the key, if there is one.
     pub(super) fn table(self) -> Option<&'static Table> {
         match self {

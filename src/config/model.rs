@@ -262,6 +262,17 @@ pub struct AmqpSpec {
     pub declare: Option<AmqpTopology>,
 }
 
+impl AmqpSpec {
+    /// `host:port` of each node, for messages.
+    pub fn addresses(&self) -> Vec<String> {
+        let address = |(host, port): &(String, u16)| match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        };
+        self.nodes.iter().map(address).collect()
+    }
+}
+
 /// A login to AMQP.
 #[derive(Debug, Clone)]
 pub enum AmqpLogin {

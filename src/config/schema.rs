@@ -87,6 +87,7 @@ fn value(kind: Kind) -> Value {
         Kind::Text | Kind::Secret | Kind::File | Kind::Address | Kind::Template => {
             json!({ "type": "string", "minLength": 1 })
         }
+        Kind::TextOrEmpty | Kind::TemplateOrEmpty => json!({ "type": "string" }),
         Kind::NumberTemplate => {
             json!({ "anyOf": [{ "type": "string", "minLength": 1 }, { "type": "integer", "minimum": 0 }] })
         }

@@ -1,5 +1,9 @@
 //! Builds the validated configuration, one file a part, and reports what contradicts itself.
 
+mod amqp;
+mod amqp_declare;
+mod amqp_place;
+mod amqp_url;
 mod kafka;
 mod kafka_properties;
 mod keyspace;

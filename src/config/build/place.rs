@@ -1,5 +1,6 @@
 //! Where in a sink elements go: the keys under `to:` and `dead_letter:`, and the same keys as defaults on the sink.
 
+use super::amqp_place::AmqpPlace;
 use super::kafka::KafkaPlace;
 use super::redis_place::RedisPlace;
 use super::sink::Sink;
@@ -14,12 +15,14 @@ use crate::route::Template;
 pub(super) struct Place {
     pub(super) redis: RedisPlace,
     pub(super) kafka: KafkaPlace,
+    pub(super) amqp: AmqpPlace,
 }
 
 /// Which kind of sink each destination key belongs to.
-const KEYS: [(&str, &[&Key]); 2] = [
+const KEYS: [(&str, &[&Key]); 3] = [
     ("redis", &[&to::LIST, &to::STREAM, &to::PUSH, &to::MAX_LEN, &to::EXACTLY_ONCE]),
     ("kafka", &[&to::TOPIC, &to::KEY]),
+    ("amqp", &[&to::EXCHANGE, &to::ROUTING_KEY, &to::PROPERTIES]),
 ];
 
 /// Where a destination is written, and for whom.
@@ -39,7 +42,11 @@ impl Place {
     pub(super) fn read(at: &At<'_, '_>) -> Place {
         // Under `dead_letter:` the name `stream` means the stream that the queue keeps.
         let stream = (!at.dead).then_some(&to::STREAM);
-        Place { redis: RedisPlace::read(at.section, stream), kafka: KafkaPlace::read(at.section) }
+        Place {
+            redis: RedisPlace::read(at.section, stream),
+            kafka: KafkaPlace::read(at.section),
+            amqp: AmqpPlace::read(at.section),
+        }
     }
 
     /// The destination that these keys and those of the sink make, and where it stands.
@@ -59,7 +66,10 @@ impl Place {
                 at.refuse_others("kafka");
                 self.kafka.target(at, sink)
             }
-            SinkKind::Amqp(_) => None,
+            SinkKind::Amqp(_) => {
+                at.refuse_others("amqp");
+                self.amqp.target(at, sink)
+            }
             SinkKind::Stdout => {
                 at.refuse_others("stdout");
                 Some((TargetSpec::Stdout, spot.clone()))

@@ -1,11 +1,13 @@
 //! One destination of a queue: the route's own keys first, then those of its sink.
 
+use super::amqp_place::SHORT;
 use super::place::{At, Place};
 use super::sink::{self, Sink};
 use crate::config::keys::to;
 use crate::config::model::{Codec, Envelope, RouteSpec, TargetSpec};
 use crate::config::problem::Spot;
 use crate::config::reader::Section;
+use crate::message::AmqpProperty;
 use crate::route::Template;
 
 /// A route as it was read.
@@ -67,9 +69,18 @@ fn check_headers(section: &Section<'_>, headers: &[(String, Template, Spot)], ta
             report.problem(&section.spot(&to::ENVELOPE), message, "use a stream, or `envelope: json`");
         }
     }
+    if let (TargetSpec::AmqpExchange { properties, .. }, Envelope::CloudEvents) = (target, envelope)
+        && properties.iter().any(|(property, _)| *property == AmqpProperty::ContentType)
+    {
+        let message = "envelope cloudevents has `content_type` already";
+        report.problem(&section.spot(&to::PROPERTIES), message, "remove it: the codec says what the payload is");
+    }
     for (name, _, spot) in headers {
         if name.is_empty() || name.chars().any(char::is_control) {
             report.problem(spot, "the header's name is empty or has control characters", "write a plain name");
+        }
+        if matches!(target, TargetSpec::AmqpExchange { .. }) && name.len() > SHORT {
+            report.problem(spot, "the header's name is longer than 255 bytes", "AMQP cannot carry more");
         }
         if let Some(owner) = taken(name, target, envelope) {
             report.problem(spot, format!("{owner} has `{name}` already"), "choose another name for the header");

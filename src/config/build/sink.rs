@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::amqp_place::AmqpPlace;
 use super::kafka::{self, KafkaPlace};
 use super::place::Place;
 use super::queue::Queue;
-use super::redis;
 use super::redis_place::RedisPlace;
-use crate::config::keys::{Key, nearest, sink, sink_kafka, sink_redis, sink_stdout, to, top};
+use super::{amqp, redis};
+use crate::config::keys::{Key, nearest, sink, sink_amqp, sink_kafka, sink_redis, sink_stdout, to, top};
 use crate::config::model::{SinkKind, SinkSpec};
 use crate::config::problem::{Report, Spot};
 use crate::config::reader::{Scalar, Section, clip};
@@ -79,10 +80,10 @@ fn one<'a>(name: String, section: &Section<'a>) -> Sink<'a> {
         section.opt_section(&sink::REDIS).map(|section| redis(&section)),
         section.opt_section(&sink::STDOUT).map(|section| stdout(&section)),
         section.opt_section(&sink::KAFKA).map(|section| kafka(&section)),
+        section.opt_section(&sink::AMQP).map(|section| amqp(&section)),
     ];
-    for (key, what, built) in [(&sink::KAFKA, "Kafka", cfg!(feature = "kafka"))] {
-        not_built(section, key, what, built);
-    }
+    not_built(section, &sink::KAFKA, "Kafka", cfg!(feature = "kafka"));
+    not_built(section, &sink::AMQP, "AMQP", cfg!(feature = "amqp"));
     let Some(Kind { kind, timeout, timeout_spot, max_rate, place }) = kinds.into_iter().flatten().next() else {
         return Sink { name, spot, report, spec: None, auto_timeout: None, place: Place::default() };
     };
@@ -117,6 +118,17 @@ fn kafka(section: &Section<'_>) -> Kind {
         timeout_spot: section.spot(&sink_kafka::TIMEOUT),
         max_rate: section.rate(&sink_kafka::MAX_RATE),
         place: Place { kafka: KafkaPlace::read(section), ..Place::default() },
+    }
+}
+
+fn amqp(section: &Section<'_>) -> Kind {
+    let place = AmqpPlace::read(section);
+    Kind {
+        kind: SinkKind::Amqp(Arc::new(amqp::spec(section, &place))),
+        timeout: Some(section.duration(&sink_amqp::TIMEOUT)),
+        timeout_spot: section.spot(&sink_amqp::TIMEOUT),
+        max_rate: section.rate(&sink_amqp::MAX_RATE),
+        place: Place { amqp: place, ..Place::default() },
     }
 }
 

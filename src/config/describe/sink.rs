@@ -68,13 +68,66 @@ fn kafka(spec: &KafkaSpec) -> Value {
     ])
 }
 
+fn amqp(spec: &AmqpSpec) -> Value {
+    let scheme = if spec.tls.is_some() { "amqps" } else { "amqp" };
+    let (login, username, password) = match &spec.login {
+        AmqpLogin::Plain { username, password } => ("plain", Some(json!(username)), Some(password)),
+        AmqpLogin::External => ("external", None, None),
+    };
+    let (password, password_file) = secret(password);
+    let urls: Vec<_> = spec.addresses().into_iter().map(|address| format!("{scheme}://{address}")).collect();
+    object([
+        ("urls", Some(json!(urls))),
+        ("vhost", Some(json!(spec.vhost))),
+        ("login", Some(json!(login))),
+        ("username", username),
+        ("password", password),
+        ("password_file", password_file),
+        ("tls", spec.tls.as_ref().map(tls)),
+        ("connect_timeout", Some(json!(show_duration(spec.connect_timeout)))),
+        ("heartbeat", Some(json!(show_duration(spec.heartbeat)))),
+        ("max_unconfirmed", Some(json!(spec.window))),
+        ("mandatory", Some(json!(spec.mandatory))),
+        ("persistent", Some(json!(spec.persistent))),
+        ("max_message_size", Some(json!(show_size(spec.max_message_bytes)))),
+        ("topology", Some(json!(if spec.declare.is_some() { "declare" } else { "expect" }))),
+        ("declare", spec.declare.as_ref().map(declare)),
+    ])
+}
+
+fn declare(topology: &AmqpTopology) -> Value {
+    let queue = topology.queue.as_ref().map(|queue| {
+        let argument = |(name, value): &(String, AmqpArgument)| {
+            let value = match value {
+                AmqpArgument::Flag(flag) => json!(flag),
+                AmqpArgument::Number(number) => json!(number),
+                AmqpArgument::Text(text) => json!(text),
+            };
+            (name.clone(), value)
+        };
+        let arguments = queue.arguments.iter().map(argument).collect::<Map<_, _>>();
+        object([
+            ("name", Some(json!(queue.name))),
+            ("arguments", (!arguments.is_empty()).then(|| arguments.into())),
+            ("binding_key", (!topology.exchange.is_empty()).then(|| json!(queue.binding_key))),
+        ])
+    });
+    let exchange = (!topology.exchange.is_empty()).then_some(topology);
+    object([
+        ("exchange", exchange.map(|topology| json!(topology.exchange))),
+        ("type", exchange.map(|topology| json!(topology.exchange_kind))),
+        ("durable", Some(json!(topology.durable))),
+        ("queue", queue),
+    ])
+}
+
 /// A sink under its kind.
 pub(super) fn sink(spec: &SinkSpec) -> Value {
     let (kind, mut fields) = match &spec.kind {
         SinkKind::Redis { endpoint: None } => ("redis", json!({ "url": "(the Redis that holds the queues)" })),
         SinkKind::Redis { endpoint: Some(own) } => ("redis", endpoint(own)),
         SinkKind::Kafka(cluster) => ("kafka", kafka(cluster)),
-        SinkKind::Amqp(_) => ("amqp", json!({})),
+        SinkKind::Amqp(cluster) => ("amqp", amqp(cluster)),
         SinkKind::Stdout => ("stdout", json!({})),
     };
     fields["timeout"] = json!(show_duration(spec.timeout));

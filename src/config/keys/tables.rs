@@ -62,7 +62,7 @@ tables! {
         REDIS = key("redis", Kind::Section(&sink_redis::TABLE), "A Redis list or stream.");
         STDOUT = key("stdout", Kind::Section(&sink_stdout::TABLE), "One JSON object a line on standard output.");
         KAFKA = key("kafka", Kind::Section(&sink_kafka::TABLE), "Kafka topics.");
-        AMQP = planned("amqp", "AMQP 0-9-1 exchanges.");
+        AMQP = key("amqp", Kind::Section(&sink_amqp::TABLE), "AMQP 0-9-1 exchanges (RabbitMQ).");
     }
     mod sink_redis at "sinks.NAME.redis", "A Redis of its own, or the one that holds the queues when `url` is left out. The destination keys may stand here for all queues, or under `to:`, which wins." {
         URL = key("url", Kind::Secret, "As `redis.url`. Left out: the Redis that holds the queues, over its connection settings.");
@@ -100,6 +100,39 @@ tables! {
         USERNAME = key("username", Kind::Text, "User.").required();
         PASSWORD = key("password", Kind::Secret, "Password, best as `${VAR}`. This or `password_file` is required.");
         PASSWORD_FILE = key("password_file", Kind::File, "As `redis.password_file`.");
+    }
+    mod sink_amqp at "sinks.NAME.amqp", "Nodes of one AMQP 0-9-1 cluster. A message counts as delivered when the broker has confirmed it and has not returned it. `exchange` and `routing_key` may stand here for all queues, or under `to:`, which wins; without an exchange it is the default exchange, where the routing key is the name of a queue. The body is the payload; the headers are `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's." {
+        URL = key("url", Kind::Secret, "`amqp://[user[:password]@]host[:port][/vhost]`, or `amqps://` for TLS. Without a path the vhost is `/`; a `/` within its name is written `%2F`. What is special in a URL is percent-encoded. This or `urls` is required.");
+        URLS = key("urls", Kind::Texts, "Several nodes, never shown with their passwords, tried in turn. All with the same scheme, login and vhost.");
+        USERNAME = key("username", Kind::Text, "User; in place of one in the URL. With neither user nor password it is `guest` with the password `guest`, which RabbitMQ lets in from its own machine only.");
+        PASSWORD = key("password", Kind::Secret, "Password, best as `${VAR}`.");
+        PASSWORD_FILE = key("password_file", Kind::File, "As `redis.password_file`.");
+        LOGIN = key("login", Kind::Word(&[now("plain"), now("external")]), "`plain`: by user and password. `external`: by the client certificate, which needs `amqps://`.").default("plain");
+        TLS = key("tls", Kind::Section(&tls::TABLE), "Certificates, for `amqps://`.");
+        CONNECT_TIMEOUT = key("connect_timeout", duration(1), "For TCP, TLS and login together.").default("5s");
+        HEARTBEAT = key("heartbeat", duration(1_000), "Interval of heartbeats, in whole seconds. A broker that is silent twice as long is given up.").default("10s");
+        MAX_UNCONFIRMED = key("max_unconfirmed", count(1, 65_535), "Messages on one channel that wait for their confirmation.").default("1000");
+        MANDATORY = key("mandatory", Kind::Flag, "The broker returns what it cannot route, and the queue is held. With `false` it confirms such a message and drops it.").default("true");
+        PERSISTENT = key("persistent", Kind::Flag, "Messages in durable queues survive a restart of the broker.").default("true");
+        MAX_MESSAGE_SIZE = key("max_message_size", Kind::Size, "Largest body that is sent at all; a larger one is a dead letter. No more than what the broker allows (`max_message_size`).").default("128MiB");
+        TIMEOUT = key("timeout", duration(1), "Longest that one delivery takes. Every lease of a queue that uses the sink is longer.").default("10s");
+        MAX_RATE = key("max_rate", Kind::Rate, "Deliveries over all queues.").default("none");
+        EXCHANGE = key("exchange", Kind::TemplateOrEmpty, "Exchange; empty is the default exchange.");
+        ROUTING_KEY = key("routing_key", Kind::TemplateOrEmpty, "Routing key; left out, it is empty.");
+        TOPOLOGY = key("topology", Kind::Word(&[now("expect"), now("declare")]), "`expect`: exchange, queues and bindings are there; what is missing holds the queue. `declare`: what stands under `declare` is declared at every connect.").default("expect");
+        DECLARE = key("declare", Kind::Section(&amqp_declare::TABLE), "What is declared; only with `topology: declare`.");
+    }
+    mod amqp_declare at "sinks.NAME.amqp.declare", "An exchange, and a queue that is bound to it. What is there already has to be the same." {
+        EXCHANGE = key("exchange", Kind::Text, "Name of the exchange, without templates. Left out: the sink's `exchange`.");
+        TYPE = key("type", Kind::Text, "`direct`, `fanout`, `topic`, `headers`, or one of a plugin, which begins with `x-`.").default("direct");
+        DURABLE = key("durable", Kind::Flag, "Exchange and queue survive a restart of the broker.").default("true");
+        QUEUE = key("queue", Kind::Section(&amqp_queue::TABLE), "A queue. Left out, only the exchange is declared.");
+    }
+    mod amqp_queue at "sinks.NAME.amqp.declare.queue", "A queue that is declared and bound." {
+        NAME = key("name", Kind::Text, "Its name.").required();
+        TYPE = key("type", Kind::Word(&[now("classic"), now("quorum"), now("stream")]), "The argument `x-queue-type`. Left out, the vhost's default.");
+        ARGUMENTS = key("arguments", Kind::Scalars, "Further arguments by name, as `x-max-length`: texts, whole numbers, `true` or `false`.");
+        BINDING_KEY = key("binding_key", Kind::TextOrEmpty, "Key of the binding. Left out: the sink's `routing_key` if that is no template; empty for `fanout` and `headers`.");
     }
     mod sink_stdout at "sinks.NAME.stdout", "For trying out, and for pipes." {
         TIMEOUT = key("timeout", duration(1), "Longest that one delivery takes, which depends on who reads the pipe.").default("10s");
@@ -144,8 +177,18 @@ tables! {
         ENVELOPE = key("envelope", Kind::Word(&[now("raw"), now("decoded"), now("json"), now("cloudevents")]), "`raw`: the payload's bytes. `decoded`: the value that the codec read, as JSON or plain text. `json`: one object with `id`, `queue`, `due_ms` (absent when not known), `attempt` and `payload` (or `payload_base64`). `cloudevents`: the payload's bytes, and CloudEvents 1.0 in binary mode as headers `ce_*` and `content-type`; not for a list.").default("raw");
         TOPIC = key("topic", Kind::Template, "Kafka: topic.");
         KEY = key("key", Kind::Template, "Kafka: key of the record, which decides the partition.");
-        EXCHANGE = planned("exchange", "AMQP exchange.");
-        ROUTING_KEY = planned("routing_key", "AMQP routing key.");
+        EXCHANGE = key("exchange", Kind::TemplateOrEmpty, "AMQP: exchange; empty is the default exchange.");
+        ROUTING_KEY = key("routing_key", Kind::TemplateOrEmpty, "AMQP: routing key.");
+        PROPERTIES = key("properties", Kind::Section(&amqp_properties::TABLE), "AMQP: properties of the message.");
+    }
+    mod amqp_properties at "queues.NAME.to[].properties", "Properties of an AMQP message, beside those that every message gets: `timestamp` is the due time, `app_id` is `delaybridge`, `message_id` is another at every attempt." {
+        CONTENT_TYPE = key("content_type", Kind::Template, "MIME type of the body.");
+        CONTENT_ENCODING = key("content_encoding", Kind::Template, "MIME encoding of the body.");
+        PRIORITY = key("priority", Kind::NumberTemplate, "0 to 255, for queues that were declared with priorities.");
+        CORRELATION_ID = key("correlation_id", Kind::Template, "What the message answers.");
+        REPLY_TO = key("reply_to", Kind::Template, "Where answers go.");
+        EXPIRATION = key("expiration", Kind::NumberTemplate, "Milliseconds after which the broker may drop the message.");
+        TYPE = key("type", Kind::Template, "The application's name for this kind of message.");
     }
     mod dead_letter at "queues.NAME.dead_letter", "Dead letters are kept in the stream `delaybridge:dead:{NAME}` beside the queue." {
         STREAM = key("stream", Kind::Section(&dead_stream::TABLE), "Settings of the stream.");

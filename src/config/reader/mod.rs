@@ -154,7 +154,7 @@ impl<'a> Section<'a> {
             let value = key.default?.to_owned();
             return Some(Scalar { written: value.clone(), value, spot: self.spot(key), kind: "text" });
         };
-        scalar(self.cx, self.spot(key), entry.node, matches!(key.kind, Kind::Template))
+        scalar(self.cx, self.spot(key), entry.node, key.kind.is_template())
     }
 
     /// The map behind the key; empty if it was left out.

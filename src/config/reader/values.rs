@@ -142,7 +142,7 @@ impl Section<'_> {
         })
     }
 
-    /// Text that is not empty.
+    /// Text that is not empty, unless the key says that it may be.
     pub(in crate::config) fn text(&self, key: &Key) -> Option<Scalar> {
         self.checked_text(key, self.scalar(key)?)
     }
@@ -153,16 +153,20 @@ impl Section<'_> {
             self.cx.report.problem(&scalar.spot, format!("expected text, found {}", scalar.kind), help);
             return None;
         }
-        if scalar.value.is_empty() {
+        if scalar.value.is_empty() && !matches!(key.kind, Kind::TextOrEmpty | Kind::TemplateOrEmpty) {
             self.cx.report.problem(&scalar.spot, "the text is empty", key.help);
             return None;
         }
         Some(scalar)
     }
 
-    /// A template.
+    /// A template; one that may be empty, or a number, if the key says so.
     pub(in crate::config) fn template(&self, key: &Key) -> Option<Template> {
-        let scalar = self.text(key)?;
+        let scalar = self.scalar(key)?;
+        let scalar = match key.kind {
+            Kind::NumberTemplate if scalar.kind == "a number" => scalar,
+            _ => self.checked_text(key, scalar)?,
+        };
         compile(self.cx, &scalar)
     }
 

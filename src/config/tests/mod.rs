@@ -1,5 +1,6 @@
 //! Tables of good and bad configurations, with the words that the user sees.
 
+mod amqp;
 mod destinations;
 mod generated;
 mod kafka;
