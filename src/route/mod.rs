@@ -3,14 +3,16 @@
 //! Knows no sink and no broker: it fills the templates that the configuration compiled and wraps the payload in its
 //! envelope. Whatever it cannot fill is an error that ends as a dead letter; it never makes up a value.
 
+mod cloud_events;
 mod envelope;
+pub mod fit;
 mod template;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::config::{RouteSpec, TargetSpec};
+use crate::config::{Envelope, RouteSpec, TargetSpec};
 use crate::decode::Payload;
 use crate::message::{AmqpProperty, Destination, MessageId};
 
@@ -36,7 +38,7 @@ pub struct Routed {
     pub destination: Destination,
     /// The bytes to deliver.
     pub body: Bytes,
-    /// The user's headers, in the order of the configuration.
+    /// Those of the envelope, then the user's, in the order of the configuration.
     pub headers: Vec<(Arc<str>, String)>,
 }
 
@@ -59,6 +61,14 @@ pub enum RouteError {
         /// The configuration key whose template it is.
         place: &'static str,
     },
+    /// The filled template is nothing that the destination could be.
+    #[error("fill template of {place}: {why}")]
+    Unfit {
+        /// The configuration key whose template it is.
+        place: String,
+        /// What is wrong; never the value.
+        why: &'static str,
+    },
 }
 
 impl RouteError {
@@ -67,6 +77,7 @@ impl RouteError {
         match self {
             RouteError::MissingField { .. } => "template_field_missing",
             RouteError::EmptyDestination { .. } => "template_result_empty",
+            RouteError::Unfit { .. } => "template_result_unfit",
         }
     }
 }
@@ -78,7 +89,7 @@ impl RouteError {
 /// have no value, envelope `decoded` leaves it as it is, envelope `json` writes it as base64.
 ///
 /// # Errors
-/// When a template has nothing to put in, or when the destination comes out empty.
+/// When a template has nothing to put in, or when what comes out is empty or cannot be a destination.
 pub fn route(spec: &RouteSpec, element: &ElementInfo<'_>, payload: &Payload) -> Result<Routed, RouteError> {
     let key = |template: &Template, place| match fill_bytes(template, place, element, payload)? {
         key if key.is_empty() => Err(RouteError::EmptyDestination { place }),
@@ -92,7 +103,7 @@ pub fn route(spec: &RouteSpec, element: &ElementInfo<'_>, payload: &Payload) -> 
             Destination::RedisStream { key: key(template, "stream")?, max_len: *max_len }
         }
         TargetSpec::KafkaTopic { topic, key } => Destination::KafkaTopic {
-            topic: match fill_text(topic, "topic", element, payload)? {
+            topic: match fill_text(topic, "topic", fit::topic, element, payload)? {
                 topic if topic.is_empty() => return Err(RouteError::EmptyDestination { place: "topic" }),
                 topic => topic,
             },
@@ -100,9 +111,9 @@ pub fn route(spec: &RouteSpec, element: &ElementInfo<'_>, payload: &Payload) -> 
         },
         TargetSpec::AmqpExchange { exchange, routing_key, properties } => Destination::AmqpExchange {
             // Both may be empty: the default exchange, and a fanout's routing key.
-            exchange: fill_text(exchange, "exchange", element, payload)?,
-            routing_key: fill_text(routing_key, "routing_key", element, payload)?,
-            properties: properties.iter().map(property(element, payload)).collect::<Result<_, _>>()?,
+            exchange: fill_text(exchange, "exchange", fit::amqp_text, element, payload)?,
+            routing_key: fill_text(routing_key, "routing_key", fit::amqp_text, element, payload)?,
+            properties: amqp_properties(spec.envelope, properties, element, payload)?,
         },
         TargetSpec::Stdout => Destination::Stdout,
     };
@@ -110,11 +121,14 @@ pub fn route(spec: &RouteSpec, element: &ElementInfo<'_>, payload: &Payload) -> 
         Ok(value) => Ok((name.clone(), value)),
         Err(field) => Err(RouteError::MissingField { place: format!("headers.{name}"), field }),
     };
-    Ok(Routed {
-        destination,
-        headers: spec.headers.iter().map(header).collect::<Result<_, _>>()?,
-        body: envelope::wrap(spec.envelope, element, payload),
-    })
+    let mut headers = match spec.envelope {
+        Envelope::CloudEvents => cloud_events::headers(element, payload),
+        Envelope::Raw | Envelope::Decoded | Envelope::Json => Vec::with_capacity(spec.headers.len()),
+    };
+    for filled in spec.headers.iter().map(header) {
+        headers.push(filled?);
+    }
+    Ok(Routed { destination, headers, body: envelope::wrap(spec.envelope, element, payload) })
 }
 
 fn fill_bytes(
@@ -133,24 +147,41 @@ fn fill_bytes(
 fn fill_text(
     template: &Template,
     place: &'static str,
+    unfit: fn(&str) -> Option<&'static str>,
     element: &ElementInfo<'_>,
     payload: &Payload,
 ) -> Result<Arc<str>, RouteError> {
     if let Some(text) = template.static_shared() {
         return Ok(text.clone());
     }
-    let filled = template.fill(element, payload);
-    filled.map(Arc::from).map_err(|field| RouteError::MissingField { place: place.to_owned(), field })
+    let text =
+        template.fill(element, payload).map_err(|field| RouteError::MissingField { place: place.to_owned(), field })?;
+    match unfit(&text) {
+        Some(why) => Err(RouteError::Unfit { place: place.to_owned(), why }),
+        None => Ok(text.into()),
+    }
 }
 
-fn property(
+/// The filled properties; in AMQP the media type of an event is one of them.
+fn amqp_properties(
+    envelope: Envelope,
+    templates: &[(AmqpProperty, Template)],
     element: &ElementInfo<'_>,
     payload: &Payload,
-) -> impl Fn(&(AmqpProperty, Template)) -> Result<(AmqpProperty, String), RouteError> {
-    move |(property, template)| match template.fill(element, payload) {
-        Ok(value) => Ok((*property, value)),
-        Err(field) => Err(RouteError::MissingField { place: format!("properties.{}", property.as_str()), field }),
+) -> Result<Vec<(AmqpProperty, String)>, RouteError> {
+    let content_type = (envelope == Envelope::CloudEvents)
+        .then(|| (AmqpProperty::ContentType, cloud_events::content_type(payload).to_owned()));
+    let mut properties: Vec<_> = content_type.into_iter().collect();
+    for (property, template) in templates {
+        let place = || format!("properties.{}", property.as_str());
+        let value =
+            template.fill(element, payload).map_err(|field| RouteError::MissingField { place: place(), field })?;
+        if let Some(why) = fit::amqp_property(*property, &value) {
+            return Err(RouteError::Unfit { place: place(), why });
+        }
+        properties.push((*property, value));
     }
+    Ok(properties)
 }
 
 #[cfg(test)]

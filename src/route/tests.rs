@@ -184,6 +184,98 @@ fn a_route_that_cannot_be_filled_names_the_field_and_not_the_value() {
     );
 }
 
+fn template(text: &str) -> Template {
+    Template::compile(text).unwrap()
+}
+
+#[test]
+fn a_topic_and_its_key_are_filled() {
+    fn check(topic: &str, key: Option<&str>, expected: Result<(&str, Option<&str>), &str>) {
+        let target = TargetSpec::KafkaTopic { topic: template(topic), key: key.map(template) };
+        let spec = RouteSpec { target, ..list("k", Envelope::Raw) };
+        let routed = route(&spec, &element(), &payload(Codec::Json, ORDER));
+        let expected = expected.map_err(str::to_owned).map(|(topic, key)| Destination::KafkaTopic {
+            topic: topic.into(),
+            key: key.map(|key| Bytes::copy_from_slice(key.as_bytes())),
+        });
+        assert_eq!(routed.map(|routed| routed.destination).map_err(|error| error.to_string()), expected);
+    }
+    check("t", None, Ok(("t", None)));
+    check("o.${payload.orderId}", Some("${id}"), Ok(("o.A-7", Some("52414e444f4d3842"))));
+    check("t", Some("${payload.e}"), Ok(("t", Some(""))));
+    check("${payload.e}", None, Err("fill template of topic: the result is empty"));
+    check("${payload.e:-x}.", None, Err("fill template of topic: `.` and `..` are no names of topics"));
+    check("a ${id}", None, Err("fill template of topic: the topic's name has characters that it cannot have"));
+    check(
+        "t",
+        Some("${payload.items}"),
+        Err(
+            "fill template of key: the element has no text, number or boolean `payload.items`; a default is written `${payload.items:-...}`",
+        ),
+    );
+}
+
+#[test]
+fn an_exchange_a_routing_key_and_properties_are_filled() {
+    fn check(exchange: &str, key: &str, properties: &[(AmqpProperty, &str)], expected: &str) {
+        let properties = properties.iter().map(|(property, text)| (*property, template(text))).collect();
+        let target = TargetSpec::AmqpExchange { exchange: template(exchange), routing_key: template(key), properties };
+        let spec = RouteSpec { target, ..list("k", Envelope::Raw) };
+        let got = match route(&spec, &element(), &payload(Codec::Json, ORDER)) {
+            Ok(Routed { destination: Destination::AmqpExchange { exchange, routing_key, properties }, .. }) => {
+                let properties = properties.iter().map(|(name, value)| format!(" {}={value}", name.as_str()));
+                format!("{exchange}|{routing_key}{}", properties.collect::<String>())
+            }
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => format!("{} {error}", error.code()),
+        };
+        assert_eq!(got, expected);
+    }
+    check("", "q", &[], "|q");
+    check("x.${payload.orderId}", "${queue}", &[], "x.A-7|orders");
+    check("x", "", &[(AmqpProperty::Type, "due"), (AmqpProperty::Priority, "${attempt}")], "x| type=due priority=2");
+    check(
+        "x",
+        "",
+        &[(AmqpProperty::Priority, "${payload.orderId}")],
+        "template_result_unfit fill template of properties.priority: the priority is not a number from 0 to 255",
+    );
+    check(
+        "x",
+        "",
+        &[(AmqpProperty::Expiration, "${payload.vip}")],
+        "template_result_unfit fill template of properties.expiration: the expiration is not a number of milliseconds",
+    );
+    check(
+        "x",
+        &"${id}".repeat(16),
+        &[],
+        "template_result_unfit fill template of routing_key: the text is longer than 255 bytes",
+    );
+}
+
+#[test]
+fn cloudevents_are_headers_in_front_of_the_users() {
+    fn check(payload: Payload, due_ms: Option<i64>, expected: &[&str]) {
+        let mut spec = list("k", Envelope::CloudEvents);
+        spec.target =
+            TargetSpec::AmqpExchange { exchange: template("x"), routing_key: template(""), properties: vec![] };
+        spec.headers = vec![("tenant".into(), template("a"))];
+        let routed = route(&spec, &ElementInfo { due_ms, ..element() }, &payload).unwrap();
+        assert_eq!(routed.body.as_ptr(), payload.bytes().as_ptr());
+        let headers: Vec<_> = routed.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let all = ["ce_specversion: 1.0", "ce_id: 52414e444f4d3842", "ce_source: /delaybridge/orders"];
+        assert_eq!(headers, [&all[..], &["ce_type: delaybridge.element.due"], expected, &["tenant: a"]].concat());
+        let media = expected.last().and_then(|line| line.strip_prefix("content-type: ")).unwrap().to_owned();
+        let Destination::AmqpExchange { properties, .. } = routed.destination else { panic!("not an exchange") };
+        assert_eq!(properties, [(AmqpProperty::ContentType, media)]);
+    }
+    let time = "ce_time: 2023-11-14T22:13:20.123Z";
+    check(payload(Codec::Json, ORDER), Some(1_700_000_000_123), &[time, "content-type: application/json"]);
+    check(payload(Codec::String, "x"), None, &["content-type: text/plain; charset=utf-8"]);
+    check(payload(Codec::Raw, "x"), None, &["content-type: application/octet-stream"]);
+}
+
 #[test]
 fn no_text_makes_the_compiler_panic() {
     let seed = fastrand::u64(..);

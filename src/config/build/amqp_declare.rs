@@ -1,11 +1,11 @@
 //! `topology: declare`: the exchange, queue and binding that an AMQP sink makes at every connect.
 
-use super::amqp_place::{AmqpPlace, SHORT};
+use super::amqp_place::AmqpPlace;
 use crate::config::keys::{amqp_declare, amqp_queue, nearest, sink_amqp};
 use crate::config::model::{AmqpArgument, AmqpQueue, AmqpTopology};
 use crate::config::problem::Spot;
 use crate::config::reader::{Scalar, Section, clip};
-use crate::route::Template;
+use crate::route::{Template, fit};
 
 const KINDS: [&str; 4] = ["direct", "fanout", "topic", "headers"];
 
@@ -54,7 +54,7 @@ fn named(section: &Section<'_>, name: Scalar) -> String {
 
 /// The broker keeps `amq.` to itself, and no name is longer than a short string.
 fn check_name(section: &Section<'_>, name: &str, spot: &Spot) {
-    if name.len() > SHORT {
+    if fit::amqp_text(name).is_some() {
         section.cx.report.problem(spot, "the name is longer than 255 bytes", "AMQP cannot carry more");
     }
     if name.starts_with("amq.") {

@@ -7,10 +7,7 @@ use crate::config::model::TargetSpec;
 use crate::config::problem::Spot;
 use crate::config::reader::Section;
 use crate::message::AmqpProperty;
-use crate::route::Template;
-
-/// Longest name, key or property that the protocol can carry.
-pub(super) const SHORT: usize = 255;
+use crate::route::{Template, fit};
 
 /// The destination keys of an AMQP sink; absent is what was not written.
 #[derive(Default)]
@@ -57,7 +54,7 @@ impl AmqpPlace {
         let (_, spot) = exchange.or(routing_key)?;
         for (template, spot) in exchange.into_iter().chain(routing_key) {
             at.fits(template, spot);
-            too_long(at.section, template, spot);
+            check_text(at.section, template, spot);
         }
         for (property, template, spot) in &self.properties {
             at.fits(template, spot);
@@ -99,21 +96,18 @@ fn properties(section: &Section<'_>) -> Vec<(AmqpProperty, Template, Spot)> {
 }
 
 fn check_property(section: &Section<'_>, property: AmqpProperty, template: &Template, spot: &Spot) {
-    let refuse = |message: &str, help: &str| section.cx.report.problem(spot, message, help);
-    too_long(section, template, spot);
-    match (property, template.static_text()) {
-        (AmqpProperty::Priority, Some(text)) if text.parse::<u8>().is_err() => {
-            refuse("the priority is not a number from 0 to 255", "write `priority: 5`");
-        }
-        (AmqpProperty::Expiration, Some(text)) if text.parse::<u32>().is_err() => {
-            refuse("the expiration is not a number of milliseconds", "write `expiration: 60000` for a minute");
-        }
-        _ => {}
+    if let Some(problem) = template.static_text().and_then(|text| fit::amqp_property(property, text)) {
+        let help = match property {
+            AmqpProperty::Priority => "write `priority: 5`",
+            AmqpProperty::Expiration => "write `expiration: 60000` for a minute",
+            _ => "AMQP cannot carry more",
+        };
+        section.cx.report.problem(spot, problem, help);
     }
 }
 
-fn too_long(section: &Section<'_>, template: &Template, spot: &Spot) {
-    if template.static_text().is_some_and(|text| text.len() > SHORT) {
-        section.cx.report.problem(spot, "the text is longer than 255 bytes", "AMQP cannot carry more");
+fn check_text(section: &Section<'_>, template: &Template, spot: &Spot) {
+    if let Some(problem) = template.static_text().and_then(fit::amqp_text) {
+        section.cx.report.problem(spot, problem, "AMQP cannot carry more");
     }
 }

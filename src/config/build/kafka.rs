@@ -11,7 +11,7 @@ use crate::config::model::{Compression, KafkaSasl, KafkaSpec, SaslMechanism, Sec
 use crate::config::problem::Spot;
 use crate::config::reader::{Section, clip};
 use crate::config::units::show_size;
-use crate::route::Template;
+use crate::route::{Template, fit};
 
 /// The cluster under `section`.
 pub(super) fn spec(section: &Section<'_>) -> KafkaSpec {
@@ -118,23 +118,10 @@ impl KafkaPlace {
         }
         let (topic, spot) = place.topic.as_ref()?;
         at.fits(topic, spot);
-        if let Some(problem) = topic.static_text().and_then(bad_topic) {
+        if let Some(problem) = topic.static_text().and_then(fit::topic) {
             at.section.cx.report.problem(spot, problem, "topics have letters (a to z), digits, `.`, `_` and `-`");
         }
         let key = key.map(|(key, _)| key.clone());
         Some((TargetSpec::KafkaTopic { topic: topic.clone(), key }, spot.clone()))
-    }
-}
-
-/// What the brokers would refuse in the name of a topic.
-fn bad_topic(name: &str) -> Option<&'static str> {
-    match name {
-        "." | ".." => Some("`.` and `..` are no names of topics"),
-        _ if name.is_empty() => Some("the topic's name is empty"),
-        _ if name.len() > 249 => Some("the topic's name is longer than 249 characters"),
-        _ if name.bytes().any(|byte| !byte.is_ascii_alphanumeric() && !b"._-".contains(&byte)) => {
-            Some("the topic's name has characters that it cannot have")
-        }
-        _ => None,
     }
 }

@@ -1,6 +1,5 @@
 //! One destination of a queue: the route's own keys first, then those of its sink.
 
-use super::amqp_place::SHORT;
 use super::place::{At, Place};
 use super::sink::{self, Sink};
 use crate::config::keys::to;
@@ -8,7 +7,7 @@ use crate::config::model::{Codec, Envelope, RouteSpec, TargetSpec};
 use crate::config::problem::Spot;
 use crate::config::reader::Section;
 use crate::message::AmqpProperty;
-use crate::route::Template;
+use crate::route::{Template, fit};
 
 /// A route as it was read.
 pub(super) struct Route {
@@ -79,7 +78,7 @@ fn check_headers(section: &Section<'_>, headers: &[(String, Template, Spot)], ta
         if name.is_empty() || name.chars().any(char::is_control) {
             report.problem(spot, "the header's name is empty or has control characters", "write a plain name");
         }
-        if matches!(target, TargetSpec::AmqpExchange { .. }) && name.len() > SHORT {
+        if matches!(target, TargetSpec::AmqpExchange { .. }) && fit::amqp_text(name).is_some() {
             report.problem(spot, "the header's name is longer than 255 bytes", "AMQP cannot carry more");
         }
         if let Some(owner) = taken(name, target, envelope) {
