@@ -4,6 +4,7 @@ mod amqp;
 mod amqp_declare;
 mod amqp_place;
 mod amqp_url;
+mod dead_letter;
 mod kafka;
 mod kafka_properties;
 mod keyspace;

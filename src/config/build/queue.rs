@@ -1,12 +1,15 @@
 //! Queues.
 
+use super::dead_letter;
 use super::keyspace::works_in_cluster;
 use super::place::At;
 use super::retry::Policy;
 use super::route::{self, Route};
 use super::sink::Sink;
-use crate::config::keys::{dead_letter, dead_stream, nearest, queue, redisson, source, top};
-use crate::config::model::{Codec, ListCleanup, MaxInFlight, OnDecodeError, OnExpired, QueueSpec, RetryPolicy};
+use crate::config::keys::{nearest, queue, redisson, source, top};
+use crate::config::model::{
+    Codec, ListCleanup, MaxInFlight, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec,
+};
 use crate::config::problem::{Report, Spot};
 use crate::config::reader::{Section, clip};
 
@@ -23,12 +26,20 @@ pub(super) struct Queue<'a> {
     pub(super) targets: Vec<Spot>,
     /// Names under `to:`, those of routes with problems included.
     pub(super) names: Vec<String>,
-    /// The sink of the dead letters.
+    /// The sink of the dead letters, its route with problems or not.
     pub(super) dead_sink: Option<String>,
+    /// Where the destination of the dead letters stands.
+    pub(super) dead_target: Option<Spot>,
     pub(super) policy: String,
 }
 
 impl Queue<'_> {
+    /// Every route and where its destination stands, that of the dead letters included.
+    pub(super) fn routes(&self) -> impl Iterator<Item = (&RouteSpec, &Spot)> {
+        let dead = self.spec.dead_letter_to.as_ref().zip(self.dead_target.as_ref());
+        self.spec.to.iter().zip(&self.targets).chain(dead)
+    }
+
     /// Whether anything of the queue goes to this sink.
     pub(super) fn uses(&self, sink: &str) -> bool {
         self.names.iter().chain(&self.dead_sink).any(|name| name == sink)
@@ -70,6 +81,8 @@ fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
     section.word(&queue::CLAIM_AHEAD, &[("0s", ())]);
     let (policy, retry) = retry(section, policies);
     let (to, targets, names) = routes(section, sinks, codec, &source.name);
+    let dead = dead_letter::read(section, sinks, &source.name);
+    let (dead_letter_to, dead_target) = dead.to.unzip();
     let fixed = section.count(&queue::MAX_IN_FLIGHT).and_then(|count| u32::try_from(count).ok());
     Queue {
         report: &section.cx.report,
@@ -81,7 +94,8 @@ fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
             .then(|| section.spot(&queue::MAX_IN_FLIGHT_BYTES)),
         targets,
         names,
-        dead_sink: None,
+        dead_sink: dead.sink,
+        dead_target,
         policy,
         spec: QueueSpec {
             id: id.into(),
@@ -101,8 +115,8 @@ fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
             on_expired: on_expired.unwrap_or(OnExpired::DeadLetter),
             to,
             retry,
-            dead_letter_max_len: dead_letters(section),
-            dead_letter_to: None,
+            dead_letter_max_len: dead.max_len,
+            dead_letter_to,
         },
     }
 }
@@ -164,7 +178,7 @@ fn routes(
     sinks: &[Sink<'_>],
     codec: Codec,
     name: &str,
-) -> (Vec<crate::config::model::RouteSpec>, Vec<Spot>, Vec<String>) {
+) -> (Vec<RouteSpec>, Vec<Spot>, Vec<String>) {
     let (mut specs, mut spots, mut names) = (Vec::new(), Vec::new(), Vec::new());
     let items = section.list(&queue::TO);
     for item in &items {
@@ -181,16 +195,4 @@ fn routes(
         }
     }
     (specs, spots, names)
-}
-
-fn dead_letters(section: &Section<'_>) -> Option<u64> {
-    let stream = section.section(&queue::DEAD_LETTER).section(&dead_letter::STREAM);
-    let max_len = stream.count(&dead_stream::MAX_LEN);
-    let allow_loss = stream.flag(&dead_stream::ALLOW_LOSS) == Some(true);
-    if max_len.is_some() && !allow_loss {
-        let help = "add `allow_loss: true` if the oldest may go, or leave `max_len` out";
-        let message = "`max_len` trims dead letters, which loses elements";
-        section.cx.report.problem(&stream.spot(&dead_stream::MAX_LEN), message, help);
-    }
-    max_len
 }

@@ -122,7 +122,7 @@ pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], source: &Ar
         }
     };
     for queue in queues {
-        for (route, target) in queue.spec.to.iter().zip(&queue.targets) {
+        for (route, target) in queue.routes() {
             let (key, is_stream) = match &route.target {
                 TargetSpec::RedisList { key, .. } => (key, false),
                 TargetSpec::RedisStream { key, .. } => (key, true),

@@ -150,7 +150,7 @@ tables! {
         MAX_LATENESS = key("max_lateness", Kind::DurationOrNone, "An element that is later than this is expired.").default("none");
         ON_EXPIRED = key("on_expired", Kind::Word(&[now("dead_letter"), now("deliver")]), "What happens to an expired element.").default("dead_letter");
         RETRY = key("retry", Kind::Text, "Name of a retry policy.").default("default");
-        DEAD_LETTER = key("dead_letter", Kind::Section(&dead_letter::TABLE), "Where dead letters are kept.");
+        DEAD_LETTER = key("dead_letter", Kind::Section(&dead_letter::TABLE), "Where dead letters are kept, and where they are moved on to.");
         LIST_CLEANUP = key("list_cleanup", Kind::Word(&[now("auto"), now("exact")]), "How claimed elements leave Redisson's list: `auto` at the ends at once and the rest in slices, at the same cost at any depth; `exact` in the claim, at a cost that grows with the depth.").default("auto");
         GHOST_MAX_AGE = key("ghost_max_age", duration(1_000), "With `auto`: how long a claimed element may still show in Redisson's list before it is swept.").default("30s");
         SWEEP_BANDWIDTH = key("sweep_bandwidth", Kind::Size, "With `auto`: bytes per second that sweeping may move, on average.").default("16MiB");
@@ -190,9 +190,14 @@ tables! {
         EXPIRATION = key("expiration", Kind::NumberTemplate, "Milliseconds after which the broker may drop the message.");
         TYPE = key("type", Kind::Template, "The application's name for this kind of message.");
     }
-    mod dead_letter at "queues.NAME.dead_letter", "Dead letters are kept in the stream `delaybridge:dead:{NAME}` beside the queue." {
+    mod dead_letter at "queues.NAME.dead_letter", "Dead letters are kept in the stream `delaybridge:dead:{NAME}` beside the queue. With `sink` they are moved on: each stays in the stream until that sink has confirmed it. What is sent is the payload as it was, with cause and attempts in headers; templates may use `id`, `queue`, `due_ms` and `attempt`, but not the payload, which may be unreadable." {
         STREAM = key("stream", Kind::Section(&dead_stream::TABLE), "Settings of the stream.");
-        SINK = planned("sink", "A sink that dead letters are moved on to.");
+        SINK = key("sink", Kind::Text, "Name of a sink that dead letters are moved on to. It may be one that the queue delivers to, at another place. Where it is a Redis stream, the stream is named on the sink.");
+        TOPIC = key("topic", Kind::Template, "Kafka: topic.");
+        KEY = key("key", Kind::Template, "Kafka: key of the record.");
+        EXCHANGE = key("exchange", Kind::TemplateOrEmpty, "AMQP: exchange; empty is the default exchange.");
+        ROUTING_KEY = key("routing_key", Kind::TemplateOrEmpty, "AMQP: routing key.");
+        LIST = key("list", Kind::Template, "Redis: key of the list. A list carries no cause.");
     }
     mod dead_stream at "queues.NAME.dead_letter.stream", "How much is kept." {
         MAX_LEN = key("max_len", count_or("none", 1, u64::MAX), "Dead letters that are kept. What is trimmed is lost, so it needs `allow_loss: true`.").default("none");

@@ -171,6 +171,11 @@ impl<'a> Section<'a> {
         Some(Section::open(self.cx, self.spot.key(key.name, entry.at), key.kind.table()?, Some(entry.node)))
     }
 
+    /// Whether the user wrote a text in place of a map.
+    pub(super) fn is_text(&self, key: &Key) -> bool {
+        self.entry(key).is_some_and(|entry| matches!(&entry.node.value, Value::Text(_)))
+    }
+
     /// Whether the user wrote `none` in place of a map.
     pub(super) fn is_none(&self, key: &Key) -> bool {
         self.entry(key).is_some_and(|entry| matches!(&entry.node.value, Value::Text(text) if text == "none"))

@@ -124,7 +124,6 @@ fn a_key_without_function_is_refused_and_not_ignored() {
         &["15:18 queues.mails.claim_ahead: `2s` is not known here | possible here: 0s"],
     );
     check("codec: json", "claim_ahead: 0s\n    mode: deliver", &[]);
-    row("codec: json", "dead_letter: { sink: out }", "15:20 queues.mails.dead_letter.sink", "sink");
     row("redisson: { name: mails }", "zset: { key: k }", "14:15 queues.mails.source.zset", "zset");
     row("redisson: { name: mails }", "job_pool: { key: k }", "14:15 queues.mails.source.job_pool", "job_pool");
 }

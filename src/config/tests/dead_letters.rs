@@ -1,0 +1,109 @@
+//! Dead letters that are moved on to a sink.
+
+use super::*;
+
+/// The good file, with these lines in place of the codec of the queue `mails`.
+fn file(dead_letter: &str) -> String {
+    GOOD.replace("codec: json", &format!("codec: json\n    dead_letter: {{ {dead_letter} }}"))
+}
+
+#[track_caller]
+fn dead(dead_letter: &str, expected: &[&str]) {
+    check_words(&file(dead_letter), expected);
+}
+
+#[test]
+fn a_sink_for_dead_letters_alone_is_used() {
+    let text = file("sink: grave, stream: { max_len: 5, allow_loss: true }")
+        .replace("  ready:\n", "  grave: { redis: { stream: 'dead:${queue}' } }\n  ready:\n");
+    let Loaded { config, warnings } = load(&text).unwrap();
+    assert_eq!(warnings, []);
+    assert_eq!(config.sinks.iter().map(|sink| &*sink.name).collect::<Vec<_>>(), ["out", "grave", "ready"]);
+    let queue = &config.queues[1];
+    let to = queue.dead_letter_to.as_ref().unwrap();
+    assert_eq!(
+        (&*to.sink, to.envelope, to.headers.len(), queue.dead_letter_max_len),
+        ("grave", Envelope::Raw, 0, Some(5))
+    );
+    let TargetSpec::RedisStream { key, .. } = &to.target else { panic!("{to:?}") };
+    assert_eq!(key.source(), "dead:${queue}");
+    let shown =
+        "    dead_letter:\n      sink: grave\n      sink_stream: dead:${queue}\n      stream:\n        max_len: 5\n";
+    assert!(describe(&config).contains(shown), "{}", describe(&config));
+}
+
+#[test]
+fn where_dead_letters_go_is_checked_like_any_destination() {
+    for good in ["sink: out", "sink: ready", "sink: ready, list: 'dead:${id}'", "stream: {}"] {
+        dead(good, &[]);
+    }
+    dead("sink: redy", &["queues.mails.dead_letter.sink: there is no sink `redy` | did you mean `ready`?"]);
+    dead("list: x", &["queues.mails.dead_letter.list: `list` has no effect without `sink`"]);
+    dead("sink: out, list: x", &["queues.mails.dead_letter.list: `list` means nothing to a sink of kind stdout"]);
+    dead("sink: ready, topic: x", &["queues.mails.dead_letter.topic: `topic` means nothing to a sink of kind redis"]);
+    dead("sink: ready, headers: {}", &["queues.mails.dead_letter.headers: unknown key"]);
+    dead(
+        "sink: ready, stream: dead",
+        &[
+            "queues.mails.dead_letter.stream: `stream` is the stream that the queue keeps, and has keys of its own | a stream that",
+        ],
+    );
+    dead(
+        "sink: ready, list: mails",
+        &["queues.mails.dead_letter.list: queue `mails` consumes the list `mails`: elements would go in circles"],
+    );
+    dead("sink: ready, list: 'delaybridge:x'", &["queues.mails.dead_letter.list: `delaybridge:x` is among the keys"]);
+}
+
+#[test]
+fn a_template_of_dead_letters_does_not_need_the_payload() {
+    let message = "the template asks for the payload, and that of a dead letter may be unreadable";
+    dead(
+        "sink: ready, list: '${payload.a:-x}'",
+        &[&format!("queues.mails.dead_letter.list: {message} | write a `list` under")],
+    );
+    check_words(
+        &file("sink: ready")
+            .replace("list: done", "list: 'x${payload}'")
+            .replace("    to:\n      - sink: ready", "    codec: json\n    to:\n      - sink: ready"),
+        &[&format!("sinks.ready.redis.list: {message}")],
+    );
+    check_words(
+        &file("sink: ready").replace("{ list: done }", "{ list: '{order:timeout}:d', exactly_once: true }"),
+        &["sinks.ready.redis.exactly_once: exactly_once is for elements, and dead letters go to this sink"],
+    );
+}
+
+#[cfg(feature = "kafka")]
+#[test]
+fn dead_letters_go_to_a_topic_of_their_own() {
+    let kafka = |sink: &str, dead: &str| {
+        file(dead).replace("stdout: {}", &format!("kafka: {{ brokers: [k], topic: t{sink} }}"))
+    };
+    let config = load(&kafka("", "sink: out, topic: '${queue}.dead', key: '${id}'")).unwrap().config;
+    let TargetSpec::KafkaTopic { topic, key } = &config.queues[1].dead_letter_to.as_ref().unwrap().target else {
+        panic!("{config:?}")
+    };
+    assert_eq!((topic.source(), key.as_ref().map(|key| key.source())), ("${queue}.dead", Some("${id}")));
+    check_words(
+        &kafka(", key: '${payload.a}'", "sink: out, topic: dead"),
+        &[
+            "sinks.out.kafka.key: the template asks for the payload, and that of a dead letter may be unreadable | write a `key` under `dead_letter:`",
+        ],
+    );
+    check_words(&kafka(", key: '${payload.a}'", "sink: out, topic: dead, key: '${id}'"), &[]);
+}
+
+#[cfg(feature = "amqp")]
+#[test]
+fn dead_letters_go_to_an_exchange_of_their_own() {
+    let text = file("sink: out, exchange: '', routing_key: dead")
+        .replace("stdout: {}", "amqp: { url: 'amqp://r', exchange: x, routing_key: k }");
+    let config = load(&text).unwrap().config;
+    let TargetSpec::AmqpExchange { exchange, routing_key, .. } =
+        &config.queues[1].dead_letter_to.as_ref().unwrap().target
+    else {
+        panic!("{config:?}")
+    };
+    assert_eq!((exchange.source(), routing_key.source()), ("", "dead"));
+}
