@@ -4,7 +4,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build-tools build test check demo bench
+.PHONY: help setup build test check demo bench
 
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
@@ -15,10 +15,8 @@ setup: ## install what build and tests lack (compilers, Redis, Kafka, RabbitMQ);
 	@scripts/setup.sh
 
 # Who only builds needs neither Java nor Erlang.
-build-tools:
+build: ## the release binary, target/release/delaybridge
 	@scripts/setup.sh build
-
-build: build-tools ## the release binary, target/release/delaybridge
 	$(CARGO) build --release --locked
 
 check: setup ## formatting, lints, and the dependency rules if cargo-deny is there
@@ -34,8 +32,8 @@ test: check ## check, then all tests against real servers
 	$(CARGO) test --locked --workspace
 
 # One invocation for both, so that the dependencies are built once.
-demo: build-tools ## release build, private Redis, 1,000 elements due within ten seconds, a summary
-	@scripts/setup.sh redis
+demo: ## release build, private Redis, 1,000 elements due within ten seconds, a summary
+	@scripts/setup.sh build redis
 	$(CARGO) build --release --locked --bin delaybridge --example demo
 	@target/release/examples/demo
 

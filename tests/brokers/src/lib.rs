@@ -9,10 +9,14 @@
 mod cache;
 mod error;
 pub mod kafka;
+mod log;
 mod ports;
 mod process;
+pub mod rabbit;
 mod scratch;
 pub mod tls;
+mod tool;
 
 pub use error::{Error, Result};
 pub use kafka::{Kafka, KafkaOptions};
+pub use rabbit::{Rabbit, RabbitOptions};

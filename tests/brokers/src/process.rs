@@ -11,7 +11,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// How often a state is looked at that nobody announces. Short beside a start of seconds, long beside its cost.
 pub(crate) const LOOK: Duration = Duration::from_millis(10);
@@ -83,8 +83,14 @@ impl Process {
         }
     }
 
-    /// SIGKILL, and reaped when this returns.
+    /// SIGKILL to it and what it has started, and reaped when this returns.
     pub(crate) fn kill(&mut self) {
+        if self.exit_status().is_none()
+            && let Some(group) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw)
+        {
+            // Fails only when the group is gone.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
         // Both fail only when the child is reaped already.
         let _ = self.0.kill();
         let _ = self.0.wait();

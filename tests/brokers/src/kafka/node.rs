@@ -1,8 +1,7 @@
 //! One broker process with its folder.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,7 @@ use super::java::{Java, Role};
 use super::properties::{Ports, SCRAM, USERS};
 use crate::cache;
 use crate::error::{During, Error, Result};
+use crate::log::Log;
 use crate::process::{LOOK, Process, resident_memory};
 
 /// The same for all our clusters, so that a formatted folder fits every one.
@@ -28,14 +28,16 @@ pub(super) struct Node {
     folder: PathBuf,
     process: Option<Process>,
     frozen: bool,
+    log: Log,
     /// Where in the log the present run begins.
-    log_from: u64,
+    log_from: usize,
 }
 
 impl Node {
     /// A node that is to be started; `folder` holds its `server.properties` and gets its data.
     pub(super) fn new(id: usize, ports: Ports, folder: PathBuf) -> Self {
-        Node { id, ports, folder, process: None, frozen: false, log_from: 0 }
+        let log = Log::new(folder.join("log"));
+        Node { id, ports, folder, process: None, frozen: false, log, log_from: 0 }
     }
 
     pub(super) fn properties(folder: &Path) -> PathBuf {
@@ -69,12 +71,9 @@ impl Node {
 
     /// Starts the process; [`Node::wait_ready`] waits for it, so that the nodes of a cluster start together.
     pub(super) fn launch(&mut self, mut command: std::process::Command) -> Result<()> {
-        let path = self.log_path();
-        let log =
-            OpenOptions::new().create(true).append(true).open(&path).during(format_args!("open {}", path.display()))?;
-        self.log_from = log.metadata().during("look at a log file")?.len();
-        let errors = log.try_clone().during("share a log file")?;
-        command.arg(Self::properties(&self.folder)).stdout(Stdio::from(log)).stderr(Stdio::from(errors));
+        self.log_from = self.log.len();
+        self.log.takes_output_of(&mut command)?;
+        command.arg(Self::properties(&self.folder));
         self.process = Some(Process::spawn(command).during("start Kafka (is setpriv there? scripts/setup.sh kafka)")?);
         self.frozen = false;
         Ok(())
@@ -83,7 +82,7 @@ impl Node {
     pub(super) fn wait_ready(&mut self) -> Result<()> {
         let until = Instant::now() + PATIENCE;
         loop {
-            if self.log(self.log_from).contains(READY) {
+            if self.log.since(self.log_from).contains(READY) {
                 return Ok(());
             }
             if let Some(status) = self.process.as_mut().and_then(Process::exit_status) {
@@ -134,21 +133,8 @@ impl Node {
         self.process.as_ref().map_or(0, |process| resident_memory(process.pid()))
     }
 
-    fn log_path(&self) -> PathBuf {
-        self.folder.join("log")
-    }
-
-    fn log(&self, from: u64) -> String {
-        let bytes = fs::read(self.log_path()).unwrap_or_default();
-        let from = usize::try_from(from).unwrap_or(usize::MAX).min(bytes.len());
-        // It may end in the middle of a character.
-        String::from_utf8_lossy(&bytes[from..]).into_owned()
-    }
-
     pub(super) fn log_tail(&self, lines: usize) -> String {
-        let log = self.log(0);
-        let all: Vec<&str> = log.lines().collect();
-        all[all.len().saturating_sub(lines)..].join("\n")
+        self.log.tail(lines)
     }
 }
 

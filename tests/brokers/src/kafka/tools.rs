@@ -1,13 +1,12 @@
 //! Kafka's own Java producer and consumer: what they say about partitions and records is what ours is compared with.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use super::Kafka;
 use super::java::Role;
-use crate::error::{During, Error, Result};
-use crate::process::Process;
+use crate::error::{Error, Result};
+use crate::tool::run;
 
 /// A record as the Java consumer shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,40 +71,6 @@ pub(super) fn consumer_arguments(command: &mut Command, bootstrap: &str, topic: 
 pub(super) fn producer_arguments(command: &mut Command, bootstrap: &str, topic: &str) {
     command.args(["--bootstrap-server", bootstrap, "--topic", topic]);
     command.args(["--reader-property", "parse.key=true", "--reader-property", "key.separator=\t"]);
-}
-
-/// Runs a tool to its end and returns what it printed.
-pub(super) fn run(mut command: Command, input: Option<String>, name: &str) -> Result<Vec<u8>> {
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    if input.is_some() {
-        command.stdin(Stdio::piped());
-    }
-    let mut process = Process::spawn(command).during(format_args!("start {name}"))?;
-    let child = process.child_mut();
-    let stdin = child.stdin.take();
-    let (mut stdout, mut stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
-    // All pipes at once: a tool that waits for one of them would wait for ever.
-    let (printed, complained) = std::thread::scope(|scope| {
-        if let (Some(mut stdin), Some(input)) = (stdin, input) {
-            // A tool that ends early says why on its output.
-            scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
-        }
-        let complaints = scope.spawn(move || {
-            let mut bytes = Vec::new();
-            std::io::copy(&mut stderr, &mut bytes).map(|_| bytes)
-        });
-        let mut bytes = Vec::new();
-        let printed = std::io::copy(&mut stdout, &mut bytes).map(|_| bytes);
-        (printed, complaints.join().expect("reading does not panic"))
-    });
-    let printed = printed.during(format_args!("read the output of {name}"))?;
-    let complained = complained.during(format_args!("read the output of {name}"))?;
-    let status = process.wait(Duration::from_secs(60));
-    if status.is_some_and(|status| status.success()) {
-        return Ok(printed);
-    }
-    let said = String::from_utf8_lossy(&complained).into_owned() + &String::from_utf8_lossy(&printed);
-    Err(Error::new(format!("run {name}: it ended with {status:?}: {said}")))
 }
 
 fn record(line: &[u8]) -> Result<Record> {

@@ -6,10 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::java::{Java, Role};
-use super::tools::{consumer_arguments, run};
+use super::tools::consumer_arguments;
 use super::{Kafka, KafkaOptions, MAIN};
 use crate::cache;
 use crate::error::{During, Result};
+use crate::tool::run;
 
 /// Trains unless that has been done on this machine with this Java.
 pub(super) fn once(java: &Java) -> Result<()> {

@@ -1,0 +1,92 @@
+//! `rabbitmqctl`, and what the tests ask of it. A call takes a second, most of it for the start of Erlang.
+
+use super::Rabbit;
+use super::files::NODE;
+use crate::error::{Error, Result};
+use crate::tool;
+
+/// A queue as the node sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queue {
+    /// Its name.
+    pub name: String,
+    /// Messages that wait for a consumer.
+    pub ready: u64,
+    /// Messages that a consumer has and has not acknowledged.
+    pub unacknowledged: u64,
+}
+
+impl Rabbit {
+    /// Runs `rabbitmqctl` with these arguments and returns what it prints.
+    pub fn ctl(&self, arguments: &[&str]) -> Result<String> {
+        let mut command = self.files.command("rabbitmqctl");
+        command.args(["--silent", "--node", NODE]).args(arguments);
+        let name = format!("rabbitmqctl {}", arguments.first().unwrap_or(&""));
+        tool::run(command, None, &name).map(|printed| String::from_utf8_lossy(&printed).into_owned())
+    }
+
+    /// A new vhost, in which nobody may do anything yet.
+    pub fn add_vhost(&self, vhost: &str) -> Result<()> {
+        self.ctl(&["add_vhost", vhost]).map(drop)
+    }
+
+    /// A new user, who may do nothing yet.
+    pub fn add_user(&self, user: &str, password: &str) -> Result<()> {
+        self.ctl(&["add_user", user, password]).map(drop)
+    }
+
+    /// What a user may configure, write and read in a vhost: three regular expressions over names.
+    pub fn set_permissions(&self, vhost: &str, user: &str, [configure, write, read]: [&str; 3]) -> Result<()> {
+        self.ctl(&["set_permissions", "--vhost", vhost, user, configure, write, read]).map(drop)
+    }
+
+    /// Whether the node says that its memory is full, and blocks whoever publishes.
+    pub fn set_memory_alarm(&self, on: bool) -> Result<()> {
+        // 0.4 of the machine is RabbitMQ's own default.
+        self.ctl(&["set_vm_memory_high_watermark", if on { "0.000001" } else { "0.4" }]).map(drop)
+    }
+
+    /// Whether the node says that its disk is full, and blocks whoever publishes.
+    pub fn set_disk_alarm(&self, on: bool) -> Result<()> {
+        self.ctl(&["set_disk_free_limit", if on { "900000GB" } else { "50MB" }]).map(drop)
+    }
+
+    /// Closes every connection, as an operator does; clients see `reason`.
+    pub fn close_all_connections(&self, reason: &str) -> Result<()> {
+        self.ctl(&["close_all_connections", "--global", reason]).map(drop)
+    }
+
+    /// Stops the broker and leaves Erlang running: connections are closed in order, new ones are refused.
+    pub fn stop_app(&self) -> Result<()> {
+        self.ctl(&["stop_app"]).map(drop)
+    }
+
+    /// Undoes [`Rabbit::stop_app`].
+    pub fn start_app(&self) -> Result<()> {
+        self.ctl(&["start_app"]).map(drop)
+    }
+
+    /// All queues of a vhost.
+    pub fn queues(&self, vhost: &str) -> Result<Vec<Queue>> {
+        let columns = ["name", "messages_ready", "messages_unacknowledged"];
+        let printed = self.ctl(&[&["list_queues", "--vhost", vhost, "--no-table-headers"][..], &columns].concat())?;
+        let odd = |line: &str| Error::new(format!("list queues: this line is not understood: {line}"));
+        let queue = |line: &str| {
+            let mut fields = line.split('\t');
+            let queue = (fields.next(), number(fields.next()), number(fields.next()));
+            let (Some(name), Some(ready), Some(unacknowledged)) = queue else { return Err(odd(line)) };
+            Ok(Queue { name: name.to_owned(), ready, unacknowledged })
+        };
+        printed.lines().map(queue).collect()
+    }
+
+    /// How many messages are in a queue, with those that a consumer holds; nothing when there is no such queue.
+    pub fn queue_depth(&self, vhost: &str, queue: &str) -> Result<Option<u64>> {
+        let found = self.queues(vhost)?.into_iter().find(|found| found.name == queue);
+        Ok(found.map(|queue| queue.ready + queue.unacknowledged))
+    }
+}
+
+fn number(text: Option<&str>) -> Option<u64> {
+    text?.parse().ok()
+}

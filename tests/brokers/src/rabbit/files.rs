@@ -1,0 +1,143 @@
+//! A node's folder, ports and environment. Everything that RabbitMQ would look for elsewhere on the machine is said.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Rabbit, RabbitOptions};
+use crate::error::{During, Error, Result};
+use crate::ports::free_port;
+use crate::process;
+use crate::tls::Certificates;
+
+/// The name within an epmd, of which every node has its own.
+pub(super) const NODE: &str = "rabbit@localhost";
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ports {
+    pub(super) amqp: u16,
+    pub(super) amqps: u16,
+    pub(super) epmd: u16,
+    /// Where the node listens to `rabbitmqctl`.
+    node: u16,
+    /// The first of those where `rabbitmqctl` itself listens.
+    ctl: u16,
+}
+
+impl Ports {
+    pub(super) fn free() -> Self {
+        Ports { amqp: free_port(), amqps: free_port(), epmd: free_port(), node: free_port(), ctl: free_port() }
+    }
+}
+
+/// Where everything is.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) ports: Ports,
+    sbin: PathBuf,
+    folder: PathBuf,
+}
+
+/// The folder of RabbitMQ's scripts. Debian's commands of the same names change the user first.
+pub(super) fn installed() -> Result<PathBuf> {
+    let lib = Path::new("/usr/lib/rabbitmq/lib");
+    let mut versions: Vec<PathBuf> = fs::read_dir(lib)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path().join("sbin")))
+        .filter(|sbin| sbin.join("rabbitmq-server").exists())
+        .collect();
+    versions.sort();
+    versions.pop().ok_or_else(|| {
+        Error::new(format!("find RabbitMQ in {}: not there; run scripts/setup.sh rabbitmq", lib.display()))
+    })
+}
+
+impl Files {
+    pub(super) fn write(
+        sbin: PathBuf,
+        folder: &Path,
+        ports: Ports,
+        options: &RabbitOptions,
+        certificates: Option<&Certificates>,
+    ) -> Result<Self> {
+        let files = Files { ports, sbin, folder: folder.to_owned() };
+        let write = |name: &str, text: &str| {
+            let path = folder.join(name);
+            fs::write(&path, text).during(format_args!("write {}", path.display()))
+        };
+        write("rabbitmq.conf", &files.rabbitmq_conf(options, certificates))?;
+        write("definitions.json", options.definitions.as_deref().unwrap_or(Rabbit::DEFINITIONS))?;
+        write("enabled_plugins", "[].\n")?;
+        write("rabbitmq-env.conf", "")?;
+        // What nodes and rabbitmqctl show each other; Erlang insists that nobody else can read it. It is worth as much
+        // as the listeners on 127.0.0.1 that it protects.
+        write(".erlang.cookie", "DELAYBRIDGETEST")?;
+        let cookie = folder.join(".erlang.cookie");
+        fs::set_permissions(&cookie, fs::Permissions::from_mode(0o400))
+            .during(format_args!("protect {}", cookie.display()))?;
+        Ok(files)
+    }
+
+    fn rabbitmq_conf(&self, options: &RabbitOptions, certificates: Option<&Certificates>) -> String {
+        let mut lines = vec![
+            ("listeners.tcp.1", format!("127.0.0.1:{}", self.ports.amqp)),
+            ("load_definitions", self.path("definitions.json")),
+            ("log.console", "true".to_owned()),
+            ("log.console.level", "info".to_owned()),
+            ("log.file", "false".to_owned()),
+            // A machine with a full disk blocks no test.
+            ("disk_free_limit.absolute", "50MB".to_owned()),
+        ];
+        if let Some(certificates) = certificates {
+            lines.push(("listeners.ssl.1", format!("127.0.0.1:{}", self.ports.amqps)));
+            lines.push(("ssl_options.cacertfile", certificates.ca.display().to_string()));
+            lines.push(("ssl_options.certfile", certificates.server_cert.display().to_string()));
+            lines.push(("ssl_options.keyfile", certificates.server_key.display().to_string()));
+        }
+        if options.mutual_tls {
+            lines.push(("ssl_options.verify", "verify_peer".to_owned()));
+            lines.push(("ssl_options.fail_if_no_peer_cert", "true".to_owned()));
+        }
+        let own = lines.iter().map(|(name, value)| (*name, value.as_str()));
+        let further = options.config.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        own.chain(further).map(|(name, value)| format!("{name} = {value}\n")).collect()
+    }
+
+    /// One of RabbitMQ's scripts, in the environment of this node and no other.
+    pub(super) fn command(&self, script: &str) -> Command {
+        const LOCAL: &str = "-start_epmd false -kernel inet_dist_use_interface {127,0,0,1}";
+        let mut command = process::command(self.sbin.join(script));
+        command.env_clear().current_dir(&self.folder);
+        command.env("PATH", env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
+        command.env("LANG", "C.UTF-8").env("HOME", &self.folder);
+        command.env("ERL_EPMD_PORT", self.ports.epmd.to_string()).env("ERL_EPMD_ADDRESS", "127.0.0.1");
+        command.env("RABBITMQ_NODENAME", NODE);
+        command.env("RABBITMQ_DIST_PORT", self.ports.node.to_string());
+        command.env("RABBITMQ_CTL_DIST_PORT_MIN", self.ports.ctl.to_string());
+        command.env("RABBITMQ_CTL_DIST_PORT_MAX", (self.ports.ctl + 20).to_string());
+        command.env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", LOCAL).env("RABBITMQ_CTL_ERL_ARGS", LOCAL);
+        for (name, file) in [
+            ("RABBITMQ_CONF_ENV_FILE", "rabbitmq-env.conf"),
+            // RabbitMQ adds `.conf` and `.config`.
+            ("RABBITMQ_CONFIG_FILE", "rabbitmq"),
+            ("RABBITMQ_ADVANCED_CONFIG_FILE", "advanced"),
+            ("RABBITMQ_GENERATED_CONFIG_DIR", "generated"),
+            ("RABBITMQ_SCHEMA_DIR", "schema"),
+            ("RABBITMQ_ENABLED_PLUGINS_FILE", "enabled_plugins"),
+            ("RABBITMQ_FEATURE_FLAGS_FILE", "feature_flags"),
+            ("RABBITMQ_MNESIA_BASE", "data"),
+            ("RABBITMQ_LOG_BASE", "logs"),
+            ("RABBITMQ_PID_FILE", "pid"),
+        ] {
+            command.env(name, self.folder.join(file));
+        }
+        command
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+}

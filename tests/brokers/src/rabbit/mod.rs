@@ -1,0 +1,189 @@
+//! RabbitMQ: one node with an epmd of its own, apart from any other on the machine.
+
+mod ctl;
+mod epmd;
+mod files;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+pub use ctl::Queue;
+
+use crate::error::{During, Error, Result};
+use crate::log::Log;
+use crate::process::{LOOK, Process, resident_memory};
+use crate::scratch::Scratch;
+use crate::tls::Certificates;
+use epmd::Epmd;
+use files::{Files, Ports};
+
+/// What a node says when it serves, whatever its log level.
+const READY: &str = "completed with ";
+/// Twenty times what a start takes on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What a node is like; [`Default`] is one without TLS.
+#[derive(Debug, Clone, Default)]
+pub struct RabbitOptions {
+    /// Adds a TLS listener.
+    pub tls: bool,
+    /// As `tls`, and asks the client for a certificate.
+    pub mutual_tls: bool,
+    /// Users, vhosts, rights, queues as JSON, in place of [`Rabbit::DEFINITIONS`]. Nothing is there but what it lists,
+    /// not even the vhost `/`.
+    pub definitions: Option<String>,
+    /// Further lines of `rabbitmq.conf`.
+    pub config: Vec<(String, String)>,
+}
+
+/// A running node.
+#[derive(Debug)]
+pub struct Rabbit {
+    // Dropped in this order: the node before its epmd, both before the folder.
+    node: Mutex<Option<Process>>,
+    _epmd: Epmd,
+    files: Files,
+    certificates: Option<Certificates>,
+    log: Log,
+    _scratch: Scratch,
+}
+
+impl Rabbit {
+    /// What is there unless [`RabbitOptions::definitions`] says otherwise.
+    ///
+    /// The vhosts `/` and `other`; `guest` with the password `guest` may do everything in both, `limited` with `limited`
+    /// may use names that begin with `allowed.` in `/`, and `nowhere` with `nowhere` may enter no vhost.
+    pub const DEFINITIONS: &str = include_str!("../../rabbit/definitions.json");
+
+    /// A node as [`RabbitOptions::default`] says.
+    pub fn start() -> Result<Self> {
+        Self::start_with(RabbitOptions::default())
+    }
+
+    /// Starts a node and returns when it serves.
+    pub fn start_with(options: RabbitOptions) -> Result<Self> {
+        let mut tries = 3;
+        loop {
+            tries -= 1;
+            let rabbit = Self::prepare(&options)?;
+            match rabbit.launch() {
+                Ok(()) => return Ok(rabbit),
+                // Another process took a port between our look and the start.
+                Err(e) if tries > 0 && e.to_string().contains("eaddrinuse") => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Everything but the node's process.
+    fn prepare(options: &RabbitOptions) -> Result<Self> {
+        let sbin = files::installed()?;
+        let scratch = Scratch::new("rabbitmq")?;
+        let certificates = if options.tls || options.mutual_tls {
+            Some(Certificates::create(&scratch.path().join("tls"))?)
+        } else {
+            None
+        };
+        let files = Files::write(sbin, scratch.path(), Ports::free(), options, certificates.as_ref())?;
+        let epmd = Epmd::start(files.ports.epmd, scratch.path())?;
+        let log = Log::new(scratch.path().join("log"));
+        Ok(Rabbit { node: Mutex::new(None), _epmd: epmd, files, certificates, log, _scratch: scratch })
+    }
+
+    fn launch(&self) -> Result<()> {
+        let mut node = self.node();
+        let from = self.log.len();
+        let mut command = self.files.command("rabbitmq-server");
+        // The script then becomes the node itself, under the pid that we know.
+        command.env("RUNNING_UNDER_SYSTEMD", "true");
+        self.log.takes_output_of(&mut command)?;
+        let process =
+            node.insert(Process::spawn(command).during("start RabbitMQ (is setpriv there? scripts/setup.sh)")?);
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if self.log.since(from).contains(READY) {
+                return Ok(());
+            }
+            if let Some(status) = process.exit_status() {
+                return Err(self.failed(&format!("it ended with {status}")));
+            }
+            if Instant::now() >= until {
+                return Err(self.failed(&format!("it is not ready after {PATIENCE:?}")));
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    fn failed(&self, what: &str) -> Error {
+        Error::new(format!("start RabbitMQ: {what}. The end of its log:\n{}", self.log_tail(40)))
+    }
+
+    /// The port of AMQP on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.files.ports.amqp
+    }
+
+    /// The port of AMQP in TLS on 127.0.0.1. Clients check the server, `localhost`, with [`Certificates::ca`].
+    pub fn tls_port(&self) -> u16 {
+        assert!(self.certificates.is_some(), "this RabbitMQ was started without `tls`");
+        self.files.ports.amqps
+    }
+
+    /// The files of a node with TLS.
+    pub fn certificates(&self) -> &Certificates {
+        self.certificates.as_ref().expect("this RabbitMQ was started with `tls` or `mutual_tls`")
+    }
+
+    /// Stops the node where it stands: connections stay open and nothing is answered.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a frozen node go on.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// SIGKILL. The process is gone when this returns.
+    pub fn kill(&self) {
+        *self.node() = None;
+    }
+
+    /// An orderly end. Durable queues with their persistent messages are there again after [`Rabbit::restart`].
+    pub fn stop(&self) {
+        if let Some(mut node) = self.node().take() {
+            node.stop(Duration::from_secs(30));
+        }
+    }
+
+    /// Starts the node on its data and ports once more, after a [`Rabbit::kill`] if it still runs, and returns when it
+    /// serves.
+    pub fn restart(&self) -> Result<()> {
+        self.kill();
+        self.launch()
+    }
+
+    /// The last lines of the node's log, for the message of a test that fails.
+    pub fn log_tail(&self, lines: usize) -> String {
+        self.log.tail(lines)
+    }
+
+    /// Resident memory of the node in bytes.
+    pub fn resident_memory(&self) -> u64 {
+        self.node().as_ref().map_or(0, |node| resident_memory(node.pid()))
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(node) = self.node().as_mut() {
+            node.signal(signal);
+        }
+    }
+
+    fn node(&self) -> MutexGuard<'_, Option<Process>> {
+        // A test that failed while it held the node leaves it as it is.
+        self.node.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
