@@ -1,0 +1,185 @@
+//! The class of every failure of an AMQP broker; one row a code, each tested.
+//!
+//! A code that stands in no row is `Unknown`: retried, counted, never a success. The texts are the broker's own and name
+//! exchanges, queues and users, never a payload.
+
+use lapin::ErrorKind;
+
+use crate::message::{Class, Failure};
+
+/// Reply codes of the protocol that the sink acts upon.
+pub(super) const ACCESS_REFUSED: u16 = 403;
+pub(super) const NOT_FOUND: u16 = 404;
+pub(super) const RESOURCE_LOCKED: u16 = 405;
+pub(super) const PRECONDITION_FAILED: u16 = 406;
+
+/// What is about a message that the broker was asked to take, and failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// The message alone.
+    Message,
+    /// Every message to the exchange.
+    Exchange,
+    /// Everything on the channel, for no reason that is known to be the message's or the exchange's.
+    Channel,
+    /// Everything on the connection.
+    Connection,
+}
+
+/// The name of a reply code, safe as a metric label.
+pub(super) fn name(code: u16) -> &'static str {
+    match code {
+        311 => "CONTENT_TOO_LARGE",
+        312 => "NO_ROUTE",
+        313 => "NO_CONSUMERS",
+        320 => "CONNECTION_FORCED",
+        402 => "INVALID_PATH",
+        ACCESS_REFUSED => "ACCESS_REFUSED",
+        NOT_FOUND => "NOT_FOUND",
+        RESOURCE_LOCKED => "RESOURCE_LOCKED",
+        PRECONDITION_FAILED => "PRECONDITION_FAILED",
+        501 => "FRAME_ERROR",
+        502 => "SYNTAX_ERROR",
+        503 => "COMMAND_INVALID",
+        504 => "CHANNEL_ERROR",
+        505 => "UNEXPECTED_FRAME",
+        506 => "RESOURCE_ERROR",
+        530 => "NOT_ALLOWED",
+        540 => "NOT_IMPLEMENTED",
+        541 => "INTERNAL_ERROR",
+        _ => "OTHER",
+    }
+}
+
+/// The error that stands behind the failed answers of a channel.
+#[derive(Clone, Debug)]
+pub(super) struct Cause {
+    /// The broker's reply code, if it gave one.
+    code: Option<u16>,
+    /// Stable code of ours.
+    label: &'static str,
+    text: String,
+    scope: Scope,
+}
+
+impl Cause {
+    pub(super) fn of(error: &lapin::Error) -> Cause {
+        match error.kind() {
+            ErrorKind::ProtocolError(error) => {
+                let code = error.get_id();
+                let scope = match code {
+                    311 | PRECONDITION_FAILED => Scope::Message,
+                    ACCESS_REFUSED | NOT_FOUND | RESOURCE_LOCKED => Scope::Exchange,
+                    _ if matches!(error.kind(), lapin::protocol::AMQPErrorKind::Soft(_)) => Scope::Channel,
+                    _ => Scope::Connection,
+                };
+                Cause { code: Some(code), label: name(code), text: error.get_message().to_string(), scope }
+            }
+            ErrorKind::MissingHeartbeatError => Cause::connection("heartbeat", "the broker is silent".to_owned()),
+            ErrorKind::IOError(error) => Cause::connection("connection_lost", error.to_string()),
+            // What the library says of a channel or connection that it closed itself.
+            ErrorKind::InvalidChannelState(..) | ErrorKind::InvalidChannel(_) => {
+                Cause { code: None, label: "channel_closed", text: error.to_string(), scope: Scope::Channel }
+            }
+            _ => Cause::connection("connection_lost", error.to_string()),
+        }
+    }
+
+    pub(super) fn connection(label: &'static str, text: String) -> Cause {
+        Cause { code: None, label, text, scope: Scope::Connection }
+    }
+
+    /// A channel that we give up ourselves.
+    pub(super) fn channel(label: &'static str, text: &str) -> Cause {
+        Cause { code: None, label, text: text.to_owned(), scope: Scope::Channel }
+    }
+
+    pub(super) fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// Whether one message may be the reason, and sending them one at a time finds out which.
+    pub(super) fn has_a_culprit(&self) -> bool {
+        self.code.is_some() && self.scope != Scope::Connection
+    }
+
+    /// Whether it tells more than the other one: the broker's word beats the library's.
+    pub(super) fn beats(&self, other: &Cause) -> bool {
+        self.code.is_some() && other.code.is_none()
+    }
+
+    /// For a message that was alone on the channel when the error came, so that the error is about it.
+    pub(super) fn alone(&self, attempt: &str) -> Failure {
+        let text = format!("{attempt}: the broker answered {}", self.said());
+        match self.code {
+            Some(311) => Failure::new(Class::MessagePermanent, "CONTENT_TOO_LARGE", text),
+            Some(PRECONDITION_FAILED) if self.text.contains("message size") => {
+                Failure::new(Class::MessagePermanent, "CONTENT_TOO_LARGE", text)
+            }
+            Some(PRECONDITION_FAILED) => Failure::new(Class::MessagePermanent, self.label, text),
+            Some(NOT_FOUND) => {
+                let text = format!("{text}: create the exchange, or let the sink `declare` it");
+                Failure::new(Class::TargetPermanent, self.label, text).at_destination()
+            }
+            Some(ACCESS_REFUSED) => {
+                let text = format!("{text}: give the user the right to write to the exchange");
+                Failure::new(Class::TargetPermanent, self.label, text).at_destination()
+            }
+            Some(RESOURCE_LOCKED) => Failure::new(Class::TargetPermanent, self.label, text).at_destination(),
+            Some(_) if self.scope == Scope::Channel => Failure::new(Class::Unknown, self.label, text),
+            _ => self.in_doubt(attempt),
+        }
+    }
+
+    /// For a message that was sent and whose fate the error leaves open.
+    pub(super) fn in_doubt(&self, attempt: &str) -> Failure {
+        Failure::new(Class::Ambiguous, self.label, format!("{attempt}: no confirmation: {}", self.said()))
+    }
+
+    fn said(&self) -> String {
+        match self.code {
+            // The broker's texts open with the name of the code.
+            Some(code) if !self.text.starts_with(self.label) => format!("{code} {}: {}", self.label, self.text),
+            Some(code) => format!("{code} {}", self.text),
+            None => self.text.clone(),
+        }
+    }
+}
+
+/// A message came back.
+pub(super) fn returned(attempt: &str, code: u16, text: &str) -> Failure {
+    let said = format!("{attempt}: the broker sent it back: {code} {text}");
+    match code {
+        312 => {
+            let text = format!("{said}: bind a queue for this routing key");
+            Failure::new(Class::TargetPermanent, name(code), text).at_destination()
+        }
+        // Only asked for by a flag that is never set.
+        _ => Failure::new(Class::Unknown, name(code), said).at_destination(),
+    }
+}
+
+/// The broker refused a message: a queue is full and told to refuse, or could not store it.
+pub(super) fn nacked(attempt: &str) -> Failure {
+    let text = format!("{attempt}: the broker refused it (nack): a queue is full, or could not store it");
+    Failure::new(Class::Backpressure, "nack", text)
+}
+
+/// The broker takes nothing from anybody until an alarm is over.
+pub(super) fn blocked(attempt: &str, reason: &str) -> Failure {
+    let text = format!("{attempt}: the broker has blocked the connection: {reason}");
+    Failure::new(Class::Backpressure, "connection_blocked", text)
+}
+
+/// The connection is there, and no channel can be opened on it.
+pub(super) fn no_channel(text: &str) -> Failure {
+    Failure::new(Class::Transient, Failure::NOT_CONNECTED, format!("open a channel: {text}"))
+}
+
+/// More elements wait for one exchange than the sink keeps.
+pub(super) fn crowded(attempt: &str) -> Failure {
+    Failure::new(Class::Backpressure, "queue_full", format!("{attempt}: too many elements wait in the sink"))
+}
+
+#[cfg(test)]
+mod tests;

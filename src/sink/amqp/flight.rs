@@ -1,0 +1,191 @@
+//! What is under way on one channel: the futures of the library, and the ledger that says what they mean.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use lapin::message::BasicReturnMessage;
+use lapin::{Channel, Confirmation};
+use tokio::time::Instant;
+
+use super::super::handoff::Job;
+use super::Context;
+use super::errors::{self, Cause};
+use super::ledger::{Answer, Ledger, Returned, Verdict};
+use super::message::{Publication, attempt};
+
+/// What comes out of the set of futures.
+enum Event {
+    /// Everything that was woken before it has come out.
+    Mark,
+    Answer(u64, lapin::Result<Confirmation>),
+}
+
+struct Sent {
+    job: Job,
+    /// When its answer is late.
+    due: Instant,
+}
+
+/// One channel and what is under way on it.
+pub(super) struct Flight {
+    channel: Arc<Channel>,
+    context: Arc<Context>,
+    /// What the broker takes in one frame.
+    pub(super) frame_max: u32,
+    ledger: Ledger<Sent>,
+    answers: FuturesUnordered<BoxFuture<'static, Event>>,
+    /// Those whose answer will not come.
+    left: Vec<Job>,
+    /// Why the channel ends.
+    pub(super) cause: Option<Cause>,
+    /// Whether an answer of the broker has been seen on this channel.
+    tried: bool,
+    /// Whether what is under way must have no company.
+    alone: bool,
+}
+
+impl Flight {
+    pub(super) fn new(channel: Channel, context: Arc<Context>, frame_max: u32) -> Flight {
+        Flight {
+            channel: Arc::new(channel),
+            context,
+            frame_max,
+            ledger: Ledger::new(),
+            answers: FuturesUnordered::new(),
+            left: Vec::new(),
+            cause: None,
+            tried: false,
+            alone: false,
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.answers.is_empty()
+    }
+
+    /// Whether the first message is under way.
+    pub(super) fn is_untried(&self) -> bool {
+        !self.tried && !self.is_empty()
+    }
+
+    /// When the oldest answer is late.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.ledger.oldest().map(|sent| sent.due)
+    }
+
+    /// Whether one more message may be published now.
+    pub(super) fn has_room(&self, window: usize, trusted: bool) -> bool {
+        let under_way = self.ledger.unanswered();
+        let window = if self.alone || !(self.tried || trusted) { 1 } else { window };
+        under_way < window && (under_way == 0 || !self.ledger.must_drain(window))
+    }
+
+    /// Publishes; the element must be allowed to be sent.
+    pub(super) fn publish(&mut self, job: Job, publication: Publication, alone: bool) {
+        let number = self.context.ids.next();
+        let due = Instant::now() + self.context.timeout;
+        let body = job.message.body.clone();
+        let id = self.context.ids.text(number);
+        self.alone = alone;
+        self.ledger.publish(number, Sent { job, due });
+        self.answers.push(publish(self.channel.clone(), number, id, publication, body).boxed());
+    }
+
+    /// Waits for answers and gives them to whoever waits for them. Cancel safe.
+    pub(super) async fn answered(&mut self) {
+        let mut settled = Vec::new();
+        let mut next = self.answers.next().await;
+        // All that are there: the caller has more to do after each round.
+        while let Some(event) = next {
+            self.take(event, &mut settled);
+            if self.ledger.mark() {
+                self.answers.push(std::future::ready(Event::Mark).boxed());
+            }
+            next = self.answers.next().now_or_never().flatten();
+        }
+        for (sent, verdict) in settled {
+            let Sent { job, due: _ } = sent;
+            let outcome = match verdict {
+                Verdict::Arrived => Ok(()),
+                Verdict::Refused => Err(errors::nacked(&attempt(&job.message.destination))),
+                Verdict::Returned { code, text } => {
+                    Err(errors::returned(&attempt(&job.message.destination), code, &text))
+                }
+            };
+            job.finish(outcome);
+        }
+    }
+
+    fn take(&mut self, event: Event, settled: &mut Vec<(Sent, Verdict)>) {
+        let (number, answer, beside) = match event {
+            Event::Mark => return self.ledger.marked(settled),
+            Event::Answer(number, Ok(Confirmation::Ack(beside))) => (number, Answer::Ack, beside),
+            Event::Answer(number, Ok(Confirmation::Nack(beside))) => (number, Answer::Nack, beside),
+            Event::Answer(number, Ok(Confirmation::NotRequested)) => {
+                return self.lost(number, Cause::channel("unconfirmed", "the channel does not confirm"));
+            }
+            Event::Answer(number, Err(error)) => return self.lost(number, Cause::of(&error)),
+        };
+        self.tried = true;
+        let beside = beside.map(|message| self.returned(&message));
+        self.ledger.answered(number, answer, beside, settled);
+    }
+
+    fn lost(&mut self, number: u64, cause: Cause) {
+        self.left.extend(self.ledger.lost(number).map(|sent| sent.job));
+        self.blame(cause);
+    }
+
+    /// Remembers why the channel ends; the broker's word beats the library's.
+    pub(super) fn blame(&mut self, cause: Cause) {
+        if self.cause.as_ref().is_none_or(|known| cause.beats(known)) {
+            self.cause = Some(cause);
+        }
+    }
+
+    fn returned(&self, message: &BasicReturnMessage) -> Returned {
+        let id = message.delivery.properties.message_id().as_ref();
+        Returned {
+            // Zero is nobody's number: a return that is not ours says only that the queue was not empty.
+            number: id.and_then(|id| self.context.ids.number(id.as_str())).unwrap_or(0),
+            code: message.reply_code,
+            text: message.reply_text.to_string(),
+        }
+    }
+
+    /// What has no answer, and why. The channel is closed when the last handle goes.
+    pub(super) fn end(mut self) -> (Vec<Job>, Cause) {
+        if self.answers.is_empty() {
+            let mut settled = Vec::new();
+            self.ledger.all_seen(&mut settled);
+            // Only rule 2 is left then, which makes nothing but arrivals.
+            for (sent, _) in settled {
+                sent.job.finish(Ok(()));
+            }
+        }
+        self.left.extend(self.ledger.abandon().into_iter().map(|sent| sent.job));
+        let late = || Cause::channel("timeout", "an answer on the channel was late");
+        (self.left, self.cause.unwrap_or_else(late))
+    }
+}
+
+async fn publish(
+    channel: Arc<Channel>,
+    number: u64,
+    id: String,
+    publication: Publication,
+    body: Bytes,
+) -> Event {
+    let Publication { exchange, routing_key, options, properties } = publication;
+    let properties = properties.with_message_id(id.into());
+    let sent = channel.basic_publish(exchange, routing_key, options, &body, properties).await;
+    drop(body);
+    let answer = match sent {
+        Ok(confirmation) => confirmation.await,
+        Err(error) => Err(error),
+    };
+    Event::Answer(number, answer)
+}

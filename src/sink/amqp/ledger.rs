@@ -1,0 +1,242 @@
+//! Which message an answer of the broker is about: the book of one channel, exact whatever the library pairs.
+//!
+//! Pure: it is told what was published and what the library answered, and says which messages are settled.
+//!
+//! **The problem.** The broker sends back an unroutable message (`basic.return`) before it confirms it, and names no
+//! delivery tag. The library keeps returns in a queue and hands the oldest one out with whatever confirmation comes
+//! next; several confirmations in one frame it takes in random order. So an unroutable message may look confirmed, and
+//! a delivered one returned. A return carries the properties of its message, so it is recognised by `message_id`; what
+//! has to be found out is when a confirmation *without* a return of its own may be believed.
+//!
+//! **What is certain.** Call a message's *answer* its own confirmation, and let an answer be *bare* if the library
+//! handed out no return with it.
+//!
+//! 1. A return that carries a message's id is about that message, whoever it came with.
+//! 2. The broker sends a message's return before its answer. So when its answer is bare, the queue was empty, and its
+//!    return, if there was one, has been handed out with an earlier answer. Once all answers that the library resolved
+//!    earlier have been looked at, the message is known to have arrived.
+//! 3. When its answer came with somebody else's return, its own may still wait in the queue. It is known to have arrived
+//!    once the queue is seen empty later: at a bare answer of a message that was *published* after that (and rule 2's
+//!    look at what came before it), or when no message of the channel waits for an answer any more. The latter empties
+//!    the queue because every return has its answer behind it, and every answer takes one return.
+//!
+//! **Looking at all earlier answers** costs no sweep over what is in flight. Answers wake their futures in the order in
+//! which the library resolves them, and the set of futures is polled first woken, first polled; so the channel puts a
+//! *mark* behind what is woken now and waits for it to come out ([`Ledger::mark`], [`Ledger::marked`]).
+//!
+//! A plain wait for whole batches would be exact as well, but there one message whose queue is stuck keeps all others of
+//! its batch from being settled.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// What the broker answered to one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// `basic.ack`.
+    Ack,
+    /// `basic.nack`.
+    Nack,
+}
+
+/// A message that came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Returned {
+    /// The number in its `message_id`.
+    pub(super) number: u64,
+    /// Why, as a code of the protocol.
+    pub(super) code: u16,
+    /// Why, in the broker's words.
+    pub(super) text: String,
+}
+
+/// The end of one message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The broker has taken it, and did not send it back.
+    Arrived,
+    /// The broker refused it.
+    Refused,
+    /// The broker could not route it.
+    Returned {
+        /// Why, as a code of the protocol.
+        code: u16,
+        /// Why, in the broker's words.
+        text: String,
+    },
+}
+
+/// How far a message has come.
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    /// Its answer has not come.
+    Unanswered,
+    /// Acknowledged; rule 2 or 3 has not let it go yet.
+    Acknowledged,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    item: T,
+    state: State,
+}
+
+/// What is in flight on one channel. Numbers grow from message to message.
+#[derive(Debug)]
+pub(super) struct Ledger<T> {
+    /// Without a verdict, by number.
+    open: BTreeMap<u64, Entry<T>>,
+    /// Published messages whose answer has not come, those with a verdict included.
+    unanswered: usize,
+    /// Number of the last message published.
+    last: u64,
+    /// Bare answers since the last mark: rule 2.
+    bare: Vec<u64>,
+    /// Bare answers that wait for the mark under way.
+    bare_marked: Vec<u64>,
+    mark_under_way: bool,
+    /// Acknowledged beside somebody else's return: their numbers, and the last number published by then. Rule 3.
+    beside: VecDeque<(u64, u64)>,
+}
+
+impl<T> Ledger<T> {
+    pub(super) fn new() -> Self {
+        Ledger {
+            open: BTreeMap::new(),
+            unanswered: 0,
+            last: 0,
+            bare: Vec::new(),
+            bare_marked: Vec::new(),
+            mark_under_way: false,
+            beside: VecDeque::new(),
+        }
+    }
+
+    /// Messages that occupy the window of the channel.
+    pub(super) fn unanswered(&self) -> usize {
+        self.unanswered
+    }
+
+    /// The message that has waited longest for a verdict.
+    pub(super) fn oldest(&self) -> Option<&T> {
+        self.open.first_key_value().map(|(_, entry)| &entry.item)
+    }
+
+    /// Whether publishing has to pause so that rule 3 comes to an end: where nearly all messages come back, no answer
+    /// may ever be bare.
+    pub(super) fn must_drain(&self, window: usize) -> bool {
+        self.beside.front().is_some_and(|(_, published)| self.last.saturating_sub(*published) >= window as u64)
+    }
+
+    /// A message is about to be published. Numbers must grow.
+    pub(super) fn publish(&mut self, number: u64, item: T) {
+        debug_assert!(number > self.last);
+        self.last = number;
+        self.unanswered += 1;
+        self.open.insert(number, Entry { item, state: State::Unanswered });
+    }
+
+    /// Message `number` was answered, and the library handed out a return with it. Adds what is settled by that.
+    pub(super) fn answered(
+        &mut self,
+        number: u64,
+        answer: Answer,
+        beside: Option<Returned>,
+        settled: &mut Vec<(T, Verdict)>,
+    ) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        let bare = beside.is_none();
+        if let Some(Returned { number, code, text }) = beside {
+            // Rule 1. A message that was refused as well, or given up, is not open any more.
+            self.settle(number, Verdict::Returned { code, text }, settled);
+        }
+        if bare {
+            // Even of a message with a verdict: the queue was empty.
+            self.bare.push(number);
+        }
+        match answer {
+            Answer::Nack => self.settle(number, Verdict::Refused, settled),
+            Answer::Ack => {
+                if let Some(entry) = self.open.get_mut(&number) {
+                    entry.state = State::Acknowledged;
+                    if !bare {
+                        self.beside.push_back((number, self.last));
+                    }
+                }
+            }
+        }
+        if self.unanswered == 0 {
+            self.all_answered(settled);
+        }
+    }
+
+    /// The answer to message `number` will never come; takes the message out if it has no verdict.
+    pub(super) fn lost(&mut self, number: u64) -> Option<T> {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        self.open.remove(&number).map(|entry| entry.item)
+    }
+
+    /// Whether a mark has to be put behind the answers that are woken now; says so once.
+    pub(super) fn mark(&mut self) -> bool {
+        if self.mark_under_way || self.bare.is_empty() {
+            return false;
+        }
+        std::mem::swap(&mut self.bare, &mut self.bare_marked);
+        self.mark_under_way = true;
+        true
+    }
+
+    /// The mark has come out: everything that was woken before it has been looked at.
+    pub(super) fn marked(&mut self, settled: &mut Vec<(T, Verdict)>) {
+        self.mark_under_way = false;
+        let bare = std::mem::take(&mut self.bare_marked);
+        let newest = bare.iter().copied().max().unwrap_or(0);
+        for number in bare {
+            self.arrived(number, settled);
+        }
+        while let Some((number, published)) = self.beside.front().copied() {
+            if published >= newest {
+                break;
+            }
+            self.beside.pop_front();
+            self.arrived(number, settled);
+        }
+    }
+
+    /// The channel is gone, and all answers that ever came have been looked at.
+    pub(super) fn all_seen(&mut self, settled: &mut Vec<(T, Verdict)>) {
+        self.bare_marked.append(&mut self.bare);
+        self.marked(settled);
+    }
+
+    /// Takes out what has no verdict; nothing more will be known of the channel.
+    pub(super) fn abandon(&mut self) -> Vec<T> {
+        self.unanswered = 0;
+        std::mem::take(&mut self.open).into_values().map(|entry| entry.item).collect()
+    }
+
+    /// All answers have come and been looked at, so the queue of returns is empty.
+    fn all_answered(&mut self, settled: &mut Vec<(T, Verdict)>) {
+        self.bare.clear();
+        self.bare_marked.clear();
+        self.beside.clear();
+        for (_, entry) in std::mem::take(&mut self.open) {
+            debug_assert_eq!(entry.state, State::Acknowledged);
+            settled.push((entry.item, Verdict::Arrived));
+        }
+    }
+
+    fn arrived(&mut self, number: u64, settled: &mut Vec<(T, Verdict)>) {
+        if self.open.get(&number).is_some_and(|entry| entry.state == State::Acknowledged) {
+            self.settle(number, Verdict::Arrived, settled);
+        }
+    }
+
+    fn settle(&mut self, number: u64, verdict: Verdict, settled: &mut Vec<(T, Verdict)>) {
+        if let Some(entry) = self.open.remove(&number) {
+            settled.push((entry.item, verdict));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! Publishes to one exchange, on a channel of its own, because the broker closes a channel over a bad exchange.
+//!
+//! - The first message on a channel goes alone. So an exchange that is missing or refused is found out by one message,
+//!   whose fault it certainly is, and the others are told so unsent.
+//! - A message of a megabyte or more goes alone too: the broker closes the channel over one that is too large.
+//! - Where the broker closes the channel all the same while several are under way, it does not name the culprit. They are
+//!   published once more, one at a time, until it is found; what had arrived already arrives twice under its id.
+//! - A message that is not answered in time makes the channel stop; after a moment for the others it is closed.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lapin::Channel;
+use lapin::options::ConfirmSelectOptions;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, timeout};
+
+use super::super::handoff::Job;
+use super::Context;
+use super::connect::Session;
+use super::errors::{self, Cause, Scope};
+use super::flight::Flight;
+use super::message::{attempt, prepare};
+use super::supervisor::{self, State};
+use crate::message::Failure;
+
+/// Elements taken from the queue at once.
+const MANY: usize = 512;
+/// A body of this size is published alone.
+const LARGE: usize = 1 << 20;
+/// The first message on a channel is given this time to show that the exchange is well; then others join it.
+const FIRST: Duration = Duration::from_millis(500);
+/// What is under way when a message is late gets this time before the channel is closed.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The publisher of one exchange.
+pub(super) struct Publisher {
+    context: Arc<Context>,
+    state: watch::Receiver<State>,
+    jobs: mpsc::Receiver<Job>,
+    /// False once nothing more can come.
+    open: bool,
+    /// Not sent.
+    waiting: VecDeque<Job>,
+    /// Sent, and one of them made the broker close the channel.
+    suspects: VecDeque<(Job, Cause)>,
+}
+
+impl Publisher {
+    pub(super) fn new(context: Arc<Context>, state: watch::Receiver<State>, jobs: mpsc::Receiver<Job>) -> Publisher {
+        Publisher { context, state, jobs, open: true, waiting: VecDeque::new(), suspects: VecDeque::new() }
+    }
+
+    /// Runs until the queue is closed and everything in it is answered.
+    pub(super) async fn run(mut self) {
+        while self.has_work().await {
+            match supervisor::session(&mut self.state).await {
+                Ok(session) => self.serve(&session).await,
+                Err(failure) => self.refuse(|_| failure.clone()),
+            }
+        }
+    }
+
+    /// Waits until there is something to publish; false when nothing will come any more.
+    async fn has_work(&mut self) -> bool {
+        if self.waiting.is_empty() && self.suspects.is_empty() {
+            match self.jobs.recv().await {
+                Some(job) => self.waiting.push_back(job),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Answers everything that was not sent; what was sent stays in doubt.
+    fn refuse(&mut self, failure: impl Fn(&str) -> Failure) {
+        for (job, cause) in std::mem::take(&mut self.suspects) {
+            let failure = cause.in_doubt(&attempt(&job.message.destination));
+            job.finish(Err(failure));
+        }
+        while let Ok(job) = self.jobs.try_recv() {
+            self.waiting.push_back(job);
+        }
+        for job in std::mem::take(&mut self.waiting) {
+            let failure = failure(&attempt(&job.message.destination));
+            job.finish(Err(failure));
+        }
+    }
+
+    /// True, and everything is answered, if the broker takes nothing for the moment.
+    fn refused_while_blocked(&mut self) -> bool {
+        let reason = match &*self.state.borrow_and_update() {
+            State::Up { blocked: Some(reason), .. } => reason.clone(),
+            _ => return false,
+        };
+        self.refuse(|attempt| errors::blocked(attempt, &reason));
+        true
+    }
+
+    /// Publishes on one channel until it or the connection ends, or nothing more can come.
+    async fn serve(&mut self, session: &Arc<Session>) {
+        if self.refused_while_blocked() {
+            return;
+        }
+        let channel = match open_channel(session, self.context.spec.connect_timeout).await {
+            Ok(channel) => channel,
+            Err(failure) => {
+                if session.is_up() {
+                    self.refuse(|_| failure.clone());
+                }
+                return;
+            }
+        };
+        let mut flight = Flight::new(channel, self.context.clone(), session.frame_max());
+        let trusted_at = Instant::now() + FIRST;
+        let mut give_up_at: Option<Instant> = None;
+        let mut received = Vec::new();
+        loop {
+            if flight.cause.is_none() && give_up_at.is_none() {
+                if !self.refused_while_blocked() {
+                    self.publish(&mut flight, Instant::now() >= trusted_at);
+                }
+                if !self.open && flight.is_empty() && self.waiting.is_empty() && self.suspects.is_empty() {
+                    return;
+                }
+            } else if flight.is_empty() {
+                break;
+            }
+            let next = [give_up_at, flight.due(), flight.is_untried().then_some(trusted_at)];
+            let wake = next.into_iter().flatten().min();
+            // Answers first: they make room. All branches are cancel safe.
+            tokio::select! {
+                biased;
+                () = flight.answered(), if !flight.is_empty() => {}
+                count = self.jobs.recv_many(&mut received, MANY), if self.open && self.waiting.len() < MANY => {
+                    self.open = count > 0;
+                    self.waiting.extend(received.drain(..));
+                }
+                changed = self.state.changed() => {
+                    if changed.is_err() || !session.is_up() {
+                        flight.blame(Cause::connection("connection_lost", "the connection is gone".to_owned()));
+                        give_up_at.get_or_insert(Instant::now() + GRACE);
+                    }
+                }
+                () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
+                    let now = Instant::now();
+                    if give_up_at.is_some_and(|at| now >= at) {
+                        break;
+                    }
+                    if flight.due().is_some_and(|due| now >= due) && give_up_at.is_none() {
+                        give_up_at = Some(now + GRACE);
+                    }
+                }
+            }
+        }
+        self.conclude(flight);
+    }
+
+    /// Publishes what the window has room for.
+    fn publish(&mut self, flight: &mut Flight, trusted: bool) {
+        let window = self.context.spec.window.max(1) as usize;
+        while flight.has_room(window, trusted) {
+            let Some((job, cause)) = self.next() else { break };
+            let alone = cause.is_some() || job.message.body.len() >= LARGE;
+            if alone && !flight.is_empty() {
+                match cause {
+                    Some(cause) => self.suspects.push_front((job, cause)),
+                    None => self.waiting.push_front(job),
+                }
+                break;
+            }
+            let publication = match prepare(&job.message, &self.context.spec, flight.frame_max) {
+                Ok(publication) => publication,
+                Err(failure) => {
+                    job.finish(Err(failure));
+                    continue;
+                }
+            };
+            match cause {
+                None if !job.may_send() => continue,
+                Some(cause) if !job.may_send_again() => {
+                    let failure = cause.in_doubt(&attempt(&job.message.destination));
+                    job.finish(Err(failure));
+                    continue;
+                }
+                _ => flight.publish(job, publication, alone),
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<(Job, Option<Cause>)> {
+        match self.suspects.pop_front() {
+            Some((job, cause)) => Some((job, Some(cause))),
+            None => self.waiting.pop_front().map(|job| (job, None)),
+        }
+    }
+
+    /// Answers what the channel left without an answer.
+    fn conclude(&mut self, flight: Flight) {
+        let (mut left, cause) = flight.end();
+        if left.len() == 1 && cause.has_a_culprit() {
+            for job in left.drain(..) {
+                let failure = cause.alone(&attempt(&job.message.destination));
+                job.finish(Err(failure));
+            }
+            if cause.scope() == Scope::Exchange {
+                self.refuse(|attempt| cause.alone(attempt));
+            }
+        } else if cause.has_a_culprit() {
+            self.suspects.extend(left.into_iter().map(|job| (job, cause.clone())));
+        } else {
+            for job in left {
+                let failure = cause.in_doubt(&attempt(&job.message.destination));
+                job.finish(Err(failure));
+            }
+        }
+    }
+}
+
+/// Opens a channel with confirmations.
+async fn open_channel(session: &Session, time: Duration) -> Result<Channel, Failure> {
+    let opening = async {
+        let channel = session.connection.create_channel().await?;
+        channel.confirm_select(ConfirmSelectOptions::default()).await?;
+        Ok::<_, lapin::Error>(channel)
+    };
+    match timeout(time, opening).await {
+        Ok(Ok(channel)) => Ok(channel),
+        Ok(Err(error)) => Err(errors::no_channel(&error.to_string())),
+        Err(_) => Err(errors::no_channel(&format!("no answer within {time:?}"))),
+    }
+}

@@ -1,0 +1,244 @@
+//! A real RabbitMQ for the tests of this sink: one node, shared by all that do not break it.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use lapin::options::{BasicGetOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
+use secrecy::SecretString;
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::config::{AmqpLogin, AmqpSpec, Secret};
+use crate::message::Destination;
+
+/// How long a test waits for anything before it fails.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The node, started by the first test that asks for it.
+struct Shared {
+    rabbit: temporary::Rabbit,
+    lock: RwLock<()>,
+}
+
+fn shared() -> &'static Shared {
+    static SHARED: OnceLock<Shared> = OnceLock::new();
+    SHARED.get_or_init(|| Shared { rabbit: temporary::Rabbit::start(), lock: RwLock::new(()) })
+}
+
+/// The right to use the node, together with others or alone.
+pub(super) struct Node {
+    shared: &'static Shared,
+    _guard: Guard,
+    prefix: String,
+}
+
+#[allow(dead_code, reason = "held, not read")]
+enum Guard {
+    Shared(RwLockReadGuard<'static, ()>),
+    Alone(RwLockWriteGuard<'static, ()>),
+}
+
+impl Node {
+    /// For tests that leave the node as it is.
+    pub(super) async fn shared() -> Node {
+        let shared = tokio::task::spawn_blocking(shared).await.unwrap();
+        Node::new(shared, Guard::Shared(shared.lock.read().await))
+    }
+
+    /// For tests that stop it, or set its limits.
+    pub(super) async fn alone() -> Node {
+        let shared = tokio::task::spawn_blocking(shared).await.unwrap();
+        Node::new(shared, Guard::Alone(shared.lock.write().await))
+    }
+
+    fn new(shared: &'static Shared, guard: Guard) -> Node {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let prefix = format!("t{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        Node { shared, _guard: guard, prefix }
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.shared.rabbit.port()
+    }
+
+    /// A name that no other test uses.
+    pub(super) fn name(&self, what: &str) -> String {
+        format!("{}.{what}", self.prefix)
+    }
+
+    /// What the sink needs to reach it as guest.
+    pub(super) fn spec(&self) -> AmqpSpec {
+        spec_on(self.port())
+    }
+
+    /// `rabbitmqctl` with these words.
+    pub(super) async fn ctl(&self, words: &[&str]) -> String {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        let rabbit = &self.shared.rabbit;
+        tokio::task::spawn_blocking(move || rabbit.ctl(&words)).await.unwrap()
+    }
+
+    pub(super) fn freeze(&self) {
+        self.shared.rabbit.freeze();
+    }
+
+    pub(super) fn thaw(&self) {
+        self.shared.rabbit.thaw();
+    }
+
+    pub(super) async fn kill(&self) {
+        let rabbit = &self.shared.rabbit;
+        tokio::task::spawn_blocking(move || rabbit.kill()).await.unwrap();
+    }
+
+    pub(super) async fn restart(&self) {
+        let rabbit = &self.shared.rabbit;
+        tokio::task::spawn_blocking(move || rabbit.restart()).await.unwrap();
+    }
+
+    /// A connection that looks behind the sink's back.
+    pub(super) async fn admin(&self) -> Admin {
+        Admin::connect(&format!("amqp://guest:guest@127.0.0.1:{}/%2f", self.port())).await
+    }
+}
+
+pub(super) fn spec_on(port: u16) -> AmqpSpec {
+    AmqpSpec {
+        nodes: vec![("127.0.0.1".to_owned(), port)],
+        vhost: "/".to_owned(),
+        tls: None,
+        login: login("guest", "guest"),
+        connect_timeout: Duration::from_secs(5),
+        heartbeat: Duration::from_secs(10),
+        window: 1000,
+        mandatory: true,
+        persistent: true,
+        max_message_bytes: 128 << 20,
+        declare: None,
+    }
+}
+
+pub(super) fn login(username: &str, password: &str) -> AmqpLogin {
+    AmqpLogin::Plain {
+        username: username.to_owned(),
+        password: Secret::Literal(SecretString::from(password.to_owned())),
+    }
+}
+
+pub(super) fn destination(exchange: &str, routing_key: &str) -> Destination {
+    Destination::AmqpExchange { exchange: exchange.into(), routing_key: routing_key.into(), properties: Vec::new() }
+}
+
+/// A client of the library, for the tests' own eyes.
+pub(super) struct Admin {
+    _connection: Connection,
+    pub(super) channel: Channel,
+}
+
+impl Admin {
+    async fn connect(uri: &str) -> Admin {
+        let connection = Connection::connect(uri, ConnectionProperties::default()).await.unwrap();
+        let channel = connection.create_channel().await.unwrap();
+        Admin { _connection: connection, channel }
+    }
+
+    /// A durable queue; `arguments` are texts or numbers.
+    pub(super) async fn queue(&self, name: &str, arguments: &[(&str, &str)]) {
+        let mut table = FieldTable::default();
+        for (key, value) in arguments {
+            let value = match value.parse() {
+                Ok(number) => AMQPValue::LongLongInt(number),
+                Err(_) => AMQPValue::LongString((*value).into()),
+            };
+            table.insert((*key).into(), value);
+        }
+        let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+        self.channel.queue_declare(name.into(), options, table).await.unwrap();
+    }
+
+    /// A durable direct exchange.
+    pub(super) async fn exchange(&self, name: &str) {
+        let options = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
+        let declare = self.channel.exchange_declare(name.into(), ExchangeKind::Direct, options, FieldTable::default());
+        declare.await.unwrap();
+    }
+
+    pub(super) async fn bind(&self, queue: &str, exchange: &str, key: &str) {
+        let (options, table) = (QueueBindOptions::default(), FieldTable::default());
+        self.channel.queue_bind(queue.into(), exchange.into(), key.into(), options, table).await.unwrap();
+    }
+
+    /// Takes everything out of a queue.
+    pub(super) async fn drain(&self, queue: &str) -> Vec<(Vec<u8>, BasicProperties)> {
+        let mut taken = Vec::new();
+        while let Some(got) =
+            self.channel.basic_get(queue.into(), BasicGetOptions { no_ack: true }).await.unwrap()
+        {
+            taken.push((got.delivery.data, got.delivery.properties));
+        }
+        taken
+    }
+
+    /// The bodies of everything in a queue, as texts.
+    pub(super) async fn texts(&self, queue: &str) -> Vec<String> {
+        self.drain(queue).await.into_iter().map(|(body, _)| String::from_utf8(body).unwrap()).collect()
+    }
+}
+
+/// Until the dev crate has it.
+mod temporary {
+    use std::process::Command;
+    use std::sync::Mutex;
+
+    pub(super) struct Rabbit {
+        tools: String,
+        name: String,
+        port: u16,
+        env: Mutex<()>,
+    }
+
+    impl Rabbit {
+        pub(super) fn start() -> Rabbit {
+            let tools = std::env::var("RABBIT_TOOLS").unwrap();
+            let name = std::env::var("RABBIT_NAME").unwrap_or("t1".into());
+            let port = std::env::var("RABBIT_PORT").ok().and_then(|p| p.parse().ok());
+            let port = port.unwrap_or_else(|| {
+                let out = Command::new("bash").arg(format!("{tools}/start.sh")).args(["--name", &name]).output().unwrap();
+                let out = String::from_utf8(out.stdout).unwrap();
+                out.lines().find_map(|l| l.strip_prefix("RABBIT_PORT=")).unwrap().parse().unwrap()
+            });
+            Rabbit { tools, name, port, env: Mutex::new(()) }
+        }
+        pub(super) fn port(&self) -> u16 {
+            self.port
+        }
+        fn run(&self, tool: &str, args: &[&str]) -> String {
+            let out = Command::new("bash")
+                .arg(format!("{}/{tool}", self.tools))
+                .args(["--name", &self.name])
+                .args(args)
+                .output()
+                .unwrap();
+            assert!(out.status.success(), "{tool} {args:?}: {}", String::from_utf8_lossy(&out.stderr));
+            String::from_utf8(out.stdout).unwrap()
+        }
+        pub(super) fn ctl(&self, words: &[String]) -> String {
+            let _one = self.env.lock();
+            self.run("ctl.sh", &words.iter().map(String::as_str).collect::<Vec<_>>())
+        }
+        pub(super) fn freeze(&self) {
+            self.run("stop.sh", &["--pause"]);
+        }
+        pub(super) fn thaw(&self) {
+            self.run("stop.sh", &["--resume"]);
+        }
+        pub(super) fn kill(&self) {
+            self.run("stop.sh", &["--kill"]);
+        }
+        pub(super) fn restart(&self) {
+            self.run("start.sh", &["--keep"]);
+        }
+    }
+}
