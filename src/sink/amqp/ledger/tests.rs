@@ -145,7 +145,7 @@ fn play(seed: u64, total: u64, window: usize, unroutable: fn(u64, &mut fastrand:
     let mut book = Book::new();
     let (mut truth, mut said) = (HashSet::new(), HashMap::new());
     let (mut next, mut wrong_pairs) = (1, 0);
-    while (said.len() as u64) < total {
+    while (said.len() as u64) < total || book.unanswered() > 0 {
         if next <= total
             && book.unanswered() < window
             && !(book.must_drain(window) && book.unanswered() > 0)
@@ -202,7 +202,7 @@ fn no_schedule_makes_it_believe_the_wrong_answer() {
         |number, _| number % 50 != 0,
     ];
     let mut wrong_pairs = 0;
-    for seed in 0..400 {
+    for seed in 0..60 {
         for unroutable in kinds {
             wrong_pairs += play(seed, 300, [1, 10, 100][seed as usize % 3], unroutable);
         }

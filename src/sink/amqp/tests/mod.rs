@@ -1,7 +1,7 @@
 //! The sink against a real RabbitMQ.
 
 mod outages;
-mod rabbit;
+pub(super) mod rabbit;
 mod rate;
 mod returns;
 mod rows;

@@ -1,1 +1,160 @@
-//! x
+//! The rows of the failure table that break the broker, or stop it for everybody.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::future::join_all;
+
+use super::super::supervisor::State;
+use super::*;
+use crate::message::Failure;
+use crate::sink::contract::outbound;
+
+/// Delivers over and over until it is told to stop; gives the failures, and how many were confirmed.
+async fn deliver_all_the_while(sink: &AmqpSink, queue: &str, stop: &AtomicBool) -> (Vec<Failure>, usize) {
+    let (mut failures, mut confirmed, mut n) = (Vec::new(), 0, 0);
+    while !stop.load(Ordering::Relaxed) {
+        let batch = (n..n + 20).map(|n| sink.deliver(outbound(n, destination("", queue), format!("{n}"))));
+        for outcome in join_all(batch).await {
+            match outcome {
+                Ok(()) => confirmed += 1,
+                Err(failure) => failures.push(failure),
+            }
+        }
+        n += 20;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    (failures, confirmed)
+}
+
+async fn queue_on(node: &Node) -> String {
+    let queue = node.name("queue");
+    node.admin().await.queue(&queue, &[]).await;
+    queue
+}
+
+#[tokio::test]
+async fn a_memory_alarm_is_backpressure_and_ends_by_itself() {
+    let node = Node::alone().await;
+    let queue = queue_on(&node).await;
+    let sink = sink_with(node.spec());
+    sink.deliver(outbound(0, destination("", &queue), "x")).await.unwrap();
+    node.ctl(&["set_vm_memory_high_watermark", "0.000001"]).await;
+    // The broker blocks a connection when it publishes: the first ones are sent, and wait in vain.
+    eventually("the connection to be blocked", async || {
+        let failure = sink.deliver(outbound(1, destination("", &queue), "x")).await.unwrap_err();
+        assert!(matches!(failure.class, Class::Backpressure | Class::Ambiguous), "{failure}");
+        failure.class == Class::Backpressure
+    })
+    .await;
+    let begun = tokio::time::Instant::now();
+    for n in 2..12 {
+        let outcome = sink.deliver(outbound(n, destination("", &queue), "x")).await;
+        let said = assert_failure(outcome, Class::Backpressure, "connection_blocked");
+        assert!(said.contains("memory"), "{said}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(10), "they are refused at once");
+    node.ctl(&["set_vm_memory_high_watermark", "0.6"]).await;
+    eventually("the alarm to be over", async || sink.deliver(outbound(20, destination("", &queue), "x")).await.is_ok())
+        .await;
+}
+
+#[tokio::test]
+async fn what_is_under_way_when_the_alarm_comes_is_confirmed_when_it_is_over() {
+    let node = Node::alone().await;
+    let queue = queue_on(&node).await;
+    let sink = patient_sink(node.spec());
+    sink.deliver(outbound(0, destination("", &queue), "x")).await.unwrap();
+    node.ctl(&["set_vm_memory_high_watermark", "0.000001"]).await;
+    let waiting = sink.deliver(outbound(1, destination("", &queue), "x"));
+    let over = async {
+        let mut state = sink.state.clone();
+        state.wait_for(|state| matches!(state, State::Up { blocked: Some(_), .. })).await.unwrap();
+        node.ctl(&["set_vm_memory_high_watermark", "0.6"]).await;
+    };
+    tokio::join!(waiting, over).0.unwrap();
+}
+
+#[tokio::test]
+async fn connections_closed_by_the_operator_lose_nothing() {
+    let node = Node::alone().await;
+    let queue = queue_on(&node).await;
+    let sink = patient_sink(node.spec());
+    let stop = AtomicBool::new(false);
+    let closing = async {
+        node.ctl(&["close_all_connections", "by the operator"]).await;
+        stop.store(true, Ordering::Relaxed);
+    };
+    let ((failures, confirmed), ()) = tokio::join!(deliver_all_the_while(&sink, &queue, &stop), closing);
+    assert!(confirmed > 0);
+    for failure in failures {
+        assert!(matches!(failure.class, Class::Ambiguous | Class::Transient), "{failure}");
+    }
+    sink.deliver(outbound(1, destination("", &queue), "after")).await.unwrap();
+    let arrived = node.admin().await.drain(&queue).await.len();
+    assert!(arrived > confirmed, "{arrived} arrived, {confirmed} were confirmed");
+}
+
+#[tokio::test]
+async fn a_broker_that_falls_silent_is_given_up_after_two_heartbeats() {
+    let node = Node::alone().await;
+    let queue = queue_on(&node).await;
+    let sink = patient_sink(AmqpSpec { heartbeat: Duration::from_secs(1), ..node.spec() });
+    sink.deliver(outbound(0, destination("", &queue), "x")).await.unwrap();
+    node.freeze();
+    let outcome = sink.deliver(outbound(1, destination("", &queue), "x")).await;
+    node.thaw();
+    assert_failure(outcome, Class::Ambiguous, "heartbeat");
+    eventually("the connection to come back", async || {
+        sink.deliver(outbound(2, destination("", &queue), "x")).await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_broker_that_is_killed_leaves_what_was_sent_in_doubt_and_is_found_again() {
+    let node = Node::alone().await;
+    let queue = queue_on(&node).await;
+    let sink = patient_sink(node.spec());
+    sink.deliver(outbound(0, destination("", &queue), "x")).await.unwrap();
+    node.freeze();
+    let in_doubt = sink.deliver(outbound(1, destination("", &queue), "x"));
+    let kill = async {
+        eventually("the worker to take it", async || sink.handoff.waiting() == 0).await;
+        node.kill().await;
+    };
+    assert_failure(tokio::join!(in_doubt, kill).0, Class::Ambiguous, "connection_lost");
+    let outcome = sink.deliver(outbound(2, destination("", &queue), "x")).await;
+    assert_failure(outcome, Class::Transient, "unreachable");
+    node.restart().await;
+    eventually("the broker to be found again", async || {
+        sink.deliver(outbound(3, destination("", &queue), "x")).await.is_ok()
+    })
+    .await;
+}
+
+/// Sets the broker's own limit back, whatever became of the test.
+async fn limit_messages(node: &Node, bytes: &str) {
+    node.ctl(&["eval", &format!("application:set_env(rabbit, max_message_size, {bytes}).")]).await;
+}
+
+#[tokio::test]
+async fn a_culprit_among_small_messages_is_found_one_at_a_time() {
+    let node = Node::alone().await;
+    let queue = queue_on(&node).await;
+    limit_messages(&node, "1000").await;
+    // The limit is read when a channel opens.
+    let sink = patient_sink(node.spec());
+    sink.deliver(outbound(1000, destination("", &queue), "first")).await.unwrap();
+    let body = |n: u64| if n == 50 { "x".repeat(1001) } else { n.to_string() };
+    let outcomes = join_all((0..100).map(|n| sink.deliver(outbound(n, destination("", &queue), body(n))))).await;
+    limit_messages(&node, "134217728").await;
+    for (n, outcome) in outcomes.into_iter().enumerate() {
+        if n == 50 {
+            assert_failure(outcome, Class::MessagePermanent, "CONTENT_TOO_LARGE");
+        } else {
+            outcome.unwrap();
+        }
+    }
+    let texts: std::collections::HashSet<String> = node.admin().await.texts(&queue).await.into_iter().collect();
+    assert_eq!(texts.len(), 100);
+}

@@ -55,7 +55,8 @@ impl Node {
 
     fn new(shared: &'static Shared, guard: Guard) -> Node {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let prefix = format!("t{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        // The process is in it, because a broker may outlive it while one works on the tests.
+        let prefix = format!("t{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         Node { shared, _guard: guard, prefix }
     }
 
@@ -104,7 +105,7 @@ impl Node {
     }
 }
 
-pub(super) fn spec_on(port: u16) -> AmqpSpec {
+pub(in crate::sink::amqp) fn spec_on(port: u16) -> AmqpSpec {
     AmqpSpec {
         nodes: vec![("127.0.0.1".to_owned(), port)],
         vhost: "/".to_owned(),
@@ -127,7 +128,7 @@ pub(super) fn login(username: &str, password: &str) -> AmqpLogin {
     }
 }
 
-pub(super) fn destination(exchange: &str, routing_key: &str) -> Destination {
+pub(in crate::sink::amqp) fn destination(exchange: &str, routing_key: &str) -> Destination {
     Destination::AmqpExchange { exchange: exchange.into(), routing_key: routing_key.into(), properties: Vec::new() }
 }
 
@@ -168,6 +169,12 @@ impl Admin {
     pub(super) async fn bind(&self, queue: &str, exchange: &str, key: &str) {
         let (options, table) = (QueueBindOptions::default(), FieldTable::default());
         self.channel.queue_bind(queue.into(), exchange.into(), key.into(), options, table).await.unwrap();
+    }
+
+    /// Messages in a queue.
+    pub(super) async fn length(&self, queue: &str) -> u32 {
+        let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+        self.channel.queue_declare(queue.into(), options, FieldTable::default()).await.unwrap().message_count()
     }
 
     /// Takes everything out of a queue.
