@@ -1,14 +1,14 @@
 //! `check --live`: what can be known before the first element is claimed. Reads only, and reports everything at once.
 
+mod sinks;
+
 use serde_json::{Value, json};
 
 use super::session::{Queue, explained, first, link};
 use super::show;
 use super::table::{Align, Table};
-use crate::config::{Config, ListCleanup, QueueSpec, SinkKind, SinkSpec, TargetSpec};
-use crate::link::{Conn, Link, missing_rights};
-use crate::message::Side;
-use crate::sink;
+use crate::config::{Config, ListCleanup, QueueSpec};
+use crate::link::{Conn, missing_rights};
 use crate::source::redisson::{Hints, Stats};
 
 /// How one thing stands.
@@ -62,7 +62,7 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
         }
     }
     for spec in &config.sinks {
-        findings.push(sink(config, spec, &link, conn.as_ref().ok()).await);
+        findings.push(sinks::look(config, spec, &link, conn.as_ref().ok()).await);
     }
     findings
 }
@@ -149,62 +149,6 @@ fn depths(what: String, cleanup: ListCleanup, s: &Stats) -> Finding {
         }
     }
     finding(what, state, detail)
-}
-
-async fn sink(config: &Config, spec: &SinkSpec, source: &Link, source_conn: Option<&Conn>) -> Finding {
-    let what = format!("sink {}", spec.name);
-    let (own, conn) = match &spec.kind {
-        SinkKind::Stdout | SinkKind::Kafka(_) | SinkKind::Amqp(_) => (None, None),
-        SinkKind::Redis { endpoint: None } => match source_conn {
-            Some(conn) => (None, Some(conn.clone())),
-            None => return finding(what, State::Failed, "uses the Redis of the queues, which is not connected"),
-        },
-        SinkKind::Redis { endpoint: Some(endpoint) } => {
-            let own = link(endpoint);
-            match first(&own).await {
-                Ok(conn) => (Some(own), Some(conn)),
-                Err(error) => return finding(what, State::Failed, error.to_string()),
-            }
-        }
-    };
-    let sink = sink::build(spec, source);
-    let checked = sink.check(&[]).await;
-    sink.close().await;
-    if let Err(failure) = checked {
-        return finding(what, State::Failed, failure.to_string());
-    }
-    let commands = pushes(config, spec);
-    let missing = match &conn {
-        Some(conn) if !commands.is_empty() => {
-            let commands: Vec<Vec<&[u8]>> =
-                commands.iter().map(|words| words.iter().map(String::as_bytes).collect()).collect();
-            missing_rights(conn, &commands).await
-        }
-        _ => Ok(None),
-    };
-    drop(own);
-    match missing {
-        Ok(Some(missing)) if !missing.is_empty() => finding(what, State::Failed, missing.join("; ")),
-        Err(error) => finding(what, State::Failed, error.to_string()),
-        Ok(_) => {
-            let address = conn.map_or(String::new(), |conn| format!(" {}", conn.address()));
-            finding(what, State::Well, format!("{}{address}", sink.kind()))
-        }
-    }
-}
-
-/// What a Redis sink will send to destinations that are the same for every element.
-fn pushes(config: &Config, spec: &SinkSpec) -> Vec<Vec<String>> {
-    let routes = config.queues.iter().flat_map(|queue| &queue.to).filter(|route| route.sink == spec.name);
-    let commands = routes.filter(|route| !route.target.is_templated()).filter_map(|route| match &route.target {
-        TargetSpec::RedisList { key, push, .. } => {
-            let name = if *push == Side::Left { "LPUSH" } else { "RPUSH" };
-            Some(vec![name.to_owned(), key.source().to_owned(), "x".to_owned()])
-        }
-        TargetSpec::RedisStream { key, .. } => Some(["XADD", key.source(), "*", "f", "v"].map(str::to_owned).into()),
-        TargetSpec::KafkaTopic { .. } | TargetSpec::AmqpExchange { .. } | TargetSpec::Stdout => None,
-    });
-    commands.collect()
 }
 
 /// Everything as a table.

@@ -155,12 +155,20 @@ impl Template {
         self.payload_fields().any(|path| !path.is_empty())
     }
 
-    fn payload_fields(&self) -> impl Iterator<Item = &[String]> {
-        let parts: &[Part] = match &self.body {
+    /// Whether the due time is asked for without a default; elements of the ready list have none.
+    pub fn needs_due(&self) -> bool {
+        self.parts().iter().any(|part| matches!(part, Part::Hole { field: Field::DueMs, default: None, .. }))
+    }
+
+    fn parts(&self) -> &[Part] {
+        match &self.body {
             Body::Static { .. } => &[],
             Body::Dynamic(parts) => parts,
-        };
-        parts.iter().filter_map(|part| match part {
+        }
+    }
+
+    fn payload_fields(&self) -> impl Iterator<Item = &[String]> {
+        self.parts().iter().filter_map(|part| match part {
             Part::Hole { field: Field::Payload(path), .. } => Some(path.as_slice()),
             _ => None,
         })

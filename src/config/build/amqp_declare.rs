@@ -66,20 +66,19 @@ fn check_name(section: &Section<'_>, name: &str, spot: &Spot) {
 /// The sink's exchange, which has to be one that is the same for every element.
 fn default_exchange(section: &Section<'_>, place: &AmqpPlace, queue: bool) -> String {
     let report = &section.cx.report;
-    match &place.exchange {
-        Some((template, spot)) => match template.static_text() {
-            Some(name) if !name.is_empty() => {
+    if let Some((template, spot)) = &place.exchange {
+        match template.static_text() {
+            Some("") => {}
+            Some(name) => {
                 check_name(section, name, spot);
                 return name.to_owned();
             }
-            Some(_) => {}
             None => {
                 let message = "an exchange that differs from element to element cannot be declared at connect";
                 report.problem(spot, message, "write `exchange: NAME` under `declare`, or `topology: expect`");
                 return String::new();
             }
-        },
-        None => {}
+        }
     }
     // A queue alone is reached through the default exchange.
     if !queue {

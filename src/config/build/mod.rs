@@ -58,6 +58,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         together::slow_commands(&queues, redis);
         together::destinations(&queues, &sinks, redis);
     }
+    together::dead_letters(&queues);
     together::unused(&queues, &sinks, &policies);
     if top.has(&top::QUEUES) && queues.is_empty() {
         cx.report.problem(&top.spot(&top::QUEUES), "there is no queue", "write at least one");

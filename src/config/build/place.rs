@@ -111,8 +111,12 @@ impl At<'_, '_> {
         self.section.cx.report.problem(spot, message, help);
     }
 
-    /// A dead letter may be one because nobody can read it.
+    /// A dead letter may be one because nobody can read it, and nothing may keep it from being moved on.
     fn fits_dead(&self, template: &Template, spot: &Spot) {
+        if template.needs_due() {
+            let message = "the template asks for the due time, which elements of the ready list lack";
+            self.section.cx.report.problem(spot, message, "write a default, as in `${due_ms:-0}`");
+        }
         if template.uses_payload() {
             let message = "the template asks for the payload, and that of a dead letter may be unreadable";
             let key = spot.path.rsplit('.').next().unwrap_or_default();

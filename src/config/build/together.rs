@@ -9,6 +9,7 @@ use super::retry::Policy;
 use super::sink::Sink;
 use crate::config::model::{Limits, MaxInFlight, RedisEndpoint, SinkKind, TargetSpec};
 use crate::config::units::{show_duration, show_size};
+use crate::route::Template;
 
 /// Longest time-out that `auto` chooses, and shortest that Kafka can work with.
 const AUTO_MAX: Duration = Duration::from_secs(30);
@@ -147,6 +148,33 @@ pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], source: &Ar
                 }
             }
         }
+    }
+}
+
+/// A consumer of the elements would take a dead letter for one of them.
+pub(super) fn dead_letters(queues: &[Queue<'_>]) {
+    for queue in queues {
+        let (Some(dead), Some(spot)) = (&queue.spec.dead_letter_to, &queue.dead_target) else { continue };
+        if queue.spec.to.iter().any(|route| route.sink == dead.sink && same_place(&route.target, &dead.target)) {
+            let message = format!("dead letters of queue `{}` go where its elements go", queue.spec.id);
+            queue.report.warning(spot, message, "name another place under `dead_letter:`");
+        }
+    }
+}
+
+fn same_place(one: &TargetSpec, other: &TargetSpec) -> bool {
+    use TargetSpec::{AmqpExchange, KafkaTopic, RedisList, RedisStream};
+    let same = |one: &Template, other: &Template| one.source() == other.source();
+    match (one, other) {
+        (RedisList { key: one, .. }, RedisList { key: other, .. })
+        | (RedisStream { key: one, .. }, RedisStream { key: other, .. })
+        | (KafkaTopic { topic: one, .. }, KafkaTopic { topic: other, .. }) => same(one, other),
+        (
+            AmqpExchange { exchange: one, routing_key: key, .. },
+            AmqpExchange { exchange: other, routing_key: other_key, .. },
+        ) => same(one, other) && same(key, other_key),
+        // Standard output is for trying out.
+        _ => false,
     }
 }
 

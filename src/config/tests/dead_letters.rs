@@ -74,6 +74,22 @@ fn a_template_of_dead_letters_does_not_need_the_payload() {
     );
 }
 
+#[test]
+fn the_due_time_of_dead_letters_needs_a_default() {
+    dead(
+        "sink: ready, list: '${due_ms}'",
+        &["queues.mails.dead_letter.list: the template asks for the due time, which elements of the ready list lack"],
+    );
+    dead("sink: ready, list: '${due_ms:-0}'", &[]);
+}
+
+#[test]
+fn dead_letters_among_the_elements_are_a_warning() {
+    let text = GOOD.replace("- sink: ready", "- sink: ready\n    dead_letter: { sink: ready }");
+    check_doubts(&text, &["sinks.ready.redis.list: dead letters of queue `orders` go where its elements go"]);
+    check_doubts(&text.replace("{ sink: ready }", "{ sink: ready, list: dead }"), &[]);
+}
+
 #[cfg(feature = "kafka")]
 #[test]
 fn dead_letters_go_to_a_topic_of_their_own() {
