@@ -94,13 +94,6 @@ const REFUSED: &[(&str, Why)] = &[
     ("sasl.kerberos.*", MECHANISM),
     ("sasl.oauthbearer.*", MECHANISM),
     ("enable.sasl.oauthbearer.*", MECHANISM),
-    (
-        "allow.auto.create.topics",
-        Harm(
-            "it has no effect for a producer",
-            "whether a missing topic is made is for the brokers to say (`auto.create.topics.enable`)",
-        ),
-    ),
     ("group.*", CONSUMER),
     ("auto.offset.reset", CONSUMER),
     ("auto.commit.*", CONSUMER),

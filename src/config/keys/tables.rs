@@ -89,11 +89,11 @@ tables! {
         LINGER = key("linger", duration(0), "How long a record waits for others to share its batch.").default("5ms");
         BATCH_SIZE = key("batch_size", Kind::Size, "Largest batch, before compression.").default("1MiB");
         MAX_MESSAGE_SIZE = key("max_message_size", Kind::Size, "Largest record that is sent at all, before compression; a larger one is a dead letter. No more than what the topics allow (`max.message.bytes`).").default("1MB");
-        TIMEOUT = key("timeout", Kind::DurationOrAuto { min_ms: 1_000 }, "Longest that one delivery takes; `delivery.timeout.ms` is a tenth less. `auto` is half of the shortest lease among the queues that use the sink, at most 30s. Below 1s the lease is refused as too short for Kafka.").default("auto");
+        TIMEOUT = key("timeout", Kind::DurationOrAuto { min_ms: 1_000 }, "Longest that one delivery takes; `delivery.timeout.ms` is derived from it and somewhat shorter, so that the verdict on a record comes first. `auto` is half of the shortest lease among the queues that use the sink, at most 30s. Below 1s the lease is refused as too short for Kafka.").default("auto");
         MAX_RATE = key("max_rate", Kind::Rate, "Deliveries over all queues.").default("none");
         TOPIC = key("topic", Kind::Template, "Topic.");
         KEY = key("key", Kind::Template, "Key of the record, which decides the partition; without one partitions take turns.");
-        PROPERTIES = key("properties", Kind::Scalars, "Further settings by their names in librdkafka. What would weaken delivery, and what has a key of its own here, is refused.");
+        PROPERTIES = key("properties", Kind::Scalars, "Further settings by their names in librdkafka. What would weaken delivery, and what has a key of its own here, is refused with the reason; what librdkafka does not know is refused as well.");
     }
     mod sasl at "sinks.NAME.kafka.sasl", "A login to Kafka." {
         MECHANISM = key("mechanism", Kind::Word(&[now("PLAIN"), now("SCRAM-SHA-256"), now("SCRAM-SHA-512"), later("OAUTHBEARER"), later("GSSAPI")]), "How the password is proven.").required();

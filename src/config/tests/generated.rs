@@ -32,12 +32,13 @@ fn project(file: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
 }
 
+#[cfg(all(feature = "kafka", feature = "amqp"))]
 #[test]
 fn the_example_is_a_good_file() {
     let loaded =
         crate::config::load(&project("config.example.yaml"), &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(lines(&loaded.warnings), [""; 0]);
-    assert_eq!(loaded.config.queues.len(), 2);
+    assert_eq!(loaded.config.queues.len(), 4);
 }
 
 #[test]

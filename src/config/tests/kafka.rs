@@ -194,7 +194,6 @@ fn properties_go_through_unless_they_do_harm() {
         ("enable.ssl.certificate.verification", "pose as a broker"),
         ("group.id", "a setting of consumers"),
         ("auto.offset.reset", "a setting of consumers"),
-        ("allow.auto.create.topics", "no effect for a producer"),
         ("builtin.features", "only tells"),
         ("bootstrap.servers", "has a key of its own here | write `brokers` on the sink"),
         ("metadata.broker.list", "write `brokers`"),
