@@ -115,7 +115,10 @@ pub(super) fn show_duration(duration: Duration) -> String {
 
 /// The shortest exact way to write a size.
 pub(super) fn show_size(bytes: u64) -> String {
-    let fits = SIZES[..4].iter().rev().find(|(_, factor)| bytes > 0 && bytes.is_multiple_of(*factor));
+    // Powers of 1024 first, then those of 1000, then bytes.
+    let (binary, decimal) = SIZES.split_at(4);
+    let units = binary[1..].iter().rev().chain(decimal.iter().rev()).chain(&binary[..1]);
+    let fits = units.into_iter().find(|(_, factor)| bytes > 0 && bytes.is_multiple_of(*factor));
     match fits {
         Some((unit, factor)) => format!("{}{unit}", bytes / factor),
         None => "0B".to_owned(),
@@ -185,7 +188,7 @@ mod tests {
         for text in ["500ms", "30s", "90m", "1h", "2d", "0s"] {
             assert_eq!(show_duration(duration(text).unwrap()), text);
         }
-        for text in ["1B", "1536B", "64KiB", "16MiB", "3GiB", "0B"] {
+        for text in ["1B", "1536B", "64KiB", "16MiB", "3GiB", "0B", "1MB", "1500kB"] {
             assert_eq!(show_size(size(text).unwrap()), text);
         }
     }
