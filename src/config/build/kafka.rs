@@ -9,7 +9,7 @@ use super::{kafka_properties, secrets, tls};
 use crate::config::keys::{Key, sasl, sink_kafka, to};
 use crate::config::model::{Compression, KafkaSasl, KafkaSpec, SaslMechanism, Secret, TargetSpec};
 use crate::config::problem::Spot;
-use crate::config::reader::{Section, clip};
+use crate::config::reader::Section;
 use crate::config::units::show_size;
 use crate::route::{Template, fit};
 
@@ -65,10 +65,8 @@ fn brokers(section: &Section<'_>) -> Vec<String> {
             match read {
                 Ok((host, port)) if host.contains(':') => brokers.push(format!("[{host}]:{port}")),
                 Ok((host, port)) => brokers.push(format!("{host}:{port}")),
-                Err(problem) => {
-                    let message = format!("`{}`: {problem}", clip(&text.written));
-                    section.cx.report.problem(&text.spot, message, "write `kafka-0:9092`");
-                }
+                // Not repeated: who writes a user there writes the password as well.
+                Err(problem) => section.cx.report.problem(&text.spot, problem, "write `kafka-0:9092`"),
             }
         }
     }

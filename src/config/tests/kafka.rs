@@ -53,13 +53,14 @@ fn brokers_are_addresses() {
     sink("brokers: [5]", &["sinks.out.kafka.brokers[0]: expected text, found a number"]);
     sink("brokers: ['']", &["sinks.out.kafka.brokers[0]: the text is empty"]);
     let bad = |broker: &str, problem: &str| {
-        let expected = format!("sinks.out.kafka.brokers[0]: `{broker}`: {problem}");
+        let expected = format!("sinks.out.kafka.brokers[0]: {problem}");
         sink(&format!("brokers: ['{broker}']"), &[&expected]);
     };
     bad("k:0", "the port is not a number from 1 to 65535 | write `kafka-0:9092`");
     bad("k:x", "the port is not a number");
     bad("a,,b", "no host is named");
     bad("::1", "an IPv6 address stands in brackets");
+    bad("u:geheim@k:9092", "a broker is `host:port`, without a protocol, user or path");
     bad("PLAINTEXT://k:9092", "a broker is `host:port`, without a protocol, user or path");
     bad("k 0:9092", "the host has a space in it");
 }
