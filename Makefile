@@ -9,7 +9,7 @@ CARGO ?= cargo
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
 	@echo
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s%s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s%s\n", $$1, $$2 }'
 
 setup: ## install what build and tests lack (compilers, Redis, Kafka, RabbitMQ); prints the command when it may not
 	@scripts/setup.sh

@@ -211,6 +211,11 @@ impl Kafka {
         self.node(node).log_tail(lines)
     }
 
+    /// Where everything of this cluster lies: the data and log of each node. Gone when the cluster is.
+    pub fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+
     /// Resident memory of all nodes in bytes.
     pub fn resident_memory(&self) -> u64 {
         self.nodes.iter().map(|node| lock(node).resident_memory()).sum()

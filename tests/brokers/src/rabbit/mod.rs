@@ -4,6 +4,7 @@ mod ctl;
 mod epmd;
 mod files;
 
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,7 +49,7 @@ pub struct Rabbit {
     files: Files,
     certificates: Option<Certificates>,
     log: Log,
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 impl Rabbit {
@@ -90,7 +91,7 @@ impl Rabbit {
         let files = Files::write(sbin, scratch.path(), Ports::free(), options, certificates.as_ref())?;
         let epmd = Epmd::start(files.ports.epmd, scratch.path())?;
         let log = Log::new(scratch.path().join("log"));
-        Ok(Rabbit { node: Mutex::new(None), _epmd: epmd, files, certificates, log, _scratch: scratch })
+        Ok(Rabbit { node: Mutex::new(None), _epmd: epmd, files, certificates, log, scratch })
     }
 
     fn launch(&self) -> Result<()> {
@@ -169,6 +170,11 @@ impl Rabbit {
     /// The last lines of the node's log, for the message of a test that fails.
     pub fn log_tail(&self, lines: usize) -> String {
         self.log.tail(lines)
+    }
+
+    /// Where everything of this node lies: data, log, configuration. Gone when the node is.
+    pub fn folder(&self) -> &Path {
+        self.scratch.path()
     }
 
     /// Resident memory of the node in bytes.
