@@ -125,7 +125,7 @@ TEXT
 
 # The cache lies outside of target, so that `cargo clean` does not cost a download.
 fetch_kafka() {
-  local folder=$cache/kafka-$kafka_version attempt
+  local folder=$cache/kafka-$kafka_version pause
   [ ! -e "$folder/complete" ] || return 0
   mkdir -p "$cache"
   (
@@ -133,15 +133,16 @@ fetch_kafka() {
     [ ! -e "$folder/complete" ] || exit 0
     # What an interrupted run left.
     rm -rf "$folder" "$folder.new"
-    for attempt in 1 2 3; do
+    for pause in 5 15 0; do
       echo "setup: fetching Kafka $kafka_version (44 MB) into $folder"
-      if mvn --quiet --batch-mode -Dstyle.color=never --file tests/brokers/kafka/pom.xml dependency:copy-dependencies \
+      # --update-snapshots: Maven remembers a failed download and would not try it again.
+      if mvn --quiet --batch-mode --update-snapshots --file tests/brokers/kafka/pom.xml dependency:copy-dependencies \
         -DincludeScope=runtime -DoutputDirectory="$folder.new/lib"; then
         touch "$folder.new/complete"
         mv -T "$folder.new" "$folder"
         exit 0
       fi
-      sleep $((attempt * 5))
+      sleep $pause
     done
     fail "fetch Kafka $kafka_version: Maven failed three times, see above (its settings are ~/.m2/settings.xml)"
   ) 9>"$cache/setup.lock"

@@ -1,4 +1,4 @@
-//! Topics and rights. Every method returns when all nodes that run know what was changed.
+//! Topics. Every method returns when all nodes that run know what was changed.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,9 +12,6 @@ const LIST_OFFSETS: Api = Api { key: 2, version: 1, name: "list offsets" };
 const METADATA: Api = Api { key: 3, version: 4, name: "describe topics" };
 const CREATE_TOPICS: Api = Api { key: 19, version: 2, name: "create topics" };
 const DELETE_TOPICS: Api = Api { key: 20, version: 1, name: "delete topics" };
-const DESCRIBE_ACLS: Api = Api { key: 29, version: 1, name: "describe rights" };
-const CREATE_ACLS: Api = Api { key: 30, version: 1, name: "add rights" };
-const DELETE_ACLS: Api = Api { key: 31, version: 1, name: "remove rights" };
 const DESCRIBE_CONFIGS: Api = Api { key: 32, version: 1, name: "describe settings" };
 const ALTER_CONFIGS: Api = Api { key: 44, version: 0, name: "alter settings" };
 const CREATE_PARTITIONS: Api = Api { key: 37, version: 1, name: "add partitions" };
@@ -25,12 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const CLUSTER_MS: i32 = 10_000;
 
 /// Kafka's numbers for what we branch on.
-mod code {
-    pub(super) const NONE: i16 = 0;
-    pub(super) const UNKNOWN_TOPIC: i16 = 3;
-    pub(super) const TOPIC_EXISTS: i16 = 36;
+pub(super) mod code {
+    pub(in crate::kafka) const NONE: i16 = 0;
+    pub(in crate::kafka) const UNKNOWN_TOPIC: i16 = 3;
+    pub(in crate::kafka) const TOPIC_EXISTS: i16 = 36;
     /// No leader, request timed out, not enough nodes yet, not the controller: come and go with elections.
-    pub(super) const PASSING: [i16; 7] = [5, 6, 7, 8, 14, 38, 41];
+    pub(in crate::kafka) const PASSING: [i16; 7] = [5, 6, 7, 8, 14, 38, 41];
 }
 
 /// A topic that is to be created.
@@ -56,46 +53,6 @@ pub struct Partition {
     /// The nodes that are up to date.
     pub in_sync: Vec<i32>,
 }
-
-/// On what a right is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resource<'a> {
-    /// One topic, or all with `*`.
-    Topic(&'a str),
-    /// One consumer group, or all with `*`.
-    Group(&'a str),
-    /// The cluster itself: idempotent producers of old ask for it.
-    Cluster,
-    /// One transactional id, or all with `*`.
-    TransactionalId(&'a str),
-}
-
-impl Resource<'_> {
-    fn parts(&self) -> (i8, &str) {
-        match self {
-            Resource::Topic(name) => (2, name),
-            Resource::Group(name) => (3, name),
-            Resource::Cluster => (4, "kafka-cluster"),
-            Resource::TransactionalId(name) => (5, name),
-        }
-    }
-}
-
-/// What a right allows. Kafka lets whoever may write or read also describe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(i8)]
-#[expect(missing_docs, reason = "named as Kafka names them")]
-pub enum Operation {
-    All = 2,
-    Read = 3,
-    Write = 4,
-    Create = 5,
-    Describe = 8,
-    IdempotentWrite = 12,
-}
-
-const LITERAL: i8 = 3;
-const ALLOW: i8 = 3;
 
 impl Kafka {
     /// Creates one topic, on all nodes.
@@ -221,47 +178,10 @@ impl Kafka {
         found.iter().map(offset_of).collect()
     }
 
-    /// Allows a user of the SASL listeners (`alice`), or a principal with its kind (`User:CN=client`), `operations`.
-    pub fn add_acl(&self, principal: &str, resource: Resource<'_>, operations: &[Operation]) -> Result<()> {
-        let (principal, (kind, name)) = (with_kind(principal), resource.parts());
-        let body = Request::default().array(operations, |request, &operation| {
-            request.i8(kind).string(name).i8(LITERAL).string(&principal).string("*").i8(operation as i8).i8(ALLOW)
-        });
-        self.change(CREATE_ACLS, &body, code::NONE, |answer| {
-            answer.i32()?;
-            answer.array(|answer| Ok((answer.i16()?, answer.string()?)))
-        })?;
-        self.until_all_nodes(&format!("{principal} has rights on {name}"), |port| {
-            Ok(operations.iter().all(|&operation| has_acl(port, &principal, resource, operation).unwrap_or(false)))
-        })
-    }
-
-    /// Takes back what [`Kafka::add_acl`] gave.
-    pub fn remove_acl(&self, principal: &str, resource: Resource<'_>, operations: &[Operation]) -> Result<()> {
-        let principal = with_kind(principal);
-        let body = Request::default()
-            .array(operations, |request, &operation| acl_filter(request, &principal, resource, operation));
-        self.change(DELETE_ACLS, &body, code::NONE, |answer| {
-            answer.i32()?;
-            answer.array(|answer| {
-                let result = (answer.i16()?, answer.string()?);
-                answer.array(|answer| {
-                    answer.i16()?;
-                    answer.string()?;
-                    acl(answer)
-                })?;
-                Ok(result)
-            })
-        })?;
-        self.until_all_nodes(&format!("{principal} has lost its rights on {}", resource.parts().1), |port| {
-            Ok(operations.iter().all(|&operation| has_acl(port, &principal, resource, operation).is_ok_and(|has| !has)))
-        })
-    }
-
     /// Asks a running node until no passing trouble is in the way; `codes` reads what the answer says.
     ///
     /// An answer can be lost, so from the second time on `done_already` is success.
-    fn change(
+    pub(super) fn change(
         &self,
         api: Api,
         body: &Request,
@@ -291,7 +211,7 @@ impl Kafka {
         }
     }
 
-    fn until_all_nodes(&self, what: &str, holds: impl Fn(u16) -> Result<bool>) -> Result<()> {
+    pub(super) fn until_all_nodes(&self, what: &str, holds: impl Fn(u16) -> Result<bool>) -> Result<()> {
         let until = Instant::now() + PATIENCE;
         loop {
             let seen: Result<Vec<bool>> = self.running_ports().into_iter().map(&holds).collect();
@@ -311,10 +231,6 @@ fn none_runs() -> Error {
 
 fn flip(results: Vec<(Option<String>, i16)>) -> Vec<(i16, Option<String>)> {
     results.into_iter().map(|(name, code)| (code, name)).collect()
-}
-
-fn with_kind(principal: &str) -> String {
-    if principal.contains(':') { principal.to_owned() } else { format!("User:{principal}") }
 }
 
 fn partitions(port: u16, topic: &str) -> Result<Option<Vec<Partition>>> {
@@ -369,34 +285,4 @@ fn settings(port: u16, topic: &str) -> Result<Vec<(String, Option<String>)>> {
         })
     })?;
     Ok(resources.concat())
-}
-
-fn acl_filter(request: Request, principal: &str, resource: Resource<'_>, operation: Operation) -> Request {
-    let (kind, name) = resource.parts();
-    let request = request.i8(kind).string(name).i8(LITERAL).string(principal).null_string();
-    request.i8(operation as i8).i8(ALLOW)
-}
-
-/// Principal, host, operation, permission.
-fn acl(answer: &mut Answer) -> Result<()> {
-    answer.i8()?;
-    answer.string()?;
-    answer.i8()?;
-    answer.string()?;
-    answer.string()?;
-    answer.i8()?;
-    answer.i8()?;
-    Ok(())
-}
-
-fn has_acl(port: u16, principal: &str, resource: Resource<'_>, operation: Operation) -> Result<bool> {
-    let body = acl_filter(Request::default(), principal, resource, operation);
-    let mut answer = call(port, DESCRIBE_ACLS, &body)?;
-    answer.i32()?;
-    let (code, text) = (answer.i16()?, answer.string()?);
-    if code != code::NONE {
-        return Err(Error::new(format!("describe rights: Kafka's error {code}: {}", text.unwrap_or_default())));
-    }
-    // The number of resources with a right that fits; what follows says no more than the question.
-    Ok(answer.i32()? > 0)
 }

@@ -1,5 +1,6 @@
 //! Kafka: one to three nodes in KRaft mode, each a process of its own.
 
+mod acl;
 mod admin;
 mod java;
 mod node;
@@ -12,7 +13,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use admin::{NewTopic, Operation, Partition, Resource};
+pub use acl::{Operation, Resource};
+pub use admin::{NewTopic, Partition};
 pub use tools::Record;
 
 use crate::error::{During, Result};
