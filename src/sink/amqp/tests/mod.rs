@@ -5,6 +5,7 @@ pub(super) mod rabbit;
 mod rate;
 mod returns;
 mod rows;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,7 @@ struct AmqpRig {
     sink: Arc<AmqpSink>,
     exchange: String,
     queue: String,
+    is_quorum: bool,
     received: Vec<Vec<u8>>,
 }
 
@@ -59,7 +61,8 @@ impl AmqpRig {
         admin.queue(&queue, arguments).await;
         admin.bind(&queue, &exchange, "key").await;
         let sink = sink_with(node.spec());
-        AmqpRig { node, admin: Some(admin), sink, exchange, queue, received: Vec::new() }
+        let is_quorum = arguments.iter().any(|(_, value)| *value == "quorum");
+        AmqpRig { node, admin: Some(admin), sink, exchange, queue, is_quorum, received: Vec::new() }
     }
 }
 
@@ -88,11 +91,16 @@ impl Rig for AmqpRig {
     async fn outage(&mut self) {
         self.received().await;
         self.admin = None;
-        self.node.kill().await;
+        self.node.does(|rabbit| rabbit.kill()).await;
     }
 
     async fn recover(&mut self) {
-        self.node.restart().await;
+        self.node.does(|rabbit| rabbit.restart()).await.unwrap();
+        if self.is_quorum {
+            // RabbitMQ 3.10: a queue of one node that is published to before it has elected its leader never elects one.
+            let elect = format!("ra:trigger_election({{'%2F_{}', node()}}).", self.queue);
+            self.node.does(move |rabbit| rabbit.ctl(&["eval", &elect])).await.unwrap();
+        }
     }
 
     async fn stall(&mut self) {

@@ -38,7 +38,7 @@ async fn a_memory_alarm_is_backpressure_and_ends_by_itself() {
     let queue = queue_on(&node).await;
     let sink = sink_with(node.spec());
     sink.deliver(outbound(0, destination("", &queue), "x")).await.unwrap();
-    node.ctl(&["set_vm_memory_high_watermark", "0.000001"]).await;
+    node.does(|rabbit| rabbit.set_memory_alarm(true)).await.unwrap();
     // The broker blocks a connection when it publishes: the first ones are sent, and wait in vain.
     eventually("the connection to be blocked", async || {
         let failure = sink.deliver(outbound(1, destination("", &queue), "x")).await.unwrap_err();
@@ -53,7 +53,7 @@ async fn a_memory_alarm_is_backpressure_and_ends_by_itself() {
         assert!(said.contains("memory"), "{said}");
     }
     assert!(begun.elapsed() < Duration::from_secs(10), "they are refused at once");
-    node.ctl(&["set_vm_memory_high_watermark", "0.6"]).await;
+    node.does(|rabbit| rabbit.set_memory_alarm(false)).await.unwrap();
     eventually("the alarm to be over", async || sink.deliver(outbound(20, destination("", &queue), "x")).await.is_ok())
         .await;
 }
@@ -64,12 +64,12 @@ async fn what_is_under_way_when_the_alarm_comes_is_confirmed_when_it_is_over() {
     let queue = queue_on(&node).await;
     let sink = patient_sink(node.spec());
     sink.deliver(outbound(0, destination("", &queue), "x")).await.unwrap();
-    node.ctl(&["set_vm_memory_high_watermark", "0.000001"]).await;
+    node.does(|rabbit| rabbit.set_memory_alarm(true)).await.unwrap();
     let waiting = sink.deliver(outbound(1, destination("", &queue), "x"));
     let over = async {
         let mut state = sink.state.clone();
         state.wait_for(|state| matches!(state, State::Up { blocked: Some(_), .. })).await.unwrap();
-        node.ctl(&["set_vm_memory_high_watermark", "0.6"]).await;
+        node.does(|rabbit| rabbit.set_memory_alarm(false)).await.unwrap();
     };
     tokio::join!(waiting, over).0.unwrap();
 }
@@ -81,7 +81,7 @@ async fn connections_closed_by_the_operator_lose_nothing() {
     let sink = patient_sink(node.spec());
     let stop = AtomicBool::new(false);
     let closing = async {
-        node.ctl(&["close_all_connections", "by the operator"]).await;
+        node.does(|rabbit| rabbit.close_all_connections("by the operator")).await.unwrap();
         stop.store(true, Ordering::Relaxed);
     };
     let ((failures, confirmed), ()) = tokio::join!(deliver_all_the_while(&sink, &queue, &stop), closing);
@@ -120,34 +120,35 @@ async fn a_broker_that_is_killed_leaves_what_was_sent_in_doubt_and_is_found_agai
     let in_doubt = sink.deliver(outbound(1, destination("", &queue), "x"));
     let kill = async {
         eventually("the worker to take it", async || sink.handoff.waiting() == 0).await;
-        node.kill().await;
+        node.does(|rabbit| rabbit.kill()).await;
     };
     assert_failure(tokio::join!(in_doubt, kill).0, Class::Ambiguous, "connection_lost");
     let outcome = sink.deliver(outbound(2, destination("", &queue), "x")).await;
     assert_failure(outcome, Class::Transient, "unreachable");
-    node.restart().await;
+    node.does(|rabbit| rabbit.restart()).await.unwrap();
     eventually("the broker to be found again", async || {
         sink.deliver(outbound(3, destination("", &queue), "x")).await.is_ok()
     })
     .await;
 }
 
-/// Sets the broker's own limit back, whatever became of the test.
-async fn limit_messages(node: &Node, bytes: &str) {
-    node.ctl(&["eval", &format!("application:set_env(rabbit, max_message_size, {bytes}).")]).await;
+/// Sets the broker's own limit of a message's size.
+async fn limit_messages(node: &Node, bytes: u32) {
+    let set = format!("application:set_env(rabbit, max_message_size, {bytes}).");
+    node.does(move |rabbit| rabbit.ctl(&["eval", &set])).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_culprit_among_small_messages_is_found_one_at_a_time() {
     let node = Node::alone().await;
     let queue = queue_on(&node).await;
-    limit_messages(&node, "1000").await;
+    limit_messages(&node, 1000).await;
     // The limit is read when a channel opens.
     let sink = patient_sink(node.spec());
     sink.deliver(outbound(1000, destination("", &queue), "first")).await.unwrap();
     let body = |n: u64| if n == 50 { "x".repeat(1001) } else { n.to_string() };
     let outcomes = join_all((0..100).map(|n| sink.deliver(outbound(n, destination("", &queue), body(n))))).await;
-    limit_messages(&node, "134217728").await;
+    limit_messages(&node, 128 << 20).await;
     for (n, outcome) in outcomes.into_iter().enumerate() {
         if n == 50 {
             assert_failure(outcome, Class::MessagePermanent, "CONTENT_TOO_LARGE");

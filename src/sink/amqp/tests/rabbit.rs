@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use brokers::Rabbit;
 use lapin::options::{BasicGetOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
@@ -18,13 +19,13 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The node, started by the first test that asks for it.
 struct Shared {
-    rabbit: temporary::Rabbit,
+    rabbit: Rabbit,
     lock: RwLock<()>,
 }
 
 fn shared() -> &'static Shared {
     static SHARED: OnceLock<Shared> = OnceLock::new();
-    SHARED.get_or_init(|| Shared { rabbit: temporary::Rabbit::start(), lock: RwLock::new(()) })
+    SHARED.get_or_init(|| Shared { rabbit: Rabbit::start().unwrap(), lock: RwLock::new(()) })
 }
 
 /// The right to use the node, together with others or alone.
@@ -55,8 +56,7 @@ impl Node {
 
     fn new(shared: &'static Shared, guard: Guard) -> Node {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        // The process is in it, because a broker may outlive it while one works on the tests.
-        let prefix = format!("t{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let prefix = format!("t{}", COUNT.fetch_add(1, Ordering::Relaxed));
         Node { shared, _guard: guard, prefix }
     }
 
@@ -74,11 +74,10 @@ impl Node {
         spec_on(self.port())
     }
 
-    /// `rabbitmqctl` with these words.
-    pub(super) async fn ctl(&self, words: &[&str]) -> String {
-        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+    /// Does something to the node that takes its time.
+    pub(super) async fn does<T: Send + 'static>(&self, what: impl FnOnce(&Rabbit) -> T + Send + 'static) -> T {
         let rabbit = &self.shared.rabbit;
-        tokio::task::spawn_blocking(move || rabbit.ctl(&words)).await.unwrap()
+        tokio::task::spawn_blocking(move || what(rabbit)).await.unwrap()
     }
 
     pub(super) fn freeze(&self) {
@@ -87,16 +86,6 @@ impl Node {
 
     pub(super) fn thaw(&self) {
         self.shared.rabbit.thaw();
-    }
-
-    pub(super) async fn kill(&self) {
-        let rabbit = &self.shared.rabbit;
-        tokio::task::spawn_blocking(move || rabbit.kill()).await.unwrap();
-    }
-
-    pub(super) async fn restart(&self) {
-        let rabbit = &self.shared.rabbit;
-        tokio::task::spawn_blocking(move || rabbit.restart()).await.unwrap();
     }
 
     /// A connection that looks behind the sink's back.
@@ -191,61 +180,5 @@ impl Admin {
     /// The bodies of everything in a queue, as texts.
     pub(super) async fn texts(&self, queue: &str) -> Vec<String> {
         self.drain(queue).await.into_iter().map(|(body, _)| String::from_utf8(body).unwrap()).collect()
-    }
-}
-
-/// Until the dev crate has it.
-mod temporary {
-    use std::process::Command;
-    use std::sync::Mutex;
-
-    pub(super) struct Rabbit {
-        tools: String,
-        name: String,
-        port: u16,
-        env: Mutex<()>,
-    }
-
-    impl Rabbit {
-        pub(super) fn start() -> Rabbit {
-            let tools = std::env::var("RABBIT_TOOLS").unwrap();
-            let name = std::env::var("RABBIT_NAME").unwrap_or("t1".into());
-            let port = std::env::var("RABBIT_PORT").ok().and_then(|p| p.parse().ok());
-            let port = port.unwrap_or_else(|| {
-                let out = Command::new("bash").arg(format!("{tools}/start.sh")).args(["--name", &name]).output().unwrap();
-                let out = String::from_utf8(out.stdout).unwrap();
-                out.lines().find_map(|l| l.strip_prefix("RABBIT_PORT=")).unwrap().parse().unwrap()
-            });
-            Rabbit { tools, name, port, env: Mutex::new(()) }
-        }
-        pub(super) fn port(&self) -> u16 {
-            self.port
-        }
-        fn run(&self, tool: &str, args: &[&str]) -> String {
-            let out = Command::new("bash")
-                .arg(format!("{}/{tool}", self.tools))
-                .args(["--name", &self.name])
-                .args(args)
-                .output()
-                .unwrap();
-            assert!(out.status.success(), "{tool} {args:?}: {}", String::from_utf8_lossy(&out.stderr));
-            String::from_utf8(out.stdout).unwrap()
-        }
-        pub(super) fn ctl(&self, words: &[String]) -> String {
-            let _one = self.env.lock();
-            self.run("ctl.sh", &words.iter().map(String::as_str).collect::<Vec<_>>())
-        }
-        pub(super) fn freeze(&self) {
-            self.run("stop.sh", &["--pause"]);
-        }
-        pub(super) fn thaw(&self) {
-            self.run("stop.sh", &["--resume"]);
-        }
-        pub(super) fn kill(&self) {
-            self.run("stop.sh", &["--kill"]);
-        }
-        pub(super) fn restart(&self) {
-            self.run("start.sh", &["--keep"]);
-        }
     }
 }

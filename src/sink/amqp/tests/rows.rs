@@ -152,7 +152,7 @@ async fn a_login_that_cannot_work_holds_and_says_what_to_mend() {
     let rows = [
         (AmqpSpec { login: login("guest", "s3cret"), ..node.spec() }, "ACCESS_REFUSED", "password_file"),
         (AmqpSpec { vhost: "nowhere".into(), ..node.spec() }, "NOT_ALLOWED", "vhost"),
-        (AmqpSpec { login: login("novhost", "novhost"), ..node.spec() }, "NOT_ALLOWED", "vhost"),
+        (AmqpSpec { login: login("nowhere", "nowhere"), ..node.spec() }, "NOT_ALLOWED", "vhost"),
         (AmqpSpec { login: missing, ..node.spec() }, "secret", "/nonexistent/password"),
     ];
     for (spec, code, words) in rows {
