@@ -120,12 +120,7 @@ pub(super) async fn connect(spec: &Arc<AmqpSpec>, node: usize) -> Result<Session
     }
 }
 
-async fn open(
-    uri: AMQPUri,
-    tls: Option<RustlsConnector>,
-    socket: Socket,
-    time: Duration,
-) -> lapin::Result<Connection> {
+async fn open(uri: AMQPUri, tls: Option<RustlsConnector>, socket: Socket, time: Duration) -> lapin::Result<Connection> {
     let properties = ConnectionProperties::default()
         .with_client_property("product".into(), "delaybridge".into())
         .with_client_property("version".into(), env!("CARGO_PKG_VERSION").into())
@@ -184,8 +179,9 @@ fn uri(spec: &AmqpSpec, node: usize) -> Result<AMQPUri, String> {
 
 /// The first line of a file; it is read at every connect, because passwords are rotated.
 fn password_of(path: &Path) -> Result<String, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("read password_file {}: {error}: check that it exists and may be read", path.display()))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        format!("read password_file {}: {error}: check that it exists and may be read", path.display())
+    })?;
     match text.lines().next() {
         Some(line) if !line.is_empty() => Ok(line.to_owned()),
         _ => Err(format!("read password_file {}: its first line is empty", path.display())),

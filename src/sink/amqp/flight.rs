@@ -61,6 +61,11 @@ impl Flight {
         }
     }
 
+    /// Whether the channel still takes messages.
+    pub(super) fn is_usable(&self) -> bool {
+        self.channel.status().connected()
+    }
+
     /// Whether nothing is under way.
     pub(super) fn is_empty(&self) -> bool {
         self.answers.is_empty()
@@ -172,13 +177,7 @@ impl Flight {
     }
 }
 
-async fn publish(
-    channel: Arc<Channel>,
-    number: u64,
-    id: String,
-    publication: Publication,
-    body: Bytes,
-) -> Event {
+async fn publish(channel: Arc<Channel>, number: u64, id: String, publication: Publication, body: Bytes) -> Event {
     let Publication { exchange, routing_key, options, properties } = publication;
     let properties = properties.with_message_id(id.into());
     let sent = channel.basic_publish(exchange, routing_key, options, &body, properties).await;

@@ -66,7 +66,8 @@ pub(super) fn prepare(message: &Outbound, spec: &AmqpSpec, frame_max: u32) -> Re
     })?;
     // Twelve short strings and some numbers at most, beside the headers.
     if bytes + 4096 > frame_max as usize && bytes > 0 {
-        let text = format!("{attempt}: its headers have {bytes} bytes, the broker takes {frame_max} with the properties");
+        let text =
+            format!("{attempt}: its headers have {bytes} bytes, the broker takes {frame_max} with the properties");
         return Err(Failure::new(Class::MessagePermanent, "HEADERS_TOO_LARGE", text));
     }
     Ok(Publication {
@@ -78,9 +79,7 @@ pub(super) fn prepare(message: &Outbound, spec: &AmqpSpec, frame_max: u32) -> Re
 }
 
 fn set(to: BasicProperties, property: AmqpProperty, value: &str) -> Result<BasicProperties, String> {
-    let short = || {
-        ShortString::try_new(value).map_err(|_| format!("{} bytes, the protocol allows 255", value.len()))
-    };
+    let short = || ShortString::try_new(value).map_err(|_| format!("{} bytes, the protocol allows 255", value.len()));
     Ok(match property {
         AmqpProperty::ContentType => to.with_content_type(short()?),
         AmqpProperty::ContentEncoding => to.with_content_encoding(short()?),

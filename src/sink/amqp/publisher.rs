@@ -73,6 +73,16 @@ impl Publisher {
         true
     }
 
+    /// Fills up what waits here, so that a steady flow of answers does not keep the window from being filled.
+    fn take_what_is_there(&mut self) {
+        while self.waiting.len() < MANY {
+            match self.jobs.try_recv() {
+                Ok(job) => self.waiting.push_back(job),
+                Err(_) => break,
+            }
+        }
+    }
+
     /// Answers everything that was not sent; what was sent stays in doubt.
     fn refuse(&mut self, failure: impl Fn(&str) -> Failure) {
         for (job, cause) in std::mem::take(&mut self.suspects) {
@@ -117,7 +127,13 @@ impl Publisher {
         let mut give_up_at: Option<Instant> = None;
         let mut received = Vec::new();
         loop {
+            // The state's changes are seen by others here too, so the connection itself is asked.
+            if give_up_at.is_none() && !(session.is_up() && flight.is_usable()) {
+                flight.blame(Cause::connection("connection_lost", "the connection is gone".to_owned()));
+                give_up_at = Some(Instant::now() + GRACE);
+            }
             if flight.cause.is_none() && give_up_at.is_none() {
+                self.take_what_is_there();
                 if !self.refused_while_blocked() {
                     self.publish(&mut flight, Instant::now() >= trusted_at);
                 }
@@ -137,10 +153,10 @@ impl Publisher {
                     self.open = count > 0;
                     self.waiting.extend(received.drain(..));
                 }
-                changed = self.state.changed() => {
-                    if changed.is_err() || !session.is_up() {
-                        flight.blame(Cause::connection("connection_lost", "the connection is gone".to_owned()));
-                        give_up_at.get_or_insert(Instant::now() + GRACE);
+                changed = self.state.changed(), if give_up_at.is_none() => {
+                    if changed.is_err() {
+                        // The supervisor is gone: nothing can be published any more.
+                        give_up_at = Some(Instant::now() + GRACE);
                     }
                 }
                 () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {

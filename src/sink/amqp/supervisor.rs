@@ -86,8 +86,7 @@ pub(super) async fn run(spec: Arc<AmqpSpec>, state: watch::Sender<State>, stop: 
                 MAX_WAIT
             }
             Err(failure) => {
-                let wait =
-                    if failure.class == Class::TargetPermanent { MAX_WAIT_FOR_A_PERSON } else { MAX_WAIT };
+                let wait = if failure.class == Class::TargetPermanent { MAX_WAIT_FOR_A_PERSON } else { MAX_WAIT };
                 tracing::debug!(%failure, "cannot connect to the broker");
                 state.send_replace(State::Connecting { failure: Some(failure) });
                 wait
@@ -148,7 +147,9 @@ async fn watch(session: &Arc<Session>, state: &watch::Sender<State>, stop: &Canc
     }
 }
 
-async fn next(mut events: std::pin::Pin<&mut (impl Stream<Item = Event> + futures_util::stream::FusedStream)>) -> Event {
+async fn next(
+    mut events: std::pin::Pin<&mut (impl Stream<Item = Event> + futures_util::stream::FusedStream)>,
+) -> Event {
     match events.next().await {
         Some(event) => event,
         // The library let go of the connection; the other branches see it.
@@ -198,7 +199,10 @@ mod tests {
     fn waits_grow_and_stay_bounded() {
         for (failures, max) in [(1, 50), (2, 100), (6, 1600), (7, 2000), (u32::MAX, 2000)] {
             let wait = wait_after(failures, MAX_WAIT);
-            assert!(wait <= Duration::from_millis(max) && wait >= Duration::from_millis(max / 2), "{failures}: {wait:?}");
+            assert!(
+                wait <= Duration::from_millis(max) && wait >= Duration::from_millis(max / 2),
+                "{failures}: {wait:?}"
+            );
         }
     }
 }

@@ -68,7 +68,11 @@ fn what_the_library_says_by_itself_leaves_the_message_in_doubt() {
 
 #[test]
 fn a_code_that_is_not_known_is_never_a_success() {
-    let rows = [(312, Class::TargetPermanent, "NO_ROUTE"), (313, Class::Unknown, "NO_CONSUMERS"), (999, Class::Unknown, "OTHER")];
+    let rows = [
+        (312, Class::TargetPermanent, "NO_ROUTE"),
+        (313, Class::Unknown, "NO_CONSUMERS"),
+        (999, Class::Unknown, "OTHER"),
+    ];
     for (code, class, label) in rows {
         let failure = returned("publish to exchange x", code, "words");
         assert_eq!((failure.class, failure.code, failure.at_destination), (class, label, true));

@@ -13,7 +13,7 @@ use std::time::Duration;
 use self::rabbit::{Admin, Node, destination};
 use super::AmqpSink;
 use crate::config::AmqpSpec;
-use crate::message::{Class, Destination, Outcome};
+use crate::message::{Class, Destination, Outbound, Outcome};
 use crate::sink::Sink;
 use crate::sink::contract::{Rig, contract_tests};
 
@@ -37,6 +37,15 @@ async fn eventually(what: &str, holds: impl AsyncFn() -> bool) {
     let deadline = tokio::time::Instant::now() + rabbit::PATIENCE;
     while !holds().await {
         assert!(tokio::time::Instant::now() < deadline, "waited too long for {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Delivers until it works, as the pipeline does after an outage.
+async fn deliver_in_the_end(sink: &AmqpSink, message: Outbound) {
+    let deadline = tokio::time::Instant::now() + rabbit::PATIENCE;
+    while let Err(failure) = sink.deliver(message.clone()).await {
+        assert!(tokio::time::Instant::now() < deadline, "still not delivered: {failure}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -54,8 +54,7 @@ async fn a_memory_alarm_is_backpressure_and_ends_by_itself() {
     }
     assert!(begun.elapsed() < Duration::from_secs(10), "they are refused at once");
     node.does(|rabbit| rabbit.set_memory_alarm(false)).await.unwrap();
-    eventually("the alarm to be over", async || sink.deliver(outbound(20, destination("", &queue), "x")).await.is_ok())
-        .await;
+    deliver_in_the_end(&sink, outbound(20, destination("", &queue), "x")).await;
 }
 
 #[tokio::test]
@@ -104,10 +103,7 @@ async fn a_broker_that_falls_silent_is_given_up_after_two_heartbeats() {
     let outcome = sink.deliver(outbound(1, destination("", &queue), "x")).await;
     node.thaw();
     assert_failure(outcome, Class::Ambiguous, "heartbeat");
-    eventually("the connection to come back", async || {
-        sink.deliver(outbound(2, destination("", &queue), "x")).await.is_ok()
-    })
-    .await;
+    deliver_in_the_end(&sink, outbound(2, destination("", &queue), "x")).await;
 }
 
 #[tokio::test]
@@ -126,10 +122,7 @@ async fn a_broker_that_is_killed_leaves_what_was_sent_in_doubt_and_is_found_agai
     let outcome = sink.deliver(outbound(2, destination("", &queue), "x")).await;
     assert_failure(outcome, Class::Transient, "unreachable");
     node.does(|rabbit| rabbit.restart()).await.unwrap();
-    eventually("the broker to be found again", async || {
-        sink.deliver(outbound(3, destination("", &queue), "x")).await.is_ok()
-    })
-    .await;
+    deliver_in_the_end(&sink, outbound(3, destination("", &queue), "x")).await;
 }
 
 /// Sets the broker's own limit of a message's size.
@@ -158,4 +151,54 @@ async fn a_culprit_among_small_messages_is_found_one_at_a_time() {
     }
     let texts: std::collections::HashSet<String> = node.admin().await.texts(&queue).await.into_iter().collect();
     assert_eq!(texts.len(), 100);
+}
+
+#[tokio::test]
+async fn a_queue_that_never_answers_holds_up_no_other() {
+    let node = Node::alone().await;
+    let admin = node.admin().await;
+    let (exchange, stuck, well) = (node.name("exchange"), node.name("stuck"), node.name("well"));
+    admin.exchange(&exchange).await;
+    admin.queue(&stuck, &[("x-queue-type", "quorum")]).await;
+    admin.queue(&well, &[]).await;
+    admin.bind(&stuck, &exchange, "stuck").await;
+    admin.bind(&well, &exchange, "well").await;
+    let spec = AmqpSpec { window: 100, ..node.spec() };
+    let sink = AmqpSink::new(Arc::new(spec), Duration::from_secs(10));
+    for key in ["well", "stuck"] {
+        // The broker's channel makes itself known to a queue at the first message, and would wait for that.
+        sink.deliver(outbound(0, destination(&exchange, key), "x")).await.unwrap();
+    }
+    // As a queue is whose other nodes are away.
+    let process = format!("whereis('%2F_{stuck}')");
+    let suspend = format!("sys:suspend({process}).");
+    node.does(move |rabbit| rabbit.ctl(&["eval", &suspend])).await.unwrap();
+    let key = |n| if n % 40 == 0 { "stuck" } else { "well" };
+    let deliveries = (0..400).map(|n| sink.deliver(outbound(n, destination(&exchange, key(n)), format!("{n}"))));
+    let outcomes = join_all(deliveries).await;
+    for (n, outcome) in outcomes.into_iter().enumerate() {
+        if n % 40 == 0 {
+            assert_failure(outcome, Class::Ambiguous, "timeout");
+        } else {
+            outcome.unwrap();
+        }
+    }
+    assert_eq!(admin.drain(&well).await.len(), 391);
+    let resume = format!("sys:resume({process}).");
+    node.does(move |rabbit| rabbit.ctl(&["eval", &resume])).await.unwrap();
+    deliver_in_the_end(&sink, outbound(1000, destination(&exchange, "well"), "x")).await;
+}
+
+#[tokio::test]
+async fn a_broker_that_stops_in_order_is_found_again() {
+    let node = Node::alone().await;
+    let queue = queue_on(&node).await;
+    let sink = patient_sink(node.spec());
+    sink.deliver(outbound(0, destination("", &queue), "x")).await.unwrap();
+    node.does(|rabbit| rabbit.stop_app()).await.unwrap();
+    let failure = sink.deliver(outbound(1, destination("", &queue), "x")).await.unwrap_err();
+    assert!(matches!(failure.class, Class::Ambiguous | Class::Transient), "{failure}");
+    node.does(|rabbit| rabbit.start_app()).await.unwrap();
+    deliver_in_the_end(&sink, outbound(2, destination("", &queue), "x")).await;
+    assert!(node.admin().await.drain(&queue).await.len() >= 2);
 }

@@ -169,9 +169,7 @@ impl Admin {
     /// Takes everything out of a queue.
     pub(super) async fn drain(&self, queue: &str) -> Vec<(Vec<u8>, BasicProperties)> {
         let mut taken = Vec::new();
-        while let Some(got) =
-            self.channel.basic_get(queue.into(), BasicGetOptions { no_ack: true }).await.unwrap()
-        {
+        while let Some(got) = self.channel.basic_get(queue.into(), BasicGetOptions { no_ack: true }).await.unwrap() {
             taken.push((got.delivery.data, got.delivery.properties));
         }
         taken

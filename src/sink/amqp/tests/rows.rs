@@ -6,7 +6,7 @@ use super::rabbit::{login, spec_on};
 use super::*;
 use crate::clock::Instant;
 use crate::config::{AmqpArgument, AmqpLogin, AmqpQueue, AmqpTopology, Secret};
-use crate::message::{Failure, Outbound};
+use crate::message::Failure;
 use crate::sink::contract::outbound;
 
 fn queue_of(name: &str) -> Destination {
@@ -27,7 +27,10 @@ async fn a_message_arrives_with_its_properties_and_an_id_of_its_own() {
     let ids: Vec<_> = taken.iter().map(|(_, properties)| properties.message_id().clone().unwrap()).collect();
     assert!(ids.len() == 2 && ids[0] != ids[1], "{ids:?}");
     let (body, properties) = &taken[1];
-    assert_eq!((body.as_slice(), properties.delivery_mode(), properties.timestamp()), (&b"body"[..], &Some(2), &Some(1)));
+    assert_eq!(
+        (body.as_slice(), properties.delivery_mode(), properties.timestamp()),
+        (&b"body"[..], &Some(2), &Some(1))
+    );
     let headers = properties.headers().as_ref().unwrap().inner();
     assert_eq!(headers["delaybridge-id"].as_long_string().unwrap().to_string(), "0000000000000007");
     assert_eq!(headers["delaybridge-attempt"].as_long_string().unwrap().to_string(), "2");
@@ -66,7 +69,7 @@ async fn a_full_queue_that_refuses_is_backpressure_and_takes_again_when_it_is_em
         };
         assert_failure(Err(refused), Class::Backpressure, "nack");
         assert_eq!(admin.drain(&queue).await.len() as u64, confirmed);
-        eventually("room in the queue", async || sink.deliver(outbound(11, queue_of(&queue), "x")).await.is_ok()).await;
+        deliver_in_the_end(&sink, outbound(11, queue_of(&queue), "x")).await;
     }
 }
 
@@ -101,7 +104,8 @@ async fn an_exchange_that_is_deleted_under_way_loses_nothing_and_holds() {
     admin.queue(&queue, &[]).await;
     admin.bind(&queue, &exchange, "key").await;
     let sink = patient_sink(AmqpSpec { window: 50, ..node.spec() });
-    let deliveries = join_all((0..3000).map(|n| sink.deliver(outbound(n, destination(&exchange, "key"), format!("{n}")))));
+    let deliveries =
+        join_all((0..3000).map(|n| sink.deliver(outbound(n, destination(&exchange, "key"), format!("{n}")))));
     let delete = async {
         eventually("the first to arrive", async || admin.length(&queue).await > 100).await;
         admin.channel.exchange_delete(exchange.as_str().into(), Default::default()).await.unwrap();
@@ -240,7 +244,8 @@ async fn topology_is_declared_where_it_is_asked_for_and_looked_for_else() {
     let expecting = sink_with(node.spec());
     let both = [destination(&exchange, "key"), queue_of(&queue)];
     for missing in &both {
-        let said = assert_failure(expecting.check(std::slice::from_ref(missing)).await, Class::TargetPermanent, "NOT_FOUND");
+        let said =
+            assert_failure(expecting.check(std::slice::from_ref(missing)).await, Class::TargetPermanent, "NOT_FOUND");
         assert!(said.contains("declare") && said.starts_with("look for "), "{said}");
     }
     let arguments = vec![
