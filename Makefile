@@ -4,7 +4,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test check demo bench
+.PHONY: help setup build test check demo demo-kafka demo-amqp bench
 
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
@@ -33,9 +33,15 @@ test: check ## check, then all tests against real servers
 
 # One invocation for both, so that the dependencies are built once.
 demo: ## release build, private Redis, 1,000 elements due within ten seconds, a summary
-	@scripts/setup.sh build redis
+	@scripts/setup.sh build redis $(BROKER)
 	$(CARGO) build --release --locked --bin delaybridge --example demo
-	@target/release/examples/demo
+	@target/release/examples/demo $(SINK)
+
+demo-kafka: ## the same into a private Kafka; shows the records
+	@$(MAKE) --no-print-directory demo SINK=kafka BROKER=kafka
+
+demo-amqp: ## the same into a private RabbitMQ; shows the messages
+	@$(MAKE) --no-print-directory demo SINK=amqp BROKER=rabbitmq
 
 # Two invocations: what the tool needs beside (test servers, certificates) must not be in the binary that is measured.
 bench: setup ## figures of the release binary beside what is promised; ROWS="idle start" for some of them

@@ -239,7 +239,7 @@ impl Claimer {
     /// Redis refuses: a key of a wrong type, a missing right. Nothing was changed.
     async fn refused(&mut self, problem: &SourceError) {
         let queue = &self.queue;
-        queue.events.held(None, &format!("claim: {problem}"));
+        queue.events.held(None, "claim", &format!("claim: {problem}"));
         let passing = matches!(
             problem,
             SourceError::Link(LinkError::Server {

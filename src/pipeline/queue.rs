@@ -337,7 +337,7 @@ impl Queue {
     /// Holds the queue, and says why.
     pub fn hold_because(&self, sink: Option<&str>, failure: &Failure) {
         self.hold().on_failure(Class::TargetPermanent, Instant::now(), fastrand::f64());
-        self.events.held(sink, &failure.to_string());
+        self.events.held(sink, failure.code, &failure.to_string());
         self.process.gates.send_modify(|n| *n += 1);
     }
 

@@ -176,7 +176,7 @@ async fn send(queue: &Arc<Queue>, moves: &[(Bytes, Move)]) -> (Vec<Answer>, bool
         // It may have written some before it stopped.
         resent = true;
         told = true;
-        queue.events.held(None, &format!("write verdicts: {problem}"));
+        queue.events.held(None, "settle", &format!("write verdicts: {problem}"));
         tokio::time::sleep(REFUSED).await;
     }
 }

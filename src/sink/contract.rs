@@ -120,7 +120,7 @@ pub(crate) async fn a_silent_destination_is_ambiguous_in_time(mut rig: impl Rig)
     rig.stall().await;
     let begun = Instant::now();
     let failure = sink.deliver(messages[1].clone()).await.expect_err("nobody confirms it");
-    assert!(begun.elapsed() < sink.timeout() + Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < sink.timeout() + Duration::from_secs(5), "{:?}", begun.elapsed());
     assert_eq!(failure.class, Class::Ambiguous, "{failure}");
     rig.resume().await;
     deliver_in_the_end(&*sink, &messages[1]).await;

@@ -13,7 +13,7 @@ use tracing::{debug, error, info, warn};
 
 use super::labels::DeadReason;
 use super::metrics::{Metrics, QueueMetrics, SinkMetrics};
-use super::status::{SinkState, Status};
+use super::status::{Reason, SinkState, Status};
 use super::throttle::Throttle;
 use crate::clock::Instant;
 use crate::message::{Failure, MessageId};
@@ -152,18 +152,24 @@ impl QueueEvents {
         &self.0.metrics
     }
 
-    /// The queue is held: nothing is claimed but a probe now and then. Told again, it only updates the reason.
-    pub fn held(&self, sink: Option<&str>, reason: &str) {
-        let shown = sink.map_or_else(|| reason.to_owned(), |sink| format!("sink {sink}: {reason}"));
+    /// The queue is held: nothing is claimed but a probe now and then. Told again with the same code, it only updates
+    /// the reason.
+    pub fn held(&self, sink: Option<&str>, code: &str, reason: &str) {
+        let text = sink.map_or_else(|| reason.to_owned(), |sink| format!("sink {sink}: {reason}"));
+        let code = format!("{} {code}", sink.unwrap_or_default());
         self.0.metrics.held(true);
-        if self.0.status.held(self.id(), Some(shown)) {
+        if self.0.status.held(self.id(), Some(Reason { code, text })) {
             warn!(queue = &**self.id(), sink, reason, "queue held until this is mended; its elements stay in Redis");
         }
     }
 
     /// A key of the queue has another type than it must have: the queue is held, nothing was changed.
     pub fn wrong_type(&self, key: &str, expected: &'static str, found: &str) {
-        self.held(None, &format!("key {key} must hold a {expected}, but holds a {found}; rename or delete it"));
+        self.held(
+            None,
+            "WRONGKEY",
+            &format!("key {key} must hold a {expected}, but holds a {found}; rename or delete it"),
+        );
     }
 
     /// The queue goes on.
@@ -286,6 +292,10 @@ impl QueueEvents {
     }
 }
 
+fn reason(failure: &Failure) -> Reason {
+    Reason { code: format!("{} {}", failure.class.as_str(), failure.code), text: failure.to_string() }
+}
+
 /// What happens to one sink. Cheap to clone.
 #[derive(Clone)]
 pub struct SinkEvents {
@@ -303,7 +313,7 @@ impl SinkEvents {
     pub fn down(&self, failure: &Failure) {
         self.metrics.up(false);
         self.metrics.blocked(false);
-        if self.status.sink(self.metrics.name(), SinkState::Down(failure.to_string())) {
+        if self.status.sink(self.metrics.name(), SinkState::Down(reason(failure))) {
             warn!(
                 sink = &**self.metrics.name(),
                 class = failure.class.as_str(),
@@ -318,7 +328,7 @@ impl SinkEvents {
     pub fn blocked(&self, failure: &Failure) {
         self.metrics.up(true);
         self.metrics.blocked(true);
-        if self.status.sink(self.metrics.name(), SinkState::Blocked(failure.to_string())) {
+        if self.status.sink(self.metrics.name(), SinkState::Blocked(reason(failure))) {
             let problem = &failure.message;
             warn!(sink = &**self.metrics.name(), code = failure.code, problem, "sink full; claiming stops for it");
         }

@@ -15,15 +15,31 @@ use crate::clock::Instant;
 /// How many queues and sinks a readiness answer names; the rest is counted.
 const LISTED: usize = 100;
 
+/// Why something does not go on. Equal are reasons with the same code, however their texts differ: what is tried again
+/// and again fails in other words each time, and that is no news.
+#[derive(Clone, Debug, Eq)]
+pub struct Reason {
+    /// What tells it from other reasons.
+    pub code: String,
+    /// What the operator reads.
+    pub text: String,
+}
+
+impl PartialEq for Reason {
+    fn eq(&self, other: &Reason) -> bool {
+        self.code == other.code
+    }
+}
+
 /// The state of a sink as one daemon sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinkState {
     /// Deliveries are tried.
     Up,
     /// It said that it is full: nothing is claimed for it, no alarm.
-    Blocked(String),
+    Blocked(Reason),
     /// Its breaker is open.
-    Down(String),
+    Down(Reason),
 }
 
 /// The shared board. Cheap to clone.
@@ -42,7 +58,7 @@ struct Board {
     stopping: bool,
     redis: Redis,
     /// Reason and time of the hold, by queue.
-    queues: BTreeMap<Arc<str>, Option<(String, Instant)>>,
+    queues: BTreeMap<Arc<str>, Option<(Reason, Instant)>>,
     sinks: BTreeMap<Arc<str>, (SinkState, Instant)>,
 }
 
@@ -106,15 +122,13 @@ impl Status {
     }
 
     /// Returns whether this is news.
-    pub(super) fn held(&self, queue: &Arc<str>, reason: Option<String>) -> bool {
+    pub(super) fn held(&self, queue: &Arc<str>, reason: Option<Reason>) -> bool {
         let mut board = self.board();
         let slot = board.queues.entry(queue.clone()).or_default();
         let news = slot.as_ref().map(|(old, _)| old) != reason.as_ref();
-        if news {
-            // A hold whose reason changes goes on; its age is that of the hold.
-            let since = slot.take().map_or_else(Instant::now, |(_, since)| since);
-            *slot = reason.map(|reason| (reason, since));
-        }
+        // A hold whose reason changes goes on; its age is that of the hold.
+        let since = slot.take().map_or_else(Instant::now, |(_, since)| since);
+        *slot = reason.map(|reason| (reason, since));
         news
     }
 
@@ -123,7 +137,7 @@ impl Status {
         let mut board = self.board();
         match board.sinks.insert(sink.clone(), (state.clone(), Instant::now())) {
             Some((old, since)) if old == state => {
-                board.sinks.insert(sink.clone(), (old, since));
+                board.sinks.insert(sink.clone(), (state, since));
                 false
             }
             Some(_) => true,
@@ -143,7 +157,7 @@ impl Status {
         let mut held = List::default();
         for (queue, hold) in &board.queues {
             if let Some((reason, since)) = hold {
-                held.add(queue, || json!({ "state": "held", "reason": reason, "seconds": age(*since) }));
+                held.add(queue, || json!({ "state": "held", "reason": reason.text, "seconds": age(*since) }));
             }
         }
         let mut troubled = List::default();
@@ -155,7 +169,7 @@ impl Status {
                 SinkState::Down(reason) => ("down", reason),
             };
             down += usize::from(word == "down");
-            troubled.add(sink, || json!({ "state": word, "reason": reason, "seconds": age(*since) }));
+            troubled.add(sink, || json!({ "state": word, "reason": reason.text, "seconds": age(*since) }));
         }
         let ok = board.started && !board.stopping && redis_up && held.count == 0 && down == 0;
         let body = json!({

@@ -6,5 +6,7 @@ mod delivery;
 mod faults;
 #[allow(dead_code, unused_imports, reason = "a toolbox: not every tool is in use at every moment")]
 mod harness;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod model;
 mod tidy;

@@ -2,6 +2,10 @@
 
 use super::*;
 
+fn reason(text: &str) -> Reason {
+    Reason { code: text.to_owned(), text: text.to_owned() }
+}
+
 fn running() -> Status {
     let status = Status::new();
     status.add_queue(&"orders".into());
@@ -21,17 +25,17 @@ fn a_daemon_is_ready_only_if_nothing_is_in_the_way() {
     check("nothing", &|_| (), true);
     check("stopping", &|status| status.stopping(), false);
     check("redis", &|status| assert!(status.redis_lost("refused".into())), false);
-    check("hold", &|status| assert!(status.held(&"orders".into(), Some("WRONGTYPE".into()))), false);
-    check("down", &|status| assert!(status.sink(&"events".into(), SinkState::Down("x".into()))), false);
-    check("full", &|status| assert!(status.sink(&"events".into(), SinkState::Blocked("OOM".into()))), true);
+    check("hold", &|status| assert!(status.held(&"orders".into(), Some(reason("WRONGTYPE")))), false);
+    check("down", &|status| assert!(status.sink(&"events".into(), SinkState::Down(reason("x")))), false);
+    check("full", &|status| assert!(status.sink(&"events".into(), SinkState::Blocked(reason("OOM")))), true);
     assert!(!Status::new().ready().ok);
 }
 
 #[test]
 fn the_answer_names_what_is_not_ready_and_why() {
     let status = running();
-    status.held(&"orders".into(), Some("key x holds a hash".into()));
-    status.sink(&"events".into(), SinkState::Down("connection refused".into()));
+    status.held(&"orders".into(), Some(reason("key x holds a hash")));
+    status.sink(&"events".into(), SinkState::Down(reason("connection refused")));
     let body = status.ready().body;
     assert_eq!(body["queues"]["reasons"]["orders"]["reason"], "key x holds a hash");
     assert_eq!(body["sinks"]["reasons"]["events"]["state"], "down");
@@ -44,7 +48,7 @@ fn the_answer_names_what_is_not_ready_and_why() {
 fn ten_thousand_held_queues_make_a_short_answer() {
     let status = running();
     for n in 0..10_000 {
-        status.held(&format!("queue-{n}").into(), Some("no".into()));
+        status.held(&format!("queue-{n}").into(), Some(reason("no")));
     }
     let body = status.ready().body;
     assert_eq!((&body["queues"]["held"], &body["queues"]["not_listed"]), (&json!(10_000), &json!(9_900)));
@@ -55,12 +59,12 @@ fn ten_thousand_held_queues_make_a_short_answer() {
 fn saying_the_same_twice_is_no_news() {
     let status = running();
     assert!(!status.held(&"orders".into(), None));
-    assert!(status.held(&"orders".into(), Some("a".into())));
-    assert!(!status.held(&"orders".into(), Some("a".into())));
-    assert!(status.held(&"orders".into(), Some("b".into())));
+    assert!(status.held(&"orders".into(), Some(reason("a"))));
+    assert!(!status.held(&"orders".into(), Some(reason("a"))));
+    assert!(status.held(&"orders".into(), Some(reason("b"))));
     assert!(!status.sink(&"events".into(), SinkState::Up));
-    assert!(status.sink(&"events".into(), SinkState::Down("a".into())));
-    assert!(!status.sink(&"events".into(), SinkState::Down("a".into())));
+    assert!(status.sink(&"events".into(), SinkState::Down(reason("a"))));
+    assert!(!status.sink(&"events".into(), SinkState::Down(reason("a"))));
 }
 
 #[test]

@@ -10,5 +10,5 @@ mod ghosts;
 mod keys;
 mod outages;
 mod probes;
-mod rig;
+pub mod rig;
 mod sinks;

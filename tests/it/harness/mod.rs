@@ -4,9 +4,13 @@
 //! Nothing in here uses the library's own code for keys, layouts or scripts: it would only prove that the library
 //! agrees with itself.
 
+#[cfg(feature = "amqp")]
+pub mod amqp;
 pub mod daemon;
 pub mod eventually;
 pub mod http;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 pub mod logs;
 pub mod metrics;
 pub mod oracle;

@@ -28,8 +28,12 @@ pub struct Delivery {
     pub late_ms: Option<f64>,
     /// When a stream took it, in Redis's milliseconds.
     pub arrived_ms: Option<i64>,
-    /// Further fields of a stream: the user's headers.
+    /// Further fields of a stream, further headers of a record or message: the user's headers.
     pub headers: BTreeMap<String, Vec<u8>>,
+    /// The key of a Kafka record, the routing key of an AMQP message.
+    pub key: Option<Vec<u8>>,
+    /// The partition of a Kafka record.
+    pub partition: Option<i32>,
 }
 
 /// Everything in a list.
@@ -71,6 +75,7 @@ fn of_stream(entry: StreamId) -> Delivery {
         late_ms: None,
         arrived_ms: entry.id.split('-').next().and_then(|ms| ms.parse().ok()),
         headers: fields,
+        ..Delivery::default()
     }
 }
 

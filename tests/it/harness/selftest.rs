@@ -307,6 +307,7 @@ async fn a_stream_is_read_back_with_its_fields() {
         late_ms: None,
         arrived_ms: Some(6000),
         headers: [("tenant".to_owned(), b"t".to_vec())].into(),
+        ..Delivery::default()
     };
     assert_eq!(deliveries[5999], expected);
 }

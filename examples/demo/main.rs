@@ -1,14 +1,15 @@
-//! `make demo`: shows a delivery from end to end, without anything on this machine being touched.
+//! `make demo`, `make demo-kafka`, `make demo-amqp`: shows a delivery from end to end, without anything on this machine
+//! being touched.
 //!
-//! A private redis-server, 1,000 elements as Redisson writes them, the release binary on a file that is shown, and a
-//! verdict that does not take the daemon's word: what arrived, and when, is read back from Redis.
+//! A private redis-server, and a private broker if one is asked for, 1,000 elements as Redisson writes them, the release
+//! binary on a file that is shown, and a verdict that does not take the daemon's word: what arrived is read back from
+//! where it was delivered to.
 
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -25,21 +26,25 @@ macro_rules! tools {
     };
 }
 tools! {
-
-    logs "../tests/it/harness/logs.rs",
-    oracle "../tests/it/harness/oracle.rs",
-    ports "../tests/it/harness/ports.rs",
-    process "../tests/it/harness/process.rs",
-    redis_server "../tests/it/harness/redis_server.rs",
-    redisson "../tests/it/harness/redisson.rs",
-    tls "../tests/it/harness/tls.rs",
+    amqp "../../tests/it/harness/amqp.rs",
+    kafka "../../tests/it/harness/kafka.rs",
+    logs "../../tests/it/harness/logs.rs",
+    oracle "../../tests/it/harness/oracle.rs",
+    ports "../../tests/it/harness/ports.rs",
+    process "../../tests/it/harness/process.rs",
+    redis_server "../../tests/it/harness/redis_server.rs",
+    redisson "../../tests/it/harness/redisson.rs",
+    tls "../../tests/it/harness/tls.rs",
 }
+
+mod target;
 
 use logs::Lines;
 use oracle::{Delivery, Oracle, Report};
 use process::Process;
 use redis_server::RedisServer;
 use redisson::{RedissonQueue, redis_now_ms};
+use target::Target;
 
 const ELEMENTS: usize = 1000;
 /// Due times lie between these two, counted from the first offer; the daemon is up before the first.
@@ -49,14 +54,14 @@ const LAST_DUE_MS: i64 = 10_000;
 const GRACE: Duration = Duration::from_secs(20);
 
 const QUEUE: &str = "order:timeout";
-const STREAM: &str = "order:timed-out";
 
 #[tokio::main]
 async fn main() -> Result<ExitCode> {
+    let kind = std::env::args().nth(1).unwrap_or_else(|| "redis".to_owned());
     let interrupted = interruption()?;
     // Unordered: whichever comes first ends the demo. A demo that is dropped ends its processes and removes its files.
     tokio::select! {
-        verdict = demo() => verdict,
+        verdict = demo(&kind) => verdict,
         _ = interrupted => {
             println!("\ninterrupted: the processes are ended, the files are removed");
             Ok(ExitCode::from(130))
@@ -78,15 +83,16 @@ fn interruption() -> Result<oneshot::Receiver<i32>> {
     Ok(receiver)
 }
 
-async fn demo() -> Result<ExitCode> {
+async fn demo(kind: &str) -> Result<ExitCode> {
     let binary = daemon_binary()?;
     let dir = TempDir::with_prefix("delaybridge-demo-").context("make a directory")?;
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     println!("A private redis-server listens on port {}; it is gone when this is over.", server.port());
+    let target = Target::start(kind, redis.clone()).await?;
 
     let http_port = ports::free_port();
-    let yaml = configuration(&server.url(), http_port);
+    let yaml = configuration(&server.url(), http_port, &target);
     let config = dir.path().join("delaybridge.yaml");
     std::fs::write(&config, &yaml).with_context(|| format!("write {}", config.display()))?;
     println!("The daemon runs on this file:\n");
@@ -98,13 +104,14 @@ async fn demo() -> Result<ExitCode> {
     let mut daemon = Daemon::start(&binary, &config)?;
     println!("$ delaybridge run --config {}\n", config.display());
     println!("    due (UTC)     late    element");
-    let arrived_in_time = daemon.show_until_complete(&mut redis, last_due).await?;
+    let arrived_in_time = daemon.show_until_complete(&mut redis, &target, last_due).await?;
     let exit_code = daemon.stop().await;
 
-    let deliveries = oracle::read_stream(&mut redis, STREAM).await;
+    let deliveries = target.read().await;
     let report = oracle.judge(&deliveries);
     let left = left_in_queue(&mut redis).await?;
-    print_summary(&report, &deliveries, left);
+    target.show(&deliveries);
+    print_summary(&report, &daemon.lateness(), left);
 
     let good =
         arrived_in_time && report.is_complete() && report.arrived == ELEMENTS && left == 0 && exit_code == Some(0);
@@ -122,7 +129,8 @@ fn daemon_binary() -> Result<PathBuf> {
     binary.with_context(|| format!("find the daemon beside {}: build it first, `make demo` does", own.display()))
 }
 
-fn configuration(redis_url: &str, http_port: u16) -> String {
+fn configuration(redis_url: &str, http_port: u16, target: &Target) -> String {
+    let (sink, destination) = (target.sink(), target.destination());
     format!(
         "\
 http: {{ listen: 127.0.0.1:{http_port} }}   # /metrics and the probes
@@ -132,7 +140,7 @@ redis:
 
 sinks:
   screen: {{ stdout: {{}} }}
-  shop: {{ redis: {{}} }}                 # the Redis above
+  shop: {sink}
 
 queues:
   order_timeout:
@@ -140,7 +148,7 @@ queues:
     codec: json
     to:
       - sink: screen
-      - {{ sink: shop, stream: \"{STREAM}\" }}
+      - {{ sink: shop, {destination} }}
 "
     )
 }
@@ -179,14 +187,18 @@ impl Daemon {
 
     /// Shows deliveries as they come; true when as many as were offered have arrived in both sinks, false when they
     /// have not long after the last was due.
-    async fn show_until_complete(&mut self, redis: &mut MultiplexedConnection, last_due: i64) -> Result<bool> {
+    async fn show_until_complete(
+        &mut self,
+        redis: &mut MultiplexedConnection,
+        target: &Target,
+        last_due: i64,
+    ) -> Result<bool> {
         let mut shown = 0;
         loop {
             let lines = self.deliveries.since(shown);
             shown += lines.len();
             lines.iter().for_each(|line| show(&oracle::of_line(line)));
-            let in_stream: usize = redis.xlen(STREAM).await.context("count what has arrived")?;
-            if shown >= ELEMENTS && in_stream >= ELEMENTS {
+            if shown >= ELEMENTS && target.count().await >= ELEMENTS {
                 return Ok(true);
             }
             if let Some(status) = self.process.exit_status() {
@@ -197,6 +209,11 @@ impl Daemon {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// How late each element reached the screen, which got it at the same moment as the other sink.
+    fn lateness(&self) -> Vec<i64> {
+        self.deliveries.all().iter().filter_map(|line| Some(oracle::of_line(line).late_ms? as i64)).collect()
     }
 
     /// SIGTERM; the exit code, `None` if it had to be killed.
@@ -231,9 +248,8 @@ async fn left_in_queue(redis: &mut MultiplexedConnection) -> Result<usize> {
     Ok(scheduled + in_flight + retry + dead)
 }
 
-fn print_summary(report: &Report, deliveries: &[Delivery], left: usize) {
-    // By Redis's own clock: the time in the id that the stream gave the entry, less the due time.
-    let mut late: Vec<i64> = deliveries.iter().filter_map(|d| Some(d.arrived_ms? - d.due_ms?)).collect();
+fn print_summary(report: &Report, late: &[i64], left: usize) {
+    let mut late = late.to_vec();
     late.sort_unstable();
     let at = |share: f64| late.get(((late.len() as f64 - 1.0) * share).round() as usize).copied().unwrap_or(0);
     println!("\n    offered      {:>6}", report.offered);

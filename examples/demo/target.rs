@@ -1,0 +1,119 @@
+//! Where the demo delivers to besides the screen, and how it is read back.
+
+use anyhow::{Context, Result, bail};
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+
+use crate::amqp::Rabbits;
+use crate::kafka;
+use crate::oracle::{self, Delivery};
+
+/// The stream, topic or queue.
+const NAME: &str = "order.timed-out";
+/// Records or messages that are shown whole.
+const SHOWN: usize = 3;
+
+/// A destination of its own.
+pub enum Target {
+    Redis(MultiplexedConnection),
+    Kafka(brokers::Kafka),
+    Amqp(brokers::Rabbit, Rabbits),
+}
+
+impl Target {
+    /// Starts what the kind needs.
+    pub async fn start(kind: &str, redis: MultiplexedConnection) -> Result<Target> {
+        Ok(match kind {
+            "redis" => Target::Redis(redis),
+            "kafka" => {
+                println!("Starting a private Kafka ...");
+                let kafka = tokio::task::spawn_blocking(|| -> Result<_> {
+                    let kafka = brokers::Kafka::start().context("start Kafka")?;
+                    kafka.create_topic(NAME, 4, &[]).context("create the topic")?;
+                    Ok(kafka)
+                });
+                let kafka = kafka.await??;
+                println!("It listens on {}, and is gone when this is over.", kafka.bootstrap());
+                Target::Kafka(kafka)
+            }
+            "amqp" => {
+                println!("Starting a private RabbitMQ ...");
+                let rabbit = tokio::task::spawn_blocking(brokers::Rabbit::start).await?.context("start RabbitMQ")?;
+                println!("It listens on port {}, and is gone when this is over.", rabbit.port());
+                let rabbits = Rabbits::connect(&url(&rabbit)).await;
+                Target::Amqp(rabbit, rabbits)
+            }
+            other => bail!("show a delivery to {other}: there are redis, kafka and amqp"),
+        })
+    }
+
+    /// The sink in the YAML.
+    pub fn sink(&self) -> String {
+        match self {
+            Target::Redis(_) => "{ redis: {} }                   # the Redis above".to_owned(),
+            Target::Kafka(kafka) => format!("{{ kafka: {{ brokers: [\"{}\"] }} }}", kafka.bootstrap()),
+            Target::Amqp(rabbit, _) => format!(
+                "
+    amqp:
+      url: {}
+      exchange: orders
+      routing_key: {NAME}
+      topology: declare
+      declare: {{ queue: {{ name: {NAME}, type: quorum }} }}",
+                url(rabbit)
+            ),
+        }
+    }
+
+    /// The destination in the YAML.
+    pub fn destination(&self) -> String {
+        match self {
+            Target::Redis(_) => format!("stream: {NAME}"),
+            Target::Kafka(_) => format!("topic: {NAME}, key: \"${{payload.orderId}}\""),
+            Target::Amqp(..) => "headers: { order: \"${payload.orderId}\" }".to_owned(),
+        }
+    }
+
+    /// How many have arrived.
+    pub async fn count(&self) -> usize {
+        match self {
+            Target::Redis(redis) => redis.clone().xlen(NAME).await.unwrap_or(0),
+            Target::Kafka(broker) => kafka::count_topic(&broker.bootstrap(), NAME).await.unwrap_or(0),
+            Target::Amqp(_, rabbits) => rabbits.count(NAME).await as usize,
+        }
+    }
+
+    /// Everything that has arrived.
+    pub async fn read(&self) -> Vec<Delivery> {
+        match self {
+            Target::Redis(redis) => oracle::read_stream(&mut redis.clone(), NAME).await,
+            Target::Kafka(broker) => kafka::read_topic(&broker.bootstrap(), NAME).await.unwrap_or_default(),
+            Target::Amqp(_, rabbits) => rabbits.take_all(NAME).await,
+        }
+    }
+
+    /// Shows the first of what arrived, with everything beside the payload.
+    pub fn show(&self, deliveries: &[Delivery]) {
+        let what = match self {
+            Target::Redis(_) => return,
+            Target::Kafka(_) => "records of the topic",
+            Target::Amqp(..) => "messages of the queue",
+        };
+        println!("\nThe first {what} `{NAME}`, read back by a client of their own:\n");
+        for delivery in deliveries.iter().take(SHOWN) {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let partition = delivery.partition.map(|n| format!("partition {n}, ")).unwrap_or_default();
+            let key = delivery.key.as_deref().map(text).unwrap_or_default();
+            println!("    {partition}key {key}: {}", text(&delivery.payload));
+            println!("        delaybridge-id {}", delivery.id.as_deref().unwrap_or("missing"));
+            println!("        delaybridge-queue {}", delivery.queue.as_deref().unwrap_or("missing"));
+            println!("        delaybridge-due-ms {}", delivery.due_ms.unwrap_or_default());
+            println!("        delaybridge-attempt {}", delivery.attempt.unwrap_or_default());
+            delivery.headers.iter().for_each(|(name, value)| println!("        {name} {}", text(value)));
+        }
+    }
+}
+
+fn url(rabbit: &brokers::Rabbit) -> String {
+    format!("amqp://127.0.0.1:{}", rabbit.port())
+}

@@ -1,0 +1,352 @@
+//! The class of every failure of Kafka; one row a code, each tested. Pure.
+//!
+//! A code that stands in no row is `Unknown`: retried, counted, never a success.
+
+use delivery_status::Persistence;
+use rdkafka::types::RDKafkaErrorCode as Code;
+
+use crate::message::{Class, Failure};
+
+/// What became of a record: librdkafka's delivery report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Report {
+    /// What failed; `None` is the confirmation by every replica in sync.
+    pub(super) error: Option<Code>,
+    /// Whether the record may stand in the log all the same.
+    pub(super) persistence: Persistence,
+}
+
+/// How a code is treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Treatment {
+    /// As this class.
+    As(Class),
+    /// As this class, and about the one topic.
+    Topic(Class),
+    /// The client's own verdict on a record it could not deliver: whether it was sent decides.
+    Local,
+    /// Bytes changed on the way: tried again, until it must be the record.
+    Corrupt,
+    /// The broker has the record already.
+    Confirmed,
+}
+
+/// One code: its name as Kafka spells it (librdkafka, for its own), its treatment, and what an operator can do.
+struct Row(Code, &'static str, Treatment, &'static str);
+
+use Class::{Ambiguous, Backpressure, MessagePermanent, TargetPermanent, Transient, Unknown};
+use Treatment::{As, Confirmed, Corrupt, Local, Topic};
+
+/// Tries after which a record that arrives corrupt is taken to be the reason itself.
+const CORRUPT_TRIES: u32 = 3;
+
+/// Advice where a topic is not there.
+const CREATE: &str = "create the topic, or correct its name in the configuration";
+/// Advice where a record is too large.
+const LARGER: &str = "raise `max.message.bytes` of the topic (or `message.max.bytes` of the brokers), and `max_message_bytes` of the sink";
+
+#[rustfmt::skip]
+const TABLE: &[Row] = &[
+    Row(Code::LeaderNotAvailable, "LEADER_NOT_AVAILABLE", As(Transient), ""),
+    Row(Code::NotLeaderForPartition, "NOT_LEADER_OR_FOLLOWER", As(Transient), ""),
+    Row(Code::BrokerNotAvailable, "BROKER_NOT_AVAILABLE", As(Transient), ""),
+    Row(Code::ReplicaNotAvailable, "REPLICA_NOT_AVAILABLE", As(Transient), ""),
+    Row(Code::NotEnoughReplicas, "NOT_ENOUGH_REPLICAS", As(Transient), "bring the topic's replicas back, or lower its `min.insync.replicas`"),
+    Row(Code::KafkaStorageError, "KAFKA_STORAGE_ERROR", As(Transient), "look at the broker's disk"),
+    // The epoch of a leader moved on while the record was on its way.
+    Row(Code::FencedLeaderEpoch, "FENCED_LEADER_EPOCH", As(Transient), ""),
+    Row(Code::UnknownLeaderEpoch, "UNKNOWN_LEADER_EPOCH", As(Transient), ""),
+    // A neighbour in the batch was refused, and this one with it.
+    Row(Code::InvalidDifferentRecord, "INVALID_DIFFERENT_RECORD", As(Transient), ""),
+    Row(Code::RequestTimedOut, "REQUEST_TIMED_OUT", As(Ambiguous), ""),
+    Row(Code::NetworkException, "NETWORK_EXCEPTION", As(Ambiguous), ""),
+    Row(Code::NotEnoughReplicasAfterAppend, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", As(Ambiguous), "bring the topic's replicas back, or lower its `min.insync.replicas`"),
+    Row(Code::OutOfOrderSequenceNumber, "OUT_OF_ORDER_SEQUENCE_NUMBER", As(Ambiguous), ""),
+    Row(Code::InvalidProducerEpoch, "INVALID_PRODUCER_EPOCH", As(Ambiguous), ""),
+    Row(Code::UnknownProducerId, "UNKNOWN_PRODUCER_ID", As(Ambiguous), ""),
+    Row(Code::ProducerFenced, "PRODUCER_FENCED", As(Ambiguous), ""),
+    Row(Code::BrokerTransportFailure, "TRANSPORT", Local, ""),
+    Row(Code::MessageTimedOut, "MSG_TIMED_OUT", Local, ""),
+    Row(Code::TimedOutQueue, "TIMED_OUT_QUEUE", Local, ""),
+    Row(Code::OperationTimedOut, "TIMED_OUT", Local, ""),
+    Row(Code::AllBrokersDown, "all_brokers_down", Local, ""),
+    Row(Code::Resolve, "RESOLVE", Local, "check the host names under `brokers`, and the ones that the brokers advertise"),
+    Row(Code::BrokerDestroy, "DESTROY", Local, ""),
+    Row(Code::PurgeQueue, "PURGE_QUEUE", Local, ""),
+    Row(Code::PurgeInflight, "PURGE_INFLIGHT", As(Ambiguous), ""),
+    Row(Code::Fatal, "FATAL", Local, ""),
+    Row(Code::Fenced, "FENCED", As(Ambiguous), ""),
+    Row(Code::QueueFull, "queue_full", As(Backpressure), ""),
+    Row(Code::ThrottlingQuotaExceeded, "THROTTLING_QUOTA_EXCEEDED", As(Backpressure), ""),
+    Row(Code::PolicyViolation, "POLICY_VIOLATION", As(Unknown), ""),
+    Row(Code::Unknown, "UNKNOWN_SERVER_ERROR", As(Unknown), "look into the broker's log"),
+    Row(Code::MessageSizeTooLarge, "MESSAGE_TOO_LARGE", As(MessagePermanent), LARGER),
+    Row(Code::MessageBatchTooLarge, "RECORD_LIST_TOO_LARGE", As(MessagePermanent), "raise `segment.bytes` of the topic"),
+    Row(Code::InvalidRecord, "INVALID_RECORD", As(MessagePermanent), "a compacted topic wants a key: set `key`"),
+    Row(Code::InvalidTimestamp, "INVALID_TIMESTAMP", As(MessagePermanent), "see `message.timestamp.before.max.ms` and `.after.max.ms` of the topic"),
+    Row(Code::InvalidMessage, "CORRUPT_MESSAGE", Corrupt, ""),
+    Row(Code::UnknownTopicOrPartition, "UNKNOWN_TOPIC_OR_PARTITION", Topic(TargetPermanent), CREATE),
+    Row(Code::UnknownTopic, "UNKNOWN_TOPIC_OR_PARTITION", Topic(TargetPermanent), CREATE),
+    Row(Code::UnknownPartition, "UNKNOWN_TOPIC_OR_PARTITION", Topic(TargetPermanent), CREATE),
+    Row(Code::UnknownTopicId, "UNKNOWN_TOPIC_ID", Topic(TargetPermanent), CREATE),
+    Row(Code::InvalidTopic, "INVALID_TOPIC_EXCEPTION", Topic(TargetPermanent), "a topic's name has up to 249 letters, digits, `.`, `_` and `-`"),
+    Row(Code::TopicAuthorizationFailed, "TOPIC_AUTHORIZATION_FAILED", Topic(TargetPermanent), "allow the user to WRITE and DESCRIBE the topic"),
+    Row(Code::ClusterAuthorizationFailed, "CLUSTER_AUTHORIZATION_FAILED", As(TargetPermanent), "allow the user to WRITE a topic, or IDEMPOTENT_WRITE on the cluster (before Kafka 2.8)"),
+    Row(Code::SaslAuthenticationFailed, "SASL_AUTHENTICATION_FAILED", As(TargetPermanent), "correct `username`, `password` or `mechanism`"),
+    Row(Code::Authentication, "SASL_AUTHENTICATION_FAILED", As(TargetPermanent), "correct `username`, `password` or `mechanism`"),
+    Row(Code::UnsupportedSASLMechanism, "UNSUPPORTED_SASL_MECHANISM", As(TargetPermanent), "choose a `mechanism` that the brokers have enabled"),
+    Row(Code::IllegalSASLState, "ILLEGAL_SASL_STATE", As(TargetPermanent), ""),
+    Row(Code::SSL, "SSL", As(TargetPermanent), "check `tls`: the authority that issued the brokers' certificate, the host names under `brokers`, the client certificate"),
+    Row(Code::InvalidRequiredAcks, "INVALID_REQUIRED_ACKS", As(TargetPermanent), ""),
+    Row(Code::UnsupportedVersion, "UNSUPPORTED_VERSION", As(TargetPermanent), "the brokers are too old"),
+    Row(Code::UnsupportedFeature, "UNSUPPORTED_FEATURE", As(TargetPermanent), "the brokers are too old: idempotence needs Kafka 0.11"),
+    Row(Code::UnsupportedForMessageFormat, "UNSUPPORTED_FOR_MESSAGE_FORMAT", As(TargetPermanent), "raise `message.format.version` of the topic: headers need 0.11"),
+    Row(Code::UnsupportedCompressionType, "UNSUPPORTED_COMPRESSION_TYPE", As(TargetPermanent), "choose another `compression`"),
+    Row(Code::DuplicateSequenceNumber, "DUPLICATE_SEQUENCE_NUMBER", Confirmed, ""),
+];
+
+fn row(code: Code) -> Option<&'static Row> {
+    TABLE.iter().find(|row| row.0 == code)
+}
+
+/// The outcome that a report means; `what` was attempted, and it was the record's attempt number `attempt`.
+pub(super) fn judge(what: &str, report: Report, attempt: u32) -> Result<(), Failure> {
+    let Some(code) = report.error else { return Ok(()) };
+    let Some(Row(_, name, treatment, _)) = row(code) else { return Err(failure(what, code)) };
+    let class = match treatment {
+        Confirmed => return Ok(()),
+        Corrupt if attempt >= CORRUPT_TRIES => MessagePermanent,
+        Corrupt => Transient,
+        Local => Transient,
+        As(class) | Topic(class) => *class,
+    };
+    // What was sent once and lost, then refused for a passing reason, may stand in the log.
+    let class = if class == Transient && report.persistence != Persistence::Not { Ambiguous } else { class };
+    Err(Failure { class, ..told(what, code, name) })
+}
+
+/// The failure that a code means where no record was sent.
+pub(super) fn failure(what: &str, code: Code) -> Failure {
+    let Some(Row(_, name, treatment, _)) = row(code) else {
+        let text = format!("{what}: code {} is not known to delaybridge: {code}", code as i32);
+        return Failure::new(Unknown, "unknown_code", text);
+    };
+    let class = match treatment {
+        As(class) | Topic(class) => *class,
+        // 46 without a record answers nothing that was asked.
+        Confirmed => Unknown,
+        Corrupt | Local => Transient,
+    };
+    Failure { class, ..told(what, code, name) }
+}
+
+/// The failure with its words; the class is the caller's.
+fn told(what: &str, code: Code, name: &'static str) -> Failure {
+    let advice = advice(code).map(|advice| format!(": {advice}")).unwrap_or_default();
+    let failure = Failure::new(Unknown, name, format!("{what}: {code}{advice}"));
+    if is_about_topic(code) { failure.at_destination() } else { failure }
+}
+
+/// The code's name, stable and safe as a metric label.
+pub(super) fn name(code: Code) -> &'static str {
+    row(code).map_or("unknown_code", |row| row.1)
+}
+
+/// What an operator can do about it.
+pub(super) fn advice(code: Code) -> Option<&'static str> {
+    row(code).map(|row| row.3).filter(|advice| !advice.is_empty())
+}
+
+/// Whether the code is about one topic, and others may be well.
+pub(super) fn is_about_topic(code: Code) -> bool {
+    matches!(row(code), Some(Row(_, _, Topic(_), _)))
+}
+
+/// Whether the code says that no record can be delivered until a person mends something.
+pub(super) fn needs_a_person(code: Code) -> bool {
+    matches!(row(code), Some(Row(_, _, As(TargetPermanent), _)))
+}
+
+/// Whether a broker refuses a whole batch for it, where only one record may be the reason: each is to be sent alone.
+pub(super) fn is_about_batch(code: Code) -> bool {
+    matches!(
+        code,
+        Code::MessageSizeTooLarge
+            | Code::MessageBatchTooLarge
+            | Code::InvalidRecord
+            | Code::InvalidTimestamp
+            | Code::InvalidDifferentRecord
+    )
+}
+
+/// Whether the client gave the record up without a word from a broker, so that the reason stands elsewhere.
+pub(super) fn is_without_reason(code: Code) -> bool {
+    matches!(row(code), Some(Row(_, _, Local, _)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(error: Code, persistence: Persistence, attempt: u32) -> Result<(), Failure> {
+        judge("send to topic t", Report { error: Some(error), persistence }, attempt)
+    }
+
+    #[track_caller]
+    fn check(codes: &[(i32, &str)], class: Class, at_destination: bool) {
+        for &(number, name) in codes {
+            let code = code_of(number);
+            let failure = judged(code, Persistence::Not, 1).unwrap_err();
+            assert_eq!((failure.class, failure.code), (class, name), "{number}");
+            assert_eq!(failure.at_destination, at_destination, "{number}");
+            assert!(failure.message.starts_with("send to topic t: "), "{failure}");
+        }
+    }
+
+    fn code_of(number: i32) -> Code {
+        rdkafka::types::RDKafkaRespErr::try_from(number).unwrap().into()
+    }
+
+    #[test]
+    fn what_passes_by_itself_is_tried_again() {
+        let codes = [
+            (5, "LEADER_NOT_AVAILABLE"),
+            (6, "NOT_LEADER_OR_FOLLOWER"),
+            (8, "BROKER_NOT_AVAILABLE"),
+            (9, "REPLICA_NOT_AVAILABLE"),
+            (19, "NOT_ENOUGH_REPLICAS"),
+            (56, "KAFKA_STORAGE_ERROR"),
+            (74, "FENCED_LEADER_EPOCH"),
+            (75, "UNKNOWN_LEADER_EPOCH"),
+            (-138, "INVALID_DIFFERENT_RECORD"),
+        ];
+        check(&codes, Class::Transient, false);
+    }
+
+    #[test]
+    fn what_may_have_been_written_is_ambiguous() {
+        let codes = [
+            (7, "REQUEST_TIMED_OUT"),
+            (13, "NETWORK_EXCEPTION"),
+            (20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
+            (45, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+            (47, "INVALID_PRODUCER_EPOCH"),
+            (59, "UNKNOWN_PRODUCER_ID"),
+            (90, "PRODUCER_FENCED"),
+            (-144, "FENCED"),
+            (-151, "PURGE_INFLIGHT"),
+        ];
+        check(&codes, Class::Ambiguous, false);
+    }
+
+    #[test]
+    fn of_what_the_client_gave_up_the_persistence_decides() {
+        let codes = [
+            (-195, "TRANSPORT"),
+            (-192, "MSG_TIMED_OUT"),
+            (-166, "TIMED_OUT_QUEUE"),
+            (-185, "TIMED_OUT"),
+            (-187, "all_brokers_down"),
+            (-193, "RESOLVE"),
+            (-197, "DESTROY"),
+            (-152, "PURGE_QUEUE"),
+            (-150, "FATAL"),
+        ];
+        check(&codes, Class::Transient, false);
+        for (number, name) in codes {
+            for persistence in [Persistence::Possibly, Persistence::Persisted] {
+                let failure = judged(code_of(number), persistence, 1).unwrap_err();
+                assert_eq!((failure.class, failure.code), (Class::Ambiguous, name));
+            }
+        }
+    }
+
+    #[test]
+    fn a_passing_refusal_of_what_was_sent_before_is_ambiguous() {
+        let failure = judged(Code::NotLeaderForPartition, Persistence::Possibly, 1).unwrap_err();
+        assert_eq!((failure.class, failure.code), (Class::Ambiguous, "NOT_LEADER_OR_FOLLOWER"));
+    }
+
+    #[test]
+    fn fullness_is_backpressure() {
+        check(&[(-184, "queue_full"), (89, "THROTTLING_QUOTA_EXCEEDED")], Class::Backpressure, false);
+    }
+
+    #[test]
+    fn what_a_broker_cannot_explain_is_tried_a_few_times() {
+        check(&[(44, "POLICY_VIOLATION"), (-1, "UNKNOWN_SERVER_ERROR")], Class::Unknown, false);
+    }
+
+    #[test]
+    fn what_no_broker_will_ever_take_is_a_dead_letter() {
+        let codes = [
+            (10, "MESSAGE_TOO_LARGE"),
+            (18, "RECORD_LIST_TOO_LARGE"),
+            (87, "INVALID_RECORD"),
+            (32, "INVALID_TIMESTAMP"),
+        ];
+        check(&codes, Class::MessagePermanent, false);
+    }
+
+    #[test]
+    fn a_corrupt_record_is_a_dead_letter_after_three_tries() {
+        for (attempt, class) in [(1, Class::Transient), (2, Class::Transient), (3, Class::MessagePermanent)] {
+            let failure = judged(Code::InvalidMessage, Persistence::Not, attempt).unwrap_err();
+            assert_eq!((failure.class, failure.code), (class, "CORRUPT_MESSAGE"), "attempt {attempt}");
+        }
+    }
+
+    #[test]
+    fn what_a_person_must_mend_holds() {
+        let about_a_topic = [
+            (3, "UNKNOWN_TOPIC_OR_PARTITION"),
+            (-188, "UNKNOWN_TOPIC_OR_PARTITION"),
+            (-190, "UNKNOWN_TOPIC_OR_PARTITION"),
+            (100, "UNKNOWN_TOPIC_ID"),
+            (17, "INVALID_TOPIC_EXCEPTION"),
+            (29, "TOPIC_AUTHORIZATION_FAILED"),
+        ];
+        check(&about_a_topic, Class::TargetPermanent, true);
+        let about_all = [
+            (31, "CLUSTER_AUTHORIZATION_FAILED"),
+            (58, "SASL_AUTHENTICATION_FAILED"),
+            (-169, "SASL_AUTHENTICATION_FAILED"),
+            (33, "UNSUPPORTED_SASL_MECHANISM"),
+            (34, "ILLEGAL_SASL_STATE"),
+            (-181, "SSL"),
+            (21, "INVALID_REQUIRED_ACKS"),
+            (35, "UNSUPPORTED_VERSION"),
+            (-165, "UNSUPPORTED_FEATURE"),
+            (43, "UNSUPPORTED_FOR_MESSAGE_FORMAT"),
+            (76, "UNSUPPORTED_COMPRESSION_TYPE"),
+        ];
+        check(&about_all, Class::TargetPermanent, false);
+        for (number, _) in about_all {
+            assert!(needs_a_person(code_of(number)));
+        }
+    }
+
+    #[test]
+    fn what_the_broker_has_already_is_confirmed() {
+        assert_eq!(judged(Code::DuplicateSequenceNumber, Persistence::Possibly, 1), Ok(()));
+        assert_eq!(judge("send", Report { error: None, persistence: Persistence::Persisted }, 1), Ok(()));
+        assert_eq!(failure("ask", Code::DuplicateSequenceNumber).class, Class::Unknown);
+    }
+
+    #[test]
+    fn a_code_without_a_row_is_unknown_and_never_a_success() {
+        for number in [1, 22, 50, 88, 129, -196, -186] {
+            let failure = judged(code_of(number), Persistence::Persisted, 1).unwrap_err();
+            assert_eq!((failure.class, failure.code), (Class::Unknown, "unknown_code"), "{number}");
+            assert!(failure.message.contains(&format!("code {number} ")), "{failure}");
+        }
+    }
+
+    #[test]
+    fn each_code_has_one_row_and_each_row_a_test() {
+        for (n, row) in TABLE.iter().enumerate() {
+            assert!(TABLE[..n].iter().all(|other| other.0 != row.0), "{:?} stands twice", row.0);
+        }
+        assert_eq!(TABLE.len(), 54, "add the new row to the tests above");
+    }
+}

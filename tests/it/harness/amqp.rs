@@ -1,0 +1,88 @@
+//! What has arrived in a RabbitMQ queue, taken out of it.
+
+use std::collections::BTreeMap;
+
+use lapin::message::BasicGetMessage;
+use lapin::options::{BasicGetOptions, QueueDeclareOptions};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{Channel, Connection, ConnectionProperties};
+
+use super::oracle::Delivery;
+
+/// A connection of the test's own, and its only channel.
+pub struct Rabbits {
+    _connection: Connection,
+    channel: Channel,
+}
+
+impl Rabbits {
+    /// Connects to `amqp://...`.
+    pub async fn connect(url: &str) -> Self {
+        let connection = Connection::connect(url, ConnectionProperties::default()).await.expect("connect to RabbitMQ");
+        let channel = connection.create_channel().await.expect("open a channel");
+        Rabbits { _connection: connection, channel }
+    }
+
+    /// How many messages wait in the queue; none if it is not there.
+    pub async fn count(&self, queue: &str) -> u32 {
+        let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+        let queue = self.channel.queue_declare(queue.into(), passive, FieldTable::default()).await;
+        queue.map_or(0, |queue| queue.message_count())
+    }
+
+    /// Takes every message that waits now.
+    pub async fn take_all(&self, queue: &str) -> Vec<Delivery> {
+        let mut deliveries = Vec::new();
+        let no_ack = BasicGetOptions { no_ack: true };
+        while let Some(message) = self.channel.basic_get(queue.into(), no_ack).await.expect("get a message") {
+            deliveries.push(delivery(message));
+        }
+        deliveries
+    }
+}
+
+fn delivery(message: BasicGetMessage) -> Delivery {
+    let message = message.delivery;
+    let table = message.properties.headers().clone().unwrap_or_default();
+    let mut headers: BTreeMap<String, Vec<u8>> =
+        table.inner().iter().map(|(name, value)| (name.to_string(), bytes(value))).collect();
+    for (name, value) in [
+        ("message_id", message.properties.message_id()),
+        ("app_id", message.properties.app_id()),
+        ("content_type", message.properties.content_type()),
+        ("correlation_id", message.properties.correlation_id()),
+    ] {
+        if let Some(value) = value {
+            headers.insert(format!("property:{name}"), value.as_str().as_bytes().to_vec());
+        }
+    }
+    for (name, value) in [
+        ("timestamp", *message.properties.timestamp()),
+        ("delivery_mode", message.properties.delivery_mode().map(u64::from)),
+        ("priority", message.properties.priority().map(u64::from)),
+    ] {
+        if let Some(value) = value {
+            headers.insert(format!("property:{name}"), value.to_string().into_bytes());
+        }
+    }
+    let mut take = |name: &str| headers.remove(name).map(|value| String::from_utf8(value).expect("a header of text"));
+    let (id, queue) = (take("delaybridge-id"), take("delaybridge-queue"));
+    let (due, attempt) = (take("delaybridge-due-ms"), take("delaybridge-attempt"));
+    Delivery {
+        id,
+        payload: message.data,
+        queue,
+        due_ms: due.map(|due| due.parse().expect("a due time is a number")),
+        attempt: attempt.map(|attempt| attempt.parse().expect("an attempt is a number")),
+        headers,
+        key: Some(message.routing_key.as_str().as_bytes().to_vec()),
+        ..Delivery::default()
+    }
+}
+
+fn bytes(value: &AMQPValue) -> Vec<u8> {
+    match value {
+        AMQPValue::LongString(text) => text.as_bytes().to_vec(),
+        other => format!("{other:?}").into_bytes(),
+    }
+}

@@ -1,0 +1,139 @@
+//! What somebody has to mend: the queue is held, says why, tries one element now and then, and goes on by itself.
+
+use super::*;
+use crate::faults::rig::{Feed, metric, readyz};
+use brokers::kafka::{Operation, Resource};
+
+/// The queue is held for this reason, and lets nothing but probes through.
+async fn is_held(daemon: &Daemon, reason: &str) {
+    metric(daemon, "delaybridge_queue_held{queue=\"q\"}", |held| held == 1.0).await;
+    let body = readyz(daemon, 503, reason).await;
+    println!("held: {body}");
+}
+
+/// The queue goes on, without a restart, and has lost nothing.
+async fn goes_on(what: &str, daemon: &Daemon, server: &RedisServer, kafka: &Kafka, oracle: &Oracle) {
+    metric(daemon, "delaybridge_queue_held{queue=\"q\"}", |held| held == 0.0).await;
+    judge(what, daemon, server, &kafka.bootstrap(), oracle).await;
+    readyz(daemon, 200, "").await;
+}
+
+async fn attempts(daemon: &Daemon) -> f64 {
+    daemon.metric("delaybridge_delivery_attempts_total").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_is_missing_and_later_deleted_holds_the_queue_until_it_is_there() {
+    let server = RedisServer::start().await;
+    let kafka = start(KafkaOptions::default());
+    let sink = format!("brokers: ['{}'], timeout: 5s, topic: arrived", kafka.bootstrap());
+    let mut daemon = Daemon::start(&yaml(&server, &sink, "lease: 20s")).await;
+    daemon.expect_log("queue held");
+    let mut feed = Feed::new(&server, RedissonQueue::new("q")).await;
+    for _ in 0..5 {
+        feed.tick(20, 0).await;
+    }
+    is_held(&daemon, "UNKNOWN_TOPIC_OR_PARTITION").await;
+    blocking(|| kafka.create_topic("arrived", 4, &[])).expect("create the topic");
+    goes_on("topic created", &daemon, &server, &kafka, &feed.oracle).await;
+
+    blocking(|| kafka.delete_topic("arrived")).expect("delete the topic");
+    // What was in the topic is gone with it; what comes now is judged alone.
+    let mut feed = Feed::new(&server, RedissonQueue::new("q")).await;
+    for _ in 0..10 {
+        feed.tick(20, 0).await;
+    }
+    is_held(&daemon, "UNKNOWN_TOPIC_OR_PARTITION").await;
+    let before = attempts(&daemon).await;
+    let held = if long() { Duration::from_secs(600) } else { Duration::from_secs(10) };
+    pass(held).await;
+    let tried = attempts(&daemon).await - before;
+    println!("held for {held:?}: {tried} elements were tried");
+    assert!(tried <= 25.0, "{tried} elements were tried during the hold");
+    let lines = daemon.log().all().iter().filter(|line| line.contains("queue held")).count();
+    assert_eq!(lines, 2, "one line for each hold");
+    blocking(|| kafka.create_topic("arrived", 4, &[])).expect("create the topic");
+    goes_on("topic made again", &daemon, &server, &kafka, &feed.oracle).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_right_that_is_revoked_holds_the_queue_until_it_is_given_back() {
+    let server = RedisServer::start().await;
+    let kafka = start(KafkaOptions { sasl: true, acl: true, ..KafkaOptions::default() });
+    let write = || kafka.add_acl("alice", Resource::Topic("arrived"), &[Operation::Write, Operation::Describe]);
+    blocking(|| {
+        kafka.create_topic("arrived", 4, &[])?;
+        write()
+    })
+    .expect("create the topic");
+    let sink = format!(
+        "brokers: ['{}'], timeout: 5s, topic: arrived, \
+         sasl: {{ mechanism: SCRAM-SHA-256, username: alice, password: '{}' }}",
+        kafka.bootstrap_sasl(),
+        Kafka::password("alice"),
+    );
+    let mut daemon = Daemon::start(&yaml(&server, &sink, "lease: 20s")).await;
+    daemon.expect_log("queue held").expect_log("sink down");
+    let mut feed = Feed::new(&server, RedissonQueue::new("q")).await;
+    for _ in 0..5 {
+        feed.tick(20, 0).await;
+    }
+    all_in_topic(&kafka.bootstrap(), "arrived", &feed.oracle).await;
+    blocking(|| kafka.remove_acl("alice", Resource::Topic("arrived"), &[Operation::Write])).expect("revoke the right");
+    for _ in 0..10 {
+        feed.tick(20, 0).await;
+    }
+    is_held(&daemon, "AUTHORIZATION_FAILED").await;
+    blocking(write).expect("give the right back");
+    goes_on("right given back", &daemon, &server, &kafka, &feed.oracle).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_password_holds_the_queue_until_the_file_has_the_right_one() {
+    let server = RedisServer::start().await;
+    let kafka = start(KafkaOptions { sasl: true, ..KafkaOptions::default() });
+    blocking(|| kafka.create_topic("arrived", 4, &[])).expect("create the topic");
+    let directory = tempfile::tempdir().expect("make a directory");
+    let password = directory.path().join("password");
+    std::fs::write(&password, "not-it\n").expect("write the password");
+    let sink = format!(
+        "brokers: ['{}'], timeout: 5s, topic: arrived, \
+         sasl: {{ mechanism: PLAIN, username: alice, password_file: '{}' }}",
+        kafka.bootstrap_sasl(),
+        password.display(),
+    );
+    let mut daemon = Daemon::start(&yaml(&server, &sink, "lease: 20s")).await;
+    daemon.expect_log("queue held").expect_log("sink down");
+    let mut feed = Feed::new(&server, RedissonQueue::new("q")).await;
+    for _ in 0..5 {
+        feed.tick(20, 0).await;
+    }
+    is_held(&daemon, "SASL_AUTHENTICATION_FAILED").await;
+    assert!(daemon.log().all().iter().all(|line| !line.contains("not-it")), "the password is in the log");
+    std::fs::write(&password, Kafka::password("alice")).expect("write the password");
+    goes_on("password mended", &daemon, &server, &kafka, &feed.oracle).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_few_replicas_are_an_outage_that_ends_with_them() {
+    let server = RedisServer::start().await;
+    let kafka = start(KafkaOptions { nodes: 2, ..KafkaOptions::default() });
+    blocking(|| kafka.create_topic("arrived", 1, &[("min.insync.replicas", "2")])).expect("create the topic");
+    let sink = format!("brokers: ['{}'], timeout: 5s, topic: arrived", kafka.bootstrap());
+    let mut daemon = Daemon::start(&yaml(&server, &sink, "lease: 20s")).await;
+    daemon.expect_log("sink down");
+    let mut feed = Feed::new(&server, RedissonQueue::new("q")).await;
+    for _ in 0..5 {
+        feed.tick(20, 0).await;
+    }
+    all_in_topic(&kafka.bootstrap(), "arrived", &feed.oracle).await;
+    blocking(|| kafka.kill(2));
+    for _ in 0..30 {
+        feed.tick(20, 0).await;
+    }
+    metric(&daemon, "delaybridge_sink_up", |up| up == 0.0).await;
+    println!("down: {}", readyz(&daemon, 503, "\"down\"").await);
+    blocking(|| kafka.restart(2)).expect("restart the second node");
+    metric(&daemon, "delaybridge_sink_up", |up| up == 1.0).await;
+    judge("replica lost and back", &daemon, &server, &kafka.bootstrap(), &feed.oracle).await;
+}

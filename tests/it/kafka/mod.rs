@@ -1,0 +1,79 @@
+//! The daemon and a real Kafka: what arrives, what a broker's refusals and absences do, and how things mend.
+
+mod held;
+mod outages;
+mod records;
+
+use std::time::Duration;
+
+use brokers::{Kafka, KafkaOptions};
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+
+use crate::faults::rig::{PATIENCE, assert_complete, settled};
+use crate::harness::kafka::{count_topic, read_topic};
+use crate::harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
+
+/// Runs what blocks without holding up the other tasks of the test.
+fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    tokio::task::block_in_place(work)
+}
+
+fn start(options: KafkaOptions) -> Kafka {
+    blocking(|| Kafka::start_with(options)).unwrap_or_else(|e| panic!("start Kafka: {e}"))
+}
+
+/// A queue `q` into the topic `arrived`; `kafka` are the sink's keys.
+fn yaml(server: &RedisServer, kafka: &str, queue: &str) -> String {
+    format!(
+        "redis: {{ url: '{}' }}\n\
+         retry: {{ strict: {{ max_attempts: 3, initial_interval: 10ms, max_interval: 100ms }} }}\n\
+         sinks: {{ out: {{ kafka: {{ {kafka} }} }} }}\n\
+         queues: {{ q: {{ source: {{ redisson: {{ name: q }} }}, retry: strict, {queue}, \
+         to: [{{ sink: out, topic: arrived }}] }} }}\n",
+        server.url()
+    )
+}
+
+/// Waits until as many records as elements are in the topic and every element is among them.
+async fn all_in_topic(bootstrap: &str, topic: &str, oracle: &Oracle) -> Vec<Delivery> {
+    eventually("every element to arrive in the topic", 2 * PATIENCE, async || {
+        let count = count_topic(bootstrap, topic).await?;
+        if count < oracle.count() {
+            return Err(format!("{count} of {}", oracle.count()));
+        }
+        let deliveries = read_topic(bootstrap, topic).await?;
+        oracle.judge(&deliveries).complete().map(|_| deliveries)
+    })
+    .await
+}
+
+/// Everything is in the topic, nothing is left in Redis, no dead letter, no duplicate that was not announced.
+async fn judge(what: &str, daemon: &Daemon, server: &RedisServer, bootstrap: &str, oracle: &Oracle) {
+    let deliveries = all_in_topic(bootstrap, "arrived", oracle).await;
+    settled(&mut server.client().await, &RedissonQueue::new("q")).await;
+    let report = oracle.judge(&deliveries);
+    let announced = assert_complete(&report, &[daemon]).await;
+    let memory = daemon.usage().resident >> 20;
+    println!("{what}: {report}, {announced} announced; {memory} MiB resident");
+}
+
+/// How many elements are anywhere but delivered.
+async fn left(redis: &mut MultiplexedConnection) -> usize {
+    let queue = RedissonQueue::new("q");
+    let mut left: usize = redis.zcard(&queue.timeouts).await.expect("count a sorted set");
+    for key in ["inflight", "retry"] {
+        left += redis.zcard::<_, usize>(queue.bridge_key(key)).await.expect("count a sorted set");
+    }
+    left
+}
+
+/// Longer runs with `DELAYBRIDGE_LONG=1`.
+fn long() -> bool {
+    std::env::var_os("DELAYBRIDGE_LONG").is_some()
+}
+
+/// Lets the fault last.
+async fn pass(time: Duration) {
+    crate::faults::rig::pass(time).await;
+}
