@@ -85,7 +85,10 @@ pub fn build(spec: &SinkSpec, source_link: &Link) -> Arc<dyn Sink> {
 /// What it does not take, as the client says it.
 pub fn validate(spec: &SinkSpec) -> Result<(), Failure> {
     match &spec.kind {
-        SinkKind::Redis { .. } | SinkKind::Stdout | SinkKind::Kafka(_) | SinkKind::Amqp(_) => Ok(()),
+        #[cfg(feature = "kafka")]
+        SinkKind::Kafka(kafka) => kafka::validate(kafka, spec.timeout)
+            .map_err(|problem| Failure::new(Class::TargetPermanent, "settings", problem)),
+        _ => Ok(()),
     }
 }
 

@@ -104,7 +104,7 @@ fn set(to: BasicProperties, property: AmqpProperty, value: &str) -> Result<Basic
 fn table(message: &Outbound) -> Result<(FieldTable, usize), (String, String)> {
     let mut table = FieldTable::default();
     let mut bytes = 0;
-    let standard = headers::standard(message).into_iter().map(|(name, value)| (name.to_owned(), value));
+    let standard = headers::standard(message).map(|(name, value)| (name.to_owned(), value));
     let own = message.headers.iter().map(|(name, value)| (name.to_string(), value.clone()));
     for (name, value) in standard.chain(own) {
         bytes += name.len() + value.len() + 6;
