@@ -15,6 +15,7 @@ use crate::harness::kafka::{count_topic, read_topic};
 use crate::harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
 
 /// Runs what blocks without holding up the other tasks of the test.
+#[allow(clippy::disallowed_methods, reason = "the tests of this folder run on a runtime of several threads")]
 fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }
