@@ -16,8 +16,8 @@ const SHOWN: usize = 3;
 /// A destination of its own.
 pub enum Target {
     Redis(MultiplexedConnection),
-    Kafka(brokers::Kafka),
-    Amqp(brokers::Rabbit, Rabbits),
+    Kafka(Box<brokers::Kafka>),
+    Amqp(Box<brokers::Rabbit>, Rabbits),
 }
 
 impl Target {
@@ -34,14 +34,14 @@ impl Target {
                 });
                 let kafka = kafka.await??;
                 println!("It listens on {}, and is gone when this is over.", kafka.bootstrap());
-                Target::Kafka(kafka)
+                Target::Kafka(Box::new(kafka))
             }
             "amqp" => {
                 println!("Starting a private RabbitMQ ...");
                 let rabbit = tokio::task::spawn_blocking(brokers::Rabbit::start).await?.context("start RabbitMQ")?;
                 println!("It listens on port {}, and is gone when this is over.", rabbit.port());
                 let rabbits = Rabbits::connect(&url(&rabbit)).await;
-                Target::Amqp(rabbit, rabbits)
+                Target::Amqp(Box::new(rabbit), rabbits)
             }
             other => bail!("show a delivery to {other}: there are redis, kafka and amqp"),
         })
