@@ -43,7 +43,8 @@ const CORRUPT_TRIES: u32 = 3;
 /// Advice where a topic is not there.
 const CREATE: &str = "create the topic, or correct its name in the configuration";
 /// Advice where a record is too large.
-const LARGER: &str = "raise `max.message.bytes` of the topic (or `message.max.bytes` of the brokers), and `max_message_bytes` of the sink";
+const LARGER: &str = "raise `max.message.bytes` of the topic, or `message.max.bytes` of the brokers, and \
+                      `max_message_bytes` of the sink";
 
 #[rustfmt::skip]
 const TABLE: &[Row] = &[
