@@ -66,10 +66,23 @@ fn json(format: Format, terminal: bool) -> bool {
     }
 }
 
+/// What a client logs of its own, and must not: every failure comes back as an error that is told once, where it is
+/// judged. Whoever asks for `lapin=debug` gets it.
+const QUIET: &str = "lapin=off";
+/// Shows the payload of every returned message, so it stays off whatever is asked for.
+const NEVER: &str = "lapin::returned_messages=off";
+
 fn parse(filter: &str) -> Result<EnvFilter, LoggingError> {
     let text = if filter.trim().is_empty() { "info" } else { filter };
-    EnvFilter::try_new(text)
-        .map_err(|error| LoggingError::Filter { filter: text.to_owned(), problem: error.to_string() })
+    let wrong =
+        |error: &dyn std::fmt::Display| LoggingError::Filter { filter: text.to_owned(), problem: error.to_string() };
+    let mut filter = EnvFilter::try_new(text).map_err(|error| wrong(&error))?;
+    for directive in [QUIET, NEVER] {
+        if directive == NEVER || !text.contains("lapin") {
+            filter = filter.add_directive(directive.parse().map_err(|error| wrong(&error))?);
+        }
+    }
+    Ok(filter)
 }
 
 #[cfg(test)]
@@ -87,8 +100,12 @@ mod tests {
 
     #[test]
     fn an_empty_filter_means_info_and_a_wrong_one_is_explained() {
-        assert_eq!(parse("").unwrap().to_string(), "info");
-        assert_eq!(parse("warn,delaybridge=debug").unwrap().to_string(), "delaybridge=debug,warn");
+        let shown = |filter: &str| parse(filter).unwrap().to_string();
+        assert_eq!(shown(""), "lapin::returned_messages=off,lapin=off,info");
+        assert_eq!(shown("warn,delaybridge=debug"), "lapin::returned_messages=off,delaybridge=debug,lapin=off,warn");
+        // It would show payloads.
+        assert_eq!(shown("lapin=trace"), "lapin::returned_messages=off,lapin=trace");
+        assert_eq!(shown("lapin::returned_messages=warn"), "lapin::returned_messages=off");
         let error = parse("delaybridge=loud").unwrap_err().to_string();
         assert!(error.contains("delaybridge=loud") && error.contains("DELAYBRIDGE_LOG"), "{error}");
     }
