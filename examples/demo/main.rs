@@ -89,7 +89,7 @@ async fn demo(kind: &str) -> Result<ExitCode> {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     println!("A private redis-server listens on port {}; it is gone when this is over.", server.port());
-    let target = Target::start(kind, redis.clone()).await?;
+    let mut target = Target::start(kind, redis.clone()).await?;
 
     let http_port = ports::free_port();
     let yaml = configuration(&server.url(), http_port, &target);

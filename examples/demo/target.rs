@@ -40,7 +40,7 @@ impl Target {
                 println!("Starting a private RabbitMQ ...");
                 let rabbit = tokio::task::spawn_blocking(brokers::Rabbit::start).await?.context("start RabbitMQ")?;
                 println!("It listens on port {}, and is gone when this is over.", rabbit.port());
-                let rabbits = Rabbits::connect(&url(&rabbit)).await;
+                let rabbits = Rabbits::connect(&url(&rabbit)).await.map_err(anyhow::Error::msg)?;
                 Target::Amqp(Box::new(rabbit), rabbits)
             }
             other => bail!("show a delivery to {other}: there are redis, kafka and amqp"),
@@ -84,11 +84,11 @@ impl Target {
     }
 
     /// Everything that has arrived.
-    pub async fn read(&self) -> Vec<Delivery> {
+    pub async fn read(&mut self) -> Vec<Delivery> {
         match self {
             Target::Redis(redis) => oracle::read_stream(&mut redis.clone(), NAME).await,
             Target::Kafka(broker) => kafka::read_topic(&broker.bootstrap(), NAME).await.unwrap_or_default(),
-            Target::Amqp(_, rabbits) => rabbits.take_all(NAME).await,
+            Target::Amqp(_, rabbits) => rabbits.take_all(NAME).await.unwrap_or_default(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! The integration tests: one binary, so that one link serves them all.
 
+#[cfg(feature = "amqp")]
+mod amqp;
 mod cli;
 mod crash;
 mod delivery;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use lapin::message::BasicGetMessage;
-use lapin::options::{BasicGetOptions, QueueDeclareOptions};
+use lapin::options::{BasicGetOptions, ExchangeDeclareOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{Channel, Connection, ConnectionProperties};
+use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
 
 use super::oracle::Delivery;
 
@@ -17,10 +17,14 @@ pub struct Rabbits {
 
 impl Rabbits {
     /// Connects to `amqp://...`.
-    pub async fn connect(url: &str) -> Self {
-        let connection = Connection::connect(url, ConnectionProperties::default()).await.expect("connect to RabbitMQ");
-        let channel = connection.create_channel().await.expect("open a channel");
-        Rabbits { _connection: connection, channel }
+    ///
+    /// # Errors
+    ///
+    /// The broker does not let us in, as while it restarts.
+    pub async fn connect(url: &str) -> Result<Self, String> {
+        let connection = Connection::connect(url, ConnectionProperties::default()).await.map_err(|e| e.to_string())?;
+        let channel = connection.create_channel().await.map_err(|e| e.to_string())?;
+        Ok(Rabbits { _connection: connection, channel })
     }
 
     /// How many messages wait in the queue; none if it is not there.
@@ -31,13 +35,36 @@ impl Rabbits {
     }
 
     /// Takes every message that waits now.
-    pub async fn take_all(&self, queue: &str) -> Vec<Delivery> {
+    ///
+    /// # Errors
+    ///
+    /// There is no such queue, or the broker is gone.
+    pub async fn take_all(&mut self, queue: &str) -> Result<Vec<Delivery>, String> {
         let mut deliveries = Vec::new();
         let no_ack = BasicGetOptions { no_ack: true };
-        while let Some(message) = self.channel.basic_get(queue.into(), no_ack).await.expect("get a message") {
+        while let Some(message) = self.channel.basic_get(queue.into(), no_ack).await.map_err(|e| e.to_string())? {
             deliveries.push(delivery(message));
         }
-        deliveries
+        Ok(deliveries)
+    }
+
+    /// Makes a durable direct exchange; with a queue, that one too, bound with this key.
+    pub async fn declare(&self, exchange: &str, queue: Option<&str>, key: &str) {
+        let durable = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
+        let table = FieldTable::default;
+        let made = self.channel.exchange_declare(exchange.into(), ExchangeKind::Direct, durable, table()).await;
+        made.expect("declare the exchange");
+        if let Some(queue) = queue {
+            let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+            self.channel.queue_declare(queue.into(), durable, table()).await.expect("declare the queue");
+            let bound = self.channel.queue_bind(queue.into(), exchange.into(), key.into(), Default::default(), table());
+            bound.await.expect("bind the queue");
+        }
+    }
+
+    /// Deletes an exchange with its bindings.
+    pub async fn delete_exchange(&self, exchange: &str) {
+        self.channel.exchange_delete(exchange.into(), Default::default()).await.expect("delete the exchange");
     }
 }
 

@@ -1,0 +1,69 @@
+//! What somebody has to mend: the queue is held, says why, tries one element now and then, and goes on by itself.
+
+use super::*;
+use crate::faults::rig::{metric, readyz};
+
+async fn is_held(daemon: &Daemon, reason: &str) {
+    metric(daemon, "delaybridge_queue_held{queue=\"q\"}", |held| held == 1.0).await;
+    println!("held: {}", readyz(daemon, 503, reason).await);
+}
+
+async fn goes_on(what: &str, daemon: &Daemon, server: &RedisServer, arrived: &mut Arrived, oracle: &Oracle) {
+    metric(daemon, "delaybridge_queue_held{queue=\"q\"}", |held| held == 0.0).await;
+    judge(what, daemon, server, arrived, oracle).await;
+    readyz(daemon, 200, "").await;
+}
+
+/// Makes the exchange `orders` and binds the queue `arrived` to it.
+async fn declare(rabbit: &Rabbit, bind: bool) {
+    let rabbits = Rabbits::connect(&url(rabbit)).await.expect("connect");
+    rabbits.declare("orders", bind.then_some("arrived"), "due").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exchange_that_is_missing_unbound_or_deleted_holds_the_queue_until_it_is_there() {
+    let server = RedisServer::start().await;
+    let rabbit = start();
+    let mut daemon = Daemon::start(&yaml(&server, &rabbit, "", "max_in_flight: 500")).await;
+    daemon.expect_log("queue held").expect_log("sink down");
+    let (mut oracle, mut arrived) = (Oracle::new(), Arrived::at(&rabbit));
+    offer(&server, &mut oracle, "no exchange", 300, Duration::from_secs(1)).await;
+    is_held(&daemon, "NOT_FOUND").await;
+    declare(&rabbit, false).await;
+    // Now there is an exchange, and nothing behind it: not one of them may be taken for delivered.
+    readyz(&daemon, 503, "NO_ROUTE").await;
+    assert_eq!(daemon.metric("delaybridge_delivered_messages_total").await, 0.0);
+    declare(&rabbit, true).await;
+    goes_on("exchange made and bound", &daemon, &server, &mut arrived, &oracle).await;
+
+    let rabbits = Rabbits::connect(&url(&rabbit)).await.expect("connect");
+    rabbits.delete_exchange("orders").await;
+    offer(&server, &mut oracle, "deleted", 2_000, Duration::from_secs(2)).await;
+    is_held(&daemon, "NOT_FOUND").await;
+    let before = daemon.metric("delaybridge_delivery_attempts_total").await;
+    let held = if long() { Duration::from_secs(600) } else { Duration::from_secs(8) };
+    crate::faults::rig::pass(held).await;
+    let tried = daemon.metric("delaybridge_delivery_attempts_total").await - before;
+    println!("held for {held:?}: {tried} elements were tried");
+    assert!(tried <= 25.0, "{tried} elements were tried during the hold");
+    declare(&rabbit, true).await;
+    goes_on("exchange made again", &daemon, &server, &mut arrived, &oracle).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_password_holds_the_queue_until_the_file_has_the_right_one() {
+    let server = RedisServer::start().await;
+    let rabbit = start();
+    let directory = tempfile::tempdir().expect("make a directory");
+    let password = directory.path().join("password");
+    std::fs::write(&password, "not-it\n").expect("write the password");
+    let login = format!("username: guest, password_file: '{}', {DECLARE}", password.display());
+    let mut daemon = Daemon::start(&yaml(&server, &rabbit, &login, "max_in_flight: 500")).await;
+    daemon.expect_log("queue held").expect_log("sink down");
+    let (mut oracle, mut arrived) = (Oracle::new(), Arrived::at(&rabbit));
+    offer(&server, &mut oracle, "locked out", 300, Duration::from_secs(1)).await;
+    is_held(&daemon, "ACCESS_REFUSED").await;
+    assert!(daemon.log().all().iter().all(|line| !line.contains("not-it")), "the password is in the log");
+    std::fs::write(&password, "guest").expect("write the password");
+    goes_on("password mended", &daemon, &server, &mut arrived, &oracle).await;
+}

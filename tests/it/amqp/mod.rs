@@ -1,0 +1,102 @@
+//! The daemon and a real RabbitMQ: what arrives, what a broker's refusals and absences do, and how things mend.
+
+mod held;
+mod messages;
+mod outages;
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use brokers::{Rabbit, RabbitOptions};
+
+use crate::faults::rig::{PATIENCE, assert_complete, elements, settled};
+use crate::harness::amqp::Rabbits;
+use crate::harness::redisson::redis_now_ms;
+use crate::harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
+
+/// Runs what blocks without holding up the other tasks of the test.
+#[allow(clippy::disallowed_methods, reason = "the tests of this folder run on a runtime of several threads")]
+fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    tokio::task::block_in_place(work)
+}
+
+fn start() -> Rabbit {
+    blocking(|| Rabbit::start_with(RabbitOptions::default())).unwrap_or_else(|e| panic!("start RabbitMQ: {e}"))
+}
+
+fn url(rabbit: &Rabbit) -> String {
+    format!("amqp://127.0.0.1:{}", rabbit.port())
+}
+
+/// A queue `q` into the exchange `orders` and from there into the queue `arrived`; `amqp` are further keys of the sink.
+fn yaml(server: &RedisServer, rabbit: &Rabbit, amqp: &str, queue: &str) -> String {
+    format!(
+        "redis: {{ url: '{}' }}\n\
+         retry: {{ strict: {{ max_attempts: 3, initial_interval: 10ms, max_interval: 100ms }} }}\n\
+         sinks: {{ out: {{ amqp: {{ url: '{}', exchange: orders, routing_key: due, heartbeat: 2s, timeout: 5s, {amqp} }} }} }}\n\
+         queues: {{ q: {{ source: {{ redisson: {{ name: q }} }}, retry: strict, lease: 20s, {queue}, \
+         to: [{{ sink: out }}] }} }}\n",
+        server.url(),
+        url(rabbit)
+    )
+}
+
+/// Declares the exchange and a durable queue behind it, so that what arrives survives the broker.
+const DECLARE: &str = "topology: declare, declare: { queue: { name: arrived, type: classic } }";
+
+/// Offers `count` elements that fall due within `spread`, and notes them.
+async fn offer(server: &RedisServer, oracle: &mut Oracle, name: &str, count: usize, spread: Duration) {
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
+    let now = redis_now_ms(&mut redis).await;
+    let offered = elements(&queue, name, count, now, i64::try_from(spread.as_millis()).expect("a short time"));
+    oracle.offered(&offered);
+    queue.offer_bulk(&mut redis, &offered).await;
+}
+
+/// What has arrived so far; taken out of the broker's queue, and kept here.
+struct Arrived {
+    url: String,
+    deliveries: Vec<Delivery>,
+    /// A broker that is killed forgets what was taken out of it last, and hands it out again. Each publish has a message
+    /// id of its own, so that is told from a second publish.
+    message_ids: HashSet<Vec<u8>>,
+}
+
+impl Arrived {
+    fn at(rabbit: &Rabbit) -> Self {
+        Arrived { url: url(rabbit), deliveries: Vec::new(), message_ids: HashSet::new() }
+    }
+
+    /// Waits until every element is among what has arrived.
+    async fn all(&mut self, queue: &str, oracle: &Oracle) -> &[Delivery] {
+        eventually("every element to arrive in the queue", 2 * PATIENCE, async || {
+            // A connection for each look: the broker may be restarting.
+            let mut rabbits = Rabbits::connect(&self.url).await?;
+            for delivery in rabbits.take_all(queue).await? {
+                let message_id = delivery.headers.get("property:message_id").expect("a message id").clone();
+                if self.message_ids.insert(message_id) {
+                    self.deliveries.push(delivery);
+                }
+            }
+            oracle.judge(&self.deliveries).complete().map(drop)
+        })
+        .await;
+        &self.deliveries
+    }
+}
+
+/// Everything has arrived, nothing is left in Redis, no dead letter, no duplicate that was not announced.
+async fn judge(what: &str, daemon: &Daemon, server: &RedisServer, arrived: &mut Arrived, oracle: &Oracle) {
+    arrived.all("arrived", oracle).await;
+    settled(&mut server.client().await, &RedissonQueue::new("q")).await;
+    // What was settled last may lie in the broker's queue since the last look.
+    let report = oracle.judge(arrived.all("arrived", oracle).await);
+    let announced = assert_complete(&report, &[daemon]).await;
+    println!("{what}: {report}, {announced} announced; {} MiB resident", daemon.usage().resident >> 20);
+}
+
+/// Longer runs with `DELAYBRIDGE_LONG=1`.
+fn long() -> bool {
+    std::env::var_os("DELAYBRIDGE_LONG").is_some()
+}
