@@ -10,16 +10,17 @@ use lapin::{Channel, Confirmation};
 use tokio::time::Instant;
 
 use super::super::handoff::Job;
-use super::Context;
 use super::errors::{self, Cause};
 use super::ledger::{Answer, Ledger, Returned, Verdict};
 use super::message::{Publication, attempt};
+use super::{Context, Ids};
 
 /// What comes out of the set of futures.
 enum Event {
     /// Everything that was woken before it has come out.
     Mark,
-    Answer(u64, lapin::Result<Confirmation>),
+    /// What the broker said to a message, and the return that the library handed out with it.
+    Answer(u64, Result<(Answer, Option<Returned>), Cause>),
 }
 
 struct Sent {
@@ -93,10 +94,10 @@ impl Flight {
         let number = self.context.ids.next();
         let due = Instant::now() + self.context.timeout;
         let body = job.message.body.clone();
-        let id = self.context.ids.text(number);
         self.alone = alone;
         self.ledger.publish(number, Sent { job, due });
-        self.answers.push(publish(self.channel.clone(), number, id, publication, body).boxed());
+        let (channel, context) = (self.channel.clone(), self.context.clone());
+        self.answers.push(publish(channel, context, number, publication, body).boxed());
     }
 
     /// Waits for answers and gives them to whoever waits for them. Cancel safe.
@@ -125,18 +126,14 @@ impl Flight {
     }
 
     fn take(&mut self, event: Event, settled: &mut Vec<(Sent, Verdict)>) {
-        let (number, answer, beside) = match event {
-            Event::Mark => return self.ledger.marked(settled),
-            Event::Answer(number, Ok(Confirmation::Ack(beside))) => (number, Answer::Ack, beside),
-            Event::Answer(number, Ok(Confirmation::Nack(beside))) => (number, Answer::Nack, beside),
-            Event::Answer(number, Ok(Confirmation::NotRequested)) => {
-                return self.lost(number, Cause::channel("unconfirmed", "the channel does not confirm"));
+        match event {
+            Event::Mark => self.ledger.marked(settled),
+            Event::Answer(number, Ok((answer, beside))) => {
+                self.tried = true;
+                self.ledger.answered(number, answer, beside, settled);
             }
-            Event::Answer(number, Err(error)) => return self.lost(number, Cause::of(&error)),
-        };
-        self.tried = true;
-        let beside = beside.map(|message| self.returned(&message));
-        self.ledger.answered(number, answer, beside, settled);
+            Event::Answer(number, Err(cause)) => self.lost(number, cause),
+        }
     }
 
     fn lost(&mut self, number: u64, cause: Cause) {
@@ -148,16 +145,6 @@ impl Flight {
     pub(super) fn blame(&mut self, cause: Cause) {
         if self.cause.as_ref().is_none_or(|known| cause.beats(known)) {
             self.cause = Some(cause);
-        }
-    }
-
-    fn returned(&self, message: &BasicReturnMessage) -> Returned {
-        let id = message.delivery.properties.message_id().as_ref();
-        Returned {
-            // Zero is nobody's number: a return that is not ours says only that the queue was not empty.
-            number: id.and_then(|id| self.context.ids.number(id.as_str())).unwrap_or(0),
-            code: message.reply_code,
-            text: message.reply_text.to_string(),
         }
     }
 
@@ -177,14 +164,37 @@ impl Flight {
     }
 }
 
-async fn publish(channel: Arc<Channel>, number: u64, id: String, publication: Publication, body: Bytes) -> Event {
+async fn publish(
+    channel: Arc<Channel>,
+    context: Arc<Context>,
+    number: u64,
+    publication: Publication,
+    body: Bytes,
+) -> Event {
     let Publication { exchange, routing_key, options, properties } = publication;
-    let properties = properties.with_message_id(id.into());
+    let properties = properties.with_message_id(context.ids.text(number).into());
     let sent = channel.basic_publish(exchange, routing_key, options, &body, properties).await;
     drop(body);
     let answer = match sent {
         Ok(confirmation) => confirmation.await,
         Err(error) => Err(error),
     };
+    let beside = |message: Option<BasicReturnMessage>| message.map(|message| returned(&message, &context.ids));
+    let answer = match answer {
+        Ok(Confirmation::Ack(message)) => Ok((Answer::Ack, beside(message))),
+        Ok(Confirmation::Nack(message)) => Ok((Answer::Nack, beside(message))),
+        Ok(Confirmation::NotRequested) => Err(Cause::channel("unconfirmed", "the channel does not confirm")),
+        Err(error) => Err(Cause::of(&error)),
+    };
     Event::Answer(number, answer)
+}
+
+fn returned(message: &BasicReturnMessage, ids: &Ids) -> Returned {
+    let id = message.delivery.properties.message_id().as_ref();
+    Returned {
+        // Zero is nobody's number: a return that is not ours says only that the queue was not empty.
+        number: id.and_then(|id| ids.number(id.as_str())).unwrap_or(0),
+        code: message.reply_code,
+        text: message.reply_text.to_string(),
+    }
 }

@@ -2,11 +2,12 @@
 //!
 //! The library's own recovery stays off: with it, confirmations of a broker that has fallen silent never come to an end.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{Stream, StreamExt};
+use futures_util::StreamExt;
+use futures_util::stream::FusedStream;
 use lapin::Event;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -147,9 +148,7 @@ async fn watch(session: &Arc<Session>, state: &watch::Sender<State>, stop: &Canc
     }
 }
 
-async fn next(
-    mut events: std::pin::Pin<&mut (impl Stream<Item = Event> + futures_util::stream::FusedStream)>,
-) -> Event {
+async fn next(mut events: Pin<&mut impl FusedStream<Item = Event>>) -> Event {
     match events.next().await {
         Some(event) => event,
         // The library let go of the connection; the other branches see it.

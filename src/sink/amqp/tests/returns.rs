@@ -18,7 +18,7 @@ async fn wrong_verdicts(node: &Node, sink: &Arc<AmqpSink>, total: u64, nth: u64,
     admin.exchange(&exchange).await;
     admin.queue(&queue, &[]).await;
     admin.bind(&queue, &exchange, "key").await;
-    let unroutable = |n: u64| n % nth == 0;
+    let unroutable = |n: u64| n.is_multiple_of(nth);
     let outcomes: Vec<(u64, Outcome)> = stream::iter(0..total)
         .map(|n| {
             let key = if unroutable(n) { "nobody" } else { "key" };
