@@ -17,7 +17,7 @@ const SHOWN: usize = 3;
 pub enum Target {
     Redis(MultiplexedConnection),
     Kafka(Box<brokers::Kafka>),
-    Amqp(Box<brokers::Rabbit>, Rabbits),
+    Amqp(Box<brokers::Rabbit>, Box<Rabbits>),
 }
 
 impl Target {
@@ -41,7 +41,7 @@ impl Target {
                 let rabbit = tokio::task::spawn_blocking(brokers::Rabbit::start).await?.context("start RabbitMQ")?;
                 println!("It listens on port {}, and is gone when this is over.", rabbit.port());
                 let rabbits = Rabbits::connect(&url(&rabbit)).await.map_err(anyhow::Error::msg)?;
-                Target::Amqp(Box::new(rabbit), rabbits)
+                Target::Amqp(Box::new(rabbit), Box::new(rabbits))
             }
             other => bail!("show a delivery to {other}: there are redis, kafka and amqp"),
         })
