@@ -209,14 +209,15 @@ pub enum TargetSpec {
 }
 
 impl TargetSpec {
-    /// Whether the target differs from element to element.
-    pub fn is_templated(&self) -> bool {
+    /// Whether the element's payload chooses the target, so that what is wrong with a target is the element's own. A
+    /// topic that is named after the queue is the same for all of its elements, and somebody can mend it.
+    pub fn is_chosen_by_payload(&self) -> bool {
         match self {
-            TargetSpec::RedisList { key, .. } | TargetSpec::RedisStream { key, .. } => !key.is_static(),
+            TargetSpec::RedisList { key, .. } | TargetSpec::RedisStream { key, .. } => key.uses_payload(),
             // The key of a record chooses among the partitions of one topic.
-            TargetSpec::KafkaTopic { topic, key: _ } => !topic.is_static(),
+            TargetSpec::KafkaTopic { topic, key: _ } => topic.uses_payload(),
             TargetSpec::AmqpExchange { exchange, routing_key, properties: _ } => {
-                !exchange.is_static() || !routing_key.is_static()
+                exchange.uses_payload() || routing_key.uses_payload()
             }
             TargetSpec::Stdout => false,
         }

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -15,9 +16,9 @@ use super::queue::{Onward, Queue};
 use crate::clock::Instant;
 use crate::decode::Payload;
 use crate::link::Conn;
-use crate::message::{Class, Failure, MessageId, Outbound};
+use crate::message::{Class, Failure, MessageId, Outbound, Outcome};
 use crate::route::{self, ElementInfo};
-use crate::source::redisson::{DeadLetter, Order, SourceError};
+use crate::source::redisson::{DeadLetter, Forwarder as Whose, Order, SourceError};
 
 /// Time between two looks at a stream that nobody announced anything for: another daemon may have stored a letter.
 const LOOK: Duration = Duration::from_secs(5);
@@ -27,15 +28,29 @@ const PAGE: usize = 100;
 const WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// How long a letter that was refused for good is left alone.
 const REFUSED: Duration = Duration::from_secs(600);
-/// Most refused letters that are remembered; more are tried again early.
+/// How long one that failed otherwise is left alone, so that it does not stand in the way of those behind it.
+const FAILED: Duration = Duration::from_secs(10);
+/// Most letters that are left alone at a time; more are tried again early.
 const REMEMBERED: usize = 10_000;
+/// Pages in a row of which the sink took nothing, before it is left alone for a while.
+const STRIKES: u32 = 2;
 
 /// Moves the letters of a queue on until the process stops.
 pub async fn run(queue: Arc<Queue>) {
     let Some(onward) = &queue.dead_letter_to else { return };
-    let mut forwarder = Forwarder { queue: &queue, onward, refused: HashMap::new(), failures: 0 };
+    let at_sink = AtomicU64::new(0);
+    let mut forwarder = Forwarder {
+        queue: &queue,
+        onward,
+        confirmed: Vec::new(),
+        aside: HashMap::new(),
+        count: 0,
+        at_sink: &at_sink,
+        failures: 0,
+    };
     let stopping = &queue.process.stopping;
     loop {
+        // Order: the end goes first.
         let conn = tokio::select! {
             biased;
             () = stopping.cancelled() => break,
@@ -46,29 +61,23 @@ pub async fn run(queue: Arc<Queue>) {
         let ended = tokio::select! {
             biased;
             ended = forwarder.round(&conn) => ended,
-            () = queue.process.abandon.cancelled() => break,
-        };
-        let wait = match ended {
-            Ended::Empty => {
-                forwarder.failures = 0;
-                LOOK
-            }
-            Ended::Failed => {
-                forwarder.failures = forwarder.failures.saturating_add(1);
-                WAIT.0.saturating_mul(2u32.saturating_pow(forwarder.failures - 1)).min(WAIT.1)
+            () = queue.process.abandon.cancelled() => {
+                queue.events.metrics().possible_duplicates(at_sink.load(Ordering::Relaxed));
+                break;
             }
         };
+        let wait = forwarder.pause(ended);
         // Order: the end goes first. A knock that is left behind is kept by `Notify`.
         tokio::select! {
             biased;
             () = stopping.cancelled() => break,
-            () = queue.dead_letters.notified(), if ended == Ended::Empty => {}
+            () = queue.dead_letters.notified(), if ended == Ended::Idle => {}
             () = tokio::time::sleep(wait) => {}
         }
     }
     if let Some(conn) = queue.process.link.current() {
         // Another daemon need not wait for the lease to end; if this fails, it does.
-        let give_back = queue.source.forwarded(&conn, Duration::ZERO, &[]);
+        let give_back = queue.source.forwarded(&conn, Duration::ZERO, &forwarder.confirmed);
         drop(tokio::time::timeout(Duration::from_millis(500), give_back).await);
     }
 }
@@ -77,7 +86,9 @@ pub async fn run(queue: Arc<Queue>) {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ended {
     /// Nothing is left that could be moved on now, or another daemon does it.
-    Empty,
+    Idle,
+    /// There is more to do.
+    Again,
     /// The sink or Redis does not take part; later.
     Failed,
 }
@@ -85,15 +96,30 @@ enum Ended {
 struct Forwarder<'a> {
     queue: &'a Queue,
     onward: &'a Onward,
-    /// Letters that the sink refused for good, and when to try them again.
-    refused: HashMap<String, Instant>,
+    /// Letters that the sink has, while Redis has not answered that they are out of the stream: they are not sent again.
+    confirmed: Vec<String>,
+    /// Letters that failed, and when to try them again.
+    aside: HashMap<String, Instant>,
+    /// How many letters there were at the last look.
+    count: usize,
+    /// Letters at the sink without an answer.
+    at_sink: &'a AtomicU64,
     failures: u32,
 }
 
 impl Forwarder<'_> {
-    /// Twice what a page takes at most.
+    fn pause(&mut self, ended: Ended) -> Duration {
+        self.failures = if ended == Ended::Failed { self.failures.saturating_add(1) } else { 0 };
+        match ended {
+            Ended::Idle => LOOK,
+            Ended::Again => Duration::ZERO,
+            Ended::Failed => WAIT.0.saturating_mul(2u32.saturating_pow(self.failures - 1)).min(WAIT.1),
+        }
+    }
+
+    /// Four times what a page takes at most: letters are sent only in its first half.
     fn lease(&self) -> Duration {
-        self.onward.outlet.longest().saturating_mul(2).max(Duration::from_secs(30))
+        self.onward.outlet.longest().saturating_mul(4).max(Duration::from_secs(60))
     }
 
     async fn round(&mut self, conn: &Conn) -> Ended {
@@ -110,71 +136,124 @@ impl Forwarder<'_> {
 
     async fn pages(&mut self, conn: &Conn) -> Result<Ended, SourceError> {
         let now = Instant::now();
-        self.refused.retain(|_, until| *until > now);
+        self.aside.retain(|_, until| *until > now);
+        let count = self.queue.source.dead_count(conn).await?;
+        let changed = std::mem::replace(&mut self.count, count) != count;
+        // What was put aside is not read again and again.
+        if count == 0 || !changed && count <= self.aside.len() {
+            self.confirmed.clear();
+            return Ok(Ended::Idle);
+        }
+        // The lease before the letters: what is read under another's lease may have been moved on when it is sent.
+        let mut taken_over = false;
+        let Some(mut send_before) = self.renew(conn, &mut taken_over).await? else { return Ok(Ended::Idle) };
         let mut letters = self.queue.source.dead_letters(conn, Order::Oldest).await?;
-        let mut mine = false;
+        let mut strikes = 0;
         loop {
             let mut page = letters.next(conn, PAGE).await?;
             if page.is_empty() {
-                return Ok(Ended::Empty);
+                return Ok(Ended::Idle);
             }
-            page.retain(|letter| !self.refused.contains_key(&letter.stream_id));
+            page.retain(|letter| !self.aside.contains_key(&letter.stream_id));
             if page.is_empty() {
                 continue;
             }
             if self.queue.process.stopping.is_cancelled() {
                 return Ok(Ended::Failed);
             }
-            mine = mine || self.queue.source.forwarded(conn, self.lease(), &[]).await?;
-            if !mine {
-                return Ok(Ended::Empty);
+            if std::mem::take(&mut taken_over) {
+                // Whoever had the lease died or stood still with letters at the sink.
+                self.queue.events.metrics().possible_duplicates(page.len() as u64);
             }
-            let (confirmed, all_well) = self.deliver(page).await;
-            mine = self.queue.source.forwarded(conn, self.lease(), &confirmed).await?;
-            if !all_well {
+            let all = page.len();
+            let sent = self.deliver(page, send_before).await;
+            let arrived = self.confirmed.len();
+            let Some(next) = self.renew(conn, &mut taken_over).await? else { return Ok(Ended::Idle) };
+            send_before = next;
+            strikes = if arrived > 0 { 0 } else { strikes + 1 };
+            if strikes >= STRIKES || self.onward.outlet.allows() != Allow::Free {
                 return Ok(Ended::Failed);
+            }
+            if sent < all {
+                return Ok(Ended::Again);
             }
         }
     }
 
-    /// Hands a page to the sink; answers which letters it confirmed, and whether it is worth going on.
-    async fn deliver(&mut self, page: Vec<DeadLetter>) -> (Vec<String>, bool) {
-        let send_before = Instant::now().after(self.lease() / 2);
-        // A sink that is down is asked with one letter.
-        let most = match self.onward.outlet.allows() {
-            Allow::Free => page.len(),
-            Allow::Probe if self.onward.outlet.start_probe() => 1,
-            _ => return (Vec::new(), false),
-        };
-        let attempts = page.into_iter().take(most).map(async |letter| {
-            let outcome = match self.message(&letter, send_before) {
-                Ok(message) => self.onward.outlet.deliver(message).await,
-                Err(failure) => Err(failure),
-            };
-            (letter.stream_id, outcome)
-        });
-        let (mut confirmed, mut all_well) = (Vec::new(), true);
-        let metrics = self.queue.events.metrics();
-        for (stream_id, outcome) in join_all(attempts).await {
-            metrics.dead_letter_forwarded(&self.onward.spec.sink, &outcome);
-            match outcome {
-                Ok(()) => confirmed.push(stream_id),
-                Err(failure) if failure.class == Class::MessagePermanent => {
-                    self.queue.events.dead_letter_stays(&stream_id, &failure.to_string());
-                    if self.refused.len() < REMEMBERED {
-                        self.refused.insert(stream_id, Instant::now().after(REFUSED));
-                    }
-                }
+    /// Removes what is confirmed and renews the lease; until when letters may be sent under it, `None` if another daemon
+    /// has it.
+    async fn renew(&mut self, conn: &Conn, taken_over: &mut bool) -> Result<Option<Instant>, SourceError> {
+        let before = Instant::now();
+        let whose = self.queue.source.forwarded(conn, self.lease(), &self.confirmed).await?;
+        self.confirmed.clear();
+        *taken_over |= whose == Whose::TakenOver;
+        Ok((whose != Whose::Another).then(|| before.after(self.lease() / 2)))
+    }
+
+    /// Hands letters to the sink, as many as its rate and its breaker allow; answers how many have been dealt with.
+    async fn deliver(&mut self, page: Vec<DeadLetter>, send_before: Instant) -> usize {
+        let mut messages = Vec::with_capacity(page.len());
+        let mut dealt_with = 0;
+        for letter in page {
+            match self.message(&letter, send_before) {
+                Ok(message) => messages.push((letter.stream_id, message)),
                 Err(failure) => {
-                    if failure.class == Class::Ambiguous {
-                        metrics.possible_duplicates(1);
-                    }
-                    self.queue.events.dead_letter_stays(&stream_id, &failure.to_string());
-                    all_well = false;
+                    dealt_with += 1;
+                    self.answered(letter.stream_id, Err(failure));
                 }
             }
         }
-        (confirmed, all_well)
+        if messages.is_empty() {
+            return dealt_with;
+        }
+        let outlet = &self.onward.outlet;
+        let granted = outlet.grant(u32::try_from(messages.len()).unwrap_or(u32::MAX)).await;
+        messages.truncate(granted as usize);
+        // A sink that is down is asked with one letter. The probe is taken last, when there is a letter that will ask.
+        let probe = match outlet.allows() {
+            Allow::Free => false,
+            Allow::Probe if outlet.start_probe() => true,
+            _ => return dealt_with,
+        };
+        if probe {
+            messages.truncate(1);
+        }
+        self.at_sink.store(messages.len() as u64, Ordering::Relaxed);
+        let deliveries = messages.into_iter().map(async |(stream_id, message)| {
+            let outcome = outlet.deliver(message).await;
+            self.at_sink.fetch_sub(1, Ordering::Relaxed);
+            (stream_id, outcome)
+        });
+        let outcomes = join_all(deliveries).await;
+        if probe && outcomes.iter().any(|(_, outcome)| matches!(outcome, Err(failure) if failure.is_stale())) {
+            // Not asked after all, and no breaker has seen it.
+            outlet.abandon_probe();
+        }
+        dealt_with += outcomes.len();
+        outcomes.into_iter().for_each(|(stream_id, outcome)| self.answered(stream_id, outcome));
+        dealt_with
+    }
+
+    fn answered(&mut self, stream_id: String, outcome: Outcome) {
+        let metrics = self.queue.events.metrics();
+        metrics.dead_letter_forwarded(&self.onward.spec.sink, &outcome);
+        let failure = match outcome {
+            Ok(()) => return self.confirmed.push(stream_id),
+            Err(failure) => failure,
+        };
+        if failure.class == Class::Ambiguous {
+            metrics.possible_duplicates(1);
+        }
+        self.queue.events.dead_letter_stays(&stream_id, &failure.to_string());
+        let alone = match failure.class {
+            Class::MessagePermanent => REFUSED,
+            // The sink is down: it is not the letter's fault.
+            _ if self.onward.outlet.allows() != Allow::Free => return,
+            _ => FAILED,
+        };
+        if self.aside.len() < REMEMBERED {
+            self.aside.insert(stream_id, Instant::now().after(alone));
+        }
     }
 
     fn message(&self, letter: &DeadLetter, send_before: Instant) -> Result<Outbound, Failure> {

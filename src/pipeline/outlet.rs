@@ -80,6 +80,18 @@ impl Outlet {
         self.rate.as_ref()
     }
 
+    /// Waits until `max_rate` lets something through, and takes at most `want` of it.
+    pub async fn grant(&self, want: u32) -> u32 {
+        let Some(bucket) = &self.rate else { return want };
+        loop {
+            let got = bucket.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take(Instant::now(), want);
+            if got.granted > 0 {
+                return got.granted;
+            }
+            tokio::time::sleep(got.next_at.since(Instant::now()).max(Duration::from_millis(1))).await;
+        }
+    }
+
     /// Ends when the sink's worker has ended by itself: nothing can be delivered there any more.
     pub async fn ended(&self) {
         self.sink.ended().await;

@@ -216,8 +216,8 @@ async fn deliver(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mu
             continue;
         }
         found.asked.push(place);
-        let templated = route.spec.target.is_templated();
-        under_way.push(async move { (place, templated, route.outlet.deliver(message).await) });
+        let own = route.spec.target.is_chosen_by_payload();
+        under_way.push(async move { (place, own, route.outlet.deliver(message).await) });
     }
     let mut progress = std::pin::pin!(tokio::time::sleep(PROGRESS_AFTER));
     let mut armed = false;
@@ -226,8 +226,8 @@ async fn deliver(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mu
         // the answers stay in `under_way`, the timer in `progress`.
         tokio::select! {
             biased;
-            Some((place, templated, outcome)) = under_way.next() => {
-                let outcome = outcome.map_err(|failure| own_target(failure, templated));
+            Some((place, own, outcome)) = under_way.next() => {
+                let outcome = outcome.map_err(|failure| own_target(failure, own));
                 let route = &queue.routes[place];
                 let stale = matches!(&outcome, Err(failure) if failure.is_stale());
                 if !stale {
@@ -254,9 +254,9 @@ async fn deliver(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mu
 
 /// A target that came out of a template on the payload is the message's own: what would hold the queue for a static
 /// target kills only the message.
-fn own_target(failure: Failure, templated: bool) -> Failure {
+fn own_target(failure: Failure, own: bool) -> Failure {
     match failure.class {
-        Class::TargetPermanent if templated && failure.at_destination => {
+        Class::TargetPermanent if own && failure.at_destination => {
             Failure { class: Class::MessagePermanent, ..failure }
         }
         _ => failure,

@@ -2,6 +2,7 @@
 
 use super::super::forward;
 use super::*;
+use crate::source::redisson::Forwarder;
 
 /// A bridge whose sink `main` refuses everything for good and whose dead letters go on to `onward`.
 fn bridge(server: &TestServer, owner: u8, onward: &Arc<FakeSink>) -> Bridge {
@@ -95,12 +96,65 @@ async fn another_daemon_leaves_the_letters_to_the_one_that_has_the_lease() {
     let conn = soon("a connection", bridge.process.link.ready()).await;
     let other = crate::source::redisson::Redisson::new("q", [9; 8], true, true, ListCleanup::Auto);
     let minute = Duration::from_secs(60);
-    assert!(other.forwarded(&conn, minute, &[]).await.unwrap());
-    assert!(other.forwarded(&conn, minute, &[]).await.unwrap(), "sent twice it is the same");
-    assert!(!bridge.queue.source.forwarded(&conn, minute, &[]).await.unwrap());
+    assert_eq!(other.forwarded(&conn, minute, &[]).await.unwrap(), Forwarder::Own);
+    assert_eq!(other.forwarded(&conn, minute, &[]).await.unwrap(), Forwarder::Own, "sent twice it is the same");
+    assert_eq!(bridge.queue.source.forwarded(&conn, minute, &[]).await.unwrap(), Forwarder::Another);
     bridge.offer(0..1).await;
     bridge.metric_is("delaybridge_dead_lettered_messages_total{queue=\"q\",reason=\"message_permanent\"}", 1.0).await;
-    assert!(other.forwarded(&conn, Duration::ZERO, &[]).await.unwrap());
+    assert_eq!(other.forwarded(&conn, Duration::ZERO, &[]).await.unwrap(), Forwarder::Own);
     bridge.queue.dead_letters.notify_one();
     eventually("it to go on once the lease is given back", async || onward.taken().len() == 1).await;
+}
+
+#[tokio::test]
+async fn a_letter_of_another_program_does_not_keep_the_sink_closed() {
+    let server = TestServer::start();
+    let mut redis = Looking::at(&server).await;
+    let onward = sink();
+    onward.outage(Some(failure(Class::Transient, "unreachable")));
+    // The oldest, so that it is the one that would ask whether the sink works again.
+    let () = redis::cmd("XADD")
+        .arg(&["delaybridge:dead:{q}", "1-1", "what", "nobody knows"])
+        .query_async(&mut redis.0)
+        .await
+        .unwrap();
+    let bridge = bridge(&server, 1, &onward);
+    bridge.offer(0..5).await;
+    bridge.metric_is("delaybridge_sink_up{sink=\"onward\"}", 0.0).await;
+    onward.outage(None);
+    bridge.metric_is("delaybridge_sink_up{sink=\"onward\"}", 1.0).await;
+    eventually("all but the foreign one to go on", async || redis.dead().await.len() == 1).await;
+    assert_eq!(bridge.metric("delaybridge_possible_duplicates_total{queue=\"q\"}"), 0.0);
+}
+
+#[tokio::test]
+async fn a_letter_that_fails_does_not_stand_in_the_way_of_those_behind_it() {
+    let server = TestServer::start();
+    let mut redis = Looking::at(&server).await;
+    let onward = sink();
+    onward.on_id(id(0), vec![Step::Fail(failure(Class::Unknown, "odd")); 50]);
+    let bridge = bridge(&server, 1, &onward);
+    bridge.offer(0..20).await;
+    eventually("the others to go on", async || redis.dead().await.len() == 1).await;
+    assert_eq!(redis.dead().await[0]["id"], id(0).to_string().into_bytes());
+}
+
+#[tokio::test]
+async fn what_a_daemon_that_died_had_at_the_sink_is_announced() {
+    let server = TestServer::start();
+    let mut redis = Looking::at(&server).await;
+    let onward = sink();
+    onward.stall(true);
+    let first = bridge(&server, 1, &onward);
+    first.offer(0..1).await;
+    eventually("the letter to be at the sink", async || onward.attempts().len() == 1).await;
+    drop(first);
+    onward.stall(false);
+    // As if the time of its lease had passed.
+    let state =
+        redis::cmd("HSET").arg(&["delaybridge:state:{q}", "forwards_until", "1"]).exec_async(&mut redis.0).await;
+    state.unwrap();
+    let second = bridge(&server, 2, &onward);
+    second.metric_is("delaybridge_dead_letters_forwarded_total{class=\"ok\",queue=\"q\",sink=\"onward\"}", 1.0).await;
+    second.metric_is("delaybridge_possible_duplicates_total{queue=\"q\"}", 1.0).await;
 }

@@ -205,3 +205,24 @@ async fn elements_reach_the_sink_in_the_order_of_their_claims() {
     let order: Vec<u64> = sink.attempts().iter().map(|message| u64::from_be_bytes(message.id.0)).collect();
     assert!(order.is_sorted(), "{} of {} out of place", order.windows(2).filter(|w| w[0] > w[1]).count(), order.len());
 }
+
+#[tokio::test]
+async fn a_target_named_after_the_queue_is_mended_and_one_named_by_the_payload_is_the_elements_own() {
+    for (key, held) in [("due-${queue}", true), ("due-${payload}", false)] {
+        let (server, sink) = (TestServer::start(), sink());
+        let mut redis = Looking::at(&server).await;
+        sink.outage(Some(failure(Class::TargetPermanent, "WRONGTYPE").at_destination()));
+        let mut spec = spec(&[("s", sink.clone())]);
+        spec.codec = Codec::String;
+        let key = crate::route::Template::compile(key).unwrap();
+        spec.to[0].target = TargetSpec::RedisList { key, push: crate::message::Side::Right, exactly_once: false };
+        let bridge = Bridge::without_keeper(&server, 1, &[("s", sink.clone())], spec);
+        redis.offer(0..1).await;
+        bridge.queue.wake.knock(crate::telemetry::labels::Wakeup::Published);
+        match held {
+            true => bridge.metric_is(HELD, 1.0).await,
+            false => eventually("the dead letter", async || redis.dead().await.len() == 1).await,
+        }
+        assert_eq!(redis.dead().await.len(), usize::from(!held));
+    }
+}

@@ -94,6 +94,17 @@ impl DeadLetter {
     }
 }
 
+/// Who moves a queue's dead letters on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forwarder {
+    /// The caller.
+    Own,
+    /// The caller, because the lease of another daemon ran out: letters that were at its sink may have arrived.
+    TakenOver,
+    /// Another daemon.
+    Another,
+}
+
 /// Which end of the stream comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
@@ -103,7 +114,8 @@ pub enum Order {
     Newest,
 }
 
-/// Reads the stream page by page: one letter first, then as many as fit into 1 MiB if all are as large as the largest.
+/// Reads the stream page by page: one letter first, then at most twice as many as the last time, as many as fit into
+/// 1 MiB if all are as large as the largest: behind a small letter may stand a hundred that were too large for a sink.
 pub struct DeadLetters<'a> {
     queue: &'a Redisson,
     order: Order,
@@ -112,6 +124,8 @@ pub struct DeadLetters<'a> {
     /// The far end, so that letters which arrive meanwhile do not keep the reader busy.
     until: String,
     largest: usize,
+    /// Letters of the last page.
+    last: usize,
 }
 
 impl Redisson {
@@ -121,7 +135,7 @@ impl Redisson {
     ///
     /// Those of the connection.
     pub async fn dead_letters(&self, conn: &Conn, order: Order) -> Result<DeadLetters<'_>, SourceError> {
-        let mut letters = DeadLetters { queue: self, order, from: None, until: String::new(), largest: 0 };
+        let mut letters = DeadLetters { queue: self, order, from: None, until: String::new(), largest: 0, last: 0 };
         let newest = letters.range(conn, Order::Newest, "+", "-", 1).await?.pop().map(|letter| letter.stream_id);
         (letters.from, letters.until) = match (order, newest) {
             (_, None) => (None, String::new()),
@@ -137,23 +151,40 @@ impl Redisson {
     ///
     /// Those of the connection.
     pub async fn dead_letter(&self, conn: &Conn, stream_id: &str) -> Result<Option<DeadLetter>, SourceError> {
-        let one = DeadLetters { queue: self, order: Order::Oldest, from: None, until: String::new(), largest: 0 };
+        let one =
+            DeadLetters { queue: self, order: Order::Oldest, from: None, until: String::new(), largest: 0, last: 0 };
         Ok(one.range(conn, Order::Oldest, stream_id, stream_id, 1).await?.pop())
     }
 
+    /// How many letters there are.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn dead_count(&self, conn: &Conn) -> Result<usize, SourceError> {
+        Ok(conn.query(redis::cmd("XLEN").arg(&self.keys.dead[..])).await?)
+    }
+
     /// Removes letters that a sink has confirmed and takes, or keeps, the lease of the one who moves this queue's letters
-    /// on; `false` while another daemon has it. A lease of zero gives it back.
+    /// on. A lease of zero gives it back.
     ///
     /// # Errors
     ///
     /// Those of the connection. After any error it may be sent again.
-    pub async fn forwarded(&self, conn: &Conn, lease: Duration, confirmed: &[String]) -> Result<bool, SourceError> {
+    pub async fn forwarded(
+        &self,
+        conn: &Conn,
+        lease: Duration,
+        confirmed: &[String],
+    ) -> Result<Forwarder, SourceError> {
         let keys = [self.keys.dead.clone(), self.keys.state.clone()];
         let mut args = vec![Bytes::copy_from_slice(&self.owner), text(millis(lease))];
         args.extend(confirmed.iter().map(|id| Bytes::from(id.clone())));
         match conn.script(&self.scripts.forward, &keys, &args).await? {
-            redis::Value::Int(mine) => Ok(mine == 1),
-            _ => Err(BadReply { script: "forward", expected: "0 or 1" }.into()),
+            redis::Value::Int(0) => Ok(Forwarder::Another),
+            redis::Value::Int(1) => Ok(Forwarder::Own),
+            redis::Value::Int(2) => Ok(Forwarder::TakenOver),
+            _ => Err(BadReply { script: "forward", expected: "0, 1 or 2" }.into()),
         }
     }
 
@@ -178,10 +209,11 @@ impl DeadLetters<'_> {
     /// Those of the connection.
     pub async fn next(&mut self, conn: &Conn, most: usize) -> Result<Vec<DeadLetter>, SourceError> {
         let Some(from) = self.from.take().filter(|_| most > 0) else { return Ok(Vec::new()) };
-        let fit = BATCH_BYTES.checked_div(self.largest).unwrap_or(1).clamp(1, PAGE);
+        let fit = BATCH_BYTES.checked_div(self.largest).unwrap_or(1).clamp(1, PAGE).min((2 * self.last).max(1));
         let page = self.range(conn, self.order, &from, &self.until, fit.min(most)).await?;
         let size = |letter: &DeadLetter| letter.fields.iter().map(|(_, value)| value.len() + 32).sum();
         self.largest = page.iter().map(size).max().unwrap_or(0).max(self.largest);
+        self.last = page.len();
         self.from = page.last().map(|letter| format!("({}", letter.stream_id));
         Ok(page)
     }

@@ -27,7 +27,7 @@ use bytes::Bytes;
 
 pub use self::adopt::{AdoptRequest, Adopted, Cursor};
 pub use self::claim::{ClaimReply, ClaimRequest, Claimed, From, Hints};
-pub use self::dead::{DeadLetter, DeadLetters, NotALetter, Order};
+pub use self::dead::{DeadLetter, DeadLetters, Forwarder, NotALetter, Order};
 pub use self::entry::{ClaimKey, Entry, Header, sink_hash};
 pub use self::inspect::{Located, Page, Place, Seen, Shape, Show, redis_now_ms};
 pub use self::keys::Keys;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use delaybridge::config::ListCleanup;
 use delaybridge::message::Side;
 use delaybridge::source::redisson::{
-    AdoptRequest, Adopted, Answer, ClaimRequest, Cursor, Move, SweepRequest, SweepState,
+    AdoptRequest, Adopted, Answer, ClaimRequest, Cursor, Forwarder, Move, SweepRequest, SweepState,
 };
 
 use super::directed::{NOW_MS, claim, element, offer, request, start};
@@ -105,15 +105,17 @@ async fn dead_letters_leave_a_full_redis() {
     let id: String =
         redis::cmd("XADD").arg(&a.keys.dead[..]).arg("*").arg("a").arg("b").query_async(&mut rig.redis).await.unwrap();
     fill_up(&mut rig).await;
-    assert!(a.forwarded(&rig.conn, LEASE, &[]).await.unwrap());
+    assert_eq!(a.forwarded(&rig.conn, LEASE, &[]).await.unwrap(), Forwarder::Own);
     // Confirmed is confirmed, whoever has the lease and however often it is said.
     for _ in 0..2 {
-        assert!(!b.forwarded(&rig.conn, LEASE, std::slice::from_ref(&id)).await.unwrap());
+        assert_eq!(b.forwarded(&rig.conn, LEASE, std::slice::from_ref(&id)).await.unwrap(), Forwarder::Another);
         let left: usize = redis::cmd("XLEN").arg(&a.keys.dead[..]).query_async(&mut rig.redis).await.unwrap();
         assert_eq!(left, 0);
     }
     set_clock(&mut rig, NOW_MS + LEASE_MS + 1).await;
-    assert!(b.forwarded(&rig.conn, LEASE, &[]).await.unwrap(), "the lease of the other one is over");
+    assert_eq!(b.forwarded(&rig.conn, LEASE, &[]).await.unwrap(), Forwarder::TakenOver);
+    assert_eq!(b.forwarded(&rig.conn, LEASE * 0, &[]).await.unwrap(), Forwarder::Own);
+    assert_eq!(a.forwarded(&rig.conn, LEASE, &[]).await.unwrap(), Forwarder::Own, "it was given back");
 }
 
 #[tokio::test]
