@@ -1,7 +1,7 @@
 //! What somebody has to mend: the queue is held, says why, tries one element now and then, and goes on by itself.
 
 use super::*;
-use crate::faults::rig::{metric, readyz};
+use crate::faults::rig::{metric, readyz, tolerate_stalls};
 
 async fn is_held(daemon: &Daemon, reason: &str) {
     metric(daemon, "delaybridge_queue_held{queue=\"q\"}", |held| held == 1.0).await;
@@ -25,6 +25,7 @@ async fn an_exchange_that_is_missing_unbound_or_deleted_holds_the_queue_until_it
     let server = RedisServer::start().await;
     let rabbit = start();
     let mut daemon = Daemon::start(&yaml(&server, &rabbit, "", "max_in_flight: 500")).await;
+    tolerate_stalls(&mut daemon);
     daemon.expect_log("queue held").expect_log("sink down");
     let (mut oracle, mut arrived) = (Oracle::new(), Arrived::at(&rabbit));
     offer(&server, &mut oracle, "no exchange", 300, Duration::from_secs(1)).await;
@@ -59,6 +60,7 @@ async fn a_wrong_password_holds_the_queue_until_the_file_has_the_right_one() {
     std::fs::write(&password, "not-it\n").expect("write the password");
     let login = format!("username: guest, password_file: '{}', {DECLARE}", password.display());
     let mut daemon = Daemon::start(&yaml(&server, &rabbit, &login, "max_in_flight: 500")).await;
+    tolerate_stalls(&mut daemon);
     daemon.expect_log("queue held").expect_log("sink down");
     let (mut oracle, mut arrived) = (Oracle::new(), Arrived::at(&rabbit));
     offer(&server, &mut oracle, "locked out", 300, Duration::from_secs(1)).await;

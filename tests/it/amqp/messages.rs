@@ -1,6 +1,7 @@
 //! What a message is: body, properties, headers; and what becomes of elements that no queue takes.
 
 use super::*;
+use crate::faults::rig::tolerate_stalls;
 use crate::harness::redisson::Element;
 
 fn text<'a>(delivery: &'a Delivery, name: &str) -> Option<&'a str> {
@@ -16,7 +17,8 @@ async fn a_message_carries_what_is_known_of_the_element() {
         "sink: out, headers: { tenant: '${payload.tenant:-none}' }, \
          properties: { content_type: application/json, priority: '5', correlation_id: '${payload.order}' }",
     );
-    let daemon = Daemon::start(&yaml).await;
+    let mut daemon = Daemon::start(&yaml).await;
+    tolerate_stalls(&mut daemon);
     let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
     let now = redis_now_ms(&mut redis).await;
     let offered: Vec<Element> =
@@ -51,6 +53,7 @@ async fn an_unroutable_key_of_its_own_is_a_dead_letter_that_goes_on_and_its_neig
     let yaml =
         yaml(&server, &rabbit, DECLARE, queue).replace("sink: out }]", "sink: out, routing_key: '${payload.to}' }]");
     let mut daemon = Daemon::start(&yaml).await;
+    tolerate_stalls(&mut daemon);
     daemon.expect_log("dead letter stored");
     let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
     let now = redis_now_ms(&mut redis).await;

@@ -1,7 +1,7 @@
 //! What somebody has to mend: the queue is held, says why, tries one element now and then, and goes on by itself.
 
 use super::*;
-use crate::faults::rig::{Feed, metric, readyz};
+use crate::faults::rig::{Feed, metric, readyz, tolerate_stalls};
 use brokers::kafka::{Operation, Resource};
 
 /// The queue is held for this reason, and lets nothing but probes through.
@@ -28,6 +28,7 @@ async fn a_topic_that_is_missing_and_later_deleted_holds_the_queue_until_it_is_t
     let kafka = start(KafkaOptions::default());
     let sink = format!("brokers: ['{}'], timeout: 5s, topic: arrived", kafka.bootstrap());
     let mut daemon = Daemon::start(&yaml(&server, &sink, "lease: 20s")).await;
+    tolerate_stalls(&mut daemon);
     daemon.expect_log("queue held");
     let mut feed = Feed::new(&server, RedissonQueue::new("q")).await;
     for _ in 0..5 {
@@ -44,6 +45,15 @@ async fn a_topic_that_is_missing_and_later_deleted_holds_the_queue_until_it_is_t
         feed.tick(20, 0).await;
     }
     is_held(&daemon, "UNKNOWN_TOPIC_OR_PARTITION").await;
+    // What was in flight when the topic went has its answer.
+    eventually("nothing to be in flight", PATIENCE, async || {
+        let in_flight = RedissonQueue::new("q").bridge_key("inflight");
+        match server.client().await.zcard::<_, usize>(in_flight).await.map_err(|e| e.to_string())? {
+            0 => Ok(()),
+            count => Err(format!("{count} in flight")),
+        }
+    })
+    .await;
     let before = attempts(&daemon).await;
     let held = if long() { Duration::from_secs(600) } else { Duration::from_secs(10) };
     pass(held).await;
@@ -51,7 +61,8 @@ async fn a_topic_that_is_missing_and_later_deleted_holds_the_queue_until_it_is_t
     println!("held for {held:?}: {tried} elements were tried");
     assert!(tried <= 25.0, "{tried} elements were tried during the hold");
     let lines = daemon.log().all().iter().filter(|line| line.contains("queue held")).count();
-    assert_eq!(lines, 2, "one line for each hold");
+    // One for each hold; a partition that goes a moment later than another can make one more.
+    assert!((2..=4).contains(&lines), "{lines} lines for two holds");
     blocking(|| kafka.create_topic("arrived", 4, &[])).expect("create the topic");
     goes_on("topic made again", &daemon, &server, &kafka, &feed.oracle).await;
 }
@@ -73,6 +84,7 @@ async fn a_right_that_is_revoked_holds_the_queue_until_it_is_given_back() {
         Kafka::password("alice"),
     );
     let mut daemon = Daemon::start(&yaml(&server, &sink, "lease: 20s")).await;
+    tolerate_stalls(&mut daemon);
     daemon.expect_log("queue held").expect_log("sink down");
     let mut feed = Feed::new(&server, RedissonQueue::new("q")).await;
     for _ in 0..5 {
@@ -103,6 +115,7 @@ async fn a_wrong_password_holds_the_queue_until_the_file_has_the_right_one() {
         password.display(),
     );
     let mut daemon = Daemon::start(&yaml(&server, &sink, "lease: 20s")).await;
+    tolerate_stalls(&mut daemon);
     daemon.expect_log("queue held").expect_log("sink down");
     let mut feed = Feed::new(&server, RedissonQueue::new("q")).await;
     for _ in 0..5 {
@@ -121,6 +134,7 @@ async fn too_few_replicas_are_an_outage_that_ends_with_them() {
     blocking(|| kafka.create_topic("arrived", 1, &[("min.insync.replicas", "2")])).expect("create the topic");
     let sink = format!("brokers: ['{}'], timeout: 5s, topic: arrived", kafka.bootstrap());
     let mut daemon = Daemon::start(&yaml(&server, &sink, "lease: 20s")).await;
+    tolerate_stalls(&mut daemon);
     daemon.expect_log("sink down");
     let mut feed = Feed::new(&server, RedissonQueue::new("q")).await;
     for _ in 0..5 {

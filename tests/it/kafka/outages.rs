@@ -92,7 +92,8 @@ async fn what_is_unconfirmed_at_the_end_is_released_and_announced() {
     assert_eq!(daemon.stop().await, 0, "everything was given back");
     assert_eq!(left(&mut redis).await, 100);
     blocking(|| kafka.thaw(1));
-    let daemon = Daemon::start(&yaml).await;
+    let mut daemon = Daemon::start(&yaml).await;
+    tolerate_stalls(&mut daemon);
     let deliveries = all_in_topic(&kafka.bootstrap(), "arrived", &oracle).await;
     settled(&mut redis, &RedissonQueue::new("q")).await;
     // Some or all of the hundred lay in the broker's socket; they were announced when the first daemon gave them up.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::process::Command;
 
 use super::*;
-use crate::faults::rig::elements;
+use crate::faults::rig::{elements, tolerate_stalls};
 use crate::harness::redisson::{Element, redis_now_ms};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -21,7 +21,8 @@ async fn a_java_consumer_and_kcat_read_records_and_keys_lie_where_java_puts_them
         "topic: arrived",
         "topic: arrived, key: '${payload.order}', headers: { tenant: '${payload.tenant:-none}' }, envelope: cloudevents",
     );
-    let daemon = Daemon::start(&yaml).await;
+    let mut daemon = Daemon::start(&yaml).await;
+    tolerate_stalls(&mut daemon);
     let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
     let now = redis_now_ms(&mut redis).await;
     let keys: Vec<String> = (0..KEYS).map(|n| format!("order-{n}-{:x}", fastrand::u64(..))).collect();
@@ -86,7 +87,8 @@ async fn a_partition_keeps_the_order_of_the_due_times() {
     let mut oracle = Oracle::new();
     oracle.offered(&offered);
     queue.offer_bulk(&mut redis, &offered).await;
-    let daemon = Daemon::start(&yaml(&server, &format!("brokers: ['{}']", kafka.bootstrap()), "lease: 60s")).await;
+    let mut daemon = Daemon::start(&yaml(&server, &format!("brokers: ['{}']", kafka.bootstrap()), "lease: 60s")).await;
+    tolerate_stalls(&mut daemon);
     let deliveries = all_in_topic(&kafka.bootstrap(), "arrived", &oracle).await;
     oracle.judge(&deliveries).assert_complete(0);
     let due: Vec<i64> = deliveries.iter().filter_map(|delivery| delivery.due_ms).collect();
@@ -111,6 +113,7 @@ async fn a_record_too_large_is_a_dead_letter_that_goes_on_and_its_neighbours_arr
     .expect("create the topics");
     let queue = "lease: 20s, dead_letter: { sink: out, topic: dead }";
     let mut daemon = Daemon::start(&yaml(&server, &format!("brokers: ['{}']", kafka.bootstrap()), queue)).await;
+    tolerate_stalls(&mut daemon);
     daemon.expect_log("dead letter stored");
     let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
     let now = redis_now_ms(&mut redis).await;
