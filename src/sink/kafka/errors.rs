@@ -1,6 +1,7 @@
 //! The class of every failure of Kafka; one row a code, each tested. Pure.
 //!
-//! A code that stands in no row is `Unknown`: retried, counted, never a success.
+//! A code that stands in no row is `Unknown`: retried, counted, never a success. Whatever the code, a failed record that
+//! may stand in the log is ambiguous.
 
 use delivery_status::Persistence;
 use rdkafka::types::RDKafkaErrorCode as Code;
@@ -113,20 +114,18 @@ fn row(code: Code) -> Option<&'static Row> {
 /// The outcome that a report means; `what` was attempted, and it was the record's attempt number `attempt`.
 pub(super) fn judge(what: &str, report: Report, attempt: u32) -> Result<(), Failure> {
     let Some(code) = report.error else { return Ok(()) };
-    let Some(Row(_, name, treatment, _)) = row(code) else { return Err(failure(what, code)) };
-    let class = match treatment {
-        Confirmed => return Ok(()),
-        Corrupt if attempt >= CORRUPT_TRIES => MessagePermanent,
-        Corrupt => Transient,
-        Local => Transient,
-        As(class) | Topic(class) => *class,
+    let refused = failure(what, code);
+    let class = match row(code).map(|row| row.2) {
+        Some(Confirmed) => return Ok(()),
+        // What was sent once and lost, then refused, may stand in the log all the same: whatever the last answer was.
+        _ if report.persistence != Persistence::Not => Ambiguous,
+        Some(Corrupt) if attempt >= CORRUPT_TRIES => MessagePermanent,
+        _ => refused.class,
     };
-    // What was sent once and lost, then refused for a passing reason, may stand in the log.
-    let class = if class == Transient && report.persistence != Persistence::Not { Ambiguous } else { class };
-    Err(Failure { class, ..told(what, code, name) })
+    Err(Failure { class, ..refused })
 }
 
-/// The failure that a code means where no record was sent.
+/// The failure that a code means where no record was written.
 pub(super) fn failure(what: &str, code: Code) -> Failure {
     let Some(Row(_, name, treatment, _)) = row(code) else {
         let text = format!("{what}: code {} is not known to delaybridge: {code}", code as i32);
@@ -241,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_the_client_gave_up_the_persistence_decides() {
+    fn what_the_client_gave_up_unsent_is_tried_again() {
         let codes = [
             (-195, "TRANSPORT"),
             (-192, "MSG_TIMED_OUT"),
@@ -254,18 +253,18 @@ mod tests {
             (-150, "FATAL"),
         ];
         check(&codes, Class::Transient, false);
-        for (number, name) in codes {
-            for persistence in [Persistence::Possibly, Persistence::Persisted] {
-                let failure = judged(code_of(number), persistence, 1).unwrap_err();
-                assert_eq!((failure.class, failure.code), (Class::Ambiguous, name));
-            }
-        }
     }
 
     #[test]
-    fn a_passing_refusal_of_what_was_sent_before_is_ambiguous() {
-        let failure = judged(Code::NotLeaderForPartition, Persistence::Possibly, 1).unwrap_err();
-        assert_eq!((failure.class, failure.code), (Class::Ambiguous, "NOT_LEADER_OR_FOLLOWER"));
+    fn no_refusal_of_what_may_have_been_written_before_is_anything_but_ambiguous() {
+        for Row(code, name, treatment, _) in TABLE.iter().filter(|row| row.2 != Confirmed) {
+            for persistence in [Persistence::Possibly, Persistence::Persisted] {
+                // The last of the tries of a corrupt record too.
+                let failure = judged(*code, persistence, CORRUPT_TRIES).unwrap_err();
+                assert_eq!((failure.class, failure.code), (Class::Ambiguous, *name), "{code:?}");
+                assert_eq!(failure.at_destination, matches!(treatment, Topic(_)), "{code:?}");
+            }
+        }
     }
 
     #[test]
@@ -329,7 +328,9 @@ mod tests {
 
     #[test]
     fn what_the_broker_has_already_is_confirmed() {
-        assert_eq!(judged(Code::DuplicateSequenceNumber, Persistence::Possibly, 1), Ok(()));
+        for persistence in [Persistence::Not, Persistence::Possibly, Persistence::Persisted] {
+            assert_eq!(judged(Code::DuplicateSequenceNumber, persistence, 1), Ok(()));
+        }
         assert_eq!(judge("send", Report { error: None, persistence: Persistence::Persisted }, 1), Ok(()));
         assert_eq!(failure("ask", Code::DuplicateSequenceNumber).class, Class::Unknown);
     }
@@ -337,9 +338,15 @@ mod tests {
     #[test]
     fn a_code_without_a_row_is_unknown_and_never_a_success() {
         for number in [1, 22, 50, 88, 129, -196, -186] {
-            let failure = judged(code_of(number), Persistence::Persisted, 1).unwrap_err();
-            assert_eq!((failure.class, failure.code), (Class::Unknown, "unknown_code"), "{number}");
-            assert!(failure.message.contains(&format!("code {number} ")), "{failure}");
+            for (persistence, class) in [
+                (Persistence::Not, Class::Unknown),
+                (Persistence::Possibly, Class::Ambiguous),
+                (Persistence::Persisted, Class::Ambiguous),
+            ] {
+                let failure = judged(code_of(number), persistence, 1).unwrap_err();
+                assert_eq!((failure.class, failure.code), (class, "unknown_code"), "{number}");
+                assert!(failure.message.contains(&format!("code {number} ")), "{failure}");
+            }
         }
     }
 

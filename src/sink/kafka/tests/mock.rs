@@ -151,6 +151,29 @@ async fn a_topic_that_the_brokers_refuse_is_asked_for_before_the_next_record() {
     sink.close().await;
 }
 
+/// A connection that broke after the record was sent, and then a refusal of the same record.
+async fn lost_then(cluster: &Cluster, sink: &KafkaSink, error: Error) -> Failure {
+    cluster.request_errors(Api::Produce, &[Error::RD_KAFKA_RESP_ERR__TRANSPORT, error]);
+    refused(sink, to_t(1)).await
+}
+
+#[tokio::test]
+async fn a_refusal_of_what_may_have_been_written_before_is_ambiguous_and_its_topic_is_asked_for() {
+    let cluster = cluster();
+    let sink = warm(&cluster, PATIENT).await;
+    let failure = lost_then(&cluster, &sink, Error::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE).await;
+    assert_eq!((failure.class, failure.code), (Class::Ambiguous, "MESSAGE_TOO_LARGE"), "{failure}");
+    sink.deliver(to_t(1)).await.expect("a new record is judged by itself");
+    let error = Error::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
+    let failure = lost_then(&cluster, &sink, error).await;
+    assert_eq!((failure.class, failure.code), (Class::Ambiguous, "TOPIC_AUTHORIZATION_FAILED"), "{failure}");
+    // If a record were made, the mock would take it.
+    cluster.topic_error("t", error).unwrap();
+    let failure = refused(&sink, to_t(1)).await;
+    assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "TOPIC_AUTHORIZATION_FAILED"), "{failure}");
+    sink.close().await;
+}
+
 #[tokio::test]
 async fn a_stale_element_and_an_impossible_topic_are_not_sent() {
     let cluster = cluster();
