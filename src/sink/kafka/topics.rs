@@ -37,22 +37,28 @@ type Question = Shared<BoxFuture<'static, Topic>>;
 #[derive(Debug)]
 pub(super) struct Topics {
     doubtful: Mutex<HashSet<Arc<str>>>,
-    /// Questions under way: many records ask once.
-    questions: Mutex<HashMap<Arc<str>, Question>>,
+    /// Many records ask once.
+    questions: Arc<Questions>,
     permits: Arc<Semaphore>,
+}
+
+/// Questions under way, and no others: each takes itself out with its answer, which is of now and not for later.
+#[derive(Debug, Default)]
+struct Questions(Mutex<HashMap<Arc<str>, Question>>);
+
+impl Questions {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Question>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
 }
 
 impl Topics {
     pub(super) fn new() -> Topics {
-        Topics { doubtful: Mutex::default(), questions: Mutex::default(), permits: Arc::new(Semaphore::new(QUESTIONS)) }
+        Topics { doubtful: Mutex::default(), questions: Arc::default(), permits: Arc::new(Semaphore::new(QUESTIONS)) }
     }
 
     fn doubtful(&self) -> MutexGuard<'_, HashSet<Arc<str>>> {
         self.doubtful.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn questions(&self) -> MutexGuard<'_, HashMap<Arc<str>, Question>> {
-        self.questions.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Remembers that the topic is to be asked for before the next record.
@@ -78,28 +84,27 @@ impl Topics {
     /// remembers of the topic.
     pub(super) async fn ask(&self, producer: &Arc<Producer>, topic: &Arc<str>, timeout: Duration) -> Topic {
         let question = {
-            let mut questions = self.questions();
-            let question = || question(producer.clone(), topic.clone(), timeout, self.permits.clone());
+            let mut questions = self.questions.lock();
+            let question = || self.question(producer.clone(), topic.clone(), timeout);
             questions.entry(topic.clone()).or_insert_with(question).clone()
         };
-        let answer = question.clone().await;
-        let mut questions = self.questions();
-        if questions.get(topic).is_some_and(|current| current.ptr_eq(&question)) {
-            questions.remove(topic);
-        }
-        answer
+        question.await
     }
-}
 
-fn question(producer: Arc<Producer>, topic: Arc<str>, timeout: Duration, permits: Arc<Semaphore>) -> Question {
-    let asked = async move {
-        // It is never closed.
-        let _permit = permits.acquire_owned().await;
-        blocking(move || ask(&producer, &topic, timeout)).await.unwrap_or(Topic::Silent(Code::Fail))
-    };
-    // A task of its own: whoever gives up the wait does not leave the others behind.
-    let task = tokio::spawn(asked);
-    async move { task.await.unwrap_or(Topic::Silent(Code::Fail)) }.boxed().shared()
+    fn question(&self, producer: Arc<Producer>, topic: Arc<str>, timeout: Duration) -> Question {
+        let (questions, permits) = (self.questions.clone(), self.permits.clone());
+        let asked = async move {
+            // It is never closed.
+            let _permit = permits.acquire_owned().await;
+            let name = topic.clone();
+            let answer = blocking(move || ask(&producer, &name, timeout)).await;
+            questions.lock().remove(&topic);
+            answer.unwrap_or(Topic::Silent(Code::Fail))
+        };
+        // A task of its own: whoever gives up the wait leaves neither the others behind nor an answer that grows old.
+        let task = tokio::spawn(asked);
+        async move { task.await.unwrap_or(Topic::Silent(Code::Fail)) }.boxed().shared()
+    }
 }
 
 /// Asks for the topic. Blocks.
@@ -123,4 +128,38 @@ pub(super) fn ask(producer: &Producer, topic: &str, timeout: Duration) -> Topic 
         (all, 0, behind) => Some(format!("{behind} of {all} partitions have too few replicas in sync")),
         (all, leaderless, _) => Some(format!("{leaderless} of {all} partitions have no leader")),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::mocking::MockCluster;
+    use rdkafka::producer::DefaultProducerContext;
+    use rdkafka::types::RDKafkaRespErr as Error;
+
+    use super::super::producer::Defect;
+    use super::super::settings::Purpose;
+    use super::super::tests::spec;
+    use super::*;
+    use crate::clock::Instant;
+
+    const PATIENT: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn an_answer_that_its_asker_did_not_wait_for_is_given_to_nobody_later() {
+        let cluster = MockCluster::<DefaultProducerContext>::new(1).unwrap();
+        cluster.create_topic("t", 1, 1).unwrap();
+        let spec = spec(&cluster.bootstrap_servers());
+        let producer = Arc::new(Producer::start(&spec, PATIENT, Purpose::Batches, Defect::default()).unwrap());
+        let (topics, name) = (Topics::new(), Arc::from("t"));
+        assert_eq!(topics.ask(&producer, &name, PATIENT).now_or_never(), None);
+        assert_eq!(topics.questions.lock().len(), 1);
+        let begun = Instant::now();
+        while !topics.questions.lock().is_empty() {
+            assert!(begun.elapsed() < PATIENT, "the question has no end");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        cluster.topic_error("t", Error::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED).unwrap();
+        let refused = Topic::Refused(Code::TopicAuthorizationFailed);
+        assert_eq!(topics.ask(&producer, &name, PATIENT).await, refused);
+    }
 }
