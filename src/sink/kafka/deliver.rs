@@ -11,7 +11,7 @@ use super::errors::{self, Report};
 use super::producer::{NotQueued, Producer};
 use super::slot::{self, Slot};
 use super::topics::Topic;
-use super::{KafkaSink, record};
+use super::{KafkaSink, record, settings};
 use crate::clock::Instant;
 use crate::message::{Class, Destination, Failure, Outbound, Outcome};
 
@@ -33,6 +33,8 @@ struct Way<'a> {
     what: String,
     /// When an answer has to be there.
     deadline: Instant,
+    /// How long librdkafka may try, from the moment that it gets the record.
+    limit: Duration,
     /// Whether a record of it was given to librdkafka.
     sent: AtomicBool,
 }
@@ -40,6 +42,16 @@ struct Way<'a> {
 impl Way<'_> {
     fn left(&self) -> Duration {
         self.deadline.since(Instant::now().after(LAST_MOMENT))
+    }
+
+    /// Whether librdkafka would give up a record that it gets now before the answer is due. Else it could send it after
+    /// the answer.
+    fn has_time(&self) -> bool {
+        self.deadline.since(Instant::now()) >= self.limit
+    }
+
+    fn not_sent(&self) -> Failure {
+        Failure::new(Class::Transient, Failure::NOT_SENT, format!("{}: too little time was left to send it", self.what))
     }
 }
 
@@ -55,6 +67,7 @@ impl KafkaSink {
             key: key.as_deref(),
             what: format!("send to topic {topic}"),
             deadline: Instant::now().after(self.timeout),
+            limit: settings::message_timeout(self.timeout),
             sent: AtomicBool::new(false),
         };
         if !record::is_topic(topic) {
@@ -66,10 +79,7 @@ impl KafkaSink {
                 let text = format!("{}: no confirmation within {:?}", way.what, self.timeout);
                 Err(Failure::new(Class::Ambiguous, "timeout", text))
             }
-            Err(_) => {
-                let text = format!("{}: not sent within {:?}", way.what, self.timeout);
-                Err(Failure::new(Class::Transient, Failure::NOT_SENT, text))
-            }
+            Err(_) => Err(way.not_sent()),
         }
     }
 
@@ -82,7 +92,11 @@ impl KafkaSink {
         if errors::is_about_batch(code) && report.persistence == Persistence::Not {
             // The broker refused the batch, and only one of its records may be the reason.
             producer.health().answered();
-            let (producer, report) = self.report(&self.alone, way).await?;
+            let alone = self.report(&self.alone, way).await;
+            // Without time to send it alone, the next attempt has to tell whether it is this one. That this one has
+            // been sent counts.
+            let untold = || Failure { class: Class::Transient, ..errors::failure(&way.what, code) };
+            let (producer, report) = alone.map_err(|failure| if failure.is_unsent() { untold() } else { failure })?;
             return self.outcome(&producer, report, way).await;
         }
         self.outcome(&producer, report, way).await
@@ -121,6 +135,9 @@ impl KafkaSink {
         let answer = loop {
             if Instant::now() >= way.message.send_before {
                 return Err(Failure::stale());
+            }
+            if !way.has_time() {
+                return Err(way.not_sent());
             }
             match producer.send(way.topic, way.key, way.message) {
                 Ok(answer) => break answer,

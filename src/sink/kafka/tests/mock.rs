@@ -175,6 +175,27 @@ async fn a_refusal_of_what_may_have_been_written_before_is_ambiguous_and_its_top
 }
 
 #[tokio::test]
+async fn what_librdkafka_could_send_after_the_answer_is_not_given_to_it() {
+    let cluster = cluster();
+    // librdkafka gets 9.8 s of it, and the broker's answers take longer than the rest.
+    let sink = warm(&cluster, Duration::from_secs(12)).await;
+    let slow = |millis| cluster.broker_round_trip_time(1, Duration::from_millis(millis)).unwrap();
+    slow(3000);
+    sink.topics.doubt(&Arc::from("t"));
+    let failure = refused(&sink, to_t(1)).await;
+    assert!(failure.class == Class::Transient && failure.is_unsent(), "asked for the topic too long: {failure}");
+    slow(0);
+    sink.deliver(to_t(1)).await.expect("there is time");
+    slow(3000);
+    cluster.request_errors(Api::Produce, &[Error::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE]);
+    let failure = refused(&sink, to_t(2)).await;
+    assert_eq!((failure.class, failure.code), (Class::Transient, "MESSAGE_TOO_LARGE"), "not sent alone: {failure}");
+    slow(0);
+    sink.deliver(to_t(2)).await.expect("it was a neighbour");
+    sink.close().await;
+}
+
+#[tokio::test]
 async fn a_stale_element_and_an_impossible_topic_are_not_sent() {
     let cluster = cluster();
     let sink = warm(&cluster, PATIENT).await;
