@@ -32,8 +32,9 @@ use settings::Purpose;
 use slot::Slot;
 use topics::Topics;
 
-/// Longest that the close waits for reports.
-const FLUSH: Duration = Duration::from_secs(5);
+/// Longest that the close waits for what is in flight, whose answers nobody waits for any more. The end of the process
+/// does not wait much longer.
+const FLUSH: Duration = Duration::from_millis(250);
 
 /// Delivers to the topics of one Kafka cluster.
 #[derive(Debug)]

@@ -2,6 +2,12 @@
 //!
 //! The thread reads reports, purges what can no longer be delivered, and destroys the producer at its end: that blocks
 //! until librdkafka's own threads have ended, which no task may do.
+//!
+//! What librdkafka keeps for itself, and only a new producer is without:
+//!
+//! - every topic that a record was ever made for: topics that come out of payloads cost memory, each a little;
+//! - its own clock for records in the local queue. That is the monotonic one, which stands still while the machine
+//!   sleeps, unlike that of a lease: a record queued before a suspend may be sent after it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -98,7 +104,7 @@ impl std::fmt::Debug for Producer {
 struct Orders {
     /// The handle is gone.
     stop: AtomicBool,
-    /// Flush for as long, then purge, then say so.
+    /// Give up the local queue, wait for as long for what is in flight, then say so.
     close: Mutex<Option<(Duration, oneshot::Sender<()>)>>,
 }
 
@@ -198,7 +204,8 @@ impl Producer {
         false
     }
 
-    /// Waits for the reports of what is in the local queue, for `flush` at most, then gives up the rest.
+    /// Gives up what is in the local queue, and what is in flight after `flush`. Nobody waits for any of it: it was
+    /// answered as timed out, or released, and a broker that is back just now must not get it.
     pub(super) async fn close(&self, flush: Duration) {
         let (done, closed) = oneshot::channel();
         *self.orders.close.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some((flush, done));
@@ -272,10 +279,19 @@ impl Thread {
     }
 
     fn close(&self, flush: Duration) {
-        if self.client.flush(flush).is_err() {
-            self.client.purge(PurgeConfig::default().queue().inflight());
-            // What is still unreported then answers by the sink's own time-out.
-            drop(self.client.flush(LAST_REPORTS));
+        let begun = Instant::now();
+        loop {
+            // Every round anew: what a lost connection had in flight goes back into the queue.
+            self.client.purge(PurgeConfig::default().queue());
+            if self.client.flush(ROUND).is_ok() {
+                return;
+            }
+            if begun.elapsed() >= flush {
+                break;
+            }
         }
+        self.client.purge(PurgeConfig::default().queue().inflight());
+        // What is still unreported then answers by the sink's own time-out.
+        drop(self.client.flush(LAST_REPORTS));
     }
 }

@@ -249,6 +249,16 @@ async fn the_close_gives_up_what_nobody_confirms() {
 }
 
 #[tokio::test]
+async fn the_close_sends_nothing_that_is_still_in_the_queue() {
+    let cluster = cluster();
+    let linger = Duration::from_secs(30);
+    let sink = KafkaSink::new(Arc::new(KafkaSpec { linger, ..spec(&cluster.bootstrap_servers()) }), PATIENT);
+    let (outcome, ()) = tokio::join!(sink.deliver(to_t(1)), sink.close());
+    let failure = outcome.expect_err("it was not sent yet");
+    assert_eq!((failure.class, failure.code), (Class::Transient, "PURGE_QUEUE"), "{failure}");
+}
+
+#[tokio::test]
 async fn an_outage_is_transient_for_what_was_not_sent() {
     let cluster = cluster();
     // The client looks for old records when it connects again; so its report is early, however slow the machine.
