@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::rig::{Alone, new_topic, plain, records, unique};
+use super::rig::{Alone, PATIENCE, new_topic, plain, records, unique};
 use super::topic;
+use crate::clock::Instant;
 use crate::message::Destination;
 use crate::sink::Sink;
 use crate::sink::contract::{Rig, contract_tests, outbound};
@@ -24,7 +25,10 @@ impl KafkaRig {
         let sink = Arc::new(KafkaSink::new(plain(&kafka), Duration::from_secs(4)));
         // A producer's first record is slow: it asks for an id.
         let warm_up = new_topic(&kafka);
-        while sink.deliver(outbound(0, topic(&warm_up), "first")).await.is_err() {}
+        let begun = Instant::now();
+        while let Err(failure) = sink.deliver(outbound(0, topic(&warm_up), "first")).await {
+            assert!(begun.elapsed() < PATIENCE, "the first record is not delivered: {failure}");
+        }
         KafkaRig { kafka, sink, name }
     }
 }

@@ -9,7 +9,7 @@ use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Error};
 
-use super::{spec, topic};
+use super::{reported, spec, topic};
 use crate::clock::Instant;
 use crate::config::KafkaSpec;
 use crate::message::{Class, Destination, Failure, Outbound};
@@ -47,6 +47,13 @@ async fn refused(sink: &KafkaSink, message: Outbound) -> Failure {
     sink.deliver(message).await.expect_err("the mock refuses it")
 }
 
+async fn until_delivered(sink: &KafkaSink, message: Outbound) {
+    let begun = Instant::now();
+    while let Err(failure) = sink.deliver(message.clone()).await {
+        assert!(begun.elapsed() < PATIENT, "{failure}");
+    }
+}
+
 #[tokio::test]
 async fn what_passes_within_the_time_out_is_delivered() {
     use Error as E;
@@ -74,7 +81,10 @@ async fn what_passes_within_the_time_out_is_delivered() {
 #[tokio::test]
 async fn a_record_of_a_refused_batch_is_judged_by_itself() {
     let cluster = cluster();
-    let sink = warm(&cluster, PATIENT).await;
+    // However slow the machine, the three share a batch.
+    let linger = Duration::from_secs(2);
+    let sink = KafkaSink::new(Arc::new(KafkaSpec { linger, ..spec(&cluster.bootstrap_servers()) }), PATIENT);
+    sink.deliver(to_t(0)).await.expect("the mock takes it");
     // The batch of three is too large for the broker, and so is the first record sent alone.
     let too_large = Error::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE;
     cluster.request_errors(Api::Produce, &[too_large, too_large]);
@@ -267,13 +277,17 @@ async fn an_outage_is_transient_for_what_was_not_sent() {
     let sink = KafkaSink::new(Arc::new(spec), Duration::from_secs(15));
     sink.deliver(to_t(0)).await.expect("the mock takes it");
     cluster.broker_down(1).unwrap();
-    let failure = refused(&sink, to_t(1)).await;
+    // Before the client knows, a record is still sent.
+    let producer = sink.batches.get().await.unwrap();
+    let begun = Instant::now();
+    while !producer.health().all_down() {
+        assert!(begun.elapsed() < PATIENT, "the client does not know that the broker is down");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let failure = reported(&sink, to_t(1)).await;
     assert_eq!((failure.class, failure.code), (Class::Transient, "all_brokers_down"), "{failure}");
     cluster.broker_up(1).unwrap();
-    let begun = Instant::now();
-    while let Err(failure) = sink.deliver(to_t(2)).await {
-        assert!(begun.elapsed() < PATIENT, "{failure}");
-    }
+    until_delivered(&sink, to_t(2)).await;
     sink.close().await;
 }
 
@@ -318,10 +332,10 @@ async fn replicas_that_stay_away_are_transient_and_nothing_else() {
     sink.deliver(to_t(0)).await.expect("the mock takes it");
     let missing = [Error::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS; 1000];
     cluster.request_errors(Api::Produce, &missing);
-    let failure = refused(&sink, to_t(1)).await;
+    let failure = reported(&sink, to_t(1)).await;
     assert_eq!((failure.class, failure.code), (Class::Transient, "MSG_TIMED_OUT"), "{failure}");
     cluster.clear_request_errors(Api::Produce);
-    sink.deliver(to_t(1)).await.expect("they are back");
+    until_delivered(&sink, to_t(1)).await;
     sink.close().await;
 }
 

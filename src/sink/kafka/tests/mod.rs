@@ -7,8 +7,10 @@ mod rig;
 
 use std::time::Duration;
 
+use super::KafkaSink;
 use crate::config::{Compression, KafkaSpec};
-use crate::message::Destination;
+use crate::message::{Class, Destination, Failure, Outbound};
+use crate::sink::Sink;
 
 /// The specification of a plain sink.
 pub(super) fn spec(brokers: &str) -> KafkaSpec {
@@ -23,6 +25,20 @@ pub(super) fn spec(brokers: &str) -> KafkaSpec {
         max_message_bytes: 10_000_000,
         properties: Vec::new(),
     }
+}
+
+/// Why the sink does not deliver the message. It may be ambiguous a few times: on a machine that stalls, the sink's
+/// time-out comes before librdkafka's report.
+async fn reported(sink: &KafkaSink, message: Outbound) -> Failure {
+    let mut failures = Vec::new();
+    for _ in 0..5 {
+        let failure = sink.deliver(message.clone()).await.expect_err("it is not delivered");
+        if failure.class != Class::Ambiguous {
+            return failure;
+        }
+        failures.push(failure);
+    }
+    panic!("always ambiguous: {failures:?}")
 }
 
 /// A topic, records without a key.

@@ -9,7 +9,7 @@ use brokers::tls::Certificates;
 use futures_util::future::join_all;
 
 use super::rig::{Alone, PATIENCE, Record, Shared, new_topic, plain, records, unique};
-use super::{spec, topic};
+use super::{reported, spec, topic};
 use crate::clock::Instant;
 use crate::config::{KafkaSasl, KafkaSpec, SaslMechanism, Secret, TlsFiles};
 use crate::message::{Class, Destination, Failure, Outbound};
@@ -272,9 +272,10 @@ async fn a_listener_of_another_kind_is_an_outage_with_a_hint() {
     ];
     for (spec, hint) in rows {
         let wrong = KafkaSink::new(Arc::new(spec), Duration::from_secs(6));
+        let destinations = [topic(&name)];
         let (delivered, checked) =
-            tokio::join!(wrong.deliver(outbound(1, topic(&name), "x")), async { wrong.check(&[topic(&name)]).await });
-        for failure in [delivered.unwrap_err(), checked.unwrap_err()] {
+            tokio::join!(reported(&wrong, outbound(1, topic(&name), "x")), wrong.check(&destinations));
+        for failure in [delivered, checked.unwrap_err()] {
             assert_eq!(failure.class, Class::Transient, "{failure}");
             assert!(failure.message.contains(hint), "{failure}");
         }

@@ -76,10 +76,13 @@ impl std::ops::Deref for Alone {
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        if self.killed {
-            self.restart();
-        } else {
-            self.kafka.thaw(1);
+        if !self.killed {
+            return self.kafka.thaw(1);
+        }
+        let restarted = self.kafka.restart(1);
+        // A second panic would end the process, and the first one is the reason.
+        if !std::thread::panicking() {
+            restarted.expect("Kafka starts again");
         }
     }
 }
