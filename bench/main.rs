@@ -22,6 +22,7 @@ macro_rules! tools {
 }
 tools! {
     http "../tests/it/harness/http.rs",
+    kafka "../tests/it/harness/kafka.rs",
     logs "../tests/it/harness/logs.rs",
     metrics "../tests/it/harness/metrics.rs",
     oracle "../tests/it/harness/oracle.rs",
@@ -35,7 +36,11 @@ mod daemon;
 mod drain;
 mod idle;
 mod lateness;
+mod passage;
+mod scripts;
 mod start;
+mod to_amqp;
+mod to_kafka;
 
 /// One line of the table.
 pub struct Row {
@@ -48,7 +53,7 @@ pub struct Row {
 }
 
 /// The names that `ROWS` may hold, in the order of the table.
-const NAMES: [&str; 5] = ["start", "idle", "lateness", "fairness", "drain"];
+const NAMES: [&str; 7] = ["start", "idle", "lateness", "fairness", "drain", "kafka", "amqp"];
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -64,7 +69,9 @@ async fn main() -> Result<()> {
             "idle" => idle::measure().await,
             "lateness" => lateness::measure().await,
             "fairness" => lateness::fairness().await,
-            _ => drain::measure().await,
+            "drain" => drain::measure().await,
+            "kafka" => to_kafka::measure().await,
+            _ => to_amqp::measure().await,
         };
         let rows = measured.unwrap_or_else(|error| {
             vec![Row { what: (*name).to_owned(), found: format!("not measured: {error:#}"), bar: "" }]

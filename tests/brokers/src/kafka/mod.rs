@@ -223,6 +223,11 @@ impl Kafka {
         self.nodes.iter().map(|node| lock(node).resident_memory()).sum()
     }
 
+    /// Process ids of the nodes that run.
+    pub fn pids(&self) -> Vec<u32> {
+        self.nodes.iter().filter_map(|node| lock(node).pid()).collect()
+    }
+
     fn addresses(&self, host: &str, port: impl Fn(Ports) -> u16) -> String {
         let all: Vec<String> = self.nodes.iter().map(|node| format!("{host}:{}", port(lock(node).ports))).collect();
         all.join(",")

@@ -129,6 +129,10 @@ impl Node {
         }
     }
 
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::pid)
+    }
+
     pub(super) fn resident_memory(&self) -> u64 {
         self.process.as_ref().map_or(0, |process| resident_memory(process.pid()))
     }

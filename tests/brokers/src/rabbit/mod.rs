@@ -182,6 +182,11 @@ impl Rabbit {
         self.node().as_ref().map_or(0, |node| resident_memory(node.pid()))
     }
 
+    /// Process id of the node, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.node().as_ref().map(Process::pid)
+    }
+
     fn signal(&self, signal: Signal) {
         if let Some(node) = self.node().as_mut() {
             node.signal(signal);

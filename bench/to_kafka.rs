@@ -1,0 +1,160 @@
+//! The daemon into a real Kafka, beside a bare producer at the same settings and beside its scripts alone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use brokers::{Kafka, KafkaOptions};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
+use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::{ClientConfig, ClientContext};
+
+use crate::passage::{Stock, costs, each, median, payload};
+use crate::{Row, kafka, scripts};
+
+const ELEMENTS: usize = 200_000;
+const PARTITIONS: i32 = 4;
+/// Each of the three once in a round.
+const ROUNDS: usize = 3;
+
+/// What the daemon sets with its defaults.
+const SETTINGS: [(&str, &str); 8] = [
+    ("enable.idempotence", "true"),
+    ("acks", "all"),
+    ("linger.ms", "5"),
+    ("batch.size", "1048576"),
+    ("compression.type", "none"),
+    ("partitioner", "murmur2_random"),
+    ("queue.buffering.max.messages", "100000"),
+    ("queue.buffering.max.kbytes", "262144"),
+];
+
+pub async fn measure() -> Result<Vec<Row>> {
+    let start = || Kafka::start_with(KafkaOptions { fast_jit: false, ..KafkaOptions::default() });
+    let broker = Arc::new(tokio::task::spawn_blocking(start).await?.context("start Kafka")?);
+    // What the virtual machine has not compiled yet would make the limit low.
+    bare(&broker, "warm").await?;
+    let (mut bares, mut alone, mut passages) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        bares.push(bare(&broker, &format!("bare-{round}")).await?);
+
+        let topic = format!("passage-{round}");
+        create(&broker, &topic).await?;
+        let mut stock = Stock::of(ELEMENTS).await;
+        let sink = format!("{{ kafka: {{ brokers: ['{}'] }} }}", broker.bootstrap());
+        passages.push(stock.pass(&sink, &format!("topic: {topic}"), &broker.pids()).await?);
+        let records = kafka::read_topic(&broker.bootstrap(), &topic).await.map_err(anyhow::Error::msg)?;
+        stock.judge(&records)?;
+        delete(&broker, &topic).await?;
+        drop(stock);
+
+        alone.push(scripts::rate(&Stock::of(ELEMENTS).await).await?);
+    }
+    let rates = || passages.iter().map(|passage| passage.rate);
+    let (rate, bare, scripts) = (median(rates()), median(bares.clone()), median(alone.clone()));
+    let what = |of: &str| format!("{ELEMENTS} elements of 256 bytes to Kafka{of}");
+    let row = |of: &str, found: String, bar| Row { what: what(of), found, bar };
+    Ok(vec![
+        row("", format!("{rate:.0}/s ({}), every id once", each(rates())), "every id once"),
+        row(", bare producer", format!("{bare:.0}/s ({})", each(bares)), ""),
+        row(", claim and settle alone", format!("{scripts:.0}/s ({})", each(alone)), ""),
+        row(", share", format!("{:.0} % of the lower limit", rate / bare.min(scripts) * 100.0), ">= 80 %"),
+        row(", CPU each", costs(&passages, "Kafka"), ""),
+    ])
+}
+
+async fn create(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
+    let (broker, topic) = (broker.clone(), topic.to_owned());
+    let create = move || broker.create_topic(&topic, PARTITIONS, &[]);
+    tokio::task::spawn_blocking(create).await?.context("create a topic")
+}
+
+async fn delete(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
+    let (broker, topic) = (broker.clone(), topic.to_owned());
+    tokio::task::spawn_blocking(move || broker.delete_topic(&topic)).await?.context("delete a topic")
+}
+
+/// Records a second of a producer that does nothing else.
+async fn bare(broker: &Arc<Kafka>, topic: &str) -> Result<f64> {
+    create(broker, topic).await?;
+    let (bootstrap, name) = (broker.bootstrap(), topic.to_owned());
+    let rate = tokio::task::spawn_blocking(move || produce(&bootstrap, &name)).await??;
+    delete(broker, topic).await?;
+    Ok(rate)
+}
+
+/// Counts the reports.
+#[derive(Default)]
+struct Reports {
+    written: AtomicUsize,
+    failed: AtomicUsize,
+}
+
+impl ClientContext for Reports {}
+
+impl ProducerContext for Reports {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        let count = if result.is_ok() { &self.written } else { &self.failed };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn produce(bootstrap: &str, topic: &str) -> Result<f64> {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", bootstrap);
+    for (name, value) in SETTINGS {
+        config.set(name, value);
+    }
+    let producer: BaseProducer<Reports> = config.create_with_context(Reports::default())?;
+    producer.client().fetch_metadata(Some(topic), Duration::from_secs(30)).context("connect a bare producer")?;
+    let ended = AtomicBool::new(false);
+    let seconds = std::thread::scope(|scope| {
+        // A thread of its own for the reports, as the daemon has it.
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                producer.poll(Duration::from_millis(50));
+            }
+        });
+        let started = Instant::now();
+        let sent = (0..ELEMENTS).try_for_each(|n| send(&producer, topic, n));
+        while sent.is_ok() && count(&producer) < ELEMENTS && started.elapsed() < Duration::from_secs(120) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        ended.store(true, Ordering::Relaxed);
+        sent.map(|()| seconds)
+    })?;
+    let written = producer.context().written.load(Ordering::Relaxed);
+    ensure!(written == ELEMENTS, "a bare producer wrote {written} of {ELEMENTS} records");
+    Ok(ELEMENTS as f64 / seconds)
+}
+
+fn count(producer: &BaseProducer<Reports>) -> usize {
+    let reports = producer.context();
+    reports.written.load(Ordering::Relaxed) + reports.failed.load(Ordering::Relaxed)
+}
+
+fn send(producer: &BaseProducer<Reports>, topic: &str, n: usize) -> Result<()> {
+    let body = payload(n);
+    let headers = OwnedHeaders::new_with_capacity(4)
+        .insert(Header { key: "delaybridge-id", value: Some(&format!("{n:016x}")) })
+        .insert(Header { key: "delaybridge-queue", value: Some("q") })
+        .insert(Header { key: "delaybridge-due-ms", value: Some("1700000000000") })
+        .insert(Header { key: "delaybridge-attempt", value: Some("1") });
+    let mut record = BaseRecord::<(), str>::to(topic).payload(&body).headers(headers);
+    loop {
+        match producer.send(record) {
+            Ok(()) => return Ok(()),
+            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
+                record = back;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err((error, _)) => return Err(error).context("send a bare record"),
+        }
+    }
+}
