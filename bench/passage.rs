@@ -1,8 +1,10 @@
 //! Overdue elements through the daemon into a broker, timed in Redis: from the first claim to the last settling.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use delaybridge::source::redisson::SCRIPTS;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
@@ -68,6 +70,7 @@ impl Stock {
     /// Lets the daemon take all of it to this sink and destination (YAML), beside the broker with these processes.
     pub async fn pass(&mut self, sink: &str, to: &str, broker: &[u32]) -> Result<Passage> {
         let mut redis = self.server.client().await;
+        log_scripts(&mut redis).await?;
         let mut daemon = Daemon::spawn(
             &self.server.url(),
             &format!(
@@ -99,6 +102,7 @@ impl Stock {
             rate: self.count as f64 / seconds,
             cpu_us: [us(0), us(1), us(2)],
             busy: us(3) * self.count as f64 / 1e6 / seconds,
+            scripts: by_script(&mut redis, self.count).await?,
         })
     }
 
@@ -110,7 +114,7 @@ impl Stock {
 }
 
 /// What one run of the daemon took.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Passage {
     /// Elements a second.
     pub rate: f64,
@@ -118,6 +122,32 @@ pub struct Passage {
     pub cpu_us: [f64; 3],
     /// Cores in use, by whoever.
     pub busy: f64,
+    /// What [`by_script`] says.
+    pub scripts: String,
+}
+
+/// Lets Redis note how long each script takes. Not what is shorter: scripts' own commands would be noted as well.
+pub async fn log_scripts(redis: &mut MultiplexedConnection) -> Result<()> {
+    for (name, value) in [("slowlog-log-slower-than", 300), ("slowlog-max-len", 100_000)] {
+        let () = redis::cmd("CONFIG").arg("SET").arg(name).arg(value).query_async(redis).await?;
+    }
+    Ok(())
+}
+
+/// Microseconds of Redis's time in each script for each of `count` elements; times without a CPU are in it.
+pub async fn by_script(redis: &mut MultiplexedConnection, count: usize) -> Result<String> {
+    let log: Vec<Vec<redis::Value>> = redis::cmd("SLOWLOG").arg("GET").arg(-1).query_async(redis).await?;
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for entry in &log {
+        let [_, _, took, redis::Value::Array(words), ..] = &entry[..] else { continue };
+        let sha: Option<String> = words.get(1).and_then(|word| redis::from_redis_value(word.clone()).ok());
+        let script = SCRIPTS.all().into_iter().find(|script| Some(script.sha1()) == sha.as_deref());
+        let Some(script) = script else { continue };
+        *sums.entry(script.name()).or_default() += redis::from_redis_value::<u64>(took.clone())?;
+    }
+    let each: Vec<String> =
+        sums.iter().map(|(name, us)| format!("{name} {:.1} us", *us as f64 / count as f64)).collect();
+    Ok(each.join(", "))
 }
 
 /// The body of element `n`: 256 bytes.

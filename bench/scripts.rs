@@ -14,12 +14,14 @@ use delaybridge::source::redisson::{
 };
 use tokio::sync::mpsc;
 
-use crate::passage::{QUEUE, Stock};
+use crate::passage::{QUEUE, Stock, by_script, log_scripts};
 use crate::redisson::redis_now_ms;
 
-/// Elements a second that one connection claims and settles, two scripts under way at any time.
-pub async fn rate(stock: &Stock) -> Result<f64> {
-    let now_ms = redis_now_ms(&mut stock.server.client().await).await;
+/// Elements a second that one connection claims and settles, two scripts under way at any time; Redis's time in each.
+pub async fn rate(stock: &Stock) -> Result<(f64, String)> {
+    let mut redis = stock.server.client().await;
+    log_scripts(&mut redis).await?;
+    let now_ms = redis_now_ms(&mut redis).await;
     let endpoint = RedisEndpoint {
         host: "127.0.0.1".to_owned(),
         port: stock.server.port(),
@@ -72,5 +74,5 @@ pub async fn rate(stock: &Stock) -> Result<f64> {
     tokio::try_join!(claiming, settling)?;
     let seconds = started.elapsed().as_secs_f64();
     link.close().await;
-    Ok(stock.count as f64 / seconds)
+    Ok((stock.count as f64 / seconds, by_script(&mut redis, stock.count).await?))
 }

@@ -38,6 +38,7 @@ pub async fn measure() -> Result<Vec<Row>> {
     // What the virtual machine has not compiled yet would make the limit low.
     bare(&broker, "warm").await?;
     let (mut bares, mut alone, mut passages) = (Vec::new(), Vec::new(), Vec::new());
+    let mut alone_by_script = String::new();
     for round in 0..ROUNDS {
         bares.push(bare(&broker, &format!("bare-{round}")).await?);
 
@@ -51,11 +52,13 @@ pub async fn measure() -> Result<Vec<Row>> {
         delete(&broker, &topic).await?;
         drop(stock);
 
-        alone.push(scripts::rate(&Stock::of(ELEMENTS).await).await?);
+        let (rate, by_script) = scripts::rate(&Stock::of(ELEMENTS).await).await?;
+        alone.push(rate);
+        alone_by_script = by_script;
     }
     let rates = || passages.iter().map(|passage| passage.rate);
     let (rate, bare, scripts) = (median(rates()), median(bares.clone()), median(alone.clone()));
-    let what = |of: &str| format!("{ELEMENTS} elements of 256 bytes to Kafka{of}");
+    let what = |of: &str| format!("{ELEMENTS} to Kafka{of}");
     let row = |of: &str, found: String, bar| Row { what: what(of), found, bar };
     Ok(vec![
         row("", format!("{rate:.0}/s ({}), every id once", each(rates())), "every id once"),
@@ -63,6 +66,8 @@ pub async fn measure() -> Result<Vec<Row>> {
         row(", claim and settle alone", format!("{scripts:.0}/s ({})", each(alone)), ""),
         row(", share", format!("{:.0} % of the lower limit", rate / bare.min(scripts) * 100.0), ">= 80 %"),
         row(", CPU each", costs(&passages, "Kafka"), ""),
+        row(", Redis's time each", passages.last().map_or(String::new(), |last| last.scripts.clone()), ""),
+        row(", Redis's time each, alone", alone_by_script, ""),
     ])
 }
 
