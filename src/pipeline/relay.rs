@@ -23,7 +23,7 @@ use super::settle::Ending;
 use crate::clock::Instant;
 use crate::config::{OnDecodeError, OnExpired};
 use crate::decode::{self, Payload};
-use crate::message::{Class, Failure, Outbound, Side};
+use crate::message::{Class, Failure, Outbound, Outcome, Side};
 use crate::route::{self, ElementInfo};
 use crate::source::redisson::{Entry, From, Move};
 use crate::telemetry::labels::ReleaseReason;
@@ -198,8 +198,7 @@ fn message(
     })
 }
 
-/// Hands the messages to their sinks, all at once; where one has confirmed and another has not within a second, that is
-/// written down, so that a crash does not deliver to the first again.
+/// Hands the messages to their sinks, all at once.
 async fn deliver(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mut Found) {
     let queue = claim.parts().queue.clone();
     let since_ms = match claim.parts().entry.header.last_attempt_ms {
@@ -207,18 +206,30 @@ async fn deliver(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mu
         last => last,
     };
     let probe = claim.parts().probe.is_some();
-    let several = messages.len() > 1;
-    let mut under_way = FuturesUnordered::new();
-    for (place, message) in messages {
-        let route = &queue.routes[place];
-        // A breaker that opened after the claim: what waits here is not thrown at a sink that is down.
-        if !probe && route.outlet.allows() != Allow::Free {
-            continue;
+    // A breaker that opened after the claim: what waits here is not thrown at a sink that is down.
+    let open = |place: usize| probe || queue.routes[place].outlet.allows() == Allow::Free;
+    let mut messages: Vec<_> = messages.into_iter().filter(|(place, _)| open(*place)).collect();
+    found.asked.extend(messages.iter().map(|(place, _)| *place));
+    match messages.len() {
+        // Nearly every queue has one sink. A set of futures and its timer would cost such an element a second poll.
+        1 => {
+            let Some((place, message)) = messages.pop() else { return };
+            let outcome = queue.routes[place].outlet.deliver(message).await;
+            answered(claim, found, place, outcome, since_ms);
         }
-        found.asked.push(place);
-        let own = route.spec.target.is_chosen_by_payload();
-        under_way.push(async move { (place, own, route.outlet.deliver(message).await) });
+        _ => deliver_to_several(claim, messages, found, since_ms).await,
     }
+}
+
+/// Where one sink has confirmed and another has not within a second, that is written down, so that a crash does not
+/// deliver to the first again.
+async fn deliver_to_several(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mut Found, since_ms: i64) {
+    let queue = claim.parts().queue.clone();
+    let deliveries = messages.into_iter().map(|(place, message)| {
+        let outlet = &queue.routes[place].outlet;
+        async move { (place, outlet.deliver(message).await) }
+    });
+    let mut under_way: FuturesUnordered<_> = deliveries.collect();
     let mut progress = std::pin::pin!(tokio::time::sleep(PROGRESS_AFTER));
     let mut armed = false;
     while !under_way.is_empty() {
@@ -226,23 +237,12 @@ async fn deliver(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mu
         // the answers stay in `under_way`, the timer in `progress`.
         tokio::select! {
             biased;
-            Some((place, own, outcome)) = under_way.next() => {
-                let outcome = outcome.map_err(|failure| own_target(failure, own));
-                let route = &queue.routes[place];
-                let stale = matches!(&outcome, Err(failure) if failure.is_stale());
-                if !stale {
-                    route.metrics.attempt(&outcome);
-                }
-                if let (Ok(()), Some(late)) = (&outcome, claim.parts().lateness()) {
-                    route.metrics.late(late);
-                }
+            Some((place, outcome)) = under_way.next() => {
                 // Measured from the first confirmation that is not written down yet.
-                if outcome.is_ok() && several && !armed {
+                if answered(claim, found, place, outcome, since_ms) && !armed {
                     progress.as_mut().reset(tokio::time::Instant::now() + PROGRESS_AFTER);
                     armed = true;
                 }
-                let sink_moved = !stale && route.outlet.moved_since(since_ms);
-                found.answers.push(Answer { sink: place, outcome, sink_moved });
             }
             () = &mut progress, if armed => {
                 armed = false;
@@ -250,6 +250,25 @@ async fn deliver(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mu
             }
         }
     }
+}
+
+/// Counts and keeps what a sink answered; whether it confirmed.
+fn answered(claim: &mut Claim, found: &mut Found, place: usize, outcome: Outcome, since_ms: i64) -> bool {
+    let parts = claim.parts();
+    let route = &parts.queue.routes[place];
+    let own = route.spec.target.is_chosen_by_payload();
+    let outcome = outcome.map_err(|failure| own_target(failure, own));
+    let stale = matches!(&outcome, Err(failure) if failure.is_stale());
+    if !stale {
+        route.metrics.attempt(&outcome);
+    }
+    if let (Ok(()), Some(late)) = (&outcome, parts.lateness()) {
+        route.metrics.late(late);
+    }
+    let sink_moved = !stale && route.outlet.moved_since(since_ms);
+    let confirmed = outcome.is_ok();
+    found.answers.push(Answer { sink: place, outcome, sink_moved });
+    confirmed
 }
 
 /// A target that came out of a template on the payload is the message's own: what would hold the queue for a static

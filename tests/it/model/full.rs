@@ -114,7 +114,7 @@ async fn dead_letters_leave_a_full_redis() {
     }
     set_clock(&mut rig, NOW_MS + LEASE_MS + 1).await;
     assert_eq!(b.forwarded(&rig.conn, LEASE, &[]).await.unwrap(), Forwarder::TakenOver);
-    assert_eq!(b.forwarded(&rig.conn, LEASE * 0, &[]).await.unwrap(), Forwarder::Own);
+    assert_eq!(b.forwarded(&rig.conn, Duration::ZERO, &[]).await.unwrap(), Forwarder::Own);
     assert_eq!(a.forwarded(&rig.conn, LEASE, &[]).await.unwrap(), Forwarder::Own, "it was given back");
 }
 
