@@ -32,7 +32,7 @@ fn what_is_left_out_of_a_kafka_sink_has_the_documented_default() {
     let text = describe(&config);
     for part in [
         "    kafka:\n      brokers: [k0:9092, k1:9093]\n      client_id: delaybridge\n      compression: none\n      linger: 5ms\n",
-        "      batch_size: 1MiB\n      max_message_size: 1MB\n      timeout: 15s\n      max_rate: none\n",
+        "      batch_size: 1MB\n      max_message_size: 1MB\n      timeout: 15s\n      max_rate: none\n",
         "      - sink: out\n        topic: t\n        envelope: raw\n",
     ] {
         assert!(text.contains(part), "{part}\n{text}");

@@ -30,7 +30,7 @@ const MANY: usize = 512;
 /// A body of this size is published alone.
 const LARGE: usize = 1 << 20;
 /// The first message on a channel is given this time to show that the exchange is well; then others join it.
-const FIRST: Duration = Duration::from_millis(500);
+const FIRST: Duration = Duration::from_secs(3);
 /// What is under way when a message is late gets this time before the channel is closed.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -143,8 +143,10 @@ impl Publisher {
             } else if flight.is_empty() {
                 break;
             }
-            let next = [give_up_at, flight.due(), flight.is_untried().then_some(trusted_at)];
-            let wake = next.into_iter().flatten().min();
+            // Only what is still to come: a point in the past would wake this loop again and again.
+            let due = flight.due().filter(|_| give_up_at.is_none());
+            let trusted = Some(trusted_at).filter(|at| flight.is_untried() && Instant::now() < *at);
+            let wake = [give_up_at, due, trusted].into_iter().flatten().min();
             // Answers first: they make room. All branches are cancel safe.
             tokio::select! {
                 biased;
