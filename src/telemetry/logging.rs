@@ -69,18 +69,17 @@ fn json(format: Format, terminal: bool) -> bool {
 /// What a client logs of its own, and must not: every failure comes back as an error that is told once, where it is
 /// judged. Whoever asks for `lapin=debug` gets it.
 const QUIET: &str = "lapin=off";
-/// Shows the payload of every returned message, so it stays off whatever is asked for.
-const NEVER: &str = "lapin::returned_messages=off";
+/// Show payloads, of returned messages and of whole frames, so they stay off whatever is asked for.
+const NEVER: [&str; 3] = ["lapin::returned_messages=off", "lapin::channels=off", "lapin::frames=off"];
 
 fn parse(filter: &str) -> Result<EnvFilter, LoggingError> {
     let text = if filter.trim().is_empty() { "info" } else { filter };
     let wrong =
         |error: &dyn std::fmt::Display| LoggingError::Filter { filter: text.to_owned(), problem: error.to_string() };
     let mut filter = EnvFilter::try_new(text).map_err(|error| wrong(&error))?;
-    for directive in [QUIET, NEVER] {
-        if directive == NEVER || !text.contains("lapin") {
-            filter = filter.add_directive(directive.parse().map_err(|error| wrong(&error))?);
-        }
+    let quiet = [QUIET].into_iter().filter(|_| !text.contains("lapin"));
+    for directive in quiet.chain(NEVER) {
+        filter = filter.add_directive(directive.parse().map_err(|error| wrong(&error))?);
     }
     Ok(filter)
 }
@@ -100,12 +99,20 @@ mod tests {
 
     #[test]
     fn an_empty_filter_means_info_and_a_wrong_one_is_explained() {
-        let shown = |filter: &str| parse(filter).unwrap().to_string();
-        assert_eq!(shown(""), "lapin::returned_messages=off,lapin=off,info");
-        assert_eq!(shown("warn,delaybridge=debug"), "lapin::returned_messages=off,delaybridge=debug,lapin=off,warn");
-        // It would show payloads.
-        assert_eq!(shown("lapin=trace"), "lapin::returned_messages=off,lapin=trace");
-        assert_eq!(shown("lapin::returned_messages=warn"), "lapin::returned_messages=off");
+        // The order of the directives is the library's.
+        let shown = |filter: &str| {
+            let mut parts: Vec<_> = parse(filter).unwrap().to_string().split(',').map(str::to_owned).collect();
+            parts.retain(|part| !NEVER.contains(&part.as_str()));
+            parts
+        };
+        assert_eq!(shown(""), ["lapin=off", "info"]);
+        assert_eq!(shown("warn,delaybridge=debug"), ["delaybridge=debug", "lapin=off", "warn"]);
+        // Every directive that would show payloads is still there, and none that brings them back.
+        for asked in ["", "trace", "lapin=trace", "lapin::returned_messages=warn", "lapin::frames=trace"] {
+            let filter = parse(asked).unwrap().to_string();
+            assert!(NEVER.iter().all(|never| filter.contains(never)), "{asked}: {filter}");
+            assert!(!filter.contains("frames=trace") && !filter.contains("messages=warn"), "{asked}: {filter}");
+        }
         let error = parse("delaybridge=loud").unwrap_err().to_string();
         assert!(error.contains("delaybridge=loud") && error.contains("DELAYBRIDGE_LOG"), "{error}");
     }
