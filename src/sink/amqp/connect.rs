@@ -62,6 +62,11 @@ impl Session {
         self.socket.shut();
     }
 
+    /// Ends the connection without a word: its owner makes another one.
+    pub(super) fn give_up(&self) {
+        self.socket.shut();
+    }
+
     /// What the broker takes in one frame, in bytes.
     pub(super) fn frame_max(&self) -> u32 {
         self.connection.configuration().frame_max()

@@ -118,6 +118,9 @@ impl Publisher {
             Err(failure) => {
                 if session.is_up() {
                     self.refuse(|_| failure.clone());
+                    // The library never opens a channel again under a number that the broker has closed once. When it
+                    // has gone round them all, only another connection has channels.
+                    session.give_up();
                 }
                 return;
             }
