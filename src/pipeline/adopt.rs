@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::budget::{Reservation, Room};
 use super::claim::{Claim, Company};
 use super::queue::Queue;
-use super::relay;
 use crate::clock::Instant;
 use crate::link::{Conn, LinkError};
 use crate::source::redisson::{
@@ -137,8 +136,8 @@ impl Lost {
                 }
                 if process.stopping.is_cancelled() {
                     drop(claims); // Released: nothing new is delivered after SIGTERM.
-                } else if !claims.is_empty() {
-                    process.spawn("relay", relay::begin(claims));
+                } else {
+                    queue.handover.push(queue, claims);
                 }
                 match next {
                     Some(cursor) => {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::adopt::{Looked, Lost};
 use super::budget::{Reservation, Room};
 use super::claim::{Claim, Company};
+use super::lease;
 use super::queue::{Gate, Probe, Queue};
-use super::{lease, relay};
 use crate::clock::Instant;
 use crate::link::{Conn, LinkError};
 use crate::source::redisson::{BATCH_BYTES, BATCH_ENTRIES, ClaimReply, ClaimRequest, Claimed, From, SourceError};
@@ -338,9 +338,7 @@ impl Claimer {
             // Somebody else was faster: not again in lockstep.
             tokio::time::sleep(Duration::from_millis(fastrand::u64(1..5))).await;
         }
-        if !claims.is_empty() {
-            queue.process.spawn("relay", relay::begin(claims));
-        }
+        queue.handover.push(&queue, claims);
     }
 
     /// Looks for a lost claim; for those that hold something first.

@@ -1,9 +1,10 @@
 //! The conveyor: claim, deliver, judge, settle.
 //!
 //! The files in the order of an element's way: a [`claimer`] wakes up ([`wake`]), passes the gate of breakers and hold
-//! ([`circuit`], [`queue`]), makes room ([`budget`], [`rate`]) and claims; the [`relay`] brings each [`claim`] to its
-//! sinks ([`outlet`]) and to a verdict ([`retry`]); the settler ([`settle`]) writes it. Beside them the leases are kept
-//! ([`lease`]), ghosts are swept ([`sweeper`]), dead letters are moved on ([`forward`]), and Redis is watched ([`watch`]).
+//! ([`circuit`], [`queue`]), makes room ([`budget`], [`rate`]) and claims; in the order of the claims ([`handover`]) the
+//! [`relay`] brings each [`claim`] to its sinks ([`outlet`]) and to a verdict ([`retry`]); the settler ([`settle`]) writes
+//! it. Beside them the leases are kept ([`lease`]), ghosts are swept ([`sweeper`]), dead letters are moved on
+//! ([`forward`]), and Redis is watched ([`watch`]).
 
 pub mod adopt;
 pub mod budget;
@@ -12,6 +13,7 @@ pub mod claim;
 pub mod claimer;
 pub mod dead_letter;
 pub mod forward;
+pub mod handover;
 pub mod held;
 pub mod history;
 pub mod in_flight;

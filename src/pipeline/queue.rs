@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use super::budget::Budget;
 use super::circuit::{Allow, Circuit};
+use super::handover::Handover;
 use super::held::Held;
 use super::history::History;
 use super::in_flight::Adaptive;
@@ -140,6 +141,8 @@ pub struct Queue {
     pub adaptive: Option<Adaptive>,
     /// When its claimer looks next.
     pub wake: Wake,
+    /// Brings its claims to the sinks.
+    pub handover: Handover,
     /// Writes its verdicts.
     pub settler: Settler,
     /// What earlier attempts of this process saw.
@@ -240,6 +243,7 @@ impl Queue {
             budget: Budget::new(count, spec.max_in_flight_bytes),
             adaptive,
             wake: Wake::new(),
+            handover: Handover::default(),
             settler: Settler::default(),
             history: History::default(),
             dead_letter_to,
