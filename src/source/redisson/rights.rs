@@ -29,6 +29,7 @@ impl Redisson {
             vec![b"HGET", state, b"a"],
             vec![b"HDEL", state, b"a"],
             vec![b"SADD", ghosts, b"a"],
+            vec![b"SMISMEMBER", ghosts, b"a"],
             vec![b"SREM", ghosts, b"a"],
             vec![b"SCARD", ghosts],
             vec![b"RENAME", ghosts, turn],

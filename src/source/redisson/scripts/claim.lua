@@ -25,7 +25,8 @@ local now, micros = clock()
 if now > tonumber(ARGV[4]) then return {'late', now} end
 open(INFLIGHT)
 
-local deadline = now + tonumber(ARGV[5])
+-- Text, because a number would be printed anew for every element.
+local deadline = string.format('%.0f', now + tonumber(ARGV[5]))
 local most, bytes_left = tonumber(ARGV[6]), tonumber(ARGV[7])
 local delayed, ready = string.find(ARGV[8], 'd', 1, true), string.find(ARGV[8], 'r', 1, true)
 local exact, alone = ARGV[9] == 'exact', ARGV[10] == 'alone'
@@ -50,11 +51,10 @@ local function reclaimed(m, expiries)
     .. owner .. claim .. struct.pack('<I4', index) .. string.sub(m, 37)
 end
 
+local new_begin, new_end = MAGIC .. struct.pack('<I2I4I4I2', HEADER, 1, 0, 0), string.rep('\0', 34)
 local function fresh(origin, id, due, element)
   index = index + 1
-  return MAGIC .. struct.pack('<I2I4I4I2', HEADER, 1, 0, 0) .. origin .. '\0'
-    .. owner .. claim .. struct.pack('<I4', index) .. id .. struct.pack('<i8', due)
-    .. string.rep('\0', 34) .. element
+  return new_begin .. origin .. '\0' .. owner .. claim .. struct.pack('<I4c8i8', index, id, due) .. new_end .. element
 end
 
 local function take(kind, member, size)
@@ -67,9 +67,9 @@ end
 -- Set when something was left because of its size: there is more to claim at once.
 local short = 0
 
--- Whether one more of this size may be taken: at least one always is.
-local function fits(size)
-  local fit = taken == 0 or size <= bytes_left
+-- Whether one more of this size may be taken behind `ahead` others of `bytes`: at least one always is.
+local function fits(size, ahead, bytes)
+  local fit = taken + (ahead or 0) == 0 or size <= bytes_left - (bytes or 0)
   if not fit then short = 1 end
   return fit
 end
@@ -206,19 +206,19 @@ local function forget(m)
   return redis.call('SREM', TURN, id) == 1 or redis.call('SREM', GHOSTS, id) == 1
 end
 
--- Takes a claimed element out of L where that is cheap, and records a ghost where it is not.
-local function unlist(m)
+-- Takes a claimed element out of L if that is cheap; whether it did.
+local function unlisted(m)
   if exact then
     redis.call('LREM', L, 1, m)
-    return
+    return true
   end
   -- Elements due in another order than they were offered stand anywhere: after a few misses the ends are left alone.
   if misses < 16 then
     local at = redis.call('LPOS', L, m, 'MAXLEN', 4)
     -- Trimmed, not popped: the answer to a pop is the element, which Lua would read once more (5 ms per MB).
-    if at == 0 then redis.call('LTRIM', L, 1, -1) return end
-    if at then redis.call('LREM', L, 1, m) return end
-    if redis.call('LPOS', L, m, 'RANK', -1, 'MAXLEN', 4) then redis.call('LREM', L, -1, m) return end
+    if at == 0 then redis.call('LTRIM', L, 1, -1) return true end
+    if at then redis.call('LREM', L, 1, m) return true end
+    if redis.call('LPOS', L, m, 'RANK', -1, 'MAXLEN', 4) then redis.call('LREM', L, -1, m) return true end
     misses = misses + 1
   end
   local cost = entries * 0.036
@@ -226,16 +226,35 @@ local function unlist(m)
   if cost < 1000 and cost <= lrem_us and lrem_spent + cost <= 2000 then
     lrem_us, lrem_spent = lrem_us - cost, lrem_spent + cost
     redis.call('LREM', L, 1, m)
-    return
+    return true
   end
-  -- Two entries with the same first bytes cannot be told apart by the set: that one is searched, whatever it costs.
-  if redis.call('SADD', GHOSTS, string.sub(m, 1, 16)) == 0 then
-    redis.call('LREM', L, 1, m)
-  else
-    ghosts_left = ghosts_left + 1
-  end
+  return false
 end
 
+-- Takes claimed elements out of L, and records those as ghosts for which that would cost too much.
+local function unlist(gone)
+  local left, ids = {}, {}
+  for i = 1, #gone do
+    if not unlisted(gone[i]) then
+      left[#left + 1], ids[#ids + 1] = gone[i], string.sub(gone[i], 1, 16)
+    end
+  end
+  if #ids == 0 then return end
+  local recorded, new = redis.call('SMISMEMBER', GHOSTS, unpack(ids)), {}
+  local twins = {}
+  for i = 1, #ids do
+    -- Two entries with the same first bytes cannot be told apart by the set: that one is searched, whatever it costs.
+    if recorded[i] == 1 or twins[ids[i]] then
+      redis.call('LREM', L, 1, left[i])
+    else
+      new[#new + 1], twins[ids[i]] = ids[i], true
+    end
+  end
+  if #new > 0 then redis.call('SADD', GHOSTS, unpack(new)) end
+  ghosts_left = ghosts_left + #new
+end
+
+-- Commands take a chunk at a time: calling one costs as much as what it does for an element.
 local function take_delayed(quota)
   local last = 0
   while quota > 0 do
@@ -244,22 +263,27 @@ local function take_delayed(quota)
     last = n
     local found = redis.call('ZRANGEBYSCORE', Z, '-inf', now, 'WITHSCORES', 'LIMIT', 0, n)
     if #found == 0 then return end
-    local gone, full = {}, false
+    local mine, bytes, full = {}, 0, false
     for i = 1, #found, 2 do
       local element = found[i]
       if #element > largest then largest = #element end
-      if not fits(#element) then full = true break end
+      if not fits(#element, #mine, bytes) then full = true break end
+      bytes = bytes + #element
       local due = math.max(-9e15, math.min(9e15, math.ceil(tonumber(found[i + 1]))))
-      local member = fresh('D', '\0\0\0\0\0\0\0\0', due, element)
-      if redis.call('ZSCORE', INFLIGHT, member) then full = true break end
-      gone[#gone + 1] = element
-      quota = quota - 1
-      take('d', member, #element)
+      mine[#mine + 1] = fresh('D', '\0\0\0\0\0\0\0\0', due, element)
     end
+    if #mine == 0 then return end
+    local there, gone = redis.call('ZMSCORE', INFLIGHT, unpack(mine)), {}
+    for i = 1, #mine do
+      if there[i] then full = true break end
+      gone[i] = found[2 * i - 1]
+      take('d', mine[i], #gone[i])
+    end
+    quota = quota - #gone
     if #gone > 0 then
       redis.call('ZREM', Z, unpack(gone))
       flush()
-      for i = 1, #gone do unlist(gone[i]) end
+      unlist(gone)
     end
     if full then return end
   end
