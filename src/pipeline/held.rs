@@ -2,11 +2,11 @@
 //!
 //! Knows no Redis. The lease keeper asks it what to extend, claim and adopt ask it what is here already.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
+use foldhash::{HashMap, HashSet};
 
 use crate::clock::Instant;
 use crate::source::redisson::ClaimKey;

@@ -23,7 +23,7 @@ use super::settle::Ending;
 use crate::clock::Instant;
 use crate::config::{OnDecodeError, OnExpired};
 use crate::decode::{self, Payload};
-use crate::message::{Class, Failure, Outbound, Outcome, Side};
+use crate::message::{Class, Destination, Failure, Outbound, Outcome, Side};
 use crate::route::{self, ElementInfo};
 use crate::source::redisson::{Entry, From, Move};
 use crate::telemetry::labels::ReleaseReason;
@@ -55,7 +55,7 @@ struct Found {
     /// Sinks that the element was handed to.
     asked: Vec<usize>,
     /// Where it was to go, by sink.
-    destinations: Vec<(usize, String)>,
+    destinations: Vec<(usize, Destination)>,
     /// The element's fate is decided without a sink.
     decided: Option<Decided>,
     /// What the settling script is to push.
@@ -108,7 +108,7 @@ async fn attempt(claim: &mut Claim, found: &mut Found) {
         }
         match message(parts, &payload, place, now_ms, send_before) {
             Ok(message) => {
-                found.destinations.push((place, message.destination.to_string()));
+                found.destinations.push((place, message.destination.clone()));
                 messages.push((place, message));
             }
             Err(failure) => {
@@ -303,7 +303,7 @@ fn conclude(mut claim: Claim, found: Found, given_up: bool) {
     let parts = claim.parts();
     let queue = parts.queue.clone();
     let destination = |sink: Option<usize>| {
-        destinations.iter().find(|(place, _)| Some(*place) == sink).map(|(_, destination)| destination.clone())
+        destinations.iter().find(|(place, _)| Some(*place) == sink).map(|(_, destination)| destination.to_string())
     };
     match (decided, push) {
         (Some(Decided::Stale), _) => return claim.drop_stale(),

@@ -29,8 +29,6 @@ struct Way<'a> {
     message: &'a Outbound,
     topic: &'a Arc<str>,
     key: Option<&'a [u8]>,
-    /// What is attempted, for messages.
-    what: String,
     /// When an answer has to be there.
     deadline: Instant,
     /// How long librdkafka may try, from the moment that it gets the record.
@@ -40,6 +38,11 @@ struct Way<'a> {
 }
 
 impl Way<'_> {
+    /// What is attempted, for messages.
+    fn what(&self) -> String {
+        format!("send to topic {}", self.topic)
+    }
+
     fn left(&self) -> Duration {
         self.deadline.since(Instant::now().after(LAST_MOMENT))
     }
@@ -51,7 +54,11 @@ impl Way<'_> {
     }
 
     fn not_sent(&self) -> Failure {
-        Failure::new(Class::Transient, Failure::NOT_SENT, format!("{}: too little time was left to send it", self.what))
+        Failure::new(
+            Class::Transient,
+            Failure::NOT_SENT,
+            format!("{}: too little time was left to send it", self.what()),
+        )
     }
 }
 
@@ -65,18 +72,17 @@ impl KafkaSink {
             message: &message,
             topic,
             key: key.as_deref(),
-            what: format!("send to topic {topic}"),
             deadline: Instant::now().after(self.timeout),
             limit: settings::message_timeout(self.timeout),
             sent: AtomicBool::new(false),
         };
         if !record::is_topic(topic) {
-            return Err(errors::failure(&way.what, Code::InvalidTopic));
+            return Err(errors::failure(&way.what(), Code::InvalidTopic));
         }
         match tokio::time::timeout(self.timeout, self.attempt(&way)).await {
             Ok(outcome) => outcome,
             Err(_) if way.sent.load(Ordering::Relaxed) => {
-                let text = format!("{}: no confirmation within {:?}", way.what, self.timeout);
+                let text = format!("{}: no confirmation within {:?}", way.what(), self.timeout);
                 Err(Failure::new(Class::Ambiguous, "timeout", text))
             }
             Err(_) => Err(way.not_sent()),
@@ -95,7 +101,7 @@ impl KafkaSink {
             let alone = self.report(&self.alone, way).await;
             // Without time to send it alone, the next attempt has to tell whether it is this one. That this one has
             // been sent counts.
-            let untold = || Failure { class: Class::Transient, ..errors::failure(&way.what, code) };
+            let untold = || Failure { class: Class::Transient, ..errors::failure(&way.what(), code) };
             let (producer, report) = alone.map_err(|failure| if failure.is_unsent() { untold() } else { failure })?;
             return self.outcome(&producer, report, way).await;
         }
@@ -122,8 +128,8 @@ impl KafkaSink {
                         self.topics.doubt(way.topic);
                     }
                     let trouble = producer.trouble().filter(|_| code == Code::Fatal);
-                    let failure = || errors::failure(&way.what, code);
-                    return Err(trouble.map_or_else(failure, |trouble| trouble.failure(&way.what)));
+                    let failure = || errors::failure(&way.what(), code);
+                    return Err(trouble.map_or_else(failure, |trouble| trouble.failure(&way.what())));
                 }
             }
         }
@@ -159,12 +165,12 @@ impl KafkaSink {
                 self.topics.trust(way.topic);
                 Ok(())
             }
-            Topic::Refused(code) => Err(errors::failure(&way.what, code)),
+            Topic::Refused(code) => Err(errors::failure(&way.what(), code)),
             Topic::Silent(code) => Err(match producer.trouble() {
-                Some(trouble) => trouble.failure(&way.what),
+                Some(trouble) => trouble.failure(&way.what()),
                 None => {
                     let last = producer.health().last().map(|last| format!("; {last}")).unwrap_or_default();
-                    let text = format!("{}: ask for the topic: {code}{last}", way.what);
+                    let text = format!("{}: ask for the topic: {code}{last}", way.what());
                     Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)
                 }
             }),
@@ -173,7 +179,7 @@ impl KafkaSink {
 
     /// What a report means, with the reason looked for where it names none.
     async fn outcome(&self, producer: &Arc<Producer>, report: Report, way: &Way<'_>) -> Outcome {
-        let Err(failure) = errors::judge(&way.what, report, way.message.attempt) else {
+        let Err(failure) = errors::judge(&way.what(), report, way.message.attempt) else {
             producer.health().answered();
             return Ok(());
         };
@@ -185,7 +191,7 @@ impl KafkaSink {
             return Err(failure);
         }
         if let Some(trouble) = producer.trouble() {
-            return Err(because(failure, trouble.failure(&way.what)));
+            return Err(because(failure, trouble.failure(&way.what())));
         }
         if code != Code::MessageTimedOut {
             return Err(failure);
@@ -207,7 +213,7 @@ impl KafkaSink {
         match asked.await {
             Topic::Refused(code) => {
                 self.topics.doubt(way.topic);
-                because(timed_out, errors::failure(&way.what, code))
+                because(timed_out, errors::failure(&way.what(), code))
             }
             Topic::Fine(None) => timed_out,
             Topic::Fine(Some(note)) => noted(timed_out, &note),
