@@ -46,6 +46,7 @@ pub async fn rate(stock: &Stock) -> Result<(f64, String)> {
                 number,
                 not_after_ms: now_ms + 600_000,
                 lease: Duration::from_secs(600),
+                ahead: Duration::ZERO,
                 most: BATCH_ENTRIES,
                 bytes: BATCH_BYTES,
                 alone: false,

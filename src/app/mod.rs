@@ -23,7 +23,7 @@ use crate::pipeline::outlet::Outlet;
 use crate::pipeline::queue::{Process, Queue};
 use crate::pipeline::{claimer, forward, lease, sweeper, watch};
 use crate::sink;
-use crate::source::redisson::SCRIPTS;
+use crate::source::redisson::{SCRIPTS, millis};
 use crate::telemetry::events::Events;
 use crate::telemetry::http;
 use crate::telemetry::labels::Wakeup;
@@ -198,7 +198,9 @@ async fn listen(
             Some(SubscriberEvent::Message { channel, payload }) => {
                 let Some(queue) = by_channel.get(&channel) else { continue };
                 match std::str::from_utf8(&payload).ok().and_then(|text| text.parse::<f64>().ok()) {
-                    Some(due_ms) => queue.wake.announce(due_ms.ceil() as i64),
+                    Some(due_ms) => {
+                        queue.wake.announce((due_ms.ceil() as i64).saturating_sub(millis(queue.spec.claim_ahead)))
+                    }
                     None => queue.wake.knock(Wakeup::Published),
                 }
             }

@@ -80,6 +80,7 @@ fn queue(spec: &QueueSpec) -> Value {
             OnDecodeError::Hold => "hold",
         },
         "lease": show_duration(spec.lease),
+        "claim_ahead": show_duration(spec.claim_ahead),
         "max_in_flight": match spec.max_in_flight {
             MaxInFlight::Auto => json!("auto"),
             MaxInFlight::Fixed(count) => json!(count),

@@ -56,6 +56,8 @@ pub struct QueueSpec {
     pub on_decode_error: OnDecodeError,
     /// How long a claim is ours without an extension.
     pub lease: Duration,
+    /// How long before its due time an element is claimed.
+    pub claim_ahead: Duration,
     /// Elements in flight.
     pub max_in_flight: MaxInFlight,
     /// Bytes of elements in flight.

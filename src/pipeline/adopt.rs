@@ -12,7 +12,7 @@ use super::queue::Queue;
 use crate::clock::Instant;
 use crate::link::{Conn, LinkError};
 use crate::source::redisson::{
-    AdoptRequest, Adopted, BATCH_BYTES, BATCH_ENTRIES, ClaimRequest, Cursor, From, SourceError, WORN,
+    AdoptRequest, Adopted, BATCH_BYTES, BATCH_ENTRIES, ClaimRequest, Cursor, From, SourceError, WORN, millis,
 };
 use crate::telemetry::labels::ClaimedFrom;
 
@@ -157,8 +157,4 @@ impl Lost {
             Err(problem) => Looked::Refused(problem),
         }
     }
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

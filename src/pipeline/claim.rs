@@ -49,7 +49,7 @@ pub struct Parts {
     pub payload: Result<Bytes, Junk>,
     /// Whether the element finds out if something works again.
     pub probe: Option<Probe>,
-    /// When it was claimed.
+    /// When it was claimed; if that was ahead of its due time, when it fell due.
     pub since: Instant,
     _room: [Reservation; 2],
     company: Option<Company>,

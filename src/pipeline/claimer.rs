@@ -195,6 +195,8 @@ impl Claimer {
             number: process.next_claim(),
             not_after_ms: sent_ms.saturating_add(i64::try_from(patience.as_millis()).unwrap_or(i64::MAX)),
             lease: queue.spec.lease,
+            // What is to find out something now does not wait for its due time first.
+            ahead: if alone || probe.is_some() { Duration::ZERO } else { queue.spec.claim_ahead },
             most,
             bytes: room[0].room().bytes.min(room[1].room().bytes) as usize,
             alone,
@@ -329,8 +331,8 @@ impl Claimer {
         // there, now that it has a new lease.
         self.lost.extend(strays.into_iter().map(|number| Lost::stray(number, claimed.now_ms, queue.spec.lease)));
         drop((room, probe, company));
-        queue.wake.next(claimed.next_due_ms);
-        let more_due = claimed.next_due_ms.is_some_and(|due| due <= claimed.now_ms);
+        queue.wake.next(claimed.next_ms);
+        let more_due = claimed.next_ms.is_some_and(|next| next <= claimed.now_ms);
         // A probe that found only suspects waits for the safety poll: the gate would let it through again at once.
         if taken >= most || claimed.more || self.suspects && !(probing && taken == 0) {
             queue.wake.knock(Wakeup::More);

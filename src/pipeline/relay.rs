@@ -69,6 +69,8 @@ enum Decided {
     Hold(Failure),
     /// The lease is over: not ours to send.
     Stale,
+    /// Nothing is delivered now: back to Redis, uncounted.
+    Release(ReleaseReason),
 }
 
 async fn relay(mut claim: Claim) {
@@ -93,6 +95,9 @@ async fn relay(mut claim: Claim) {
 /// drain.
 async fn attempt(claim: &mut Claim, found: &mut Found) {
     let parts = claim.parts();
+    if let Err(decided) = wait_until_due(parts).await {
+        return found.decided = Some(decided);
+    }
     let payload = match readable(parts) {
         Ok(payload) => payload,
         Err(decided) => return found.decided = Some(decided),
@@ -126,6 +131,35 @@ async fn attempt(claim: &mut Claim, found: &mut Found) {
     if !found.answers.is_empty() && found.answers.iter().all(stale) {
         found.decided = Some(Decided::Stale);
     }
+}
+
+/// Holds an element that was claimed ahead until it is due (R9), or until there is a reason to give it back.
+async fn wait_until_due(parts: &mut Parts) -> Result<(), Decided> {
+    let queue = parts.queue.clone();
+    let Some(due_ms) = parts.entry.header.due_ms().filter(|_| !queue.spec.claim_ahead.is_zero()) else {
+        return Ok(());
+    };
+    let mut waited = false;
+    loop {
+        // Our idea of Redis's clock is rounded: a whole millisecond more, so that it is never ahead.
+        let left = due_ms.saturating_add(1).saturating_sub(queue.process.clock.now_ms());
+        let Ok(left @ 1..) = u64::try_from(left) else { break };
+        waited = true;
+        // Order: a stop goes first. Both may be left at any time.
+        tokio::select! {
+            biased;
+            () = queue.process.stopping.cancelled() => return Err(Decided::Release(ReleaseReason::Shutdown)),
+            () = tokio::time::sleep(Duration::from_millis(left)) => {}
+        }
+    }
+    if waited {
+        // What was on its way to a sink when the hold began is sent all the same; this one need not be.
+        if queue.hold().why().is_some() && parts.probe.is_none() {
+            return Err(Decided::Release(ReleaseReason::Hold));
+        }
+        parts.since = Instant::now();
+    }
+    Ok(())
 }
 
 /// The payload, or why the element needs no sink.
@@ -307,6 +341,7 @@ fn conclude(mut claim: Claim, found: Found, given_up: bool) {
     };
     match (decided, push) {
         (Some(Decided::Stale), _) => return claim.drop_stale(),
+        (Some(Decided::Release(reason)), _) => return release(claim, reason),
         (Some(Decided::Dead(reason, sink, failure)), _) => {
             let attempts = parts.entry.header.attempts;
             let fields = dead_letter::fields(parts, attempts, reason, sink, destination(sink), failure.as_ref());

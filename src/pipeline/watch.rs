@@ -35,7 +35,7 @@ pub async fn safety_poll(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbe
             heartbeat.beat();
             let Some(conn) = process.link.current() else { continue };
             let now_ms = process.clock.now_ms();
-            let sources: Vec<_> = some.iter().map(|queue| &queue.source).collect();
+            let sources: Vec<_> = some.iter().map(|queue| (&queue.source, queue.spec.claim_ahead)).collect();
             if let Ok(found) = poll(&conn, &sources, now_ms).await {
                 for (queue, found) in some.iter().zip(found) {
                     // What cannot be read (a key of a wrong type) is the claimer's to report.

@@ -19,6 +19,7 @@ pub(super) struct Queue<'a> {
     pub(super) report: &'a Report,
     pub(super) name_spot: Spot,
     pub(super) lease_spot: Spot,
+    pub(super) ahead_spot: Spot,
     /// Where the limits stand, if the user wrote them.
     pub(super) in_flight_spot: Option<Spot>,
     pub(super) in_flight_bytes_spot: Option<Spot>,
@@ -76,9 +77,8 @@ fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
             help,
         );
     }
-    // Both have one word only, so there is nothing to keep.
+    // It has one word only, so there is nothing to keep.
     section.word(&queue::MODE, &[("deliver", ())]);
-    section.word(&queue::CLAIM_AHEAD, &[("0s", ())]);
     let (policy, retry) = retry(section, policies);
     let (to, targets, names) = routes(section, sinks, codec, &source.name);
     let dead = dead_letter::read(section, sinks, &source.name);
@@ -88,6 +88,7 @@ fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
         report: &section.cx.report,
         name_spot: source.spot,
         lease_spot: section.spot(&queue::LEASE),
+        ahead_spot: section.spot(&queue::CLAIM_AHEAD),
         in_flight_spot: section.has(&queue::MAX_IN_FLIGHT).then(|| section.spot(&queue::MAX_IN_FLIGHT)),
         in_flight_bytes_spot: section
             .has(&queue::MAX_IN_FLIGHT_BYTES)
@@ -105,6 +106,7 @@ fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
             codec,
             on_decode_error: on_decode_error.unwrap_or(OnDecodeError::DeadLetter),
             lease: section.duration(&queue::LEASE),
+            claim_ahead: section.duration(&queue::CLAIM_AHEAD),
             max_in_flight: fixed.map_or(MaxInFlight::Auto, MaxInFlight::Fixed),
             max_in_flight_bytes: section.size(&queue::MAX_IN_FLIGHT_BYTES),
             list_cleanup: list_cleanup.unwrap_or(ListCleanup::Auto),

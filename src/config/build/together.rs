@@ -99,6 +99,30 @@ pub(super) fn leases(queues: &[Queue<'_>], sinks: &[Sink<'_>]) {
     }
 }
 
+/// What is claimed ahead of its due time must still be ours when it falls due, even if nobody could extend its lease.
+pub(super) fn claims_ahead(queues: &[Queue<'_>]) {
+    for queue in queues {
+        let (ahead, lease) = (queue.spec.claim_ahead, queue.spec.lease);
+        if ahead > lease / 2 {
+            let message = format!(
+                "`claim_ahead` ({}) is more than half of the lease ({})",
+                show_duration(ahead),
+                show_duration(lease)
+            );
+            let help = format!("write `claim_ahead: {}` or less, or a longer lease", show_duration(lease / 2));
+            queue.report.problem(&queue.ahead_spot, message, help);
+        }
+        if !ahead.is_zero() && !queue.spec.consume_delayed {
+            let help = "write `consume: [delayed]`, or remove `claim_ahead`";
+            queue.report.problem(
+                &queue.ahead_spot,
+                "`claim_ahead` has no effect where only the ready list is consumed",
+                help,
+            );
+        }
+    }
+}
+
 /// A lost reply is noticed after the command's time-out; by then a shorter lease has run out.
 pub(super) fn slow_commands(queues: &[Queue<'_>], redis: &RedisEndpoint) {
     for queue in queues.iter().filter(|queue| queue.spec.lease <= redis.command_timeout.saturating_mul(2)) {

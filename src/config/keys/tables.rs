@@ -154,7 +154,7 @@ tables! {
         LIST_CLEANUP = key("list_cleanup", Kind::Word(&[now("auto"), now("exact")]), "How claimed elements leave Redisson's list: `auto` at the ends at once and the rest in slices, at the same cost at any depth; `exact` in the claim, at a cost that grows with the depth.").default("auto");
         GHOST_MAX_AGE = key("ghost_max_age", duration(1_000), "With `auto`: how long a claimed element may still show in Redisson's list before it is swept.").default("30s");
         SWEEP_BANDWIDTH = key("sweep_bandwidth", Kind::Size, "With `auto`: bytes per second that sweeping may move, on average.").default("16MiB");
-        CLAIM_AHEAD = key("claim_ahead", Kind::Word(&[now("0s")]), "Only `0s`: claiming ahead of the due time is not available in this version.").default("0s");
+        CLAIM_AHEAD = key("claim_ahead", duration(0), "How long before its due time an element is claimed, at most half of the lease. It is delivered at its due time, and until then counts as in flight. For queues with live Redisson clients whose ready list other consumers read: claimed ahead, the element is not there for their transfer. From the claim on Java neither sees nor cancels it.").default("0s");
         MODE = key("mode", Kind::Word(&[now("deliver"), later("shadow"), later("rescue")]), "What is done with due elements.").default("deliver");
     }
     mod source at "queues.NAME.source", "Exactly one key, which says the kind." {

@@ -118,12 +118,19 @@ fn a_key_without_function_is_refused_and_not_ignored() {
     }
     row("codec: json", "mode: shadow", "15:11 queues.mails.mode", "shadow");
     row("codec: json", "mode: rescue", "15:11 queues.mails.mode", "rescue");
+    check("codec: json", "claim_ahead: 15s\n    mode: deliver", &[]);
     check(
         "codec: json",
-        "claim_ahead: 2s",
-        &["15:18 queues.mails.claim_ahead: `2s` is not known here | possible here: 0s"],
+        "claim_ahead: 15001ms",
+        &[
+            "15:18 queues.mails.claim_ahead: `claim_ahead` (15001ms) is more than half of the lease (30s) | write `claim_ahead: 15s` or less",
+        ],
     );
-    check("codec: json", "claim_ahead: 0s\n    mode: deliver", &[]);
+    check(
+        "redisson: { name: mails } }",
+        "redisson: { name: mails, consume: [ready] } }\n    claim_ahead: 1s",
+        &["15:18 queues.mails.claim_ahead: `claim_ahead` has no effect where only the ready list is consumed"],
+    );
     row("redisson: { name: mails }", "zset: { key: k }", "14:15 queues.mails.source.zset", "zset");
     row("redisson: { name: mails }", "job_pool: { key: k }", "14:15 queues.mails.source.job_pool", "job_pool");
 }

@@ -21,6 +21,7 @@ async fn a_verdict_on_an_element_that_somebody_took_over_is_refused_and_counted(
         number: 1,
         not_after_ms: i64::MAX / 2,
         lease: Duration::from_secs(60),
+        ahead: Duration::ZERO,
         most: 10,
         bytes: 1 << 20,
         alone: false,

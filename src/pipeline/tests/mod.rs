@@ -1,6 +1,7 @@
 //! The whole conveyor against a real Redis and scripted sinks: what each outcome does to an element, its neighbours, the
 //! breaker and the hold.
 
+mod ahead;
 mod ends;
 mod fan_out;
 mod onward;
@@ -52,6 +53,7 @@ fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
         codec: Codec::Raw,
         on_decode_error: OnDecodeError::DeadLetter,
         lease: Duration::from_secs(60),
+        claim_ahead: Duration::ZERO,
         max_in_flight: MaxInFlight::Fixed(100),
         max_in_flight_bytes: 16 << 20,
         list_cleanup: ListCleanup::Auto,
@@ -83,7 +85,12 @@ struct Bridge {
 impl Bridge {
     /// Everything runs that a daemon runs for its queue, except the sweep.
     fn start(server: &TestServer, owner: u8, sinks: &[(&str, Arc<FakeSink>)]) -> Bridge {
-        let bridge = Bridge::without_keeper(server, owner, sinks, spec(sinks));
+        Bridge::start_with(server, owner, sinks, spec(sinks))
+    }
+
+    /// The same with a configuration of its own.
+    fn start_with(server: &TestServer, owner: u8, sinks: &[(&str, Arc<FakeSink>)], spec: QueueSpec) -> Bridge {
+        let bridge = Bridge::without_keeper(server, owner, sinks, spec);
         let runtime = bridge.runtime.as_ref().expect("it runs");
         let (process, queues) = (bridge.process.clone(), vec![bridge.queue.clone()]);
         let beat = |task: &str| process.events.status().heartbeat(task, Duration::from_secs(60));

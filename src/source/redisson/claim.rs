@@ -18,6 +18,8 @@ pub struct ClaimRequest {
     pub not_after_ms: i64,
     /// How long the entries are ours.
     pub lease: Duration,
+    /// How long before their due times elements of the sorted set are taken.
+    pub ahead: Duration,
     /// Most entries.
     pub most: usize,
     /// Most bytes; a single larger entry is taken all the same.
@@ -92,8 +94,8 @@ pub struct Claimed {
     pub entries: Vec<(From, Entry)>,
     /// Expired entries of this very process: given a new lease, not taken.
     pub own: Vec<ClaimKey>,
-    /// When something falls due next, in Redis ms; a past time means that there is more to take at once.
-    pub next_due_ms: Option<i64>,
+    /// When there is something to take next, in Redis ms; a past time means at once.
+    pub next_ms: Option<i64>,
     /// For the next claim.
     pub hints: Hints,
     /// Entries in L.
@@ -141,9 +143,10 @@ impl Redisson {
             text(hints.largest),
             text(request.rotation % 12), // Divides by two, three and four sources alike.
             text(hints.past_newer),
+            text(millis(request.ahead)),
         ];
         let reply = conn.script(&self.scripts.claim, &keys, &args).await?;
-        Ok(claim_reply(reply, hints)?)
+        Ok(claim_reply(reply, hints, millis(request.ahead))?)
     }
 }
 
@@ -152,7 +155,7 @@ pub(super) fn large_head(score: Option<i64>, size: i64) -> Option<i64> {
     score.filter(|_| !(0..=LARGE).contains(&size))
 }
 
-fn claim_reply(reply: redis::Value, hints: &Hints) -> Result<ClaimReply, BadReply> {
+fn claim_reply(reply: redis::Value, hints: &Hints, ahead_ms: i64) -> Result<ClaimReply, BadReply> {
     let bad = |expected| BadReply { script: "claim", expected };
     let mut fields = Fields::of("claim", reply)?;
     if fields.text()? == "late" {
@@ -198,7 +201,7 @@ fn claim_reply(reply: redis::Value, hints: &Hints) -> Result<ClaimReply, BadRepl
         now_ms,
         entries,
         own,
-        next_due_ms: z.into_iter().chain(r).min(),
+        next_ms: z.map(|due_ms| due_ms.saturating_sub(ahead_ms)).into_iter().chain(r).min(),
         hints: Hints { large_delayed: large_head(z, z_size), large_retry: large_head(r, r_size), largest, past_newer },
         listed: listed.unsigned_abs(),
         ghosts: ghosts.unsigned_abs(),

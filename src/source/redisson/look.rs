@@ -1,6 +1,8 @@
 //! Reads that take nothing: what the safety poll and the gauges ask.
 
-use super::{Redisson, SourceError};
+use std::time::Duration;
+
+use super::{Redisson, SourceError, millis};
 use crate::link::{Conn, LinkError};
 
 /// What a look at a queue found.
@@ -14,22 +16,22 @@ pub enum Polled {
     Error,
 }
 
-/// Looks at several queues in one round trip: is anything due?
+/// Looks at several queues in one round trip: is anything due, or due within the time that goes with each?
 ///
 /// # Errors
 ///
 /// Those of the connection.
-pub async fn poll(conn: &Conn, queues: &[&Redisson], now_ms: i64) -> Result<Vec<Polled>, LinkError> {
+pub async fn poll(conn: &Conn, queues: &[(&Redisson, Duration)], now_ms: i64) -> Result<Vec<Polled>, LinkError> {
     let mut pipe = redis::pipe();
-    for queue in queues {
+    for (queue, ahead) in queues {
         let keys = &queue.keys;
-        for zset in [&keys.delayed, &keys.retry, &keys.in_flight] {
-            // What is not consumed is not looked at; the answer keeps its place.
-            let last = if zset == &keys.delayed && !queue.sources.contains('d') {
-                "-inf".to_owned()
-            } else {
-                now_ms.to_string()
-            };
+        // What is not consumed is not looked at; the answer keeps its place.
+        let delayed = match queue.sources.contains('d') {
+            true => now_ms.saturating_add(millis(*ahead)).to_string(),
+            false => "-inf".to_owned(),
+        };
+        let now = now_ms.to_string();
+        for (zset, last) in [(&keys.delayed, &delayed), (&keys.retry, &now), (&keys.in_flight, &now)] {
             pipe.cmd("ZCOUNT").arg(&zset[..]).arg("-inf").arg(last);
         }
         match queue.sources.contains('r') {

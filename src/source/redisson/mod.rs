@@ -101,6 +101,6 @@ fn text(value: impl std::fmt::Display) -> Bytes {
     value.to_string().into()
 }
 
-fn millis(duration: Duration) -> i64 {
+pub(crate) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

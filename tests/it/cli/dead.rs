@@ -31,6 +31,7 @@ async fn let_die(server: &RedisServer) -> Vec<Entry> {
         number: 1,
         not_after_ms: i64::MAX >> 12,
         lease: Duration::from_secs(60),
+        ahead: Duration::ZERO,
         most: 500,
         bytes: 1 << 20,
         alone: false,

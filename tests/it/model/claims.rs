@@ -33,6 +33,7 @@ impl World<'_> {
             number: d.next_claim - 1,
             not_after_ms: self.now_us / 1000 + self.rng.i64(0..3_000),
             lease: LEASE,
+            ahead: std::time::Duration::ZERO,
             most,
             bytes,
             alone,
@@ -176,7 +177,7 @@ impl World<'_> {
         let heads = after.z.values().map(|s| s.ceil() as i64).chain(after.retry.values().copied());
         // Of what is due already only that is told.
         let next = heads.min().map(|head| head.max(now));
-        assert_eq!(claimed.next_due_ms, next, "{what}: what falls due next");
+        assert_eq!(claimed.next_ms, next, "{what}: what falls due next");
         assert_eq!(claimed.listed, after.l.len() as u64, "{what}: entries in L");
         assert_eq!(claimed.ghosts, (after.ghosts.len() + after.turn.len()) as u64, "{what}: ghosts");
         self.settled_as(what, expected, &taken, exact).await;

@@ -30,6 +30,7 @@ pub fn request(number: u64) -> ClaimRequest {
         number,
         not_after_ms: i64::MAX,
         lease: LEASE,
+        ahead: Duration::ZERO,
         most: 500,
         bytes: 1 << 20,
         alone: false,
@@ -194,7 +195,7 @@ async fn a_large_head_that_was_taken_is_not_announced_any_more() {
     rig.set_clock((NOW_MS + 10) * 1000).await;
     assert_eq!(claim(&rig, &b, &request(1)).await.entries.len(), 1);
     let next = claim(&rig, &a, &ClaimRequest { hints: hints.clone(), ..request(2) }).await;
-    assert_eq!(next.next_due_ms, Some(NOW_MS + 60_000));
+    assert_eq!(next.next_ms, Some(NOW_MS + 60_000));
     let mut hints = hints;
     assert_eq!(a.stats(&rig.conn, &mut hints).await.unwrap().head_ms, Some(NOW_MS + 60_000));
 }
@@ -219,7 +220,7 @@ async fn a_large_head_is_read_once_and_not_again_before_it_is_due() {
     for number in 2..12 {
         let before = script_us(&mut rig).await;
         let claimed = claim(&rig, &a, &ClaimRequest { hints, ..request(number) }).await;
-        assert_eq!(claimed.next_due_ms, Some(NOW_MS + 5_000));
+        assert_eq!(claimed.next_ms, Some(NOW_MS + 5_000));
         hints = claimed.hints;
         cheapest = cheapest.min(script_us(&mut rig).await - before);
     }

@@ -65,6 +65,7 @@ async fn send(rig: &Rig, source: &Redisson, script: &str) -> Result<(), SourceEr
         number: 1,
         not_after_ms: NOW_MS + 1,
         lease: LEASE,
+        ahead: Duration::ZERO,
         most: 500,
         bytes: 1 << 20,
         alone: false,

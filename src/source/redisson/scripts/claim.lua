@@ -6,9 +6,10 @@
 --      6 most entries, 7 most bytes, 8 sources ('d', 'r' or 'dr'), 9 list cleanup ('auto' or 'exact'),
 --      10 'many' or 'alone', 11 and 12 scores of heads of Z and retry known to be large, or '',
 --      13 size of the largest element met lately (0: none), 14 rotation of the sources,
---      15 expired entries of a newer version that the last claim met and that this one need not read again
+--      15 expired entries of a newer version that the last claim met and that this one need not read again,
+--      16 how long ahead of their due time elements of Z are taken (ms)
 -- Returns {'late', now} when it ran after not_after, else {'ok', now, kinds, members, score and size of Z's head,
---      score and size of retry's head (now and 0 where something is due already), {L entries, ghosts, age of the
+--      score and size of retry's head (now and 0 where there is more to take already), {L entries, ghosts, age of the
 --      oldest ghost in ms or -1, suspects, newer entries in retry, newer entries in in-flight, 1 if something was left
 --      because of its size}}.
 --      kinds has a letter per member: d delayed, r ready, t retry, e expired, p expired too often to be delivered,
@@ -25,6 +26,8 @@ local now, micros = clock()
 if now > tonumber(ARGV[4]) then return {'late', now} end
 open(INFLIGHT)
 
+-- What may be taken of Z.
+local horizon = string.format('%.0f', now + tonumber(ARGV[16]))
 -- Text, because a number would be printed anew for every element.
 local deadline = string.format('%.0f', now + tonumber(ARGV[5]))
 local most, bytes_left = tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -261,7 +264,7 @@ local function take_delayed(quota)
     local n = next_chunk(quota, last)
     if n == 0 then return end
     last = n
-    local found = redis.call('ZRANGEBYSCORE', Z, '-inf', now, 'WITHSCORES', 'LIMIT', 0, n)
+    local found = redis.call('ZRANGEBYSCORE', Z, '-inf', horizon, 'WITHSCORES', 'LIMIT', 0, n)
     if #found == 0 then return end
     local mine, bytes, full = {}, 0, false
     for i = 1, #found, 2 do
@@ -328,13 +331,13 @@ if ghosts > 0 then
   oldest = now - (tonumber(redis.call('HGET', STATE, 'oldest')) or now)
 end
 
--- When something falls due next. What is due already needs no reading of a head.
-local function next_due(zset, large)
-  if redis.call('ZCOUNT', zset, '-inf', now) > 0 then return string.format('%.0f', now), 0 end
+-- When something falls due next. What may be taken already needs no reading of a head.
+local function next_due(zset, large, till)
+  if redis.call('ZCOUNT', zset, '-inf', till) > 0 then return string.format('%.0f', now), 0 end
   return head(zset, large)
 end
 local z_score, z_size, r_score, r_size = '', 0, '', 0
-if delayed then z_score, z_size = next_due(Z, ARGV[11]) end
-r_score, r_size = next_due(RETRY, ARGV[12])
+if delayed then z_score, z_size = next_due(Z, ARGV[11], horizon) end
+r_score, r_size = next_due(RETRY, ARGV[12], now)
 return {'ok', now, table.concat(kinds), members, z_score, z_size, r_score, r_size,
   {redis.call('LLEN', L), ghosts, oldest, suspects, unknown, newer, short}}
