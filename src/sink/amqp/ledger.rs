@@ -18,7 +18,8 @@
 //! 3. When its answer came with somebody else's return, its own may still wait in the queue. It is known to have arrived
 //!    once the queue is seen empty later: at a bare answer of a message that was *published* after that (and rule 2's
 //!    look at what came before it), or when no message of the channel waits for an answer any more. The latter empties
-//!    the queue because every return has its answer behind it, and every answer takes one return.
+//!    the queue because every return has its answer behind it, and every answer takes one return. Where the channel
+//!    has ended and an answer will never come, neither is used any more.
 //!
 //! **Looking at all earlier answers** costs no sweep over what is in flight. Answers wake their futures in the order in
 //! which the library resolves them, and the set of futures is polled first woken, first polled; so the channel puts a
@@ -94,6 +95,8 @@ pub(super) struct Ledger<T> {
     /// Bare answers that wait for the mark under way.
     bare_marked: Vec<u64>,
     mark_under_way: bool,
+    /// An answer will never come: rule 3 has ended.
+    broken: bool,
     /// Acknowledged beside somebody else's return: their numbers, and the last number published by then. Rule 3.
     beside: VecDeque<(u64, u64)>,
 }
@@ -107,6 +110,7 @@ impl<T> Ledger<T> {
             bare: Vec::new(),
             bare_marked: Vec::new(),
             mark_under_way: false,
+            broken: false,
             beside: VecDeque::new(),
         }
     }
@@ -158,19 +162,23 @@ impl<T> Ledger<T> {
             Answer::Ack => {
                 if let Some(entry) = self.open.get_mut(&number) {
                     entry.state = State::Acknowledged;
-                    if !bare {
+                    if !bare && !self.broken {
                         self.beside.push_back((number, self.last));
                     }
                 }
             }
         }
-        if self.unanswered == 0 {
+        if self.unanswered == 0 && !self.broken {
             self.all_answered(settled);
         }
     }
 
     /// The answer to message `number` will never come; takes the message out if it has no verdict.
+    ///
+    /// Its return may be left in the library's queue, with nobody's answer behind it.
     pub(super) fn lost(&mut self, number: u64) -> Option<T> {
+        self.broken = true;
+        self.beside.clear();
         self.unanswered = self.unanswered.saturating_sub(1);
         self.open.remove(&number).map(|entry| entry.item)
     }

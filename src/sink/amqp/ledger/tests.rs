@@ -71,6 +71,22 @@ fn a_refusal_is_final_even_if_its_return_comes_elsewhere() {
 }
 
 #[test]
+fn after_a_loss_the_last_answer_settles_nothing_that_came_beside_a_return() {
+    let mut book = Book::new();
+    let mut settled = Vec::new();
+    (1..=4).for_each(|number| book.publish(number, number));
+    assert_eq!(book.lost(1), Some(1));
+    // The returns of 2 and 3 follow: the second one is left in the queue, for the answer that 1 does not get.
+    book.answered(2, Answer::Ack, Some(returned(9)), &mut settled);
+    book.answered(3, Answer::Ack, Some(returned(2)), &mut settled);
+    book.answered(4, Answer::Ack, None, &mut settled);
+    assert_eq!(verdicts(std::mem::take(&mut settled)), [(2, false)]);
+    book.all_seen(&mut settled);
+    assert_eq!(verdicts(settled), [(4, true)]);
+    assert_eq!(book.abandon(), [3]);
+}
+
+#[test]
 fn what_is_lost_with_the_channel_has_no_verdict() {
     let mut book = Book::new();
     let mut settled = Vec::new();
@@ -91,6 +107,14 @@ enum Woken {
     Mark,
 }
 
+/// What the library made of a message's answer.
+enum Resolved {
+    /// It came, with this return beside it.
+    Answered(Option<u64>),
+    /// The channel ended before.
+    Lost,
+}
+
 /// The library, the broker behind it and the set of futures before it.
 struct World {
     random: fastrand::Rng,
@@ -100,7 +124,7 @@ struct World {
     /// The library's queue of returns.
     returns: VecDeque<u64>,
     /// Answers that were resolved and not looked at.
-    resolved: HashMap<u64, Option<u64>>,
+    resolved: HashMap<u64, Resolved>,
     woken: VecDeque<Woken>,
 }
 
@@ -114,25 +138,35 @@ impl World {
     /// The broker sends returns at once, and answers some later, several at a time.
     fn broker_answers(&mut self) {
         let count = self.random.usize(0..=self.at_broker.len().min(20));
-        let mut answered: Vec<u64> = Vec::new();
         for (number, returned) in self.at_broker.iter_mut().take(count + 5) {
             if std::mem::take(returned) {
                 self.returns.push_back(*number);
             }
         }
-        answered.extend(self.at_broker.drain(..count).map(|(number, _)| number));
+        let mut answered: Vec<u64> = self.at_broker.drain(..count).map(|(number, _)| number).collect();
         self.random.shuffle(&mut answered);
         for number in answered {
             let beside = self.returns.pop_front();
-            self.resolved.insert(number, beside);
+            self.resolved.insert(number, Resolved::Answered(beside));
+            self.wake(Woken::Message(number));
+        }
+    }
+
+    /// The channel ends; returns may be left in the library without an answer.
+    fn channel_ends(&mut self) {
+        let mut lost: Vec<u64> = self.at_broker.drain(..).map(|(number, _)| number).collect();
+        self.random.shuffle(&mut lost);
+        for number in lost {
+            self.resolved.insert(number, Resolved::Lost);
             self.wake(Woken::Message(number));
         }
     }
 }
 
-/// Publishes `total` messages, at most `window` unanswered, and gives what the ledger said of each, what was true, and
-/// how many the library's own pairing would have got wrong.
-fn play(seed: u64, total: u64, window: usize, unroutable: fn(u64, &mut fastrand::Rng) -> bool) -> u64 {
+/// Publishes `total` messages, at most `window` unanswered, and compares what the ledger said of each with what was true;
+/// the channel ends after `last` of them, with what is under way. Gives how many the library's own pairing would have got
+/// wrong.
+fn play(seed: u64, total: u64, last: u64, window: usize, unroutable: fn(u64, &mut fastrand::Rng) -> bool) -> u64 {
     let random = fastrand::Rng::with_seed(seed);
     let mut world = World {
         random,
@@ -143,10 +177,10 @@ fn play(seed: u64, total: u64, window: usize, unroutable: fn(u64, &mut fastrand:
         woken: VecDeque::new(),
     };
     let mut book = Book::new();
-    let (mut truth, mut said) = (HashSet::new(), HashMap::new());
+    let (mut truth, mut said, mut open) = (HashSet::new(), HashMap::new(), Vec::new());
     let (mut next, mut wrong_pairs) = (1, 0);
-    while (said.len() as u64) < total || book.unanswered() > 0 {
-        if next <= total
+    while next <= total.min(last) || book.unanswered() > 0 {
+        if next <= total.min(last)
             && book.unanswered() < window
             && !(book.must_drain(window) && book.unanswered() > 0)
             && world.random.bool()
@@ -163,33 +197,49 @@ fn play(seed: u64, total: u64, window: usize, unroutable: fn(u64, &mut fastrand:
         }
         if world.random.u8(0..4) == 0 {
             world.broker_answers();
+            if next > last && last < total {
+                world.channel_ends();
+            }
         }
         for _ in 0..world.random.u8(0..6) {
             let mut settled = Vec::new();
             match world.woken.pop_front() {
                 Some(Woken::Mark) => book.marked(&mut settled),
-                Some(Woken::Message(number)) => {
-                    if let Some(beside) = world.resolved.remove(&number) {
+                Some(Woken::Message(number)) => match world.resolved.remove(&number) {
+                    Some(Resolved::Answered(beside)) => {
                         wrong_pairs += u64::from(beside.is_some() != truth.contains(&number));
                         book.answered(number, Answer::Ack, beside.map(returned), &mut settled);
                     }
-                }
+                    Some(Resolved::Lost) => open.extend(book.lost(number)),
+                    None => {}
+                },
                 None => {}
             }
-            for (number, verdict) in settled {
-                let earlier = said.insert(number, verdict == Verdict::Arrived);
-                assert_eq!(earlier, None, "seed {seed}: two verdicts for {number}");
-            }
+            note(seed, &mut said, settled);
             if book.mark() {
                 world.wake(Woken::Mark);
             }
         }
     }
-    for (number, arrived) in said {
-        assert_eq!(arrived, !truth.contains(&number), "seed {seed}: message {number}");
+    let mut settled = Vec::new();
+    book.all_seen(&mut settled);
+    note(seed, &mut said, settled);
+    open.extend(book.abandon());
+    for (number, arrived) in &said {
+        assert_eq!(*arrived, !truth.contains(number), "seed {seed}: message {number}");
     }
-    assert_eq!((book.unanswered(), book.oldest()), (0, None), "seed {seed}");
+    // Each has a verdict or is left open, and none without need.
+    assert_eq!(said.len() + open.len(), next as usize - 1, "seed {seed}: {open:?}");
+    assert!(open.iter().all(|number| !said.contains_key(number)), "seed {seed}: {open:?}");
+    assert!(last < total || open.is_empty(), "seed {seed}: {open:?}");
     wrong_pairs
+}
+
+fn note(seed: u64, said: &mut HashMap<u64, bool>, settled: Vec<(u64, Verdict)>) {
+    for (number, verdict) in settled {
+        let earlier = said.insert(number, verdict == Verdict::Arrived);
+        assert_eq!(earlier, None, "seed {seed}: two verdicts for {number}");
+    }
 }
 
 #[test]
@@ -201,10 +251,14 @@ fn no_schedule_makes_it_believe_the_wrong_answer() {
         |_, _| false,
         |number, _| number % 50 != 0,
     ];
-    let mut wrong_pairs = 0;
+    let (total, mut wrong_pairs) = (300, 0);
     for seed in 0..60 {
         for unroutable in kinds {
-            wrong_pairs += play(seed, 300, [1, 10, 100][seed as usize % 3], unroutable);
+            let window = [1, 10, 100][seed as usize % 3];
+            wrong_pairs += play(seed, total, total, window, unroutable);
+            for last in [5, 40, 150] {
+                wrong_pairs += play(seed, total, last, window, unroutable);
+            }
         }
     }
     assert!(wrong_pairs > 1000, "the model no longer shows the fault that the ledger is for: {wrong_pairs}");
