@@ -236,6 +236,17 @@ impl Class {
     }
 }
 
+/// Which part of a destination a failure is about: others of the same sink may be well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// None: the sink as a whole, or the message.
+    Sink,
+    /// What is published to: the list, stream, topic or exchange.
+    Target,
+    /// The way from there on: the routing key, together with the exchange that it is looked up in.
+    Route,
+}
+
 /// A failed delivery: its class, and what to tell the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -245,9 +256,8 @@ pub struct Failure {
     pub code: &'static str,
     /// What was attempted and what happened; at most [`Failure::MESSAGE_MAX`] bytes, no payload, no secret.
     pub message: String,
-    /// Whether it is about the destination alone: other destinations of the same sink may be well. For an element whose
-    /// destination came out of its own payload that is the element's fault, not the target's.
-    pub at_destination: bool,
+    /// What it is about. Where the element's own payload chose that, it is the element's fault, not the target's.
+    pub about: About,
 }
 
 impl Failure {
@@ -261,12 +271,12 @@ impl Failure {
             let end = (0..=Self::MESSAGE_MAX).rev().find(|&i| message.is_char_boundary(i)).unwrap_or(0);
             message.truncate(end);
         }
-        Failure { class, code, message, at_destination: false }
+        Failure { class, code, message, about: About::Sink }
     }
 
-    /// The same failure, known to be about the destination alone.
-    pub fn at_destination(self) -> Self {
-        Failure { at_destination: true, ..self }
+    /// The same failure, known to be about a part of the destination alone.
+    pub fn about(self, about: About) -> Self {
+        Failure { about, ..self }
     }
 
     /// The answer of a sink that found an element past its [`send_before`](Outbound::send_before): nothing was sent.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::sinks::*;
-use crate::message::{AmqpProperty, Side};
+use crate::message::{About, AmqpProperty, Side};
 use crate::route::Template;
 
 /// Everything that one daemon does.
@@ -211,17 +211,23 @@ pub enum TargetSpec {
 }
 
 impl TargetSpec {
-    /// Whether the element's payload chooses the target, so that what is wrong with a target is the element's own. A
-    /// topic that is named after the queue is the same for all of its elements, and somebody can mend it.
-    pub fn is_chosen_by_payload(&self) -> bool {
-        match self {
-            TargetSpec::RedisList { key, .. } | TargetSpec::RedisStream { key, .. } => key.uses_payload(),
+    /// Whether the element's payload chose what a failure is about, so that the failure is the element's own. A topic
+    /// that is named after the queue is the same for all of its elements, and somebody can mend it; so can an exchange
+    /// that is missing, whatever the routing key.
+    pub fn is_chosen_by_payload(&self, about: About) -> bool {
+        let target = match self {
+            TargetSpec::RedisList { key, .. } | TargetSpec::RedisStream { key, .. } => key,
             // The key of a record chooses among the partitions of one topic.
-            TargetSpec::KafkaTopic { topic, key: _ } => topic.uses_payload(),
-            TargetSpec::AmqpExchange { exchange, routing_key, properties: _ } => {
-                exchange.uses_payload() || routing_key.uses_payload()
+            TargetSpec::KafkaTopic { topic, key: _ } => topic,
+            TargetSpec::AmqpExchange { exchange, .. } => exchange,
+            TargetSpec::Stdout => return false,
+        };
+        match (about, self) {
+            (About::Sink, _) => false,
+            (About::Route, TargetSpec::AmqpExchange { routing_key, .. }) => {
+                target.uses_payload() || routing_key.uses_payload()
             }
-            TargetSpec::Stdout => false,
+            (About::Target | About::Route, _) => target.uses_payload(),
         }
     }
 }

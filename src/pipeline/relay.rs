@@ -21,7 +21,7 @@ use super::queue::Queue;
 use super::retry::{self, Answer, DeadReason, Judged, Release, Round, Verdict};
 use super::settle::Ending;
 use crate::clock::Instant;
-use crate::config::{OnDecodeError, OnExpired};
+use crate::config::{OnDecodeError, OnExpired, TargetSpec};
 use crate::decode::{self, Payload};
 use crate::message::{Class, Destination, Failure, Outbound, Outcome, Side};
 use crate::route::{self, ElementInfo};
@@ -290,8 +290,7 @@ async fn deliver_to_several(claim: &mut Claim, messages: Vec<(usize, Outbound)>,
 fn answered(claim: &mut Claim, found: &mut Found, place: usize, outcome: Outcome, since_ms: i64) -> bool {
     let parts = claim.parts();
     let route = &parts.queue.routes[place];
-    let own = route.spec.target.is_chosen_by_payload();
-    let outcome = outcome.map_err(|failure| own_target(failure, own));
+    let outcome = outcome.map_err(|failure| own_target(failure, &route.spec.target));
     let stale = matches!(&outcome, Err(failure) if failure.is_stale());
     if !stale {
         route.metrics.attempt(&outcome);
@@ -307,9 +306,9 @@ fn answered(claim: &mut Claim, found: &mut Found, place: usize, outcome: Outcome
 
 /// A target that came out of a template on the payload is the message's own: what would hold the queue for a static
 /// target kills only the message.
-fn own_target(failure: Failure, own: bool) -> Failure {
+fn own_target(failure: Failure, target: &TargetSpec) -> Failure {
     match failure.class {
-        Class::TargetPermanent if own && failure.at_destination => {
+        Class::TargetPermanent if target.is_chosen_by_payload(failure.about) => {
             Failure { class: Class::MessagePermanent, ..failure }
         }
         _ => failure,

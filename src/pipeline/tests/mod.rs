@@ -22,7 +22,7 @@ use crate::config::{
 };
 use crate::link::test_server::{TestServer, eventually, soon};
 use crate::link::{Link, LinkOptions};
-use crate::message::{Class, Failure, MessageId};
+use crate::message::{About, Class, Failure, MessageId};
 use crate::sink::fake::{FakeSink, Step};
 use crate::source::redisson::layout::{self, Layout};
 use crate::source::redisson::{Entry, SCRIPTS};

@@ -208,14 +208,33 @@ async fn elements_reach_the_sink_in_the_order_of_their_claims() {
 
 #[tokio::test]
 async fn a_target_named_after_the_queue_is_mended_and_one_named_by_the_payload_is_the_elements_own() {
-    for (key, held) in [("due-${queue}", true), ("due-${payload}", false)] {
+    let template = |text| crate::route::Template::compile(text).unwrap();
+    let list =
+        |key| TargetSpec::RedisList { key: template(key), push: crate::message::Side::Right, exactly_once: false };
+    let exchange = |exchange, routing_key| TargetSpec::AmqpExchange {
+        exchange: template(exchange),
+        routing_key: template(routing_key),
+        properties: Vec::new(),
+    };
+    let rows = [
+        (list("due-${queue}"), About::Target, true),
+        (list("due-${payload}"), About::Target, false),
+        (list("due-${payload}"), About::Sink, true),
+        (exchange("due", "to"), About::Route, true),
+        // Whatever the key, a missing exchange is for somebody to make.
+        (exchange("due", "${payload}"), About::Target, true),
+        (exchange("due", "${payload}"), About::Route, false),
+        (exchange("${payload}", "to"), About::Target, false),
+        (exchange("${payload}", "to"), About::Route, false),
+        (exchange("${payload}", "${payload}"), About::Sink, true),
+    ];
+    for (target, about, held) in rows {
         let (server, sink) = (TestServer::start(), sink());
         let mut redis = Looking::at(&server).await;
-        sink.outage(Some(failure(Class::TargetPermanent, "WRONGTYPE").at_destination()));
+        sink.outage(Some(failure(Class::TargetPermanent, "WRONGTYPE").about(about)));
         let mut spec = spec(&[("s", sink.clone())]);
         spec.codec = Codec::String;
-        let key = crate::route::Template::compile(key).unwrap();
-        spec.to[0].target = TargetSpec::RedisList { key, push: crate::message::Side::Right, exactly_once: false };
+        spec.to[0].target = target;
         let bridge = Bridge::without_keeper(&server, 1, &[("s", sink.clone())], spec);
         redis.offer(0..1).await;
         bridge.queue.wake.knock(crate::telemetry::labels::Wakeup::Published);

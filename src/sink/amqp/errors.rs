@@ -5,7 +5,7 @@
 
 use lapin::ErrorKind;
 
-use crate::message::{Class, Failure};
+use crate::message::{About, Class, Failure};
 
 /// Reply codes of the protocol that the sink acts upon.
 pub(super) const ACCESS_REFUSED: u16 = 403;
@@ -119,13 +119,13 @@ impl Cause {
             Some(PRECONDITION_FAILED) => Failure::new(Class::MessagePermanent, self.label, text),
             Some(NOT_FOUND) => {
                 let text = format!("{text}: create the exchange, or let the sink `declare` it");
-                Failure::new(Class::TargetPermanent, self.label, text).at_destination()
+                Failure::new(Class::TargetPermanent, self.label, text).about(About::Target)
             }
             Some(ACCESS_REFUSED) => {
                 let text = format!("{text}: give the user the right to write to the exchange");
-                Failure::new(Class::TargetPermanent, self.label, text).at_destination()
+                Failure::new(Class::TargetPermanent, self.label, text).about(About::Target)
             }
-            Some(RESOURCE_LOCKED) => Failure::new(Class::TargetPermanent, self.label, text).at_destination(),
+            Some(RESOURCE_LOCKED) => Failure::new(Class::TargetPermanent, self.label, text).about(About::Target),
             Some(_) if self.scope == Scope::Channel => Failure::new(Class::Unknown, self.label, text),
             _ => self.in_doubt(attempt),
         }
@@ -152,10 +152,10 @@ pub(super) fn returned(attempt: &str, code: u16, text: &str) -> Failure {
     match code {
         312 => {
             let text = format!("{said}: bind a queue for this routing key");
-            Failure::new(Class::TargetPermanent, name(code), text).at_destination()
+            Failure::new(Class::TargetPermanent, name(code), text).about(About::Route)
         }
         // Only asked for by a flag that is never set.
-        _ => Failure::new(Class::Unknown, name(code), said).at_destination(),
+        _ => Failure::new(Class::Unknown, name(code), said).about(About::Route),
     }
 }
 

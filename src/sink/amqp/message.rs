@@ -9,7 +9,7 @@ use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 
 use super::super::headers;
 use crate::config::AmqpSpec;
-use crate::message::{AmqpProperty, Class, Destination, Failure, Outbound};
+use crate::message::{About, AmqpProperty, Class, Destination, Failure, Outbound};
 
 /// What one publication needs beside the body.
 #[derive(Debug)]
@@ -41,10 +41,10 @@ pub(super) fn prepare(message: &Outbound, spec: &AmqpSpec, frame_max: u32) -> Re
         let text = format!("{attempt}: {size} bytes are more than the sink's `max_message_bytes`");
         return Err(Failure::new(Class::MessagePermanent, "CONTENT_TOO_LARGE", text));
     }
-    let name = |what: &str, text: &str| {
+    let name = |what: &str, text: &str, about: About| {
         ShortString::try_new(text).map_err(|_| {
             let text = format!("{attempt}: its {what} has {} bytes, the protocol allows 255", text.len());
-            Failure::new(Class::TargetPermanent, "bad_name", text).at_destination()
+            Failure::new(Class::TargetPermanent, "bad_name", text).about(about)
         })
     };
     let mut fitting = BasicProperties::default().with_app_id("delaybridge".into());
@@ -71,8 +71,8 @@ pub(super) fn prepare(message: &Outbound, spec: &AmqpSpec, frame_max: u32) -> Re
         return Err(Failure::new(Class::MessagePermanent, "HEADERS_TOO_LARGE", text));
     }
     Ok(Publication {
-        exchange: name("exchange", exchange)?,
-        routing_key: name("routing key", routing_key)?,
+        exchange: name("exchange", exchange, About::Target)?,
+        routing_key: name("routing key", routing_key, About::Route)?,
         options: BasicPublishOptions { mandatory: spec.mandatory, immediate: false },
         properties: fitting.with_headers(table),
     })

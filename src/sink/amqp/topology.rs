@@ -110,7 +110,7 @@ fn explain(what: &str, error: &lapin::Error) -> Failure {
         _ => (Class::Transient, "the broker refused it"),
     };
     let text = format!("{what}: the broker answered {code} {}: {advice}", error.get_message());
-    // Not `at_destination`: without its topology the sink delivers nothing at all.
+    // About no destination: without its topology the sink delivers nothing at all.
     Failure::new(class, errors::name(code), text)
 }
 

@@ -235,5 +235,5 @@ fn because(symptom: Failure, reason: Failure) -> Failure {
 
 fn noted(failure: Failure, note: &str) -> Failure {
     let told = Failure::new(failure.class, failure.code, format!("{}; {note}", failure.message));
-    Failure { at_destination: failure.at_destination, ..told }
+    Failure { about: failure.about, ..told }
 }

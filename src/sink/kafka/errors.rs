@@ -6,7 +6,7 @@
 use delivery_status::Persistence;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
-use crate::message::{Class, Failure};
+use crate::message::{About, Class, Failure};
 
 /// What became of a record: librdkafka's delivery report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +144,7 @@ pub(super) fn failure(what: &str, code: Code) -> Failure {
 fn told(what: &str, code: Code, name: &'static str) -> Failure {
     let advice = advice(code).map(|advice| format!(": {advice}")).unwrap_or_default();
     let failure = Failure::new(Unknown, name, format!("{what}: {code}{advice}"));
-    if is_about_topic(code) { failure.at_destination() } else { failure }
+    if is_about_topic(code) { failure.about(About::Target) } else { failure }
 }
 
 /// The code's name, stable and safe as a metric label.
@@ -193,12 +193,12 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(codes: &[(i32, &str)], class: Class, at_destination: bool) {
+    fn check(codes: &[(i32, &str)], class: Class, about: About) {
         for &(number, name) in codes {
             let code = code_of(number);
             let failure = judged(code, Persistence::Not, 1).unwrap_err();
             assert_eq!((failure.class, failure.code), (class, name), "{number}");
-            assert_eq!(failure.at_destination, at_destination, "{number}");
+            assert_eq!(failure.about, about, "{number}");
             assert!(failure.message.starts_with("send to topic t: "), "{failure}");
         }
     }
@@ -220,7 +220,7 @@ mod tests {
             (75, "UNKNOWN_LEADER_EPOCH"),
             (-138, "INVALID_DIFFERENT_RECORD"),
         ];
-        check(&codes, Class::Transient, false);
+        check(&codes, Class::Transient, About::Sink);
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
             (-144, "FENCED"),
             (-151, "PURGE_INFLIGHT"),
         ];
-        check(&codes, Class::Ambiguous, false);
+        check(&codes, Class::Ambiguous, About::Sink);
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
             (-152, "PURGE_QUEUE"),
             (-150, "FATAL"),
         ];
-        check(&codes, Class::Transient, false);
+        check(&codes, Class::Transient, About::Sink);
     }
 
     #[test]
@@ -262,19 +262,19 @@ mod tests {
                 // The last of the tries of a corrupt record too.
                 let failure = judged(*code, persistence, CORRUPT_TRIES).unwrap_err();
                 assert_eq!((failure.class, failure.code), (Class::Ambiguous, *name), "{code:?}");
-                assert_eq!(failure.at_destination, matches!(treatment, Topic(_)), "{code:?}");
+                assert_eq!(failure.about == About::Target, matches!(treatment, Topic(_)), "{code:?}");
             }
         }
     }
 
     #[test]
     fn fullness_is_backpressure() {
-        check(&[(-184, "queue_full"), (89, "THROTTLING_QUOTA_EXCEEDED")], Class::Backpressure, false);
+        check(&[(-184, "queue_full"), (89, "THROTTLING_QUOTA_EXCEEDED")], Class::Backpressure, About::Sink);
     }
 
     #[test]
     fn what_a_broker_cannot_explain_is_tried_a_few_times() {
-        check(&[(44, "POLICY_VIOLATION"), (-1, "UNKNOWN_SERVER_ERROR")], Class::Unknown, false);
+        check(&[(44, "POLICY_VIOLATION"), (-1, "UNKNOWN_SERVER_ERROR")], Class::Unknown, About::Sink);
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
             (87, "INVALID_RECORD"),
             (32, "INVALID_TIMESTAMP"),
         ];
-        check(&codes, Class::MessagePermanent, false);
+        check(&codes, Class::MessagePermanent, About::Sink);
     }
 
     #[test]
@@ -306,7 +306,7 @@ mod tests {
             (17, "INVALID_TOPIC_EXCEPTION"),
             (29, "TOPIC_AUTHORIZATION_FAILED"),
         ];
-        check(&about_a_topic, Class::TargetPermanent, true);
+        check(&about_a_topic, Class::TargetPermanent, About::Target);
         let about_all = [
             (31, "CLUSTER_AUTHORIZATION_FAILED"),
             (58, "SASL_AUTHENTICATION_FAILED"),
@@ -320,7 +320,7 @@ mod tests {
             (43, "UNSUPPORTED_FOR_MESSAGE_FORMAT"),
             (76, "UNSUPPORTED_COMPRESSION_TYPE"),
         ];
-        check(&about_all, Class::TargetPermanent, false);
+        check(&about_all, Class::TargetPermanent, About::Sink);
         for (number, _) in about_all {
             assert!(needs_a_person(code_of(number)));
         }

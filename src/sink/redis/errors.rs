@@ -3,7 +3,7 @@
 //! A code that stands in no row is `Unknown`: retried, counted, never a success.
 
 use crate::link::{ConnectError, LinkError};
-use crate::message::{Class, Failure};
+use crate::message::{About, Class, Failure};
 
 /// What a failed command means; `command` is its name.
 pub(super) fn classify(command: &str, error: &LinkError) -> Failure {
@@ -15,7 +15,7 @@ pub(super) fn classify(command: &str, error: &LinkError) -> Failure {
     };
     let failure = Failure::new(class, code, format!("{command}: {error}"));
     // These three are about a key; a login that is refused is about all of them.
-    if matches!(code, "WRONGTYPE" | "NOPERM" | "CROSSSLOT") { failure.at_destination() } else { failure }
+    if matches!(code, "WRONGTYPE" | "NOPERM" | "CROSSSLOT") { failure.about(About::Target) } else { failure }
 }
 
 fn no_answer(reason: &crate::link::NoAnswer) -> &'static str {

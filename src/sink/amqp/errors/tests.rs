@@ -39,7 +39,8 @@ fn every_error_has_its_class_for_the_message_that_was_alone() {
         let cause = broker(code, text);
         let failure = cause.alone("publish to exchange x");
         assert_eq!((failure.class, failure.code, cause.scope()), (class, label, scope), "{code}");
-        assert_eq!(failure.at_destination, scope == Scope::Exchange, "{code}");
+        let about = if scope == Scope::Exchange { About::Target } else { About::Sink };
+        assert_eq!(failure.about, about, "{code}");
         assert!(failure.message.contains(text), "{failure}");
         let failure = cause.in_doubt("publish to exchange x");
         assert_eq!((failure.class, failure.code), (Class::Ambiguous, name(code)), "{code}");
@@ -75,7 +76,7 @@ fn a_code_that_is_not_known_is_never_a_success() {
     ];
     for (code, class, label) in rows {
         let failure = returned("publish to exchange x", code, "words");
-        assert_eq!((failure.class, failure.code, failure.at_destination), (class, label, true));
+        assert_eq!((failure.class, failure.code, failure.about), (class, label, About::Route));
     }
     assert_eq!((nacked("publish").class, nacked("publish").code), (Class::Backpressure, "nack"));
     let failure = blocked("publish", "low on memory");

@@ -92,19 +92,19 @@ fn what_would_end_the_channel_or_the_connection_is_refused_here() {
     let body = Outbound { body: vec![0; 11].into(), ..with(&[]) };
     let header = |name: &str, value: &str| Outbound { headers: vec![(name.into(), value.to_owned())], ..with(&[]) };
     let spec = AmqpSpec { max_message_bytes: 10, ..spec_on(1) };
+    use About::{Route, Sink, Target};
     let (dead, hold) = (Class::MessagePermanent, Class::TargetPermanent);
     let rows = [
-        (body, dead, "CONTENT_TOO_LARGE"),
-        (header(&long, "v"), dead, "bad_header"),
-        (header("name", &"v".repeat(FRAME as usize)), dead, "HEADERS_TOO_LARGE"),
-        (outbound(1, destination(&long, "k"), "x"), hold, "bad_name"),
-        (outbound(1, destination("e", &long), "x"), hold, "bad_name"),
-        (outbound(1, Destination::Stdout, "x"), hold, "wrong_destination"),
+        (body, dead, "CONTENT_TOO_LARGE", Sink),
+        (header(&long, "v"), dead, "bad_header", Sink),
+        (header("name", &"v".repeat(FRAME as usize)), dead, "HEADERS_TOO_LARGE", Sink),
+        (outbound(1, destination(&long, "k"), "x"), hold, "bad_name", Target),
+        (outbound(1, destination("e", &long), "x"), hold, "bad_name", Route),
+        (outbound(1, Destination::Stdout, "x"), hold, "wrong_destination", Sink),
     ];
-    for (message, class, code) in rows {
+    for (message, class, code, about) in rows {
         let failure = prepare(&message, &spec, FRAME).unwrap_err();
-        assert_eq!((failure.class, failure.code), (class, code), "{failure}");
-        assert_eq!(failure.at_destination, code == "bad_name", "{failure}");
+        assert_eq!((failure.class, failure.code, failure.about), (class, code, about), "{failure}");
     }
     assert!(prepare(&with(&[]), &spec, FRAME).is_ok());
 }

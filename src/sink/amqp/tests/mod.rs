@@ -13,7 +13,7 @@ use std::time::Duration;
 use self::rabbit::{Admin, Node, destination};
 use super::AmqpSink;
 use crate::config::AmqpSpec;
-use crate::message::{Class, Destination, Outbound, Outcome};
+use crate::message::{About, Class, Destination, Outbound, Outcome};
 use crate::sink::Sink;
 use crate::sink::contract::{Rig, contract_tests};
 

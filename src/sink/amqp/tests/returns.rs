@@ -38,7 +38,7 @@ async fn wrong_verdicts(node: &Node, sink: &Arc<AmqpSink>, total: u64, nth: u64,
             Ok(()) => lost += usize::from(!arrived.contains(&n)),
             Err(failure) => {
                 assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "NO_ROUTE"), "{failure}");
-                assert!(failure.at_destination);
+                assert_eq!(failure.about, About::Route);
                 blamed += usize::from(arrived.contains(&n));
             }
         }

@@ -43,7 +43,7 @@ async fn without_mandatory_an_unroutable_message_is_gone_and_confirmed() {
     node.admin().await.exchange(&exchange).await;
     let strict = sink_with(node.spec());
     let failure = strict.deliver(outbound(1, destination(&exchange, "nobody"), "x")).await.unwrap_err();
-    assert!(failure.at_destination && failure.code == "NO_ROUTE", "{failure}");
+    assert!(failure.about == About::Route && failure.code == "NO_ROUTE", "{failure}");
     let lax = sink_with(AmqpSpec { mandatory: false, ..node.spec() });
     lax.deliver(outbound(1, destination(&exchange, "nobody"), "x")).await.unwrap();
 }
@@ -86,7 +86,7 @@ async fn a_missing_exchange_holds_and_the_others_do_not_notice() {
             outcome.unwrap();
         } else {
             let failure = outcome.unwrap_err();
-            assert!(failure.at_destination, "{failure}");
+            assert_eq!(failure.about, About::Target, "{failure}");
             assert_failure(Err(failure), Class::TargetPermanent, "NOT_FOUND");
         }
     }
@@ -143,7 +143,7 @@ async fn a_missing_right_holds_for_its_own_exchange_only() {
             outcome.unwrap();
         } else {
             let failure = outcome.unwrap_err();
-            assert!(failure.at_destination && failure.message.contains("right to write"), "{failure}");
+            assert!(failure.about == About::Target && failure.message.contains("right to write"), "{failure}");
             assert_failure(Err(failure), Class::TargetPermanent, "ACCESS_REFUSED");
         }
     }
@@ -164,7 +164,7 @@ async fn a_login_that_cannot_work_holds_and_says_what_to_mend() {
         let said = assert_failure(sink.check(&[]).await, Class::TargetPermanent, code);
         assert!(said.contains(words) && !said.contains("s3cret"), "{said}");
         let outcome = sink.deliver(outbound(1, queue_of("q"), "x")).await;
-        assert!(!outcome.as_ref().is_err_and(|failure| failure.at_destination), "{outcome:?}");
+        assert!(!outcome.as_ref().is_err_and(|failure| failure.about != About::Sink), "{outcome:?}");
         assert_failure(outcome, Class::TargetPermanent, code);
         sink.close().await;
     }

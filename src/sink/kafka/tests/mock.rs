@@ -12,7 +12,7 @@ use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Error};
 use super::{reported, spec, topic};
 use crate::clock::Instant;
 use crate::config::KafkaSpec;
-use crate::message::{Class, Destination, Failure, Outbound};
+use crate::message::{About, Class, Destination, Failure, Outbound};
 use crate::sink::Sink;
 use crate::sink::contract::outbound;
 use crate::sink::kafka::KafkaSink;
@@ -151,7 +151,7 @@ async fn a_topic_that_the_brokers_refuse_is_asked_for_before_the_next_record() {
     let error = Error::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
     cluster.request_errors(Api::Produce, &[error]);
     let failure = refused(&sink, to_t(1)).await;
-    assert!(failure.at_destination, "{failure}");
+    assert_eq!(failure.about, About::Target, "{failure}");
     // If a record were made, the mock would take it.
     cluster.topic_error("t", error).unwrap();
     let failure = refused(&sink, to_t(1)).await;
@@ -213,7 +213,7 @@ async fn a_stale_element_and_an_impossible_topic_are_not_sent() {
     assert!(refused(&sink, stale).await.is_stale());
     let failure = refused(&sink, outbound(1, topic("no topic"), "x")).await;
     assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "INVALID_TOPIC_EXCEPTION"));
-    assert!(failure.at_destination);
+    assert_eq!(failure.about, About::Target);
     let failure = refused(&sink, outbound(1, Destination::Stdout, "x")).await;
     assert_eq!(failure.code, "wrong_destination");
     sink.close().await;

@@ -12,7 +12,7 @@ use super::rig::{Alone, PATIENCE, Record, Shared, new_topic, plain, records, uni
 use super::{reported, spec, topic};
 use crate::clock::Instant;
 use crate::config::{KafkaSasl, KafkaSpec, SaslMechanism, Secret, TlsFiles};
-use crate::message::{Class, Destination, Failure, Outbound};
+use crate::message::{About, Class, Destination, Failure, Outbound};
 use crate::sink::Sink;
 use crate::sink::contract::outbound;
 use crate::sink::kafka::KafkaSink;
@@ -129,7 +129,7 @@ async fn a_missing_topic_holds_until_it_is_there_without_another_sink() {
     for _ in 0..3 {
         let failure = refused(&sink, outbound(1, topic(&name), "x")).await;
         assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "UNKNOWN_TOPIC_OR_PARTITION"), "{failure}");
-        assert!(failure.at_destination && failure.message.contains("create the topic"), "{failure}");
+        assert!(failure.about == About::Target && failure.message.contains("create the topic"), "{failure}");
     }
     sink.deliver(outbound(2, topic(&other), "y")).await.expect("another topic is well");
     kafka.create_topic(&name, 1, &[]).unwrap();
@@ -296,7 +296,7 @@ async fn a_topic_that_may_be_seen_but_not_written_holds_and_resumes() {
     for _ in 0..3 {
         let failure = refused(&sink, outbound(2, topic(&name), "y")).await;
         assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "TOPIC_AUTHORIZATION_FAILED"), "{failure}");
-        assert!(failure.at_destination, "{failure}");
+        assert_eq!(failure.about, About::Target, "{failure}");
     }
     sink.deliver(outbound(3, topic(&other), "z")).await.expect("another topic is well");
     kafka.add_acl("alice", resource, &[Operation::Write]).unwrap();
