@@ -52,13 +52,6 @@ impl Job {
         Instant::now() < self.message.send_before && self.fate.decide(SENT)
     }
 
-    /// Must be asked right before an element that was sent is sent once more; false means that nobody waits any more, or
-    /// that its lease may be over: finish the job without.
-    #[cfg(feature = "amqp")]
-    pub(super) fn may_send_again(&self) -> bool {
-        Instant::now() < self.message.send_before && !self.answer.is_closed()
-    }
-
     /// Gives the outcome to whoever waits for it.
     pub(super) fn finish(self, outcome: Outcome) {
         // An error means that the future was dropped after the sending: nobody wants to know.

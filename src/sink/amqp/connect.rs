@@ -1,12 +1,10 @@
-//! One connection to one node: TCP, TLS, login, and its certain end.
+//! How a connection to one node is made: TCP, TLS, login.
 //!
 //! The library opens the socket on a thread of its own and has no time-outs; a broker that accepts and then is silent
 //! would hold that thread for ever. So the socket is opened here, with a second handle that shuts it down.
 
-use std::net::{Shutdown, TcpStream};
-use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lapin::tcp::{AMQPUriTcpExt, AsyncTcpStream, RustlsConnector, RustlsConnectorConfig};
@@ -17,66 +15,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::ExposeSecret;
 
 use super::errors;
+use super::session::{Session, Socket};
 use crate::config::{AmqpLogin, AmqpSpec, Secret, TlsFiles};
 use crate::message::{Class, Failure};
-
-/// How long a clean end may take.
-const CLOSE: Duration = Duration::from_secs(1);
-
-/// A connection that is logged in. Dropping it ends it at once.
-#[derive(Debug)]
-pub(super) struct Session {
-    pub(super) connection: Connection,
-    socket: Socket,
-}
-
-/// The second handle of the socket.
-#[derive(Debug, Default, Clone)]
-struct Socket(Arc<Mutex<Option<TcpStream>>>);
-
-impl Socket {
-    fn keep(&self, stream: &impl AsFd) -> std::io::Result<()> {
-        let stream = TcpStream::from(stream.as_fd().try_clone_to_owned()?);
-        *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(stream);
-        Ok(())
-    }
-
-    fn shut(&self) {
-        if let Some(stream) = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
-            // It fails when the other side was faster.
-            drop(stream.shutdown(Shutdown::Both));
-        }
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.socket.shut();
-    }
-}
-
-impl Session {
-    /// Says goodbye to the broker, within a bounded time, and ends the connection.
-    pub(super) async fn close(&self) {
-        drop(tokio::time::timeout(CLOSE, self.connection.close(200, "closed".into())).await);
-        self.socket.shut();
-    }
-
-    /// Ends the connection without a word: its owner makes another one.
-    pub(super) fn give_up(&self) {
-        self.socket.shut();
-    }
-
-    /// What the broker takes in one frame, in bytes.
-    pub(super) fn frame_max(&self) -> u32 {
-        self.connection.configuration().frame_max()
-    }
-
-    /// Whether it may still be used.
-    pub(super) fn is_up(&self) -> bool {
-        self.connection.status().connected()
-    }
-}
 
 /// `host:port/vhost`, for messages to a person; never with a password.
 pub(super) fn address(spec: &AmqpSpec, node: usize) -> String {
@@ -107,7 +48,7 @@ pub(super) async fn connect(spec: &Arc<AmqpSpec>, node: usize) -> Result<Session
     let socket = Socket::default();
     let opening = open(uri, tls, socket.clone(), spec.connect_timeout);
     match tokio::time::timeout(spec.connect_timeout, opening).await {
-        Ok(Ok(connection)) => Ok(Session { connection, socket }),
+        Ok(Ok(connection)) => Ok(Session::new(connection, socket)),
         Ok(Err(error)) => {
             socket.shut();
             let (class, code, text) = explain(&error, spec);

@@ -18,6 +18,8 @@ pub(super) const PRECONDITION_FAILED: u16 = 406;
 pub(super) enum Scope {
     /// The message alone.
     Message,
+    /// Every message to the exchange with the same routing key.
+    Route,
     /// Every message to the exchange.
     Exchange,
     /// Everything on the channel, for no reason that is known to be the message's or the exchange's.
@@ -69,6 +71,8 @@ impl Cause {
                 let code = error.get_id();
                 let scope = match code {
                     311 | PRECONDITION_FAILED => Scope::Message,
+                    // A right of RabbitMQ's that depends on the routing key; its text is all that tells.
+                    ACCESS_REFUSED if error.get_message().as_str().contains("access to topic '") => Scope::Route,
                     ACCESS_REFUSED | NOT_FOUND | RESOURCE_LOCKED => Scope::Exchange,
                     _ if matches!(error.kind(), lapin::protocol::AMQPErrorKind::Soft(_)) => Scope::Channel,
                     _ => Scope::Connection,
@@ -98,9 +102,14 @@ impl Cause {
         self.scope
     }
 
-    /// Whether one message may be the reason, and sending them one at a time finds out which.
-    pub(super) fn has_a_culprit(&self) -> bool {
+    /// Whether it is the broker's answer to one message, and the end of the channel only for that.
+    pub(super) fn is_about_one(&self) -> bool {
         self.code.is_some() && self.scope != Scope::Connection
+    }
+
+    /// Whether that message would do the same again while its neighbours are well, so that it has to be found.
+    pub(super) fn has_a_culprit(&self) -> bool {
+        self.is_about_one() && self.scope != Scope::Exchange
     }
 
     /// Whether it tells more than the other one: the broker's word beats the library's.
@@ -120,6 +129,10 @@ impl Cause {
             Some(NOT_FOUND) => {
                 let text = format!("{text}: create the exchange, or let the sink `declare` it");
                 Failure::new(Class::TargetPermanent, self.label, text).about(About::Target)
+            }
+            Some(ACCESS_REFUSED) if self.scope == Scope::Route => {
+                let text = format!("{text}: give the user the right to write to this topic");
+                Failure::new(Class::TargetPermanent, self.label, text).about(About::Route)
             }
             Some(ACCESS_REFUSED) => {
                 let text = format!("{text}: give the user the right to write to the exchange");

@@ -1,6 +1,7 @@
 //! What is under way on one channel: the futures of the library, and the ledger that says what they mean.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
@@ -15,12 +16,18 @@ use super::ledger::{Answer, Ledger, Returned, Verdict};
 use super::message::{Publication, attempt};
 use super::{Context, Ids};
 
+/// The first message on a channel is given this time to show that the exchange is well; then others join it.
+pub(super) const FIRST: Duration = Duration::from_secs(3);
+/// Bytes of bodies that may be under way beside one more message. The library holds a copy of what it has not sent, and
+/// a broker whose socket is full has to take it all within the time-out.
+const WINDOW_BYTES: usize = 16 << 20;
+
 /// What comes out of the set of futures.
 enum Event {
     /// Everything that was woken before it has come out.
     Mark,
-    /// What the broker said to a message, and the return that the library handed out with it.
-    Answer(u64, Result<(Answer, Option<Returned>), Cause>),
+    /// What the broker said to a message of so many bytes, and the return that the library handed out with it.
+    Answer(u64, usize, Result<(Answer, Option<Returned>), Cause>),
 }
 
 struct Sent {
@@ -43,8 +50,14 @@ pub(super) struct Flight {
     pub(super) cause: Option<Cause>,
     /// Whether an answer of the broker has been seen on this channel.
     tried: bool,
+    /// When the first message on this channel was published.
+    begun: Option<Instant>,
     /// Whether what is under way must have no company.
-    alone: bool,
+    pub(super) alone: bool,
+    /// Of the bodies whose answers have not come.
+    bytes: usize,
+    /// One more handle for each message that the library has not sent to its last byte.
+    unsent: Arc<()>,
 }
 
 impl Flight {
@@ -58,7 +71,10 @@ impl Flight {
             left: Vec::new(),
             cause: None,
             tried: false,
+            begun: None,
             alone: false,
+            bytes: 0,
+            unsent: Arc::new(()),
         }
     }
 
@@ -72,9 +88,15 @@ impl Flight {
         self.answers.is_empty()
     }
 
-    /// Whether the first message is under way.
-    pub(super) fn is_untried(&self) -> bool {
-        !self.tried && !self.is_empty()
+    /// When others may join the first message, if that is still to come.
+    pub(super) fn trusted_at(&self) -> Option<Instant> {
+        let at = self.begun? + FIRST;
+        (!self.tried && Instant::now() < at).then_some(at)
+    }
+
+    /// Whether a part of a message still waits in the library.
+    pub(super) fn has_unsent(&self) -> bool {
+        Arc::strong_count(&self.unsent) > 1
     }
 
     /// When the oldest answer is late.
@@ -83,10 +105,10 @@ impl Flight {
     }
 
     /// Whether one more message may be published now.
-    pub(super) fn has_room(&self, window: usize, trusted: bool) -> bool {
+    pub(super) fn has_room(&self, window: usize) -> bool {
         let under_way = self.ledger.unanswered();
-        let window = if self.alone || !(self.tried || trusted) { 1 } else { window };
-        under_way < window && (under_way == 0 || !self.ledger.must_drain(window))
+        let window = if self.alone || self.trusted_at().is_some() { 1 } else { window };
+        under_way == 0 || under_way < window && self.bytes < WINDOW_BYTES && !self.ledger.must_drain(window)
     }
 
     /// Publishes; the element must be allowed to be sent.
@@ -95,9 +117,11 @@ impl Flight {
         let due = Instant::now() + self.context.timeout;
         let body = job.message.body.clone();
         self.alone = alone;
+        self.begun.get_or_insert_with(Instant::now);
+        self.bytes += body.len();
         self.ledger.publish(number, Sent { job, due });
-        let (channel, context) = (self.channel.clone(), self.context.clone());
-        self.answers.push(publish(channel, context, number, publication, body).boxed());
+        let (channel, context, unsent) = (self.channel.clone(), self.context.clone(), self.unsent.clone());
+        self.answers.push(publish(channel, context, number, publication, body, unsent).boxed());
     }
 
     /// Waits for answers and gives them to whoever waits for them. Cancel safe.
@@ -128,11 +152,16 @@ impl Flight {
     fn take(&mut self, event: Event, settled: &mut Vec<(Sent, Verdict)>) {
         match event {
             Event::Mark => self.ledger.marked(settled),
-            Event::Answer(number, Ok((answer, beside))) => {
-                self.tried = true;
-                self.ledger.answered(number, answer, beside, settled);
+            Event::Answer(number, bytes, answer) => {
+                self.bytes -= bytes;
+                match answer {
+                    Ok((answer, beside)) => {
+                        self.tried = true;
+                        self.ledger.answered(number, answer, beside, settled);
+                    }
+                    Err(cause) => self.lost(number, cause),
+                }
             }
-            Event::Answer(number, Err(cause)) => self.lost(number, cause),
         }
     }
 
@@ -153,7 +182,7 @@ impl Flight {
         if self.answers.is_empty() {
             let mut settled = Vec::new();
             self.ledger.all_seen(&mut settled);
-            // Only rule 2 is left then, which makes nothing but arrivals.
+            // That makes nothing but arrivals.
             for (sent, _) in settled {
                 sent.job.finish(Ok(()));
             }
@@ -170,11 +199,13 @@ async fn publish(
     number: u64,
     publication: Publication,
     body: Bytes,
+    unsent: Arc<()>,
 ) -> Event {
     let Publication { exchange, routing_key, options, properties } = publication;
     let properties = properties.with_message_id(context.ids.text(number).into());
+    let bytes = body.len();
     let sent = channel.basic_publish(exchange, routing_key, options, &body, properties).await;
-    drop(body);
+    drop((body, unsent));
     let answer = match sent {
         Ok(confirmation) => confirmation.await,
         Err(error) => Err(error),
@@ -186,7 +217,7 @@ async fn publish(
         Ok(Confirmation::NotRequested) => Err(Cause::channel("unconfirmed", "the channel does not confirm")),
         Err(error) => Err(Cause::of(&error)),
     };
-    Event::Answer(number, answer)
+    Event::Answer(number, bytes, answer)
 }
 
 fn returned(message: &BasicReturnMessage, ids: &Ids) -> Returned {

@@ -13,19 +13,22 @@
 //! each is settled by itself as soon as its fate is certain. (Waiting for whole batches would be exact as well, but a
 //! message whose queue does not answer would hold up the others of its batch.)
 //!
-//! **What a failure of one costs the others.** Exchanges do not share a channel. The first message on a channel, and very
-//! large ones, go alone, so that where the broker closes the channel over one message it is known which; see
-//! `publisher.rs`. All rows of what an error means stand in `errors.rs`.
+//! **What a failure of one costs the others.** Exchanges do not share a channel. The first message on a channel, very
+//! large ones, and those that were there when the broker closed a channel go alone, so that where it closes the channel
+//! over one message it is known which; see `publisher.rs`. All rows of what an error means stand in `errors.rs`.
 //!
 //! **Blocked connections.** While an alarm of the broker lasts, what was not sent is refused at once, what was sent goes
-//! on waiting, and nothing more is published.
+//! on waiting, and nothing more is published. The library may hold messages back then; where one has timed out, the
+//! connection is ended, so that none leaves after its answer.
 
+mod channels;
 mod connect;
 mod errors;
 mod flight;
 mod ledger;
 mod message;
 mod publisher;
+mod session;
 mod supervisor;
 mod topology;
 mod worker;

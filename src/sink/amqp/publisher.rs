@@ -3,11 +3,13 @@
 //! - The first message on a channel goes alone. So an exchange that is missing or refused is found out by one message,
 //!   whose fault it certainly is, and the others are told so unsent.
 //! - A message of a megabyte or more goes alone too: the broker closes the channel over one that is too large.
-//! - Where the broker closes the channel all the same while several are under way, it does not name the culprit. They are
-//!   published once more, one at a time, until it is found; what had arrived already arrives twice under its id.
-//! - A message that is not answered in time makes the channel stop; after a moment for the others it is closed.
+//! - Where the broker closes the channel all the same while several are under way, it does not name the culprit. All of
+//!   them are in doubt and answered so; when they come back, each goes alone, so that the culprit is found by itself and
+//!   its neighbours are in doubt only once.
+//! - A message that is not answered in time makes the channel stop; after a moment for the others it is closed, or the
+//!   whole connection where the library has not sent everything.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,22 +19,22 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
 use super::super::handoff::Job;
-use super::Context;
-use super::connect::Session;
 use super::errors::{self, Cause, Scope};
 use super::flight::Flight;
 use super::message::{attempt, prepare};
+use super::session::Session;
 use super::supervisor::{self, State};
-use crate::message::Failure;
+use super::{Context, channels};
+use crate::message::{Failure, MessageId};
 
 /// Elements taken from the queue at once.
 const MANY: usize = 512;
 /// A body of this size is published alone.
 const LARGE: usize = 1 << 20;
-/// The first message on a channel is given this time to show that the exchange is well; then others join it.
-const FIRST: Duration = Duration::from_secs(3);
 /// What is under way when a message is late gets this time before the channel is closed.
 const GRACE: Duration = Duration::from_secs(1);
+/// Suspects that are remembered: more than a queue may have in flight. Forgetting them costs their neighbours a doubt.
+const SUSPECTS: usize = 16 * 1024;
 
 /// The publisher of one exchange.
 pub(super) struct Publisher {
@@ -43,13 +45,13 @@ pub(super) struct Publisher {
     open: bool,
     /// Not sent.
     waiting: VecDeque<Job>,
-    /// Sent, and one of them made the broker close the channel.
-    suspects: VecDeque<(Job, Cause)>,
+    /// Were under way when one of them made the broker close the channel; go alone if they come again.
+    suspects: HashSet<MessageId>,
 }
 
 impl Publisher {
     pub(super) fn new(context: Arc<Context>, state: watch::Receiver<State>, jobs: mpsc::Receiver<Job>) -> Publisher {
-        Publisher { context, state, jobs, open: true, waiting: VecDeque::new(), suspects: VecDeque::new() }
+        Publisher { context, state, jobs, open: true, waiting: VecDeque::new(), suspects: HashSet::new() }
     }
 
     /// Runs until the queue is closed and everything in it is answered.
@@ -64,7 +66,7 @@ impl Publisher {
 
     /// Waits until there is something to publish; false when nothing will come any more.
     async fn has_work(&mut self) -> bool {
-        if self.waiting.is_empty() && self.suspects.is_empty() {
+        if self.waiting.is_empty() {
             match self.jobs.recv().await {
                 Some(job) => self.waiting.push_back(job),
                 None => return false,
@@ -83,12 +85,8 @@ impl Publisher {
         }
     }
 
-    /// Answers everything that was not sent; what was sent stays in doubt.
+    /// Answers everything that was not sent.
     fn refuse(&mut self, failure: impl Fn(&str) -> Failure) {
-        for (job, cause) in std::mem::take(&mut self.suspects) {
-            let failure = cause.in_doubt(&attempt(&job.message.destination));
-            job.finish(Err(failure));
-        }
         while let Ok(job) = self.jobs.try_recv() {
             self.waiting.push_back(job);
         }
@@ -116,17 +114,14 @@ impl Publisher {
         let channel = match open_channel(session, self.context.spec.connect_timeout).await {
             Ok(channel) => channel,
             Err(failure) => {
+                // Else the next session is waited for.
                 if session.is_up() {
                     self.refuse(|_| failure.clone());
-                    // The library never opens a channel again under a number that the broker has closed once. When it
-                    // has gone round them all, only another connection has channels.
-                    session.give_up();
                 }
                 return;
             }
         };
         let mut flight = Flight::new(channel, self.context.clone(), session.frame_max());
-        let trusted_at = Instant::now() + FIRST;
         let mut give_up_at: Option<Instant> = None;
         let mut received = Vec::new();
         loop {
@@ -138,9 +133,9 @@ impl Publisher {
             if flight.cause.is_none() && give_up_at.is_none() {
                 self.take_what_is_there();
                 if !self.refused_while_blocked() {
-                    self.publish(&mut flight, Instant::now() >= trusted_at);
+                    self.publish(&mut flight);
                 }
-                if !self.open && flight.is_empty() && self.waiting.is_empty() && self.suspects.is_empty() {
+                if !self.open && flight.is_empty() && self.waiting.is_empty() {
                     return;
                 }
             } else if flight.is_empty() {
@@ -148,8 +143,7 @@ impl Publisher {
             }
             // Only what is still to come: a point in the past would wake this loop again and again.
             let due = flight.due().filter(|_| give_up_at.is_none());
-            let trusted = Some(trusted_at).filter(|at| flight.is_untried() && Instant::now() < *at);
-            let wake = [give_up_at, due, trusted].into_iter().flatten().min();
+            let wake = [give_up_at, due, flight.trusted_at()].into_iter().flatten().min();
             // Answers first: they make room. All branches are cancel safe.
             tokio::select! {
                 biased;
@@ -175,65 +169,58 @@ impl Publisher {
                 }
             }
         }
+        if flight.has_unsent() {
+            // What is late would leave after its answer, after an alarm perhaps, and when the channel is long closed.
+            session.give_up();
+        }
         self.conclude(flight);
     }
 
     /// Publishes what the window has room for.
-    fn publish(&mut self, flight: &mut Flight, trusted: bool) {
+    fn publish(&mut self, flight: &mut Flight) {
         let window = self.context.spec.window.max(1) as usize;
-        while flight.has_room(window, trusted) {
-            let Some((job, cause)) = self.next() else { break };
-            let alone = cause.is_some() || job.message.body.len() >= LARGE;
+        while flight.has_room(window) {
+            let Some(job) = self.waiting.pop_front() else { break };
+            let alone = job.message.body.len() >= LARGE || self.suspects.contains(&job.message.id);
             if alone && !flight.is_empty() {
-                match cause {
-                    Some(cause) => self.suspects.push_front((job, cause)),
-                    None => self.waiting.push_front(job),
-                }
+                self.waiting.push_front(job);
                 break;
             }
-            let publication = match prepare(&job.message, &self.context.spec, flight.frame_max) {
-                Ok(publication) => publication,
-                Err(failure) => {
-                    job.finish(Err(failure));
-                    continue;
+            match prepare(&job.message, &self.context.spec, flight.frame_max) {
+                Err(failure) => job.finish(Err(failure)),
+                Ok(publication) => {
+                    if job.may_send() {
+                        self.suspects.remove(&job.message.id);
+                        flight.publish(job, publication, alone);
+                    }
                 }
-            };
-            match cause {
-                None if !job.may_send() => continue,
-                Some(cause) if !job.may_send_again() => {
-                    let failure = cause.in_doubt(&attempt(&job.message.destination));
-                    job.finish(Err(failure));
-                    continue;
-                }
-                _ => flight.publish(job, publication, alone),
             }
-        }
-    }
-
-    fn next(&mut self) -> Option<(Job, Option<Cause>)> {
-        match self.suspects.pop_front() {
-            Some((job, cause)) => Some((job, Some(cause))),
-            None => self.waiting.pop_front().map(|job| (job, None)),
         }
     }
 
     /// Answers what the channel left without an answer.
     fn conclude(&mut self, flight: Flight) {
-        let (mut left, cause) = flight.end();
-        if left.len() == 1 && cause.has_a_culprit() {
-            for job in left.drain(..) {
-                let failure = cause.alone(&attempt(&job.message.destination));
-                job.finish(Err(failure));
+        let alone = flight.alone;
+        let (left, cause) = flight.end();
+        if left.len() > 1 || !cause.is_about_one() {
+            if self.suspects.len() + left.len() > SUSPECTS {
+                self.suspects.clear();
             }
-            if cause.scope() == Scope::Exchange {
-                self.refuse(|attempt| cause.alone(attempt));
-            }
-        } else if cause.has_a_culprit() {
-            self.suspects.extend(left.into_iter().map(|job| (job, cause.clone())));
-        } else {
             for job in left {
+                // One that went alone, and was in bad luck with the connection, has still to be tried.
+                if alone || cause.has_a_culprit() {
+                    self.suspects.insert(job.message.id);
+                }
                 let failure = cause.in_doubt(&attempt(&job.message.destination));
                 job.finish(Err(failure));
+            }
+            return;
+        }
+        for job in left {
+            let failure = cause.alone(&attempt(&job.message.destination));
+            job.finish(Err(failure));
+            if cause.scope() == Scope::Exchange {
+                self.refuse(|attempt| cause.alone(attempt));
             }
         }
     }
@@ -241,13 +228,9 @@ impl Publisher {
 
 /// Opens a channel with confirmations.
 async fn open_channel(session: &Session, time: Duration) -> Result<Channel, Failure> {
-    let opening = async {
-        let channel = session.connection.create_channel().await?;
-        channel.confirm_select(ConfirmSelectOptions::default()).await?;
-        Ok::<_, lapin::Error>(channel)
-    };
-    match timeout(time, opening).await {
-        Ok(Ok(channel)) => Ok(channel),
+    let channel = channels::open(session, time).await?;
+    match timeout(time, channel.confirm_select(ConfirmSelectOptions::default())).await {
+        Ok(Ok(())) => Ok(channel),
         Ok(Err(error)) => Err(errors::no_channel(&error.to_string())),
         Err(_) => Err(errors::no_channel(&format!("no answer within {time:?}"))),
     }

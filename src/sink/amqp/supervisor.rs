@@ -12,7 +12,8 @@ use lapin::Event;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::connect::{Session, connect};
+use super::connect::connect;
+use super::session::Session;
 use super::topology;
 use crate::clock::Instant;
 use crate::config::AmqpSpec;

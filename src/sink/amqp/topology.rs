@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
-use lapin::{Channel, ErrorKind, ExchangeKind};
+use lapin::{ErrorKind, ExchangeKind};
 
-use super::connect::Session;
-use super::errors;
+use super::session::Session;
+use super::{channels, errors};
 use crate::config::{AmqpArgument, AmqpTopology};
 use crate::message::{Class, Destination, Failure};
 
@@ -19,7 +19,7 @@ use crate::message::{Class, Destination, Failure};
 ///
 /// What was declared, what the broker said, and what to do.
 pub(super) async fn declare(session: &Session, topology: &AmqpTopology, time: Duration) -> Result<(), Failure> {
-    let channel = channel(session, time).await?;
+    let channel = channels::open(session, time).await?;
     let AmqpTopology { exchange, exchange_kind, durable, queue } = topology;
     // The default exchange is always there, and every queue is bound to it.
     let named = !exchange.is_empty();
@@ -68,7 +68,7 @@ pub(super) async fn look(session: &Arc<Session>, destinations: &[Destination], t
     }
     for (is_queue, name) in wanted {
         // A channel of its own for each: the broker closes it where something is missing.
-        let channel = channel(session, time).await?;
+        let channel = channels::open(session, time).await?;
         let what = format!("look for {} {name}", if is_queue { "queue" } else { "exchange" });
         if is_queue {
             let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
@@ -80,10 +80,6 @@ pub(super) async fn look(session: &Arc<Session>, destinations: &[Destination], t
         }
     }
     Ok(())
-}
-
-async fn channel(session: &Session, time: Duration) -> Result<Channel, Failure> {
-    within(time, "open a channel", session.connection.create_channel()).await
 }
 
 async fn within<T>(time: Duration, what: &str, step: impl Future<Output = lapin::Result<T>>) -> Result<T, Failure> {

@@ -15,6 +15,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// How often a state is looked at that nobody announces. Short beside a start of seconds, long beside its cost.
 pub(crate) const LOOK: Duration = Duration::from_millis(10);
+/// What a process may take to stop when it is told to.
+const STOPPED: Duration = Duration::from_secs(60);
 
 /// A command that the kernel kills when this process is gone.
 ///
@@ -53,6 +55,17 @@ impl Process {
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).expect("a pid is a positive i32");
         // It can end between the look and the signal, but it is not reaped yet, so the pid is still its own.
         kill_process(pid, signal).unwrap_or_else(|e| panic!("send {signal:?} to process {pid:?}: {e}"));
+    }
+
+    /// Stops it where it stands. No thread of it runs any more when this returns: one of them takes the signal when its
+    /// turn comes, and on a busy machine the others go on answering until then.
+    pub(crate) fn freeze(&mut self) {
+        self.signal(Signal::STOP);
+        let until = Instant::now() + STOPPED;
+        while self.exit_status().is_none() && runs(self.pid()) {
+            assert!(Instant::now() < until, "process {} does not stop within {STOPPED:?}", self.pid());
+            thread::sleep(LOOK);
+        }
     }
 
     /// How it ended, if it has.
@@ -101,6 +114,17 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Whether a thread of a process is in another state than stopped or dead.
+fn runs(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut states = threads.filter_map(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).ok()?;
+        // The state follows the name, which may hold anything, and is in brackets.
+        stat.rsplit_once(") ")?.1.chars().next()
+    });
+    states.any(|state| !matches!(state, 'T' | 't' | 'Z' | 'X'))
 }
 
 /// Resident memory of a process in bytes; 0 when it is gone.

@@ -20,6 +20,7 @@ fn every_error_has_its_class_for_the_message_that_was_alone() {
         (406, size, dead, "CONTENT_TOO_LARGE", Scope::Message),
         (406, "PRECONDITION_FAILED - invalid expiration", dead, "PRECONDITION_FAILED", Scope::Message),
         (403, "ACCESS_REFUSED - words", hold, "ACCESS_REFUSED", Scope::Exchange),
+        (403, "ACCESS_REFUSED - access to topic 'k' in exchange 'e'", hold, "ACCESS_REFUSED", Scope::Route),
         (404, "NOT_FOUND - words", hold, "NOT_FOUND", Scope::Exchange),
         (405, "RESOURCE_LOCKED - words", hold, "RESOURCE_LOCKED", Scope::Exchange),
         (313, "NO_CONSUMERS", Class::Unknown, "NO_CONSUMERS", Scope::Channel),
@@ -39,8 +40,14 @@ fn every_error_has_its_class_for_the_message_that_was_alone() {
         let cause = broker(code, text);
         let failure = cause.alone("publish to exchange x");
         assert_eq!((failure.class, failure.code, cause.scope()), (class, label, scope), "{code}");
-        let about = if scope == Scope::Exchange { About::Target } else { About::Sink };
+        let about = match scope {
+            Scope::Exchange => About::Target,
+            Scope::Route => About::Route,
+            _ => About::Sink,
+        };
         assert_eq!(failure.about, about, "{code}");
+        let culprit = matches!(scope, Scope::Message | Scope::Route | Scope::Channel);
+        assert_eq!((cause.has_a_culprit(), cause.is_about_one()), (culprit, scope != Scope::Connection), "{code}");
         assert!(failure.message.contains(text), "{failure}");
         let failure = cause.in_doubt("publish to exchange x");
         assert_eq!((failure.class, failure.code), (Class::Ambiguous, name(code)), "{code}");
@@ -61,7 +68,7 @@ fn what_the_library_says_by_itself_leaves_the_message_in_doubt() {
     ];
     for (kind, label, scope) in rows {
         let cause = Cause::of(&kind.into());
-        assert_eq!((cause.label, cause.scope(), cause.has_a_culprit()), (label, scope, false));
+        assert_eq!((cause.label, cause.scope(), cause.is_about_one()), (label, scope, false));
         assert_eq!(cause.alone("publish").class, Class::Ambiguous);
         assert!(broker(404, "NOT_FOUND").beats(&cause) && !cause.beats(&broker(404, "NOT_FOUND")));
     }

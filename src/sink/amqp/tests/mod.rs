@@ -2,22 +2,25 @@
 
 mod outages;
 pub(super) mod rabbit;
-mod rate;
 mod returns;
 mod rows;
 mod tls;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::rabbit::{Admin, Node, destination};
+use futures_util::future::join_all;
+
+use self::rabbit::{Admin, Node, Trouble, destination};
 use super::AmqpSink;
 use crate::config::AmqpSpec;
-use crate::message::{About, Class, Destination, Outbound, Outcome};
+use crate::message::{About, Class, Destination, Failure, Outbound, Outcome};
 use crate::sink::Sink;
 use crate::sink::contract::{Rig, contract_tests};
 
-fn sink_with(spec: AmqpSpec) -> Arc<AmqpSink> {
+/// A sink for tests that wait for its time-out.
+fn impatient_sink(spec: AmqpSpec) -> Arc<AmqpSink> {
     Arc::new(AmqpSink::new(Arc::new(spec), Duration::from_secs(2)))
 }
 
@@ -43,35 +46,87 @@ async fn eventually(what: &str, holds: impl AsyncFn() -> bool) {
 
 /// Delivers until it works, as the pipeline does after an outage.
 async fn deliver_in_the_end(sink: &AmqpSink, message: Outbound) {
-    let deadline = tokio::time::Instant::now() + rabbit::PATIENCE;
+    // One attempt may take all of a patient sink's time.
+    let deadline = tokio::time::Instant::now() + 2 * rabbit::PATIENCE;
     while let Err(failure) = sink.deliver(message.clone()).await {
         assert!(tokio::time::Instant::now() < deadline, "still not delivered: {failure}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
+/// What the sink said of a message until its fate was certain.
+struct Told {
+    outcome: Outcome,
+    /// Answers that left it in doubt before.
+    doubts: usize,
+}
+
+/// Delivers all at once, and those that are in doubt again until they are not, as the pipeline does.
+async fn deliver_all(sink: &AmqpSink, messages: Vec<Outbound>) -> Vec<Told> {
+    join_all(messages.into_iter().map(async |message| {
+        let mut doubts = 0;
+        loop {
+            match sink.deliver(message.clone()).await {
+                Err(failure) if failure.class == Class::Ambiguous => doubts += 1,
+                outcome => return Told { outcome, doubts },
+            }
+            assert!(doubts < 10, "message {} is in doubt for ever", message.id);
+        }
+    }))
+    .await
+}
+
+/// How often each message is in a queue; the bodies are numbers.
+async fn counts(admin: &Admin, queue: &str) -> HashMap<usize, usize> {
+    let mut counts = HashMap::new();
+    for text in admin.texts(queue).await {
+        *counts.entry(text.parse().unwrap()).or_default() += 1;
+    }
+    counts
+}
+
+/// What was confirmed is there, what was refused is not, and nothing is there twice that was never in doubt.
+fn assert_true(told: &[Told], counts: &HashMap<usize, usize>) {
+    for (n, told) in told.iter().enumerate() {
+        let arrived = counts.get(&n).copied().unwrap_or(0);
+        let least = usize::from(told.outcome.is_ok());
+        assert!(
+            (least..=least + told.doubts).contains(&arrived),
+            "{n} arrived {arrived} times after {:?} and {} doubts",
+            told.outcome,
+            told.doubts
+        );
+    }
+}
+
 /// An exchange with one queue.
 struct AmqpRig {
+    // Dropped first: a test that failed in between must not take the others with it.
+    trouble: Option<Trouble>,
     node: Node,
     admin: Option<Admin>,
     sink: Arc<AmqpSink>,
     exchange: String,
     queue: String,
-    is_quorum: bool,
+    arguments: &'static [(&'static str, &'static str)],
     received: Vec<Vec<u8>>,
 }
 
 impl AmqpRig {
-    async fn new(arguments: &[(&str, &str)]) -> AmqpRig {
+    async fn new(arguments: &'static [(&'static str, &'static str)]) -> AmqpRig {
         let node = Node::alone().await;
         let admin = node.admin().await;
         let (exchange, queue) = (node.name("exchange"), node.name("queue"));
         admin.exchange(&exchange).await;
         admin.queue(&queue, arguments).await;
         admin.bind(&queue, &exchange, "key").await;
-        let sink = sink_with(node.spec());
-        let is_quorum = arguments.iter().any(|(_, value)| *value == "quorum");
-        AmqpRig { node, admin: Some(admin), sink, exchange, queue, is_quorum, received: Vec::new() }
+        // The contract's own bound.
+        let sink = impatient_sink(node.spec());
+        AmqpRig { trouble: None, node, admin: Some(admin), sink, exchange, queue, arguments, received: Vec::new() }
+    }
+
+    async fn mend(&mut self) {
+        self.trouble.take().expect("something is wrong").over().await;
     }
 }
 
@@ -100,31 +155,28 @@ impl Rig for AmqpRig {
     async fn outage(&mut self) {
         self.received().await;
         self.admin = None;
-        self.node.does(|rabbit| rabbit.kill()).await;
+        self.trouble = Some(self.node.kill().await);
     }
 
     async fn recover(&mut self) {
-        self.node.does(|rabbit| rabbit.restart()).await.unwrap();
-        if self.is_quorum {
+        self.mend().await;
+        if self.arguments.iter().any(|(_, value)| *value == "quorum") {
             // RabbitMQ 3.10: a queue of one node that is published to before it has elected its leader never elects one.
             let elect = format!("ra:trigger_election({{'%2F_{}', node()}}).", self.queue);
             self.node.does(move |rabbit| rabbit.ctl(&["eval", &elect])).await.unwrap();
         }
+        // Was seen to come back without a queue.
+        let admin = self.node.admin().await;
+        admin.queue(&self.queue, self.arguments).await;
+        admin.bind(&self.queue, &self.exchange, "key").await;
     }
 
     async fn stall(&mut self) {
-        self.node.freeze();
+        self.trouble = Some(self.node.freeze().await);
     }
 
     async fn resume(&mut self) {
-        self.node.thaw();
-    }
-}
-
-impl Drop for AmqpRig {
-    fn drop(&mut self) {
-        // A test that failed in between must not take the others with it.
-        self.node.thaw();
+        self.mend().await;
     }
 }
 

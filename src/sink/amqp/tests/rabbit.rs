@@ -28,6 +28,31 @@ fn shared() -> &'static Shared {
     SHARED.get_or_init(|| Shared { rabbit: Rabbit::start().unwrap(), lock: RwLock::new(()) })
 }
 
+/// Something that is wrong with the node until it is over. A test that fails in between leaves the node well, too.
+#[must_use]
+pub(super) struct Trouble {
+    rabbit: &'static Rabbit,
+    mend: Option<Mend>,
+}
+
+type Mend = Box<dyn FnOnce(&Rabbit) -> brokers::Result<()> + Send>;
+
+impl Trouble {
+    /// Ends it.
+    pub(super) async fn over(mut self) {
+        let (rabbit, mend) = (self.rabbit, self.mend.take().expect("it is over once"));
+        tokio::task::spawn_blocking(move || mend(rabbit)).await.unwrap().unwrap();
+    }
+}
+
+impl Drop for Trouble {
+    fn drop(&mut self) {
+        if let Some(mend) = self.mend.take() {
+            drop(mend(self.rabbit));
+        }
+    }
+}
+
 /// The right to use the node, together with others or alone.
 pub(super) struct Node {
     shared: &'static Shared,
@@ -80,12 +105,80 @@ impl Node {
         tokio::task::spawn_blocking(move || what(rabbit)).await.unwrap()
     }
 
-    pub(super) fn freeze(&self) {
-        self.shared.rabbit.freeze();
+    /// Brings the node into trouble; `mend` ends it.
+    async fn suffers(
+        &self,
+        begin: impl FnOnce(&Rabbit) -> brokers::Result<()> + Send + 'static,
+        mend: impl FnOnce(&Rabbit) -> brokers::Result<()> + Send + 'static,
+    ) -> Trouble {
+        // Mended as well where it begins only by half.
+        let trouble = Trouble { rabbit: &self.shared.rabbit, mend: Some(Box::new(mend)) };
+        self.does(begin).await.unwrap();
+        trouble
     }
 
-    pub(super) fn thaw(&self) {
-        self.shared.rabbit.thaw();
+    /// The node says that its memory is full.
+    pub(super) async fn memory_alarm(&self) -> Trouble {
+        self.suffers(|rabbit| rabbit.set_memory_alarm(true), |rabbit| rabbit.set_memory_alarm(false)).await
+    }
+
+    /// The node says that its disk is full.
+    pub(super) async fn disk_alarm(&self) -> Trouble {
+        self.suffers(|rabbit| rabbit.set_disk_alarm(true), |rabbit| rabbit.set_disk_alarm(false)).await
+    }
+
+    /// The node stands still: connections stay open and nothing is answered.
+    pub(super) async fn freeze(&self) -> Trouble {
+        self.suffers(
+            |rabbit| {
+                rabbit.freeze();
+                Ok(())
+            },
+            |rabbit| {
+                rabbit.thaw();
+                Ok(())
+            },
+        )
+        .await
+    }
+
+    /// The node is killed, until it is started again.
+    pub(super) async fn kill(&self) -> Trouble {
+        self.suffers(
+            |rabbit| {
+                rabbit.kill();
+                Ok(())
+            },
+            Rabbit::restart,
+        )
+        .await
+    }
+
+    /// The broker is stopped in order.
+    pub(super) async fn stop_app(&self) -> Trouble {
+        self.suffers(Rabbit::stop_app, Rabbit::start_app).await
+    }
+
+    /// One of the broker's limits is another than usual.
+    pub(super) async fn limit(&self, name: &'static str, value: u32) -> Trouble {
+        let usual = match name {
+            "channel_max" => 2047,
+            "max_message_size" => 128 << 20,
+            other => panic!("the usual value of {other}"),
+        };
+        let set = |rabbit: &Rabbit, name, value| {
+            rabbit.ctl(&["eval", &format!("application:set_env(rabbit, {name}, {value}).")]).map(drop)
+        };
+        self.suffers(move |rabbit| set(rabbit, name, value), move |rabbit| set(rabbit, name, usual)).await
+    }
+
+    /// A queue's process answers nobody, as that of a quorum queue whose other nodes are away.
+    pub(super) async fn suspend_quorum_queue(&self, queue: &str) -> Trouble {
+        let does = |what: &str| {
+            let expression = format!("sys:{what}(whereis('%2F_{queue}')).");
+            move |rabbit: &Rabbit| rabbit.ctl(&["eval", &expression]).map(drop)
+        };
+        self.suffers(does("suspend"), does("resume")).await
     }
 
     /// A connection that looks behind the sink's back.
@@ -100,8 +193,9 @@ pub(in crate::sink::amqp) fn spec_on(port: u16) -> AmqpSpec {
         vhost: "/".to_owned(),
         tls: None,
         login: login("guest", "guest"),
-        connect_timeout: Duration::from_secs(5),
-        heartbeat: Duration::from_secs(10),
+        connect_timeout: Duration::from_secs(20),
+        // No slow machine is taken for a silent broker.
+        heartbeat: Duration::from_secs(60),
         window: 1000,
         mandatory: true,
         persistent: true,
@@ -150,9 +244,13 @@ impl Admin {
 
     /// A durable direct exchange.
     pub(super) async fn exchange(&self, name: &str) {
-        let options = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
-        let declare = self.channel.exchange_declare(name.into(), ExchangeKind::Direct, options, FieldTable::default());
-        declare.await.unwrap();
+        self.exchange_of(name, ExchangeKind::Direct, false).await;
+    }
+
+    /// A durable exchange; an internal one takes messages from other exchanges only.
+    pub(super) async fn exchange_of(&self, name: &str, kind: ExchangeKind, internal: bool) {
+        let options = ExchangeDeclareOptions { durable: true, internal, ..ExchangeDeclareOptions::default() };
+        self.channel.exchange_declare(name.into(), kind, options, FieldTable::default()).await.unwrap();
     }
 
     pub(super) async fn bind(&self, queue: &str, exchange: &str, key: &str) {

@@ -1,12 +1,11 @@
 //! One test of each row of the failure table that leaves the broker as it is.
 
-use futures_util::future::join_all;
+use lapin::ExchangeKind;
 
 use super::rabbit::{login, spec_on};
 use super::*;
 use crate::clock::Instant;
 use crate::config::{AmqpArgument, AmqpLogin, AmqpQueue, AmqpTopology, Secret};
-use crate::message::Failure;
 use crate::sink::contract::outbound;
 
 fn queue_of(name: &str) -> Destination {
@@ -18,7 +17,7 @@ async fn a_message_arrives_with_its_properties_and_an_id_of_its_own() {
     let node = Node::shared().await;
     let (admin, queue) = (node.admin().await, node.name("queue"));
     admin.queue(&queue, &[]).await;
-    let sink = sink_with(node.spec());
+    let sink = patient_sink(node.spec());
     for attempt in 1..=2 {
         let message = Outbound { attempt, ..outbound(7, queue_of(&queue), "body") };
         sink.deliver(message).await.unwrap();
@@ -41,10 +40,10 @@ async fn without_mandatory_an_unroutable_message_is_gone_and_confirmed() {
     let node = Node::shared().await;
     let exchange = node.name("exchange");
     node.admin().await.exchange(&exchange).await;
-    let strict = sink_with(node.spec());
+    let strict = patient_sink(node.spec());
     let failure = strict.deliver(outbound(1, destination(&exchange, "nobody"), "x")).await.unwrap_err();
     assert!(failure.about == About::Route && failure.code == "NO_ROUTE", "{failure}");
-    let lax = sink_with(AmqpSpec { mandatory: false, ..node.spec() });
+    let lax = patient_sink(AmqpSpec { mandatory: false, ..node.spec() });
     lax.deliver(outbound(1, destination(&exchange, "nobody"), "x")).await.unwrap();
 }
 
@@ -97,6 +96,21 @@ async fn a_missing_exchange_holds_and_the_others_do_not_notice() {
 }
 
 #[tokio::test]
+async fn the_first_message_is_given_its_time_from_when_it_was_published() {
+    let node = Node::shared().await;
+    let missing = node.name("missing");
+    let sink = patient_sink(node.spec());
+    // Opens the channel, and publishes nothing on it.
+    let outcome = sink.deliver(outbound(0, destination(&missing, &"k".repeat(256)), "x")).await;
+    assert_failure(outcome, Class::TargetPermanent, "bad_name");
+    tokio::time::sleep(super::super::flight::FIRST + Duration::from_millis(100)).await;
+    // With company, the first one could not be told from the others.
+    for outcome in join_all((1..20).map(|n| sink.deliver(outbound(n, destination(&missing, "key"), "x")))).await {
+        assert_failure(outcome, Class::TargetPermanent, "NOT_FOUND");
+    }
+}
+
+#[tokio::test]
 async fn an_exchange_that_is_deleted_under_way_loses_nothing_and_holds() {
     let node = Node::shared().await;
     let (admin, queue, exchange) = (node.admin().await, node.name("queue"), node.name("exchange"));
@@ -104,26 +118,56 @@ async fn an_exchange_that_is_deleted_under_way_loses_nothing_and_holds() {
     admin.queue(&queue, &[]).await;
     admin.bind(&queue, &exchange, "key").await;
     let sink = patient_sink(AmqpSpec { window: 50, ..node.spec() });
-    let deliveries =
-        join_all((0..3000).map(|n| sink.deliver(outbound(n, destination(&exchange, "key"), format!("{n}")))));
+    let messages = (0..3000).map(|n| outbound(n, destination(&exchange, "key"), format!("{n}"))).collect();
+    let deliveries = deliver_all(&sink, messages);
     let delete = async {
         eventually("the first to arrive", async || admin.length(&queue).await > 100).await;
         admin.channel.exchange_delete(exchange.as_str().into(), Default::default()).await.unwrap();
     };
-    let (outcomes, ()) = tokio::join!(deliveries, delete);
-    let arrived: std::collections::HashSet<String> = admin.texts(&queue).await.into_iter().collect();
-    let mut held = 0;
-    for (n, outcome) in outcomes.into_iter().enumerate() {
-        match outcome {
-            Ok(()) => assert!(arrived.contains(&n.to_string()), "{n} was confirmed and is not there"),
-            Err(failure) if failure.code == "NO_ROUTE" => {}
-            Err(failure) => {
-                assert_eq!(failure.code, "NOT_FOUND", "{failure}");
-                held += usize::from(failure.class == Class::TargetPermanent);
-            }
+    let (told, ()) = tokio::join!(deliveries, delete);
+    assert_true(&told, &counts(&admin, &queue).await);
+    let refusals: Vec<&Failure> = told.iter().filter_map(|told| told.outcome.as_ref().err()).collect();
+    assert!(!refusals.is_empty());
+    for failure in refusals {
+        // Between the end of its bindings and its own.
+        assert!(matches!(failure.code, "NOT_FOUND" | "NO_ROUTE"), "{failure}");
+        assert_eq!(failure.class, Class::TargetPermanent, "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn a_topic_that_is_refused_is_one_keys_trouble_and_an_internal_exchange_everybodys() {
+    let node = Node::shared().await;
+    let admin = node.admin().await;
+    let (topic, internal) = (format!("allowed.{}", node.name("t")), format!("allowed.{}", node.name("i")));
+    let queue = node.name("queue");
+    admin.exchange_of(&topic, ExchangeKind::Topic, false).await;
+    admin.exchange_of(&internal, ExchangeKind::Direct, true).await;
+    admin.queue(&queue, &[]).await;
+    admin.bind(&queue, &topic, "#").await;
+    let exchange = topic.clone();
+    let rights = move |rabbit: &brokers::Rabbit| {
+        rabbit.ctl(&["set_topic_permissions", "limited", &exchange, "^good", ".*"]).unwrap()
+    };
+    node.does(rights).await;
+    let sink = patient_sink(AmqpSpec { login: login("limited", "limited"), ..node.spec() });
+    let key = |n: u64| if n % 10 == 9 { "bad" } else { "good" };
+    let messages = (0..60).map(|n| outbound(n, destination(&topic, key(n)), format!("{n}"))).collect();
+    let told = deliver_all(&sink, messages).await;
+    for (n, told) in (0..).zip(&told) {
+        if key(n) == "bad" {
+            let failure = told.outcome.clone().unwrap_err();
+            assert!(failure.about == About::Route && failure.message.contains("this topic"), "{failure}");
+            assert_failure(Err(failure), Class::TargetPermanent, "ACCESS_REFUSED");
+        } else {
+            told.outcome.clone().unwrap();
         }
     }
-    assert!(held > 0);
+    assert_true(&told, &counts(&admin, &queue).await);
+
+    let failure = sink.deliver(outbound(1, destination(&internal, "key"), "x")).await.unwrap_err();
+    assert_eq!(failure.about, About::Target, "{failure}");
+    assert_failure(Err(failure), Class::TargetPermanent, "ACCESS_REFUSED");
 }
 
 #[tokio::test]
@@ -230,7 +274,7 @@ async fn nothing_is_published_on_a_lease_that_is_over() {
     let node = Node::shared().await;
     let (admin, queue) = (node.admin().await, node.name("queue"));
     admin.queue(&queue, &[]).await;
-    let sink = sink_with(node.spec());
+    let sink = patient_sink(node.spec());
     let stale = Outbound { send_before: Instant::now(), ..outbound(1, queue_of(&queue), "stale") };
     assert!(sink.deliver(stale).await.unwrap_err().is_stale());
     sink.deliver(outbound(2, queue_of(&queue), "fresh")).await.unwrap();
@@ -241,7 +285,7 @@ async fn nothing_is_published_on_a_lease_that_is_over() {
 async fn topology_is_declared_where_it_is_asked_for_and_looked_for_else() {
     let node = Node::shared().await;
     let (admin, exchange, queue) = (node.admin().await, node.name("exchange"), node.name("queue"));
-    let expecting = sink_with(node.spec());
+    let expecting = patient_sink(node.spec());
     let both = [destination(&exchange, "key"), queue_of(&queue)];
     for missing in &both {
         let said =
@@ -259,13 +303,13 @@ async fn topology_is_declared_where_it_is_asked_for_and_looked_for_else() {
         durable: true,
         queue: Some(AmqpQueue { name: queue.clone(), arguments, binding_key: "key.#".to_owned() }),
     };
-    let declaring = sink_with(AmqpSpec { declare: Some(topology.clone()), ..node.spec() });
+    let declaring = patient_sink(AmqpSpec { declare: Some(topology.clone()), ..node.spec() });
     declaring.check(&both).await.unwrap();
     declaring.deliver(outbound(1, destination(&exchange, "key.a.b"), "x")).await.unwrap();
     assert_eq!(admin.length(&queue).await, 1);
     expecting.check(&both).await.unwrap();
     let other = AmqpTopology { exchange_kind: "fanout".to_owned(), ..topology };
-    let clashing = sink_with(AmqpSpec { declare: Some(other), ..node.spec() });
+    let clashing = patient_sink(AmqpSpec { declare: Some(other), ..node.spec() });
     let said = assert_failure(clashing.check(&[]).await, Class::TargetPermanent, "PRECONDITION_FAILED");
     assert!(said.contains("declare exchange") && said.contains("other settings"), "{said}");
 }

@@ -56,9 +56,15 @@ async fn certificates_are_checked_and_can_be_the_login() {
         (with_ca(dir.path().join("empty")), "no PEM section"),
     ];
     for (files, words) in rows {
-        let failure = patient_sink(spec(files)).check(&[]).await.unwrap_err();
-        assert!(failure.message.contains(words), "{words}: {failure}");
-        assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "tls"), "{failure}");
+        // The broker's word may be lost: it closes the socket with something in it, and that takes the alert along.
+        eventually(words, async || {
+            let failure = patient_sink(spec(files.clone())).check(&[]).await.unwrap_err();
+            let said = (failure.class, failure.code) == (Class::TargetPermanent, "tls");
+            assert!(said || failure.code == "unreachable" && words == "client certificate", "{failure}");
+            assert!(!said || failure.message.contains(words), "{words}: {failure}");
+            said
+        })
+        .await;
     }
     // A plain port: the other side ends it, or says what is no TLS.
     let plain = AmqpSpec { nodes: vec![("localhost".to_owned(), rabbit.port())], ..spec(files) };

@@ -106,7 +106,7 @@ impl Node {
 
     pub(super) fn freeze(&mut self) {
         if let Some(process) = &mut self.process {
-            process.signal(Signal::STOP);
+            process.freeze();
             self.frozen = true;
         }
     }

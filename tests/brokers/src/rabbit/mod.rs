@@ -140,12 +140,16 @@ impl Rabbit {
 
     /// Stops the node where it stands: connections stay open and nothing is answered.
     pub fn freeze(&self) {
-        self.signal(Signal::STOP);
+        if let Some(node) = self.node().as_mut() {
+            node.freeze();
+        }
     }
 
     /// Lets a frozen node go on.
     pub fn thaw(&self) {
-        self.signal(Signal::CONT);
+        if let Some(node) = self.node().as_mut() {
+            node.signal(Signal::CONT);
+        }
     }
 
     /// SIGKILL. The process is gone when this returns.
@@ -185,12 +189,6 @@ impl Rabbit {
     /// Process id of the node, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.node().as_ref().map(Process::pid)
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(node) = self.node().as_mut() {
-            node.signal(signal);
-        }
     }
 
     fn node(&self) -> MutexGuard<'_, Option<Process>> {

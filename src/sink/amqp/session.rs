@@ -1,0 +1,87 @@
+//! One connection to one node, and its certain end.
+
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lapin::Connection;
+
+/// How long a clean end may take.
+const CLOSE: Duration = Duration::from_secs(1);
+
+/// A connection that is logged in. Dropping it ends it at once.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) connection: Connection,
+    socket: Socket,
+    given_up: AtomicBool,
+    /// Whether a number of a channel can never be used again; see `channels.rs`.
+    used_up: AtomicBool,
+}
+
+/// The second handle of the socket.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Socket(Arc<Mutex<Option<TcpStream>>>);
+
+impl Socket {
+    /// Keeps a second handle of this one.
+    pub(super) fn keep(&self, stream: &impl AsFd) -> std::io::Result<()> {
+        let stream = TcpStream::from(stream.as_fd().try_clone_to_owned()?);
+        *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(stream);
+        Ok(())
+    }
+
+    /// Ends the connection, for whoever else has a handle as well.
+    pub(super) fn shut(&self) {
+        if let Some(stream) = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
+            // It fails when the other side was faster.
+            drop(stream.shutdown(Shutdown::Both));
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.socket.shut();
+    }
+}
+
+impl Session {
+    pub(super) fn new(connection: Connection, socket: Socket) -> Session {
+        Session { connection, socket, given_up: AtomicBool::new(false), used_up: AtomicBool::new(false) }
+    }
+
+    /// Says goodbye to the broker, within a bounded time, and ends the connection.
+    pub(super) async fn close(&self) {
+        drop(tokio::time::timeout(CLOSE, self.connection.close(200, "closed".into())).await);
+        self.socket.shut();
+    }
+
+    /// Ends the connection without a word: its owner makes another one. What the library has not sent is never sent.
+    pub(super) fn give_up(&self) {
+        self.given_up.store(true, Ordering::Release);
+        self.socket.shut();
+    }
+
+    /// What the broker takes in one frame, in bytes.
+    pub(super) fn frame_max(&self) -> u32 {
+        self.connection.configuration().frame_max()
+    }
+
+    /// Whether it may still be used.
+    pub(super) fn is_up(&self) -> bool {
+        !self.given_up.load(Ordering::Acquire) && self.connection.status().connected()
+    }
+
+    /// Remembers that a channel's number can never be used again.
+    pub(super) fn note_used_up(&self) {
+        self.used_up.store(true, Ordering::Release);
+    }
+
+    /// Whether there was such a number.
+    pub(super) fn has_used_up(&self) -> bool {
+        self.used_up.load(Ordering::Acquire)
+    }
+}
