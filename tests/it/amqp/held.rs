@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::faults::rig::{metric, readyz, tolerate_stalls};
+use crate::harness::redisson::Element;
 
 async fn is_held(daemon: &Daemon, reason: &str) {
     metric(daemon, "delaybridge_queue_held{queue=\"q\"}", |held| held == 1.0).await;
@@ -49,6 +50,27 @@ async fn an_exchange_that_is_missing_unbound_or_deleted_holds_the_queue_until_it
     assert!(tried <= 25.0, "{tried} elements were tried during the hold");
     declare(&rabbit, true).await;
     goes_on("exchange made again", &daemon, &server, &mut arrived, &oracle).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_exchange_is_no_elements_fault_though_the_payload_chooses_the_routing_key() {
+    let server = RedisServer::start().await;
+    let rabbit = start();
+    let yaml = yaml(&server, &rabbit, "", "codec: json, max_in_flight: 500")
+        .replace("sink: out }]", "sink: out, routing_key: '${payload.to}' }]");
+    let mut daemon = Daemon::start(&yaml).await;
+    tolerate_stalls(&mut daemon);
+    daemon.expect_log("queue held").expect_log("sink down");
+    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let now = redis_now_ms(&mut redis).await;
+    let offered: Vec<Element> =
+        (0..300).map(|n| Element::new(queue.layout, now, format!(r#"{{"to":"due","n":{n}}}"#))).collect();
+    let (mut oracle, mut arrived) = (Oracle::new(), Arrived::at(&rabbit));
+    oracle.offered(&offered);
+    queue.offer_bulk(&mut redis, &offered).await;
+    is_held(&daemon, "NOT_FOUND").await;
+    declare(&rabbit, true).await;
+    goes_on("exchange made", &daemon, &server, &mut arrived, &oracle).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

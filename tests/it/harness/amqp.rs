@@ -57,9 +57,15 @@ impl Rabbits {
         if let Some(queue) = queue {
             let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
             self.channel.queue_declare(queue.into(), durable, table()).await.expect("declare the queue");
-            let bound = self.channel.queue_bind(queue.into(), exchange.into(), key.into(), Default::default(), table());
-            bound.await.expect("bind the queue");
+            self.bind(exchange, queue, key).await;
         }
+    }
+
+    /// Binds a queue that is there.
+    pub async fn bind(&self, exchange: &str, queue: &str, key: &str) {
+        let (queue, exchange, key) = (queue.into(), exchange.into(), key.into());
+        let bound = self.channel.queue_bind(queue, exchange, key, Default::default(), FieldTable::default());
+        bound.await.expect("bind the queue");
     }
 
     /// Deletes an exchange with its bindings.
