@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what this machine lacks, from Debian's packages; Kafka, which Debian does not have, from the Maven repository.
+# Installs what this machine lacks, from Debian's packages; Kafka and Redisson, which Debian does not have, from the Maven
+# repository.
 # Does nothing, and needs neither root nor network, where everything is there already.
 #
 # usage: scripts/setup.sh [PART]...
@@ -7,11 +8,14 @@
 #   redis     what `make demo` starts
 #   kafka     Kafka with its Java
 #   rabbitmq  RabbitMQ
+#   redisson  Redisson in the versions that the tests run, with its Java
 #   test      all of these and the lints (the default)
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 kafka_version=4.3.1 # also in tests/brokers/kafka/pom.xml and tests/brokers/src/cache.rs
+maven=${MAVEN_CENTRAL:-https://repo.maven.apache.org/maven2}
+redisson_jars=$(sort -u tests/brokers/redisson/*.sha256)
 cache=${DELAYBRIDGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/delaybridge}
 
 fail() {
@@ -23,8 +27,8 @@ parts=" $* "
 [ $# -gt 0 ] || parts=" test "
 for part in $parts; do
   case $part in
-  build | redis | kafka | rabbitmq | test) ;;
-  *) fail "unknown part $part: build, redis, kafka, rabbitmq and test are known" ;;
+  build | redis | kafka | rabbitmq | redisson | test) ;;
+  *) fail "unknown part $part: build, redis, kafka, rabbitmq, redisson and test are known" ;;
   esac
 done
 wanted() { # wanted PART
@@ -39,6 +43,14 @@ java() {
   if [ -n "${JAVA_HOME:-}" ]; then command "$JAVA_HOME/bin/java" "$@"; else command java "$@"; fi
 }
 
+javac_is_there() { # beside the java that is used, which PATH shows by a link
+  local program
+  program=$(type -P "${JAVA_HOME:+$JAVA_HOME/bin/}java") && [ -x "$(dirname "$(readlink -f "$program")")/javac" ]
+}
+redisson_is_complete() {
+  [ "$redisson_jars" = "$(cat "$cache/redisson/complete" 2>/dev/null)" ]
+}
+
 if wanted build; then
   # The TLS libraries bring C and assembly code, librdkafka asks for a C++ compiler too.
   need cc gcc libc6-dev
@@ -50,7 +62,7 @@ if wanted build; then
   # cargo downloads over https.
   [ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
 fi
-if wanted redis || wanted kafka || wanted rabbitmq; then
+if wanted redis || wanted kafka || wanted rabbitmq || wanted redisson; then
   # Ends a server should its owner die.
   need setpriv util-linux
 fi
@@ -62,6 +74,12 @@ if wanted kafka; then
   [ -e "$cache/kafka-$kafka_version/complete" ] || need mvn maven
   # A second client, to look at what the daemon wrote.
   need kcat kcat
+  need flock util-linux
+fi
+if wanted redisson; then
+  # A compiler too, for the program that the tests run with it.
+  javac_is_there || missing+=(openjdk-17-jdk-headless)
+  redisson_is_complete || need curl curl
   need flock util-linux
 fi
 if wanted rabbitmq; then
@@ -148,10 +166,37 @@ fetch_kafka() {
   ) 9>"$cache/setup.lock"
 }
 
+# Every jar is known by name and checksum, so nothing is resolved: Maven would read hundreds of its own files first.
+fetch_redisson() {
+  local folder=$cache/redisson
+  ! redisson_is_complete || return 0
+  mkdir -p "$cache"
+  (
+    flock 9 # two checkouts may ask at the same time
+    ! redisson_is_complete || exit 0
+    # What an interrupted run left, or other versions.
+    rm -rf "$folder" "$folder.new"
+    mkdir "$folder.new"
+    cd "$folder.new"
+    echo "setup: fetching five versions of Redisson (110 MB) into $folder"
+    sed "s|^[0-9a-f]*  \(.*\)|url = $maven/\1\noutput = \1|" <<<"$redisson_jars" |
+      curl --config - --parallel --create-dirs --fail --location --retry 5 --retry-all-errors --no-progress-meter --silent --show-error ||
+      fail "fetch Redisson from $maven: see above; MAVEN_CENTRAL names a mirror"
+    sha256sum --check --quiet --strict <<<"$redisson_jars" ||
+      fail "fetch Redisson from $maven: a file is not the one that tests/brokers/redisson lists, see above"
+    echo "$redisson_jars" >complete
+    mv -T "$folder.new" "$folder"
+  ) 9>"$cache/setup.lock"
+}
+
 [ ${#missing[@]} -eq 0 ] || install_missing
-if wanted kafka; then
+if wanted kafka || wanted redisson; then
   version=$(java -version 2>&1 | sed -n '1s/[^"]*"\([0-9]*\).*/\1/p')
   [ "${version:-0}" -ge 17 ] ||
-    fail "find Java 17 or newer for Kafka: java is version ${version:-unknown}; set JAVA_HOME to a newer one"
-  fetch_kafka
+    fail "find Java 17 or newer: java is version ${version:-unknown}; set JAVA_HOME to a newer one"
 fi
+if wanted redisson; then
+  javac_is_there || fail "find javac: not beside java; set JAVA_HOME to a JDK, or unset it"
+fi
+! wanted kafka || fetch_kafka
+! wanted redisson || fetch_redisson

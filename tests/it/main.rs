@@ -11,4 +11,5 @@ mod harness;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod model;
+mod redisson;
 mod tidy;

@@ -15,7 +15,19 @@ pub(crate) fn kafka() -> Result<PathBuf> {
     if folder.join("complete").exists() {
         Ok(folder)
     } else {
-        Err(Error::new(format!("find Kafka in {}: not there; run scripts/setup.sh kafka", folder.display())))
+        Err(Error::new(format!("find Kafka in {}: not there; run `make setup`", folder.display())))
+    }
+}
+
+/// The folder of Redisson's jars, where setup has completed it with what these lines of `sha256sum` name.
+pub(crate) fn redisson(jars: &str) -> Result<PathBuf> {
+    let folder = root()?.join("redisson");
+    let complete = fs::read_to_string(folder.join("complete")).unwrap_or_default();
+    // Older than this source, if somebody has changed a version since.
+    if jars.lines().all(|jar| complete.lines().any(|line| line == jar)) {
+        Ok(folder)
+    } else {
+        Err(Error::new(format!("find the jars in {}: not all are there; run `make setup`", folder.display())))
     }
 }
 

@@ -4,15 +4,19 @@
 //! processes are gone and its data is deleted. Both happen as well when this process dies without dropping anything, so
 //! a server may live in a `static`.
 //!
+//! Beside the servers, [`redisson`] has the command that runs clients of a version of Redisson.
+//!
 //! The methods block; they take `&self`, so that one server can be shared between tests and tasks.
 
 mod cache;
 mod error;
+mod java;
 pub mod kafka;
 mod log;
 mod ports;
 mod process;
 pub mod rabbit;
+pub mod redisson;
 mod scratch;
 pub mod tls;
 mod tool;

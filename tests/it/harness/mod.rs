@@ -9,6 +9,7 @@ pub mod amqp;
 pub mod daemon;
 pub mod eventually;
 pub mod http;
+pub mod java;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 pub mod logs;
@@ -28,6 +29,7 @@ mod selftest;
 
 pub use daemon::Daemon;
 pub use eventually::eventually;
+pub use java::JavaClient;
 pub use oracle::{Delivery, Oracle};
 pub use proxy::{Cut, Mode, Proxy};
 pub use redis_server::{RedisServer, ServerOptions};

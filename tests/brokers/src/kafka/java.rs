@@ -2,14 +2,14 @@
 //!
 //! Most of a start is loading classes. An archive of them, made by one training run per machine and Java, halves it.
 
-use std::env;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cache;
-use crate::error::{During, Error, Result};
+use crate::error::{During, Result};
+use crate::java;
 use crate::process;
 
 /// The Java of this machine and where Kafka lies.
@@ -43,7 +43,7 @@ impl Java {
             }
         }
         jars.sort();
-        let program = program()?;
+        let program = java::program()?;
         let mut hasher = DefaultHasher::new();
         program.hash(&mut hasher);
         let metadata = fs::metadata(&program).during(format_args!("look at {}", program.display()))?;
@@ -100,16 +100,4 @@ impl Java {
         };
         self.folder.join(format!("{role}-{:016x}.jsa", self.version))
     }
-}
-
-/// The real path of `java`: what is in PATH stays the same when another one is installed.
-fn program() -> Result<PathBuf> {
-    let found = match env::var_os("JAVA_HOME").filter(|home| !home.is_empty()) {
-        Some(home) => Some(Path::new(&home).join("bin/java")),
-        None => env::split_paths(&env::var_os("PATH").unwrap_or_default())
-            .map(|folder| folder.join("java"))
-            .find(|path| path.is_file()),
-    };
-    let found = found.ok_or_else(|| Error::new("find java: not in PATH; run scripts/setup.sh kafka"))?;
-    fs::canonicalize(&found).during(format_args!("find {}", found.display()))
 }

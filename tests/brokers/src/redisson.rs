@@ -1,0 +1,77 @@
+//! Redisson clients of every version that matters: a Java program that is told what to do, one JSON object a line.
+//!
+//! `redisson/Client.java` documents its commands. Knows nothing of queues; whoever runs the command talks to it.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::cache;
+use crate::error::{During, Error, Result};
+use crate::java;
+use crate::process;
+use crate::tool::run;
+
+/// The versions that setup brings, oldest first. Up to 3.21.0 elements have the old layout.
+pub const VERSIONS: [&str; 5] = ["3.16.8", "3.20.1", "3.21.1", "3.45.1", "4.7.0"];
+
+/// What each of them is made of, as `sha256sum` writes it: its dependencies as Maven resolves them, and the libraries
+/// that its codecs ask for, in the versions that it was built with.
+const JARS: [&str; VERSIONS.len()] = [
+    include_str!("../redisson/3.16.8.sha256"),
+    include_str!("../redisson/3.20.1.sha256"),
+    include_str!("../redisson/3.21.1.sha256"),
+    include_str!("../redisson/3.45.1.sha256"),
+    include_str!("../redisson/4.7.0.sha256"),
+];
+
+const SOURCE: &str = include_str!("../redisson/Client.java");
+
+/// A command that runs the program with one of the [`VERSIONS`].
+///
+/// # Errors
+///
+/// There is no Java, or setup has not brought that version; the text names `make setup`. The program does not compile.
+pub fn command(version: &str) -> Result<Command> {
+    let place = VERSIONS.iter().position(|known| *known == version);
+    let place = place.ok_or_else(|| Error::new(format!("find Redisson {version}: not one of {VERSIONS:?}")))?;
+    let program = java::program()?;
+    let class_path = format!("{}:{}", classes(&program)?.display(), class_path(JARS[place])?);
+    let mut command = process::command(&program);
+    // A quick start and little memory: there are several of them, on two processors.
+    command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xms32m", "-Xmx128m", "-Xss512k"]);
+    command.args(["-XX:-UsePerfData", "-Djava.awt.headless=true", "-Dfile.encoding=UTF-8"]);
+    command.args(["-cp", &class_path, "Client"]);
+    command.env("LC_ALL", "C.UTF-8").env_remove("JAVA_TOOL_OPTIONS").env_remove("CLASSPATH");
+    Ok(command)
+}
+
+fn class_path(jars: &str) -> Result<String> {
+    let folder = cache::redisson(jars)?;
+    let paths = jars.lines().filter_map(|line| line.split_whitespace().nth(1));
+    Ok(paths.map(|jar| folder.join(jar).display().to_string()).collect::<Vec<_>>().join(":"))
+}
+
+/// The program, compiled once per machine and text of its source.
+///
+/// Against the oldest version: what compiles there is there in all of them.
+fn classes(java: &Path) -> Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    (SOURCE, JARS[0]).hash(&mut hasher);
+    let classes = cache::redisson(JARS[0])?.join(format!("classes-{:016x}", hasher.finish()));
+    cache::once(&classes, |unfinished| {
+        fs::create_dir(unfinished).during(format_args!("create {}", unfinished.display()))?;
+        let source = unfinished.join("Client.java");
+        fs::write(&source, SOURCE).during(format_args!("write {}", source.display()))?;
+        let compiler = java.with_file_name("javac");
+        if !compiler.exists() {
+            return Err(Error::new(format!("find {}: not there; run `make setup`", compiler.display())));
+        }
+        let mut command = process::command(&compiler);
+        command.args(["-proc:none", "-encoding", "UTF-8", "-cp", &class_path(JARS[0])?, "-d"]);
+        command.arg(unfinished).arg(&source);
+        run(command, None, "javac").map(drop)
+    })?;
+    Ok(classes)
+}

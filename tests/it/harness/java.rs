@@ -1,0 +1,234 @@
+//! Real Redisson clients: one Java process per version, started at first use and shared by all tests of this run.
+//!
+//! The program that runs in it (`tests/brokers/redisson/Client.java`) answers one JSON object a line; answers find
+//! their question by its number, so that a `take` that waits holds up no other test.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{ChildStdin, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::logs::Lines;
+use super::process::Process;
+use super::redisson::Layout;
+
+pub use brokers::redisson::VERSIONS;
+
+/// How long an answer may take: Redisson is a slow starter, and the machine runs other tests as well.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The process of one version.
+struct Java {
+    version: &'static str,
+    input: Mutex<ChildStdin>,
+    waiting: Waiting,
+    numbers: AtomicU64,
+    complaints: Lines,
+    /// Killed by the kernel when this process ends: a `static` is never dropped.
+    _process: Process,
+}
+
+/// Who waits for which answer; nobody can once the process is gone.
+type Waiting = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Value>>>>>;
+
+/// What the program answered.
+enum Answer {
+    Done(Value),
+    /// This version has no such class.
+    Missing(String),
+}
+
+impl Java {
+    /// The process of that version, started if there is none yet.
+    fn of(version: &'static str) -> &'static Java {
+        static ALL: [OnceLock<Java>; VERSIONS.len()] = [const { OnceLock::new() }; VERSIONS.len()];
+        let place = VERSIONS.iter().position(|known| *known == version).expect("one of VERSIONS");
+        ALL[place].get_or_init(|| Java::start(version))
+    }
+
+    fn start(version: &'static str) -> Java {
+        let mut command =
+            brokers::redisson::command(version).unwrap_or_else(|e| panic!("start Redisson {version}: {e}"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let name = format!("Redisson {version}");
+        let mut process = Process::spawn(&name, command).unwrap_or_else(|e| panic!("start {name}: {e}"));
+        let child = process.child_mut();
+        let input = Mutex::new(child.stdin.take().expect("piped"));
+        let complaints = Lines::collect(child.stderr.take().expect("piped"));
+        let output = child.stdout.take().expect("piped");
+        let waiting: Waiting = Arc::new(Mutex::new(Some(HashMap::new())));
+        let answers = waiting.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let answer: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{name} wrote {line}: {e}"));
+                let number = answer["id"].as_u64().expect("the number of the question");
+                let asked = lock(&answers).as_mut().and_then(|waiting| waiting.remove(&number));
+                // Whoever asked may have given up.
+                let _ = asked.map(|asked| asked.send(answer));
+            }
+            // Those who wait see their end of the channel closed.
+            lock(&answers).take();
+        });
+        Java { version, input, waiting, numbers: AtomicU64::new(0), complaints, _process: process }
+    }
+
+    /// Sends a command; what comes back can be awaited, or not.
+    fn send(&self, mut command: Value) -> oneshot::Receiver<Value> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        command["id"] = number.into();
+        let (sender, answer) = oneshot::channel();
+        if let Some(waiting) = lock(&self.waiting).as_mut() {
+            waiting.insert(number, sender);
+        }
+        // Fails only when the process is gone, which the closed channel tells.
+        let _ = writeln!(lock(&self.input), "{command}");
+        answer
+    }
+
+    async fn ask(&self, command: Value) -> Answer {
+        let what = format!("Redisson {}: {} on {}", self.version, command["do"], command["queue"]);
+        let mut answer = match tokio::time::timeout(PATIENCE, self.send(command)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => panic!("{what}: the process is gone:\n{}", self.complaints.all().join("\n")),
+            Err(_) => panic!("{what}: no answer within {PATIENCE:?}:\n{}", self.complaints.all().join("\n")),
+        };
+        if let Some(error) = answer.get("error") {
+            panic!("{what}: {error}");
+        }
+        match answer.get("missing") {
+            Some(reason) => Answer::Missing(reason.as_str().unwrap_or_default().to_owned()),
+            None => Answer::Done(answer["ok"].take()),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A live `RedissonClient` of one version, on one server; shut down when dropped.
+pub struct JavaClient {
+    java: &'static Java,
+    name: String,
+}
+
+impl JavaClient {
+    /// Connects. Each client has connections and transfer tasks of its own, also beside others of its version.
+    pub async fn connect(version: &'static str, url: &str) -> Self {
+        static CLIENTS: AtomicU64 = AtomicU64::new(0);
+        let java = tokio::task::spawn_blocking(move || Java::of(version)).await.expect("start Java");
+        let name = CLIENTS.fetch_add(1, Ordering::Relaxed).to_string();
+        // Its clients want no database in the address.
+        let url = url.trim_end_matches("/0");
+        let client = JavaClient { java, name };
+        client.ask(json!({ "do": "connect", "url": url })).await;
+        client
+    }
+
+    /// The layout that this version writes and reads.
+    pub fn layout(&self) -> Layout {
+        match self.java.version {
+            "3.16.8" | "3.20.1" => Layout::Old,
+            _ => Layout::New,
+        }
+    }
+
+    /// A queue, seen with this codec: the name of its class, with the one that it wraps in parentheses.
+    pub fn queue(&self, name: &str, codec: &str) -> JavaQueue<'_> {
+        JavaQueue { client: self, name: name.to_owned(), codec: codec.to_owned() }
+    }
+
+    /// What this version makes of the value; the error says that it has no such codec.
+    pub async fn encode(&self, codec: &str, value: &Value) -> Result<Vec<u8>, String> {
+        match self.ask(json!({ "do": "encode", "codec": codec, "value": value })).await {
+            Answer::Done(payload) => Ok(hex::decode(payload.as_str().expect("bytes")).expect("hexadecimal digits")),
+            Answer::Missing(reason) => Err(reason),
+        }
+    }
+
+    async fn ask(&self, mut command: Value) -> Answer {
+        command["client"] = self.name.as_str().into();
+        self.java.ask(command).await
+    }
+}
+
+impl Drop for JavaClient {
+    fn drop(&mut self) {
+        drop(self.java.send(json!({ "do": "disconnect", "client": self.name })));
+    }
+}
+
+/// `RDelayedQueue` and the ready list behind it. Every method but [`take`](JavaQueue::take) starts the transfer task of
+/// its client, as in Java, which then runs until [`destroy`](JavaQueue::destroy).
+pub struct JavaQueue<'a> {
+    client: &'a JavaClient,
+    name: String,
+    codec: String,
+}
+
+impl JavaQueue<'_> {
+    /// `offer(value, delay)`.
+    pub async fn offer(&self, value: &Value, delay: Duration) {
+        self.offer_all(&[(value.clone(), delay)]).await;
+    }
+
+    /// Offers many, hundreds at a time.
+    pub async fn offer_all(&self, elements: &[(Value, Duration)]) {
+        let element =
+            |(value, delay): &(Value, Duration)| json!({ "value": value, "delay_ms": delay.as_millis() as u64 });
+        let elements: Vec<Value> = elements.iter().map(element).collect();
+        self.ask("offer", json!({ "elements": elements })).await;
+    }
+
+    /// `remove(value)`: whether an element was taken out.
+    pub async fn remove(&self, value: &Value) -> bool {
+        self.ask("remove", json!({ "value": value })).await.as_bool().expect("yes or no")
+    }
+
+    /// `contains(value)`.
+    pub async fn contains(&self, value: &Value) -> bool {
+        self.ask("contains", json!({ "value": value })).await.as_bool().expect("yes or no")
+    }
+
+    /// `size()`.
+    pub async fn size(&self) -> u64 {
+        self.ask("size", json!({})).await.as_u64().expect("a number")
+    }
+
+    /// `readAll()`.
+    pub async fn read_all(&self) -> Vec<Value> {
+        let Value::Array(all) = self.ask("read_all", json!({})).await else { panic!("readAll answers a list") };
+        all
+    }
+
+    /// `poll(wait)` of the blocking queue: what a Java consumer gets.
+    pub async fn take(&self, wait: Duration) -> Option<Value> {
+        let taken = self.ask("take", json!({ "wait_ms": wait.as_millis() as u64 })).await;
+        (!taken.is_null()).then_some(taken)
+    }
+
+    /// `getDelayedQueue()`, which starts the transfer task.
+    pub async fn listen(&self) {
+        self.ask("listen", json!({})).await;
+    }
+
+    /// `destroy()`, which stops the transfer task of this client.
+    pub async fn destroy(&self) {
+        self.ask("destroy", json!({})).await;
+    }
+
+    async fn ask(&self, command: &str, mut fields: Value) -> Value {
+        fields["do"] = command.into();
+        fields["queue"] = self.name.as_str().into();
+        fields["codec"] = self.codec.as_str().into();
+        match self.client.ask(fields).await {
+            Answer::Done(value) => value,
+            Answer::Missing(reason) => panic!("{command}: {reason}"),
+        }
+    }
+}

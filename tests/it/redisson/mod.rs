@@ -1,0 +1,87 @@
+//! Real Redisson clients beside the daemon: every version that matters, in and out, alone and racing.
+
+mod both_ways;
+mod mixed;
+
+use std::time::Duration;
+
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+use serde_json::Value;
+
+use crate::harness::daemon::{ConfigFile, cli};
+use crate::harness::java::JavaQueue;
+use crate::harness::oracle::read_stream;
+use crate::harness::redisson::redis_now_ms;
+use crate::harness::{Delivery, RedisServer, RedissonQueue, eventually};
+
+/// How long anything may take on a machine that runs other tests as well.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Far enough away for whatever a test does before it.
+const LATER: Duration = Duration::from_secs(3600);
+
+/// A queue `q` into the stream `out`; `queue` are further keys of the queue.
+///
+/// Patient with the server, so that a machine which stands still for seconds makes no trouble that looks like ours.
+fn yaml(server: &RedisServer, queue: &str) -> String {
+    format!(
+        "redis: {{ url: {}, connect_timeout: 30s, command_timeout: 14s }}\n\
+         sinks: {{ out: {{ redis: {{ stream: out, timeout: 20s }} }} }}\n\
+         queues: {{ q: {{ source: {{ redisson: {{ name: q }} }}, {queue} to: [{{ sink: out }}] }} }}\n",
+        server.url()
+    )
+}
+
+/// The same, for commands beside the daemon or without one.
+fn config(server: &RedisServer) -> ConfigFile {
+    ConfigFile::new(&format!("http: none\n{}", yaml(server, "")))
+}
+
+/// Runs a command that has to work, and reads its JSON.
+#[track_caller]
+fn ask(config: &ConfigFile, arguments: &[&str]) -> Value {
+    let output = cli(config, &[arguments, &["--output", "json"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{arguments:?}: {e}"))
+}
+
+/// The elements as they stand in Redis, with their due times.
+async fn scheduled(redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> Vec<(Vec<u8>, i64)> {
+    redis.zrange_withscores(&queue.timeouts, 0, -1).await.expect("read the sorted set")
+}
+
+/// Brings everything forward to now, so that no test waits for a due time that a stall could overtake.
+///
+/// Transfer tasks of live clients do not notice, and go on waiting for the time that they know.
+async fn make_due(redis: &mut MultiplexedConnection, queue: &RedissonQueue) {
+    let now = redis_now_ms(redis).await;
+    for (member, _) in scheduled(redis, queue).await {
+        let there = redis::SortedSetAddOptions::update_only(None);
+        let _: () = redis.zadd_options(&queue.timeouts, member, now, &there).await.expect("bring forward");
+    }
+    let _: () = redis.publish(&queue.channel, now).await.expect("announce the head");
+}
+
+/// Waits until so many deliveries have arrived.
+async fn arrived(redis: &mut MultiplexedConnection, count: usize) -> Vec<Delivery> {
+    eventually("the deliveries", PATIENCE, async || match redis.xlen::<_, usize>("out").await {
+        Ok(length) if length >= count => Ok(()),
+        other => Err(format!("{other:?} of {count}")),
+    })
+    .await;
+    read_stream(redis, "out").await
+}
+
+/// What a Java consumer takes from the ready list once Redisson's own transfer has put it there.
+///
+/// The due time is announced again and again: in the versions before 3.45.1 a timer of Redisson's can get lost.
+async fn taken(redis: &mut MultiplexedConnection, queue: &RedissonQueue, seen: &JavaQueue<'_>) -> Value {
+    eventually("Java to take the element", PATIENCE, async || {
+        let now = redis_now_ms(redis).await;
+        let _: () = redis.publish(&queue.channel, now).await.map_err(|e| e.to_string())?;
+        seen.take(Duration::from_millis(500)).await.ok_or_else(|| "nothing".to_owned())
+    })
+    .await
+}
