@@ -3,6 +3,7 @@
 //! Durations are measured by a clock that goes on while the machine sleeps: after a suspend or a `SIGSTOP` a lease must
 //! look as old as it is (R3). Points in time are those of Redis, estimated from its last answer.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -56,10 +57,8 @@ pub struct RedisClock {
 impl RedisClock {
     /// A clock that trusts the machine's calendar until Redis has answered once.
     pub fn new() -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the one guess that is allowed, see above")]
-        let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let clock = RedisClock { offset: AtomicI64::new(0) };
-        clock.observe(i64::try_from(wall.as_millis()).unwrap_or(i64::MAX));
+        clock.observe(i64::try_from(calendar().as_millis()).unwrap_or(i64::MAX));
         clock
     }
 
@@ -77,5 +76,96 @@ impl RedisClock {
 impl Default for RedisClock {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// The machine's calendar: time since the epoch. Good for a first guess and for telling how wrong it is.
+fn calendar() -> Duration {
+    #[expect(clippy::disallowed_methods, reason = "the two uses that are allowed, see above")]
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Samples that are kept: with a look every 5 s those of the last 40 s.
+const SAMPLES: usize = 8;
+
+/// How far the machine's calendar is ahead of Redis's clock.
+///
+/// NTP's clock filter: of the last samples that with the shortest round trip counts, because an answer lies somewhere
+/// between its question and its arrival. The error is at most half of that round trip, and Redis's millisecond.
+#[derive(Debug, Default)]
+pub struct Skew {
+    samples: VecDeque<Sample>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    round_trip: Duration,
+    ahead: f64,
+}
+
+/// When Redis was asked for its time.
+#[derive(Debug)]
+pub struct Asked {
+    at: Instant,
+    calendar: Duration,
+}
+
+impl Asked {
+    /// Now.
+    pub fn now() -> Self {
+        Asked { at: Instant::now(), calendar: calendar() }
+    }
+}
+
+impl Skew {
+    /// Takes over an answer that was read just now.
+    pub fn observe(&mut self, asked: &Asked, redis_ms: i64) {
+        let round_trip = asked.at.elapsed();
+        // By the clock that nobody sets, so that a step of the calendar meanwhile is no part of the round trip.
+        let calendar = asked.calendar.as_secs_f64() + round_trip.as_secs_f64() / 2.0;
+        self.keep(Sample { round_trip, ahead: calendar - redis_ms as f64 / 1000.0 });
+    }
+
+    fn keep(&mut self, sample: Sample) {
+        self.samples.truncate(SAMPLES - 1);
+        self.samples.push_front(sample);
+    }
+
+    /// Seconds by which the calendar is ahead; negative when it is behind, nothing before the first answer.
+    pub fn seconds(&self) -> Option<f64> {
+        self.samples.iter().min_by_key(|sample| sample.round_trip).map(|sample| sample.ahead)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(round_trip_ms: u64, ahead: f64) -> Sample {
+        Sample { round_trip: Duration::from_millis(round_trip_ms), ahead }
+    }
+
+    #[test]
+    fn the_fastest_of_the_last_answers_says_how_wrong_the_calendar_is() {
+        let mut skew = Skew::default();
+        assert_eq!(skew.seconds(), None);
+        skew.keep(sample(900, 0.4));
+        assert_eq!(skew.seconds(), Some(0.4));
+        skew.keep(sample(1, -2.0));
+        for _ in 0..SAMPLES - 1 {
+            skew.keep(sample(50, 0.02));
+        }
+        assert_eq!(skew.seconds(), Some(-2.0));
+        skew.keep(sample(60, 0.03));
+        assert_eq!(skew.seconds(), Some(0.02), "the old one is forgotten");
+    }
+
+    #[test]
+    fn an_answer_is_compared_with_the_middle_of_its_round_trip() {
+        let mut skew = Skew::default();
+        let asked = Asked { at: Instant::now().before(Duration::from_secs(2)), calendar: Duration::from_secs(1_000) };
+        skew.observe(&asked, 998_000);
+        // Asked at 1000 s, answered at 1002 s.
+        assert!((skew.seconds().unwrap() - 3.0).abs() < 0.5, "{skew:?}");
     }
 }

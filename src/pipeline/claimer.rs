@@ -203,6 +203,8 @@ impl Claimer {
             rotation: self.rotation,
             hints,
         };
+        // Read before the claim is sent: what is seen while it is under way may be what it leaves.
+        let nothing_due_ms = queue.nothing_due_ms();
         let sent = Instant::now();
         let looking = queue.held.look();
         match queue.source.claim(&conn, &request).await {
@@ -220,6 +222,7 @@ impl Claimer {
                     queue.resume();
                 }
                 let deadline = sent.after(queue.spec.lease);
+                self.look_at_due_times(&claimed, nothing_due_ms);
                 self.take_over(claimed, deadline, most, room, company, probe).await;
             }
             Err(SourceError::Link(LinkError::NotSent { .. })) => {
@@ -263,6 +266,20 @@ impl Claimer {
             biased;
             () = end.cancelled() => {}
             () = tokio::time::sleep(if stopping { BUSY } else { wait }) => {}
+        }
+    }
+
+    /// What the due times tell of the clocks that made them: see `Queue::saw_nothing_due`.
+    fn look_at_due_times(&self, claimed: &Claimed, nothing_due_ms: i64) {
+        let delayed = claimed.entries.iter().filter(|(from, _)| *from == From::Delayed);
+        for due_ms in delayed.filter_map(|(_, entry)| entry.header.due_ms()) {
+            let by = nothing_due_ms.saturating_sub(due_ms);
+            if by > 0 {
+                self.queue.events.metrics().offered_overdue(Duration::from_millis(by.unsigned_abs()));
+            }
+        }
+        if !claimed.more && claimed.next_ms.is_none_or(|next| next > claimed.now_ms) {
+            self.queue.saw_nothing_due(claimed.now_ms);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the tasks of one queue share, and what all queues share.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -156,6 +156,9 @@ pub struct Queue {
     hints: Mutex<Hints>,
     /// Ghosts want a turn of the sweep.
     pub sweep_due: AtomicBool,
+    /// The latest time by Redis's clock for which somebody has seen that nothing was due: what turns up with an earlier due
+    /// time was overdue when it was offered.
+    nothing_due_ms: AtomicI64,
     /// Elements that ended: settled, and released undelivered.
     pub settled: AtomicU64,
     /// See [`settled`](Queue::settled).
@@ -252,6 +255,7 @@ impl Queue {
             rate: spec.max_rate.map(|rate| Mutex::new(Bucket::new(rate, Instant::now()))),
             hints: Mutex::default(),
             sweep_due: false.into(),
+            nothing_due_ms: i64::MIN.into(),
             settled: AtomicU64::new(0),
             released: AtomicU64::new(0),
             events,
@@ -269,6 +273,16 @@ impl Queue {
             },
             _ => None,
         }
+    }
+
+    /// Notes that nothing was due at this time by Redis's clock.
+    pub fn saw_nothing_due(&self, redis_ms: i64) {
+        self.nothing_due_ms.fetch_max(redis_ms, Ordering::Relaxed);
+    }
+
+    /// The latest time for which that was noted; `i64::MIN` before the first.
+    pub fn nothing_due_ms(&self) -> i64 {
+        self.nothing_due_ms.load(Ordering::Relaxed)
     }
 
     /// What the hold and the breakers of all its sinks allow.

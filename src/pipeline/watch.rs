@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::queue::{Process, Queue};
+use crate::clock::{Asked, Skew};
 use crate::link::Conn;
 use crate::source::redisson::{Polled, SourceError, other_subscribers, poll};
 use crate::telemetry::labels::{MessageState, Wakeup};
@@ -38,9 +39,12 @@ pub async fn safety_poll(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbe
             let sources: Vec<_> = some.iter().map(|queue| (&queue.source, queue.spec.claim_ahead)).collect();
             if let Ok(found) = poll(&conn, &sources, now_ms).await {
                 for (queue, found) in some.iter().zip(found) {
-                    // What cannot be read (a key of a wrong type) is the claimer's to report.
-                    if !matches!(found, Polled::Nothing) {
-                        queue.wake.knock(Wakeup::Poll);
+                    match found {
+                        // The estimate is as good as Redis's own time once Redis has told it, which a claim has seen to.
+                        Polled::Nothing if queue.nothing_due_ms() > i64::MIN => queue.saw_nothing_due(now_ms),
+                        Polled::Nothing => {}
+                        // What cannot be read (a key of a wrong type) is the claimer's to report.
+                        Polled::Something | Polled::Error => queue.wake.knock(Wakeup::Poll),
                     }
                 }
             }
@@ -85,6 +89,7 @@ async fn listened_to(conn: &Conn, queues: &[Arc<Queue>]) -> Option<Vec<Arc<Queue
 /// Reads the gauges until the process stops.
 pub async fn gauges(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
     let mut wait = Duration::from_millis(500);
+    let mut skew = Skew::default();
     loop {
         if pause(&process, wait).await.is_stopping() {
             return;
@@ -96,14 +101,19 @@ pub async fn gauges(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
         }
         for queue in &queues {
             // What cannot be read is the claimer's to report.
-            drop(read_gauges(&conn, queue).await);
+            drop(read_gauges(&conn, queue, &mut skew).await);
+        }
+        if let Some(seconds) = skew.seconds() {
+            process.events.metrics().clock_skew(seconds);
         }
     }
 }
 
-async fn read_gauges(conn: &Conn, queue: &Arc<Queue>) -> Result<(), SourceError> {
+async fn read_gauges(conn: &Conn, queue: &Arc<Queue>, skew: &mut Skew) -> Result<(), SourceError> {
     let mut hints = queue.hints().clone();
+    let asked = Asked::now();
     let stats = queue.source.stats(conn, &mut hints).await?;
+    skew.observe(&asked, stats.now_ms);
     let metrics = queue.events.metrics();
     let count = |n: i64| u64::try_from(n).unwrap_or(0);
     metrics.messages(MessageState::Scheduled, count(stats.scheduled - stats.due));

@@ -166,6 +166,13 @@ catalogue! {
         "From handing an element to the sink to its answer.";
     script_duration: HistogramVec, "delaybridge_script_duration_seconds", "seconds", ["script"], SCRIPTS,
         "From sending a script to Redis to its reply.";
+    offered_overdue: HistogramVec, "delaybridge_offered_overdue_seconds", "seconds", ["queue"], LATENESS,
+        "Elements that were overdue already when they were offered, by how much at least, in Redis's time: their \
+         producer's clock is behind, or the offer was long on its way. A producer whose clock is ahead cannot be told \
+         from one that offers with a longer delay.";
+    clock_skew: GaugeVec, "delaybridge_clock_skew_seconds", "seconds", [], &[],
+        "By how much the clock of this machine is ahead of Redis's, negative when it is behind; right to half of a round \
+         trip. Producers on the same machine, as beside a sidecar, have the same clock.";
     redis_up: IntGaugeVec, "delaybridge_redis_up", "0 or 1", [], &[],
         "1 while the Redis that holds the queues answers.";
     build_info: IntGaugeVec, "delaybridge_build_info", "1", ["version", "revision"], &[],
@@ -229,7 +236,7 @@ mod tests {
              late_acks_total stale_drops_total \
              panics_total decode_errors_total wakeups_total throttled_seconds_total ghosts oldest_ghost_age_seconds \
              orphans unknown_entries queue_held sink_up sink_blocked sink_ack_duration_seconds \
-             script_duration_seconds redis_up build_info";
+             script_duration_seconds offered_overdue_seconds clock_skew_seconds redis_up build_info";
         assert_eq!(names.join(" "), pinned);
     }
 

@@ -22,6 +22,7 @@ struct Inner {
     registry: Registry,
     families: Families,
     redis_up: OnceLock<IntGauge>,
+    clock_skew: OnceLock<Gauge>,
 }
 
 impl Metrics {
@@ -34,7 +35,7 @@ impl Metrics {
         registry.register(Box::new(ProcessCollector::for_self())).expect("no other metric is called process_*");
         let revision = option_env!("DELAYBRIDGE_REVISION").unwrap_or("unknown");
         families.build_info.with_label_values(&[env!("CARGO_PKG_VERSION"), revision]).set(1);
-        Metrics(Arc::new(Inner { registry, families, redis_up: OnceLock::new() }))
+        Metrics(Arc::new(Inner { registry, families, redis_up: OnceLock::new(), clock_skew: OnceLock::new() }))
     }
 
     /// The handles of a queue; ask once and keep them.
@@ -63,6 +64,12 @@ impl Metrics {
     /// The handle of a script, by the name of its file.
     pub fn script(&self, script: &'static str) -> ScriptMetrics {
         ScriptMetrics { metrics: self.clone(), script, duration: Arc::default() }
+    }
+
+    /// By how many seconds this machine's clock is ahead of Redis's.
+    pub fn clock_skew(&self, seconds: f64) {
+        let make = || self.families().clock_skew.with_label_values::<&str>(&[]);
+        self.0.clock_skew.get_or_init(make).set(seconds);
     }
 
     /// Everything in the Prometheus text format, version 0.0.4.
@@ -207,6 +214,11 @@ impl QueueMetrics {
         self.0.ghosts.get_or_init(make).set(n.try_into().unwrap_or(i64::MAX));
         let make = || self.families().oldest_ghost_age.with_label_values(&[self.label()]);
         self.0.oldest_ghost_age.get_or_init(make).set(oldest.as_secs_f64());
+    }
+
+    /// An element was overdue by at least so much when it was offered.
+    pub fn offered_overdue(&self, by: Duration) {
+        self.families().offered_overdue.with_label_values(&[self.label()]).observe(by.as_secs_f64());
     }
 
     /// The handles for deliveries of this queue to one sink; ask once and keep them.

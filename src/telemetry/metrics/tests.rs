@@ -28,6 +28,7 @@ fn use_everything(metrics: &Metrics) {
     queue.oldest_due_age(Duration::from_millis(1500));
     queue.next_due(Some(1_700_000_000_250));
     queue.ghosts(3, Duration::from_secs(4));
+    queue.offered_overdue(Duration::from_millis(30));
     queue.dead_lettered("junk");
     queue.stale_acks(1);
     queue.stale_drops(1);
@@ -47,6 +48,7 @@ fn use_everything(metrics: &Metrics) {
     sink.blocked(false);
     metrics.script("claim").took(Duration::from_millis(1));
     metrics.redis_up(true);
+    metrics.clock_skew(-0.5);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! the machine may be busy.
 
 mod clients;
+mod clocks;
 mod cut_replies;
 mod full;
 mod ghosts;

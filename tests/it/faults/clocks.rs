@@ -1,0 +1,56 @@
+//! Clocks that disagree: what shows of a producer that is behind Redis, and of this machine.
+
+use super::rig::{metric, tolerate_stalls};
+use crate::harness::redisson::redis_now_ms;
+use crate::harness::{Daemon, RedisServer, RedissonQueue};
+
+#[tokio::test]
+async fn a_producer_whose_clock_is_behind_shows_by_at_least_how_much() {
+    let server = RedisServer::start().await;
+    let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
+    // There before the daemon: overdue because nobody delivered it, which says nothing of a clock.
+    let now = redis_now_ms(&mut redis).await;
+    queue.offer(&mut redis, now - 900_000, "waited").await;
+    let mut daemon = Daemon::start(&format!(
+        "redis: {{ url: '{}' }}\nsinks: {{ out: {{ redis: {{ list: arrived, timeout: 10s }} }} }}\n\
+         queues: {{ q: {{ source: {{ redisson: {{ name: q }} }}, lease: 20s, to: [{{ sink: out }}] }} }}\n",
+        server.url()
+    ))
+    .await;
+    tolerate_stalls(&mut daemon);
+    let delivered = "delaybridge_delivered_messages_total";
+    metric(&daemon, delivered, |count| count == 1.0).await;
+    let overdue = "delaybridge_offered_overdue_seconds";
+    assert_eq!(daemon.metric(&format!("{overdue}_count")).await, 0.0);
+
+    // A delay of a minute by a clock that is ten minutes behind.
+    let now = redis_now_ms(&mut redis).await;
+    queue.offer(&mut redis, now - 540_000, "behind").await;
+    metric(&daemon, delivered, |count| count == 2.0).await;
+    let metrics = daemon.metrics().await;
+    assert_eq!(metrics.sum(&format!("{overdue}_count{{queue=\"q\"}}")), 1.0);
+    let by = metrics.sum(&format!("{overdue}_sum{{queue=\"q\"}}"));
+    // At most what it is; less by the time since somebody last saw nothing due.
+    assert!((400.0..=541.0).contains(&by), "{by} s");
+}
+
+#[tokio::test]
+async fn this_machine_agrees_with_a_redis_on_the_same_machine() {
+    let server = RedisServer::start().await;
+    let daemon = Daemon::start(&format!(
+        "redis: {{ url: '{}' }}\nsinks: {{ out: {{ redis: {{ list: arrived }} }} }}\n\
+         queues: {{ q: {{ source: {{ redisson: {{ name: q }} }}, to: [{{ sink: out }}] }} }}\n",
+        server.url()
+    ))
+    .await;
+    metric(&daemon, "delaybridge_redis_up", |up| up == 1.0).await;
+    crate::harness::eventually("the skew to be shown", super::rig::PATIENCE, async || {
+        let metrics = daemon.metrics().await;
+        let skew = metrics.sum("delaybridge_clock_skew_seconds");
+        match metrics.has("delaybridge_clock_skew_seconds") && skew.abs() < 0.1 {
+            true => Ok(()),
+            false => Err(format!("{skew} s")),
+        }
+    })
+    .await;
+}
