@@ -59,10 +59,11 @@ async fn in_flight_by_owner(redis: &mut MultiplexedConnection, queue: &RedissonQ
 
 /// Tells what a daemon that was just killed had in flight, by the owners that were not there before.
 #[derive(Default)]
-struct Owners(HashSet<[u8; 8]>);
+pub(crate) struct Owners(HashSet<[u8; 8]>);
 
 impl Owners {
-    async fn of_the_killed(&mut self, redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> usize {
+    /// How many entries a daemon has left that was killed since the last call.
+    pub(crate) async fn of_the_killed(&mut self, redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> usize {
         let found = in_flight_by_owner(redis, queue).await;
         found.into_iter().filter(|(owner, _)| self.0.insert(*owner)).map(|(_, count)| count).sum()
     }

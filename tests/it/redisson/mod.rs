@@ -1,7 +1,10 @@
 //! Real Redisson clients beside the daemon: every version that matters, in and out, alone and racing.
 
 mod both_ways;
+mod ghosts;
+mod kills;
 mod mixed;
+mod racing;
 
 use std::time::Duration;
 

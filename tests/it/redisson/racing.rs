@@ -1,0 +1,102 @@
+//! Live clients, each with a transfer task of its own, racing the daemon for every element.
+
+use futures_util::future::join_all;
+use serde_json::json;
+
+use super::*;
+use crate::faults::rig::{assert_complete, settled, tolerate_stalls};
+use crate::harness::turn::heavy;
+use crate::harness::{Daemon, JavaClient, Oracle};
+
+/// Versions of one layout, which is what a fleet can have.
+const VERSIONS: [&str; 3] = ["3.21.1", "3.45.1", "4.7.0"];
+const CODEC: &str = "StringCodec";
+
+/// So many live clients of all [`VERSIONS`].
+pub(super) async fn clients(server: &RedisServer, count: usize) -> Vec<JavaClient> {
+    let url = server.url();
+    join_all((0..count).map(|n| JavaClient::connect(VERSIONS[n % VERSIONS.len()], &url))).await
+}
+
+/// Offers these payloads through all clients at the same time, due at random moments within `spread`.
+pub(super) async fn offer_through(clients: &[JavaClient], payloads: &[Vec<u8>], spread: Duration) {
+    let share = payloads.len().div_ceil(clients.len());
+    let offers = clients.iter().zip(payloads.chunks(share)).map(async |(client, payloads)| {
+        let elements: Vec<_> = payloads
+            .iter()
+            .map(|payload| (json!(String::from_utf8_lossy(payload)), spread.mul_f64(fastrand::f64())))
+            .collect();
+        client.queue("q", CODEC).offer_all(&elements).await;
+    });
+    join_all(offers).await;
+}
+
+/// Payloads that tell elements apart.
+pub(super) fn payloads(name: &str, count: usize) -> Vec<Vec<u8>> {
+    (0..count).map(|n| format!("{name} {n}").into_bytes()).collect()
+}
+
+async fn raced_by(live: usize) {
+    let _turn = heavy().await;
+    let server = RedisServer::start().await;
+    let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
+    let clients = clients(&server, live).await;
+    // Exact, so that no ghost makes a `remove` say yes to what has been delivered.
+    let mut daemon = Daemon::start(&yaml(&server, "list_cleanup: exact,")).await;
+    tolerate_stalls(&mut daemon);
+
+    let (kept, cancelled) = (payloads("kept", 1_000), payloads("cancelled", 60));
+    let spread = Duration::from_secs(3);
+    let removals = async {
+        offer_through(&clients, &cancelled, spread).await;
+        let removals = cancelled.iter().enumerate().map(async |(n, payload)| {
+            let seen = clients[n % clients.len()].queue("q", CODEC);
+            seen.remove(&json!(String::from_utf8_lossy(payload))).await
+        });
+        join_all(removals).await
+    };
+    let (removed, ()) = tokio::join!(removals, offer_through(&clients, &kept, spread));
+
+    // What Java was told is cancelled never arrives; what it was told is not there does.
+    let mut oracle = Oracle::new();
+    oracle.pushed_ready(&kept);
+    oracle.pushed_ready(cancelled.iter().zip(&removed).filter(|(_, removed)| !**removed).map(|(payload, _)| payload));
+    eventually("everything to arrive", PATIENCE, async || {
+        oracle.judge_payloads(&read_stream(&mut redis, "out").await).complete()
+    })
+    .await;
+    settled(&mut redis, &queue).await;
+    let report = oracle.judge_payloads(&read_stream(&mut redis, "out").await);
+    assert_complete(&report, &[&daemon]).await;
+    let left: (usize, usize, usize) = redis::pipe()
+        .zcard(&queue.timeouts)
+        .llen(&queue.list)
+        .llen(&queue.name)
+        .query_async(&mut redis)
+        .await
+        .expect("count what is left");
+    assert_eq!(left, (0, 0, 0), "sorted set, list, ready list");
+
+    let metrics = daemon.metrics().await;
+    let claimed = |from| metrics.sum(&format!("delaybridge_claimed_messages_total{{queue=\"q\",from=\"{from}\"}}"));
+    let (delayed, ready) = (claimed("delayed"), claimed("ready"));
+    println!("{live} live clients: {report}; claimed {delayed} due, {ready} from the ready list");
+    assert_eq!(delayed + ready, oracle.count() as f64, "each was claimed once, from one of the two");
+    assert!(removed.iter().any(|removed| *removed), "nothing was cancelled: the test shows nothing");
+    assert_eq!(daemon.stop().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_live_client_gets_every_element_delivered_exactly_once() {
+    raced_by(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_live_clients_get_every_element_delivered_exactly_once() {
+    raced_by(3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_live_clients_get_every_element_delivered_exactly_once() {
+    raced_by(10).await;
+}
