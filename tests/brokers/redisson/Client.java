@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.netty.buffer.ByteBuf;
 import io.netty.buffer.ByteBufUtil;
+import io.netty.buffer.Unpooled;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
@@ -111,6 +112,8 @@ public final class Client {
                 return null;
             case "encode":
                 return JSON.valueToTree(hex(encode(command)));
+            case "reads":
+                return JSON.valueToTree(reads(command));
             case "listen":
                 delayed(command);
                 return null;
@@ -176,6 +179,19 @@ public final class Client {
             return ByteBufUtil.getBytes(bytes);
         } finally {
             bytes.release();
+        }
+    }
+
+    /** Whether the codec reads what it has made of the value. */
+    private boolean reads(JsonNode command) throws Exception {
+        byte[] bytes = encode(command);
+        try {
+            Object value = codec(command.get("codec").asText())
+                    .getValueDecoder()
+                    .decode(Unpooled.wrappedBuffer(bytes), null);
+            return value != null;
+        } catch (Exception e) {
+            return false;
         }
     }
 

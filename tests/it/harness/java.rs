@@ -151,6 +151,12 @@ impl JavaClient {
         }
     }
 
+    /// Whether this version's codec can read what it has made of the value.
+    pub async fn reads(&self, codec: &str, value: &Value) -> bool {
+        let answer = self.ask(json!({ "do": "reads", "codec": codec, "value": value })).await;
+        matches!(answer, Answer::Done(Value::Bool(true)))
+    }
+
     async fn ask(&self, mut command: Value) -> Answer {
         command["client"] = self.name.as_str().into();
         self.java.ask(command).await

@@ -1,6 +1,7 @@
 //! Real Redisson clients beside the daemon: every version that matters, in and out, alone and racing.
 
 mod both_ways;
+mod compatibility;
 mod ghosts;
 mod kills;
 mod mixed;

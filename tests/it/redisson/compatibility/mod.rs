@@ -1,0 +1,23 @@
+//! Every version with every codec, in every direction; `docs/compatibility.md` is what this run saw.
+
+mod codecs;
+mod page;
+mod run;
+
+use futures_util::future::join_all;
+
+use crate::harness::java::VERSIONS;
+use crate::harness::turn::heavy;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_compatibility_is_what_every_version_and_codec_does() {
+    let _turn = heavy().await;
+    let known = run::known_codecs();
+    let outcomes = join_all(VERSIONS.map(|version| run::run(version, &known))).await;
+    let page = page::page(&VERSIONS.into_iter().zip(outcomes).collect::<Vec<_>>());
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/compatibility.md");
+    if std::fs::read_to_string(path).unwrap_or_default() != page {
+        std::fs::write(path, page).expect("write the page");
+        panic!("docs/compatibility.md was out of date and is rewritten: look at it and commit it");
+    }
+}
