@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::session::{Session, attempted, may_have_run};
 use super::{Failed, Global, Output, show};
-use crate::config::Codec;
+use crate::config::Coding;
 use crate::decode;
 use crate::message::MessageId;
 use crate::source::redisson::layout::{self, Layout};
@@ -122,7 +122,8 @@ fn read(args: &OfferArgs) -> Result<Bytes, Failed> {
     bytes.map(Bytes::from).map_err(|error| Failed::usage(format!("read the payload from {from}: {error}")))
 }
 
-fn refuse_what_cannot_be_delivered(queue: &str, codec: Codec, payload: &Bytes) -> Result<(), Failed> {
+fn refuse_what_cannot_be_delivered(queue: &str, codec: impl Into<Coding>, payload: &Bytes) -> Result<(), Failed> {
+    let codec = codec.into();
     decode::decode(codec, payload).map(drop).map_err(|error| {
         Failed::usage(format!(
             "check the payload: {} at byte {}, and the codec of queue `{queue}` is {codec}; nothing was offered",
@@ -156,6 +157,7 @@ fn new_id(layout: Layout) -> Result<MessageId, Failed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Codec;
 
     #[test]
     fn an_id_of_the_old_layout_is_a_double_of_a_random_long() {

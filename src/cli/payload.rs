@@ -7,34 +7,59 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use crate::config::Codec;
-use crate::decode::{self, View};
+use crate::config::Coding;
+use crate::decode::{self, DecodeError, Payload, Sure, View};
 
 /// Characters that a preview has.
 pub(super) const PREVIEW: usize = 80;
 
 /// One line for a person, at most `most` characters: what the codec makes of the payload if it was read to its end and
-/// the codec takes it, else text if it is some, else hexadecimal digits.
-pub(super) fn preview(codec: Codec, payload: &Bytes, complete: bool, most: usize) -> String {
-    let text = match (complete, decode::decode(codec, payload)) {
-        (true, Ok(decoded)) => match decoded.view() {
-            View::Opaque => None,
-            View::Text(text) => Some(text.to_owned()),
-            View::Json(value) => Some(value.to_string()),
+/// the codec takes it, else text if it is some, else hexadecimal digits. Where the codec is `raw`, what is surely or most
+/// likely another one's is read as that one's.
+pub(super) fn preview(codec: impl Into<Coding>, payload: &Bytes, complete: bool, most: usize) -> String {
+    if !complete {
+        return cut(&plain(payload, false), false, most);
+    }
+    match read(codec.into(), payload) {
+        Some(Ok(decoded)) => match text(&decoded) {
+            Some(text) => cut(&escaped(&text), true, most),
+            None => cut(&plain(&decoded.decoded(), true), true, most),
         },
-        (true, Err(error)) => {
-            return cut(&format!("({} at byte {}) {}", error.problem, error.offset, plain(payload, true)), true, most);
+        Some(Err(error)) => {
+            let shown = format!("({} at byte {}) {}", error.problem, error.offset, plain(payload, true));
+            cut(&shown, true, most)
         }
-        (false, _) => None,
-    };
-    match text {
-        Some(text) => cut(&escaped(&text), true, most),
-        None => cut(&plain(payload, complete), complete, most),
+        None => cut(&plain(payload, true), true, most),
     }
 }
 
-/// Fields of a JSON answer: `payload` if it is text, else `payload_base64`; `payload_cut` if it is only the beginning.
-pub(super) fn fields(payload: &Bytes, complete: bool) -> Map<String, Value> {
+fn read(coding: Coding, payload: &Bytes) -> Option<Result<Payload, DecodeError>> {
+    match coding.is_raw() {
+        true => decode::guess(payload, coding).filter(|guess| guess.sure > Sure::Guess).map(|guess| guess.payload),
+        false => Some(decode::decode(coding, payload)),
+    }
+}
+
+fn text(payload: &Payload) -> Option<String> {
+    match payload.view() {
+        View::Opaque => None,
+        View::Text(text) => Some(text.to_owned()),
+        View::Json(value) => Some(value.to_string()),
+    }
+}
+
+/// The decoded value as JSON; bytes that nobody looked into have none.
+pub(super) fn value(payload: &Payload) -> Option<Value> {
+    match payload.view() {
+        View::Opaque => None,
+        View::Text(text) => Some(text.into()),
+        View::Json(value) => Some(value.clone()),
+    }
+}
+
+/// Fields of a JSON answer: `payload` if it is text, else `payload_base64`; `payload_cut` if it is only the beginning;
+/// `value` if a codec found one that is not this text.
+pub(super) fn fields(codec: impl Into<Coding>, payload: &Bytes, complete: bool) -> Map<String, Value> {
     let mut fields = Map::new();
     match text_of(payload, complete) {
         Some(text) => fields.insert("payload".to_owned(), text.into()),
@@ -42,6 +67,13 @@ pub(super) fn fields(payload: &Bytes, complete: bool) -> Map<String, Value> {
     };
     if !complete {
         fields.insert("payload_cut".to_owned(), true.into());
+        return fields;
+    }
+    if let Some(Ok(decoded)) = read(codec.into(), payload)
+        && decoded.decoded() != payload
+        && let Some(value) = value(&decoded)
+    {
+        fields.insert("value".to_owned(), value);
     }
     fields
 }
@@ -82,7 +114,7 @@ fn looks_binary(text: &str) -> bool {
 }
 
 /// On one line, and without anything that a terminal would obey.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -109,6 +141,7 @@ fn cut(text: &str, complete: bool, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Codec;
 
     #[test]
     fn a_preview_is_what_the_codec_reads_else_text_else_digits() {
@@ -118,6 +151,10 @@ mod tests {
         check(Codec::String, b"hello", true, "hello");
         check(Codec::Raw, b"hello", true, "hello");
         check(Codec::Raw, b"a\nb\x7f", true, "0x610a627f");
+        check(Codec::Raw, b"\x03\x61\x62\xe3", true, "abc");
+        check(Codec::Kryo5, b"\x09\x0e", true, "7");
+        check(Codec::Kryo5, b"\x01\x00\x5b\xc2\x03\xff\x00", true, "0xff00");
+        check(Codec::Kryo5, b"\x03", true, "(it ends too early a...");
         check(Codec::String, b"a\nb\x1b[31m", true, "a\\nb\\u{1b}[31m");
         check(Codec::Json, b"{ \"a\" : 1.10 }", true, "{\"a\":1.10}");
         check(Codec::Json, b"{oops", true, "(not JSON at byte 1)...");
@@ -131,11 +168,12 @@ mod tests {
     #[test]
     fn a_program_gets_text_or_base64() {
         let check = |payload: &'static [u8], complete, expected: &str| {
-            let fields = Value::Object(fields(&Bytes::from_static(payload), complete));
+            let fields = Value::Object(fields(Codec::Raw, &Bytes::from_static(payload), complete));
             assert_eq!(fields.to_string(), expected);
         };
         check(b"hello", true, r#"{"payload":"hello"}"#);
         check(b"\x00\xff", true, r#"{"payload_base64":"AP8="}"#);
+        check(b"\x03\x61\x62\xe3", true, r#"{"payload_base64":"A2Fi4w==","value":"abc"}"#);
         check(b"ab\xe2\x82", false, r#"{"payload":"ab","payload_cut":true}"#);
         check(b"ab\xe2\x82", true, r#"{"payload_base64":"YWLigg=="}"#);
     }

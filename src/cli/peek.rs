@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::session::{Session, attempted};
 use super::table::{Align, Table};
 use super::{Failed, Global, Output, payload, show};
-use crate::config::Codec;
+use crate::config::Coding;
 use crate::source::redisson::{Place, Seen, Show};
 
 /// Look at the elements of a queue without taking them.
@@ -41,6 +41,7 @@ Examples:
   delaybridge peek order_timeout --output json
 
 In JSON a payload is `payload` (text) or `payload_base64`; `payload_cut` says that it goes on.
+`value` is what the queue's codec read in it; with codec `raw`, what another one most likely wrote.
 An element whose layout is `junk` is none of Redisson's; it becomes a dead letter when it falls due.";
 
 /// Where to look.
@@ -101,7 +102,7 @@ pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -
     }
     match global.output {
         Output::Json => {
-            let elements: Vec<_> = seen.iter().map(|seen| json_row(args.state, seen)).collect();
+            let elements: Vec<_> = seen.iter().map(|seen| json_row(args.state, queue.spec.codec, seen)).collect();
             let answer = json!({ "queue": args.queue, "now_ms": now_ms, "total": total, "elements": elements });
             writeln!(out, "{answer:#}")?;
         }
@@ -113,7 +114,7 @@ pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -
     Ok(0)
 }
 
-fn text(args: &PeekArgs, codec: Codec, now_ms: i64, seen: &[Seen]) -> String {
+fn text(args: &PeekArgs, codec: Coding, now_ms: i64, seen: &[Seen]) -> String {
     use Align::{Left, Right};
     let mut columns = vec![("ID", Left), ("DUE", Left), ("", Left)];
     columns.extend(args.state.score().map(|(title, _)| (title, Left)));
@@ -142,7 +143,7 @@ fn text(args: &PeekArgs, codec: Codec, now_ms: i64, seen: &[Seen]) -> String {
     table.render()
 }
 
-fn json_row(state: State, element: &Seen) -> Value {
+fn json_row(state: State, codec: Coding, element: &Seen) -> Value {
     let mut row = json!({
         "id": element.id.map(|id| id.to_string()),
         "due_ms": element.due_ms,
@@ -157,7 +158,7 @@ fn json_row(state: State, element: &Seen) -> Value {
         row["code"] = element.code.as_str().into();
     }
     if let Some(fields) = row.as_object_mut() {
-        fields.extend(payload::fields(&element.payload, element.is_complete()));
+        fields.extend(payload::fields(codec, &element.payload, element.is_complete()));
     }
     row
 }
@@ -167,6 +168,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::config::Codec;
     use crate::message::MessageId;
     use crate::source::redisson::Shape;
     use crate::source::redisson::layout::Layout;
@@ -187,7 +189,7 @@ mod tests {
     #[test]
     fn a_row_tells_who_when_and_what() {
         let args = PeekArgs { queue: "q".to_owned(), limit: 20, state: State::Retry, full: false };
-        let text = text(&args, Codec::String, 1_795_251_642_252, &[sample()]);
+        let text = text(&args, Codec::String.into(), 1_795_251_642_252, &[sample()]);
         let row = text.lines().nth(1).unwrap();
         assert_eq!(
             row.split("  ").filter(|cell| !cell.is_empty()).map(str::trim).collect::<Vec<_>>(),
@@ -206,9 +208,9 @@ mod tests {
 
     #[test]
     fn json_names_the_score_by_its_meaning() {
-        let row = json_row(State::InFlight, &sample());
+        let row = json_row(State::InFlight, Codec::String.into(), &sample());
         assert_eq!((&row["lease_ends_ms"], &row["code"]), (&json!(1_795_251_637_252_i64), &json!("timeout")));
         assert_eq!(row["payload"], "x".repeat(100));
-        assert!(json_row(State::Scheduled, &sample()).get("lease_ends_ms").is_none());
+        assert!(json_row(State::Scheduled, Codec::String.into(), &sample()).get("lease_ends_ms").is_none());
     }
 }

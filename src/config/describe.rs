@@ -71,9 +71,18 @@ fn queue(spec: &QueueSpec) -> Value {
         .into_iter()
         .filter_map(|(consumed, name)| consumed.then_some(name))
         .collect();
-    json!({
-        "source": { "redisson": { "name": &*spec.name, "consume": consume } },
-        "codec": spec.codec.as_str(),
+    let coding = spec.codec;
+    let java_types = match coding.java_types {
+        JavaTypes::Keep => "keep",
+        JavaTypes::Strip => "strip",
+    };
+    let first = object([
+        ("source", Some(json!({ "redisson": { "name": &*spec.name, "consume": consume } }))),
+        ("codec", Some(coding.as_str().into())),
+        ("java_types", coding.codec.has_java_types().then(|| java_types.into())),
+        ("max_decoded_size", coding.builds().then(|| show_size(coding.max_decoded_size as u64).into())),
+    ]);
+    let rest = json!({
         "on_decode_error": match spec.on_decode_error {
             OnDecodeError::DeadLetter => "dead_letter",
             OnDecodeError::ForwardRaw => "forward_raw",
@@ -107,7 +116,12 @@ fn queue(spec: &QueueSpec) -> Value {
             "jitter": if spec.retry.full_jitter { "full" } else { "none" },
         },
         "dead_letter": dead_letter(spec),
-    })
+    });
+    let all = [first, rest].into_iter().filter_map(|part| match part {
+        Value::Object(fields) => Some(fields),
+        _ => None,
+    });
+    all.flatten().collect::<Map<_, _>>().into()
 }
 
 fn dead_letter(spec: &QueueSpec) -> Value {

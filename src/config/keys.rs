@@ -75,6 +75,8 @@ pub(super) enum Kind {
     Word(&'static [Word]),
     /// At least one of these words.
     Words(&'static [Word]),
+    /// Name of a codec, with that of a compression in front.
+    Codec,
     /// Keys of their own.
     Section(&'static Table),
     /// Keys of their own, or `none`.

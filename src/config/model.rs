@@ -2,13 +2,14 @@
 //!
 //! Built only by [`super::load`]; every value here has been checked, every default filled in, every template compiled.
 
+mod codec;
 mod sinks;
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::codec::{Codec, Coding, JavaTypes, Packing, Reads};
 pub use self::sinks::*;
 use crate::message::{About, AmqpProperty, Side};
 use crate::route::Template;
@@ -51,7 +52,7 @@ pub struct QueueSpec {
     /// Whether the ready list is drained.
     pub consume_ready: bool,
     /// How payloads are decoded for templates and envelopes.
-    pub codec: Codec,
+    pub codec: Coding,
     /// What happens to a payload that the codec refuses.
     pub on_decode_error: OnDecodeError,
     /// How long a claim is ours without an extension.
@@ -89,34 +90,6 @@ impl QueueSpec {
     /// the rest. A fifth, so that it grows with the pauses that a long lease is meant for.
     pub fn lease_margin(&self) -> Duration {
         self.lease / 5
-    }
-}
-
-/// Payload codecs of this version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Codec {
-    /// Bytes, not looked into.
-    Raw,
-    /// UTF-8 text.
-    String,
-    /// One JSON value.
-    Json,
-}
-
-impl Codec {
-    /// The name in the configuration, in metrics and in dead letters.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Codec::Raw => "raw",
-            Codec::String => "string",
-            Codec::Json => "json",
-        }
-    }
-}
-
-impl fmt::Display for Codec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The configuration reference as Markdown, from the table of keys. A test keeps `docs/configuration.md` current.
 
+use super::{Codec, Packing};
 use std::fmt::Write as _;
 
 use super::keys::{Key, Kind, TABLES, Table, Word};
@@ -73,6 +74,11 @@ fn value(key: &Key) -> String {
         Kind::Headers => "names with templates".to_owned(),
         Kind::Scalars => "names with values".to_owned(),
         Kind::Word(_) => words(key.kind, true),
+        Kind::Codec => {
+            let codecs: Vec<_> = Codec::ALL.iter().map(|codec| format!("`{codec}`")).collect();
+            let packings = Packing::ALL.map(|packing| format!("`{}+`", packing.as_str()));
+            format!("{}; {} in front of all but `auto`", codecs.join(", "), packings.join(", "))
+        }
         Kind::Words(_) => format!("list of {}", words(key.kind, true)),
         Kind::Section(table) => link(table),
         Kind::SectionOrNone(table) => format!("{} or `none`", link(table)),

@@ -1,5 +1,6 @@
 //! The JSON Schema of the YAML, from the table of keys. For editors: what it lets pass is checked again at load.
 
+use super::Coding;
 use serde_json::{Map, Value, json};
 
 use super::keys::{Key, Kind, Table, Word, top};
@@ -97,6 +98,7 @@ fn value(kind: Kind) -> Value {
             "additionalProperties": { "type": ["string", "number", "boolean"] },
         }),
         Kind::Headers => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+        Kind::Codec => or_variable(json!({ "enum": Coding::names().collect::<Vec<_>>() })),
         Kind::Word(words) => or_variable(json!({ "enum": available(words) })),
         Kind::Words(words) => {
             json!({ "type": "array", "minItems": 1, "items": or_variable(json!({ "enum": available(words) })) })

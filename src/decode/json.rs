@@ -2,25 +2,34 @@
 //!
 //! The parser stops at 128 levels, which bounds the stack of whoever walks or drops the value, too.
 
+use bytes::Bytes;
+use serde_json::Value;
 use serde_json::error::Category;
 
-use super::{Answer, DecodeProblem, Decoded};
+use super::Answer;
+use super::error::{DecodeProblem, Refusal};
+use super::payload::Decoded;
 
 /// Parses the payload.
-pub(super) fn decode(payload: &[u8]) -> Answer {
-    serde_json::from_slice(payload).map(Decoded::Json).map_err(|error| (offset(payload, &error), problem(&error)))
+pub(super) fn decode(payload: &Bytes) -> Answer {
+    parse(payload).map(|value| Decoded::Json(payload.clone(), value))
+}
+
+/// The value that this text is.
+pub(super) fn parse(text: &[u8]) -> Result<Value, Refusal> {
+    serde_json::from_slice(text).map_err(|error| Refusal::at(offset(text, &error), problem(&error)))
 }
 
 fn problem(error: &serde_json::Error) -> DecodeProblem {
     if error.classify() == Category::Eof {
-        return DecodeProblem::Truncated;
+        return DecodeProblem::JsonTruncated;
     }
     // The parser has no finer kinds than these texts; a text that changes only costs precision of the message.
     let text = error.to_string();
     if text.starts_with("recursion limit exceeded") {
-        DecodeProblem::TooDeep
+        DecodeProblem::JsonTooDeep
     } else if text.starts_with("trailing characters") {
-        DecodeProblem::Trailing
+        DecodeProblem::JsonTrailing
     } else {
         DecodeProblem::NotJson
     }

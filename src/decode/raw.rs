@@ -1,8 +1,10 @@
 //! Codec `raw`: bytes, not looked into. Nothing is ever refused.
 
-use super::Decoded;
+use bytes::Bytes;
+
+use super::payload::Decoded;
 
 /// Sees nothing in any payload.
-pub(super) fn decode() -> Decoded {
-    Decoded::Opaque
+pub(super) fn decode(payload: &Bytes) -> Decoded {
+    Decoded::Opaque(payload.clone())
 }

@@ -1,11 +1,15 @@
 //! Codec `string`: the payload is UTF-8 text, as Redisson's `StringCodec` writes it.
 
-use super::{Answer, DecodeProblem, Decoded};
+use bytes::Bytes;
+
+use super::Answer;
+use super::error::{DecodeProblem, Refusal};
+use super::payload::Decoded;
 
 /// Checks that the payload is UTF-8; copies nothing.
-pub(super) fn decode(payload: &[u8]) -> Answer {
+pub(super) fn decode(payload: &Bytes) -> Answer {
     match std::str::from_utf8(payload) {
-        Ok(_) => Ok(Decoded::Text),
-        Err(error) => Err((error.valid_up_to(), DecodeProblem::NotUtf8)),
+        Ok(_) => Ok(Decoded::Text(payload.clone())),
+        Err(error) => Err(Refusal::at(error.valid_up_to(), DecodeProblem::NotUtf8)),
     }
 }

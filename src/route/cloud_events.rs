@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use super::ElementInfo;
-use crate::decode::{Payload, View};
+use crate::decode::Payload;
 
 /// Names of the headers, made once and shared by all elements.
 static NAMES: LazyLock<[Arc<str>; 6]> =
@@ -20,18 +20,9 @@ pub(super) fn headers(element: &ElementInfo<'_>, payload: &Payload) -> Vec<(Arc<
         Some(format!("/delaybridge/{}", element.queue)),
         Some(TYPE.to_owned()),
         element.due_ms.and_then(rfc3339),
-        Some(content_type(payload).to_owned()),
+        Some(payload.media_type().to_owned()),
     ];
     NAMES.iter().cloned().zip(values).filter_map(|(name, value)| Some((name, value?))).collect()
-}
-
-/// The media type that the codec found.
-pub(super) fn content_type(payload: &Payload) -> &'static str {
-    match payload.view() {
-        View::Json(_) => "application/json",
-        View::Text(_) => "text/plain; charset=utf-8",
-        View::Opaque => "application/octet-stream",
-    }
 }
 
 /// `2023-11-14T22:13:20.123Z`; absent outside of the years 0 to 9999, which the format cannot name.

@@ -13,9 +13,7 @@ pub(super) fn wrap(envelope: Envelope, element: &ElementInfo<'_>, payload: &Payl
     match envelope {
         // In binary mode all that CloudEvents adds stands in headers.
         Envelope::Raw | Envelope::CloudEvents => payload.bytes().clone(),
-        // For every codec of this version the bytes are the text of the decoded value already: JSON that is written
-        // anew would lose the producer's spelling of numbers and its spaces, for nothing.
-        Envelope::Decoded => payload.bytes().clone(),
+        Envelope::Decoded => payload.decoded(),
         Envelope::Json => object(element, payload),
     }
 }
@@ -39,7 +37,8 @@ fn object(element: &ElementInfo<'_>, payload: &Payload) -> Bytes {
             body.extend_from_slice(b",\"payload\":");
             // The producer's own text, so that no digit changes. A line break in valid JSON stands between tokens only,
             // where a space means the same: the object stays one line.
-            let text = bytes.trim_ascii();
+            let decoded = payload.decoded();
+            let text = decoded.trim_ascii();
             body.extend(text.iter().map(|&byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }));
         }
         View::Text(text) => {
@@ -48,7 +47,7 @@ fn object(element: &ElementInfo<'_>, payload: &Payload) -> Bytes {
         }
         View::Opaque => {
             body.extend_from_slice(b",\"payload_base64\":\"");
-            body.extend_from_slice(STANDARD.encode(bytes).as_bytes());
+            body.extend_from_slice(STANDARD.encode(payload.decoded()).as_bytes());
             body.push(b'"');
         }
     }

@@ -169,8 +169,8 @@ fn amqp_properties(
     element: &ElementInfo<'_>,
     payload: &Payload,
 ) -> Result<Vec<(AmqpProperty, String)>, RouteError> {
-    let content_type = (envelope == Envelope::CloudEvents)
-        .then(|| (AmqpProperty::ContentType, cloud_events::content_type(payload).to_owned()));
+    let content_type =
+        (envelope == Envelope::CloudEvents).then(|| (AmqpProperty::ContentType, payload.media_type().to_owned()));
     let mut properties: Vec<_> = content_type.into_iter().collect();
     for (property, template) in templates {
         let place = || format!("properties.{}", property.as_str());

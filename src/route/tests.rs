@@ -1,7 +1,7 @@
 //! Templates, envelopes and what each refuses.
 
 use super::*;
-use crate::config::{Codec, Envelope};
+use crate::config::{Codec, Coding, Envelope};
 use crate::decode::decode;
 use crate::message::Side;
 
@@ -146,6 +146,30 @@ fn each_envelope_makes_its_body() {
 }
 
 #[test]
+fn a_value_that_is_not_its_bytes_goes_into_every_envelope() {
+    fn check(codec: &str, bytes: &'static [u8], decoded: &[u8], in_json: &str, filled: Option<&str>) {
+        let coding = Coding::named(codec).unwrap();
+        let payload = decode(coding, &Bytes::from_static(bytes)).unwrap();
+        let body = |envelope| route(&list("k", envelope), &element(), &payload).unwrap().body;
+        for envelope in [Envelope::Raw, Envelope::CloudEvents] {
+            assert_eq!(body(envelope).as_ptr(), payload.bytes().as_ptr(), "{codec}");
+        }
+        assert_eq!(body(Envelope::Decoded), decoded, "{codec}");
+        let head = r#"{"id":"52414e444f4d3842","queue":"orders","due_ms":1700000000123,"attempt":2,"#;
+        assert_eq!(body(Envelope::Json), format!("{head}{in_json}}}"), "{codec}");
+        assert_eq!(template("${payload}").fill(&element(), &payload).ok().as_deref(), filled, "{codec}");
+    }
+    check("kryo5", b"\x03a\"\xe2", b"a\"b", r#""payload":"a\"b""#, Some("a\"b"));
+    check("kryo5", b"\x09\x0e", b"7", r#""payload":7"#, Some("7"));
+    check("kryo5", b"\x01\x00[\xc2\x02\xff", b"\xff", r#""payload_base64":"/w==""#, None);
+    check("cbor", b"\xa1aa\x81\x01", br#"{"a":[1]}"#, r#""payload":{"a":[1]}"#, None);
+    check("lz4+raw", b"\x00\x00\x00\x01\x10\xff", b"\xff", r#""payload_base64":"/w==""#, None);
+    check("lz4+json", b"\x00\x00\x00\x03\x301.0", b"1.0", r#""payload":1.0"#, Some("1.0"));
+    check("jackson", b"\"x\"", b"x", r#""payload":"x""#, Some("x"));
+    check("auto", b"\x03a\xe2", b"ab", r#""payload":"ab""#, Some("ab"));
+}
+
+#[test]
 fn headers_are_filled_in_order() {
     let mut spec = list("k", Envelope::Raw);
     spec.target = TargetSpec::Stdout;
@@ -274,6 +298,8 @@ fn cloudevents_are_headers_in_front_of_the_users() {
     check(payload(Codec::Json, ORDER), Some(1_700_000_000_123), &[time, "content-type: application/json"]);
     check(payload(Codec::String, "x"), None, &["content-type: text/plain; charset=utf-8"]);
     check(payload(Codec::Raw, "x"), None, &["content-type: application/octet-stream"]);
+    check(payload(Codec::Cbor, "a!"), None, &["content-type: application/cbor"]);
+    check(payload(Codec::Kryo5, "\t\u{e}"), None, &["content-type: application/octet-stream"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::super::session::Session;
 use super::super::{Failed, Global, Output, payload, show as words};
 use super::{Which, each, not_found};
-use crate::config::Codec;
+use crate::config::{Codec, Coding};
 use crate::source::redisson::{DeadLetter, layout};
 
 /// Show everything that is known of one dead letter.
@@ -43,7 +43,7 @@ pub(super) async fn run(global: &Global, args: &ShowArgs, out: &mut dyn Write) -
     .await?;
     let Some(letter) = latest else { return Err(not_found(&args.queue, &unmet, "nothing was shown")) };
     match global.output {
-        Output::Json => writeln!(out, "{:#}", json(&letter))?,
+        Output::Json => writeln!(out, "{:#}", json(&letter, queue.spec.codec))?,
         Output::Text => write!(out, "{}", text(&letter, queue.spec.codec))?,
     }
     Ok(0)
@@ -58,7 +58,7 @@ fn payload_of(letter: &DeadLetter) -> Bytes {
     }
 }
 
-fn text(letter: &DeadLetter, codec: Codec) -> String {
+fn text(letter: &DeadLetter, codec: Coding) -> String {
     let mut text = format!("{:<17} {}\n", "stream_id", letter.stream_id);
     for (name, value) in &letter.fields {
         let shown = match name.as_str() {
@@ -78,13 +78,13 @@ fn text(letter: &DeadLetter, codec: Codec) -> String {
     text
 }
 
-fn json(letter: &DeadLetter) -> Value {
+fn json(letter: &DeadLetter, codec: Coding) -> Value {
     let mut all = json!({ "stream_id": letter.stream_id });
     let Some(fields) = all.as_object_mut() else { return all };
     for (name, value) in &letter.fields {
         let (name, value) = match name.as_str() {
             "element" => {
-                fields.extend(payload::fields(&payload_of(letter), true));
+                fields.extend(payload::fields(codec, &payload_of(letter), true));
                 ("element_base64", payload::base64(value).into())
             }
             "confirmed" => {
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_person_sees_times_and_payload_and_nothing_that_a_terminal_obeys() {
-        let text = text(&sample(), Codec::String);
+        let text = text(&sample(), Codec::String.into());
         for line in [
             "stream_id         1-0",
             "due_ms            1795251632252 (2026-11-21T09:00:32.252Z)",
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_program_gets_values_of_their_own_types() {
-        let all = json(&sample());
+        let all = json(&sample(), Codec::Raw.into());
         assert_eq!((&all["attempts"], &all["first_attempt_ms"]), (&json!(3), &Value::Null));
         assert_eq!(all["confirmed"], json!(["audit", "lines"]));
         assert_eq!(all["attempts_seen"][0]["code"], "timeout");

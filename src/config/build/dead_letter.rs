@@ -22,7 +22,7 @@ pub(super) fn read(section: &Section<'_>, sinks: &[Sink<'_>], queue_name: &str) 
     let Some(section) = section.opt_section(&queue::DEAD_LETTER) else { return DeadLetters::default() };
     let max_len = stream(&section);
     // A dead letter is its bytes, whatever the codec made of them.
-    let at = At { section: &section, codec: Codec::Raw, queue_name, alone: false, dead: true };
+    let at = At { section: &section, codec: Codec::Raw.into(), queue_name, alone: false, dead: true };
     let own = Place::read(&at);
     let Some(name) = section.text(&dead_letter::SINK) else {
         for key in [&to::TOPIC, &to::KEY, &to::EXCHANGE, &to::ROUTING_KEY, &to::LIST] {

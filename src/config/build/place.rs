@@ -5,7 +5,7 @@ use super::kafka::KafkaPlace;
 use super::redis_place::RedisPlace;
 use super::sink::Sink;
 use crate::config::keys::{Key, to};
-use crate::config::model::{Codec, SinkKind, SinkSpec, TargetSpec};
+use crate::config::model::{Coding, Reads, SinkKind, SinkSpec, TargetSpec};
 use crate::config::problem::Spot;
 use crate::config::reader::Section;
 use crate::route::Template;
@@ -28,7 +28,7 @@ const KEYS: [(&str, &[&Key]); 3] = [
 /// Where a destination is written, and for whom.
 pub(super) struct At<'a, 's> {
     pub(super) section: &'a Section<'s>,
-    pub(super) codec: Codec,
+    pub(super) codec: Coding,
     /// Mapped name of the Redisson queue.
     pub(super) queue_name: &'a str,
     /// Whether it is the queue's only destination.
@@ -97,16 +97,19 @@ impl At<'_, '_> {
         if self.dead {
             return self.fits_dead(template, spot);
         }
-        let message = match self.codec {
-            Codec::Json => return,
-            Codec::String if !template.uses_payload_path() => return,
-            Codec::Raw if !template.uses_payload() => return,
-            Codec::String => "the template asks for a field of the payload, and codec string reads plain text",
-            Codec::Raw => "the template asks for the payload, and codec raw does not look into it",
+        let reads = self.codec.codec.reads();
+        let message = match reads {
+            Reads::Nothing if template.uses_payload() => {
+                format!("the template asks for the payload, and codec {} does not look into it", self.codec)
+            }
+            Reads::Scalars if template.uses_payload_path() => {
+                format!("the template asks for a field of the payload, and codec {} reads no fields", self.codec)
+            }
+            Reads::Nothing | Reads::Scalars | Reads::Structures => return,
         };
         let help = match template.uses_payload_path() {
-            true => "write `codec: json`",
-            false => "write `codec: string` or `codec: json`",
+            true => "write the codec of your producers, as `codec: json`",
+            false => "write the codec of your producers, as `codec: string` or `codec: json`",
         };
         self.section.cx.report.problem(spot, message, help);
     }

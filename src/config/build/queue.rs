@@ -8,7 +8,7 @@ use super::route::{self, Route};
 use super::sink::Sink;
 use crate::config::keys::{nearest, queue, redisson, source, top};
 use crate::config::model::{
-    Codec, ListCleanup, MaxInFlight, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec,
+    Coding, JavaTypes, ListCleanup, MaxInFlight, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec,
 };
 use crate::config::problem::{Report, Spot};
 use crate::config::reader::{Section, clip};
@@ -54,8 +54,7 @@ pub(super) fn queues<'a>(top: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
 
 fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Policy<'_>]) -> Queue<'a> {
     let source = redisson(section);
-    let codec = section.word(&queue::CODEC, &[("raw", Codec::Raw), ("string", Codec::String), ("json", Codec::Json)]);
-    let codec = codec.unwrap_or(Codec::Raw);
+    let codec = coding(section);
     let on_decode_error = section.word(
         &queue::ON_DECODE_ERROR,
         &[
@@ -123,6 +122,24 @@ fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
     }
 }
 
+fn coding(section: &Section<'_>) -> Coding {
+    let coding = section.codec(&queue::CODEC);
+    let types = section.word(&queue::JAVA_TYPES, &[("keep", JavaTypes::Keep), ("strip", JavaTypes::Strip)]);
+    if section.has(&queue::JAVA_TYPES) && !coding.codec.has_java_types() {
+        let message = format!("codec {coding} finds no names of Java classes");
+        section.cx.report.problem(&section.spot(&queue::JAVA_TYPES), message, "remove `java_types`");
+    }
+    if section.has(&queue::MAX_DECODED_SIZE) && !coding.builds() {
+        let message = format!("codec {coding} neither unpacks nor builds anything");
+        section.cx.report.problem(&section.spot(&queue::MAX_DECODED_SIZE), message, "remove `max_decoded_size`");
+    }
+    Coding {
+        java_types: types.unwrap_or(JavaTypes::Keep),
+        max_decoded_size: usize::try_from(section.size(&queue::MAX_DECODED_SIZE)).unwrap_or(usize::MAX),
+        ..coding
+    }
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Consume {
     Delayed,
@@ -178,7 +195,7 @@ fn retry(section: &Section<'_>, policies: &[Policy<'_>]) -> (String, RetryPolicy
 fn routes(
     section: &Section<'_>,
     sinks: &[Sink<'_>],
-    codec: Codec,
+    codec: Coding,
     name: &str,
 ) -> (Vec<RouteSpec>, Vec<Spot>, Vec<String>) {
     let (mut specs, mut spots, mut names) = (Vec::new(), Vec::new(), Vec::new());

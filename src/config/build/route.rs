@@ -3,7 +3,7 @@
 use super::place::{At, Place};
 use super::sink::{self, Sink};
 use crate::config::keys::to;
-use crate::config::model::{Codec, Envelope, RouteSpec, TargetSpec};
+use crate::config::model::{Coding, Envelope, RouteSpec, TargetSpec};
 use crate::config::problem::Spot;
 use crate::config::reader::Section;
 use crate::message::AmqpProperty;
@@ -41,7 +41,7 @@ pub(super) fn read(at: &At<'_, '_>, sinks: &[Sink<'_>]) -> Option<Route> {
     Some(Route { spec: Some((spec, spot)), ..route })
 }
 
-fn envelope(section: &Section<'_>, codec: Codec) -> Envelope {
+fn envelope(section: &Section<'_>, codec: Coding) -> Envelope {
     let envelopes = [
         ("raw", Envelope::Raw),
         ("decoded", Envelope::Decoded),
@@ -49,7 +49,7 @@ fn envelope(section: &Section<'_>, codec: Codec) -> Envelope {
         ("cloudevents", Envelope::CloudEvents),
     ];
     let envelope = section.word(&to::ENVELOPE, &envelopes).unwrap_or(Envelope::Raw);
-    if envelope == Envelope::Decoded && codec == Codec::Raw {
+    if envelope == Envelope::Decoded && codec.is_raw() {
         let message = "codec raw decodes nothing that envelope decoded could send";
         let help = "name the codec, or write `envelope: raw`";
         section.cx.report.problem(&section.spot(&to::ENVELOPE), message, help);

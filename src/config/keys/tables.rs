@@ -141,7 +141,9 @@ tables! {
     mod queue at "queues.NAME", "One queue: where its elements come from, and where they go." {
         SOURCE = key("source", Kind::Section(&source::TABLE), "Where the elements come from.").required();
         TO = key("to", Kind::List(&to::TABLE), "Where they go. An element leaves Redis when every destination has confirmed it. Each sink stands here at most once.").required();
-        CODEC = key("codec", Kind::Word(CODECS), "How payloads are read for templates and envelopes. What is delivered with envelope `raw` is never changed by it.").default("raw");
+        CODEC = key("codec", Kind::Codec, "How payloads are read for templates and envelopes; [codecs.md](codecs.md) says which codec of Redisson is which. What is delivered with envelope `raw` is never changed by it.").default("raw");
+        JAVA_TYPES = key("java_types", Kind::Word(&[now("keep"), now("strip")]), "With `jackson`, `cbor`, `msgpack`, `smile`, `java`, `marshalling` and `auto`: whether the names of Java classes stay in the decoded value (`\"@class\"` in objects, `[\"java.lang.Long\",7]`) or only the values do.").default("keep");
+        MAX_DECODED_SIZE = key("max_decoded_size", Kind::Size, "Most bytes that a compressed payload may unpack to, and that the value of a binary codec may take in memory. A larger one counts as a payload that the codec refuses. It comes on top of `max_in_flight_bytes`, while an element is being delivered.").default("16MiB");
         ON_DECODE_ERROR = key("on_decode_error", Kind::Word(&[now("dead_letter"), now("forward_raw"), now("hold")]), "What happens to a payload that the codec refuses: a dead letter, delivery as it is (templates on the payload have no value then), or holding the queue.").default("dead_letter");
         LEASE = key("lease", duration(1_000), "How long a claim is ours without an extension. What a killed daemon had claimed comes back after this time. Four fifths of it must be longer than the time-out of every sink of the queue.").default("30s");
         MAX_IN_FLIGHT = key("max_in_flight", count_or("auto", 1, 1_000_000), "Elements in flight; `auto` adapts to the sinks, up to 10,000.").default("auto");
@@ -204,18 +206,3 @@ tables! {
         ALLOW_LOSS = key("allow_loss", Kind::Flag, "Says that losing the oldest dead letters is intended.").default("false");
     }
 }
-
-const CODECS: &[Word] = &[
-    now("raw"),
-    now("string"),
-    now("json"),
-    later("number"),
-    later("jackson"),
-    later("kryo5"),
-    later("marshalling"),
-    later("java"),
-    later("cbor"),
-    later("msgpack"),
-    later("smile"),
-    later("auto"),
-];

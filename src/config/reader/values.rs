@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Context, Scalar, Section, clip};
 use crate::config::keys::{Key, Kind, Word, nearest};
+use crate::config::model::{Codec, Coding};
 use crate::config::units::{self, BadUnit};
 use crate::route::Template;
 
@@ -120,6 +121,23 @@ impl Section<'_> {
         self.parsed(key, parse).unwrap_or_default()
     }
 
+    /// A codec, with the compression around it; the defaults of the rest.
+    pub(in crate::config) fn codec(&self, key: &Key) -> Coding {
+        let raw = Coding::from(Codec::Raw);
+        let Some(scalar) = self.scalar(key) else { return raw };
+        Coding::named(&scalar.value).unwrap_or_else(|| {
+            let help = match nearest(&scalar.value, Coding::names()) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => {
+                    let codecs: Vec<_> = Codec::ALL.iter().map(|codec| codec.as_str()).collect();
+                    format!("possible here: {}", codecs.join(", "))
+                }
+            };
+            self.cx.report.problem(&scalar.spot, format!("`{}` is not known here", clip(&scalar.written)), help);
+            raw
+        })
+    }
+
     /// `true` or `false`; absent if neither the user nor the table says.
     pub(in crate::config) fn flag(&self, key: &Key) -> Option<bool> {
         self.parsed(key, |text| match text {
@@ -200,14 +218,6 @@ impl Section<'_> {
         match word {
             Some(word) if word.available => return Some(word.text),
             Some(word) => self.unavailable(&scalar.spot, word.text),
-            // Compression in front of a codec, as in `lz4+kryo5`.
-            None if scalar
-                .value
-                .split_once('+')
-                .is_some_and(|(_, codec)| words.iter().any(|word| word.text == codec)) =>
-            {
-                self.unavailable(&scalar.spot, &clip(&scalar.written));
-            }
             None => {
                 let known = || words.iter().filter(|word| word.available).map(|word| word.text);
                 let help = match nearest(&scalar.value, known()) {

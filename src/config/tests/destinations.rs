@@ -175,7 +175,7 @@ fn a_template_needs_a_codec_that_can_answer_it() {
         "raw",
         "x${payload}",
         &[
-            "7:20 sinks.ready.redis.list: the template asks for the payload, and codec raw does not look into it | write `codec: string` or `codec: json`",
+            "7:20 sinks.ready.redis.list: the template asks for the payload, and codec raw does not look into it | write the codec of your producers, as `codec: string` or `codec: json`",
         ],
     );
     orders("raw", "x${payload.a:-none}", &["7:20 sinks.ready.redis.list: the template asks for the payload"]);
@@ -184,15 +184,26 @@ fn a_template_needs_a_codec_that_can_answer_it() {
         "string",
         "x${payload.a}",
         &[
-            "7:20 sinks.ready.redis.list: the template asks for a field of the payload, and codec string reads plain text | write `codec: json`",
+            "7:20 sinks.ready.redis.list: the template asks for a field of the payload, and codec string reads no fields | write the codec of your producers, as `codec: json`",
         ],
     );
-    orders("json", "x${payload.a}${payload}", &[]);
+    for codec in ["json", "jackson", "kryo5", "lz4+marshalling", "auto"] {
+        orders(codec, "x${payload.a}${payload}", &[]);
+    }
+    orders("zstd+number", "x${payload}", &[]);
+    orders("zstd+number", "x${payload.a}", &["7:20 sinks.ready.redis.list: the template asks for a field"]);
+    orders("lz4+raw", "x${payload}", &["7:20 sinks.ready.redis.list: the template asks for the payload"]);
     check("codec: json", "codec: raw", &[]);
     check("sink: out", "sink: out\n        headers: { t: '${payload.t}' }", &[]);
     check(
         "sink: ready",
         "sink: ready\n        envelope: decoded",
         &["13:19 queues.orders.to[0].envelope: codec raw decodes nothing"],
+    );
+    check_text(
+        &GOOD
+            .replace("sink: ready", "sink: ready\n        envelope: decoded")
+            .replace("name: 'order:timeout' } }", "name: 'order:timeout' } }\n    codec: lz4+raw"),
+        &[],
     );
 }

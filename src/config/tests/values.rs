@@ -101,21 +101,6 @@ fn a_key_without_function_is_refused_and_not_ignored() {
     row("redis:\n", "http: { admin: { listen: '127.0.0.1:1' } }\nredis:\n", "1:9 http.admin", "admin");
     row("redis:\n", "redis:\n  cluster: [a:1]\n", "2:3 redis.cluster", "cluster");
     row("redis:\n", "redis:\n  sentinel: { master: m }\n", "2:3 redis.sentinel", "sentinel");
-    for codec in [
-        "kryo5",
-        "jackson",
-        "number",
-        "java",
-        "auto",
-        "marshalling",
-        "cbor",
-        "msgpack",
-        "smile",
-        "lz4+kryo5",
-        "zstd+json",
-    ] {
-        row("codec: json", &format!("codec: {codec}"), "15:12 queues.mails.codec", codec);
-    }
     row("codec: json", "mode: shadow", "15:11 queues.mails.mode", "shadow");
     row("codec: json", "mode: rescue", "15:11 queues.mails.mode", "rescue");
     check("codec: json", "claim_ahead: 15s\n    mode: deliver", &[]);
@@ -218,4 +203,30 @@ fn amqp_that_was_left_out_of_the_binary_is_refused_by_name() {
         &text,
         &["sinks.out.amqp: this binary was built without AMQP | use one that was built with the feature"],
     );
+}
+
+#[test]
+fn a_codec_is_named_with_its_compression_and_its_settings() {
+    let mails = |lines: &str, expected: &[&str]| check("codec: json", lines, expected);
+    for name in Coding::names() {
+        mails(&format!("codec: {name}"), &[]);
+    }
+    mails("codec: kryo6", &["15:12 queues.mails.codec: `kryo6` is not known here | did you mean `kryo5`?"]);
+    mails("codec: lz4+kyro5", &["15:12 queues.mails.codec: `lz4+kyro5` is not known here | did you mean `lz4+kryo5`?"]);
+    mails("codec: gzip+json", &["15:12 queues.mails.codec: `gzip+json` is not known here"]);
+    mails("codec: jackson\n    java_types: strip", &[]);
+    mails(
+        "codec: kryo5\n    java_types: strip",
+        &["16:17 queues.mails.java_types: codec kryo5 finds no names of Java classes"],
+    );
+    mails("codec: kryo5\n    max_decoded_size: 1MiB", &[]);
+    mails(
+        "codec: json\n    max_decoded_size: 1MiB",
+        &["16:23 queues.mails.max_decoded_size: codec json neither unpacks nor builds anything"],
+    );
+    let text = GOOD.replace("codec: json", "codec: zstd+cbor\n    java_types: strip\n    max_decoded_size: 1MiB");
+    let config = load(&text).unwrap().config;
+    let coding = config.queues[1].codec;
+    assert_eq!((coding.as_str(), coding.java_types, coding.max_decoded_size), ("zstd+cbor", JavaTypes::Strip, 1 << 20));
+    assert!(describe(&config).contains("    codec: zstd+cbor\n    java_types: strip\n    max_decoded_size: 1MiB\n"));
 }

@@ -57,7 +57,7 @@ fn anchors_aliases_and_merge_keys_work() {
         .replace("    codec: json\n", "    <<: *common\n")
         .replace("  orders:\n", "  orders:\n    <<: &common { codec: json, lease: 1m }\n");
     let config = load(&text).unwrap().config;
-    assert!(config.queues.iter().all(|queue| queue.lease.as_secs() == 60 && queue.codec == Codec::Json));
+    assert!(config.queues.iter().all(|queue| queue.lease.as_secs() == 60 && queue.codec == Codec::Json.into()));
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
         name: "q".into(),
         consume_delayed: true,
         consume_ready: true,
-        codec: Codec::Raw,
+        codec: Codec::Raw.into(),
         on_decode_error: OnDecodeError::DeadLetter,
         lease: Duration::from_secs(60),
         claim_ahead: Duration::ZERO,

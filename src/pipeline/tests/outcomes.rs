@@ -233,7 +233,7 @@ async fn a_target_named_after_the_queue_is_mended_and_one_named_by_the_payload_i
         let mut redis = Looking::at(&server).await;
         sink.outage(Some(failure(Class::TargetPermanent, "WRONGTYPE").about(about)));
         let mut spec = spec(&[("s", sink.clone())]);
-        spec.codec = Codec::String;
+        spec.codec = Codec::String.into();
         spec.to[0].target = target;
         let bridge = Bridge::without_keeper(&server, 1, &[("s", sink.clone())], spec);
         redis.offer(0..1).await;

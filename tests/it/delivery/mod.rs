@@ -1,6 +1,7 @@
 //! What is delivered, and how: every layout and codec, every sink, limits, log-ins, fairness. The daemon is the built
 //! binary, Redis is a real server.
 
+mod codecs;
 mod connection;
 mod fanout;
 mod junk;

@@ -1,0 +1,19 @@
+//! Codec `jackson`: JSON with the names of Java classes in it, as Redisson's `JsonJacksonCodec` writes it.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::payload::Decoded;
+use super::{Answer, json, types};
+use crate::config::JavaTypes;
+
+/// Parses the payload; the producer's own text stays where nothing is taken out of it.
+pub(super) fn decode(payload: &Bytes, java_types: JavaTypes) -> Answer {
+    let mut value = json::parse(payload)?;
+    let changed = java_types == JavaTypes::Strip && types::strip(&mut value);
+    match value {
+        Value::String(_) => Ok(Decoded::Value(value)),
+        value if changed => Ok(Decoded::Value(value)),
+        value => Ok(Decoded::Json(payload.clone(), value)),
+    }
+}

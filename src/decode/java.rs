@@ -1,0 +1,317 @@
+//! Codec `java`: Java serialization, as Redisson's `SerializationCodec` writes it.
+//!
+//! Format: the Java Object Serialization Specification, chapter 6. A stream names its classes with their fields, so that
+//! objects can be read without them; what a class writes by itself is another matter (see `objects`). The crates that
+//! parse it give a tree without a bound on its size, so that two levels of references fill any memory.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::Answer;
+use super::error::DecodeProblem;
+use super::objects::{self, Part, Written};
+use super::reader::{Read, Reader};
+use super::value::{self, Item};
+use crate::config::JavaTypes;
+
+/// What every payload begins with.
+pub(super) const MAGIC: &[u8] = b"\xac\xed\x00\x05";
+
+const NAME: &str = "Java serialization";
+/// Where handles begin to count.
+const FIRST_HANDLE: u32 = 0x7e_0000;
+
+mod token {
+    pub(super) const NULL: u8 = 0x70;
+    pub(super) const REFERENCE: u8 = 0x71;
+    pub(super) const CLASS_DESC: u8 = 0x72;
+    pub(super) const OBJECT: u8 = 0x73;
+    pub(super) const STRING: u8 = 0x74;
+    pub(super) const ARRAY: u8 = 0x75;
+    pub(super) const BLOCK: u8 = 0x77;
+    pub(super) const END_BLOCK: u8 = 0x78;
+    pub(super) const LONG_BLOCK: u8 = 0x7a;
+    pub(super) const LONG_STRING: u8 = 0x7c;
+    pub(super) const ENUM: u8 = 0x7e;
+}
+
+/// Reads the payload.
+pub(super) fn decode(payload: &Bytes, budget: usize, types: JavaTypes) -> Answer {
+    let mut reader = Reader::new(payload, budget);
+    if reader.array::<4>()? != MAGIC {
+        return Err(reader.refuse_at(0, DecodeProblem::Malformed(NAME)));
+    }
+    let mut java = Java { reader, types, handles: Vec::new() };
+    let item = java.value()?;
+    java.reader.end()?;
+    Ok(item.into_decoded())
+}
+
+struct Java<'a> {
+    reader: Reader<'a>,
+    types: JavaTypes,
+    /// What references can point at.
+    handles: Vec<Handle>,
+}
+
+enum Handle {
+    /// Still being read.
+    Open,
+    Class(Rc<Class>),
+    Value(Item),
+}
+
+/// A class as the stream describes it.
+struct Class {
+    name: String,
+    /// It has fields at all.
+    serializable: bool,
+    /// Its object wrote something by itself.
+    writes: bool,
+    fields: Vec<Field>,
+    parent: Option<Rc<Class>>,
+}
+
+struct Field {
+    name: String,
+    /// The first letter of the type: `B C D F I J S Z`, `L` for objects, `[` for arrays.
+    kind: u8,
+}
+
+impl Java<'_> {
+    fn value(&mut self) -> Read<Item> {
+        let start = self.reader.at();
+        self.reader.pay()?;
+        match self.reader.u8()? {
+            token::NULL => Ok(Value::Null.into()),
+            token::REFERENCE => self.reference(),
+            token::STRING => {
+                let length = self.reader.u16()?.into();
+                self.text(length)
+            }
+            token::LONG_STRING => {
+                let length = usize::try_from(self.reader.u64()?).unwrap_or(usize::MAX);
+                self.text(length)
+            }
+            token::OBJECT => self.nested(|java| java.object(start)),
+            token::ARRAY => self.nested(|java| java.array(start)),
+            token::ENUM => self.nested(Self::constant),
+            _ => Err(self.malformed()),
+        }
+    }
+
+    fn malformed(&self) -> super::error::Refusal {
+        self.reader.malformed(NAME)
+    }
+
+    fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
+        self.reader.enter()?;
+        let answer = inner(self);
+        self.reader.leave();
+        answer
+    }
+
+    /// The place of something that begins here.
+    fn open(&mut self) -> usize {
+        self.handles.push(Handle::Open);
+        self.handles.len() - 1
+    }
+
+    /// Keeps a copy for references; it is paid for.
+    fn close(&mut self, place: usize, item: Item) -> Read<Item> {
+        value::pay_again(&mut self.reader, &item)?;
+        self.handles[place] = Handle::Value(item.clone());
+        Ok(item)
+    }
+
+    fn handle(&mut self) -> Read<&Handle> {
+        let number = self.reader.u32()?.checked_sub(FIRST_HANDLE);
+        let place = number.and_then(|number| usize::try_from(number).ok());
+        place.and_then(|place| self.handles.get(place)).ok_or_else(|| self.reader.malformed(NAME))
+    }
+
+    fn reference(&mut self) -> Read<Item> {
+        let item = match self.handle()? {
+            Handle::Value(item) => item.clone(),
+            Handle::Open => {
+                return Err(self.reader.refuse(DecodeProblem::Unsupported("an object that contains itself")));
+            }
+            Handle::Class(_) => return Err(self.malformed()),
+        };
+        value::pay_again(&mut self.reader, &item)?;
+        Ok(item)
+    }
+
+    fn text(&mut self, length: usize) -> Read<Item> {
+        let place = self.open();
+        let text = value::unit_bytes(&mut self.reader, length)?;
+        self.close(place, text.into())
+    }
+
+    /// Text where nothing else can stand: a type, the name of a constant.
+    fn plain_text(&mut self) -> Read<String> {
+        match self.value()? {
+            Item::Json(Value::String(text)) => Ok(text),
+            _ => Err(self.malformed()),
+        }
+    }
+
+    fn name(&mut self) -> Read<String> {
+        let length = self.reader.u16()?.into();
+        value::unit_bytes(&mut self.reader, length)
+    }
+
+    fn class(&mut self) -> Read<Option<Rc<Class>>> {
+        match self.reader.u8()? {
+            token::NULL => Ok(None),
+            token::REFERENCE => match self.handle()? {
+                Handle::Class(class) => Ok(Some(class.clone())),
+                Handle::Open | Handle::Value(_) => Err(self.malformed()),
+            },
+            token::CLASS_DESC => self.nested(Self::new_class).map(Some),
+            _ => Err(self.reader.refuse(DecodeProblem::Unsupported("a proxy class"))),
+        }
+    }
+
+    fn new_class(&mut self) -> Read<Rc<Class>> {
+        let start = self.reader.at();
+        self.reader.pay()?;
+        let name = self.name()?;
+        let _version = self.reader.u64()?;
+        let place = self.open();
+        let flags = self.reader.u8()?;
+        let (writes, serializable, externalizable) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
+        if externalizable {
+            return Err(objects::opaque(&self.reader, start, &name));
+        }
+        let mut fields = Vec::new();
+        for _ in 0..self.reader.u16()? {
+            self.reader.pay()?;
+            let kind = self.reader.u8()?;
+            let name = self.name()?;
+            if matches!(kind, b'L' | b'[') {
+                self.plain_text()?;
+            }
+            fields.push(Field { name, kind });
+        }
+        // Annotations of classes are empty but for class loaders of RMI.
+        if self.reader.u8()? != token::END_BLOCK {
+            return Err(self.reader.refuse(DecodeProblem::Unsupported("an annotated class")));
+        }
+        let parent = self.class()?;
+        let class = Rc::new(Class { name, serializable, writes, fields, parent });
+        self.handles[place] = Handle::Class(class.clone());
+        Ok(class)
+    }
+
+    fn known_class(&mut self) -> Read<Rc<Class>> {
+        self.class()?.ok_or_else(|| self.malformed())
+    }
+
+    fn object(&mut self, start: usize) -> Read<Item> {
+        let class = self.known_class()?;
+        let place = self.open();
+        let mut classes = vec![class.clone()];
+        while let Some(parent) = classes.last().and_then(|class| class.parent.clone()) {
+            self.reader.pay()?;
+            classes.push(parent);
+        }
+        let mut parts = Vec::new();
+        for class in classes.iter().rev().filter(|class| class.serializable) {
+            if class.writes {
+                objects::check_self_written(&self.reader, start, &class.name)?;
+            }
+            let mut fields = Vec::new();
+            for field in &class.fields {
+                let item = self.field(field.kind)?;
+                self.reader.pay_for(field.name.len())?;
+                fields.push((field.name.clone(), item));
+            }
+            let written = if class.writes { self.written()? } else { Vec::new() };
+            parts.push(Part { class: class.name.clone(), fields, written });
+        }
+        let item = objects::value(&mut self.reader, start, parts, self.types)?;
+        self.close(place, item)
+    }
+
+    /// What a class wrote by itself, up to the end mark.
+    fn written(&mut self) -> Read<Vec<Written>> {
+        let mut written = Vec::new();
+        loop {
+            let length = match self.reader.peek() {
+                Some(token::END_BLOCK) => {
+                    self.reader.u8()?;
+                    return Ok(written);
+                }
+                Some(token::BLOCK) => {
+                    self.reader.u8()?;
+                    self.reader.u8()?.into()
+                }
+                Some(token::LONG_BLOCK) => {
+                    self.reader.u8()?;
+                    self.reader.count()?
+                }
+                _ => {
+                    written.push(Written::Value(self.value()?));
+                    continue;
+                }
+            };
+            let block = self.reader.take(length)?.to_vec();
+            self.reader.pay()?;
+            self.reader.pay_for(length)?;
+            written.push(Written::Block(block));
+        }
+    }
+
+    /// A value of a field or an array.
+    fn field(&mut self, kind: u8) -> Read<Item> {
+        if matches!(kind, b'L' | b'[') {
+            return self.value();
+        }
+        self.reader.pay()?;
+        let reader = &mut self.reader;
+        Ok(match kind {
+            b'B' => reader.u8()?.cast_signed().into(),
+            b'C' => {
+                let unit = reader.u16()?;
+                value::letter(reader, unit)?
+            }
+            b'D' => value::double(f64::from_bits(reader.u64()?)),
+            b'F' => value::float(f32::from_bits(reader.u32()?)),
+            b'I' => reader.i32()?.into(),
+            b'J' => reader.i64()?.into(),
+            b'S' => reader.u16()?.cast_signed().into(),
+            b'Z' => (reader.u8()? != 0).into(),
+            _ => return Err(self.malformed()),
+        })
+    }
+
+    fn array(&mut self, start: usize) -> Read<Item> {
+        let class = self.known_class()?;
+        let place = self.open();
+        let count = self.reader.count()?;
+        let kind = class.name.strip_prefix('[').and_then(|name| name.bytes().next());
+        let item = match kind {
+            Some(b'B') => value::bytes(&mut self.reader, count)?,
+            Some(kind) => {
+                let mut items = Vec::new();
+                for _ in 0..count {
+                    items.push(self.field(kind)?.into_json());
+                }
+                Value::Array(items).into()
+            }
+            None => return Err(objects::opaque(&self.reader, start, &class.name)),
+        };
+        self.close(place, item)
+    }
+
+    /// A constant of an enum is its name.
+    fn constant(&mut self) -> Read<Item> {
+        self.known_class()?;
+        let place = self.open();
+        let name = self.plain_text()?;
+        self.close(place, name.into())
+    }
+}

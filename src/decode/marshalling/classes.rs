@@ -1,0 +1,129 @@
+//! The classes of objects, as they stand in front of them.
+
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use super::super::objects;
+use super::super::reader::Read;
+use super::super::value::{self, Item};
+use super::River;
+
+/// A class as it stands in the payload.
+#[derive(Clone)]
+pub(super) enum Class {
+    /// One that has a code of its own, or a name and nothing else.
+    Simple(u8),
+    /// An enum; its values are names.
+    Enum,
+    Array,
+    Object(Rc<Described>),
+}
+
+pub(super) struct Described {
+    pub(super) name: String,
+    pub(super) writes: bool,
+    pub(super) fields: Vec<(String, u8)>,
+    pub(super) parent: Option<Rc<Described>>,
+}
+
+impl River<'_> {
+    /// The name of a class or a field: a text like any other, and referred to as one.
+    fn name(&mut self) -> Read<String> {
+        match self.value()? {
+            Item::Json(Value::String(name)) => Ok(name),
+            _ => Err(self.malformed()),
+        }
+    }
+
+    /// A name in the older form: its length in four bytes.
+    pub(super) fn old_name(&mut self) -> Read<String> {
+        let units = self.reader.count()?;
+        value::units(&mut self.reader, units)
+    }
+
+    /// The class that the code begins.
+    pub(super) fn class(&mut self, code: u8) -> Read<Class> {
+        self.reader.pay()?;
+        match code {
+            0x06 => {
+                let place = self.reader.count()?;
+                self.class_before(Some(place))
+            }
+            0x3b => {
+                let back = 0x100 - usize::from(self.reader.u8()?);
+                self.class_before(self.classes.len().checked_sub(back))
+            }
+            0x3c => {
+                let back = 0x1_0000 - usize::from(self.reader.u16()?);
+                self.class_before(self.classes.len().checked_sub(back))
+            }
+            0x07 => {
+                self.old_name()?;
+                self.keep_class(Class::Simple(code))
+            }
+            0x0c => {
+                self.old_name()?;
+                self.keep_class(Class::Enum)
+            }
+            0x0d => {
+                self.reader.enter()?;
+                let code = self.reader.u8()?;
+                self.class(code)?;
+                self.reader.leave();
+                self.keep_class(Class::Array)
+            }
+            0x09 | 0x38 => self.described(code == 0x38),
+            0x0a | 0x0b => {
+                let start = self.reader.at();
+                let name = self.old_name()?;
+                Err(objects::opaque(&self.reader, start, &name))
+            }
+            0x14..=0x31 | 0x5a..=0x81 => Ok(Class::Simple(code)),
+            _ => Err(self.unread(code)),
+        }
+    }
+
+    fn keep_class(&mut self, class: Class) -> Read<Class> {
+        self.classes.push(Some(class.clone()));
+        Ok(class)
+    }
+
+    fn class_before(&mut self, place: Option<usize>) -> Read<Class> {
+        match place.and_then(|place| self.classes.get(place)) {
+            Some(Some(class)) => Ok(class.clone()),
+            // A field of the class's own type, while the class is described.
+            Some(None) => Ok(Class::Simple(0x16)),
+            None => Err(self.malformed()),
+        }
+    }
+
+    fn described(&mut self, writes: bool) -> Read<Class> {
+        self.reader.enter()?;
+        let place = self.classes.len();
+        self.classes.push(None);
+        let name = self.name()?;
+        let _version = self.reader.u64()?;
+        let mut fields = Vec::new();
+        for _ in 0..self.reader.count()? {
+            self.reader.pay()?;
+            let name = self.name()?;
+            let code = self.reader.u8()?;
+            let kind = match self.class(code)? {
+                Class::Simple(code @ 0x20..=0x27) => code,
+                _ => 0x16,
+            };
+            let _unshared = self.reader.u8()?;
+            fields.push((name, kind));
+        }
+        let code = self.reader.u8()?;
+        let parent = match self.class(code)? {
+            Class::Object(parent) => Some(parent),
+            Class::Simple(_) | Class::Enum | Class::Array => None,
+        };
+        self.reader.leave();
+        let class = Class::Object(Rc::new(Described { name, writes, fields, parent }));
+        self.classes[place] = Some(class.clone());
+        Ok(class)
+    }
+}

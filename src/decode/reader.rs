@@ -1,0 +1,149 @@
+//! Reads bytes that nobody has checked, within bounds.
+//!
+//! Whatever the bytes say, a codec that reads through this ends: it never reads past the end, never goes deeper than
+//! [`MAX_DEPTH`], and pays for every value that it makes out of a budget. A length that is read is a claim, not a size
+//! to allocate.
+
+use super::error::{DecodeProblem, Refusal};
+
+/// Levels of nesting; as deep as the JSON parser goes, and a bound on the stack of whoever walks or drops the value.
+pub(super) const MAX_DEPTH: usize = 127;
+
+/// What one value costs beside its text: a little more than a number, a list or an entry of an object takes in memory.
+const VALUE_COST: usize = 128;
+
+/// Bytes that are read from front to back.
+pub(super) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    depth: usize,
+    budget: usize,
+}
+
+/// What reading answers: a value, or why there is none.
+pub(super) type Read<T> = Result<T, Refusal>;
+
+impl<'a> Reader<'a> {
+    /// Reads `bytes`; the values made of them may take `budget` bytes of memory.
+    pub(super) fn new(bytes: &'a [u8], budget: usize) -> Self {
+        Reader { bytes, at: 0, depth: 0, budget }
+    }
+
+    /// Bytes read so far.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The problem, at the byte read last.
+    pub(super) fn refuse(&self, problem: DecodeProblem) -> Refusal {
+        self.refuse_at(self.at.saturating_sub(1), problem)
+    }
+
+    pub(super) fn refuse_at(&self, offset: usize, problem: DecodeProblem) -> Refusal {
+        Refusal { offset, problem }
+    }
+
+    /// The byte read last is none that the format has there.
+    pub(super) fn malformed(&self, format: &'static str) -> Refusal {
+        self.refuse(DecodeProblem::Malformed(format))
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    pub(super) fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+
+    pub(super) fn take(&mut self, count: usize) -> Read<&'a [u8]> {
+        let taken = self.rest().get(..count);
+        let taken = taken.ok_or_else(|| self.refuse_at(self.bytes.len(), DecodeProblem::Truncated))?;
+        self.at += count;
+        Ok(taken)
+    }
+
+    pub(super) fn array<const N: usize>(&mut self) -> Read<[u8; N]> {
+        let first = self.rest().first_chunk().copied();
+        let first = first.ok_or_else(|| self.refuse_at(self.bytes.len(), DecodeProblem::Truncated))?;
+        self.at += N;
+        Ok(first)
+    }
+
+    pub(super) fn u8(&mut self) -> Read<u8> {
+        let [byte] = self.array()?;
+        Ok(byte)
+    }
+
+    /// Big-endian, as Java and all network formats write.
+    pub(super) fn u16(&mut self) -> Read<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(super) fn i32(&mut self) -> Read<i32> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Read<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(super) fn i64(&mut self) -> Read<i64> {
+        self.array().map(i64::from_be_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Read<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    /// A count of 32 bits; one that is negative in Java is more than there can be.
+    pub(super) fn count(&mut self) -> Read<usize> {
+        let count = self.u32()?;
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
+    /// Pays for one value.
+    pub(super) fn pay(&mut self) -> Read<()> {
+        self.pay_for(VALUE_COST)
+    }
+
+    /// Pays for so many bytes of text.
+    pub(super) fn pay_for(&mut self, bytes: usize) -> Read<()> {
+        match self.budget.checked_sub(bytes) {
+            Some(left) => {
+                self.budget = left;
+                Ok(())
+            }
+            None => Err(self.refuse(DecodeProblem::TooLarge)),
+        }
+    }
+
+    /// Carries out `inner` one level deeper. Every value that holds others is read through this.
+    pub(super) fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
+        self.enter()?;
+        let answer = inner(self);
+        self.leave();
+        answer
+    }
+
+    /// As [`deeper`](Reader::deeper), for a codec that owns its reader; [`leave`](Reader::leave) follows.
+    pub(super) fn enter(&mut self) -> Read<()> {
+        if self.depth >= MAX_DEPTH {
+            return Err(self.refuse(DecodeProblem::TooDeep));
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.depth -= 1;
+    }
+
+    /// Nothing may be left.
+    pub(super) fn end(&self) -> Read<()> {
+        match self.rest().is_empty() {
+            true => Ok(()),
+            false => Err(self.refuse_at(self.at, DecodeProblem::Trailing)),
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! From the values of binary formats to JSON, without losing any.
+//!
+//! | value | in JSON |
+//! |---|---|
+//! | whole numbers of any size | the same digits |
+//! | floating point | the shortest digits that read back as the same number |
+//! | NaN, Infinity, -Infinity | text, as Jackson writes them |
+//! | bytes | base64 text; a payload that is bytes and nothing else stays bytes |
+//! | maps | an object; keys that are numbers or booleans as their text |
+//! | maps with other keys, or with two keys of one text | a list of `[key, value]` |
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Number, Value};
+
+use super::Decoded;
+use super::error::DecodeProblem;
+use super::reader::{Read, Reader};
+
+/// A value that was read: bytes, or anything that JSON has a form for.
+#[derive(Clone, Debug)]
+pub(super) enum Item {
+    Bytes(Vec<u8>),
+    Json(Value),
+}
+
+impl Item {
+    /// As a part of something larger.
+    pub(super) fn into_json(self) -> Value {
+        match self {
+            Item::Bytes(bytes) => Value::String(STANDARD.encode(bytes)),
+            Item::Json(value) => value,
+        }
+    }
+
+    pub(super) fn from_number(number: Number) -> Item {
+        Item::Json(Value::Number(number))
+    }
+
+    /// As the whole payload.
+    pub(super) fn into_decoded(self) -> Decoded {
+        match self {
+            Item::Bytes(bytes) => Decoded::Opaque(bytes.into()),
+            Item::Json(value) => Decoded::Value(value),
+        }
+    }
+}
+
+impl<T: Into<Value>> From<T> for Item {
+    fn from(value: T) -> Self {
+        Item::Json(value.into())
+    }
+}
+
+/// Pays for a copy of something that was read before, so that references cannot multiply what a payload takes.
+pub(super) fn pay_again(reader: &mut Reader<'_>, item: &Item) -> Read<()> {
+    match item {
+        Item::Bytes(bytes) => reader.pay_for(bytes.len() / 3 * 4 + 4),
+        Item::Json(value) => pay_for_value(reader, value),
+    }
+}
+
+fn pay_for_value(reader: &mut Reader<'_>, value: &Value) -> Read<()> {
+    reader.pay()?;
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+        Value::String(text) => reader.pay_for(text.len()),
+        Value::Array(items) => items.iter().try_for_each(|item| pay_for_value(reader, item)),
+        Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {
+            reader.pay_for(name.len())?;
+            pay_for_value(reader, value)
+        }),
+    }
+}
+
+/// Bytes, paid for as the text that they may become.
+pub(super) fn bytes(reader: &mut Reader<'_>, count: usize) -> Read<Item> {
+    let taken = reader.take(count)?;
+    reader.pay_for(count / 3 * 4 + 4)?;
+    Ok(Item::Bytes(taken.to_vec()))
+}
+
+/// UTF-8 text of `count` bytes.
+pub(super) fn utf8(reader: &mut Reader<'_>, count: usize) -> Read<String> {
+    let start = reader.at();
+    let taken = reader.take(count)?;
+    let text = std::str::from_utf8(taken)
+        .map_err(|error| reader.refuse_at(start + error.valid_up_to(), DecodeProblem::NotUtf8))?;
+    reader.pay_for(count)?;
+    Ok(text.to_owned())
+}
+
+/// Text that Java wrote as UTF-16 units of one, two or three bytes each (modified UTF-8, where a character beyond U+FFFF
+/// is two units). Ends after `units` of them.
+pub(super) fn units(reader: &mut Reader<'_>, units: usize) -> Read<String> {
+    if let Some(ascii) = reader.rest().get(..units).filter(|bytes| bytes.is_ascii()) {
+        let text = String::from_utf8_lossy(ascii).into_owned();
+        reader.take(units)?;
+        reader.pay_for(units)?;
+        return Ok(text);
+    }
+    let mut text = Text::default();
+    for _ in 0..units {
+        let unit = unit(reader)?;
+        text.push(reader, unit)?;
+    }
+    text.end(reader)
+}
+
+/// As [`units`], where the length is `count` bytes.
+pub(super) fn unit_bytes(reader: &mut Reader<'_>, count: usize) -> Read<String> {
+    let start = reader.at();
+    let taken = reader.take(count)?;
+    if taken.is_ascii() {
+        reader.pay_for(count)?;
+        return Ok(String::from_utf8_lossy(taken).into_owned());
+    }
+    let mut inner = Reader::new(taken, usize::MAX);
+    let mut text = Text::default();
+    let shifted = |mut refusal: super::error::Refusal| {
+        refusal.offset += start;
+        refusal
+    };
+    while !inner.rest().is_empty() {
+        let unit = unit(&mut inner).map_err(shifted)?;
+        text.push(reader, unit)?;
+    }
+    text.end(reader)
+}
+
+fn unit(reader: &mut Reader<'_>) -> Read<u16> {
+    let follow = |reader: &mut Reader<'_>| match reader.u8()? {
+        byte @ 0x80..=0xbf => Ok(u16::from(byte & 0x3f)),
+        _ => Err(reader.malformed("text in modified UTF-8")),
+    };
+    match reader.u8()? {
+        byte @ ..=0x7f => Ok(byte.into()),
+        byte @ 0xc0..=0xdf => Ok(u16::from(byte & 0x1f) << 6 | follow(reader)?),
+        byte @ 0xe0..=0xef => Ok(u16::from(byte & 0x0f) << 12 | follow(reader)? << 6 | follow(reader)?),
+        _ => Err(reader.malformed("text in modified UTF-8")),
+    }
+}
+
+/// Text that is put together from UTF-16 units.
+#[derive(Default)]
+struct Text {
+    text: String,
+    /// The first half of a pair.
+    high: Option<u16>,
+}
+
+impl Text {
+    fn push(&mut self, reader: &mut Reader<'_>, unit: u16) -> Read<()> {
+        let letter = match (self.high.take(), unit) {
+            (None, 0xd800..=0xdbff) => {
+                self.high = Some(unit);
+                return Ok(());
+            }
+            (Some(high), _) => char::decode_utf16([high, unit]).next().and_then(Result::ok),
+            (None, _) => char::from_u32(unit.into()),
+        };
+        let letter = letter.ok_or_else(|| reader.refuse(DecodeProblem::LoneSurrogate))?;
+        reader.pay_for(letter.len_utf8())?;
+        self.text.push(letter);
+        Ok(())
+    }
+
+    fn end(self, reader: &Reader<'_>) -> Read<String> {
+        match self.high {
+            Some(_) => Err(reader.refuse(DecodeProblem::LoneSurrogate)),
+            None => Ok(self.text),
+        }
+    }
+}
+
+/// One UTF-16 unit as text.
+pub(super) fn letter(reader: &Reader<'_>, unit: u16) -> Read<Item> {
+    match char::from_u32(unit.into()) {
+        Some(letter) => Ok(letter.to_string().into()),
+        None => Err(reader.refuse(DecodeProblem::LoneSurrogate)),
+    }
+}
+
+/// A number of 64 bits.
+pub(super) fn double(value: f64) -> Item {
+    Number::from_f64(value).map_or_else(|| not_finite(value), |number| Item::Json(number.into()))
+}
+
+/// A number of 32 bits, with the digits that it needs and no more.
+pub(super) fn float(value: f32) -> Item {
+    match value.is_finite() {
+        true => Item::Json(value.into()),
+        false => not_finite(value.into()),
+    }
+}
+
+fn not_finite(value: f64) -> Item {
+    let text = match value {
+        value if value.is_nan() => "NaN",
+        value if value > 0.0 => "Infinity",
+        _ => "-Infinity",
+    };
+    text.into()
+}
+
+/// Most bytes of a whole number; writing it out in decimal takes the square of them.
+const LONGEST_INTEGER: usize = 512;
+
+/// A whole number of any size, given by the bytes of its magnitude, highest first.
+pub(super) fn integer(reader: &mut Reader<'_>, negative: bool, magnitude: &[u8]) -> Read<Number> {
+    if magnitude.len() > LONGEST_INTEGER {
+        return Err(reader.refuse(DecodeProblem::Unsupported("a whole number of more than 1,233 digits")));
+    }
+    reader.pay_for(magnitude.len() * 3)?;
+    // Groups of nine digits, lowest first.
+    let mut groups: Vec<u32> = Vec::new();
+    for &byte in magnitude {
+        let mut carry = u64::from(byte);
+        for group in &mut groups {
+            carry += u64::from(*group) << 8;
+            *group = u32::try_from(carry % 1_000_000_000).unwrap_or_default();
+            carry /= 1_000_000_000;
+        }
+        if carry > 0 {
+            groups.push(u32::try_from(carry).unwrap_or_default());
+        }
+    }
+    let mut digits = String::new();
+    for group in groups.iter().rev() {
+        match digits.is_empty() {
+            true => digits = group.to_string(),
+            false => digits.push_str(&format!("{group:09}")),
+        }
+    }
+    let text = match (digits.as_str(), negative) {
+        ("", _) => "0".to_owned(),
+        (digits, true) => format!("-{digits}"),
+        (digits, false) => digits.to_owned(),
+    };
+    number(reader, &text)
+}
+
+/// As [`integer`], from two's complement, as Java writes a `BigInteger`.
+pub(super) fn signed_integer(reader: &mut Reader<'_>, bytes: &[u8]) -> Read<Number> {
+    let negative = bytes.first().is_some_and(|first| first & 0x80 != 0);
+    if !negative || bytes.len() > LONGEST_INTEGER {
+        return integer(reader, false, bytes);
+    }
+    let mut magnitude: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
+    for byte in magnitude.iter_mut().rev() {
+        *byte = byte.wrapping_add(1);
+        if *byte != 0 {
+            break;
+        }
+    }
+    integer(reader, true, &magnitude)
+}
+
+/// A whole number divided by ten to the power of `scale`, as Java writes a `BigDecimal`: all digits stay.
+pub(super) fn decimal(reader: &mut Reader<'_>, unscaled: &Number, scale: i64) -> Read<Number> {
+    match scale {
+        0 => Ok(unscaled.clone()),
+        scale => number(reader, &format!("{unscaled}e{}", scale.saturating_neg())),
+    }
+}
+
+fn number(reader: &Reader<'_>, text: &str) -> Read<Number> {
+    serde_json::from_str(text).map_err(|_| reader.malformed("a number"))
+}
+
+/// The signed number that is stored as an unsigned one with its sign in the lowest bit.
+pub(super) fn zigzag(number: u64) -> i64 {
+    (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
+}
+
+/// A map, in the order of the payload.
+pub(super) fn map(entries: Vec<(Value, Value)>) -> Value {
+    let name = |key: &Value| match key {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    };
+    let names: Option<Vec<_>> = entries.iter().map(|(key, _)| name(key)).collect();
+    let distinct = |names: &Vec<String>| {
+        let seen: std::collections::HashSet<_> = names.iter().collect();
+        seen.len() == names.len()
+    };
+    match names.filter(distinct) {
+        Some(names) => {
+            let values = entries.into_iter().map(|(_, value)| value);
+            Value::Object(names.into_iter().zip(values).collect::<Map<_, _>>())
+        }
+        None => entries.into_iter().map(|(key, value)| Value::Array(vec![key, value])).collect(),
+    }
+}

@@ -1,0 +1,112 @@
+//! Elements in Java's codecs, delivered as values.
+
+use redis::AsyncCommands;
+use serde_json::{Value, json};
+
+use super::{dead_letters, emptied, on, stream_of};
+use crate::harness::redisson::redis_now_ms;
+use crate::harness::{Daemon, RedisServer, RedissonQueue, vectors};
+
+/// The payload that a version of Redisson wrote for this kind of value.
+fn recorded(codec: &str, kind: &str) -> Vec<u8> {
+    let vector = vectors().into_iter().rev().find(|vector| vector.codec == codec && vector.value_kind == kind);
+    vector.unwrap_or_else(|| panic!("no {kind} of {codec}")).parts().1
+}
+
+/// Key, envelope and header of each queue are filled from the decoded value.
+fn queue(id: &str, codec: &str, envelope: &str) -> String {
+    format!(
+        "  {id}:
+    source: {{ redisson: {{ name: \"app:{id}\" }} }}
+    {codec}
+    to:
+      - sink: same
+        stream: \"out:${{payload.k:-none}}\"
+        headers: {{ n: \"${{payload.n:-none}}\" }}
+        envelope: {envelope}
+"
+    )
+}
+
+#[tokio::test]
+async fn values_of_javas_codecs_fill_templates_and_envelopes() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let queues = [
+        ("kryo", "codec: kryo5", "decoded", "default(Kryo5Codec)", json!({"k": "v", "n": 5, "l": 7, "t": true})),
+        (
+            "jackson",
+            "codec: jackson",
+            "json",
+            "JsonJacksonCodec",
+            json!({"@class": "java.util.LinkedHashMap", "k": "v", "n": 5, "l": ["java.lang.Long", 7], "t": true}),
+        ),
+        (
+            "stripped",
+            "codec: jackson\n    java_types: strip",
+            "decoded",
+            "JsonJacksonCodec",
+            json!({"k": "v", "n": 5, "l": 7, "t": true}),
+        ),
+        ("packed", "codec: zstd+kryo5", "json", "ZStdCodec", json!({"k": "v", "n": 5, "l": 7, "t": true})),
+        ("guessed", "codec: auto", "decoded", "MarshallingCodec", json!({"k": "v", "n": 5, "l": 7, "t": true})),
+    ];
+    let yaml: String = queues.iter().map(|(id, codec, envelope, ..)| queue(id, codec, envelope)).collect();
+    let now = redis_now_ms(&mut redis).await;
+    for (id, _, _, class, _) in &queues {
+        RedissonQueue::new(&format!("app:{id}")).offer(&mut redis, now, recorded(class, "map")).await;
+    }
+    let _daemon = Daemon::start(&on(&server, &format!("sinks:\n  same: {{ redis: {{}} }}\nqueues:\n{yaml}"))).await;
+    stream_of(&mut redis, "out:v", queues.len()).await;
+
+    let entries: redis::streams::StreamRangeReply = redis.xrange_all("out:v").await.unwrap();
+    for (id, _, envelope, _, expected) in &queues {
+        let entry = entries.ids.iter().find(|entry| entry.get::<String>("queue").as_deref() == Some(*id)).unwrap();
+        let body: Value = serde_json::from_str(&entry.get::<String>("payload").unwrap()).unwrap();
+        let value = if *envelope == "json" { &body["payload"] } else { &body };
+        assert_eq!(value, expected, "{id}: {body}");
+        assert_eq!(entry.get::<String>("n").as_deref(), Some("5"));
+        emptied(&mut redis, &RedissonQueue::new(&format!("app:{id}"))).await;
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_only_java_can_read_goes_where_the_user_says_and_is_never_lost() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let order = recorded("default(Kryo5Codec)", "pojo");
+    let now = redis_now_ms(&mut redis).await;
+    let (dead, forwarded) = (RedissonQueue::new("app:dead"), RedissonQueue::new("app:forward"));
+    for queue in [&dead, &forwarded] {
+        queue.offer(&mut redis, now, order.clone()).await;
+    }
+    let mut daemon = Daemon::start(&on(
+        &server,
+        r#"
+sinks:
+  same: { redis: {} }
+queues:
+  dead:
+    source: { redisson: { name: "app:dead" } }
+    codec: kryo5
+    to: [{ sink: same, stream: out-dead, envelope: decoded }]
+  forward:
+    source: { redisson: { name: "app:forward" } }
+    codec: kryo5
+    on_decode_error: forward_raw
+    to: [{ sink: same, stream: out-forward, envelope: decoded }]
+"#,
+    ))
+    .await;
+    daemon.expect_log("dead letter stored");
+    stream_of(&mut redis, "out-forward", 1).await;
+    stream_of(&mut redis, &dead.bridge_key("dead"), 1).await;
+
+    let entries: redis::streams::StreamRangeReply = redis.xrange_all("out-forward").await.unwrap();
+    assert_eq!(entries.ids[0].get::<Vec<u8>>("payload"), Some(order.clone()));
+    let letter = dead_letters(&mut redis, &dead).await.remove(0);
+    assert_eq!(letter["code"], b"opaque_class");
+    assert!(String::from_utf8_lossy(&letter["message"]).contains("an object of the class com.example.Order"));
+    assert!(letter["element"].ends_with(&order));
+    emptied(&mut redis, &forwarded).await;
+}
