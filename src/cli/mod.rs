@@ -6,6 +6,7 @@
 mod cancel;
 mod check;
 mod dead;
+mod decode;
 mod later;
 mod live;
 mod offer;
@@ -99,6 +100,7 @@ pub enum Command {
     Cancel(cancel::CancelArgs),
     #[command(subcommand, arg_required_else_help = true)]
     Dead(dead::DeadCommand),
+    Decode(decode::DecodeArgs),
     Schema(schema::SchemaArgs),
     #[command(hide = true, disable_help_flag = true)]
     RunNow(later::Refused),
@@ -112,8 +114,6 @@ pub enum Command {
     Migrate(later::Refused),
     #[command(hide = true, disable_help_flag = true)]
     Top(later::Refused),
-    #[command(hide = true, disable_help_flag = true)]
-    Decode(later::Refused),
     #[command(hide = true, disable_help_flag = true)]
     Bench(later::Refused),
     #[command(hide = true, disable_help_flag = true)]
@@ -199,6 +199,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Peek(args) => peek::run(global, &args, out).await,
         Command::Cancel(args) => cancel::run(global, &args, out).await,
         Command::Dead(command) => dead::run(global, &command, out).await,
+        Command::Decode(args) => decode::run(global, &args, out).await,
         Command::Schema(_) => schema::schema(out).map(|()| 0).map_err(Failed::from),
         Command::Run(_) => Err(Failed::runtime("run: it is started by the program itself, not from here")),
         Command::RunNow(_) => later::refuse("run-now"),
@@ -207,7 +208,6 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Fsck(_) => later::refuse("fsck"),
         Command::Migrate(_) => later::refuse("migrate"),
         Command::Top(_) => later::refuse("top"),
-        Command::Decode(_) => later::refuse("decode"),
         Command::Bench(_) => later::refuse("bench"),
         Command::Acl(_) => later::refuse("acl"),
         Command::Restore(_) => later::refuse("restore"),
@@ -260,6 +260,11 @@ mod tests {
             "dead redrive q",
             "dead redrive q 1-0 --all",
             "dead show q",
+            "decode",
+            "decode --hex 0",
+            "decode --hex 00 -",
+            "decode --hex 00 --codec gzip",
+            "decode --hex 00 --id 52414e444f4d3842",
         ] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}: {error}");
@@ -282,7 +287,7 @@ mod tests {
 
     #[test]
     fn commands_of_later_versions_take_any_arguments_and_are_refused() {
-        for line in ["fsck --repair q", "run-now q id", "decode --hex 00 --codec kryo5", "top", "acl --help"] {
+        for line in ["fsck --repair q", "run-now q id", "top", "acl --help"] {
             assert!(parse(line).is_ok(), "{line}");
         }
         let failed = later::refuse("top").unwrap_err();

@@ -2,6 +2,7 @@
 
 mod check;
 mod dead;
+mod decode;
 mod elements;
 mod words;
 

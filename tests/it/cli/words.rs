@@ -30,7 +30,6 @@ fn what_a_later_version_can_do_is_refused_by_name() {
         "fsck --repair",
         "migrate",
         "top",
-        "decode --hex 00",
         "bench",
         "acl",
         "restore",
