@@ -27,10 +27,16 @@ pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts::new(false));
 /// The same scripts under a clock that a test sets, so that a seed replays.
 pub static SCRIPTS_ON_TEST_CLOCK: LazyLock<Scripts> = LazyLock::new(|| Scripts::new(true));
 
+/// The text that Redis gets: what all scripts share, and the script with what it includes.
+fn whole(body: &str) -> String {
+    let body = body.replace("--#include list.lua", include_str!("scripts/list.lua"));
+    format!("{}\n{body}", include_str!("scripts/prelude.lua"))
+}
+
 impl Scripts {
     fn new(test_clock: bool) -> Self {
         let script = |name, body: &str| {
-            let text = format!("{}\n{body}", include_str!("scripts/prelude.lua"));
+            let text = whole(body);
             let text = match test_clock {
                 true => text.replace("redis.call('TIME')", &format!("redis.call('LRANGE', '{TEST_CLOCK}', 0, 1)")),
                 false => text,

@@ -193,69 +193,7 @@ local function take_ready(quota)
   end
 end
 
-local entries = redis.call('LLEN', L)
-local lrem_us, lrem_spent, ghosts_left, misses = 0, 0, 0, 0
-if delayed and not exact then
-  -- LREM may use 5 % of Redis's time: a bucket that holds one second's share, in microseconds.
-  local state = redis.call('HMGET', STATE, 'lrem_at', 'lrem_us')
-  local since = now - (tonumber(state[1]) or 0)
-  lrem_us = math.min(50000, (tonumber(state[2]) or 50000) + math.max(0, since) * 50)
-end
-
--- The older record goes first: its set is deleted at the end of the turn, and a twin of this entry that became a ghost
--- behind the sweep must still be recorded then.
-local function forget(m)
-  local id = string.sub(m, 1, 16)
-  return redis.call('SREM', TURN, id) == 1 or redis.call('SREM', GHOSTS, id) == 1
-end
-
--- Takes a claimed element out of L if that is cheap; whether it did.
-local function unlisted(m)
-  if exact then
-    redis.call('LREM', L, 1, m)
-    return true
-  end
-  -- Elements due in another order than they were offered stand anywhere: after a few misses the ends are left alone.
-  if misses < 16 then
-    local at = redis.call('LPOS', L, m, 'MAXLEN', 4)
-    -- Trimmed, not popped: the answer to a pop is the element, which Lua would read once more (5 ms per MB).
-    if at == 0 then redis.call('LTRIM', L, 1, -1) return true end
-    if at then redis.call('LREM', L, 1, m) return true end
-    if redis.call('LPOS', L, m, 'RANK', -1, 'MAXLEN', 4) then redis.call('LREM', L, -1, m) return true end
-    misses = misses + 1
-  end
-  local cost = entries * 0.036
-  -- Of a budget that has gathered, one claim takes no more than fits into the 5 ms that a script may hold Redis up.
-  if cost < 1000 and cost <= lrem_us and lrem_spent + cost <= 2000 then
-    lrem_us, lrem_spent = lrem_us - cost, lrem_spent + cost
-    redis.call('LREM', L, 1, m)
-    return true
-  end
-  return false
-end
-
--- Takes claimed elements out of L, and records those as ghosts for which that would cost too much.
-local function unlist(gone)
-  local left, ids = {}, {}
-  for i = 1, #gone do
-    if not unlisted(gone[i]) then
-      left[#left + 1], ids[#ids + 1] = gone[i], string.sub(gone[i], 1, 16)
-    end
-  end
-  if #ids == 0 then return end
-  local recorded, new = redis.call('SMISMEMBER', GHOSTS, unpack(ids)), {}
-  local twins = {}
-  for i = 1, #ids do
-    -- Two entries with the same first bytes cannot be told apart by the set: that one is searched, whatever it costs.
-    if recorded[i] == 1 or twins[ids[i]] then
-      redis.call('LREM', L, 1, left[i])
-    else
-      new[#new + 1], twins[ids[i]] = ids[i], true
-    end
-  end
-  if #new > 0 then redis.call('SADD', GHOSTS, unpack(new)) end
-  ghosts_left = ghosts_left + #new
-end
+--#include list.lua
 
 -- Commands take a chunk at a time: calling one costs as much as what it does for an element.
 local function take_delayed(quota)
@@ -310,22 +248,7 @@ else
   end
 end
 
--- Ghosts that have come to stand at an end of L are popped, each only if it was recorded and is not live again.
-local ghosts = redis.call('SCARD', GHOSTS) + redis.call('SCARD', TURN)
-if ghosts_left > 0 then
-  redis.call(ghosts == ghosts_left and 'HSET' or 'HSETNX', STATE, 'oldest', now)
-end
-if ghosts > 0 and delayed and largest < 16384 then
-  for _, side in ipairs({'LPOP', 'RPOP'}) do
-    for _ = 1, 8 do
-      local e = redis.call('LINDEX', L, side == 'LPOP' and 0 or -1)
-      if not e or redis.call('ZSCORE', Z, e) or not forget(e) then break end
-      redis.call(side, L)
-      ghosts = ghosts - 1
-    end
-  end
-end
-if lrem_spent > 0 then redis.call('HSET', STATE, 'lrem_at', now, 'lrem_us', math.floor(lrem_us)) end
+local ghosts = trim_list()
 local oldest = -1
 if ghosts > 0 then
   oldest = now - (tonumber(redis.call('HGET', STATE, 'oldest')) or now)
