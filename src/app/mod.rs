@@ -99,7 +99,8 @@ impl App {
             .map(|spec| Queue::new(spec.clone(), process.clone(), |name| by_name.get(name).map(|&o| o.clone())))
             .collect();
 
-        let channels = queues.iter().map(|queue| queue.source.keys.channel.clone()).collect();
+        let keys = || queues.iter().map(|queue| &queue.source.keys);
+        let channels = keys().map(|keys| &keys.channel).chain(keys().map(|keys| &keys.presence)).cloned().collect();
         let (subscriber, announcements) = Subscriber::start(config.redis.clone(), channels);
 
         let mut tasks = JoinSet::new();

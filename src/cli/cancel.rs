@@ -47,7 +47,7 @@ pub(super) async fn run(global: &Global, args: &CancelArgs, out: &mut dyn Write)
     let in_retry = match found.place {
         Place::Scheduled => false,
         Place::Retry => true,
-        Place::InFlight | Place::Ready => return Err(in_flight(&what)),
+        Place::InFlight | Place::Ready | Place::Listed => return Err(in_flight(&what)),
     };
     match queue.redisson.cancel(&session.conn, found.member, in_retry).await {
         Ok(true) => {}

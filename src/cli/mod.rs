@@ -14,6 +14,7 @@ mod payload;
 mod peek;
 mod queues;
 mod reference;
+mod restore;
 mod run;
 mod schema;
 mod session;
@@ -101,6 +102,7 @@ pub enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Dead(dead::DeadCommand),
     Decode(decode::DecodeArgs),
+    Restore(restore::RestoreArgs),
     Schema(schema::SchemaArgs),
     #[command(hide = true, disable_help_flag = true)]
     RunNow(later::Refused),
@@ -113,15 +115,13 @@ pub enum Command {
     #[command(hide = true, disable_help_flag = true)]
     Migrate(later::Refused),
     #[command(hide = true, disable_help_flag = true)]
+    Discover(later::Refused),
+    #[command(hide = true, disable_help_flag = true)]
     Top(later::Refused),
     #[command(hide = true, disable_help_flag = true)]
     Bench(later::Refused),
     #[command(hide = true, disable_help_flag = true)]
     Acl(later::Refused),
-    #[command(hide = true, disable_help_flag = true)]
-    Restore(later::Refused),
-    #[command(hide = true, disable_help_flag = true)]
-    Discover(later::Refused),
 }
 
 /// Why a command did not do what it was asked: the exit code, and what to tell the person.
@@ -200,6 +200,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Cancel(args) => cancel::run(global, &args, out).await,
         Command::Dead(command) => dead::run(global, &command, out).await,
         Command::Decode(args) => decode::run(global, &args, out).await,
+        Command::Restore(args) => restore::run(global, &args, out).await,
         Command::Schema(_) => schema::schema(out).map(|()| 0).map_err(Failed::from),
         Command::Run(_) => Err(Failed::runtime("run: it is started by the program itself, not from here")),
         Command::RunNow(_) => later::refuse("run-now"),
@@ -207,11 +208,10 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Resume(_) => later::refuse("resume"),
         Command::Fsck(_) => later::refuse("fsck"),
         Command::Migrate(_) => later::refuse("migrate"),
+        Command::Discover(_) => later::refuse("discover"),
         Command::Top(_) => later::refuse("top"),
         Command::Bench(_) => later::refuse("bench"),
         Command::Acl(_) => later::refuse("acl"),
-        Command::Restore(_) => later::refuse("restore"),
-        Command::Discover(_) => later::refuse("discover"),
     }?;
     out.flush()?;
     Ok(code)
@@ -265,6 +265,8 @@ mod tests {
             "decode --hex 00 -",
             "decode --hex 00 --codec gzip",
             "decode --hex 00 --id 52414e444f4d3842",
+            "restore",
+            "restore q --layout newest",
         ] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}: {error}");

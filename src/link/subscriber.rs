@@ -171,7 +171,7 @@ impl Worker {
             return Err(match error.code() {
                 Some("NOPERM") => self.error(
                     ConnectErrorKind::Permission,
-                    format!("user `{user}` may not subscribe ({error}): grant `+subscribe` and the channels with `ACL SETUSER {user} &redisson_delay_queue_channel:*`"),
+                    format!("user `{user}` may not subscribe ({error}): grant `+subscribe` and the channels with `ACL SETUSER {user} &redisson_delay_queue_channel:* &delaybridge:*`"),
                 ),
                 Some("NOAUTH") => self.error(
                     ConnectErrorKind::Auth,

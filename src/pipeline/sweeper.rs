@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::queue::{Process, Queue};
 use crate::clock::Instant;
-use crate::source::redisson::{SourceError, SweepRequest, SweepState, Swept};
+use crate::source::redisson::{SourceError, Start, SweepRequest, SweepState, Swept};
 use crate::telemetry::status::Heartbeat;
 
 /// How often the queues are looked at.
@@ -37,7 +37,7 @@ async fn turn(queue: &Arc<Queue>, heartbeat: &Heartbeat) {
         slice: None,
         ghost_max_age: queue.spec.ghost_max_age,
         bandwidth: queue.spec.sweep_bandwidth,
-        urgent: queue.process.redis_nearly_full.load(Ordering::Relaxed),
+        start: if queue.process.redis_nearly_full.load(Ordering::Relaxed) { Start::Urgent } else { Start::Due },
         largest: queue.hints().largest(),
     };
     let (mut removed, mut entries) = (0, 0);

@@ -11,5 +11,6 @@ mod harness;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod model;
+mod moving;
 mod redisson;
 mod tidy;

@@ -2,15 +2,13 @@
 //!
 //! Every read is bounded by count and by bytes, whatever lies in the keys. Formats nothing.
 
-use std::sync::LazyLock;
-
 use bytes::Bytes;
 
 use super::entry::Header;
 use super::layout::{self, Layout};
-use super::reply::{BadReply, Fields};
-use super::{BATCH_BYTES, BATCH_ENTRIES, Redisson, SourceError};
-use crate::link::{Conn, LinkError, Script};
+use super::reply::Fields;
+use super::{Redisson, SourceError};
+use crate::link::Conn;
 use crate::message::{MessageId, Origin};
 
 /// The places of a queue that elements stand in.
@@ -24,6 +22,8 @@ pub enum Place {
     InFlight,
     /// The ready list.
     Ready,
+    /// Redisson's list of what is scheduled.
+    Listed,
 }
 
 /// How much of each element is read over the wire.
@@ -112,11 +112,6 @@ pub struct Located {
 /// The longest header that an entry can have (255 sinks), so that it is always read as a whole.
 const LONGEST_HEADER: usize = 86 + 8 * 255;
 
-static PEEK: LazyLock<Script> = LazyLock::new(|| {
-    let text = format!("{}\n{}", include_str!("scripts/prelude.lua"), include_str!("scripts/peek.lua"));
-    Script::new("peek", text)
-});
-
 impl Redisson {
     /// Looks at up to `count` elements from the `first` on (0 is the head). Fewer may come where they are large: ask
     /// again from the next.
@@ -132,28 +127,13 @@ impl Redisson {
         count: usize,
         show: Show,
     ) -> Result<Page, SourceError> {
-        let kind = if place == Place::Ready { "list" } else { "zset" };
         let shown = match show {
             Show::Start(bytes) => bytes.saturating_add(LONGEST_HEADER + layout::FIXED),
             Show::All => usize::MAX >> 12, // exact as a Lua number, and more than a string of Redis can hold
         };
-        let args = [
-            kind.to_owned(),
-            first.to_string(),
-            count.min(BATCH_ENTRIES).to_string(),
-            BATCH_BYTES.to_string(),
-            shown.to_string(),
-        ];
-        let reply = conn.script(&PEEK, &[self.key(place)], &args).await?;
-        let mut fields = Fields::of("peek", reply)?;
-        let (now_ms, total) = (fields.int()?, count_of(fields.int()?)?);
-        let mut rest = fields.array()?;
-        let mut seen = Vec::new();
-        while !rest.is_empty() {
-            let (score, size, start) = (rest.score()?, count_of(rest.int()?)?, rest.bytes()?);
-            seen.push(read(place, score, size, start));
-        }
-        Ok(Page { now_ms, total, seen })
+        let raw = self.page(conn, place, first, count, shown).await?;
+        let seen = raw.members.into_iter().map(|(score, size, start)| read(place, score, size, start)).collect();
+        Ok(Page { now_ms: raw.now_ms, total: raw.total, seen })
     }
 
     /// The layout of what stands first in Z, as far as it can be told from the first few; `None` for an empty one.
@@ -217,19 +197,6 @@ impl Redisson {
         }
         Ok(None)
     }
-
-    fn key(&self, place: Place) -> &Bytes {
-        match place {
-            Place::Scheduled => &self.keys.delayed,
-            Place::Retry => &self.keys.retry,
-            Place::InFlight => &self.keys.in_flight,
-            Place::Ready => &self.keys.ready,
-        }
-    }
-}
-
-fn count_of(number: i64) -> Result<usize, BadReply> {
-    usize::try_from(number).map_err(|_| BadReply { script: "peek", expected: "a count" })
 }
 
 /// Bytes as a pattern that matches themselves and nothing else.
@@ -258,7 +225,7 @@ fn read(place: Place, score_ms: Option<i64>, size: usize, start: Bytes) -> Seen 
     };
     match place {
         Place::Ready => bare(Shape::Bare),
-        Place::Scheduled => {
+        Place::Scheduled | Place::Listed => {
             Seen { due_ms: score_ms, score_ms, attempts: 0, code: String::new(), ..packed(&start, size) }
         }
         Place::Retry | Place::InFlight => {
@@ -301,16 +268,6 @@ fn packed(start: &Bytes, size: usize) -> Seen {
             seen(id, Shape::Junk, size, start.clone())
         }
     }
-}
-
-/// Redis time in ms.
-///
-/// # Errors
-///
-/// Those of the connection.
-pub async fn redis_now_ms(conn: &Conn) -> Result<i64, LinkError> {
-    let (seconds, micros): (i64, i64) = conn.query(&redis::cmd("TIME")).await?;
-    Ok(seconds * 1000 + micros / 1000)
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@ pub struct Keys {
     pub state: Bytes,
     /// Redisson announces the due time of a new head here.
     pub channel: Arc<str>,
+    /// Every daemon that delivers from the queue listens here, so that others see that it is there. Nothing is sent.
+    pub presence: Arc<str>,
 }
 
 impl Keys {
@@ -48,6 +50,7 @@ impl Keys {
             ghosts_turn: key("delaybridge:ghosts-turn"),
             state: key("delaybridge:state"),
             channel: format!("redisson_delay_queue_channel:{tagged}").into(),
+            presence: format!("delaybridge:presence:{tagged}").into(),
         }
     }
 }

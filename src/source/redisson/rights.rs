@@ -14,6 +14,7 @@ impl Redisson {
             vec![b"SCRIPT", b"LOAD", b"return 1"],
             vec![b"TIME"],
             vec![b"SUBSCRIBE", k.channel.as_bytes()],
+            vec![b"SUBSCRIBE", k.presence.as_bytes()],
             vec![b"PUBSUB", b"NUMSUB", k.channel.as_bytes()],
             vec![b"INFO", b"memory"],
             vec![b"XADD", dead, b"*", b"a", b"b"],

@@ -27,6 +27,11 @@ pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts::new(false));
 /// The same scripts under a clock that a test sets, so that a seed replays.
 pub static SCRIPTS_ON_TEST_CLOCK: LazyLock<Scripts> = LazyLock::new(|| Scripts::new(true));
 
+/// A script that only the command line sends: loaded when it is first needed, under Redis's clock.
+pub(super) fn of_the_command_line(name: &str, body: &str) -> Script {
+    Script::new(name, whole(body))
+}
+
 /// The text that Redis gets: what all scripts share, and the script with what it includes.
 fn whole(body: &str) -> String {
     let body = body.replace("--#include list.lua", include_str!("scripts/list.lua"));

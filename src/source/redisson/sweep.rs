@@ -17,10 +17,21 @@ pub struct SweepRequest {
     pub ghost_max_age: Duration,
     /// Bytes per second on average.
     pub bandwidth: u64,
-    /// Redis is nearly full: begin whatever the budget says.
-    pub urgent: bool,
+    /// When a turn begins.
+    pub start: Start,
     /// Size of the largest element met lately.
     pub largest: usize,
+}
+
+/// When a turn of the sweep begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// When there are many ghosts or an old one, and the budget allows it.
+    Due,
+    /// As soon as there is one ghost: Redis is nearly full.
+    Urgent,
+    /// In any case: the orphans are to be counted.
+    Census,
 }
 
 /// What a step of the sweep did.
@@ -78,7 +89,11 @@ impl Redisson {
             text(millis(request.ghost_max_age)),
             text(request.bandwidth),
             text(millis(SWEEP_LEASE)),
-            Bytes::from_static(if request.urgent { b"1" } else { b"0" }),
+            Bytes::from_static(match request.start {
+                Start::Due => b"0",
+                Start::Urgent => b"1",
+                Start::Census => b"2",
+            }),
         ];
         let reply = conn.script(&self.scripts.sweep, &keys, &args).await?;
         let mut fields = Fields::of("sweep", reply)?;

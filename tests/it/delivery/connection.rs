@@ -32,10 +32,11 @@ fn least_rights(name: &str) -> String {
     words.dedup();
     format!(
         "bridge on >secret resetkeys ~redisson_delay_queue*:{tag} ~{name} ~delaybridge:*:{tag} ~out* resetchannels \
-         &{channel} -@all +ping +client|setname +acl|whoami +acl|dryrun {} +xadd +rpush",
+         &{channel} &{presence} -@all +ping +client|setname +acl|whoami +acl|dryrun {} +xadd +rpush",
         words.join(" "),
         tag = queue.tag,
-        channel = queue.channel
+        channel = queue.channel,
+        presence = source.keys.presence,
     )
 }
 

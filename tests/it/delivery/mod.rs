@@ -21,7 +21,7 @@ use crate::harness::redisson::{Element, Layout, RedissonQueue};
 use crate::harness::{RedisServer, eventually};
 
 /// Long enough for a machine that runs all other tests at the same time.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A configuration on this server. Patient with the server: on a machine that stands still for seconds, a log-in or a
 /// delivery that times out would be the machine's trouble and look like the daemon's. (Twice 14 s is within a lease.)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delaybridge::config::ListCleanup;
-use delaybridge::source::redisson::{ClaimRequest, Hints, Redisson, SweepRequest, SweepState, Swept};
+use delaybridge::source::redisson::{ClaimRequest, Hints, Redisson, Start, SweepRequest, SweepState, Swept};
 
 use super::directed::{NOW_MS, claim, element, offer, request, start};
 use super::rig::Rig;
@@ -19,8 +19,13 @@ async fn no_lrem(rig: &mut Rig, source: &Redisson) {
 
 async fn sweep(rig: &Rig, source: &Redisson, slice: Option<i64>) -> Swept {
     // Slices of one entry, so that a turn has many.
-    let request =
-        SweepRequest { slice, ghost_max_age: Duration::ZERO, bandwidth: 1 << 30, urgent: true, largest: 2 << 20 };
+    let request = SweepRequest {
+        slice,
+        ghost_max_age: Duration::ZERO,
+        bandwidth: 1 << 30,
+        start: Start::Urgent,
+        largest: 2 << 20,
+    };
     source.sweep(&rig.conn, &request).await.unwrap()
 }
 
@@ -178,7 +183,7 @@ async fn ghosts_of_unknown_age_are_swept_at_once() {
         slice: None,
         ghost_max_age: Duration::from_secs(30),
         bandwidth: 16 << 20,
-        urgent: false,
+        start: Start::Due,
         largest: 0,
     };
     assert_eq!(a.sweep(&rig.conn, &request).await.unwrap().state, SweepState::Begun);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use delaybridge::config::ListCleanup;
 use delaybridge::message::Side;
 use delaybridge::source::redisson::{
-    AdoptRequest, Adopted, Answer, ClaimRequest, Cursor, Forwarder, Move, SweepRequest, SweepState,
+    AdoptRequest, Adopted, Answer, ClaimRequest, Cursor, Forwarder, Move, Start, SweepRequest, SweepState,
 };
 
 use super::directed::{NOW_MS, claim, element, offer, request, start};
@@ -83,7 +83,7 @@ async fn a_full_redis_can_be_claimed_from_settled_extended_adopted_and_swept() {
         slice,
         ghost_max_age: Duration::from_secs(30),
         bandwidth: 16 << 20,
-        urgent: true,
+        start: Start::Urgent,
         largest: 2 << 20, // slices of one entry
     };
     let begun = a.sweep(&rig.conn, &step(None)).await.unwrap();
@@ -128,7 +128,7 @@ async fn a_full_redis_joins_the_ghosts_of_a_turn_that_was_left() {
         slice: None,
         ghost_max_age: Duration::from_secs(30),
         bandwidth: 16 << 20,
-        urgent: true,
+        start: Start::Urgent,
         largest: 0,
     };
     assert_eq!(a.sweep(&rig.conn, &step).await.unwrap().state, SweepState::Begun);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delaybridge::source::redisson::{SweepRequest, SweepState, Swept};
+use delaybridge::source::redisson::{Start, SweepRequest, SweepState, Swept};
 
 use super::world::{Sent, World};
 
@@ -13,7 +13,7 @@ impl World<'_> {
             slice: self.daemons[daemon].slice,
             ghost_max_age: Duration::from_secs(self.rng.u64(..30)),
             bandwidth: 16 << 20,
-            urgent: self.rng.bool(),
+            start: if self.rng.bool() { Start::Urgent } else { Start::Due },
             // So large an estimate that a slice is a few entries, or one.
             largest: self.rng.choice([0, 100_000, 300_000, 400_000, 2 << 20]).unwrap(),
         }
@@ -76,7 +76,7 @@ impl World<'_> {
     pub async fn full_turn(&mut self, daemon: usize) {
         self.daemons[daemon].slice = None;
         for _ in 0..10_000 {
-            let request = SweepRequest { urgent: true, ..self.sweep_request(daemon) };
+            let request = SweepRequest { start: Start::Urgent, ..self.sweep_request(daemon) };
             if let SweepState::Idle | SweepState::Done = self.sweep(daemon, request, false).await.state {
                 return;
             }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use delaybridge::config::ListCleanup;
 use delaybridge::message::{MessageId, Origin, Side};
 use delaybridge::source::redisson::{
-    AdoptRequest, Answer, ClaimRequest, Cursor, Header, Hints, Keys, Move, Redisson, SourceError, SweepRequest,
+    AdoptRequest, Answer, ClaimRequest, Cursor, Header, Hints, Keys, Move, Redisson, SourceError, Start, SweepRequest,
 };
 
 use super::rig::{Rig, source};
@@ -79,8 +79,13 @@ async fn send(rig: &Rig, source: &Redisson, script: &str) -> Result<(), SourceEr
         lease: LEASE,
         cursor: Cursor { from: "-inf".to_owned(), skip: 0 },
     };
-    let sweep =
-        SweepRequest { slice: None, ghost_max_age: Duration::ZERO, bandwidth: 1 << 20, urgent: true, largest: 0 };
+    let sweep = SweepRequest {
+        slice: None,
+        ghost_max_age: Duration::ZERO,
+        bandwidth: 1 << 20,
+        start: Start::Urgent,
+        largest: 0,
+    };
     match script {
         "claim" => source.claim(conn, &claim).await.map(drop),
         "claim alone" => source.claim(conn, &ClaimRequest { alone: true, ..claim }).await.map(drop),

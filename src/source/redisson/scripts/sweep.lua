@@ -3,7 +3,7 @@
 -- KEYS 1 Z zset, 2 L list, 3 ghosts set, 4 ghosts-turn set, 5 state hash
 -- ARGV 1 sweeper (8 bytes), 2 slice number, or 'begin', 3 most entries, 4 most bytes, 5 largest element met lately,
 --      6 age of the oldest ghost that starts a turn (ms), 7 bandwidth (bytes/s), 8 lease of the sweeper (ms),
---      9 '1' to start whatever the budget says (Redis is nearly full)
+--      9 '1' to start whatever the budget says (Redis is nearly full), '2' to start even without a ghost (a census)
 -- Returns {what, now, slice number to send next, entries left, ghosts removed, orphans seen in this turn}, what being
 --      'idle' nothing to do, 'busy' another daemon sweeps, 'stale' that slice was done already, 'begun' a turn is under
 --      way, 'slice' one was done, 'done' and it was the last.
@@ -37,7 +37,7 @@ if not left then
   local length = redis.call('LLEN', L)
   local due = ghosts > 0 and (ghosts * 2 > length or now - (oldest or 0) >= tonumber(ARGV[6]))
   if want ~= 'begin' then return {'stale', now, slice, 0, 0, orphans} end
-  if ARGV[9] == '1' then due = ghosts > 0 elseif now < next_turn then due = false end
+  if ARGV[9] == '2' then due = true elseif ARGV[9] == '1' then due = ghosts > 0 elseif now < next_turn then due = false end
   if not due then return {'idle', now, slice, 0, 0, orphans} end
   if redis.call('EXISTS', TURN) == 1 then
     redis.call('SUNIONSTORE', TURN, TURN, GHOSTS)

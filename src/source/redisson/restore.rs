@@ -1,0 +1,269 @@
+//! The way out: what delaybridge holds goes back to where Redisson sees it.
+//!
+//! [`put_back`] decides, without Redis, what becomes of one entry; [`Redisson::restore`] moves a batch of them.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+
+use super::entry::Entry;
+use super::layout::{self, Layout};
+use super::reply::{BadReply, Fields};
+use super::scripts::of_the_command_line;
+use super::{BATCH_BYTES, BATCH_ENTRIES, Redisson, SourceError, text};
+use crate::link::{Conn, Script};
+use crate::message::Origin;
+
+static RESTORE: LazyLock<Script> =
+    LazyLock::new(|| of_the_command_line("restore", include_str!("scripts/restore.lua")));
+
+/// Where an entry is held now.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Held {
+    /// In flight, its lease over: the exact member.
+    InFlight(Bytes),
+    /// Waiting for an attempt, or given back: the exact member.
+    Retry(Bytes),
+    /// A dead letter: its place in the stream.
+    Dead(String),
+}
+
+/// Where an entry goes back to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Back {
+    /// Into Redisson's sorted set and list.
+    Scheduled {
+        /// The packed element.
+        element: Bytes,
+        /// Its due time in ms.
+        due_ms: i64,
+    },
+    /// To the head of the ready list.
+    Ready {
+        /// The bare payload.
+        payload: Bytes,
+    },
+}
+
+/// Why an entry is not put back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kept {
+    /// Bytes of no layout would jam every Redisson client.
+    Junk,
+    /// An entry of a newer delaybridge.
+    Unknown,
+    /// The one shape that, repacked, would be read as the other layout.
+    Ambiguous,
+    /// The same bytes are scheduled already: the two would become one.
+    Twin,
+}
+
+impl Kept {
+    /// The word for a person.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kept::Junk => "of no layout of Redisson, which would jam its clients",
+            Kept::Unknown => "written by a newer delaybridge",
+            Kept::Ambiguous => "not to be told apart from the other layout when repacked",
+            Kept::Twin => "scheduled already with the very same bytes",
+        }
+    }
+}
+
+/// What becomes of an entry when it is put back for clients that read `fleet`. An element of the other layout is packed
+/// anew around the same eight bytes of id and the same payload, so that its id stays.
+///
+/// # Errors
+///
+/// [`Kept`], when it must stay where it is.
+pub fn put_back(entry: &Entry, fleet: Layout) -> Result<Back, Kept> {
+    if entry.header.origin == Origin::Ready {
+        return Ok(Back::Ready { payload: entry.element.clone() });
+    }
+    let element = repacked(&entry.element, fleet)?;
+    Ok(Back::Scheduled { element, due_ms: entry.header.time_ms })
+}
+
+/// The element in this layout, with its id and payload; the very same bytes if it has it already.
+///
+/// # Errors
+///
+/// [`Kept::Junk`], and [`Kept::Ambiguous`] where readers would take the result for the other layout.
+pub fn repacked(element: &Bytes, to: Layout) -> Result<Bytes, Kept> {
+    let parsed = layout::parse(element).map_err(|_| Kept::Junk)?;
+    if parsed.layout == to {
+        return Ok(element.clone());
+    }
+    let packed = Bytes::from(layout::pack(to, parsed.id, &parsed.payload));
+    match layout::parse(&packed) {
+        Ok(read) if read.layout == to => Ok(packed),
+        _ => Err(Kept::Ambiguous),
+    }
+}
+
+/// What became of one entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moved {
+    /// It is back.
+    Yes,
+    /// Somebody took it meanwhile.
+    Gone,
+    /// [`Kept::Twin`].
+    Twin,
+}
+
+impl Moved {
+    /// Reads the letters of a script that moves one after the other: at most one for each of `most`.
+    pub(super) fn read(script: &'static str, letters: &[u8], most: usize) -> Result<Vec<Moved>, BadReply> {
+        let moved = letters.iter().map(|letter| match letter {
+            b'y' => Some(Moved::Yes),
+            b'n' => Some(Moved::Gone),
+            b't' => Some(Moved::Twin),
+            _ => None,
+        });
+        let moved = moved.collect::<Option<Vec<_>>>().filter(|moved| moved.len() <= most);
+        // None for any would be asked again for ever.
+        let moved = moved.filter(|moved| most == 0 || !moved.is_empty());
+        moved.ok_or(BadReply { script, expected: "a known letter for each" })
+    }
+}
+
+/// What shows that a daemon is at work on the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AtWork {
+    /// Entries in flight under a lease that is not over.
+    pub leases: u64,
+    /// Somebody sweeps the list.
+    pub sweeps: bool,
+    /// Somebody moves dead letters on.
+    pub forwards: bool,
+}
+
+/// What a call of the restore script did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Restored {
+    /// One for each of the first items; send the rest again if there are fewer.
+    Done(Vec<Moved>),
+    /// Nothing: a daemon is at work.
+    AtWork(AtWork),
+    /// Nothing: so many ghosts must be swept first.
+    Ghosts(u64),
+}
+
+impl Redisson {
+    /// Moves a batch back; with nothing to move it only looks whether a daemon is at work. `search` where L may hold
+    /// entries of what is put back.
+    ///
+    /// # Errors
+    ///
+    /// After any error the same batch may be sent again.
+    pub async fn restore(&self, conn: &Conn, items: &[(Held, Back)], search: bool) -> Result<Restored, SourceError> {
+        let k = &self.keys;
+        let keys =
+            [&k.delayed, &k.list, &k.ready, &k.in_flight, &k.retry, &k.ghosts, &k.ghosts_turn, &k.state, &k.dead]
+                .map(Bytes::clone);
+        let mut args = vec![Bytes::from(k.channel.to_string()), Bytes::from_static(if search { b"1" } else { b"0" })];
+        for (held, back) in items {
+            let (place, name): (&'static [u8], Bytes) = match held {
+                Held::InFlight(member) => (b"i", member.clone()),
+                Held::Retry(member) => (b"t", member.clone()),
+                Held::Dead(stream_id) => (b"d", stream_id.clone().into()),
+            };
+            let (to, due, bytes): (&'static [u8], _, _) = match back {
+                Back::Scheduled { element, due_ms } => (b"z", text(due_ms), element.clone()),
+                Back::Ready { payload } => (b"l", Bytes::new(), payload.clone()),
+            };
+            args.extend([Bytes::from_static(place), name, Bytes::from_static(to), due, bytes]);
+        }
+        let mut fields = Fields::of("restore", conn.script(&RESTORE, &keys, &args).await?)?;
+        match fields.text()?.as_str() {
+            "work" => Ok(Restored::AtWork(AtWork {
+                leases: fields.int()?.unsigned_abs(),
+                sweeps: fields.int()? == 1,
+                forwards: fields.int()? == 1,
+            })),
+            "ghosts" => Ok(Restored::Ghosts(fields.int()?.unsigned_abs())),
+            "done" => Ok(Restored::Done(Moved::read("restore", &fields.bytes()?, items.len())?)),
+            _ => Err(BadReply { script: "restore", expected: "work, ghosts or done" }.into()),
+        }
+    }
+
+    /// How many daemons that deliver from this queue are connected, by their subscription to its presence channel. One
+    /// that is just connecting, or cut off from Redis, is not among them.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection, and a missing right to `PUBSUB`.
+    pub async fn daemons(&self, conn: &Conn) -> Result<u64, SourceError> {
+        let mut command = redis::cmd("PUBSUB");
+        command.arg("NUMSUB").arg(&*self.keys.presence);
+        let counts: Vec<(String, u64)> = conn.query(&command).await?;
+        Ok(counts.into_iter().map(|(_, subscribers)| subscribers).sum())
+    }
+}
+
+/// How many of these items one script may take, by count and by bytes: at least one, if there is one.
+pub fn restore_end(items: &[(Held, Back)]) -> usize {
+    let mut bytes = 0;
+    let fits = |(place, (held, back)): (usize, &(Held, Back))| {
+        bytes += match held {
+            Held::InFlight(member) | Held::Retry(member) => member.len(),
+            Held::Dead(_) => 0,
+        };
+        bytes += match back {
+            Back::Scheduled { element, .. } => element.len(),
+            Back::Ready { payload } => payload.len(),
+        };
+        place == 0 || bytes <= 2 * BATCH_BYTES
+    };
+    items.iter().take(BATCH_ENTRIES).enumerate().map(fits).take_while(|fits| *fits).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Header;
+    use super::*;
+    use crate::message::MessageId;
+
+    fn entry(origin: Origin, element: &[u8]) -> Entry {
+        let mut member = Header::redriven(origin, MessageId(*b"RANDOM8B"), 5_000, [1; 8], vec![]).encode();
+        member.extend_from_slice(element);
+        Entry::decode(member.into()).unwrap()
+    }
+
+    #[test]
+    fn an_element_goes_back_as_it_was_or_in_the_fleet_s_layout_under_the_same_id() {
+        let id = MessageId(*b"RANDOM8B");
+        for from in [Layout::Old, Layout::New] {
+            for to in [Layout::Old, Layout::New] {
+                let Ok(Back::Scheduled { element, due_ms }) =
+                    put_back(&entry(Origin::Delayed, &layout::pack(from, id, b"hello")), to)
+                else {
+                    panic!("{from:?} to {to:?}")
+                };
+                let read = layout::parse(&element).unwrap();
+                assert_eq!((read.layout, read.id, &read.payload[..], due_ms), (to, id, &b"hello"[..], 5_000));
+            }
+        }
+        let ready = put_back(&entry(Origin::Ready, b"bare"), Layout::New);
+        assert_eq!(ready, Ok(Back::Ready { payload: Bytes::from_static(b"bare") }));
+    }
+
+    #[test]
+    fn junk_and_what_would_be_misread_stay() {
+        assert_eq!(put_back(&entry(Origin::Delayed, b"junk"), Layout::New), Err(Kept::Junk));
+        // Old, payload 00: as new it is told apart; new and empty with these bytes is read as old.
+        let id = MessageId([0, 0, 0, 0, 0, 0, 0x43, 1]);
+        let old = layout::pack(Layout::Old, id, b"");
+        assert_eq!(put_back(&entry(Origin::Delayed, &old), Layout::New), Err(Kept::Ambiguous));
+    }
+
+    #[test]
+    fn a_batch_is_bounded_by_count_and_bytes_but_takes_one() {
+        let item = |size: usize| (Held::Retry(vec![0; size].into()), Back::Ready { payload: vec![0; size].into() });
+        assert_eq!(restore_end(&[item(10 << 20), item(1)]), 1);
+        assert_eq!(restore_end(&vec![item(1); 700]), BATCH_ENTRIES);
+        assert_eq!(restore_end(&vec![item(400 << 10); 5]), 2);
+        assert_eq!(restore_end(&[]), 0);
+    }
+}

@@ -1,0 +1,76 @@
+-- Puts what delaybridge holds back to where Redisson sees it: elements of Redisson into Z and L, payloads of the ready
+-- list to its head. For leaving: it does nothing while a daemon is at work on the queue.
+--
+-- KEYS 1 Z zset, 2 L list, 3 ready list, 4 in-flight zset, 5 retry zset, 6 ghosts set, 7 ghosts-turn set, 8 state hash,
+--      9 dead stream
+-- ARGV 1 channel, 2 '1' where L may hold entries of what is put back (a sweep has met orphans), then five for each:
+--      'i', 't' or 'd' (in flight, retry, dead), the exact member (dead: the stream id), 'z' or 'l' (to Z and L, or to
+--      the head of the ready list), the due time (ms; for 'l' it is not looked at), the bytes to put there
+-- Returns {'work', leases that are not over, 1 if somebody sweeps, 1 if somebody moves dead letters on}: a daemon is at
+--      work; {'ghosts', how many}: they must be swept before; {'done', letters}: y moved, n not there any more, t left
+--      because the same bytes are scheduled already. Fewer letters than items when the search in L took long: send the rest.
+--
+-- Sent twice: the second run finds the members gone and answers n. With nothing to move it only looks, and writes nothing.
+
+local bad = wrong_type('zset', 'list', 'list', 'zset', 'zset', 'set', 'set', 'hash', 'stream')
+if bad then return bad end
+local Z, L, READY, INFLIGHT, RETRY, GHOSTS, TURN, STATE, DEAD = unpack(KEYS)
+local now = clock()
+
+local state = redis.call('HMGET', STATE, 'by', 'until', 'forwards_until', 'forwards_returned')
+local leases = redis.call('ZCOUNT', INFLIGHT, '(' .. now, '+inf')
+-- The command line sweeps under an owner of zeros, which no daemon draws.
+local sweeps = state[1] and state[1] ~= string.rep('\0', 8) and (tonumber(state[2]) or 0) > now
+local forwards = state[4] ~= '1' and (tonumber(state[3]) or 0) > now
+if leases > 0 or sweeps or forwards then return {'work', leases, sweeps and 1 or 0, forwards and 1 or 0} end
+if #ARGV == 2 then return {'done', ''} end
+local ghosts = redis.call('SCARD', GHOSTS) + redis.call('SCARD', TURN)
+if ghosts > 0 then return {'ghosts', ghosts} end
+open(Z)
+open(INFLIGHT)
+open(RETRY)
+
+local cost = ARGV[2] == '1' and redis.call('LLEN', L) * 0.036 or 0
+local letters, spent, soonest = {}, 0, nil
+for i = 3, #ARGV, 5 do
+  local place, name, bytes = ARGV[i], ARGV[i + 1], ARGV[i + 4]
+  local zset = place == 'i' and INFLIGHT or RETRY
+  -- Of the element as it was and of the one that is put back.
+  local was = bytes
+  local there
+  if place == 'd' then
+    there = #redis.call('XRANGE', DEAD, name, name) > 0
+  else
+    there = redis.call('ZSCORE', zset, name)
+    was = string.sub(name, struct.unpack('<I2', name, 3) + 1)
+  end
+  if not there then
+    letters[#letters + 1] = 'n'
+  elseif ARGV[i + 2] == 'z' and redis.call('ZSCORE', Z, bytes) then
+    letters[#letters + 1] = 't'
+  else
+    if ARGV[i + 2] == 'l' then
+      redis.call('LPUSH', READY, bytes)
+    else
+      if cost > 0 then
+        -- 5 ms is what a script may hold Redis up; one element goes whatever it costs.
+        if spent > 0 and spent + 2 * cost > 5000 then break end
+        spent = spent + 2 * cost
+        redis.call('LREM', L, 0, was)
+        if was ~= bytes then redis.call('LREM', L, 0, bytes) end
+      end
+      -- Additions come first: one that is refused leaves the element where it was as well.
+      redis.call('ZADD', Z, ARGV[i + 3], bytes)
+      redis.call('RPUSH', L, bytes)
+      local due = tonumber(ARGV[i + 3])
+      if not soonest or due < soonest then soonest = due end
+    end
+    if place == 'd' then redis.call('XDEL', DEAD, name) else redis.call('ZREM', zset, name) end
+    letters[#letters + 1] = 'y'
+  end
+end
+-- Redisson's timers wait for the head that they know of.
+if soonest and redis.call('ZCOUNT', Z, '-inf', string.format('(%.0f', soonest)) == 0 then
+  redis.call('PUBLISH', ARGV[1], string.format('%.0f', soonest))
+end
+return {'done', table.concat(letters)}

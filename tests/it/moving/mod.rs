@@ -1,0 +1,74 @@
+//! The ways in and out: restore, and what a team runs before and beside it. The built binary, a real Redis.
+
+mod restore;
+mod restore_model;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delaybridge::config::{ListCleanup, RedisEndpoint};
+use delaybridge::link::{Conn, Link, LinkOptions};
+use delaybridge::message::{MessageId, Origin};
+use delaybridge::source::redisson::{Header, Redisson};
+
+use crate::harness::RedisServer;
+use crate::harness::daemon::{ConfigFile, cli};
+
+/// The name of the queue `orders`.
+const NAME: &str = "shop:orders";
+
+/// A configuration of one queue, `orders`, on this server; `rest` are further keys of the queue.
+fn yaml(server: &RedisServer, rest: &str) -> String {
+    format!(
+        "redis: {{ url: {}, connect_timeout: 30s, command_timeout: 14s }}\n\
+         sinks: {{ out: {{ redis: {{ list: done, timeout: 20s }} }} }}\n\
+         queues:\n  orders:\n    source: {{ redisson: {{ name: \"{NAME}\" }} }}\n    to: [{{ sink: out }}]\n{rest}",
+        server.url()
+    )
+}
+
+fn config(server: &RedisServer) -> ConfigFile {
+    ConfigFile::new(&format!("http: none\n{}", yaml(server, "")))
+}
+
+/// Runs a command; its exit code, standard output, standard error.
+fn ask(config: &ConfigFile, line: &str) -> (i32, String, String) {
+    let output = cli(config, &line.split(' ').collect::<Vec<_>>());
+    let text = |bytes| String::from_utf8(bytes).expect("the command line writes UTF-8");
+    (output.status.code().expect("an exit code"), text(output.stdout), text(output.stderr))
+}
+
+/// The output of a command that must work.
+#[track_caller]
+fn well(config: &ConfigFile, line: &str) -> String {
+    let (code, out, err) = ask(config, line);
+    assert_eq!((code, err.as_str()), (0, ""), "{line}: {out}{err}");
+    out
+}
+
+/// An entry as a daemon leaves it: claimed first at `time_ms` (ready) or due then (delayed), as the `index`-th.
+fn entry(origin: Origin, id: [u8; 8], time_ms: i64, index: u32, confirmed: Vec<u64>, element: &[u8]) -> Vec<u8> {
+    let mut header = Header::redriven(origin, MessageId(id), time_ms, [3; 8], confirmed);
+    header.key.index = index;
+    header.attempts = 2;
+    let mut member = header.encode();
+    member.extend_from_slice(element);
+    member
+}
+
+/// The library's own view of the queue, for what no command does.
+async fn library(server: &RedisServer) -> (Link, Conn, Redisson) {
+    let endpoint = RedisEndpoint {
+        host: "127.0.0.1".to_owned(),
+        port: server.port(),
+        tls: None,
+        database: 0,
+        username: None,
+        password: None,
+        connect_timeout: Duration::from_secs(30),
+        command_timeout: Duration::from_secs(30),
+    };
+    let link = Link::start(Arc::new(endpoint), LinkOptions::default());
+    let conn = link.ready().await;
+    (link, conn, Redisson::new(NAME, [5; 8], true, true, ListCleanup::Auto))
+}
