@@ -16,14 +16,14 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::task::JoinSet;
 
 use self::signals::{Signal, Signals};
-use crate::config::Config;
+use crate::config::{Config, Mode};
 use crate::link::{Link, LinkOptions, LinkState, Subscriber, SubscriberEvent, missing_rights, tls};
 use crate::pipeline::budget::Budget;
 use crate::pipeline::outlet::Outlet;
 use crate::pipeline::queue::{Process, Queue};
-use crate::pipeline::{claimer, forward, lease, sweeper, watch};
+use crate::pipeline::{claimer, forward, lease, rescue, shadow, sweeper, watch};
 use crate::sink;
-use crate::source::redisson::{SCRIPTS, millis};
+use crate::source::redisson::{SCRIPTS, advice, blocked_consumers, millis};
 use crate::telemetry::events::Events;
 use crate::telemetry::http;
 use crate::telemetry::labels::Wakeup;
@@ -99,28 +99,49 @@ impl App {
             .map(|spec| Queue::new(spec.clone(), process.clone(), |name| by_name.get(name).map(|&o| o.clone())))
             .collect();
 
-        let keys = || queues.iter().map(|queue| &queue.source.keys);
+        let of_mode = |meant: fn(Mode) -> bool| -> Vec<_> {
+            queues.iter().filter(|queue| meant(queue.spec.mode)).cloned().collect()
+        };
+        let delivering = of_mode(|mode| mode == Mode::Deliver);
+        let rescued = of_mode(|mode| matches!(mode, Mode::Rescue { .. }));
+        let shadowed = of_mode(|mode| mode == Mode::Shadow);
+        // A shadow writes nothing, so it sweeps nothing either.
+        let swept = of_mode(|mode| mode != Mode::Shadow);
+
+        let keys = || delivering.iter().map(|queue| &queue.source.keys);
         let channels = keys().map(|keys| &keys.channel).chain(keys().map(|keys| &keys.presence)).cloned().collect();
         let (subscriber, announcements) = Subscriber::start(config.redis.clone(), channels);
 
         let mut tasks = JoinSet::new();
-        for queue in &queues {
+        for queue in &delivering {
             let claimer = claimer::run(queue.clone());
             tasks.spawn(async move {
                 claimer.await;
                 "claimer"
             });
         }
-        for queue in queues.iter().filter(|queue| queue.dead_letter_to.is_some()) {
+        for queue in delivering.iter().filter(|queue| queue.dead_letter_to.is_some()) {
             tasks.spawn(named("dead letters", forward::run(queue.clone())));
         }
         let beat = |task: &str| events.status().heartbeat(task, STUCK);
-        tasks.spawn(named("lease keeper", lease::run(process.clone(), queues.clone(), beat("lease keeper"))));
-        tasks.spawn(named("sweeper", sweeper::run(process.clone(), queues.clone(), beat("sweeper"))));
-        tasks.spawn(named("safety poll", watch::safety_poll(process.clone(), queues.clone(), beat("safety poll"))));
-        tasks.spawn(named("ready lists", watch::ready_lists(process.clone(), queues.clone())));
+        tasks.spawn(named("lease keeper", lease::run(process.clone(), delivering.clone(), beat("lease keeper"))));
+        tasks.spawn(named("sweeper", sweeper::run(process.clone(), swept, beat("sweeper"))));
+        // A task that has nothing to do would end, and none may.
+        if !shadowed.is_empty() {
+            tasks.spawn(named("shadow", shadow::run(process.clone(), shadowed, beat("shadow"))));
+        }
+        if !rescued.is_empty() {
+            tasks.spawn(named("rescue", rescue::run(process.clone(), rescued, beat("rescue"))));
+        }
+        if !delivering.is_empty() {
+            let poll = watch::safety_poll(process.clone(), delivering.clone(), beat("safety poll"));
+            tasks.spawn(named("safety poll", poll));
+        }
+        if delivering.iter().any(|queue| queue.spec.consume_ready) {
+            tasks.spawn(named("ready lists", watch::ready_lists(process.clone(), delivering.clone())));
+        }
         tasks.spawn(named("gauges", watch::gauges(process.clone(), queues.clone())));
-        tasks.spawn(named("announcements", listen(process.clone(), queues.clone(), announcements)));
+        tasks.spawn(named("announcements", listen(process.clone(), delivering, announcements)));
         tasks.spawn(named("Redis watch", watch_link(process.clone(), queues.clone(), outlets.len())));
         Ok(App { process, queues, outlets, subscriber, tasks })
     }
@@ -233,6 +254,7 @@ async fn watch_link(process: Arc<Process>, queues: Vec<Arc<Queue>>, sinks: usize
                     }
                     process.events.started(queues.len(), sinks);
                     tell_missing_rights(&process, &queues).await;
+                    tell_consumers(&process, &queues).await;
                 }
                 queues.iter().for_each(|queue| queue.wake.knock(Wakeup::Reconnect));
             }
@@ -250,11 +272,26 @@ async fn watch_link(process: Arc<Process>, queues: Vec<Arc<Queue>>, sinks: usize
     }
 }
 
+/// Java consumers that wait on a ready list would share its elements with this daemon.
+async fn tell_consumers(process: &Process, queues: &[Arc<Queue>]) {
+    let Some(conn) = process.link.current() else { return };
+    let drained: Vec<_> = queues
+        .iter()
+        .filter(|queue| queue.spec.consume_ready && !matches!(queue.spec.mode, Mode::Rescue { .. }))
+        .map(|queue| &queue.source)
+        .collect();
+    // Who may not ask is not told: `check --live` says so.
+    let Ok(Some((blocked, empty))) = blocked_consumers(&conn, &drained).await else { return };
+    if let (Some(advice), true) = (advice(&blocked), empty > 0) {
+        process.events.redis_advice(process.link.address(), &advice);
+    }
+}
+
 async fn tell_missing_rights(process: &Process, queues: &[Arc<Queue>]) {
     let Some(conn) = process.link.current() else { return };
     for queue in queues.iter().take(RIGHTS_CHECKED) {
         // A server that cannot tell, or a connection that is gone: the first command refused will tell.
-        let Ok(Some(missing)) = missing_rights(&conn, &queue.source.commands()).await else { return };
+        let Ok(Some(missing)) = missing_rights(&conn, &queue.source.commands(queue.spec.mode)).await else { return };
         if let Some(first) = missing.first() {
             let text = format!("queue {}: {} rights are missing, the first: {first}", queue.spec.id, missing.len());
             process.events.redis_advice(process.link.address(), &text);

@@ -170,7 +170,7 @@ mod tests {
         let (code, text) = run("redis: 5\n", true);
         let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!((code, &answer["ok"], &answer["settings"]), (2, &json!(false), &json!(null)));
-        assert_eq!(answer["problems"][0]["message"], "`sinks` is missing");
+        assert_eq!(answer["problems"][0]["message"], "`queues` is missing");
     }
 
     #[test]

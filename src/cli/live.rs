@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use super::session::{Queue, explained, first, link};
 use super::show;
 use super::table::{Align, Table};
-use crate::config::{Config, ListCleanup, QueueSpec};
+use crate::config::{Config, ListCleanup, Mode, QueueSpec};
 use crate::link::{Conn, missing_rights};
-use crate::source::redisson::{Hints, Stats};
+use crate::source::redisson::{Hints, Stats, advice, blocked_consumers};
 
 /// How one thing stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,7 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
             for spec in &config.queues {
                 findings.extend(queue(conn, spec).await);
             }
+            findings.extend(consumers(conn, config).await);
         }
     }
     for spec in &config.sinks {
@@ -88,10 +89,30 @@ fn eviction(conn: &Conn) -> Finding {
     }
 }
 
+/// Java consumers that wait on a ready list which the daemon would drain as well.
+async fn consumers(conn: &Conn, config: &Config) -> Option<Finding> {
+    let drained = config.queues.iter().filter(|spec| spec.consume_ready && !matches!(spec.mode, Mode::Rescue { .. }));
+    let drained: Vec<_> = drained.map(|spec| Queue::of(spec.clone()).redisson).collect();
+    if drained.is_empty() {
+        return None;
+    }
+    let what = "consumers of ready lists";
+    Some(match blocked_consumers(conn, &drained.iter().collect::<Vec<_>>()).await {
+        Ok(Some((blocked, empty))) => match advice(&blocked).filter(|_| empty > 0) {
+            Some(advice) => finding(what, State::Warning, advice),
+            None => finding(what, State::Well, "none waits; one that polls would not be seen"),
+        },
+        Ok(None) => {
+            finding(what, State::Warning, "cannot be told: that takes the rights to CLIENT INFO and CLIENT LIST")
+        }
+        Err(error) => finding(what, State::Failed, explained(&error)),
+    })
+}
+
 async fn queue(conn: &Conn, spec: &std::sync::Arc<QueueSpec>) -> Vec<Finding> {
     let queue = Queue::of(spec.clone());
     let what = format!("queue {}", spec.id);
-    let rights = rights(format!("{what}: rights"), missing_rights(conn, &queue.redisson.commands()).await);
+    let rights = rights(format!("{what}: rights"), missing_rights(conn, &queue.redisson.commands(spec.mode)).await);
     let keys = match queue.redisson.stats(conn, &mut Hints::default()).await {
         Ok(stats) => depths(what, spec.list_cleanup, &stats),
         Err(error) => finding(what, State::Failed, explained(&error)),

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use super::session::{Session, attempted};
 use super::table::{Align, Table};
 use super::{Failed, Global, Output, payload, show};
-use crate::config::Coding;
-use crate::source::redisson::{Place, Seen, Show};
+use crate::config::QueueSpec;
+use crate::message::MessageId;
+use crate::route::{self, ElementInfo, Misfit};
+use crate::source::redisson::{Place, Seen, Shape, Show};
 
 /// Look at the elements of a queue without taking them.
 ///
@@ -32,12 +34,16 @@ pub struct PeekArgs {
     /// Show whole payloads
     #[arg(long)]
     pub full: bool,
+    /// Show where each element would go now; reads whole payloads, as --full
+    #[arg(long)]
+    pub routes: bool,
 }
 
 const AFTER: &str = "\
 Examples:
   delaybridge peek order_timeout
   delaybridge peek order_timeout --state retry --limit 5 --full
+  delaybridge peek order_timeout --routes
   delaybridge peek order_timeout --output json
 
 In JSON a payload is `payload` (text) or `payload_base64`; `payload_cut` says that it goes on.
@@ -83,7 +89,7 @@ const START_JSON: usize = 64 << 10;
 
 pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let (session, queue) = Session::on_queue(global, &args.queue).await?;
-    let read = match (args.full, global.output) {
+    let read = match (args.full || args.routes, global.output) {
         (true, _) => Show::All,
         // JSON can only be read as such when it was read to its end, so a little more than is shown.
         (false, Output::Text) => Show::Start(START_TEXT.max(4096)),
@@ -102,23 +108,24 @@ pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -
     }
     match global.output {
         Output::Json => {
-            let elements: Vec<_> = seen.iter().map(|seen| json_row(args.state, queue.spec.codec, seen)).collect();
+            let elements: Vec<_> = seen.iter().map(|seen| json_row(args, &queue.spec, seen)).collect();
             let answer = json!({ "queue": args.queue, "now_ms": now_ms, "total": total, "elements": elements });
             writeln!(out, "{answer:#}")?;
         }
         Output::Text => {
-            write!(out, "{}", text(args, queue.spec.codec, now_ms, &seen))?;
+            write!(out, "{}", text(args, &queue.spec, now_ms, &seen))?;
             writeln!(out, "\n{} of {}", seen.len(), show::count(total, "element"))?;
         }
     }
     Ok(0)
 }
 
-fn text(args: &PeekArgs, codec: Coding, now_ms: i64, seen: &[Seen]) -> String {
+fn text(args: &PeekArgs, spec: &QueueSpec, now_ms: i64, seen: &[Seen]) -> String {
     use Align::{Left, Right};
     let mut columns = vec![("ID", Left), ("DUE", Left), ("", Left)];
     columns.extend(args.state.score().map(|(title, _)| (title, Left)));
     columns.extend([("ATTEMPTS", Right), ("LAYOUT", Left), ("SIZE", Right), ("PAYLOAD", Left)]);
+    columns.extend(args.routes.then_some(("WOULD GO TO", Left)));
     let mut table = Table::new(&columns);
     let none = || "-".to_owned();
     let most = if args.full { usize::MAX } else { payload::PREVIEW };
@@ -136,14 +143,33 @@ fn text(args: &PeekArgs, codec: Coding, now_ms: i64, seen: &[Seen]) -> String {
             format!("{}{failed}", element.attempts),
             element.shape.as_str().to_owned(),
             show::size(element.size),
-            payload::preview(codec, &element.payload, element.is_complete(), most),
+            payload::preview(spec.codec, &element.payload, element.is_complete(), most),
         ]);
+        row.extend(args.routes.then(|| routes(spec, element).join(", ")));
         table.row(row);
     }
     table.render()
 }
 
-fn json_row(state: State, codec: Coding, element: &Seen) -> Value {
+/// Where an element would go, by sink, or what else would become of it.
+fn routes(spec: &QueueSpec, element: &Seen) -> Vec<String> {
+    if matches!(element.shape, Shape::Junk | Shape::Unknown) {
+        let fate = if element.shape == Shape::Junk { "dead letter: of no layout" } else { "left to a newer daemon" };
+        return vec![fate.to_owned()];
+    }
+    let id = element.id.unwrap_or(MessageId([0; 8]));
+    let info = ElementInfo { id, queue: &spec.id, due_ms: element.due_ms, attempt: element.attempts.saturating_add(1) };
+    match route::preview(spec, &info, &element.payload) {
+        Ok(destinations) => {
+            spec.to.iter().zip(destinations).map(|(to, place)| format!("{}: {place}", to.sink)).collect()
+        }
+        Err(Misfit::DeadLetter(reason)) => vec![format!("dead letter: {reason}")],
+        Err(Misfit::Hold(reason)) => vec![format!("hold: {reason}")],
+    }
+}
+
+fn json_row(args: &PeekArgs, spec: &QueueSpec, element: &Seen) -> Value {
+    let state = args.state;
     let mut row = json!({
         "id": element.id.map(|id| id.to_string()),
         "due_ms": element.due_ms,
@@ -154,11 +180,14 @@ fn json_row(state: State, codec: Coding, element: &Seen) -> Value {
     if let Some((_, name)) = state.score() {
         row[name] = element.score_ms.into();
     }
+    if args.routes {
+        row["routes"] = routes(spec, element).into();
+    }
     if !element.code.is_empty() {
         row["code"] = element.code.as_str().into();
     }
     if let Some(fields) = row.as_object_mut() {
-        fields.extend(payload::fields(codec, &element.payload, element.is_complete()));
+        fields.extend(payload::fields(spec.codec, &element.payload, element.is_complete()));
     }
     row
 }
@@ -168,9 +197,6 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::config::Codec;
-    use crate::message::MessageId;
-    use crate::source::redisson::Shape;
     use crate::source::redisson::layout::Layout;
 
     fn sample() -> Seen {
@@ -186,10 +212,19 @@ mod tests {
         }
     }
 
+    fn spec() -> std::sync::Arc<QueueSpec> {
+        let text = "redis: { url: 'redis://h' }\nsinks: { out: { redis: { list: 'l:${payload.a}' } } }\nqueues:\n  q:\n    \
+                    source: { redisson: { name: n } }\n    codec: string\n    to: [{ sink: out, list: done }]\n";
+        crate::config::load_str(text, "c.yaml", &|_| None).unwrap().config.queues.remove(0)
+    }
+
+    fn args(state: State) -> PeekArgs {
+        PeekArgs { queue: "q".to_owned(), limit: 20, state, full: false, routes: false }
+    }
+
     #[test]
     fn a_row_tells_who_when_and_what() {
-        let args = PeekArgs { queue: "q".to_owned(), limit: 20, state: State::Retry, full: false };
-        let text = text(&args, Codec::String.into(), 1_795_251_642_252, &[sample()]);
+        let text = text(&args(State::Retry), &spec(), 1_795_251_642_252, &[sample()]);
         let row = text.lines().nth(1).unwrap();
         assert_eq!(
             row.split("  ").filter(|cell| !cell.is_empty()).map(str::trim).collect::<Vec<_>>(),
@@ -208,9 +243,17 @@ mod tests {
 
     #[test]
     fn json_names_the_score_by_its_meaning() {
-        let row = json_row(State::InFlight, Codec::String.into(), &sample());
+        let row = json_row(&args(State::InFlight), &spec(), &sample());
         assert_eq!((&row["lease_ends_ms"], &row["code"]), (&json!(1_795_251_637_252_i64), &json!("timeout")));
         assert_eq!(row["payload"], "x".repeat(100));
-        assert!(json_row(State::Scheduled, Codec::String.into(), &sample()).get("lease_ends_ms").is_none());
+        assert!(json_row(&args(State::Scheduled), &spec(), &sample()).get("lease_ends_ms").is_none());
+    }
+
+    #[test]
+    fn with_routes_a_row_says_where_it_would_go() {
+        let row = json_row(&PeekArgs { routes: true, ..args(State::Scheduled) }, &spec(), &sample());
+        assert_eq!(row["routes"], json!(["out: list done"]));
+        let junk = Seen { shape: Shape::Junk, ..sample() };
+        assert_eq!(routes(&spec(), &junk), ["dead letter: of no layout"]);
     }
 }

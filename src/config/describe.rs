@@ -76,7 +76,13 @@ fn queue(spec: &QueueSpec) -> Value {
         JavaTypes::Keep => "keep",
         JavaTypes::Strip => "strip",
     };
+    let rescue_after = match spec.mode {
+        Mode::Deliver | Mode::Shadow => None,
+        Mode::Rescue { after } => Some(show_duration(after)),
+    };
     let first = object([
+        ("mode", Some(spec.mode.as_str().into())),
+        ("rescue_after", rescue_after.map(Value::from)),
         ("source", Some(json!({ "redisson": { "name": &*spec.name, "consume": consume } }))),
         ("codec", Some(coding.as_str().into())),
         ("java_types", coding.codec.has_java_types().then(|| java_types.into())),

@@ -75,7 +75,9 @@ pub struct QueueSpec {
     pub max_lateness: Option<Duration>,
     /// What happens to an expired element.
     pub on_expired: OnExpired,
-    /// Destinations: at least one, each with a sink of its own.
+    /// What is done with due elements.
+    pub mode: Mode,
+    /// Destinations, each with a sink of its own: at least one, unless the mode is rescue.
     pub to: Vec<RouteSpec>,
     /// When and how often a failed element is tried again.
     pub retry: RetryPolicy,
@@ -90,6 +92,31 @@ impl QueueSpec {
     /// the rest. A fifth, so that it grows with the pauses that a long lease is meant for.
     pub fn lease_margin(&self) -> Duration {
         self.lease / 5
+    }
+}
+
+/// What is done with due elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// They are claimed and delivered.
+    Deliver,
+    /// They are looked at; nothing is written anywhere.
+    Shadow,
+    /// They are moved to the ready list when they are overdue by this much.
+    Rescue {
+        /// How long they may be overdue.
+        after: Duration,
+    },
+}
+
+impl Mode {
+    /// The word in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Deliver => "deliver",
+            Mode::Shadow => "shadow",
+            Mode::Rescue { .. } => "rescue",
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 //! ([`circuit`], [`queue`]), makes room ([`budget`], [`rate`]) and claims; in the order of the claims ([`handover`]) the
 //! [`relay`] brings each [`claim`] to its sinks ([`outlet`]) and to a verdict ([`retry`]); the settler ([`settle`]) writes
 //! it. Beside them the leases are kept ([`lease`]), ghosts are swept ([`sweeper`]), dead letters are moved on
-//! ([`forward`]), and Redis is watched ([`watch`]).
+//! ([`forward`]), and Redis is watched ([`watch`]). Queues of the other modes have a task each: [`shadow`] and
+//! [`rescue`].
 
 pub mod adopt;
 pub mod budget;
@@ -22,8 +23,10 @@ pub mod outlet;
 pub mod queue;
 pub mod rate;
 pub mod relay;
+pub mod rescue;
 pub mod retry;
 pub mod settle;
+pub mod shadow;
 pub mod sweeper;
 pub mod wake;
 pub mod watch;

@@ -6,6 +6,7 @@
 mod cloud_events;
 mod envelope;
 pub mod fit;
+mod preview;
 mod template;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::config::{Envelope, RouteSpec, TargetSpec};
 use crate::decode::Payload;
 use crate::message::{AmqpProperty, Destination, MessageId};
 
+pub use preview::{Misfit, preview};
 pub use template::{Template, TemplateError};
 
 /// What is known of an element besides its payload.

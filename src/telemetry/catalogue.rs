@@ -148,6 +148,12 @@ catalogue! {
         "What made the claimer look at Redis.";
     throttled: CounterVec, "delaybridge_throttled_seconds_total", "seconds", ["queue", "sink"], &[],
         "Time that elements waited for max_rate; sink is empty where the queue's own rate was the limit.";
+    shadowed: IntCounterVec, "delaybridge_shadow_messages_total", "elements", ["queue", "fate"], &[],
+        "Elements that fell due while mode: shadow looked on, by what would have become of them; nothing was sent.";
+    rescued: IntCounterVec, "delaybridge_rescued_messages_total", "elements", ["queue"], &[],
+        "Overdue elements that mode: rescue moved to the ready list.";
+    rescue_junk: IntGaugeVec, "delaybridge_rescue_junk", "entries", ["queue"], &[],
+        "Overdue entries of no layout of Redisson that mode: rescue leaves alone; Redisson's own clients are jammed by them.";
     ghosts: IntGaugeVec, "delaybridge_ghosts", "entries", ["queue"], &[],
         shared!("Entries of Redisson's list whose elements have been claimed already; the sweep removes them.");
     oldest_ghost_age: GaugeVec, "delaybridge_oldest_ghost_age_seconds", "seconds", ["queue"], &[],
@@ -234,7 +240,8 @@ mod tests {
              adopted_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total \
              possible_duplicates_total leases_expired_total stale_acks_total expired_deliveries_total dead_letters_trimmed_total \
              late_acks_total stale_drops_total \
-             panics_total decode_errors_total wakeups_total throttled_seconds_total ghosts oldest_ghost_age_seconds \
+             panics_total decode_errors_total wakeups_total throttled_seconds_total \
+             shadow_messages_total rescued_messages_total rescue_junk ghosts oldest_ghost_age_seconds \
              orphans unknown_entries queue_held sink_up sink_blocked sink_ack_duration_seconds \
              script_duration_seconds offered_overdue_seconds clock_skew_seconds redis_up build_info";
         assert_eq!(names.join(" "), pinned);

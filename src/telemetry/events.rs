@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tracing::{debug, error, info, warn};
 
-use super::labels::DeadReason;
+use super::labels::{DeadReason, Fate};
 use super::metrics::{Metrics, QueueMetrics, SinkMetrics};
 use super::status::{Reason, SinkState, Status};
 use super::throttle::Throttle;
@@ -20,6 +20,9 @@ use crate::message::{Failure, MessageId};
 
 /// Shortest time between two lines of one kind about one queue.
 const QUIET: Duration = Duration::from_secs(10);
+
+/// Target of the lines about single elements that a shadow looks at.
+const SHADOW: &str = "delaybridge::shadow";
 
 /// Everything that one daemon reports. Cheap to clone.
 #[derive(Clone, Default)]
@@ -57,7 +60,9 @@ impl Events {
             leases_lost: Throttle::new(QUIET),
             panics: Throttle::new(QUIET),
             unknown: Throttle::new(QUIET),
+            shadow: Throttle::new(QUIET),
             orphans: AtomicU64::new(0),
+            junk: AtomicU64::new(0),
         }))
     }
 
@@ -142,8 +147,11 @@ struct QueueInner {
     leases_lost: Throttle,
     panics: Throttle,
     unknown: Throttle,
+    shadow: Throttle,
     /// How many there were at the last look.
     orphans: AtomicU64,
+    /// The same for overdue junk.
+    junk: AtomicU64,
 }
 
 impl QueueEvents {
@@ -280,6 +288,56 @@ impl QueueEvents {
                 "entries of a newer format are left alone: run the newer delaybridge on this queue as well"
             );
         }
+    }
+
+    /// A shadow has seen an element fall due that would have been delivered to `destinations`. One line for each, for
+    /// those who ask for it with the filter `delaybridge::shadow=debug`.
+    pub fn would_deliver(&self, id: MessageId, due_ms: i64, bytes: usize, destinations: &str) {
+        self.0.metrics.shadowed(Fate::Deliver);
+        debug!(target: SHADOW, queue = &**self.id(), %id, due_ms, bytes, destinations, "would be delivered");
+    }
+
+    /// A shadow has seen an element fall due that would have gone wrong.
+    pub fn would_fail(&self, id: MessageId, due_ms: i64, fate: Fate, reason: &str) {
+        self.0.metrics.shadowed(fate);
+        let fate = fate.as_str();
+        debug!(target: SHADOW, queue = &**self.id(), %id, due_ms, fate, reason, "would not be delivered");
+        if let Some(left_out) = self.0.shadow.admit(Instant::now()) {
+            warn!(queue = &**self.id(), %id, fate, reason, left_out, "shadow: an element would not be delivered");
+        }
+    }
+
+    /// What a shadow has seen since the last time.
+    pub fn shadow_summary(&self, delivered: u64, failed: u64, time: Duration) {
+        let seconds = time.as_secs();
+        info!(
+            queue = &**self.id(),
+            would_deliver = delivered,
+            would_fail = failed,
+            seconds,
+            "shadow: nothing was sent"
+        );
+    }
+
+    /// A look for overdue elements moved some to the ready list, and left `junk` alone. A line about junk when there is
+    /// more than before.
+    pub fn rescued(&self, moved: u64, junk: u64) {
+        self.0.metrics.rescued(moved, junk);
+        if moved > 0 {
+            info!(queue = &**self.id(), elements = moved, "rescued: overdue elements moved to the ready list");
+        }
+        if junk > self.0.junk.swap(junk, Ordering::Relaxed) {
+            warn!(
+                queue = &**self.id(),
+                entries = junk,
+                "overdue entries are of no layout of Redisson: left alone; Redisson clients cannot get past them"
+            );
+        }
+    }
+
+    /// Redis refuses what a look needs; told when the words change.
+    pub fn look_failed(&self, problem: &str) {
+        self.held(None, "look", &format!("look at the queue: {problem}"));
     }
 
     /// A turn of the sweep is over.

@@ -65,6 +65,18 @@ words! {
 }
 
 words! {
+    /// What would have become of an element that a shadow looked at.
+    Fate {
+        /// Handed to its sinks.
+        Deliver = "deliver",
+        /// Stored as a dead letter.
+        DeadLetter = "dead_letter",
+        /// The queue would have been held because of it.
+        Hold = "hold",
+    }
+}
+
+words! {
     /// What made the claimer look.
     Wakeup {
         /// The next due time that the last claim returned.
@@ -93,6 +105,7 @@ pub(super) fn documented() -> Vec<(&'static str, Vec<&'static str>)> {
         ("`class`", std::iter::once(OK).chain(Class::ALL.iter().map(|class| class.as_str())).collect()),
         ("`reason` of a release", ReleaseReason::ALL.iter().map(|word| word.as_str()).collect()),
         ("`reason` of a dead letter", DeadReason::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`fate`", Fate::ALL.iter().map(|word| word.as_str()).collect()),
         ("`reason` of a wake-up", Wakeup::ALL.iter().map(|word| word.as_str()).collect()),
     ]
 }

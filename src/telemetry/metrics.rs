@@ -11,7 +11,7 @@ use prometheus::process_collector::ProcessCollector;
 use prometheus::{Gauge, Histogram, IntCounter, IntGauge, Registry, TextEncoder};
 
 use super::catalogue::Families;
-use super::labels::{ClaimedFrom, MessageState, OK, ReleaseReason, Wakeup};
+use super::labels::{ClaimedFrom, Fate, MessageState, OK, ReleaseReason, Wakeup};
 use crate::message::{Class, Failure, Outcome};
 
 /// All metrics of one daemon, in a registry of their own. Cheap to clone.
@@ -234,6 +234,17 @@ impl QueueMetrics {
 
     pub(super) fn id(&self) -> &Arc<str> {
         &self.0.queue
+    }
+
+    pub(super) fn shadowed(&self, fate: Fate) {
+        self.families().shadowed.with_label_values(&[self.label(), fate.as_str()]).inc();
+    }
+
+    pub(super) fn rescued(&self, moved: u64, junk: u64) {
+        if moved > 0 {
+            self.families().rescued.with_label_values(&[self.label()]).inc_by(moved);
+        }
+        self.families().rescue_junk.with_label_values(&[self.label()]).set(junk.try_into().unwrap_or(i64::MAX));
     }
 
     pub(super) fn dead_lettered(&self, reason: &'static str) {

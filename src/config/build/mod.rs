@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 pub(super) use self::kafka_properties::is_secret;
 use super::keys::{http, limits, top};
-use super::model::{Config, Limits};
+use super::model::{Config, Limits, Mode};
 use super::node::{Node, Value};
 use super::problem::Spot;
 use super::reader::{Context, Section};
@@ -61,6 +61,10 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     }
     together::dead_letters(&queues);
     together::unused(&queues, &sinks, &policies);
+    let written = !top.written().is_empty();
+    if written && !top.has(&top::SINKS) && !queues.iter().any(|queue| matches!(queue.spec.mode, Mode::Rescue { .. })) {
+        cx.report.problem(&top.spot, format!("`{}` is missing", top::SINKS.name), top::SINKS.help);
+    }
     if top.has(&top::QUEUES) && queues.is_empty() {
         cx.report.problem(&top.spot(&top::QUEUES), "there is no queue", "write at least one");
     }

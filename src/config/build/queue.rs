@@ -1,14 +1,16 @@
 //! Queues.
 
+use std::time::Duration;
+
 use super::dead_letter;
 use super::keyspace::works_in_cluster;
 use super::place::At;
 use super::retry::Policy;
 use super::route::{self, Route};
 use super::sink::Sink;
-use crate::config::keys::{nearest, queue, redisson, source, top};
+use crate::config::keys::{Key, nearest, queue, redisson, source, top};
 use crate::config::model::{
-    Coding, JavaTypes, ListCleanup, MaxInFlight, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec,
+    Coding, JavaTypes, ListCleanup, MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec,
 };
 use crate::config::problem::{Report, Spot};
 use crate::config::reader::{Section, clip};
@@ -76,8 +78,7 @@ fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
             help,
         );
     }
-    // It has one word only, so there is nothing to keep.
-    section.word(&queue::MODE, &[("deliver", ())]);
+    let mode = mode(section);
     let (policy, retry) = retry(section, policies);
     let (to, targets, names) = routes(section, sinks, codec, &source.name);
     let dead = dead_letter::read(section, sinks, &source.name);
@@ -114,6 +115,7 @@ fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
             max_rate: section.rate(&queue::MAX_RATE),
             max_lateness,
             on_expired: on_expired.unwrap_or(OnExpired::DeadLetter),
+            mode,
             to,
             retry,
             dead_letter_max_len: dead.max_len,
@@ -190,6 +192,47 @@ fn retry(section: &Section<'_>, policies: &[Policy<'_>]) -> (String, RetryPolicy
         full_jitter: true,
     };
     (written, policy.unwrap_or(builtin))
+}
+
+/// Keys that mean nothing where elements are only moved to the ready list.
+const NOT_FOR_RESCUE: [&Key; 10] = [
+    &queue::TO,
+    &queue::CODEC,
+    &queue::ON_DECODE_ERROR,
+    &queue::LEASE,
+    &queue::MAX_IN_FLIGHT,
+    &queue::MAX_IN_FLIGHT_BYTES,
+    &queue::MAX_RATE,
+    &queue::MAX_LATENESS,
+    &queue::RETRY,
+    &queue::DEAD_LETTER,
+];
+
+/// The mode, and what contradicts it.
+fn mode(section: &Section<'_>) -> Mode {
+    let words =
+        [("deliver", Mode::Deliver), ("shadow", Mode::Shadow), ("rescue", Mode::Rescue { after: Duration::ZERO })];
+    let mode = section.word(&queue::MODE, &words).unwrap_or(Mode::Deliver);
+    let after = section.duration(&queue::RESCUE_AFTER);
+    let report = &section.cx.report;
+    match mode {
+        Mode::Rescue { .. } => {
+            for key in NOT_FOR_RESCUE.iter().filter(|key| section.has(key)) {
+                let message = format!("`{}` has no effect with `mode: rescue`, which delivers to no sink", key.name);
+                report.problem(&section.spot(key), message, "remove it, or write `mode: deliver`");
+            }
+            return Mode::Rescue { after };
+        }
+        Mode::Deliver | Mode::Shadow if section.has(&queue::RESCUE_AFTER) => {
+            let message = "`rescue_after` has no effect without `mode: rescue`";
+            report.problem(&section.spot(&queue::RESCUE_AFTER), message, "write `mode: rescue`, or remove it");
+        }
+        Mode::Deliver | Mode::Shadow => {}
+    }
+    if !section.has(&queue::TO) {
+        report.problem(&section.spot, format!("`{}` is missing", queue::TO.name), queue::TO.help);
+    }
+    mode
 }
 
 fn routes(

@@ -24,7 +24,7 @@ tables! {
         LIMITS = key("limits", Kind::Section(&limits::TABLE), "What all queues together may hold in memory.");
         REDIS = key("redis", Kind::Section(&redis::TABLE), "The Redis that holds the queues.").required();
         RETRY = key("retry", Kind::Named(&retry::TABLE), "Retry policies by name. `default` is there even when it is not written.");
-        SINKS = key("sinks", Kind::Named(&sink::TABLE), "Places that elements go to, by name.").required();
+        SINKS = key("sinks", Kind::Named(&sink::TABLE), "Places that elements go to, by name. Required, unless every queue has `mode: rescue`.");
         QUEUES = key("queues", Kind::Named(&queue::TABLE), "The queues. The name is the queue's id: the label in metrics, the argument of commands. Letters, digits, `_`, `.`, `-`, at most 64.").required();
     }
     mod http at "http", "Read-only endpoints: `/metrics`, `/livez`, `/readyz`, `/startupz`." {
@@ -140,7 +140,7 @@ tables! {
     }
     mod queue at "queues.NAME", "One queue: where its elements come from, and where they go." {
         SOURCE = key("source", Kind::Section(&source::TABLE), "Where the elements come from.").required();
-        TO = key("to", Kind::List(&to::TABLE), "Where they go. An element leaves Redis when every destination has confirmed it. Each sink stands here at most once.").required();
+        TO = key("to", Kind::List(&to::TABLE), "Where they go. An element leaves Redis when every destination has confirmed it. Each sink stands here at most once. Required, unless `mode: rescue`.");
         CODEC = key("codec", Kind::Codec, "How payloads are read for templates and envelopes; [codecs.md](codecs.md) says which codec of Redisson is which. What is delivered with envelope `raw` is never changed by it.").default("raw");
         JAVA_TYPES = key("java_types", Kind::Word(&[now("keep"), now("strip")]), "With `jackson`, `cbor`, `msgpack`, `smile`, `java`, `marshalling` and `auto`: whether the names of Java classes stay in the decoded value (`\"@class\"` in objects, `[\"java.lang.Long\",7]`) or only the values do.").default("keep");
         MAX_DECODED_SIZE = key("max_decoded_size", Kind::Size, "Most bytes that a compressed payload may unpack to, and that the value of a binary codec may take in memory. A larger one counts as a payload that the codec refuses. It comes on top of `max_in_flight_bytes`, while an element is being delivered.").default("16MiB");
@@ -157,7 +157,8 @@ tables! {
         GHOST_MAX_AGE = key("ghost_max_age", duration(1_000), "With `auto`: how long a claimed element may still show in Redisson's list before it is swept.").default("30s");
         SWEEP_BANDWIDTH = key("sweep_bandwidth", Kind::Size, "With `auto`: bytes per second that sweeping may move, on average.").default("16MiB");
         CLAIM_AHEAD = key("claim_ahead", duration(0), "How long before its due time an element is claimed, at most half of the lease. It is delivered at its due time, and until then counts as in flight. For queues with live Redisson clients whose ready list other consumers read: claimed ahead, the element is not there for their transfer. From the claim on Java neither sees nor cancels it.").default("0s");
-        MODE = key("mode", Kind::Word(&[now("deliver"), later("shadow"), later("rescue")]), "What is done with due elements.").default("deliver");
+        MODE = key("mode", Kind::Word(&[now("deliver"), now("shadow"), now("rescue")]), "What is done with due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed and nothing is written to Redis or a sink; what would have been sent where is logged and counted. `rescue`: elements that are overdue by more than `rescue_after` are moved to the ready list, as a Redisson client would, for Java consumers that stay; no sink is needed.").default("deliver");
+        RESCUE_AFTER = key("rescue_after", duration(1), "With `mode: rescue`: how long an element may be overdue before it is moved.").default("10s");
     }
     mod source at "queues.NAME.source", "Exactly one key, which says the kind." {
         REDISSON = key("redisson", Kind::Section(&redisson::TABLE), "An `RDelayedQueue` of Redisson.");

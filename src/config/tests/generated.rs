@@ -57,7 +57,7 @@ fn the_schema_has_every_key_that_can_be_written() {
     let schema = schema();
     let queue = &schema["properties"]["queues"]["additionalProperties"];
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
-    assert_eq!(schema["required"], serde_json::json!(["redis", "sinks", "queues"]));
+    assert_eq!(schema["required"], serde_json::json!(["redis", "queues"]));
     assert_eq!(queue["properties"]["lease"]["default"], "30s");
     assert_eq!(queue["properties"]["to"]["items"]["additionalProperties"], false);
     let codecs = &queue["properties"]["codec"]["anyOf"][0]["enum"];

@@ -199,13 +199,29 @@ queues:
 
 #[test]
 fn what_is_missing_is_named() {
-    check_text("http: none\n", &["1:1 : `redis` is missing", "1:1 : `sinks` is missing", "1:1 : `queues` is missing"]);
+    check_text("http: none\n", &["1:1 : `redis` is missing", "1:1 : `queues` is missing", "1:1 : `sinks` is missing"]);
     check("  url: redis://127.0.0.1:6379/0\n", "", &["1:1 redis: `url` is missing"]);
     check("    to:\n      - sink: out\n", "", &["13:3 queues.mails: `to` is missing"]);
     check("{ redisson: { name: mails } }", "{}", &["14:5 queues.mails.source: the source has no kind"]);
     check("{ name: mails }", "{}", &["14:15 queues.mails.source.redisson: `name` is missing"]);
     check("stdout: {}", "{}", &["4:3 sinks.out: the sink has no kind"]);
     check_text("redis: { url: 'redis://h' }\nsinks: {}\nqueues: {}\n", &["3:9 queues: there is no queue"]);
+}
+
+#[test]
+fn rescue_needs_no_sink_and_says_what_it_does_not_look_at() {
+    let file = |queue: &str| {
+        format!("redis: {{ url: 'redis://h' }}\nqueues:\n  q:\n    source: {{ redisson: {{ name: n }} }}\n{queue}")
+    };
+    let spec = load(&file("    mode: rescue\n    rescue_after: 3s\n")).unwrap().config.queues.remove(0);
+    assert_eq!((spec.mode, spec.to.len()), (Mode::Rescue { after: std::time::Duration::from_secs(3) }, 0));
+    let spec = load(&file("    mode: rescue\n")).unwrap().config.queues.remove(0);
+    assert_eq!(spec.mode, Mode::Rescue { after: std::time::Duration::from_secs(10) });
+    check_text(
+        &file("    mode: rescue\n    lease: 50s\n"),
+        &["6:12 queues.q.lease: `lease` has no effect with `mode: rescue`, which delivers to no sink"],
+    );
+    check_text(&file(""), &["1:1 : `sinks` is missing", "3:3 queues.q: `to` is missing"]);
 }
 
 #[test]

@@ -101,8 +101,17 @@ fn a_key_without_function_is_refused_and_not_ignored() {
     row("redis:\n", "http: { admin: { listen: '127.0.0.1:1' } }\nredis:\n", "1:9 http.admin", "admin");
     row("redis:\n", "redis:\n  cluster: [a:1]\n", "2:3 redis.cluster", "cluster");
     row("redis:\n", "redis:\n  sentinel: { master: m }\n", "2:3 redis.sentinel", "sentinel");
-    row("codec: json", "mode: shadow", "15:11 queues.mails.mode", "shadow");
-    row("codec: json", "mode: rescue", "15:11 queues.mails.mode", "rescue");
+    check("codec: json", "mode: shadow", &[]);
+    check(
+        "codec: json",
+        "mode: watch",
+        &["15:11 queues.mails.mode: `watch` is not known here | possible here: deliver, shadow, rescue"],
+    );
+    check(
+        "codec: json",
+        "rescue_after: 5s",
+        &["15:19 queues.mails.rescue_after: `rescue_after` has no effect without `mode: rescue`"],
+    );
     check("codec: json", "claim_ahead: 15s\n    mode: deliver", &[]);
     check(
         "codec: json",

@@ -18,7 +18,8 @@ use super::outlet::Outlet;
 use super::queue::{Process, Queue};
 use super::{claimer, lease, watch};
 use crate::config::{
-    Codec, Envelope, ListCleanup, MaxInFlight, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec, TargetSpec,
+    Codec, Envelope, ListCleanup, MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec,
+    TargetSpec,
 };
 use crate::link::test_server::{TestServer, eventually, soon};
 use crate::link::{Link, LinkOptions};
@@ -46,6 +47,7 @@ fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
         envelope: Envelope::Raw,
     });
     QueueSpec {
+        mode: Mode::Deliver,
         id: "q".into(),
         name: "q".into(),
         consume_delayed: true,

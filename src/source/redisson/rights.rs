@@ -1,10 +1,34 @@
 //! What the scripts and looks of a queue need to be allowed, for a check before the first element is at stake.
 
 use super::Redisson;
+use crate::config::Mode;
 
 impl Redisson {
-    /// One command for each right that this queue needs, with its real keys: what `ACL DRYRUN` can be asked about.
-    pub fn commands(&self) -> Vec<Vec<&[u8]>> {
+    /// One command for each right that this queue needs in this mode, with its real keys: what `ACL DRYRUN` can be asked
+    /// about.
+    pub fn commands(&self, mode: Mode) -> Vec<Vec<&[u8]>> {
+        match mode {
+            Mode::Deliver => self.to_deliver(),
+            Mode::Shadow => self.to_look(),
+            Mode::Rescue { .. } => {
+                let mut commands = self.to_deliver();
+                commands.push(vec![b"RPUSH", &self.keys.ready, b"a"]);
+                commands
+            }
+        }
+    }
+
+    /// What looks at a queue and changes nothing.
+    fn to_look(&self) -> Vec<Vec<&[u8]>> {
+        const READS: [&[u8]; 10] =
+            [b"TYPE", b"TIME", b"INFO", b"ZCARD", b"ZCOUNT", b"ZRANGE", b"LLEN", b"SCARD", b"HMGET", b"XLEN"];
+        let reads = |command: &Vec<&[u8]>| command.first().is_some_and(|name| READS.contains(name));
+        let loads =
+            |command: &Vec<&[u8]>| matches!(command.first(), Some(name) if *name == b"EVALSHA" || *name == b"SCRIPT");
+        self.to_deliver().into_iter().filter(|command| reads(command) || loads(command)).collect()
+    }
+
+    fn to_deliver(&self) -> Vec<Vec<&[u8]>> {
         let k = &self.keys;
         let (z, l, ready): (&[u8], &[u8], &[u8]) = (&k.delayed, &k.list, &k.ready);
         let (in_flight, retry, dead): (&[u8], &[u8], &[u8]) = (&k.in_flight, &k.retry, &k.dead);
@@ -66,6 +90,8 @@ impl Redisson {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::SCRIPTS;
     use super::*;
     use crate::config::ListCleanup;
@@ -73,8 +99,11 @@ mod tests {
     #[test]
     fn every_command_of_the_daemon_s_scripts_is_asked_for() {
         let queue = Redisson::new("q", [0; 8], true, true, ListCleanup::Auto);
-        let asked: Vec<_> =
-            queue.commands().iter().map(|words| String::from_utf8_lossy(words[0]).into_owned()).collect();
+        let asked: Vec<_> = queue
+            .commands(Mode::Rescue { after: Duration::ZERO })
+            .iter()
+            .map(|words| String::from_utf8_lossy(words[0]).into_owned())
+            .collect();
         for script in SCRIPTS.all() {
             // Only the command line sends these.
             if matches!(script.name(), "offer" | "cancel" | "redrive") {

@@ -15,6 +15,7 @@ pub struct Scripts {
     pub(super) cancel: Script,
     pub(super) redrive: Script,
     pub(super) forward: Script,
+    pub(super) rescue: Script,
     pub(super) stats: Script,
 }
 
@@ -58,13 +59,14 @@ impl Scripts {
             cancel: script("cancel", include_str!("scripts/cancel.lua")),
             redrive: script("redrive", include_str!("scripts/redrive.lua")),
             forward: script("forward", include_str!("scripts/forward.lua")),
+            rescue: script("rescue", include_str!("scripts/rescue.lua")),
             stats: script("stats", include_str!("scripts/stats.lua")),
         }
     }
 
     /// All of them, to be loaded when a connection is made.
-    pub fn all(&self) -> [&Script; 10] {
-        let Scripts { claim, adopt, settle, extend, sweep, offer, cancel, redrive, forward, stats } = self;
-        [claim, adopt, settle, extend, sweep, offer, cancel, redrive, forward, stats]
+    pub fn all(&self) -> [&Script; 11] {
+        let Scripts { claim, adopt, settle, extend, sweep, offer, cancel, redrive, forward, rescue, stats } = self;
+        [claim, adopt, settle, extend, sweep, offer, cancel, redrive, forward, rescue, stats]
     }
 }

@@ -36,6 +36,8 @@ fn use_everything(metrics: &Metrics) {
     queue.held(true);
     queue.orphans(5);
     queue.unknown_entries(6);
+    queue.shadowed(Fate::Deliver);
+    queue.rescued(1, 1);
     let delivery = queue.to(&"events".into());
     delivery.attempt(&Ok(()));
     Class::ALL.iter().for_each(|&class| delivery.attempt(&Err(Failure::new(class, "X", "x"))));

@@ -3,7 +3,7 @@
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
-use delaybridge::config::ListCleanup;
+use delaybridge::config::{ListCleanup, Mode};
 use delaybridge::source::redisson::Redisson;
 
 use crate::harness::daemon::ConfigFile;
@@ -18,7 +18,7 @@ fn least_rights(name: &str) -> String {
     let queue = RedissonQueue::new(name);
     let source = Redisson::new(name, [0; 8], true, true, ListCleanup::Auto);
     let mut words: Vec<String> = source
-        .commands()
+        .commands(Mode::Deliver)
         .iter()
         .map(|command| {
             let word = |n: usize| String::from_utf8_lossy(command[n]).to_lowercase();

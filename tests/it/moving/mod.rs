@@ -1,7 +1,9 @@
 //! The ways in and out: restore, and what a team runs before and beside it. The built binary, a real Redis.
 
+mod rescue;
 mod restore;
 mod restore_model;
+mod shadow;
 
 use std::sync::Arc;
 use std::time::Duration;

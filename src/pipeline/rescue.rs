@@ -1,0 +1,85 @@
+//! `mode: rescue`: what no Redisson client has transferred in time is moved to the ready list, for its Java consumers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::queue::{Process, Queue};
+use crate::clock::Instant;
+use crate::config::Mode;
+use crate::source::redisson::{Overdue, Place, SourceError, redis_now_ms, rescue_end};
+use crate::telemetry::status::Heartbeat;
+
+/// Longest time between two looks.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Looks for overdue elements until the process stops.
+pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Heartbeat) {
+    let limits = queues.iter().map(|queue| after(queue));
+    // A tenth of the limit, so that it is kept to within that.
+    let every = limits.min().map_or(EVERY, |shortest| (shortest / 10).clamp(Duration::from_millis(50), EVERY));
+    loop {
+        // Order: the end goes first; a sleep may be left at any time.
+        tokio::select! {
+            biased;
+            () = process.stopping.cancelled() => return,
+            () = tokio::time::sleep(every) => {}
+        }
+        for queue in &queues {
+            heartbeat.beat();
+            match look(queue, &heartbeat).await {
+                Ok((moved, junk)) => {
+                    queue.events.resumed();
+                    queue.events.rescued(moved, junk);
+                }
+                // The connection's state is told elsewhere; the next look finds what this one left.
+                Err(SourceError::Link(error)) if error.code().is_none() => {}
+                Err(error) => queue.events.look_failed(&error.to_string()),
+            }
+        }
+    }
+}
+
+fn after(queue: &Queue) -> Duration {
+    match queue.spec.mode {
+        Mode::Rescue { after } => after,
+        Mode::Deliver | Mode::Shadow => Duration::MAX,
+    }
+}
+
+/// Moves everything that is overdue for too long; answers how many that were, and how many entries are junk. Junk is
+/// stepped over, so that it holds up nothing behind it.
+async fn look(queue: &Queue, heartbeat: &Heartbeat) -> Result<(u64, u64), SourceError> {
+    let after = after(queue);
+    let limit = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
+    let (mut moved, mut junk) = (0, 0);
+    let Some(conn) = queue.process.link.current() else { return Ok((0, 0)) };
+    let mut first = 0;
+    // One look needs nothing but a count while all is well.
+    let now_ms = redis_now_ms(&conn).await?;
+    if queue.source.due_before(&conn, now_ms.saturating_sub(limit)).await? == 0 {
+        return Ok((0, 0));
+    }
+    while !queue.process.stopping.is_cancelled() {
+        heartbeat.beat();
+        let page = queue.source.members(&conn, Place::Scheduled, first).await?;
+        let overdue = page.now_ms.saturating_sub(limit);
+        let late = page.members.iter().take_while(|(score, _)| score.is_some_and(|score| score <= overdue));
+        let late: Vec<_> = late.map(|(_, element)| element.clone()).collect();
+        if late.is_empty() {
+            break;
+        }
+        let found = late.len();
+        let batch: Vec<_> = late.into_iter().filter_map(|element| Overdue::of(element).ok()).collect();
+        junk += (found - batch.len()) as u64;
+        first += found - batch.len();
+        let mut rest = batch.as_slice();
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rescue_end(rest));
+            let sent = Instant::now();
+            moved += queue.source.rescue(&conn, after, now).await? as u64;
+            queue.process.events.metrics().script("rescue").took(sent.elapsed());
+            rest = later;
+        }
+    }
+    Ok((moved, junk))
+}

@@ -1,0 +1,195 @@
+//! `mode: shadow`: looks at what falls due and tells what would have become of it. Writes nothing, to Redis or a sink.
+//!
+//! Elements are looked at shortly before they fall due, because a live Redisson client takes them at that moment. One that
+//! is offered with a shorter delay than the look ahead may be gone before it is seen.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::queue::{Process, Queue};
+use crate::clock::Instant;
+use crate::config::{OnExpired, QueueSpec, RouteSpec};
+use crate::message::{About, Destination, MessageId};
+use crate::route::{self, ElementInfo, Misfit};
+use crate::source::redisson::layout;
+use crate::source::redisson::{Place, SourceError};
+use crate::telemetry::labels::Fate;
+use crate::telemetry::status::Heartbeat;
+
+/// Time between two looks.
+const EVERY: Duration = Duration::from_millis(250);
+/// How long before its due time an element is looked at.
+const AHEAD_MS: i64 = 1_000;
+/// How far back a look goes, for what was offered for a moment that had been looked at.
+const BACK_MS: i64 = 2_000;
+/// Elements of one queue that one look shows; the next one goes on.
+const MOST: usize = 5_000;
+/// Time between two lines about what was seen.
+const SUMMARY: Duration = Duration::from_secs(60);
+
+/// Looks on until the process stops.
+pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Heartbeat) {
+    let mut shadows: Vec<Shadow> = queues.into_iter().map(Shadow::new).collect();
+    loop {
+        // Order: the end goes first; a sleep may be left at any time.
+        tokio::select! {
+            biased;
+            () = process.stopping.cancelled() => return,
+            () = tokio::time::sleep(EVERY) => {}
+        }
+        heartbeat.beat();
+        for shadow in &mut shadows {
+            match shadow.look().await {
+                Ok(()) => shadow.queue.events.resumed(),
+                // The connection's state is told elsewhere.
+                Err(SourceError::Link(error)) if error.code().is_none() => {}
+                Err(error) => shadow.queue.events.look_failed(&error.to_string()),
+            }
+            shadow.sum_up();
+        }
+    }
+}
+
+/// What was seen of one queue.
+struct Shadow {
+    queue: Arc<Queue>,
+    /// Everything that falls due before this was shown, in Redis ms.
+    shown_until: i64,
+    /// Score and hash of what was shown from there on.
+    shown: HashSet<(i64, u64)>,
+    delivered: u64,
+    failed: u64,
+    summed_up: Instant,
+}
+
+impl Shadow {
+    fn new(queue: Arc<Queue>) -> Self {
+        let (shown_until, summed_up) = (i64::MIN / 2, Instant::now());
+        Shadow { queue, shown_until, shown: HashSet::new(), delivered: 0, failed: 0, summed_up }
+    }
+
+    async fn look(&mut self) -> Result<(), SourceError> {
+        let Some(conn) = self.queue.process.link.current() else { return Ok(()) };
+        let queue = self.queue.clone();
+        let mut first = queue.source.due_before(&conn, self.shown_until).await?;
+        let (mut seen, mut last) = (0, self.shown_until);
+        loop {
+            let page = queue.source.members(&conn, Place::Scheduled, first).await?;
+            let horizon = page.now_ms.saturating_add(AHEAD_MS);
+            let due = page.members.iter().take_while(|(score, _)| score.is_some_and(|score| score <= horizon));
+            let count = due.clone().count();
+            for (score, element) in due {
+                let due_ms = score.unwrap_or(horizon);
+                last = last.max(due_ms);
+                if self.shown.insert((due_ms, xxhash_rust::xxh3::xxh3_64(element))) {
+                    self.show(element, due_ms, page.now_ms);
+                }
+            }
+            (first, seen) = (first + count, seen + count);
+            let whole = count < page.members.len() || page.members.is_empty();
+            if whole || seen >= MOST {
+                // Where it was cut short, the next look begins at the last one shown.
+                let until = if whole { page.now_ms.saturating_sub(BACK_MS) } else { last };
+                self.shown_until = self.shown_until.max(until);
+                self.shown.retain(|(due_ms, _)| *due_ms >= self.shown_until);
+                return Ok(());
+            }
+        }
+    }
+
+    fn show(&mut self, element: &Bytes, due_ms: i64, now_ms: i64) {
+        let events = &self.queue.events;
+        let (id, fate) = fate(&self.queue.spec, element, due_ms, now_ms);
+        match fate {
+            Ok(destinations) => {
+                self.delivered += 1;
+                events.would_deliver(id, due_ms, element.len(), &destinations.join(", "));
+            }
+            Err((fate, reason)) => {
+                self.failed += 1;
+                events.would_fail(id, due_ms, fate, &reason);
+            }
+        }
+    }
+
+    fn sum_up(&mut self) {
+        if self.summed_up.elapsed() < SUMMARY || self.delivered + self.failed == 0 {
+            return;
+        }
+        self.queue.events.shadow_summary(self.delivered, self.failed, self.summed_up.elapsed());
+        (self.delivered, self.failed, self.summed_up) = (0, 0, Instant::now());
+    }
+}
+
+/// What would become of an element: where it would go (`sink: destination`), or what else, and why. The rules are those
+/// of [`relay`](super::relay).
+fn fate(
+    spec: &QueueSpec,
+    element: &Bytes,
+    due_ms: i64,
+    now_ms: i64,
+) -> (MessageId, Result<Vec<String>, (Fate, String)>) {
+    let parsed = match layout::parse(element) {
+        Ok(parsed) => parsed,
+        Err(junk) => return (layout::junk_id(element), Err((Fate::DeadLetter, junk.to_string()))),
+    };
+    let id = parsed.id;
+    let late = u64::try_from(now_ms.saturating_sub(due_ms)).unwrap_or(0);
+    if let (Some(limit), OnExpired::DeadLetter) = (spec.max_lateness, spec.on_expired)
+        && Duration::from_millis(late) > limit
+    {
+        return (id, Err((Fate::DeadLetter, format!("{late} ms late, more than max_lateness"))));
+    }
+    let info = ElementInfo { id, queue: &spec.id, due_ms: Some(due_ms), attempt: 1 };
+    let fate = match route::preview(spec, &info, &parsed.payload) {
+        Ok(destinations) => {
+            Ok(spec.to.iter().zip(destinations).map(|(to, destination)| told(to, &destination)).collect())
+        }
+        Err(Misfit::DeadLetter(reason)) => Err((Fate::DeadLetter, reason)),
+        Err(Misfit::Hold(reason)) => Err((Fate::Hold, reason)),
+    };
+    (id, fate)
+}
+
+/// A destination for the log: one that the payload chose has words of the payload in it.
+fn told(to: &RouteSpec, destination: &Destination) -> String {
+    match to.target.is_chosen_by_payload(About::Route) {
+        true => format!("{}: chosen by the payload", to.sink),
+        false => format!("{}: {destination}", to.sink),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+    use crate::source::redisson::layout::{Layout, pack};
+
+    fn spec(rest: &str) -> Arc<QueueSpec> {
+        let text = format!(
+            "redis: {{ url: 'redis://h' }}\nsinks: {{ out: {{ redis: {{ list: 'l:${{payload.a:-none}}' }} }}, fix: {{ stdout: }} }}\n\
+             queues:\n  q:\n    source: {{ redisson: {{ name: n }} }}\n    mode: shadow\n    codec: json\n{rest}    to: [{{ sink: out }}, {{ sink: fix }}]\n"
+        );
+        config::load_str(&text, "c.yaml", &|_| None).unwrap().config.queues.remove(0)
+    }
+
+    #[test]
+    fn the_fate_is_what_delivery_would_have_made_of_it() {
+        let element = |payload: &str| Bytes::from(pack(Layout::New, MessageId(*b"RANDOM8B"), payload.as_bytes()));
+        let check = |rest: &str, element: &Bytes, expected: Result<&str, Fate>| {
+            let (_, got) = fate(&spec(rest), element, 1_000, 9_000);
+            assert_eq!(got.map(|all| all.join(", ")).map_err(|(fate, _)| fate), expected.map(str::to_owned), "{rest}");
+        };
+        check("", &element("{\"a\":\"x\"}"), Ok("out: chosen by the payload, fix: stdout"));
+        check("", &element("{}"), Ok("out: chosen by the payload, fix: stdout"));
+        check("", &element("oops"), Err(Fate::DeadLetter));
+        check("    on_decode_error: hold\n", &element("oops"), Err(Fate::Hold));
+        check("    on_decode_error: forward_raw\n", &element("oops"), Ok("out: chosen by the payload, fix: stdout"));
+        check("", &Bytes::from_static(b"junk"), Err(Fate::DeadLetter));
+        check("    max_lateness: 7s\n", &element("{}"), Err(Fate::DeadLetter));
+        check("    max_lateness: 9s\n", &element("{}"), Ok("out: chosen by the payload, fix: stdout"));
+    }
+}

@@ -1,0 +1,119 @@
+//! Who waits on a list: Java consumers that would compete with a daemon that drains the ready list.
+//!
+//! Redis tells that a client is blocked, and in which command, but not on which key. A client that waits on a list proves
+//! that the list is empty; so where the ready list holds something, none of the waiting clients waits there. What polls
+//! (`poll()`, `drainTo()`) does not block and is not seen at all.
+
+use super::{Redisson, SourceError};
+use crate::link::{Conn, LinkError, missing_rights};
+
+/// A client that waits for an element of some list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blocked {
+    /// `host:port`.
+    pub address: String,
+    /// Its name, if it gave itself one.
+    pub name: String,
+    /// The command that it waits in.
+    pub command: String,
+    /// For how many seconds.
+    pub seconds: u64,
+}
+
+impl std::fmt::Display for Blocked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.address)?;
+        if !self.name.is_empty() {
+            write!(f, " (name {})", self.name)?;
+        }
+        write!(f, " in {} for {}s", self.command.to_uppercase(), self.seconds)
+    }
+}
+
+/// Commands that wait for an element of a list and take it.
+const TAKING: [&str; 5] = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop"];
+
+/// Clients that wait on some list of the connection's database, and how many of the queues' ready lists are empty, so
+/// that they could be waited on. `None` if the user may not ask.
+///
+/// # Errors
+///
+/// Those of the connection.
+pub async fn blocked_consumers(
+    conn: &Conn,
+    queues: &[&Redisson],
+) -> Result<Option<(Vec<Blocked>, usize)>, SourceError> {
+    // Asked about first: a command that is refused would stand in the server's ACL log.
+    let wanted: [Vec<&[u8]>; 2] = [vec![b"CLIENT", b"INFO"], vec![b"CLIENT", b"LIST"]];
+    if missing_rights(conn, &wanted).await?.is_some_and(|missing| !missing.is_empty()) {
+        return Ok(None);
+    }
+    let mut pipe = redis::pipe();
+    pipe.cmd("CLIENT").arg("INFO");
+    pipe.cmd("CLIENT").arg("LIST").arg("TYPE").arg("normal");
+    for queue in queues {
+        pipe.cmd("LLEN").arg(&queue.keys.ready[..]);
+    }
+    let mut answers = conn.pipeline(&pipe).await?.into_iter();
+    let mut text = || match answers.next() {
+        Some(Ok(value)) => redis::from_redis_value::<String>(value).map(Some).or(Ok(None)),
+        Some(Err(LinkError::Server { .. })) | None => Ok(None),
+        Some(Err(error)) => Err(error),
+    };
+    let (Some(own), Some(list)) = (text()?, text()?) else { return Ok(None) };
+    let empty = answers.filter(|length| matches!(length, Ok(redis::Value::Int(0)))).count();
+    Ok(Some((blocked(&list, field(&own, "db").unwrap_or("0")), empty)))
+}
+
+/// Clients that are named one by one; the rest is counted.
+const NAMED: usize = 5;
+
+/// What to tell about clients that wait on some list, and what to do; `None` if there are none.
+pub fn advice(blocked: &[Blocked]) -> Option<String> {
+    let named: Vec<_> = blocked.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = blocked.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!blocked.is_empty()).then(|| {
+        format!(
+            "clients wait on a list in this database: {}{more}; Redis does not tell on which. If one of them is a Java \
+             consumer of a ready list that this daemon drains, they share its elements: stop the consumer, or keep it and \
+             write `consume: [delayed]`",
+            named.join(", ")
+        )
+    })
+}
+
+fn blocked(list: &str, db: &str) -> Vec<Blocked> {
+    let client = |line: &str| {
+        let command = field(line, "cmd").filter(|command| TAKING.contains(command))?;
+        let waits = field(line, "flags")?.contains('b') && field(line, "db") == Some(db);
+        waits.then(|| Blocked {
+            address: field(line, "addr").unwrap_or_default().to_owned(),
+            name: field(line, "name").unwrap_or_default().to_owned(),
+            command: command.to_owned(),
+            seconds: field(line, "idle").and_then(|seconds| seconds.parse().ok()).unwrap_or(0),
+        })
+    };
+    list.lines().filter_map(client).collect()
+}
+
+/// The value of `name=value` in a line of `CLIENT LIST`. Values have no blanks.
+fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    line.split_whitespace().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_clients_that_wait_on_a_list_of_this_database_are_named() {
+        let list = "id=3 addr=10.0.0.1:5 name=shop fd=8 idle=7 flags=b db=0 cmd=blpop user=default\n\
+                    id=4 addr=10.0.0.2:5 name= idle=1 flags=b db=1 cmd=blpop\n\
+                    id=5 addr=10.0.0.3:5 name= idle=2 flags=N db=0 cmd=blpop\n\
+                    id=6 addr=10.0.0.4:5 name= idle=3 flags=b db=0 cmd=xread\n\
+                    id=7 addr=10.0.0.5:5 name= idle=4 flags=bx db=0 cmd=blmove\n\ngarbage = x=\n";
+        let found: Vec<_> = blocked(list, "0").iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["10.0.0.1:5 (name shop) in BLPOP for 7s", "10.0.0.5:5 in BLMOVE for 4s"]);
+    }
+}

@@ -1,0 +1,64 @@
+//! What Redisson's own transfer does, done for it: overdue elements to the ready list, as bare payloads.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::layout::{self, Junk};
+use super::reply::{BadReply, Fields};
+use super::{BATCH_BYTES, BATCH_ENTRIES, Redisson, SourceError, millis, text};
+use crate::link::Conn;
+
+/// An element and the payload in it, of either layout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overdue {
+    /// The exact member.
+    pub element: Bytes,
+    /// What its consumer gets; shares the element's memory.
+    pub payload: Bytes,
+}
+
+impl Overdue {
+    /// Takes an element apart.
+    ///
+    /// # Errors
+    ///
+    /// [`Junk`], which no consumer could read: it is left alone.
+    pub fn of(element: Bytes) -> Result<Overdue, Junk> {
+        let payload = layout::parse(&element)?.payload;
+        Ok(Overdue { element, payload })
+    }
+}
+
+impl Redisson {
+    /// Transfers those of the elements that are overdue by at least `after`; answers how many were.
+    ///
+    /// # Errors
+    ///
+    /// After any error the same batch may be sent again.
+    pub async fn rescue(&self, conn: &Conn, after: Duration, batch: &[Overdue]) -> Result<usize, SourceError> {
+        let k = &self.keys;
+        let keys = [&k.delayed, &k.list, &k.ready, &k.ghosts, &k.ghosts_turn, &k.state].map(Bytes::clone);
+        let mut args = vec![Bytes::from(self.cleanup), text(millis(after))];
+        for overdue in batch {
+            args.extend([overdue.element.clone(), overdue.payload.clone()]);
+        }
+        let mut fields = Fields::of("rescue", conn.script(&self.scripts.rescue, &keys, &args).await?)?;
+        fields.int()?;
+        let letters = fields.bytes()?;
+        match letters.len() == batch.len() {
+            true => Ok(letters.iter().filter(|letter| **letter == b'y').count()),
+            false => Err(BadReply { script: "rescue", expected: "a letter for each element" }.into()),
+        }
+    }
+}
+
+/// How many of these one script may take, by count and by bytes: at least one, if there is one.
+pub fn rescue_end(batch: &[Overdue]) -> usize {
+    let mut bytes = 0;
+    let fits = |(place, overdue): (usize, &Overdue)| {
+        bytes += overdue.element.len();
+        place == 0 || bytes <= BATCH_BYTES
+    };
+    batch.iter().take(BATCH_ENTRIES).enumerate().map(fits).take_while(|fits| *fits).count()
+}
