@@ -9,6 +9,7 @@ mod dead;
 mod decode;
 mod later;
 mod live;
+mod migrate;
 mod offer;
 mod payload;
 mod peek;
@@ -102,6 +103,7 @@ pub enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Dead(dead::DeadCommand),
     Decode(decode::DecodeArgs),
+    Migrate(migrate::MigrateArgs),
     Restore(restore::RestoreArgs),
     Schema(schema::SchemaArgs),
     #[command(hide = true, disable_help_flag = true)]
@@ -112,8 +114,6 @@ pub enum Command {
     Resume(later::Refused),
     #[command(hide = true, disable_help_flag = true)]
     Fsck(later::Refused),
-    #[command(hide = true, disable_help_flag = true)]
-    Migrate(later::Refused),
     #[command(hide = true, disable_help_flag = true)]
     Discover(later::Refused),
     #[command(hide = true, disable_help_flag = true)]
@@ -200,6 +200,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Cancel(args) => cancel::run(global, &args, out).await,
         Command::Dead(command) => dead::run(global, &command, out).await,
         Command::Decode(args) => decode::run(global, &args, out).await,
+        Command::Migrate(args) => migrate::run(global, &args, out).await,
         Command::Restore(args) => restore::run(global, &args, out).await,
         Command::Schema(_) => schema::schema(out).map(|()| 0).map_err(Failed::from),
         Command::Run(_) => Err(Failed::runtime("run: it is started by the program itself, not from here")),
@@ -207,7 +208,6 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Pause(_) => later::refuse("pause"),
         Command::Resume(_) => later::refuse("resume"),
         Command::Fsck(_) => later::refuse("fsck"),
-        Command::Migrate(_) => later::refuse("migrate"),
         Command::Discover(_) => later::refuse("discover"),
         Command::Top(_) => later::refuse("top"),
         Command::Bench(_) => later::refuse("bench"),
@@ -267,6 +267,8 @@ mod tests {
             "decode --hex 00 --id 52414e444f4d3842",
             "restore",
             "restore q --layout newest",
+            "migrate q",
+            "migrate --to new",
         ] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}: {error}");

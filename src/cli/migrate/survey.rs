@@ -1,0 +1,135 @@
+//! A walk through a queue: which layouts stand there, and what a jam has left. Memory grows by a hash for each entry of
+//! Redisson's list; payloads are not kept.
+
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::link::Conn;
+use crate::message::MessageId;
+use crate::source::redisson::layout::{self, Layout};
+use crate::source::redisson::{Kept, Place, Redisson, Repack, SourceError, repacked};
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    /// Elements of the sorted set by layout.
+    pub(super) new: usize,
+    pub(super) old: usize,
+    /// Those that are not in the layout that is wanted and can be packed in it.
+    pub(super) foreign: usize,
+    pub(super) junk: usize,
+    /// Those that, packed anew, would be read as the other layout.
+    pub(super) ambiguous: usize,
+    /// Due elements that are missing in the list: a client took them out and failed before it removed them from the
+    /// sorted set. With the number of their payloads on the ready list.
+    pub(super) transferred: Vec<(MessageId, usize)>,
+}
+
+impl Survey {
+    /// Walks through the list, the sorted set and the ready list; `act` gets what is to be packed anew, page by page.
+    pub(super) async fn of(
+        redisson: &Redisson,
+        conn: &Conn,
+        to: Layout,
+        act: &mut impl AsyncFnMut(Vec<Repack>) -> Result<(), SourceError>,
+    ) -> Result<Survey, SourceError> {
+        let listed = list(redisson, conn, to, act).await?;
+        let mut survey = Survey::default();
+        let mut lost: Vec<(MessageId, u64)> = Vec::new();
+        let mut first = 0;
+        loop {
+            let page = redisson.members(conn, Place::Scheduled, first).await?;
+            if page.members.is_empty() {
+                break;
+            }
+            first += page.members.len();
+            let mut unlisted = Vec::new();
+            for (score, element) in page.members {
+                survey.count(&element, to);
+                if listed.contains(&xxh3_64(&element)) {
+                    continue;
+                }
+                let due = score.is_some_and(|score| score <= page.now_ms);
+                if let (Ok(parsed), true) = (layout::parse(&element), due) {
+                    lost.push((parsed.id, xxh3_64(&parsed.payload)));
+                }
+                unlisted.extend(repack(None, element, to));
+            }
+            act(unlisted).await?;
+        }
+        survey.transferred = copies(redisson, conn, lost).await?;
+        Ok(survey)
+    }
+
+    fn count(&mut self, element: &Bytes, to: Layout) {
+        match layout::parse(element).map(|parsed| parsed.layout) {
+            Ok(Layout::New) => self.new += 1,
+            Ok(Layout::Old) => self.old += 1,
+            Err(_) => {}
+        }
+        match repacked(element, to) {
+            Ok(is) => self.foreign += usize::from(is != element),
+            Err(Kept::Junk) => self.junk += 1,
+            Err(_) => self.ambiguous += 1,
+        }
+    }
+}
+
+/// The element as it is to be, if it is not so already.
+fn repack(place: Option<usize>, was: Bytes, to: Layout) -> Option<Repack> {
+    let is = repacked(&was, to).ok().filter(|is| is != &was)?;
+    Some(Repack { place, was, is })
+}
+
+/// Walks through Redisson's list, and answers the hashes of what stands there afterwards.
+async fn list(
+    redisson: &Redisson,
+    conn: &Conn,
+    to: Layout,
+    act: &mut impl AsyncFnMut(Vec<Repack>) -> Result<(), SourceError>,
+) -> Result<HashSet<u64>, SourceError> {
+    let mut hashes = HashSet::new();
+    let mut first = 0;
+    loop {
+        let page = redisson.members(conn, Place::Listed, first).await?;
+        if page.members.is_empty() {
+            return Ok(hashes);
+        }
+        let mut batch = Vec::new();
+        let count = page.members.len();
+        for (place, (_, element)) in (first..).zip(page.members) {
+            hashes.insert(xxh3_64(&element));
+            if let Some(repack) = repack(Some(place), element, to) {
+                hashes.insert(xxh3_64(&repack.is));
+                batch.push(repack);
+            }
+        }
+        act(batch).await?;
+        first += count;
+    }
+}
+
+/// How often the payload of each stands on the ready list.
+async fn copies(
+    redisson: &Redisson,
+    conn: &Conn,
+    lost: Vec<(MessageId, u64)>,
+) -> Result<Vec<(MessageId, usize)>, SourceError> {
+    let mut counts: HashMap<u64, usize> = lost.iter().map(|(_, payload)| (*payload, 0)).collect();
+    let mut first = 0;
+    while !counts.is_empty() {
+        let page = redisson.members(conn, Place::Ready, first).await?;
+        if page.members.is_empty() {
+            break;
+        }
+        first += page.members.len();
+        for (_, payload) in page.members {
+            if let Some(count) = counts.get_mut(&xxh3_64(&payload)) {
+                *count += 1;
+            }
+        }
+    }
+    Ok(lost.into_iter().map(|(id, payload)| (id, counts.get(&payload).copied().unwrap_or(0))).collect())
+}

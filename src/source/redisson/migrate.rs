@@ -1,0 +1,52 @@
+//! One layout for all elements of a queue, each in its place.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+
+use super::reply::Fields;
+use super::restore::Moved;
+use super::scripts::of_the_command_line;
+use super::{BATCH_BYTES, BATCH_ENTRIES, Redisson, SourceError, text};
+use crate::link::{Conn, Script};
+
+static MIGRATE: LazyLock<Script> =
+    LazyLock::new(|| of_the_command_line("migrate", include_str!("scripts/migrate.lua")));
+
+/// An element that is to be packed anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repack {
+    /// Where it was seen in L.
+    pub place: Option<usize>,
+    /// As it is.
+    pub was: Bytes,
+    /// As it is to be: see [`repacked`](super::repacked).
+    pub is: Bytes,
+}
+
+impl Redisson {
+    /// Packs a batch anew; answers for the first ones what became of them. If there are fewer answers, send the rest.
+    ///
+    /// # Errors
+    ///
+    /// After any error the same batch may be sent again.
+    pub async fn migrate(&self, conn: &Conn, batch: &[Repack]) -> Result<Vec<Moved>, SourceError> {
+        let keys = [self.keys.delayed.clone(), self.keys.list.clone()];
+        let mut args = Vec::with_capacity(3 * batch.len());
+        for Repack { place, was, is } in batch {
+            args.extend([place.map_or(Bytes::from_static(b"-1"), text), was.clone(), is.clone()]);
+        }
+        let letters = Fields::of("migrate", conn.script(&MIGRATE, &keys, &args).await?)?.bytes()?;
+        Ok(Moved::read("migrate", &letters, batch.len())?)
+    }
+}
+
+/// How many of these one script may take, by count and by bytes: at least one, if there is one.
+pub fn migrate_end(batch: &[Repack]) -> usize {
+    let mut bytes = 0;
+    let fits = |(place, repack): (usize, &Repack)| {
+        bytes += repack.was.len() + repack.is.len();
+        place == 0 || bytes <= 2 * BATCH_BYTES
+    };
+    batch.iter().take(BATCH_ENTRIES).enumerate().map(fits).take_while(|fits| *fits).count()
+}
