@@ -7,6 +7,7 @@ mod cancel;
 mod check;
 mod dead;
 mod decode;
+mod discover;
 mod later;
 mod live;
 mod migrate;
@@ -105,6 +106,7 @@ pub enum Command {
     Decode(decode::DecodeArgs),
     Migrate(migrate::MigrateArgs),
     Restore(restore::RestoreArgs),
+    Discover(discover::DiscoverArgs),
     Schema(schema::SchemaArgs),
     #[command(hide = true, disable_help_flag = true)]
     RunNow(later::Refused),
@@ -114,8 +116,6 @@ pub enum Command {
     Resume(later::Refused),
     #[command(hide = true, disable_help_flag = true)]
     Fsck(later::Refused),
-    #[command(hide = true, disable_help_flag = true)]
-    Discover(later::Refused),
     #[command(hide = true, disable_help_flag = true)]
     Top(later::Refused),
     #[command(hide = true, disable_help_flag = true)]
@@ -201,6 +201,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Dead(command) => dead::run(global, &command, out).await,
         Command::Decode(args) => decode::run(global, &args, out).await,
         Command::Migrate(args) => migrate::run(global, &args, out).await,
+        Command::Discover(args) => discover::run(global, &args, out).await,
         Command::Restore(args) => restore::run(global, &args, out).await,
         Command::Schema(_) => schema::schema(out).map(|()| 0).map_err(Failed::from),
         Command::Run(_) => Err(Failed::runtime("run: it is started by the program itself, not from here")),
@@ -208,7 +209,6 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Pause(_) => later::refuse("pause"),
         Command::Resume(_) => later::refuse("resume"),
         Command::Fsck(_) => later::refuse("fsck"),
-        Command::Discover(_) => later::refuse("discover"),
         Command::Top(_) => later::refuse("top"),
         Command::Bench(_) => later::refuse("bench"),
         Command::Acl(_) => later::refuse("acl"),
@@ -269,6 +269,7 @@ mod tests {
             "restore q --layout newest",
             "migrate q",
             "migrate --to new",
+            "discover --password-file x",
         ] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}: {error}");

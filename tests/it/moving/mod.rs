@@ -1,5 +1,6 @@
 //! The ways in and out: restore, and what a team runs before and beside it. The built binary, a real Redis.
 
+mod discover;
 mod migrate;
 mod rescue;
 mod restore;
