@@ -1,6 +1,7 @@
 //! The ways in and out: restore, and what a team runs before and beside it. The built binary, a real Redis.
 
 mod discover;
+mod guide;
 mod migrate;
 mod rescue;
 mod restore;
