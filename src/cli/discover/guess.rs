@@ -2,24 +2,40 @@
 
 use bytes::Bytes;
 
-use crate::config::Codec;
-use crate::decode;
+use crate::config::{Codec, Coding};
+use crate::decode::{self, Sure};
 
-/// A codec, and how many of the samples it reads.
+/// A codec, and what speaks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Guess {
-    pub(super) codec: Codec,
-    pub(super) reads: usize,
+    pub(super) coding: Coding,
+    /// Of the samples that look like it, the one that could be something else the most.
+    pub(super) sure: Sure,
+    /// How many samples there were; it reads them all.
     pub(super) of: usize,
 }
 
-/// The first codec, from the strictest on, that reads every sample; `raw`, which reads everything, if none does or there
-/// are no samples.
+/// The codec that most samples look like and that reads every one; `raw`, which reads everything, if there is none.
 pub(super) fn codec(samples: &[Bytes]) -> Guess {
-    let reads = |codec| samples.iter().filter(|sample| decode::decode(codec, sample).is_ok()).count();
     let of = samples.len();
-    let all = [Codec::Json, Codec::String].into_iter().find(|codec| of > 0 && reads(*codec) == of);
-    Guess { codec: all.unwrap_or(Codec::Raw), reads: of, of }
+    let mut candidates: Vec<(Coding, usize, Sure)> = Vec::new();
+    for guess in samples.iter().filter_map(|sample| decode::guess(sample, Codec::Auto)) {
+        match candidates.iter_mut().find(|(coding, ..)| *coding == guess.coding) {
+            Some((_, votes, sure)) => (*votes, *sure) = (*votes + 1, guess.sure.min(*sure)),
+            None => candidates.push((guess.coding, 1, guess.sure)),
+        }
+    }
+    candidates.sort_by_key(|(_, votes, sure)| std::cmp::Reverse((*votes, *sure)));
+    let reads_all = |coding: Coding| samples.iter().all(|sample| reads(coding, sample));
+    match candidates.into_iter().find(|(coding, ..)| reads_all(*coding)) {
+        Some((coding, _, sure)) => Guess { coding, sure, of },
+        None => Guess { coding: Codec::Raw.into(), sure: Sure::Guess, of },
+    }
+}
+
+/// An object that only Java can read says which codec wrote it.
+fn reads(coding: Coding, sample: &Bytes) -> bool {
+    decode::decode(coding, sample).map_or_else(|error| error.is_opaque(), |_| true)
 }
 
 #[cfg(test)]
@@ -27,14 +43,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_strictest_codec_that_reads_all_samples_is_the_guess() {
-        let check = |samples: &[&[u8]], expected| {
+    fn what_most_samples_look_like_is_the_guess_if_it_reads_them_all() {
+        let check = |samples: &[&[u8]], expected: Codec, sure| {
             let samples: Vec<_> = samples.iter().map(|sample| Bytes::copy_from_slice(sample)).collect();
-            assert_eq!(codec(&samples).codec, expected, "{samples:?}");
+            let guess = codec(&samples);
+            assert_eq!((guess.coding.codec, guess.sure), (expected, sure), "{samples:?}");
         };
-        check(&[b"{}", b"[1]"], Codec::Json);
-        check(&[b"{}", b"order 7"], Codec::String);
-        check(&[b"{}", b"\xff"], Codec::Raw);
-        check(&[], Codec::Raw);
+        check(&[b"{}", b"[1]"], Codec::Json, Sure::Certain);
+        check(&[b"{}", b"order 7"], Codec::String, Sure::Likely);
+        check(&[b"{}", b"\xff"], Codec::Raw, Sure::Guess);
+        check(&[b"\x03\x61\x62\xe3", b"\x03\x61\xe2"], Codec::Kryo5, Sure::Certain);
+        check(&[b"\xac\xed\x00\x05t\x00\x01a"], Codec::Java, Sure::Certain);
+        check(&[], Codec::Raw, Sure::Guess);
     }
 }

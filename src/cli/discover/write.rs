@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::show;
 use super::Queue;
+use super::guess::Guess;
 use crate::config::RedisEndpoint;
 
 /// A configuration that `check` accepts.
@@ -54,7 +55,7 @@ fn one(text: &mut String, id: &str, queue: &Queue) {
         let _ = writeln!(text, "    # the keys fit the name {} as well: is the ready list called so?", quoted(other));
     }
     let _ = writeln!(text, "    source: {{ redisson: {{ name: {} }} }}", quoted(&queue.found.name));
-    let _ = writeln!(text, "    codec: {}   # {}", queue.codec.codec, sure(queue));
+    let _ = writeln!(text, "    codec: {}   # {}", queue.codec.coding.as_str(), sure(queue));
     text.push_str("    mode: shadow\n    to:\n      - sink: out\n");
 }
 
@@ -82,9 +83,10 @@ fn clients(queue: &Queue) -> String {
 }
 
 fn sure(queue: &Queue) -> String {
-    match queue.codec.of {
-        0 => "nothing could be sampled".to_owned(),
-        of => format!("a guess: it reads {} of {of} sampled payloads", queue.codec.reads),
+    match queue.codec {
+        Guess { of: 0, .. } => "nothing could be sampled".to_owned(),
+        Guess { coding, of, .. } if coding.is_raw() => format!("no codec reads all {of} sampled payloads"),
+        Guess { sure, of, .. } => format!("{}: it reads all {of} sampled payloads", sure.as_str()),
     }
 }
 
@@ -101,7 +103,7 @@ pub(super) fn json(queues: &[Queue]) -> Value {
             "ready": queue.stats.ready,
             "oldest_due_ms": queue.stats.head_ms.filter(|head| *head <= queue.stats.now_ms),
             "layouts": { "old": old, "new": new, "junk": junk },
-            "codec": { "name": queue.codec.codec.as_str(), "reads": queue.codec.reads, "sampled": queue.codec.of },
+            "codec": { "name": queue.codec.coding.as_str(), "sure": queue.codec.sure.as_str(), "sampled": queue.codec.of },
             "redisson_clients": queue.clients,
         })
     };

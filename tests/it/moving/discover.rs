@@ -49,9 +49,9 @@ async fn the_configuration_that_is_printed_can_be_run() {
         "the keys fit the name \"{plain}\" as well",
         "name: \"{braced}\" }",
         "MIXED: 1 old, 1 new and 0 of no layout",
-        "codec: json   # a guess: it reads 2 of 2",
+        "codec: json   # certain: it reads all 2 sampled payloads",
         "codec: string",
-        "codec: raw",
+        "codec: raw   # no codec reads all 2 sampled payloads",
     ] {
         assert!(out.contains(words), "{words} in\n{out}");
     }
