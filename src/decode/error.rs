@@ -22,6 +22,12 @@ impl DecodeError {
         DecodeError { codec: coding.as_str(), offset: refusal.offset, problem: refusal.problem }
     }
 
+    /// Whether it is an object as the codec writes them, but one that only a program with its class can read. It goes on
+    /// as bytes: there is nothing that anybody could mend.
+    pub fn is_opaque(&self) -> bool {
+        matches!(self.problem, DecodeProblem::Opaque(_))
+    }
+
     /// Short stable code, safe as a metric label and in dead letters.
     pub fn code(&self) -> &'static str {
         match self.problem {

@@ -197,6 +197,10 @@ fn readable(parts: &Parts) -> Result<Payload, Decided> {
 fn decoded(queue: &Queue, payload: &Bytes) -> Result<Payload, Decided> {
     decode::decode(queue.spec.codec, payload).or_else(|error| {
         queue.events.metrics().decode_error(queue.spec.codec.as_str());
+        if error.is_opaque() {
+            queue.events.opaque(&error.to_string());
+            return Ok(Payload::opaque(payload.clone()));
+        }
         let failure = Failure::new(Class::MessagePermanent, error.code(), error.to_string());
         match queue.spec.on_decode_error {
             OnDecodeError::ForwardRaw => Ok(Payload::opaque(payload.clone())),

@@ -23,6 +23,7 @@ pub enum Misfit {
 pub fn preview(spec: &QueueSpec, element: &ElementInfo<'_>, payload: &Bytes) -> Result<Vec<Destination>, Misfit> {
     let payload = match (decode::decode(spec.codec, payload), spec.on_decode_error) {
         (Ok(payload), _) => payload,
+        (Err(error), _) if error.is_opaque() => Payload::opaque(payload.clone()),
         (Err(_), OnDecodeError::ForwardRaw) => Payload::opaque(payload.clone()),
         (Err(error), OnDecodeError::DeadLetter) => return Err(Misfit::DeadLetter(error.to_string())),
         (Err(error), OnDecodeError::Hold) => return Err(Misfit::Hold(error.to_string())),

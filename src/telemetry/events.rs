@@ -60,6 +60,7 @@ impl Events {
             leases_lost: Throttle::new(QUIET),
             panics: Throttle::new(QUIET),
             unknown: Throttle::new(QUIET),
+            opaque: Throttle::new(QUIET),
             shadow: Throttle::new(QUIET),
             orphans: AtomicU64::new(0),
             junk: AtomicU64::new(0),
@@ -147,6 +148,7 @@ struct QueueInner {
     leases_lost: Throttle,
     panics: Throttle,
     unknown: Throttle,
+    opaque: Throttle,
     shadow: Throttle,
     /// How many there were at the last look.
     orphans: AtomicU64,
@@ -287,6 +289,13 @@ impl QueueEvents {
                 left_out,
                 "entries of a newer format are left alone: run the newer delaybridge on this queue as well"
             );
+        }
+    }
+
+    /// A payload is an object that only its Java class can read, and goes on as bytes.
+    pub fn opaque(&self, why: &str) {
+        if let Some(left_out) = self.0.opaque.admit(Instant::now()) {
+            info!(queue = &**self.id(), why, left_out, "payload is passed on as bytes");
         }
     }
 

@@ -71,13 +71,13 @@ async fn values_of_javas_codecs_fill_templates_and_envelopes() {
 }
 
 #[tokio::test]
-async fn an_object_that_only_java_can_read_goes_where_the_user_says_and_is_never_lost() {
+async fn an_object_that_only_java_can_read_goes_on_as_bytes_and_the_log_says_why() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let order = recorded("default(Kryo5Codec)", "pojo");
     let now = redis_now_ms(&mut redis).await;
-    let (dead, forwarded) = (RedissonQueue::new("app:dead"), RedissonQueue::new("app:forward"));
-    for queue in [&dead, &forwarded] {
+    let (plain, asked) = (RedissonQueue::new("app:plain"), RedissonQueue::new("app:asked"));
+    for queue in [&plain, &asked] {
         queue.offer(&mut redis, now, order.clone()).await;
     }
     let mut daemon = Daemon::start(&on(
@@ -86,27 +86,29 @@ async fn an_object_that_only_java_can_read_goes_where_the_user_says_and_is_never
 sinks:
   same: { redis: {} }
 queues:
-  dead:
-    source: { redisson: { name: "app:dead" } }
+  plain:
+    source: { redisson: { name: "app:plain" } }
     codec: kryo5
-    to: [{ sink: same, stream: out-dead, envelope: decoded }]
-  forward:
-    source: { redisson: { name: "app:forward" } }
+    to: [{ sink: same, stream: out-plain, envelope: decoded }]
+  asked:
+    source: { redisson: { name: "app:asked" } }
     codec: kryo5
-    on_decode_error: forward_raw
-    to: [{ sink: same, stream: out-forward, envelope: decoded }]
+    to: [{ sink: same, stream: out-asked, headers: { n: "${payload.id}" } }]
 "#,
     ))
     .await;
     daemon.expect_log("dead letter stored");
-    stream_of(&mut redis, "out-forward", 1).await;
-    stream_of(&mut redis, &dead.bridge_key("dead"), 1).await;
+    stream_of(&mut redis, "out-plain", 1).await;
+    stream_of(&mut redis, &asked.bridge_key("dead"), 1).await;
 
-    let entries: redis::streams::StreamRangeReply = redis.xrange_all("out-forward").await.unwrap();
+    let entries: redis::streams::StreamRangeReply = redis.xrange_all("out-plain").await.unwrap();
     assert_eq!(entries.ids[0].get::<Vec<u8>>("payload"), Some(order.clone()));
-    let letter = dead_letters(&mut redis, &dead).await.remove(0);
-    assert_eq!(letter["code"], b"opaque_class");
-    assert!(String::from_utf8_lossy(&letter["message"]).contains("an object of the class com.example.Order"));
+    let lines = daemon.log().all();
+    let why = "an object of the class com.example.Order";
+    assert!(lines.iter().any(|line| line.contains("passed on as bytes") && line.contains(why)), "{lines:#?}");
+    // Where a template needs what is inside, there is nothing to deliver.
+    let letter = dead_letters(&mut redis, &asked).await.remove(0);
+    assert_eq!(letter["code"], b"template_field_missing");
     assert!(letter["element"].ends_with(&order));
-    emptied(&mut redis, &forwarded).await;
+    emptied(&mut redis, &plain).await;
 }
