@@ -100,3 +100,48 @@ async fn three_live_clients_get_every_element_delivered_exactly_once() {
 async fn ten_live_clients_get_every_element_delivered_exactly_once() {
     raced_by(10).await;
 }
+
+/// The way of a tee: Java goes on reading the ready list, and no client's transfer may get there first.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_claimed_ahead_is_not_there_for_live_clients_and_not_early() {
+    let _turn = heavy().await;
+    let server = RedisServer::start().await;
+    let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
+    let clients = clients(&server, 3).await;
+    let left_to_java =
+        yaml(&server, "claim_ahead: 10s, list_cleanup: exact,").replace("name: q }", "name: q, consume: [delayed] }");
+    let mut daemon = Daemon::start(&left_to_java).await;
+    tolerate_stalls(&mut daemon);
+
+    let payloads = payloads("ahead", 500);
+    let (shortest, spread) = (Duration::from_secs(20), Duration::from_secs(5));
+    let offers = clients.iter().zip(payloads.chunks(payloads.len().div_ceil(clients.len())));
+    join_all(offers.map(async |(client, payloads)| {
+        let delay = || shortest + spread.mul_f64(fastrand::f64());
+        let elements: Vec<_> =
+            payloads.iter().map(|payload| (json!(String::from_utf8_lossy(payload)), delay())).collect();
+        client.queue("q", CODEC).offer_all(&elements).await;
+    }))
+    .await;
+    eventually("all to be held", PATIENCE, async || match redis.zcard(queue.bridge_key("inflight")).await {
+        Ok(500_usize) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    let seen = clients[0].queue("q", CODEC);
+    assert!(!seen.remove(&json!("ahead 7")).await, "the price: too late to cancel");
+
+    arrived(&mut redis, payloads.len()).await;
+    settled(&mut redis, &queue).await;
+    let entries: redis::streams::StreamRangeReply = redis.xrange_all("out").await.expect("read the stream");
+    for entry in &entries.ids {
+        // An entry's id begins with the time at which Redis took it.
+        let took: i64 = entry.id.split('-').next().and_then(|ms| ms.parse().ok()).expect("an id");
+        let due: i64 = entry.get("due_ms").expect("a due time");
+        assert!(took >= due, "{} ms early", due - took);
+    }
+    assert_eq!(entries.ids.len(), payloads.len(), "each exactly once");
+    let transferred: usize = redis.llen(&queue.name).await.expect("look at the ready list");
+    assert_eq!(transferred, 0, "a client's transfer was faster");
+    assert_eq!(daemon.stop().await, 0);
+}
