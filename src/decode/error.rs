@@ -22,10 +22,10 @@ impl DecodeError {
         DecodeError { codec: coding.as_str(), offset: refusal.offset, problem: refusal.problem }
     }
 
-    /// Whether it is an object as the codec writes them, but one that only a program with its class can read. It goes on
-    /// as bytes: there is nothing that anybody could mend.
+    /// Whether it is an object as the codec writes them, with the name of its class, but one that only a program with that
+    /// class can read. It goes on as bytes: there is nothing that anybody could mend.
     pub fn is_opaque(&self) -> bool {
-        matches!(self.problem, DecodeProblem::Opaque(_))
+        matches!(&self.problem, DecodeProblem::Opaque(ClassName(Some(_))))
     }
 
     /// Short stable code, safe as a metric label and in dead letters.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Answer;
 use super::error::DecodeProblem;
 use super::objects::{self, Part, Written};
-use super::reader::{Read, Reader};
+use super::reader::{MAX_DEPTH, Read, Reader};
 use super::value::{self, Item};
 use crate::config::JavaTypes;
 
@@ -72,6 +72,8 @@ struct Class {
     writes: bool,
     fields: Vec<Field>,
     parent: Option<Rc<Class>>,
+    /// Classes above it. Bounded, because a chain is dropped by recursion.
+    depth: usize,
 }
 
 struct Field {
@@ -201,7 +203,11 @@ impl Java<'_> {
             return Err(self.reader.refuse(DecodeProblem::Unsupported("an annotated class")));
         }
         let parent = self.class()?;
-        let class = Rc::new(Class { name, serializable, writes, fields, parent });
+        let depth = parent.as_ref().map_or(0, |parent| parent.depth + 1);
+        if depth > MAX_DEPTH {
+            return Err(self.reader.refuse(DecodeProblem::TooDeep));
+        }
+        let class = Rc::new(Class { name, serializable, writes, fields, parent, depth });
         self.handles[place] = Handle::Class(class.clone());
         Ok(class)
     }

@@ -45,3 +45,23 @@ fn offset(payload: &[u8], error: &serde_json::Error) -> usize {
     let past = usize::from(error.classify() != Category::Eof);
     (line_start + error.column().saturating_sub(past)).min(payload.len())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With its feature `raw_value`, the parser would read the text of such an object as another document, with a limit
+    /// on the depth of its own: as often as somebody nests them.
+    #[test]
+    fn no_key_makes_the_parser_begin_anew() {
+        let mut text = "[".repeat(100) + &"]".repeat(100);
+        for _ in 0..3 {
+            let inside = serde_json::to_string(&text).unwrap();
+            let object = format!("{{\"$serde_json::private::RawValue\":{inside}}}");
+            text = "[".repeat(100) + &object + &"]".repeat(100);
+        }
+        let value = parse(text.as_bytes()).unwrap();
+        let inner = (0..100).fold(&value, |value, _| &value[0]);
+        assert!(inner["$serde_json::private::RawValue"].is_string(), "{inner}");
+    }
+}

@@ -50,6 +50,16 @@ enum Kind {
     Plain,
 }
 
+/// Classes of the JDK whose own fields say nothing of the content: the order of access, or the same collection again.
+const ADDS_NOTHING: [&str; 6] = [
+    "java.util.LinkedHashMap",
+    "java.util.Collections$UnmodifiableList",
+    "java.util.Collections$UnmodifiableSortedSet",
+    "java.util.Collections$UnmodifiableNavigableSet",
+    "java.util.Collections$UnmodifiableSortedMap",
+    "java.util.Collections$UnmodifiableNavigableMap",
+];
+
 impl Kind {
     fn of(class: &str) -> Kind {
         match class {
@@ -103,8 +113,11 @@ pub(super) fn value(reader: &mut Reader<'_>, start: usize, mut parts: Vec<Part>,
     let own = parts.last().map(|part| part.class.clone()).unwrap_or_default();
     let known = parts.iter().position(|part| Kind::of(&part.class) != Kind::Plain);
     let Some(known) = known else { return plain(reader, &own, parts, types) };
-    // A class of the application's that adds fields to a list would lose them.
-    let adds = |part: &Part| !part.class.starts_with("java.") && !part.fields.is_empty();
+    // A class that adds fields to what is known would lose them: one of the application's, or `java.sql.Timestamp`, which
+    // keeps a part of the time in a field of its own.
+    let adds = |part: &Part| {
+        Kind::of(&part.class) == Kind::Plain && !ADDS_NOTHING.contains(&&*part.class) && !part.fields.is_empty()
+    };
     if parts[known..].iter().any(adds) {
         return Err(opaque(reader, start, &own));
     }

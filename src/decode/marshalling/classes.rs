@@ -4,8 +4,9 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
+use super::super::error::DecodeProblem;
 use super::super::objects;
-use super::super::reader::Read;
+use super::super::reader::{MAX_DEPTH, Read};
 use super::super::value::{self, Item};
 use super::River;
 
@@ -25,6 +26,8 @@ pub(super) struct Described {
     pub(super) writes: bool,
     pub(super) fields: Vec<(String, u8)>,
     pub(super) parent: Option<Rc<Described>>,
+    /// Classes above it. Bounded, because a chain is dropped by recursion.
+    depth: usize,
 }
 
 impl River<'_> {
@@ -122,7 +125,11 @@ impl River<'_> {
             Class::Simple(_) | Class::Enum | Class::Array => None,
         };
         self.reader.leave();
-        let class = Class::Object(Rc::new(Described { name, writes, fields, parent }));
+        let depth = parent.as_ref().map_or(0, |parent| parent.depth + 1);
+        if depth > MAX_DEPTH {
+            return Err(self.reader.refuse(DecodeProblem::TooDeep));
+        }
+        let class = Class::Object(Rc::new(Described { name, writes, fields, parent, depth }));
         self.classes[place] = Some(class.clone());
         Ok(class)
     }

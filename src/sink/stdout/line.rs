@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde::de::IgnoredAny;
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::value::RawValue;
 
 use crate::message::{Class, Failure, Outbound};
 
@@ -17,15 +17,24 @@ use crate::message::{Class, Failure, Outbound};
 /// a defect; it must not count as delivered.
 pub(super) fn append(lines: &mut Vec<u8>, message: &Outbound) -> Result<(), Failure> {
     let start = lines.len();
-    serde_json::to_writer(&mut *lines, &Line(message)).map_err(|error| {
+    let body = Body::of(&message.body);
+    serde_json::to_writer(&mut *lines, &Line(message, &body)).map_err(|error| {
         lines.truncate(start);
         Failure::new(Class::Unknown, "encode", format!("encode a line of JSON: {error}"))
     })?;
+    if let Body::Json(text) = body {
+        // Into the object that was just closed.
+        lines.truncate(lines.len() - 1);
+        lines.extend_from_slice(b",\"payload\":");
+        lines.extend_from_slice(text.as_bytes());
+        lines.push(b'}');
+    }
     lines.push(b'\n');
     Ok(())
 }
 
-struct Line<'a>(&'a Outbound);
+/// The line without a payload that is JSON.
+struct Line<'a>(&'a Outbound, &'a Body<'a>);
 
 impl Serialize for Line<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -41,11 +50,8 @@ impl Serialize for Line<'_> {
         if !message.headers.is_empty() {
             map.serialize_entry("headers", &Headers(message))?;
         }
-        match Body::of(&message.body) {
-            Body::Json(text) => {
-                let json = serde_json::from_str::<&RawValue>(&text).map_err(serde::ser::Error::custom)?;
-                map.serialize_entry("payload", json)?;
-            }
+        match self.1 {
+            Body::Json(_) => {}
             Body::Text(text) => map.serialize_entry("payload", text)?,
             Body::Bytes(bytes) => map.serialize_entry("payload_base64", &STANDARD.encode(bytes))?,
         }
@@ -71,7 +77,7 @@ enum Body<'a> {
 impl Body<'_> {
     fn of(bytes: &[u8]) -> Body<'_> {
         let Ok(text) = std::str::from_utf8(bytes) else { return Body::Bytes(bytes) };
-        if serde_json::from_str::<&RawValue>(text).is_err() {
+        if serde_json::from_str::<IgnoredAny>(text).is_err() {
             return Body::Text(text);
         }
         // In valid JSON a raw line break stands only between tokens, where a space means the same.
