@@ -110,6 +110,12 @@ impl Budget {
         Room { count: state.count, bytes: state.bytes }
     }
 
+    /// Whether more than half of it is in use, by count or by bytes.
+    pub fn is_half_full(&self) -> bool {
+        let state = self.lock();
+        state.count * 2 > state.count_limit || state.bytes * 2 > state.byte_limit
+    }
+
     /// The bound on bytes.
     pub fn byte_limit(&self) -> u64 {
         self.lock().byte_limit

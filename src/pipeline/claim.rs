@@ -130,9 +130,7 @@ impl Drop for Claim {
 fn push(mut parts: Box<Parts>, step: Move, ending: Ending) {
     // The element cannot do any harm any more, so it stands in nobody's way, however long the verdict takes to write. One
     // that was alone stays alone until it is settled.
-    if let Some(Company::Shared(_)) = parts.company {
-        parts.company = None;
-    }
+    parts.part_company();
     let queue = parts.queue.clone();
     queue.held.settling(parts.entry.header.key);
     let member = parts.entry.member.clone();
@@ -147,6 +145,21 @@ impl Parts {
         let mut header = self.entry.header.clone();
         header.expiries = 0;
         Move::Release { at_ms: header.time_ms, header }
+    }
+
+    /// Leaves what is in flight, as far as an entry that must be alone is concerned.
+    pub fn part_company(&mut self) {
+        if let Some(Company::Shared(_)) = self.company {
+            self.company = None;
+        }
+    }
+
+    /// Is in flight again after [`part_company`](Parts::part_company); waits while something else must be alone.
+    pub async fn join_company(&mut self) {
+        if self.company.is_none() {
+            let shared = self.queue.process.solo.clone().read_owned().await;
+            self.company = Some(Company::Shared(Arc::new(shared)));
+        }
     }
 
     /// The header of an entry that has a verdict and stays: the leases that ran out before do not count any more.

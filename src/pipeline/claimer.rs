@@ -33,6 +33,7 @@ struct Ready {
     company: Company,
     probe: Option<Probe>,
     alone: bool,
+    ahead: Duration,
 }
 
 /// Claims until the process stops.
@@ -132,6 +133,10 @@ impl Claimer {
             tokio::time::sleep(wait).await;
             return None;
         }
+        // What is to find out something now does not wait for its due time first, and what only waits does not fill the
+        // room of what is due.
+        let now_only = alone || probe.is_some() || queue.budget.is_half_full() || process.budget.is_half_full();
+        let ahead = if now_only { Duration::ZERO } else { queue.spec.claim_ahead };
         // Not all the room there is: an element that hangs would keep everything else out of what is left. At least as
         // many bytes as the largest element met lately, so that the claim does not overshoot.
         let limit = queue.spec.max_in_flight_bytes.min(process.budget.byte_limit());
@@ -146,7 +151,7 @@ impl Claimer {
         let room = room.await;
         let conn = process.link.ready().await;
         rate.used(room[1].room().count);
-        Some(Ready { conn, room, company, probe, alone })
+        Some(Ready { conn, room, company, probe, alone, ahead })
     }
 
     /// Waits until nothing holds the queue up; with a permission if it takes one.
@@ -186,7 +191,7 @@ impl Claimer {
         self.rotation += u64::from(!ready.alone);
         queue.wake.begin();
         let process = &queue.process;
-        let Ready { conn, room, company, probe, alone } = ready;
+        let Ready { conn, room, company, probe, alone, ahead } = ready;
         let most = room[1].room().count.min(BATCH_ENTRIES as u64) as usize;
         let hints = queue.hints().clone();
         let sent_ms = process.clock.now_ms();
@@ -195,8 +200,7 @@ impl Claimer {
             number: process.next_claim(),
             not_after_ms: sent_ms.saturating_add(i64::try_from(patience.as_millis()).unwrap_or(i64::MAX)),
             lease: queue.spec.lease,
-            // What is to find out something now does not wait for its due time first.
-            ahead: if alone || probe.is_some() { Duration::ZERO } else { queue.spec.claim_ahead },
+            ahead,
             most,
             bytes: room[0].room().bytes.min(room[1].room().bytes) as usize,
             alone,

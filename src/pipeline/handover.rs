@@ -50,7 +50,19 @@ impl Handover {
 }
 
 async fn run(queue: Arc<Queue>) {
+    let _rest = Rest(&queue.handover);
     while let Some(claims) = queue.handover.next() {
         queue.process.spawn("relay", relay::begin(claims));
+    }
+}
+
+/// What a panic leaves behind is released.
+struct Rest<'a>(&'a Handover);
+
+impl Drop for Rest<'_> {
+    fn drop(&mut self) {
+        while let Some(claims) = self.0.next() {
+            drop(claims);
+        }
     }
 }

@@ -121,6 +121,8 @@ async fn attempt(claim: &mut Claim, found: &mut Found) {
             }
         }
     }
+    // What was built of it can take many times its bytes, and would wait for the sink's answer.
+    drop(payload);
     if let Some((_, side)) = parts.queue.exactly_once() {
         // The settling script delivers.
         found.push = messages.pop().map(|(_, message)| (side, message.body));
@@ -144,15 +146,21 @@ async fn wait_until_due(parts: &mut Parts) -> Result<(), Decided> {
         // Our idea of Redis's clock is rounded: a whole millisecond more, so that it is never ahead.
         let left = due_ms.saturating_add(1).saturating_sub(queue.process.clock.now_ms());
         let Ok(left @ 1..) = u64::try_from(left) else { break };
-        waited = true;
+        if !std::mem::replace(&mut waited, true) {
+            // It does no harm while it is only held, and an entry that must be alone would wait for it.
+            parts.part_company();
+        }
+        // Not longer than a second: Redis's clock may be set, and ours stands still in a suspend.
+        let left = Duration::from_millis(left).min(Duration::from_secs(1));
         // Order: a stop goes first. Both may be left at any time.
         tokio::select! {
             biased;
             () = queue.process.stopping.cancelled() => return Err(Decided::Release(ReleaseReason::Shutdown)),
-            () = tokio::time::sleep(Duration::from_millis(left)) => {}
+            () = tokio::time::sleep(left) => {}
         }
     }
     if waited {
+        parts.join_company().await;
         // What was on its way to a sink when the hold began is sent all the same; this one need not be.
         if queue.hold().why().is_some() && parts.probe.is_none() {
             return Err(Decided::Release(ReleaseReason::Hold));

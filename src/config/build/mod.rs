@@ -54,7 +54,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     together::limits(&queues, &limits);
     together::names(&queues);
     together::leases(&queues, &sinks);
-    together::claims_ahead(&queues);
+    together::claims_ahead(&queues, &sinks);
     if let Some(redis) = &redis {
         together::slow_commands(&queues, redis);
         together::destinations(&queues, &sinks, redis);

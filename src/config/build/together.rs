@@ -100,7 +100,7 @@ pub(super) fn leases(queues: &[Queue<'_>], sinks: &[Sink<'_>]) {
 }
 
 /// What is claimed ahead of its due time must still be ours when it falls due, even if nobody could extend its lease.
-pub(super) fn claims_ahead(queues: &[Queue<'_>]) {
+pub(super) fn claims_ahead(queues: &[Queue<'_>], sinks: &[Sink<'_>]) {
     for queue in queues {
         let (ahead, lease) = (queue.spec.claim_ahead, queue.spec.lease);
         if ahead > lease / 2 {
@@ -110,6 +110,13 @@ pub(super) fn claims_ahead(queues: &[Queue<'_>]) {
                 show_duration(lease)
             );
             let help = format!("write `claim_ahead: {}` or less, or a longer lease", show_duration(lease / 2));
+            queue.report.problem(&queue.ahead_spot, message, help);
+        }
+        let limited = sinks.iter().filter(|sink| queue.uses(&sink.name)).filter_map(|sink| sink.spec.as_ref());
+        if !ahead.is_zero() && (queue.spec.max_rate.is_some() || limited.clone().any(|sink| sink.max_rate.is_some())) {
+            let help = "remove `claim_ahead`, or `max_rate` from the queue and its sinks";
+            let message =
+                "`claim_ahead` goes with no `max_rate`: claimed at that rate, the elements would be sent all at once";
             queue.report.problem(&queue.ahead_spot, message, help);
         }
         if !ahead.is_zero() && !queue.spec.consume_delayed {
