@@ -42,7 +42,8 @@ Examples:
 
 A client that stops in the middle of a transfer has pushed to the ready list what stands before, again at every attempt.
 Such elements are due and missing in Redisson's list; they are listed with the number of copies, and stay scheduled, so
-that they are transferred once more: `delaybridge cancel QUEUE ID` removes one.
+that they are transferred once more: `delaybridge cancel QUEUE ID` removes one. No copy proves nothing: consumers may have
+taken them, and while clients and daemons go on, an element can look missing that is not.
 
 Run again after a failure: it goes on where it stopped.
 
@@ -69,6 +70,11 @@ pub(super) async fn run(global: &Global, args: &MigrateArgs, out: &mut dyn Write
     };
     let (redisson, conn) = (&queue.redisson, &session.conn);
     let first = Survey::of(redisson, conn, to, &mut async |_| Ok(())).await.map_err(attempted(&what))?;
+    // Before anything is packed anew: then clients transfer what a jam had stopped, and no other run would name it.
+    if args.apply && global.output == Output::Text {
+        tell_transferred(&first, out)?;
+        out.flush()?;
+    }
     let (mut packed, mut twins, mut survey) = (0, 0, None);
     if args.apply {
         let mut rounds = 0;
@@ -125,8 +131,8 @@ pub(super) async fn run(global: &Global, args: &MigrateArgs, out: &mut dyn Write
                     writeln!(out, "{} would be packed anew, under their ids", show::count(first.foreign, "element"))?
                 }
             }
-            tell_transferred(&first, out)?;
             if !args.apply {
+                tell_transferred(&first, out)?;
                 writeln!(out, "Nothing was changed; --apply does it")?;
             }
         }

@@ -75,13 +75,28 @@ pub(super) async fn run(global: &Global, args: &RestoreArgs, out: &mut dyn Write
         return Err(Failed::runtime(format!("restore `{}`: {reason}; nothing was changed", args.queue)));
     }
     let orphans = sweep::until_no_ghost_is_left(&view).await?;
-    let done = apply::run(&view, args, plan.layout, orphans > 0).await?;
+    // Before anything is put back: what is scheduled again is not held any more, and no other run would name it.
+    if global.output == Output::Text {
+        plan.tell_confirmed(&view, out)?;
+        out.flush()?;
+    }
+    let done = match apply::run(&view, args, plan.layout, orphans > 0).await {
+        Ok(done) => done,
+        Err(failed) => {
+            if global.output == Output::Json {
+                let confirmed = plan.confirmed_json(&view);
+                writeln!(out, "{:#}", json!({ "queue": args.queue, "applied": false, "confirmed": confirmed }))?;
+                out.flush()?;
+            }
+            return Err(failed);
+        }
+    };
     match global.output {
         Output::Json => {
             let answer = json!({
                 "queue": args.queue, "applied": true, "layout": plan.layout_name(),
                 "scheduled": done.scheduled, "ready": done.ready, "orphans": orphans,
-                "confirmed": plan.confirmed_json(&view),
+                "confirmed": plan.confirmed_json(&view), "doubtful": plan.doubtful(),
                 "kept": done.kept_json(),
             });
             writeln!(out, "{answer:#}")?;
@@ -90,7 +105,6 @@ pub(super) async fn run(global: &Global, args: &RestoreArgs, out: &mut dyn Write
             let scheduled = show::count(done.scheduled, "element");
             let ready = show::count(done.ready, "payload");
             writeln!(out, "{scheduled} of {} scheduled again, {ready} on the ready list", args.queue)?;
-            plan.tell_confirmed(&view, out)?;
             if orphans > 0 {
                 writeln!(out, "Entries of Redisson's list that are in no sorted set, left alone: {orphans}")?;
             }

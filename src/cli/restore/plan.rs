@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::session::attempted;
 use super::super::{Failed, Output, show};
 use super::{Fleet, RestoreArgs, View, layout_name};
-use crate::message::{MessageId, Origin};
+use crate::message::{Class, MessageId, Origin};
 use crate::source::redisson::layout::{self, Layout};
 use crate::source::redisson::{Entry, Kept, Order, Place, put_back};
 
@@ -25,6 +25,8 @@ pub(super) struct Plan {
     ghosts: i64,
     /// Elements that some sinks had confirmed, and which.
     confirmed: Vec<(MessageId, Vec<u64>)>,
+    /// Elements whose last delivery had no answer.
+    doubtful: usize,
 }
 
 impl Plan {
@@ -41,7 +43,7 @@ impl Plan {
                     break;
                 }
                 first += page.len();
-                page.into_iter().for_each(|(_, member)| entries.add(Entry::decode(member)));
+                page.into_iter().for_each(|(_, member)| entries.add(Entry::decode(member), Some(place)));
             }
         }
         if args.dead {
@@ -52,27 +54,27 @@ impl Plan {
                     break;
                 }
                 entries.dead += page.len();
-                page.iter().for_each(|letter| entries.add(letter.reborn().ok().and_then(Entry::decode)));
+                page.iter().for_each(|letter| entries.add(letter.reborn().ok().and_then(Entry::decode), None));
             }
         }
         let scheduled = match args.layout {
-            Fleet::Auto => redisson.layout_in_use(conn).await.map_err(attempted(&what))?,
-            Fleet::Old | Fleet::New => None,
+            Fleet::Auto => redisson.layouts_scheduled(conn).await.map_err(attempted(&what))?,
+            Fleet::Old | Fleet::New => Vec::new(),
         };
-        let layout = chosen(args.layout, scheduled, &entries.by_layout).ok_or_else(|| {
+        let layout = chosen(args.layout, &scheduled, &entries.by_layout).ok_or_else(|| {
             Failed::usage(format!(
-                "restore `{}`: nothing is scheduled that would tell which layout the Redisson clients read, and both are \
-                 held; write `--layout old` (Redisson up to 3.21.0) or `--layout new`",
+                "restore `{}`: elements of both layouts are scheduled or held, and only one can be read by the Redisson \
+                 clients; write `--layout old` (Redisson up to 3.21.0) or `--layout new`",
                 view.id
             ))
         })?;
-        let Entries { by_layout, ready, dead, mut kept, confirmed, elements } = entries;
+        let Entries { by_layout, ready, dead, mut kept, confirmed, doubtful, elements } = entries;
         for element in &elements {
             if let Err(why) = put_back(element, layout) {
                 *kept.entry(why).or_default() += 1;
             }
         }
-        Ok(Plan { layout, by_layout, ready, dead, kept, ghosts: stats.ghosts, confirmed })
+        Ok(Plan { layout, by_layout, ready, dead, kept, ghosts: stats.ghosts, confirmed, doubtful })
     }
 
     pub(super) fn layout_name(&self) -> &'static str {
@@ -93,7 +95,7 @@ impl Plan {
             let answer = json!({
                 "queue": view.id, "applied": false, "layout": self.layout_name(), "scheduled": elements,
                 "repacked": repacked, "ready": self.ready, "dead": self.dead, "ghosts": self.ghosts,
-                "kept": kept_json(&self.kept), "confirmed": self.confirmed_json(view), "at_work": at_work,
+                "kept": kept_json(&self.kept), "confirmed": self.confirmed_json(view), "doubtful": self.doubtful, "at_work": at_work,
             });
             writeln!(out, "{answer:#}")?;
             return Ok(());
@@ -129,7 +131,16 @@ impl Plan {
             let names: Vec<_> = sinks.iter().map(|hash| view.sink_name(*hash)).collect();
             writeln!(out, "{id} had been confirmed by {}", names.join(", "))?;
         }
+        if self.doubtful > 0 {
+            let elements = show::count(self.doubtful, "element");
+            writeln!(out, "{elements} may have arrived at a sink: the last delivery had no answer")?;
+        }
         Ok(())
+    }
+
+    /// Elements whose last delivery had no answer.
+    pub(super) fn doubtful(&self) -> usize {
+        self.doubtful
     }
 
     pub(super) fn confirmed_json(&self, view: &View<'_>) -> Value {
@@ -146,16 +157,22 @@ struct Entries {
     dead: usize,
     kept: BTreeMap<Kept, usize>,
     confirmed: Vec<(MessageId, Vec<u64>)>,
+    doubtful: usize,
     /// The few whose length leaves their layout open, to be looked at when the fleet's is known.
     elements: Vec<Entry>,
 }
 
 impl Entries {
-    fn add(&mut self, entry: Option<Entry>) {
+    /// Takes one up; a dead letter stands in no zset.
+    fn add(&mut self, entry: Option<Entry>, place: Option<Place>) {
         let Some(entry) = entry else {
             *self.kept.entry(Kept::Unknown).or_default() += 1;
             return;
         };
+        // In flight under a lease that is over: whoever held it may have sent it.
+        if place == Some(Place::InFlight) || entry.header.class == Some(Class::Ambiguous) {
+            self.doubtful += 1;
+        }
         if !entry.header.confirmed.is_empty() {
             self.confirmed.push((entry.open().0, entry.header.confirmed.clone()));
         }
@@ -175,16 +192,19 @@ impl Entries {
     }
 }
 
-/// The layout to put back in; `None` where it cannot be told.
-fn chosen(wanted: Fleet, scheduled: Option<Layout>, held: &BTreeMap<&'static str, usize>) -> Option<Layout> {
+/// The layout to put back in; `None` where two are met: one that the clients cannot read would jam them.
+fn chosen(wanted: Fleet, scheduled: &[Layout], held: &BTreeMap<&'static str, usize>) -> Option<Layout> {
     match wanted {
         Fleet::Old => Some(Layout::Old),
         Fleet::New => Some(Layout::New),
-        Fleet::Auto => scheduled.or_else(|| match (held.contains_key("old"), held.contains_key("new")) {
-            (true, true) => None,
-            (true, false) => Some(Layout::Old),
-            (false, _) => Some(Layout::New),
-        }),
+        Fleet::Auto => {
+            let met = |layout| scheduled.contains(&layout) || held.contains_key(layout_name(layout));
+            match (met(Layout::Old), met(Layout::New)) {
+                (true, true) => None,
+                (true, false) => Some(Layout::Old),
+                (false, _) => Some(Layout::New),
+            }
+        }
     }
 }
 
@@ -209,13 +229,17 @@ mod tests {
     #[test]
     fn the_layout_is_that_of_the_queue_and_never_a_guess_between_two() {
         let held = |names: &[&'static str]| names.iter().map(|name| (*name, 1)).collect::<BTreeMap<_, _>>();
-        let check = |wanted, scheduled, names: &[&'static str], expected| {
+        let check = |wanted, scheduled: &[Layout], names: &[&'static str], expected| {
             assert_eq!(chosen(wanted, scheduled, &held(names)), expected, "{wanted:?} {scheduled:?} {names:?}");
         };
-        check(Fleet::Auto, Some(Layout::Old), &["new"], Some(Layout::Old));
-        check(Fleet::Auto, None, &["old"], Some(Layout::Old));
-        check(Fleet::Auto, None, &[], Some(Layout::New));
-        check(Fleet::Auto, None, &["old", "new"], None);
-        check(Fleet::New, Some(Layout::Old), &["old"], Some(Layout::New));
+        check(Fleet::Auto, &[Layout::Old], &[], Some(Layout::Old));
+        check(Fleet::Auto, &[Layout::Old], &["old"], Some(Layout::Old));
+        check(Fleet::Auto, &[], &["old"], Some(Layout::Old));
+        check(Fleet::Auto, &[], &[], Some(Layout::New));
+        check(Fleet::Auto, &[], &["old", "new"], None);
+        check(Fleet::Auto, &[Layout::Old, Layout::New], &[], None);
+        // One overdue element of the old layout at the head, and a fleet that reads the new one.
+        check(Fleet::Auto, &[Layout::Old], &["new"], None);
+        check(Fleet::New, &[Layout::Old], &["old"], Some(Layout::New));
     }
 }

@@ -111,6 +111,8 @@ pub struct Located {
 
 /// The longest header that an entry can have (255 sinks), so that it is always read as a whole.
 const LONGEST_HEADER: usize = 86 + 8 * 255;
+/// Elements at either end of Z whose layout is looked at.
+const ENDS: usize = 50;
 
 impl Redisson {
     /// Looks at up to `count` elements from the `first` on (0 is the head). Fewer may come where they are large: ask
@@ -147,6 +149,27 @@ impl Redisson {
             Shape::Packed(layout) => Some(layout),
             _ => None,
         }))
+    }
+
+    /// The layouts of what stands first and last in Z, each once: two where elements of both are scheduled, as far as the
+    /// ends tell.
+    ///
+    /// # Errors
+    ///
+    /// As for [`peek`](Redisson::peek).
+    pub async fn layouts_scheduled(&self, conn: &Conn) -> Result<Vec<Layout>, SourceError> {
+        let first = self.peek(conn, Place::Scheduled, 0, ENDS, Show::Start(0)).await?;
+        let behind = first.total.saturating_sub(ENDS);
+        let last = self.peek(conn, Place::Scheduled, behind, ENDS, Show::Start(0)).await?;
+        let mut layouts = Vec::new();
+        for seen in first.seen.iter().chain(&last.seen) {
+            if let Shape::Packed(layout) = seen.shape
+                && !layouts.contains(&layout)
+            {
+                layouts.push(layout);
+            }
+        }
+        Ok(layouts)
     }
 
     /// Where the element with this id stands; Z, then the retry zset, then in flight. What moves from one to another

@@ -133,10 +133,12 @@ async fn every_step_does_what_the_page_says() {
     let consumed: Option<String> = redis.lpop("orders", None).await.unwrap();
     assert_eq!(consumed.as_deref(), Some("{\"n\":1}"), "what a consumer of Redisson expects there");
     assert_eq!(tee.stop().await, 0);
+    let consumed: Option<String> = redis.lpop("orders", None).await.unwrap();
+    assert_eq!(consumed.as_deref(), Some("{\"n\":2}"));
 
     guide.run("check --live --config deliver.yaml");
     let mut deliver = guide.start("run --config deliver.yaml").await;
-    lengths(&redis, 3, 0).await;
+    lengths(&redis, 2, 0).await;
     assert!(guide.run("queues --config deliver.yaml").contains("orders"));
     // What cannot be delivered waits for a retry when the daemon is stopped.
     let _: () = redis::cmd("RENAME").arg("orders:due").arg("aside").query_async(&mut redis).await.unwrap();

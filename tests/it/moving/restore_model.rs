@@ -108,7 +108,9 @@ fn restored(mut world: World, kinds: &BTreeMap<Bytes, Kind>, fleet: Layout) -> W
                     return true;
                 }
                 if search {
-                    l.retain(|e| *e != was && *e != is);
+                    // What is scheduled as it was has an entry of its own.
+                    let taken = was != is && z.contains_key(&was);
+                    l.retain(|e| (taken || *e != was) && *e != is);
                 }
                 z.insert(is.clone(), due);
                 l.push(is);

@@ -30,8 +30,9 @@ for i = 1, #ARGV, 3 do
       spent = spent + cost
       place = redis.call('LPOS', L, was)
     end
-    redis.call('ZADD', Z, score, is)
+    -- The list first: without the right to LSET the script ends here, and nothing was changed.
     if place then redis.call('LSET', L, place, is) end
+    redis.call('ZADD', Z, score, is)
     redis.call('ZREM', Z, was)
     letters[#letters + 1] = 'y'
   end

@@ -29,6 +29,8 @@ if ghosts > 0 then return {'ghosts', ghosts} end
 open(Z)
 open(INFLIGHT)
 open(RETRY)
+-- Removes nothing, and shows that the user may: a letter that stayed would be put back at every run.
+redis.call('XDEL', DEAD, '0-0')
 
 local cost = ARGV[2] == '1' and redis.call('LLEN', L) * 0.036 or 0
 local letters, spent, soonest = {}, 0, nil
@@ -56,7 +58,8 @@ for i = 3, #ARGV, 5 do
         -- 5 ms is what a script may hold Redis up; one element goes whatever it costs.
         if spent > 0 and spent + 2 * cost > 5000 then break end
         spent = spent + 2 * cost
-        redis.call('LREM', L, 0, was)
+        -- Unless they are scheduled as well: then the entry is theirs.
+        if not redis.call('ZSCORE', Z, was) then redis.call('LREM', L, 0, was) end
         if was ~= bytes then redis.call('LREM', L, 0, bytes) end
       end
       -- Additions come first: one that is refused leaves the element where it was as well.
