@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::session::{Session, attempted, may_have_run};
 use super::{Failed, Global, Output, show};
-use crate::config::Coding;
+use crate::config::{OnDecodeError, QueueSpec};
 use crate::decode;
 use crate::message::MessageId;
 use crate::source::redisson::layout::{self, Layout};
@@ -72,7 +72,7 @@ fn delay(text: &str) -> Result<Duration, String> {
 pub(super) async fn run(global: &Global, args: &OfferArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let payload = read(args)?;
     let (session, queue) = Session::on_queue(global, &args.queue).await?;
-    refuse_what_cannot_be_delivered(&args.queue, queue.spec.codec, &payload)?;
+    refuse_what_cannot_be_delivered(&args.queue, &queue.spec, &payload)?;
     let layout = match args.layout {
         Wanted::Old => Layout::Old,
         Wanted::New => Layout::New,
@@ -122,14 +122,16 @@ fn read(args: &OfferArgs) -> Result<Bytes, Failed> {
     bytes.map(Bytes::from).map_err(|error| Failed::usage(format!("read the payload from {from}: {error}")))
 }
 
-fn refuse_what_cannot_be_delivered(queue: &str, codec: impl Into<Coding>, payload: &Bytes) -> Result<(), Failed> {
-    let codec = codec.into();
-    decode::decode(codec, payload).map(drop).map_err(|error| {
-        Failed::usage(format!(
-            "check the payload: {} at byte {}, and the codec of queue `{queue}` is {codec}; nothing was offered",
-            error.problem, error.offset
-        ))
-    })
+fn refuse_what_cannot_be_delivered(queue: &str, spec: &QueueSpec, payload: &Bytes) -> Result<(), Failed> {
+    match decode::decode(spec.codec, payload) {
+        Err(error) if !error.is_opaque() && spec.on_decode_error != OnDecodeError::ForwardRaw => {
+            Err(Failed::usage(format!(
+                "check the payload: {} at byte {}, and the codec of queue `{queue}` is {}; nothing was offered",
+                error.problem, error.offset, spec.codec
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A random id as clients of that layout make it.
@@ -157,7 +159,6 @@ fn new_id(layout: Layout) -> Result<MessageId, Failed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Codec;
 
     #[test]
     fn an_id_of_the_old_layout_is_a_double_of_a_random_long() {
@@ -178,9 +179,19 @@ mod tests {
 
     #[test]
     fn a_payload_that_the_codec_refuses_is_not_offered() {
-        let failed = refuse_what_cannot_be_delivered("q", Codec::Json, &Bytes::from_static(b"{oops")).unwrap_err();
+        let check = |keys: &str, payload: &'static [u8]| {
+            let text = format!(
+                "redis: {{ url: 'redis://h' }}\nsinks: {{ out: {{ stdout: }} }}\n\
+                 queues: {{ q: {{ source: {{ redisson: {{ name: n }} }}, {keys}, to: [{{ sink: out }}] }} }}\n"
+            );
+            let spec = crate::config::load_str(&text, "c.yaml", &|_| None).unwrap().config.queues.remove(0);
+            refuse_what_cannot_be_delivered("q", &spec, &Bytes::from_static(payload))
+        };
+        let failed = check("codec: json", b"{oops").unwrap_err();
         assert_eq!(failed.code, 2);
         assert!(failed.message.contains("not JSON at byte 1") && !failed.message.contains("oops"), "{failed}");
-        assert!(refuse_what_cannot_be_delivered("q", Codec::Raw, &Bytes::from_static(b"\xff")).is_ok());
+        assert!(check("codec: raw", b"\xff").is_ok());
+        assert!(check("codec: json, on_decode_error: forward_raw", b"{oops").is_ok());
+        assert!(check("codec: kryo5", b"\x01\x00com.example.Orde\xf2").is_ok(), "goes on as bytes");
     }
 }
