@@ -1,5 +1,6 @@
 //! Daemons that are killed, stopped, poisoned and told to end, with elements in flight.
 
+mod ahead;
 mod kills;
 mod poison;
 mod shutdown;
