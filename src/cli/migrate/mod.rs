@@ -107,7 +107,8 @@ pub(super) async fn run(global: &Global, args: &MigrateArgs, out: &mut dyn Write
             survey = Some(after);
         }
     }
-    let kept = survey.as_ref().map_or(first.junk + first.ambiguous, |after| after.junk + after.ambiguous + twins);
+    let last = survey.as_ref().unwrap_or(&first);
+    let (kept, strays) = (last.junk + last.ambiguous + twins + last.strays, last.strays);
     match global.output {
         Output::Json => {
             let transferred: Vec<_> = first
@@ -118,7 +119,7 @@ pub(super) async fn run(global: &Global, args: &MigrateArgs, out: &mut dyn Write
             let answer = json!({
                 "queue": args.queue, "to": name, "applied": args.apply, "new": first.new, "old": first.old,
                 "foreign": first.foreign, "packed": packed, "junk": first.junk, "ambiguous": first.ambiguous,
-                "twins": twins, "transferred": transferred,
+                "twins": twins, "strays": strays, "transferred": transferred,
             });
             writeln!(out, "{answer:#}")?;
         }
@@ -137,11 +138,12 @@ pub(super) async fn run(global: &Global, args: &MigrateArgs, out: &mut dyn Write
             }
         }
     }
-    if kept > 0 && (args.apply || first.junk > 0) {
+    if kept > 0 && (args.apply || first.junk + first.strays > 0) {
         return Err(Failed::runtime(format!(
             "{what}: {} stayed as they were: {} of no layout, which jam Redisson clients (a daemon makes dead letters of \
              them when they fall due), {} that would be read as the other layout, {twins} scheduled already with the very \
-             bytes that they would get",
+             bytes that they would get, {strays} entries of Redisson's list alone, which jam `readAll()` and `remove()` \
+             (a daemon sweeps those that a claim left)",
             show::count(kept, "element"),
             first.junk,
             first.ambiguous,

@@ -25,6 +25,8 @@ pub(super) struct Survey {
     /// Due elements that are missing in the list: a client took them out and failed before it removed them from the
     /// sorted set. With the number of their payloads on the ready list.
     pub(super) transferred: Vec<(MessageId, usize)>,
+    /// Entries of the list in the other layout that are scheduled nowhere: they stay.
+    pub(super) strays: usize,
 }
 
 impl Survey {
@@ -35,7 +37,7 @@ impl Survey {
         to: Layout,
         act: &mut impl AsyncFnMut(Vec<Repack>) -> Result<(), SourceError>,
     ) -> Result<Survey, SourceError> {
-        let listed = list(redisson, conn, to, act).await?;
+        let (listed, mut foreign) = list(redisson, conn, to, act).await?;
         let mut survey = Survey::default();
         let mut lost: Vec<(MessageId, u64)> = Vec::new();
         let mut first = 0;
@@ -48,7 +50,14 @@ impl Survey {
             let mut unlisted = Vec::new();
             for (score, element) in page.members {
                 survey.count(&element, to);
-                if listed.contains(&xxh3_64(&element)) {
+                let hash = xxh3_64(&element);
+                if let Some(entries) = foreign.get_mut(&hash) {
+                    *entries -= 1;
+                    if *entries == 0 {
+                        foreign.remove(&hash);
+                    }
+                }
+                if listed.contains(&hash) {
                     continue;
                 }
                 let due = score.is_some_and(|score| score <= page.now_ms);
@@ -60,6 +69,7 @@ impl Survey {
             act(unlisted).await?;
         }
         survey.transferred = copies(redisson, conn, lost).await?;
+        survey.strays = foreign.values().sum();
         Ok(survey)
     }
 
@@ -83,26 +93,29 @@ fn repack(place: Option<usize>, was: Bytes, to: Layout) -> Option<Repack> {
     Some(Repack { place, was, is })
 }
 
-/// Walks through Redisson's list, and answers the hashes of what stands there afterwards.
+/// Walks through Redisson's list, and answers the hashes of what stands there afterwards, and those of the entries in the
+/// other layout, with how many they are.
 async fn list(
     redisson: &Redisson,
     conn: &Conn,
     to: Layout,
     act: &mut impl AsyncFnMut(Vec<Repack>) -> Result<(), SourceError>,
-) -> Result<HashSet<u64>, SourceError> {
-    let mut hashes = HashSet::new();
+) -> Result<(HashSet<u64>, HashMap<u64, usize>), SourceError> {
+    let (mut hashes, mut foreign) = (HashSet::new(), HashMap::new());
     let mut first = 0;
     loop {
         let page = redisson.members(conn, Place::Listed, first).await?;
         if page.members.is_empty() {
-            return Ok(hashes);
+            return Ok((hashes, foreign));
         }
         let mut batch = Vec::new();
         let count = page.members.len();
         for (place, (_, element)) in (first..).zip(page.members) {
-            hashes.insert(xxh3_64(&element));
+            let hash = xxh3_64(&element);
+            hashes.insert(hash);
             if let Some(repack) = repack(Some(place), element, to) {
                 hashes.insert(xxh3_64(&repack.is));
+                *foreign.entry(hash).or_default() += 1;
                 batch.push(repack);
             }
         }

@@ -127,3 +127,16 @@ async fn junk_stays_and_is_told_and_a_batch_that_is_sent_twice_finds_nothing() {
     assert_eq!((scheduled.len(), listed), (4, expected));
     assert_eq!(scheduled[&b"junk"[..]], 1);
 }
+
+#[tokio::test]
+async fn an_entry_of_the_list_alone_is_told() {
+    let server = RedisServer::start().await;
+    let (config, mut redis) = (config(&server), server.client().await);
+    let queue = RedissonQueue::new(NAME).with_layout(Layout::Old);
+    let twice = queue.offer(&mut redis, 4_000_000_000_000, "twice").await;
+    let _: () = redis.rpush(&queue.list, &twice.member).await.unwrap();
+    let (code, out, err) = ask(&config, "migrate orders --to new --apply");
+    assert!(code == 1 && err.contains("1 entries of Redisson's list alone"), "{out}{err}");
+    let (_, listed) = look(&mut redis, &queue).await;
+    assert_eq!(listed, [Layout::New.pack(twice.id, &twice.payload), twice.member]);
+}

@@ -132,3 +132,25 @@ async fn a_batch_that_is_sent_twice_moves_once_and_what_became_the_head_is_annou
     assert_eq!((listed, ready, left), (2, vec!["bare".to_owned()], 1));
     link.close().await;
 }
+
+#[tokio::test]
+async fn a_dead_letter_that_is_packed_anew_leaves_no_entry_of_the_other_layout() {
+    let server = RedisServer::start().await;
+    let (config, mut redis) = (config(&server), server.client().await);
+    let queue = RedissonQueue::new(NAME);
+    let (old, new) = (Layout::Old.pack(*b"RANDOM8B", b"x"), Layout::New.pack(*b"RANDOM8B", b"x"));
+    let fields: [(&str, &[u8]); 6] = [
+        ("id", b"52414e444f4d3842"),
+        ("origin", b"delayed"),
+        ("due_ms", b"4000000000000"),
+        ("attempts", b"3"),
+        ("reason", b"message_permanent"),
+        ("element", &old),
+    ];
+    let _: String = redis.xadd(queue.bridge_key("dead"), "*", &fields).await.unwrap();
+    // An orphan: in the list, scheduled nowhere, and recorded by nobody.
+    let _: () = redis.rpush(&queue.list, &old).await.unwrap();
+    well(&config, "restore orders --apply --dead --layout new");
+    let listed: Vec<Vec<u8>> = redis.lrange(&queue.list, 0, -1).await.unwrap();
+    assert_eq!(listed, [new]);
+}

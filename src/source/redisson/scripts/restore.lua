@@ -41,7 +41,11 @@ for i = 3, #ARGV, 5 do
   local was = bytes
   local there
   if place == 'd' then
-    there = #redis.call('XRANGE', DEAD, name, name) > 0
+    local letter = redis.call('XRANGE', DEAD, name, name)[1]
+    there = letter
+    for f = 1, letter and #letter[2] or 0, 2 do
+      if letter[2][f] == 'element' then was = letter[2][f + 1] end
+    end
   else
     there = redis.call('ZSCORE', zset, name)
     was = string.sub(name, struct.unpack('<I2', name, 3) + 1)
