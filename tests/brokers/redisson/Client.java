@@ -133,6 +133,8 @@ public final class Client {
                 ArrayNode all = JSON.createArrayNode();
                 delayed(command).readAll().forEach(value -> all.add(json(value)));
                 return all;
+            case "poll":
+                return json(delayed(command).poll());
             case "take":
                 return json(ready(command).poll(command.get("wait_ms").asLong(), TimeUnit.MILLISECONDS));
             default:

@@ -212,6 +212,12 @@ impl JavaQueue<'_> {
         all
     }
 
+    /// `poll()` of the delayed queue: the element that was offered first, due or not.
+    pub async fn poll(&self) -> Option<Value> {
+        let polled = self.ask("poll", json!({})).await;
+        (!polled.is_null()).then_some(polled)
+    }
+
     /// `poll(wait)` of the blocking queue: what a Java consumer gets.
     pub async fn take(&self, wait: Duration) -> Option<Value> {
         let taken = self.ask("take", json!({ "wait_ms": wait.as_millis() as u64 })).await;

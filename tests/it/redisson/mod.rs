@@ -6,6 +6,7 @@ mod ghosts;
 mod kills;
 mod mixed;
 mod racing;
+mod restored;
 
 use std::time::Duration;
 
