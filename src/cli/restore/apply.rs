@@ -9,6 +9,7 @@ use super::super::Failed;
 use super::super::session::{attempted, may_have_run};
 use super::plan::{kept_json, kept_text};
 use super::{RestoreArgs, View};
+use crate::clock::Instant;
 use crate::message::Origin;
 use crate::source::redisson::layout::Layout;
 use crate::source::redisson::{Back, Entry, Held, Kept, Moved, Order, Place, Restored, put_back, restore_end};
@@ -171,11 +172,16 @@ impl Mover<'_> {
         let mut all = Vec::with_capacity(items.len());
         while !items.is_empty() {
             let batch = &items[..restore_end(items)];
+            let sent = Instant::now();
             let restored = match redisson.restore(conn, batch, self.search).await {
                 // What the first sending moved is answered as gone: the count is too low, nothing else.
                 Err(error) if may_have_run(&error) => redisson.restore(conn, batch, self.search).await,
                 other => other,
             };
+            if self.search {
+                // Each script searches a list that may be long: others get as much of Redis's time.
+                tokio::time::sleep(sent.elapsed()).await;
+            }
             match restored.map_err(attempted(&what))? {
                 Restored::Done(moved) => {
                     items = &items[moved.len().min(items.len())..];
