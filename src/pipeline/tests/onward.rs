@@ -81,7 +81,10 @@ async fn what_the_sink_refuses_for_good_stays_and_holds_up_nobody() {
     onward.on_id(id(1), [Step::Fail(failure(Class::MessagePermanent, "too_large"))]);
     let bridge = bridge(&server, 1, &onward);
     bridge.offer(0..3).await;
-    eventually("the neighbours to have left", async || redis.dead().await.len() == 1).await;
+    eventually("all to be tried, and the neighbours to have left", async || {
+        times(&onward, 0..3) == [1, 1, 1] && redis.dead().await.len() == 1
+    })
+    .await;
     assert_eq!(redis.dead().await[0]["id"], id(1).to_string().into_bytes());
     bridge.offer(3..4).await;
     eventually("a later one to go on", async || times(&onward, 3..4) == [1]).await;
