@@ -195,15 +195,19 @@ fn retry(section: &Section<'_>, policies: &[Policy<'_>]) -> (String, RetryPolicy
 }
 
 /// Keys that mean nothing where elements are only moved to the ready list.
-const NOT_FOR_RESCUE: [&Key; 10] = [
+const NOT_FOR_RESCUE: [&Key; 14] = [
     &queue::TO,
     &queue::CODEC,
+    &queue::JAVA_TYPES,
+    &queue::MAX_DECODED_SIZE,
     &queue::ON_DECODE_ERROR,
     &queue::LEASE,
+    &queue::CLAIM_AHEAD,
     &queue::MAX_IN_FLIGHT,
     &queue::MAX_IN_FLIGHT_BYTES,
     &queue::MAX_RATE,
     &queue::MAX_LATENESS,
+    &queue::ON_EXPIRED,
     &queue::RETRY,
     &queue::DEAD_LETTER,
 ];

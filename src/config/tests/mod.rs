@@ -218,8 +218,11 @@ fn rescue_needs_no_sink_and_says_what_it_does_not_look_at() {
     let spec = load(&file("    mode: rescue\n")).unwrap().config.queues.remove(0);
     assert_eq!(spec.mode, Mode::Rescue { after: std::time::Duration::from_secs(10) });
     check_text(
-        &file("    mode: rescue\n    lease: 50s\n"),
-        &["6:12 queues.q.lease: `lease` has no effect with `mode: rescue`, which delivers to no sink"],
+        &file("    mode: rescue\n    lease: 50s\n    claim_ahead: 1s\n"),
+        &[
+            "6:12 queues.q.lease: `lease` has no effect with `mode: rescue`, which delivers to no sink",
+            "7:18 queues.q.claim_ahead: `claim_ahead` has no effect with `mode: rescue`",
+        ],
     );
     check_text(&file(""), &["1:1 : `sinks` is missing", "3:3 queues.q: `to` is missing"]);
 }
