@@ -135,3 +135,28 @@ fn compression_is_undone_within_its_bound() {
     // A window of 2 TiB.
     check("zstd+raw", "00000003 28b52ffd00ff180000333030010000", 9, "!malformed");
 }
+
+/// A `java.util.Date` of Java serialization at this time, as the class `name` that adds an int field.
+fn date(name: Option<&str>, millis: i64) -> Bytes {
+    let text = |text: &str| [&(text.len() as u16).to_be_bytes(), text.as_bytes()].concat();
+    let version = [0; 8];
+    // Written by itself (3), without fields, without a parent.
+    let of_date = [&[0x72][..], &text("java.util.Date"), &version, &[3, 0, 0, 0x78, 0x70]].concat();
+    let of_class = match name {
+        Some(name) => {
+            [&[0x72][..], &text(name), &version, &[2, 0, 1, b'I'], &text("nanos"), &[0x78], &of_date].concat()
+        }
+        None => of_date,
+    };
+    let block = [&[0x77, 8][..], &millis.to_be_bytes(), &[0x78]].concat();
+    let nanos: &[u8] = if name.is_some() { &[0, 0, 0, 7] } else { &[] };
+    [&[0xac, 0xed, 0, 5, 0x73][..], &of_class, &block, nanos].concat().into()
+}
+
+#[test]
+fn a_class_that_adds_to_one_of_the_jdk_is_opaque_even_if_it_is_of_the_jdk() {
+    let plain = decode(Codec::Java, &date(None, 1_700_000_000_123)).unwrap();
+    assert_eq!(plain.view(), View::Json(&serde_json::json!(1_700_000_000_123_i64)));
+    let error = decode(Codec::Java, &date(Some("java.sql.Timestamp"), 1_700_000_000_000)).unwrap_err();
+    assert!(error.is_opaque() && error.to_string().contains("java.sql.Timestamp"), "{error}");
+}
