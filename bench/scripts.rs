@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
-use delaybridge::config::{ListCleanup, RedisEndpoint};
+use delaybridge::config::ListCleanup;
 use delaybridge::link::{Link, LinkOptions};
 use delaybridge::source::redisson::{
     Answer, BATCH_BYTES, BATCH_ENTRIES, ClaimReply, ClaimRequest, Hints, Move, Redisson, SCRIPTS,
@@ -22,18 +22,8 @@ pub async fn rate(stock: &Stock) -> Result<(f64, String)> {
     let mut redis = stock.server.client().await;
     log_scripts(&mut redis).await?;
     let now_ms = redis_now_ms(&mut redis).await;
-    let endpoint = RedisEndpoint {
-        host: "127.0.0.1".to_owned(),
-        port: stock.server.port(),
-        tls: None,
-        database: 0,
-        username: None,
-        password: None,
-        connect_timeout: Duration::from_secs(10),
-        command_timeout: Duration::from_secs(10),
-    };
     let options = LinkOptions { scripts: SCRIPTS.all().into_iter().cloned().collect(), ..LinkOptions::default() };
-    let link = Link::start(Arc::new(endpoint), options);
+    let link = Link::start(Arc::new(stock.server.endpoint()), options);
     let conn = link.ready().await;
     let queue = Redisson::new(QUEUE, fastrand::u64(..).to_le_bytes(), true, true, ListCleanup::Auto);
     let (claimed, mut to_settle) = mpsc::channel::<Vec<(Bytes, Move)>>(1);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::config::{ListCleanup, RedisEndpoint};
+use delaybridge::config::ListCleanup;
 use delaybridge::link::{Link, LinkOptions};
 use delaybridge::source::redisson::{ClaimReply, ClaimRequest, Entry, Hints, Move, Redisson, sink_hash};
 use redis::AsyncCommands;
@@ -14,17 +14,7 @@ use crate::harness::{RedisServer, RedissonQueue};
 
 /// Claims everything that is due in `app:texts` and lets it die.
 async fn let_die(server: &RedisServer) -> Vec<Entry> {
-    let endpoint = RedisEndpoint {
-        host: "127.0.0.1".to_owned(),
-        port: server.port(),
-        tls: None,
-        database: 0,
-        username: None,
-        password: None,
-        connect_timeout: Duration::from_secs(10),
-        command_timeout: Duration::from_secs(10),
-    };
-    let link = Link::start(Arc::new(endpoint), LinkOptions::default());
+    let link = Link::start(Arc::new(server.endpoint()), LinkOptions::default());
     let conn = link.ready().await;
     let queue = Redisson::new("app:texts", [5; 8], true, true, ListCleanup::Auto);
     let request = ClaimRequest {

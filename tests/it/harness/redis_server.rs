@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use delaybridge::config::RedisEndpoint;
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use rustix::process::Signal;
@@ -99,6 +100,20 @@ impl RedisServer {
     /// The plain port.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// How the library reaches it, with time-outs that no busy machine exceeds.
+    pub fn endpoint(&self) -> RedisEndpoint {
+        RedisEndpoint {
+            host: "127.0.0.1".to_owned(),
+            port: self.port(),
+            tls: None,
+            database: 0,
+            username: None,
+            password: None,
+            connect_timeout: Duration::from_secs(30),
+            command_timeout: Duration::from_secs(60),
+        }
     }
 
     /// `redis://` address, database 0.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaybridge::config::{ListCleanup, RedisEndpoint};
+use delaybridge::config::ListCleanup;
 use delaybridge::link::{Conn, Link, LinkOptions};
 use delaybridge::source::redisson::{Redisson, TEST_CLOCK};
 use redis::aio::MultiplexedConnection;
@@ -31,19 +31,9 @@ impl Rig {
     /// A rig on a server of that kind.
     pub async fn start_with(options: ServerOptions) -> Rig {
         let server = RedisServer::start_with(options).await;
-        let endpoint = RedisEndpoint {
-            host: "127.0.0.1".to_owned(),
-            port: server.port(),
-            tls: None,
-            database: 0,
-            username: None,
-            password: None,
-            connect_timeout: Duration::from_secs(10),
-            command_timeout: Duration::from_secs(60),
-        };
         // The silence of a server that is busy with a neighbour's work is not what is tested here.
         let options = LinkOptions { heartbeat: Duration::from_secs(30), ..LinkOptions::default() };
-        let link = Link::start(Arc::new(endpoint), options);
+        let link = Link::start(Arc::new(server.endpoint()), options);
         let conn = link.ready().await;
         let redis = server.client().await;
         Rig { _server: server, _link: link, conn, redis }

@@ -9,9 +9,8 @@ mod restore_model;
 mod shadow;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use delaybridge::config::{ListCleanup, RedisEndpoint};
+use delaybridge::config::ListCleanup;
 use delaybridge::link::{Conn, Link, LinkOptions};
 use delaybridge::message::{MessageId, Origin};
 use delaybridge::source::redisson::{Header, Redisson};
@@ -63,17 +62,7 @@ fn entry(origin: Origin, id: [u8; 8], time_ms: i64, index: u32, confirmed: Vec<u
 
 /// The library's own view of the queue, for what no command does.
 async fn library(server: &RedisServer) -> (Link, Conn, Redisson) {
-    let endpoint = RedisEndpoint {
-        host: "127.0.0.1".to_owned(),
-        port: server.port(),
-        tls: None,
-        database: 0,
-        username: None,
-        password: None,
-        connect_timeout: Duration::from_secs(30),
-        command_timeout: Duration::from_secs(30),
-    };
-    let link = Link::start(Arc::new(endpoint), LinkOptions::default());
+    let link = Link::start(Arc::new(server.endpoint()), LinkOptions::default());
     let conn = link.ready().await;
     (link, conn, Redisson::new(NAME, [5; 8], true, true, ListCleanup::Auto))
 }
