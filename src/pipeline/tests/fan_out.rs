@@ -27,6 +27,8 @@ async fn check(trouble: Option<Failure>) {
         eventually("B to be asked again", async || b.attempts().len() > asked).await;
     }
     drop(first);
+    // A claim that it has sent and that Redis has not read yet would be leased to nobody for a minute.
+    redis.until_alone().await;
 
     b.outage(None);
     b.stall(false);
@@ -48,6 +50,7 @@ async fn expire_leases(redis: &mut Looking) {
     for entry in redis.entries("inflight").await {
         let () = redis::cmd("ZADD")
             .arg("delaybridge:inflight:{q}")
+            .arg("XX")
             .arg(1)
             .arg(&entry.member[..])
             .query_async(&mut redis.0)

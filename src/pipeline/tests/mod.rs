@@ -195,6 +195,15 @@ impl Looking {
         members.into_iter().map(|member| Entry::decode(Bytes::from(member)).expect("an entry of ours")).collect()
     }
 
+    /// Waits until no other connection is left: all that a process has sent before it ended is then done.
+    async fn until_alone(&mut self) {
+        eventually("the other connections to be gone", async || {
+            let info: String = redis::cmd("INFO").arg("clients").query_async(&mut self.0).await.unwrap();
+            info.lines().any(|line| line == "connected_clients:1")
+        })
+        .await;
+    }
+
     /// Waits until nothing is scheduled, in flight or waiting.
     async fn until_empty(&mut self) {
         eventually("the queue to be empty", async || {

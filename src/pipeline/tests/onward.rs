@@ -152,6 +152,7 @@ async fn what_a_daemon_that_died_had_at_the_sink_is_announced() {
     first.offer(0..1).await;
     eventually("the letter to be at the sink", async || onward.attempts().len() == 1).await;
     drop(first);
+    redis.until_alone().await;
     onward.stall(false);
     // As if the time of its lease had passed.
     let state =
