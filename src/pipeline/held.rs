@@ -58,13 +58,13 @@ impl Held {
         self.lock().entries.contains_key(&key)
     }
 
-    /// The entry's verdict is written, or it is dropped.
-    pub fn remove(&self, key: ClaimKey) {
+    /// The entry's verdict is written, or it is dropped. Returns how long its lease was.
+    pub fn remove(&self, key: ClaimKey) -> Option<Instant> {
         let mut state = self.lock();
-        state.entries.remove(&key);
         if state.looking > 0 {
             state.left.insert(key);
         }
+        state.entries.remove(&key).map(|lease| lease.deadline)
     }
 
     /// The verdict of the entry is on the way.

@@ -136,8 +136,9 @@ async fn run(queue: Arc<Queue>) {
         };
         match answered {
             Some((answers, resent)) => {
+                let now = Instant::now();
                 for (settling, answer) in batch.into_iter().zip(answers) {
-                    finish(&queue, settling, answer, resent);
+                    finish(&queue, settling, answer, resent, now);
                 }
             }
             // Left under their leases; the process ends.
@@ -158,7 +159,9 @@ async fn send(queue: &Arc<Queue>, moves: &[(Bytes, Move)]) -> (Vec<Answer>, bool
         let problem = match queue.source.settle(&conn, moves, list.as_ref(), max_len).await {
             Ok(settled) => {
                 script.took(sent.elapsed());
-                queue.process.clock.observe(settled.now_ms);
+                if let Some(now_ms) = settled.now_ms {
+                    queue.process.clock.observe(now_ms);
+                }
                 queue.events.metrics().dead_letters_trimmed(settled.trimmed);
                 if told {
                     queue.resume();
@@ -181,14 +184,10 @@ async fn send(queue: &Arc<Queue>, moves: &[(Bytes, Move)]) -> (Vec<Answer>, bool
     }
 }
 
-fn finish(queue: &Arc<Queue>, mut settling: Settling, answer: Answer, resent: bool) {
+fn finish(queue: &Arc<Queue>, mut settling: Settling, answer: Answer, resent: bool, now: Instant) {
     let metrics = queue.events.metrics();
     let done = match answer {
         Answer::Done | Answer::Already => true,
-        Answer::Late => {
-            metrics.late_acks(1);
-            true
-        }
         // The answer to a resend of something that was done.
         Answer::NotMine if resent => true,
         Answer::NotMine => false,
@@ -202,10 +201,13 @@ fn finish(queue: &Arc<Queue>, mut settling: Settling, answer: Answer, resent: bo
         let _ = reply.send(done);
     }
     let Some(mut parts) = settling.parts else { return };
-    queue.held.remove(parts.entry.header.key);
+    let deadline = queue.held.remove(parts.entry.header.key);
     if !done {
         queue.events.stale_acks(1);
         return;
+    }
+    if deadline.is_some_and(|deadline| deadline < now) {
+        metrics.late_acks(1);
     }
     match settling.ending {
         Ending::Delivered => {

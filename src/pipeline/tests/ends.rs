@@ -69,3 +69,26 @@ async fn what_is_unanswered_at_the_end_of_the_drain_is_released_uncounted_and_an
     taken.sort();
     assert_eq!(taken, (0..15).map(id).collect::<Vec<_>>());
 }
+
+#[tokio::test]
+async fn a_verdict_that_comes_after_the_lease_is_accepted_and_counted() {
+    let server = TestServer::start();
+    let mut redis = Looking::at(&server).await;
+    let sink = sink();
+    sink.stall(true);
+    redis.offer(0..3).await;
+    let short = QueueSpec { lease: Duration::from_secs(5), ..spec(&[("s", sink.clone())]) };
+    let bridge = Bridge::without_keeper(&server, 1, &[("s", sink.clone())], short);
+    eventually("the sink to be asked", async || sink.attempts().len() == 3).await;
+    eventually("the leases to be over", async || {
+        let (seconds, _): (u64, u64) = redis::cmd("TIME").query_async(&mut redis.0).await.unwrap();
+        let mut over = redis::cmd("ZCOUNT");
+        over.arg("delaybridge:inflight:{q}").arg("-inf").arg(seconds * 1000);
+        over.query_async::<u64>(&mut redis.0).await.unwrap() == 3
+    })
+    .await;
+    sink.stall(false);
+    redis.until_empty().await;
+    bridge.metric_is("delaybridge_delivered_messages_total{queue=\"q\"}", 3.0).await;
+    bridge.metric_is("delaybridge_late_acks_total{queue=\"q\"}", 3.0).await;
+}

@@ -46,10 +46,8 @@ pub enum Move {
 /// What the settle script answers for one move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// Done under a live lease.
+    /// Done. The lease may have been over, but then nobody had taken over.
     Done,
-    /// Done; the lease was over, but nobody had taken over.
-    Late,
     /// It had been done before: the answer to a resend.
     Already,
     /// The entry is not the caller's any more; nothing was changed (R3).
@@ -62,7 +60,6 @@ impl Answer {
     pub(super) fn of(letter: u8) -> Option<Answer> {
         match letter {
             b'y' => Some(Answer::Done),
-            b'l' => Some(Answer::Late),
             b'a' => Some(Answer::Already),
             b'n' => Some(Answer::NotMine),
             b'w' => Some(Answer::WrongType),

@@ -260,7 +260,7 @@ async fn what_a_former_owner_says_changes_nothing_and_what_comes_late_is_accepte
     rig.set_clock((NOW_MS + LEASE_MS + 1) * 1000).await;
     let confirm = |entry: &Entry| [(entry.member.clone(), Move::Confirm)];
     let late = a.settle(&rig.conn, &confirm(&held[0].1), None, None).await.unwrap().answers;
-    assert_eq!(late, [Answer::Late]);
+    assert_eq!(late, [Answer::Done]);
     assert_eq!(claim(&rig, &b, &request(1)).await.entries.len(), 1);
     let before = Snapshot::read(&mut rig.redis, &a.keys).await;
     let stale = a.settle(&rig.conn, &confirm(&held[1].1), None, None).await.unwrap().answers;

@@ -54,16 +54,13 @@ local function reclaimed(m, expiries)
     .. owner .. claim .. struct.pack('<I4', index) .. string.sub(m, 37)
 end
 
+-- A new entry's header, around what differs: origin, owner, claim, index, id and due time.
 local new_begin, new_end = MAGIC .. struct.pack('<I2I4I4I2', HEADER, 1, 0, 0), string.rep('\0', 34)
-local function fresh(origin, id, due, element)
-  index = index + 1
-  return new_begin .. origin .. '\0' .. owner .. claim .. struct.pack('<I4c8i8', index, id, due) .. new_end .. element
-end
 
 local function take(kind, member, size)
   taken = taken + 1
   bytes_left = bytes_left - size
-  kinds[taken], members[taken] = kind, member
+  kinds[#kinds + 1], members[taken] = kind, member
   adds[#adds + 1], adds[#adds + 2] = deadline, member
 end
 
@@ -103,7 +100,7 @@ local function take_expired(quota)
         -- Ours: still at work, or its claim's reply was lost; the caller knows which.
         redis.call('ZADD', INFLIGHT, deadline, m)
         taken = taken + 1
-        kinds[taken], members[taken] = 'o', string.sub(m, 1, HEADER)
+        kinds[#kinds + 1], members[taken] = 'o', string.sub(m, 1, HEADER)
         quota = quota - 1
       else
         local expiries = math.min(struct.unpack('<I2', m, 13) + 1, 65535)
@@ -180,7 +177,8 @@ local function take_ready(quota)
       -- 64 bits of a hash over the time, the place in the batch and the nonce: nothing that a resend repeats.
       local hash = redis.sha1hex(micros .. ':' .. (index + 1) .. ':' .. nonce)
       local id = string.gsub(string.sub(hash, 1, 16), '..', function(h) return string.char(tonumber(h, 16)) end)
-      local member = fresh('R', id, now, element)
+      index = index + 1
+      local member = new_begin .. 'R\0' .. owner .. claim .. struct.pack('<I4c8i8', index, id, now) .. new_end .. element
       if redis.call('ZSCORE', INFLIGHT, member) then full = true break end
       got, quota = got + 1, quota - 1
       take('r', member, #element)
@@ -195,37 +193,37 @@ end
 
 --#include list.lua
 
--- Commands take a chunk at a time: calling one costs as much as what it does for an element.
+-- The path of nearly every element. Commands take a chunk at a time: calling one costs as much as what it does for an
+-- element. Lua reads every byte of a string that it makes, so only element and member are made. Whether the member is in
+-- flight already is not asked: it would be the very same element, put back between two runs of the very same claim.
+local call, pack, ceil = redis.call, struct.pack, math.ceil
+local begin = new_begin .. 'D\0' .. owner .. claim
 local function take_delayed(quota)
   local last = 0
   while quota > 0 do
     local n = next_chunk(quota, last)
     if n == 0 then return end
     last = n
-    local found = redis.call('ZRANGEBYSCORE', Z, '-inf', horizon, 'WITHSCORES', 'LIMIT', 0, n)
-    if #found == 0 then return end
-    local mine, bytes, full = {}, 0, false
+    local found = call('ZRANGEBYSCORE', Z, '-inf', horizon, 'WITHSCORES', 'LIMIT', 0, n)
+    local got, gone, bytes, full = 0, {}, 0, false
     for i = 1, #found, 2 do
       local element = found[i]
-      if #element > largest then largest = #element end
-      if not fits(#element, #mine, bytes) then full = true break end
-      bytes = bytes + #element
-      local due = math.max(-9e15, math.min(9e15, math.ceil(tonumber(found[i + 1]))))
-      mine[#mine + 1] = fresh('D', '\0\0\0\0\0\0\0\0', due, element)
+      local size = #element
+      if size > largest then largest = size end
+      if not fits(size, got, bytes) then full = true break end
+      got, bytes, index = got + 1, bytes + size, index + 1
+      local due = ceil(tonumber(found[i + 1]))
+      if due > 9e15 then due = 9e15 elseif due < -9e15 then due = -9e15 end
+      local member = begin .. pack('<I4I4I4i8', index, 0, 0, due) .. new_end .. element
+      gone[got], members[taken + got] = element, member
+      adds[2 * got - 1], adds[2 * got] = deadline, member
     end
-    if #mine == 0 then return end
-    local there, gone = redis.call('ZMSCORE', INFLIGHT, unpack(mine)), {}
-    for i = 1, #mine do
-      if there[i] then full = true break end
-      gone[i] = found[2 * i - 1]
-      take('d', mine[i], #gone[i])
-    end
-    quota = quota - #gone
-    if #gone > 0 then
-      redis.call('ZREM', Z, unpack(gone))
-      flush()
-      unlist(gone)
-    end
+    if got == 0 then return end
+    kinds[#kinds + 1] = string.rep('d', got)
+    taken, bytes_left, quota = taken + got, bytes_left - bytes, quota - got
+    call('ZREM', Z, unpack(gone))
+    flush()
+    unlist(gone)
     if full then return end
   end
 end

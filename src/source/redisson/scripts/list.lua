@@ -17,6 +17,13 @@ local function forget(m)
   return redis.call('SREM', TURN, id) == 1 or redis.call('SREM', GHOSTS, id) == 1
 end
 
+-- What a search through L may cost now; nil when it may not be made.
+local function search()
+  local cost = entries * 0.036
+  -- Of a budget that has gathered, one claim takes no more than fits into the 5 ms that a script may hold Redis up.
+  return cost < 1000 and cost <= lrem_us and lrem_spent + cost <= 2000 and cost
+end
+
 -- Takes an element out of L if that is cheap; whether it did.
 local function unlisted(m)
   if exact then
@@ -32,9 +39,8 @@ local function unlisted(m)
     if redis.call('LPOS', L, m, 'RANK', -1, 'MAXLEN', 4) then redis.call('LREM', L, -1, m) return true end
     misses = misses + 1
   end
-  local cost = entries * 0.036
-  -- Of a budget that has gathered, one claim takes no more than fits into the 5 ms that a script may hold Redis up.
-  if cost < 1000 and cost <= lrem_us and lrem_spent + cost <= 2000 then
+  local cost = search()
+  if cost then
     lrem_us, lrem_spent = lrem_us - cost, lrem_spent + cost
     redis.call('LREM', L, 1, m)
     return true
@@ -44,25 +50,34 @@ end
 
 -- Takes elements out of L, and records those as ghosts for which that would cost too much.
 local function unlist(gone)
-  local left, ids = {}, {}
-  for i = 1, #gone do
-    if not unlisted(gone[i]) then
-      left[#left + 1], ids[#ids + 1] = gone[i], string.sub(gone[i], 1, 16)
+  local left = gone
+  if exact or misses < 16 or search() then
+    left = {}
+    for i = 1, #gone do
+      if not unlisted(gone[i]) then left[#left + 1] = gone[i] end
     end
   end
-  if #ids == 0 then return end
+  if #left == 0 then return end
+  local ids = {}
+  for i = 1, #left do ids[i] = string.sub(left[i], 1, 16) end
   local recorded, new = redis.call('SMISMEMBER', GHOSTS, unpack(ids)), {}
-  local twins = {}
+  -- Two entries with the same first bytes cannot be told apart by the set: that one is searched, whatever it costs.
   for i = 1, #ids do
-    -- Two entries with the same first bytes cannot be told apart by the set: that one is searched, whatever it costs.
-    if recorded[i] == 1 or twins[ids[i]] then
+    if recorded[i] == 1 then
       redis.call('LREM', L, 1, left[i])
     else
-      new[#new + 1], twins[ids[i]] = ids[i], true
+      new[#new + 1] = ids[i]
     end
   end
-  if #new > 0 then redis.call('SADD', GHOSTS, unpack(new)) end
-  ghosts_left = ghosts_left + #new
+  local added = #new > 0 and redis.call('SADD', GHOSTS, unpack(new)) or 0
+  if added < #new then
+    local seen = {}
+    for i = 1, #ids do
+      if recorded[i] == 0 and seen[ids[i]] then redis.call('LREM', L, 1, left[i]) end
+      seen[ids[i]] = true
+    end
+  end
+  ghosts_left = ghosts_left + added
 end
 
 -- Ghosts that have come to stand at an end of L are popped, each only if it was recorded and is not live again.

@@ -2,14 +2,14 @@
 --
 -- KEYS 1 in-flight zset, 2 retry zset, 3 dead stream, 4 the destination list of exactly-once pushes (if any)
 -- ARGV 1 exact length that the dead stream is trimmed to, or '', then a sequence of verdicts:
---      'c' member                              confirmed: removed
+--      'c' member                              confirmed: removed (beside others; confirmations alone are one ZREM)
 --      't' member header delay                 retry: to the retry zset, `delay` ms from now, under the new header
 --      'r' member header at                    release: to the retry zset at the absolute time `at`, under the new header
 --      'p' member header                       progress: the new header, the lease runs on
 --      'd' member n field value ...            dead: n fields and values to the dead stream, removed
 --      'x' member side body                    exactly once: removed and pushed to KEYS[4], side 'l' or 'r'
--- Returns {now, answers, dead letters trimmed away}: a letter per verdict: y done, l done though the lease was over, a already done before,
---      n not the caller's any more, w the destination is no list (nothing was changed).
+-- Returns {now, answers, dead letters trimmed away}: a letter per verdict: y done, a already done before, n not the
+--      caller's any more, w the destination is no list (nothing was changed).
 --
 -- Sent twice: the second run finds its members gone and answers n, or a where the new member is there to be seen. No
 -- member ever comes back under its old name: a claim gives it another owner, claim or place.
@@ -28,36 +28,13 @@ if LIST then
 end
 
 local answers, i, deaths = {}, 2, 0
-local function answer(score)
-  answers[#answers + 1] = tonumber(score) < now and 'l' or 'y'
-end
-
--- Nearly all verdicts are confirmations. They are taken 64 at a time: calling a command costs as much as what it does for
--- a member.
-local function confirm()
-  local members = {}
-  while ARGV[i] == 'c' and #members < 64 do
-    members[#members + 1] = ARGV[i + 1]
-    i = i + 2
-  end
-  local scores, mine, seen = redis.call('ZMSCORE', INFLIGHT, unpack(members)), {}, {}
-  for k = 1, #members do
-    local m = members[k]
-    if scores[k] and not seen[m] then
-      mine[#mine + 1], seen[m] = m, true
-      answer(scores[k])
-    else
-      answers[#answers + 1] = 'n'
-    end
-  end
-  if #mine > 0 then redis.call('ZREM', INFLIGHT, unpack(mine)) end
-end
-
 while i <= #ARGV do
   local verdict, m = ARGV[i], ARGV[i + 1]
-  local score = verdict ~= 'c' and redis.call('ZSCORE', INFLIGHT, m)
+  local score = redis.call('ZSCORE', INFLIGHT, m)
   if verdict == 'c' then
-    confirm()
+    i = i + 2
+    redis.call('ZREM', INFLIGHT, m)
+    answers[#answers + 1] = score and 'y' or 'n'
   elseif verdict == 't' or verdict == 'r' then
     local new = ARGV[i + 2] .. string.sub(m, struct.unpack('<I2', m, 3) + 1)
     local at = tonumber(ARGV[i + 3])
@@ -66,7 +43,7 @@ while i <= #ARGV do
     if score then
       redis.call('ZADD', RETRY, at, new)
       redis.call('ZREM', INFLIGHT, m)
-      answer(score)
+      answers[#answers + 1] = 'y'
     else
       answers[#answers + 1] = redis.call('ZSCORE', RETRY, new) and 'a' or 'n'
     end
@@ -76,7 +53,7 @@ while i <= #ARGV do
     if score then
       redis.call('ZREM', INFLIGHT, m)
       redis.call('ZADD', INFLIGHT, score, new)
-      answer(score)
+      answers[#answers + 1] = 'y'
     else
       answers[#answers + 1] = redis.call('ZSCORE', INFLIGHT, new) and 'a' or 'n'
     end
@@ -86,7 +63,7 @@ while i <= #ARGV do
       redis.call('XADD', DEAD, '*', unpack(ARGV, i + 3, i + 2 + n))
       redis.call('ZREM', INFLIGHT, m)
       deaths = deaths + 1
-      answer(score)
+      answers[#answers + 1] = 'y'
     else
       answers[#answers + 1] = 'n'
     end
@@ -99,7 +76,7 @@ while i <= #ARGV do
     elseif score then
       redis.call(side == 'l' and 'LPUSH' or 'RPUSH', LIST, body)
       redis.call('ZREM', INFLIGHT, m)
-      answer(score)
+      answers[#answers + 1] = 'y'
     else
       answers[#answers + 1] = 'n'
     end
