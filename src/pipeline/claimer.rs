@@ -12,6 +12,7 @@ use super::budget::{Reservation, Room};
 use super::claim::{Claim, Company};
 use super::lease;
 use super::queue::{Gate, Probe, Queue};
+use super::sweeper::Ghosts;
 use crate::clock::Instant;
 use crate::link::{Conn, LinkError};
 use crate::source::redisson::{BATCH_BYTES, BATCH_ENTRIES, ClaimReply, ClaimRequest, Claimed, From, SourceError};
@@ -304,11 +305,12 @@ impl Claimer {
             queue.events.unknown_entries(claimed.unknown);
         }
         metrics.ghosts(claimed.ghosts, claimed.oldest_ghost.unwrap_or_default());
-        let old = claimed.oldest_ghost.is_some_and(|age| age >= queue.spec.ghost_max_age);
-        if claimed.ghosts > 0 && (old || claimed.ghosts * 2 > claimed.listed) {
+        let taken = claimed.entries.len();
+        let oldest = claimed.oldest_ghost.unwrap_or_default();
+        let ghosts = Ghosts { count: claimed.ghosts, listed: claimed.listed, oldest };
+        if ghosts.want_turn(queue.spec.ghost_max_age, taken >= most || claimed.more) {
             queue.sweep_due.store(true, Ordering::Relaxed);
         }
-        let taken = claimed.entries.len();
         queue.refund_rate(u32::try_from(most.saturating_sub(taken)).unwrap_or(0));
         let mut claims = Vec::with_capacity(taken);
         let mut counts = [0u64; 4];

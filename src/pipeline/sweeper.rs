@@ -12,6 +12,25 @@ use crate::telemetry::status::Heartbeat;
 /// How often the queues are looked at.
 const EVERY: Duration = Duration::from_millis(250);
 
+/// What a look at a queue saw of its ghosts.
+#[derive(Debug, Clone, Copy)]
+pub struct Ghosts {
+    /// Recorded ones.
+    pub count: u64,
+    /// Entries of the list, ghosts and others.
+    pub listed: u64,
+    /// Age of the oldest.
+    pub oldest: Duration,
+}
+
+impl Ghosts {
+    /// Whether a turn is worth asking for. While more is due it can wait: Redis's time goes to what would be late, and
+    /// one turn behind a backlog finds all of its ghosts, where several would go round among those to come.
+    pub fn want_turn(&self, max_age: Duration, more_due: bool) -> bool {
+        self.count > 0 && (self.oldest >= max_age || !more_due && self.count * 2 > self.listed)
+    }
+}
+
 /// Sweeps until the process stops.
 pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Heartbeat) {
     loop {
@@ -78,4 +97,21 @@ async fn step(queue: &Arc<Queue>, request: &SweepRequest) -> Result<Swept, Sourc
     }
     // The turn stays open; whoever looks next goes on with it.
     Err(SourceError::Reply(crate::source::redisson::BadReply { script: "sweep", expected: "an answer" }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_waits_for_many_ghosts_and_for_what_is_due_but_not_for_ever() {
+        let (young, old, max_age) = (Duration::from_secs(1), Duration::from_secs(30), Duration::from_secs(30));
+        let want = |count, oldest, more_due| Ghosts { count, listed: 100, oldest }.want_turn(max_age, more_due);
+        assert!(!want(0, Duration::ZERO, false));
+        assert!(!want(50, young, false));
+        assert!(want(51, young, false));
+        assert!(!want(100, young, true));
+        assert!(want(1, old, false));
+        assert!(want(1, old, true));
+    }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::queue::{Process, Queue};
+use super::sweeper::Ghosts;
 use crate::clock::{Asked, Skew};
 use crate::link::Conn;
 use crate::source::redisson::{Polled, SourceError, other_subscribers, poll};
@@ -128,7 +129,8 @@ async fn read_gauges(conn: &Conn, queue: &Arc<Queue>, skew: &mut Skew) -> Result
     metrics.ghosts(count(stats.ghosts), oldest_ghost);
     queue.events.orphans(count(stats.orphans));
     let full = queue.process.redis_nearly_full.load(Ordering::Relaxed);
-    if stats.ghosts > 0 && (full || oldest_ghost >= queue.spec.ghost_max_age || stats.ghosts * 2 > stats.listed) {
+    let ghosts = Ghosts { count: count(stats.ghosts), listed: count(stats.listed), oldest: oldest_ghost };
+    if full && ghosts.count > 0 || ghosts.want_turn(queue.spec.ghost_max_age, stats.due > 0) {
         queue.sweep_due.store(true, Ordering::Relaxed);
     }
     Ok(())
