@@ -8,6 +8,10 @@ use delaybridge::cli::{Cli, Command, Failed, Global, RunArgs};
 use delaybridge::{app, cli, telemetry};
 use tokio::runtime::{Builder, Runtime};
 
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Redis and the sinks are what takes time; more threads than this only cost memory.
 const MOST_THREADS: usize = 4;
 
