@@ -56,7 +56,9 @@ impl Outlet {
 
     /// Whether the breaker lets elements through.
     pub fn allows(&self) -> Allow {
-        self.breaker().allows(Instant::now())
+        let breaker = self.breaker();
+        // Asked for every element: while it is closed, the time does not matter.
+        breaker.why().map_or(Allow::Free, |_| breaker.allows(Instant::now()))
     }
 
     /// Takes the one probe that a half-open breaker permits; `false` if there is none to take.

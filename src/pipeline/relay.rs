@@ -95,7 +95,10 @@ async fn relay(mut claim: Claim) {
 /// drain.
 async fn attempt(claim: &mut Claim, found: &mut Found) {
     let parts = claim.parts();
-    if let Err(decided) = wait_until_due(parts).await {
+    // Boxed, like every way that few elements take: each would be moved and allocated with the room for it.
+    if !parts.queue.spec.claim_ahead.is_zero()
+        && let Err(decided) = Box::pin(wait_until_due(parts)).await
+    {
         return found.decided = Some(decided);
     }
     let payload = match readable(parts) {
@@ -128,7 +131,7 @@ async fn attempt(claim: &mut Claim, found: &mut Found) {
         found.push = messages.pop().map(|(_, message)| (side, message.body));
         return;
     }
-    deliver(claim, messages, found).await;
+    deliver(claim, messages, found, now_ms).await;
     let stale = |answer: &Answer| matches!(&answer.outcome, Err(failure) if failure.is_stale());
     if !found.answers.is_empty() && found.answers.iter().all(stale) {
         found.decided = Some(Decided::Stale);
@@ -138,9 +141,7 @@ async fn attempt(claim: &mut Claim, found: &mut Found) {
 /// Holds an element that was claimed ahead until it is due (R9), or until there is a reason to give it back.
 async fn wait_until_due(parts: &mut Parts) -> Result<(), Decided> {
     let queue = parts.queue.clone();
-    let Some(due_ms) = parts.entry.header.due_ms().filter(|_| !queue.spec.claim_ahead.is_zero()) else {
-        return Ok(());
-    };
+    let Some(due_ms) = parts.entry.header.due_ms() else { return Ok(()) };
     let mut waited = false;
     loop {
         // Our idea of Redis's clock is rounded: a whole millisecond more, so that it is never ahead.
@@ -245,10 +246,10 @@ fn message(
 }
 
 /// Hands the messages to their sinks, all at once.
-async fn deliver(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mut Found) {
+async fn deliver(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mut Found, now_ms: i64) {
     let queue = claim.parts().queue.clone();
     let since_ms = match claim.parts().entry.header.last_attempt_ms {
-        0 => queue.process.clock.now_ms(),
+        0 => now_ms,
         last => last,
     };
     let probe = claim.parts().probe.is_some();
@@ -263,7 +264,7 @@ async fn deliver(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mu
             let outcome = queue.routes[place].outlet.deliver(message).await;
             answered(claim, found, place, outcome, since_ms);
         }
-        _ => deliver_to_several(claim, messages, found, since_ms).await,
+        _ => Box::pin(deliver_to_several(claim, messages, found, since_ms)).await,
     }
 }
 

@@ -24,6 +24,8 @@ const ASK: Duration = Duration::from_secs(5);
 /// What is left of the time-out when an answer has to be ready.
 const LAST_MOMENT: Duration = Duration::from_millis(50);
 
+// A future is moved and allocated with the room of its longest way: the rare ones are boxed, each element would pay.
+
 /// One element under way.
 struct Way<'a> {
     message: &'a Outbound,
@@ -49,8 +51,8 @@ impl Way<'_> {
 
     /// Whether librdkafka would give up a record that it gets now before the answer is due. Else it could send it after
     /// the answer.
-    fn has_time(&self) -> bool {
-        self.deadline.since(Instant::now()) >= self.limit
+    fn has_time(&self, now: Instant) -> bool {
+        self.deadline.since(now) >= self.limit
     }
 
     fn not_sent(&self) -> Failure {
@@ -98,14 +100,14 @@ impl KafkaSink {
         if errors::is_about_batch(code) && report.persistence == Persistence::Not {
             // The broker refused the batch, and only one of its records may be the reason.
             producer.health().answered();
-            let alone = self.report(&self.alone, way).await;
+            let alone = Box::pin(self.report(&self.alone, way)).await;
             // Without time to send it alone, the next attempt has to tell whether it is this one. That this one has
             // been sent counts.
             let untold = || Failure { class: Class::Transient, ..errors::failure(&way.what(), code) };
             let (producer, report) = alone.map_err(|failure| if failure.is_unsent() { untold() } else { failure })?;
-            return self.outcome(&producer, report, way).await;
+            return Box::pin(self.outcome(&producer, report, way)).await;
         }
-        self.outcome(&producer, report, way).await
+        Box::pin(self.outcome(&producer, report, way)).await
     }
 
     /// Sends the record and waits for its report.
@@ -114,7 +116,7 @@ impl KafkaSink {
         loop {
             let producer = slot.get().await?;
             if self.topics.is_doubtful(way.topic) {
-                self.ask_first(&producer, way).await?;
+                Box::pin(self.ask_first(&producer, way)).await?;
             }
             match self.queue(&producer, way).await? {
                 Ok(report) => return Ok((producer, report)),
@@ -138,17 +140,19 @@ impl KafkaSink {
     /// Queues the record, waiting a little for room, and waits for its report; or says why it is not in the queue.
     async fn queue(&self, producer: &Producer, way: &Way<'_>) -> Result<Result<Report, Code>, Failure> {
         let full_since = Instant::now();
+        let mut now = full_since;
         let answer = loop {
-            if Instant::now() >= way.message.send_before {
+            if now >= way.message.send_before {
                 return Err(Failure::stale());
             }
-            if !way.has_time() {
+            if !way.has_time(now) {
                 return Err(way.not_sent());
             }
             match producer.send(way.topic, way.key, way.message) {
                 Ok(answer) => break answer,
                 Err(NotQueued(Code::QueueFull)) if full_since.elapsed() < ROOM_WAIT => {
-                    tokio::time::sleep(ROOM_ROUND).await;
+                    Box::pin(tokio::time::sleep(ROOM_ROUND)).await;
+                    now = Instant::now();
                 }
                 Err(NotQueued(code)) => return Ok(Err(code)),
             }
