@@ -1,5 +1,7 @@
 //! Checks that look at several parts of the file at once.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,18 +66,18 @@ pub(super) fn limits(queues: &[Queue<'_>], limits: &Limits) {
 
 /// Two queues on the same keys would each take the other's elements.
 pub(super) fn names(queues: &[Queue<'_>]) {
-    for (index, queue) in queues.iter().enumerate() {
-        let tag = tagged(&queue.spec.name);
-        let same = |other: &&Queue<'_>| tagged(&other.spec.name) == tag;
-        if queue.spec.name.is_empty() {
-            continue;
-        }
-        if let Some(other) = queues[..index].iter().find(same) {
-            let message = match other.spec.name == queue.spec.name {
-                true => format!("queue `{}` has the same name", other.spec.id),
-                false => format!("queue `{}` has the same keys in Redis: NAME and {{NAME}} share them", other.spec.id),
-            };
-            queue.report.problem(&queue.name_spot, message, "keep one of the two queues");
+    let mut first: HashMap<String, &Queue<'_>> = HashMap::new();
+    for queue in queues.iter().filter(|queue| !queue.spec.name.is_empty()) {
+        match first.entry(tagged(&queue.spec.name)) {
+            Entry::Vacant(place) => drop(place.insert(queue)),
+            Entry::Occupied(place) => {
+                let other = &place.get().spec;
+                let message = match other.name == queue.spec.name {
+                    true => format!("queue `{}` has the same name", other.id),
+                    false => format!("queue `{}` has the same keys in Redis: NAME and {{NAME}} share them", other.id),
+                };
+                queue.report.problem(&queue.name_spot, message, "keep one of the two queues");
+            }
         }
     }
 }
@@ -153,6 +155,10 @@ pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], source: &Ar
             Some(SinkKind::Stdout | SinkKind::Kafka(_) | SinkKind::Amqp(_)) | None => false,
         }
     };
+    let mut readers: HashMap<&str, Vec<&Queue<'_>>> = HashMap::new();
+    for queue in queues {
+        readers.entry(&queue.spec.name).or_default().push(queue);
+    }
     for queue in queues {
         for (route, target) in queue.routes() {
             let (key, is_stream) = match &route.target {
@@ -166,7 +172,7 @@ pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], source: &Ar
                 let message = format!("`{key}` is among the keys of delayed queues");
                 queue.report.problem(target, message, help);
             }
-            for reader in queues.iter().filter(|reader| *reader.spec.name == *key) {
+            for reader in readers.get(key).into_iter().flatten() {
                 if reader.spec.consume_ready {
                     let message =
                         format!("queue `{}` consumes the list `{key}`: elements would go in circles", reader.spec.id);
