@@ -255,8 +255,9 @@ async fn watch_link(process: Arc<Process>, queues: Vec<Arc<Queue>>, sinks: usize
                     process.events.started(queues.len(), sinks);
                     tell_missing_rights(&process, &queues).await;
                     tell_consumers(&process, &queues).await;
+                } else {
+                    queues.iter().for_each(|queue| queue.wake.knock(Wakeup::Reconnect));
                 }
-                queues.iter().for_each(|queue| queue.wake.knock(Wakeup::Reconnect));
             }
             LinkState::Connecting { last_error: Some(error), .. } => {
                 process.events.redis_lost(address, &error.to_string());

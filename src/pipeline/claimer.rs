@@ -80,21 +80,27 @@ impl Claimer {
                     () = queue.process.stopping.cancelled() => break,
                     conn = queue.process.link.ready() => conn,
                 };
-                self.keep_leases(&conn).await;
-                self.adopt(&conn).await;
+                Box::pin(self.keep_leases(&conn)).await;
+                Box::pin(self.adopt(&conn)).await;
                 queue.wake.knock(Wakeup::Reconnect);
                 continue;
             }
-            // Order: a stop goes first. Getting ready is cancel safe: what it has reserved is given back.
+            // Order: a stop goes first. Waiting and getting ready are cancel safe: what is reserved is given back. All that
+            // follows the wait is boxed, because most of ten thousand queues only wait.
+            let reason = tokio::select! {
+                biased;
+                () = queue.process.stopping.cancelled() => break,
+                reason = queue.wake.wait(&queue.process.clock) => reason,
+            };
             let ready = tokio::select! {
                 biased;
                 () = queue.process.stopping.cancelled() => break,
-                ready = self.get_ready() => ready,
+                ready = Box::pin(self.get_ready(reason)) => ready,
             };
             let Some(ready) = ready else { continue };
-            self.keep_leases(&ready.conn).await;
+            Box::pin(self.keep_leases(&ready.conn)).await;
             if !queue.process.stopping.is_cancelled() {
-                self.claim(ready).await;
+                Box::pin(self.claim(ready)).await;
             }
         }
         // What a lost claim took must not wait for its lease (R5, R6).
@@ -104,17 +110,19 @@ impl Claimer {
                 () = queue.process.abandon.cancelled() => break,
                 conn = queue.process.link.ready() => conn,
             };
-            self.adopt(&conn).await;
+            Box::pin(self.adopt(&conn)).await;
         }
         queue.process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed);
     }
 
-    /// Waits until a claim is worth making and there is everything that it needs.
-    async fn get_ready(&mut self) -> Option<Ready> {
+    /// Waits until there is everything that a claim needs.
+    async fn get_ready(&mut self, reason: Wakeup) -> Option<Ready> {
         let queue = self.queue.clone();
         let process = &queue.process;
-        let reason = queue.wake.wait(&process.clock).await;
-        queue.events.metrics().woke(reason);
+        // The first look is no answer to anything, and would make a series for every queue.
+        if self.turns > 0 {
+            queue.events.metrics().woke(reason);
+        }
         let probe = self.pass_gate().await;
         let alone = self.suspects && self.turns % 4 == 3;
         let company = match alone {
@@ -304,7 +312,9 @@ impl Claimer {
         if claimed.unknown > 0 {
             queue.events.unknown_entries(claimed.unknown);
         }
-        metrics.ghosts(claimed.ghosts, claimed.oldest_ghost.unwrap_or_default());
+        if claimed.ghosts > 0 || metrics.has_gauges() {
+            metrics.ghosts(claimed.ghosts, claimed.oldest_ghost.unwrap_or_default());
+        }
         let taken = claimed.entries.len();
         let oldest = claimed.oldest_ghost.unwrap_or_default();
         let ghosts = Ghosts { count: claimed.ghosts, listed: claimed.listed, oldest };

@@ -23,6 +23,8 @@ const POLL_BUDGET: usize = 500;
 const READY: Duration = Duration::from_millis(100);
 /// Time between two readings of the gauges.
 const GAUGES: Duration = Duration::from_secs(5);
+/// Queues whose gauges are read per second; with more than five times as many the readings become rarer.
+const GAUGES_BUDGET: usize = 200;
 
 /// Polls until the process stops.
 pub async fn safety_poll(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Heartbeat) {
@@ -56,16 +58,17 @@ pub async fn safety_poll(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbe
 /// Looks at the ready lists while other clients, whose transfer tasks push to them, listen to the queue's channel.
 pub async fn ready_lists(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
     let queues: Vec<_> = queues.into_iter().filter(|queue| queue.spec.consume_ready).collect();
-    let (mut beside, mut round) = (Vec::new(), 0u32);
+    let (mut beside, mut round) = (Vec::new(), 0);
+    let every = 10 * queues.len().div_ceil(POLL_BUDGET);
     while !queues.is_empty() {
         if pause(&process, READY).await.is_stopping() {
             return;
         }
         let Some(conn) = process.link.current() else { continue };
-        if round % 10 == 0 {
+        if round % every == 0 {
             beside = listened_to(&conn, &queues).await.unwrap_or(beside);
         }
-        round = round.wrapping_add(1);
+        round += 1;
         let sources: Vec<_> = beside.iter().map(|queue: &Arc<Queue>| &queue.source).collect();
         if let Ok(lengths) = crate::source::redisson::ready_lengths(&conn, &sources).await {
             for (queue, length) in beside.iter().zip(lengths) {
@@ -95,7 +98,7 @@ pub async fn gauges(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
         if pause(&process, wait).await.is_stopping() {
             return;
         }
-        wait = GAUGES.max(Duration::from_secs((queues.len() / POLL_BUDGET) as u64));
+        wait = GAUGES.max(Duration::from_secs((queues.len() / GAUGES_BUDGET) as u64));
         let Some(conn) = process.link.current() else { continue };
         if let Ok(full) = crate::source::redisson::nearly_full(&conn).await {
             process.redis_nearly_full.store(full, Ordering::Relaxed);
@@ -116,6 +119,9 @@ async fn read_gauges(conn: &Conn, queue: &Arc<Queue>, skew: &mut Skew) -> Result
     let stats = queue.source.stats(conn, &mut hints).await?;
     skew.observe(&asked, stats.now_ms);
     let metrics = queue.events.metrics();
+    if stats.is_empty() && !metrics.has_gauges() {
+        return Ok(());
+    }
     let count = |n: i64| u64::try_from(n).unwrap_or(0);
     metrics.messages(MessageState::Scheduled, count(stats.scheduled - stats.due));
     metrics.messages(MessageState::Due, count(stats.due + if queue.spec.consume_ready { stats.ready } else { 0 }));

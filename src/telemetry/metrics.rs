@@ -1,7 +1,7 @@
 //! Handles on the metrics: labels are bound once, counting afterwards is one atomic operation.
 //!
-//! A handle costs nothing until it is used: its series is made by the first increment, so ten thousand idle queues
-//! expose nothing. Knows no log and no pipeline type. What has a line in the log as well is counted by
+//! A handle costs nothing until it is used: its series is made by the first increment, and the gauges of a queue when
+//! something was first seen there, so ten thousand idle queues expose nothing. Knows no log and no pipeline type. What has a line in the log as well is counted by
 //! [`events`](super::events) only, which is why those methods are not public.
 
 use std::sync::{Arc, OnceLock};
@@ -187,6 +187,11 @@ impl QueueMetrics {
     /// Elements waited this long for the queue's own `max_rate`.
     pub fn throttled(&self, time: Duration) {
         self.families().throttled.with_label_values(&[self.label(), ""]).inc_by(time.as_secs_f64());
+    }
+
+    /// Whether the queue's gauges are there already.
+    pub fn has_gauges(&self) -> bool {
+        self.0.oldest_due_age.get().is_some()
     }
 
     /// How many elements are in a state, as Redis says.

@@ -35,6 +35,14 @@ pub struct Stats {
     pub head_ms: Option<i64>,
 }
 
+impl Stats {
+    /// Whether nothing of the queue was there at all.
+    pub fn is_empty(&self) -> bool {
+        let Stats { scheduled, in_flight, retry, dead, ready, listed, ghosts, orphans, .. } = *self;
+        [scheduled, in_flight, retry, dead, ready, listed, ghosts, orphans].iter().all(|&n| n == 0)
+    }
+}
+
 impl Redisson {
     /// The numbers behind the gauges.
     ///
