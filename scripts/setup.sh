@@ -4,12 +4,13 @@
 # Does nothing, and needs neither root nor network, where everything is there already.
 #
 # usage: scripts/setup.sh [PART]...
-#   build     what compiles the daemon
-#   redis     what `make demo` starts
-#   kafka     Kafka with its Java
-#   rabbitmq  RabbitMQ
-#   redisson  Redisson in the versions that the tests run, with its Java
-#   test      all of these and the lints (the default)
+#   build       what compiles the daemon
+#   redis       what `make demo` starts
+#   kafka       Kafka with its Java
+#   rabbitmq    RabbitMQ
+#   redisson    Redisson in the versions that the tests run, with its Java
+#   prometheus  Prometheus with promtool, which the rules and the dashboard are tried on
+#   test        all of these and the lints (the default)
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -27,8 +28,8 @@ parts=" $* "
 [ $# -gt 0 ] || parts=" test "
 for part in $parts; do
   case $part in
-  build | redis | kafka | rabbitmq | redisson | test) ;;
-  *) fail "unknown part $part: build, redis, kafka, rabbitmq, redisson and test are known" ;;
+  build | redis | kafka | rabbitmq | redisson | prometheus | test) ;;
+  *) fail "unknown part $part: build, redis, kafka, rabbitmq, redisson, prometheus and test are known" ;;
   esac
 done
 wanted() { # wanted PART
@@ -62,7 +63,7 @@ if wanted build; then
   # cargo downloads over https.
   [ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
 fi
-if wanted redis || wanted kafka || wanted rabbitmq || wanted redisson; then
+if wanted redis || wanted kafka || wanted rabbitmq || wanted redisson || wanted prometheus; then
   # Ends a server should its owner die.
   need setpriv util-linux
 fi
@@ -86,6 +87,9 @@ if wanted rabbitmq; then
   # Not by its command: that is in /usr/sbin, where an ordinary user does not look.
   compgen -G '/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-server' >/dev/null || missing+=(rabbitmq-server)
 fi
+if wanted prometheus; then
+  need promtool prometheus
+fi
 
 if wanted build && ! command -v cargo >/dev/null; then
   fail "find cargo: not in PATH; install Rust 1.89 or newer first (https://rustup.rs)"
@@ -103,7 +107,8 @@ fi
 
 install_missing() {
   # Acquire::Retries: a mirror that fails once is the usual way in which this ends badly on a busy CI.
-  local apt="apt-get -o Acquire::Retries=3"
+  # Lock::Timeout: a fresh machine updates itself in its first minutes.
+  local apt="apt-get -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300"
   local install="apt-get update && $apt install -y --no-install-recommends ${missing[*]}"
   if [ "$(id -u)" = 0 ]; then
     as_root=()
@@ -129,7 +134,7 @@ TEXT
   fi
   # Nor is it started at the next boot: epmd comes with Erlang, which comes with RabbitMQ.
   local unit new=()
-  for unit in redis-server.service rabbitmq-server.service epmd.service epmd.socket; do
+  for unit in redis-server.service rabbitmq-server.service epmd.service epmd.socket prometheus.service; do
     [ -e "/lib/systemd/system/$unit" ] || new+=("$unit")
   done
   echo "setup: installing ${missing[*]}"
