@@ -12,5 +12,6 @@ mod harness;
 mod kafka;
 mod model;
 mod moving;
+mod observe;
 mod redisson;
 mod tidy;
