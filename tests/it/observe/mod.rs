@@ -1,7 +1,11 @@
-//! What is watched from outside: the rules in `deploy/` and the operations page, tried with the tools of Debian's
-//! Prometheus.
+//! What is watched from outside: the rules, the dashboard and the operations page in `deploy/` and `docs/`, tried with
+//! Debian's Prometheus.
 
+mod dashboard;
+mod live;
+mod panels;
 mod rules;
+mod runbook;
 
 use std::path::{Path, PathBuf};
 
@@ -13,4 +17,12 @@ fn project_file(path: &str) -> PathBuf {
 /// Its text.
 fn read(path: &str) -> String {
     std::fs::read_to_string(project_file(path)).unwrap_or_else(|e| panic!("read {path}: {e}"))
+}
+
+/// Fails after it has rewritten the file, unless it holds this text already.
+fn assert_current(path: &str, text: &str) {
+    if std::fs::read_to_string(project_file(path)).ok().as_deref() != Some(text) {
+        std::fs::write(project_file(path), text).unwrap_or_else(|e| panic!("write {path}: {e}"));
+        panic!("{path} was out of date and has been rewritten: look at it and commit it");
+    }
 }

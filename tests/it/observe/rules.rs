@@ -8,7 +8,8 @@ use serde::Deserialize;
 
 use super::{project_file, read};
 
-const RULES: &str = "deploy/prometheus/rules.yaml";
+/// Where they are.
+pub const RULES: &str = "deploy/prometheus/rules.yaml";
 const TESTS: &str = "deploy/prometheus/tests.yaml";
 const RUNBOOK: &str = "docs/operations.md";
 
@@ -62,6 +63,13 @@ fn promtool(arguments: &[&str], stdin: &str) -> Output {
     let output = child.wait_with_output().expect("wait for promtool");
     written.expect("write to promtool");
     output
+}
+
+/// Fails unless promtool has nothing to say against these metrics.
+pub fn assert_metrics_are_clean(scrape: &str) {
+    let output = promtool(&["check", "metrics"], scrape);
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success() && said.is_empty(), "promtool: {}", String::from_utf8_lossy(&said));
 }
 
 #[test]

@@ -1,0 +1,220 @@
+//! A real Prometheus scrapes a real daemon in bad weather: every panel shows something, every rule is evaluated.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use delaybridge::message::{MessageId, Origin};
+use delaybridge::source::redisson::Header;
+use delaybridge::telemetry::catalogue::CATALOGUE;
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+use serde_json::Value;
+
+use super::dashboard::queries;
+use super::read;
+use super::rules::{RULES, assert_metrics_are_clean};
+use crate::harness::ports::free_port;
+use crate::harness::redisson::redis_now_ms;
+use crate::harness::{Cut, Daemon, Element, Prometheus, Proxy, RedisServer, RedissonQueue, ServerOptions, eventually};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What this daemon cannot be made to count: here a panel shows the zero of `or vector(0)`.
+const NEVER_SEEN: [&str; 7] = [
+    "stale_acks_total",
+    "late_acks_total",
+    "stale_drops_total",
+    "adopted_messages_total",
+    "panics_total",
+    "rescue_junk",
+    "redis_up{job=~\".*\"} == 0",
+];
+
+/// What these elements meet makes them due, delivered, late, dead, throttled, retried, held, doubled.
+const QUEUES: [&str; 9] = ["good", "onward", "held", "down", "blocked", "doubled", "late", "seen", "saved"];
+
+fn config(server: &RedisServer, full: &RedisServer, cutting: &Proxy) -> String {
+    format!(
+        "redis: {{ url: \"{}\" }}
+sinks:
+  out: {{ redis: {{ stream: arrived }} }}
+  graves: {{ redis: {{ stream: graves }} }}
+  wrong: {{ redis: {{ stream: a_string }} }}
+  gone: {{ redis: {{ url: \"redis://127.0.0.1:{}/0\", stream: s }} }}
+  full: {{ redis: {{ url: \"{}\", stream: s }} }}
+  cut: {{ redis: {{ url: \"{}\", stream: twice }} }}
+queues:
+  good:
+    source: {{ redisson: {{ name: good }} }}
+    codec: json
+    max_rate: 10/s
+    to: [{{ sink: out }}]
+    dead_letter: {{ stream: {{ max_len: 1, allow_loss: true }} }}
+  onward: {{ source: {{ redisson: {{ name: onward }} }}, codec: json, to: [{{ sink: out }}], dead_letter: {{ sink: graves }} }}
+  held: {{ source: {{ redisson: {{ name: held }} }}, to: [{{ sink: wrong }}] }}
+  down: {{ source: {{ redisson: {{ name: down }} }}, to: [{{ sink: gone }}] }}
+  blocked: {{ source: {{ redisson: {{ name: blocked }} }}, to: [{{ sink: full }}] }}
+  doubled: {{ source: {{ redisson: {{ name: doubled }} }}, to: [{{ sink: cut }}] }}
+  late: {{ source: {{ redisson: {{ name: late }} }}, max_lateness: 1ms, on_expired: deliver, to: [{{ sink: out }}] }}
+  seen: {{ source: {{ redisson: {{ name: seen }} }}, mode: shadow, to: [{{ sink: out }}] }}
+  saved: {{ source: {{ redisson: {{ name: saved }} }}, mode: rescue, rescue_after: 1s }}
+",
+        server.url(),
+        free_port(),
+        full.url(),
+        cutting.url()
+    )
+}
+
+/// What others left behind: a claim of a daemon that died, an entry of a newer version, a list without its sorted set.
+async fn leftovers(redis: &mut MultiplexedConnection) {
+    let good = RedissonQueue::new("good");
+    let now = redis_now_ms(redis).await;
+    let element = Element::new(good.layout, now - 1_000, "{\"left\":\"behind\"}");
+    let mut header = Header::redriven(Origin::Delayed, MessageId(element.id), element.due_ms, [3; 8], Vec::new());
+    header.key.index = 1;
+    let entry = [header.encode(), element.member].concat();
+    let mut newer = entry.clone();
+    newer[1] = 99;
+    let _: () =
+        redis.zadd(good.bridge_key("inflight"), entry, now - 500).await.expect("leave a claim whose lease is over");
+    let _: () = redis.zadd(good.bridge_key("retry"), newer, 0).await.expect("leave an entry of a newer version");
+    let _: () = redis.rpush(good.list, "an orphan").await.expect("leave an orphan");
+    let _: () = redis.set("a_string", "where a stream is expected").await.expect("set a key of a wrong type");
+}
+
+/// A few elements for every queue: due now, overdue already, and some that no codec reads.
+async fn offer(redis: &mut MultiplexedConnection) {
+    let now = redis_now_ms(redis).await;
+    for name in QUEUES {
+        let queue = RedissonQueue::new(name);
+        for n in 0..if name == "good" { 10 } else { 1 } {
+            queue.offer(redis, now, format!("{{\"n\":{n}}}")).await;
+        }
+        queue.offer(redis, now - 10_000, "{\"over\":\"due\"}").await;
+        queue.offer(redis, now, "{\"broken\":").await;
+    }
+}
+
+/// A query as Grafana would send it, with everything chosen.
+fn filled(expr: &str) -> String {
+    let chosen = ["$job", "$queue", "$sink"].iter().fold(expr.to_owned(), |expr, name| expr.replace(name, ".*"));
+    chosen.replace("$__rate_interval", "30s")
+}
+
+/// Looks at the panels that have shown nothing so far, and notes the highest value of each that does; an error names
+/// those that still are empty.
+async fn look(prometheus: &Prometheus, table: &mut BTreeMap<usize, String>) -> Result<(), String> {
+    let mut empty = Vec::new();
+    for (index, (row, panel, expr)) in queries().into_iter().enumerate() {
+        if table.contains_key(&index) {
+            continue;
+        }
+        let expr = filled(&expr);
+        // Where something can be seen, the zero for what nobody has counted yet must not stand in for it.
+        let never = NEVER_SEEN.iter().any(|what| expr.contains(what));
+        let asked = if never { expr } else { expr.replace(" or vector(0)", "") };
+        let found = prometheus.query(&asked).await.map_err(|e| format!("{panel}: {e}"))?;
+        match found.iter().max_by(|a, b| a.1.total_cmp(&b.1)) {
+            Some((labels, value)) => {
+                table.insert(index, format!("| {row} | {panel} | {} | {labels} | {value:.4} |", found.len()));
+            }
+            None => empty.push(format!("{panel}: {asked}")),
+        }
+    }
+    if empty.is_empty() { Ok(()) } else { Err(format!("without data:\n{}", empty.join("\n"))) }
+}
+
+/// Every rule was evaluated without an error; what the alerts say is complete.
+async fn rules_are_healthy(prometheus: &Prometheus) -> Result<usize, String> {
+    let data = prometheus.get("/api/v1/rules").await?;
+    let groups = data["groups"].as_array().ok_or("no groups")?;
+    let rules: Vec<&Value> = groups.iter().filter_map(|group| group["rules"].as_array()).flatten().collect();
+    for rule in &rules {
+        if rule["health"] != "ok" {
+            return Err(rule.to_string());
+        }
+        for alert in rule["alerts"].as_array().into_iter().flatten() {
+            let told = alert["annotations"].to_string();
+            assert!(!told.contains("<error") && !told.contains("<no value>"), "{told}");
+        }
+    }
+    Ok(rules.len())
+}
+
+/// The configuration on the operations page, with this target, looking every two seconds.
+fn prometheus_config(port: u16) -> String {
+    let page = read("docs/operations.md");
+    let (_, rest) = page.split_once("```yaml\nrule_files:").expect("the configuration of Prometheus on the page");
+    let (block, _) = rest.split_once("```").expect("its end");
+    assert!(block.contains("127.0.0.1:9464"), "{block}");
+    let block = block.replace("127.0.0.1:9464", &format!("127.0.0.1:{port}"));
+    format!("global: {{ scrape_interval: 2s, evaluation_interval: 2s }}\nrule_files:{block}")
+}
+
+#[tokio::test]
+async fn every_panel_shows_data_and_every_rule_is_evaluated() {
+    let server = RedisServer::start().await;
+    let full = RedisServer::start_with(ServerOptions::default().max_memory("100kb")).await;
+    let cutting = Proxy::start(server.port()).await;
+    cutting.cut(Cut::command("XADD").every(2));
+    let mut redis = server.client().await;
+    leftovers(&mut redis).await;
+    let mut daemon = Daemon::spawn(&config(&server, &full, &cutting));
+    for told in [
+        "sink down",
+        "sink full",
+        "queue held",
+        "dead letter",
+        "entries of Redisson's list",
+        "entries of a newer format",
+        "cannot reach Redis",
+        "elements dropped here",
+    ] {
+        daemon.expect_log(told);
+    }
+    // Once a minute is right for a window of three days, and too seldom for a test.
+    let rules = read(RULES).replace("interval: 1m", "interval: 2s");
+    let prometheus = Prometheus::start(&prometheus_config(daemon.http_port()), &rules).await;
+
+    let mut table = BTreeMap::new();
+    eventually("every panel to show something", PATIENCE, async || {
+        offer(&mut redis.clone()).await;
+        look(&prometheus, &mut table).await
+    })
+    .await;
+    let lines: Vec<String> = table.into_values().collect();
+    println!("| row | panel | series | the highest | its value |\n|---|---|---|---|---|\n{}", lines.join("\n"));
+
+    let healthy =
+        eventually("every rule to be evaluated", PATIENCE, async || rules_are_healthy(&prometheus).await).await;
+    println!("{healthy} rules without an error");
+
+    let raised = [
+        "DelaybridgeDeadLetters",
+        "DelaybridgeDeadLettersTrimmed",
+        "DelaybridgeLeasesExpiring",
+        "DelaybridgeOrphans",
+        "DelaybridgeQueueHeld",
+        "DelaybridgeRetriesWaiting",
+        "DelaybridgeSinkDown",
+        "DelaybridgeSinkFull",
+        "DelaybridgeUnknownEntries",
+    ];
+    eventually("the alerts to be pending or firing", PATIENCE, async || {
+        let data = prometheus.get("/api/v1/alerts").await?;
+        let alerts = data["alerts"].as_array().ok_or("no alerts")?;
+        let names: BTreeSet<&str> = alerts.iter().filter_map(|alert| alert["labels"]["alertname"].as_str()).collect();
+        let missing: Vec<_> = raised.iter().filter(|name| !names.contains(*name)).collect();
+        if missing.is_empty() { Ok(()) } else { Err(format!("{missing:?} are not among {names:?}")) }
+    })
+    .await;
+
+    let scrape = daemon.get("/metrics").await.expect("scrape the daemon").body;
+    assert_metrics_are_clean(&scrape);
+    let types = scrape.lines().filter_map(|line| line.strip_prefix("# TYPE ")).filter_map(|line| line.split_once(' '));
+    for (name, kind) in types.filter(|(name, _)| !name.starts_with("process_")) {
+        let known = CATALOGUE.iter().any(|metric| (metric.name, metric.kind) == (name, kind));
+        assert!(known, "{name}, a {kind}, is not in the catalogue");
+    }
+}

@@ -1,0 +1,286 @@
+//! The rows of the dashboard, in the order in which one asks at three in the morning.
+//!
+//! A panel names metrics of the catalogue; unit, description and the labels to filter by come from there. A name that
+//! the catalogue does not have panics, and a metric that no panel shows fails a test: so the two cannot drift apart.
+
+use delaybridge::telemetry::catalogue::{CATALOGUE, Definition};
+
+/// A heading and what stands under it.
+pub struct Row {
+    pub title: &'static str,
+    pub panels: Vec<Panel>,
+}
+
+/// One picture.
+pub struct Panel {
+    pub title: &'static str,
+    pub description: String,
+    /// The unit by its name in Grafana.
+    pub unit: &'static str,
+    pub look: Look,
+    pub queries: Vec<Query>,
+}
+
+/// How a panel is drawn.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Look {
+    /// One number, which is good or bad.
+    Number(Good),
+    /// Lines over time.
+    Lines,
+}
+
+/// Which numbers are good ones.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Good {
+    /// None but zero.
+    Zero,
+    /// Up to this.
+    UpTo(u32),
+    /// One and more.
+    AtLeastOne,
+}
+
+/// What is asked of Prometheus.
+pub struct Query {
+    pub expr: String,
+    pub legend: String,
+}
+
+/// The whole dashboard.
+pub fn rows() -> Vec<Row> {
+    let row = |title, panels| Row { title, panels };
+    vec![
+        row(
+            "Is anything late or stuck?",
+            vec![
+                number("Daemons", "build_info", Good::AtLeastOne, "count({}) or vector(0)"),
+                number("Daemons without Redis", "redis_up", Good::Zero, "count({} == 0) or vector(0)"),
+                number("Queues held", "queue_held", Good::Zero, "sum(max by (queue) ({})) or vector(0)"),
+                number("Sinks down", "sink_up", Good::Zero, "count(min by (sink) ({}) == 0) or vector(0)"),
+                number("Oldest due element", "queue_oldest_due_age_seconds", Good::UpTo(60), "max({})"),
+                number("Dead letters kept", "queue_messages", Good::Zero, "sum(max by (queue) ({state=\"dead\"}))"),
+                gauge("Oldest due element by queue", "queue_oldest_due_age_seconds", &["queue"]),
+                gauge("Elements by queue and state", "queue_messages", &["queue", "state"]),
+                lines("Time until the next element falls due", "queue_next_due_timestamp_seconds", "s", &["queue"])
+                    .ask("clamp_min(max by (queue) ({} > 0) - time(), 0)", "{{queue}}"),
+            ],
+        ),
+        row(
+            "Lateness",
+            vec![
+                quantiles("Lateness by queue and sink", "delivery_lateness_seconds", &["queue", "sink"]),
+                lines("Share of elements later than 5 s", "delivery_lateness_seconds", "percentunit", &["queue"])
+                    // Prometheus 3 writes the bound as 5.0.
+                    .ask(
+                        "1 - sum by (queue) (rate({bucket,le=~\"5|5.0\"}[$__rate_interval])) \
+                         / sum by (queue) (rate({count}[$__rate_interval]))",
+                        "{{queue}}",
+                    ),
+                quantiles("Overdue already when offered", "offered_overdue_seconds", &["queue"]),
+            ],
+        ),
+        row(
+            "Throughput by stage",
+            vec![
+                rate("Claimed, by where it stood", "claimed_messages_total", &["from"]),
+                rate("Delivery attempts", "delivery_attempts_total", &["class"]),
+                rate("Delivered", "delivered_messages_total", &["queue"]),
+                rate("Given back uncounted", "released_messages_total", &["queue", "reason"]),
+                rate("Waking up", "wakeups_total", &["reason"]),
+                lines("Elements that wait for max_rate", "throttled_seconds_total", "short", &["queue", "sink"])
+                    .ask("sum by (queue, sink) (rate({}[$__rate_interval])) or vector(0)", "{{queue}} {{sink}}"),
+            ],
+        ),
+        row(
+            "Outcomes by sink",
+            vec![
+                rate("Answers by sink", "delivery_attempts_total", &["sink", "class"]),
+                rate("Failures by code", "sink_errors_total", &["sink", "class", "code"]),
+                quantiles("Time to the answer", "sink_ack_duration_seconds", &["sink"]),
+            ],
+        ),
+        row(
+            "Held queues and open breakers",
+            vec![
+                rare("Queue held", "queue_held", &["queue"]),
+                lines("Sink up", "sink_up", "short", &["sink"]).ask("min by (sink) ({})", "{{sink}}"),
+                gauge("Sink full", "sink_blocked", &["sink"]),
+            ],
+        ),
+        row(
+            "Dead letters",
+            vec![
+                lines("Dead letters kept", "queue_messages", "short", &["queue"])
+                    .ask("max by (queue) ({state=\"dead\"})", "{{queue}}"),
+                rate("New, by reason", "dead_lettered_messages_total", &["queue", "reason"]),
+                rate("Moved on to a sink", "dead_letters_forwarded_total", &["queue", "sink", "class"]),
+                rate("Thrown away by max_len", "dead_letters_trimmed_total", &["queue"]),
+                rate("Payloads that the codec refused", "decode_errors_total", &["queue", "codec"]),
+                rate("Delivered although expired", "expired_deliveries_total", &["queue"]),
+            ],
+        ),
+        row(
+            "Duplicates and leases",
+            vec![
+                rate("Possible duplicates", "possible_duplicates_total", &["queue"]),
+                rate("Leases that ran out", "leases_expired_total", &["queue"]),
+                rate("Verdicts refused", "stale_acks_total", &["queue"]),
+                rate("Verdicts late, but accepted", "late_acks_total", &["queue"]),
+                rate("Dropped unsent on a stale lease", "stale_drops_total", &["queue"]),
+                rate("Taken over again after a lost reply", "adopted_messages_total", &["queue"]),
+                rate("Panics", "panics_total", &["queue"]),
+            ],
+        ),
+        row(
+            "Redis",
+            vec![
+                lines("Redis answers", "redis_up", "short", &["instance"])
+                    .ask("min by (instance) ({})", "{{instance}}"),
+                quantiles("Script times", "script_duration_seconds", &["script"]),
+                lines("Script calls", "script_duration_seconds", "cps", &["script"])
+                    .ask("sum by (script) (rate({count}[$__rate_interval]))", "{{script}}"),
+                lines("Reconnects, seen by each queue", "wakeups_total", "cps", &["queue"])
+                    .ask("sum by (queue) (rate({reason=\"reconnect\"}[$__rate_interval])) or vector(0)", "{{queue}}"),
+                lines("Clock ahead of Redis's", "clock_skew_seconds", "s", &["instance"])
+                    .ask("max by (instance) ({})", "{{instance}}"),
+                gauge("Ghosts in Redisson's list", "ghosts", &["queue"]),
+                gauge("Oldest ghost", "oldest_ghost_age_seconds", &["queue"]),
+                gauge("Orphans in Redisson's list", "orphans", &["queue"]),
+                rare("Entries of a newer version", "unknown_entries", &["queue"]),
+            ],
+        ),
+        row(
+            "Memory and in flight",
+            vec![
+                lines("In flight", "queue_messages", "short", &["queue"])
+                    .ask("max by (queue) ({state=\"in_flight\"})", "{{queue}}"),
+                process("Memory", "bytes", "process_resident_memory_bytes", "Resident memory of each daemon."),
+                process("CPU", "percentunit", "rate(process_cpu_seconds_total[$__rate_interval])", "Share of a core."),
+                process("File descriptors", "short", "process_open_fds", "Open file descriptors of each daemon."),
+                lines("Versions", "build_info", "short", &["version", "revision"])
+                    .ask("count by (version, revision) ({})", "{{version}} {{revision}}"),
+            ],
+        ),
+        row(
+            "Shadow and rescue",
+            vec![
+                rate("Seen by mode: shadow", "shadow_messages_total", &["queue", "fate"]),
+                rate("Moved by mode: rescue", "rescued_messages_total", &["queue"]),
+                rare("Left alone by mode: rescue", "rescue_junk", &["queue"]),
+            ],
+        ),
+    ]
+}
+
+/// The catalogue's entry, by its name without the prefix.
+fn metric(name: &str) -> &'static Definition {
+    CATALOGUE
+        .iter()
+        .find(|metric| metric.name.strip_prefix("delaybridge_") == Some(name))
+        .unwrap_or_else(|| panic!("{name} is not in the catalogue"))
+}
+
+/// The unit of a metric's own values, as Grafana calls it.
+fn unit(metric: &Definition) -> &'static str {
+    if metric.unit == "seconds" { "s" } else { "short" }
+}
+
+/// The template with the metric and its filters in the place of `{}`. `{bucket}` and `{count}` are those parts of a
+/// histogram, `{state="dead"}` filters further, `{bucket,le="5"}` does both.
+fn filled(template: &str, metric: &Definition) -> String {
+    let mut filters = vec!["job=~\"$job\"".to_owned()];
+    let chosen = ["queue", "sink"].into_iter().filter(|label| metric.labels.contains(label));
+    filters.extend(chosen.map(|label| format!("{label}=~\"${label}\"")));
+    let (before, rest) = template.split_once('{').expect("a place for the metric");
+    let (inside, after) = rest.split_once('}').expect("its end");
+    let (part, labels) = match inside.split_once(',') {
+        Some((part, labels)) => (part, labels),
+        None if inside.contains('=') => ("", inside),
+        None => (inside, ""),
+    };
+    filters.extend((!labels.is_empty()).then(|| labels.to_owned()));
+    let part = if part.is_empty() { String::new() } else { format!("_{part}") };
+    let filled = format!("{before}{}{part}{{{}}}", metric.name, filters.join(", "));
+    if after.contains("{count}") { filled + &self::filled(after, metric) } else { filled + after }
+}
+
+fn legend(labels: &[&str]) -> String {
+    labels.iter().map(|label| format!("{{{{{label}}}}}")).collect::<Vec<_>>().join(" ")
+}
+
+fn panel(title: &'static str, name: &str, unit: &'static str, look: Look) -> (Panel, &'static Definition) {
+    let metric = metric(name);
+    (Panel { title, description: metric.help.to_owned(), unit, look, queries: Vec::new() }, metric)
+}
+
+/// One number out of all series of the metric.
+fn number(title: &'static str, name: &str, good: Good, template: &str) -> Panel {
+    let (mut panel, metric) = panel(title, name, unit(metric(name)), Look::Number(good));
+    panel.queries.push(Query { expr: filled(template, metric), legend: String::new() });
+    panel
+}
+
+/// Lines whose query follows.
+fn lines(title: &'static str, name: &'static str, unit: &'static str, by: &[&str]) -> Lines {
+    assert!(by.iter().all(|label| *label == "instance" || metric(name).labels.contains(label)), "labels of {name}");
+    let (panel, metric) = panel(title, name, unit, Look::Lines);
+    Lines { panel, metric }
+}
+
+/// A panel that wants its query.
+struct Lines {
+    panel: Panel,
+    metric: &'static Definition,
+}
+
+impl Lines {
+    fn ask(mut self, template: &str, legend: &str) -> Panel {
+        self.panel.queries.push(Query { expr: filled(template, self.metric), legend: legend.to_owned() });
+        self.panel
+    }
+}
+
+/// The highest that any daemon says. No daemon, no line: a zero would look like good news.
+fn gauge(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
+    lines(title, name, unit(metric(name)), by).ask(&format!("max by ({}) ({{}})", by.join(", ")), &legend(by))
+}
+
+/// The same for a gauge that is set for the first time when there is something to tell: until then 0.
+fn rare(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
+    let template = format!("max by ({}) ({{}}) or vector(0)", by.join(", "));
+    lines(title, name, unit(metric(name)), by).ask(&template, &legend(by))
+}
+
+/// Counts per second, over all daemons. A counter comes into being with its first count: until then 0.
+fn rate(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
+    assert_eq!(metric(name).kind, "counter", "{name}");
+    let by_list = by.join(", ");
+    lines(title, name, "cps", by)
+        .ask(&format!("sum by ({by_list}) (rate({{}}[$__rate_interval])) or vector(0)"), &legend(by))
+}
+
+/// Half of them and nearly all of them were within this time.
+fn quantiles(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
+    assert_eq!(metric(name).kind, "histogram", "{name}");
+    let by_list = by.join(", ");
+    let (mut panel, metric) = panel(title, name, "s", Look::Lines);
+    panel.queries = [("p50", 0.5), ("p99", 0.99)]
+        .map(|(word, share)| Query {
+            expr: filled(
+                &format!("histogram_quantile({share}, sum by (le, {by_list}) (rate({{bucket}}[$__rate_interval])))"),
+                metric,
+            ),
+            legend: format!("{word} {}", legend(by)),
+        })
+        .into();
+    panel
+}
+
+/// One of the usual metrics of a process.
+fn process(title: &'static str, unit: &'static str, expr: &str, description: &str) -> Panel {
+    let at = expr.find('[').unwrap_or(expr.len());
+    let expr = format!("{}{{job=~\"$job\"}}{}", &expr[..at], &expr[at..]);
+    let query = Query { expr, legend: legend(&["instance"]) };
+    Panel { title, description: description.to_owned(), unit, look: Look::Lines, queries: vec![query] }
+}
