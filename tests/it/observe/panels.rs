@@ -113,23 +113,23 @@ pub fn rows() -> Vec<Row> {
             vec![
                 lines("Dead letters kept", "queue_messages", "short", &["queue"])
                     .ask("max by (queue) ({state=\"dead\"})", "{{queue}}"),
-                rate("New, by reason", "dead_lettered_messages_total", &["queue", "reason"]),
-                rate("Moved on to a sink", "dead_letters_forwarded_total", &["queue", "sink", "class"]),
-                rate("Thrown away by max_len", "dead_letters_trimmed_total", &["queue"]),
-                rate("Payloads that the codec refused", "decode_errors_total", &["queue", "codec"]),
-                rate("Delivered although expired", "expired_deliveries_total", &["queue"]),
+                total("Made, by reason", "dead_lettered_messages_total", &["queue", "reason"]),
+                total("Moved on to a sink", "dead_letters_forwarded_total", &["queue", "sink", "class"]),
+                total("Thrown away by max_len", "dead_letters_trimmed_total", &["queue"]),
+                total("Payloads that the codec refused", "decode_errors_total", &["queue", "codec"]),
+                total("Delivered although expired", "expired_deliveries_total", &["queue"]),
             ],
         ),
         row(
             "Duplicates and leases",
             vec![
-                rate("Possible duplicates", "possible_duplicates_total", &["queue"]),
-                rate("Leases that ran out", "leases_expired_total", &["queue"]),
-                rate("Verdicts refused", "stale_acks_total", &["queue"]),
-                rate("Verdicts late, but accepted", "late_acks_total", &["queue"]),
-                rate("Dropped unsent on a stale lease", "stale_drops_total", &["queue"]),
-                rate("Taken over again after a lost reply", "adopted_messages_total", &["queue"]),
-                rate("Panics", "panics_total", &["queue"]),
+                total("Possible duplicates", "possible_duplicates_total", &["queue"]),
+                total("Leases that ran out", "leases_expired_total", &["queue"]),
+                total("Verdicts refused", "stale_acks_total", &["queue"]),
+                total("Verdicts late, but accepted", "late_acks_total", &["queue"]),
+                total("Dropped unsent on a stale lease", "stale_drops_total", &["queue"]),
+                total("Taken over again after a lost reply", "adopted_messages_total", &["queue"]),
+                total("Panics", "panics_total", &["queue"]),
             ],
         ),
         row(
@@ -140,8 +140,8 @@ pub fn rows() -> Vec<Row> {
                 quantiles("Script times", "script_duration_seconds", &["script"]),
                 lines("Script calls", "script_duration_seconds", "cps", &["script"])
                     .ask("sum by (script) (rate({count}[$__rate_interval]))", "{{script}}"),
-                lines("Reconnects, seen by each queue", "wakeups_total", "cps", &["queue"])
-                    .ask("sum by (queue) (rate({reason=\"reconnect\"}[$__rate_interval])) or vector(0)", "{{queue}}"),
+                lines("Reconnects, seen by each queue", "wakeups_total", "short", &["queue"])
+                    .ask("sum by (queue) ({reason=\"reconnect\"}) or vector(0)", "{{queue}}"),
                 lines("Clock ahead of Redis's", "clock_skew_seconds", "s", &["instance"])
                     .ask("max by (instance) ({})", "{{instance}}"),
                 gauge("Ghosts in Redisson's list", "ghosts", &["queue"]),
@@ -258,6 +258,14 @@ fn rate(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
     let by_list = by.join(", ");
     lines(title, name, "cps", by)
         .ask(&format!("sum by ({by_list}) (rate({{}}[$__rate_interval])) or vector(0)"), &legend(by))
+}
+
+/// What the daemons have counted since they started, for what is rare: a step is seen, where the rate of a series that
+/// comes into being with its first count shows nothing of it.
+fn total(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
+    assert_eq!(metric(name).kind, "counter", "{name}");
+    let template = format!("sum by ({}) ({{}}) or vector(0)", by.join(", "));
+    lines(title, name, "short", by).ask(&template, &legend(by))
 }
 
 /// Half of them and nearly all of them were within this time.
