@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what this machine lacks, from Debian's packages; Kafka and Redisson, which Debian does not have, from the Maven
-# repository.
+# repository; kustomize, kubeconform and the schemas of Kubernetes from Go's module proxy.
 # Does nothing, and needs neither root nor network, where everything is there already.
 #
 # usage: scripts/setup.sh [PART]...
@@ -10,13 +10,21 @@
 #   rabbitmq    RabbitMQ
 #   redisson    Redisson in the versions that the tests run, with its Java
 #   prometheus  Prometheus with promtool, which the rules and the dashboard are tried on
+#   kubernetes  what renders and validates deploy/kubernetes
 #   test        all of these and the lints (the default)
+#   image       what `make image-test` runs; no part of test
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 kafka_version=4.3.1 # also in tests/brokers/kafka/pom.xml and tests/brokers/src/cache.rs
 maven=${MAVEN_CENTRAL:-https://repo.maven.apache.org/maven2}
 redisson_jars=$(sort -u tests/brokers/redisson/*.sha256)
+# The oldest that deploy/kubernetes is for: what is valid there is valid in every later one. 1.29 is the first in which
+# native sidecars are on, and its kubectl renders as kustomize 5.0 does. Both tools build with Debian's Go.
+kustomize=sigs.k8s.io/kustomize/kustomize/v5@v5.0.3
+kubeconform=github.com/yannh/kubeconform/cmd/kubeconform@v0.6.3
+kubernetes=k8s.io/kubernetes@v1.29.6
+prometheus_operator=github.com/prometheus-operator/prometheus-operator@v0.85.0
 cache=${DELAYBRIDGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/delaybridge}
 
 fail() {
@@ -28,12 +36,12 @@ parts=" $* "
 [ $# -gt 0 ] || parts=" test "
 for part in $parts; do
   case $part in
-  build | redis | kafka | rabbitmq | redisson | prometheus | test) ;;
-  *) fail "unknown part $part: build, redis, kafka, rabbitmq, redisson, prometheus and test are known" ;;
+  build | redis | kafka | rabbitmq | redisson | prometheus | kubernetes | test | image) ;;
+  *) fail "unknown part $part: build, redis, kafka, rabbitmq, redisson, prometheus, kubernetes, test and image are known" ;;
   esac
 done
 wanted() { # wanted PART
-  [[ $parts == *" $1 "* || $parts == *" test "* ]]
+  [[ $parts == *" $1 "* || ($parts == *" test "* && $1 != image) ]]
 }
 
 missing=()
@@ -50,6 +58,9 @@ javac_is_there() { # beside the java that is used, which PATH shows by a link
 }
 redisson_is_complete() {
   [ "$redisson_jars" = "$(cat "$cache/redisson/complete" 2>/dev/null)" ]
+}
+kubernetes_is_complete() {
+  [ "$kustomize $kubeconform $kubernetes $prometheus_operator" = "$(cat "$cache/kubernetes/complete" 2>/dev/null)" ]
 }
 
 if wanted build; then
@@ -82,6 +93,19 @@ if wanted redisson; then
   javac_is_there || missing+=(openjdk-17-jdk-headless)
   redisson_is_complete || need curl curl
   need flock util-linux
+fi
+if wanted kubernetes; then
+  kubernetes_is_complete || need go golang-go
+  need flock util-linux
+fi
+if wanted image; then
+  need buildah buildah
+  need podman podman
+  # Debian's other one, crun, refuses the cgroups of some older machines.
+  need runc runc
+  need debootstrap debootstrap
+  need redis-server redis-server
+  need curl curl
 fi
 if wanted rabbitmq; then
   # Not by its command: that is in /usr/sbin, where an ordinary user does not look.
@@ -132,9 +156,10 @@ TEXT
     trap '"${as_root[@]}" rm -f '"$policy" EXIT
     "${as_root[@]}" sh -c "printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy"
   fi
-  # Nor is it started at the next boot: epmd comes with Erlang, which comes with RabbitMQ.
+  # Nor is it started at the next boot: epmd comes with Erlang, which comes with RabbitMQ; podman listens for clients.
   local unit new=()
-  for unit in redis-server.service rabbitmq-server.service epmd.service epmd.socket prometheus.service; do
+  for unit in redis-server.service rabbitmq-server.service epmd.service epmd.socket \
+    prometheus.service podman.service podman.socket; do
     [ -e "/lib/systemd/system/$unit" ] || new+=("$unit")
   done
   echo "setup: installing ${missing[*]}"
@@ -194,6 +219,31 @@ fetch_redisson() {
   ) 9>"$cache/setup.lock"
 }
 
+# Go compares what it downloads with the public checksum database, so that a version names its content.
+fetch_kubernetes() {
+  local folder=$cache/kubernetes
+  ! kubernetes_is_complete || return 0
+  mkdir -p "$cache"
+  (
+    flock 9 # two checkouts may ask at the same time
+    ! kubernetes_is_complete || exit 0
+    # What an interrupted run left, or other versions.
+    rm -rf "$folder" "$folder.new"
+    mkdir "$folder.new"
+    cd "$folder.new"
+    echo "setup: building kustomize and kubeconform, fetching the schemas of Kubernetes (60 MB in all) into $folder"
+    # Modules and what is compiled of them lie in the folder too, where they can be deleted. No C: the tools need none.
+    export GOPATH=$PWD/go GOBIN=$PWD GOCACHE=$PWD/go/build GOFLAGS=-modcacherw CGO_ENABLED=0
+    go install "$kustomize" && go install "$kubeconform" && go mod download "$kubernetes" "$prometheus_operator" ||
+      fail "fetch from Go's module proxy: see above; GOPROXY names another"
+    cp "go/pkg/mod/$kubernetes/api/openapi-spec/swagger.json" kubernetes.json
+    cp "go/pkg/mod/$prometheus_operator/example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml" podmonitor.yaml
+    rm -rf go
+    echo "$kustomize $kubeconform $kubernetes $prometheus_operator" >complete
+    mv -T "$folder.new" "$folder"
+  ) 9>"$cache/setup.lock"
+}
+
 [ ${#missing[@]} -eq 0 ] || install_missing
 if wanted kafka || wanted redisson; then
   version=$(java -version 2>&1 | sed -n '1s/[^"]*"\([0-9]*\).*/\1/p')
@@ -205,3 +255,4 @@ if wanted redisson; then
 fi
 ! wanted kafka || fetch_kafka
 ! wanted redisson || fetch_redisson
+! wanted kubernetes || fetch_kubernetes

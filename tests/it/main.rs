@@ -10,6 +10,7 @@ mod faults;
 mod harness;
 #[cfg(feature = "kafka")]
 mod kafka;
+mod kubernetes;
 mod model;
 mod moving;
 mod observe;

@@ -31,6 +31,16 @@ pub(crate) fn redisson(jars: &str) -> Result<PathBuf> {
     }
 }
 
+/// The folder of kustomize, kubeconform and the schemas of Kubernetes, where setup has completed it.
+pub fn kubernetes() -> Result<PathBuf> {
+    let folder = root()?.join("kubernetes");
+    if folder.join("complete").exists() {
+        Ok(folder)
+    } else {
+        Err(Error::new(format!("find kustomize in {}: not there; run `make setup`", folder.display())))
+    }
+}
+
 fn root() -> Result<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("DELAYBRIDGE_CACHE")

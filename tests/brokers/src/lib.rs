@@ -4,7 +4,8 @@
 //! processes are gone and its data is deleted. Both happen as well when this process dies without dropping anything, so
 //! a server may live in a `static`.
 //!
-//! Beside the servers, [`redisson`] has the command that runs clients of a version of Redisson.
+//! Beside the servers, [`redisson`] has the command that runs clients of a version of Redisson, and [`kubernetes`] knows
+//! where the tools are that render and validate manifests.
 //!
 //! The methods block; they take `&self`, so that one server can be shared between tests and tasks.
 
@@ -21,6 +22,7 @@ mod scratch;
 pub mod tls;
 mod tool;
 
+pub use cache::kubernetes;
 pub use error::{Error, Result};
 pub use kafka::{Kafka, KafkaOptions};
 pub use rabbit::{Rabbit, RabbitOptions};

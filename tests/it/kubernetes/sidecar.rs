@@ -1,0 +1,91 @@
+//! The example at work: the producer's script and the sidecar's configuration, as rendered, against a real Redis.
+
+use std::collections::BTreeSet;
+use std::process::Stdio;
+
+use redis::AsyncCommands;
+use rustix::process::Signal;
+
+use super::rendered::{Overlay, containers, items};
+use crate::delivery::PATIENCE;
+use crate::harness::process::{Process, command};
+use crate::harness::{Daemon, RedisServer, ServerOptions, eventually};
+
+/// What the overlay's Secret would hold.
+const PASSWORD: &str = "example-password";
+
+#[tokio::test]
+async fn what_the_producer_offers_arrives_through_the_sidecar() {
+    let overlay = Overlay::named("sidecar");
+    let user = format!("user reminders on >{PASSWORD} ~* &* +@all");
+    let server = RedisServer::start_with(ServerOptions::default().acl_user(&user)).await;
+
+    let address = format!("redis://127.0.0.1:{}/0", server.port());
+    let config = overlay.configuration();
+    assert!(config.contains("redis://redis:6379/0") && config.contains("password_file: redis-password"));
+    let secrets = tempfile::tempdir().expect("make a directory for the password");
+    let password = secrets.path().join("redis-password");
+    std::fs::write(&password, PASSWORD).expect("write the password");
+    let config = config.replace("redis://redis:6379/0", &address);
+    let mut daemon = Daemon::start(&config.replace("redis-password", password.to_str().unwrap())).await;
+
+    for path in Overlay::all().iter().flat_map(paths).collect::<BTreeSet<_>>() {
+        let answer = daemon.get(&path).await.expect("an answer");
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+    }
+
+    let mut producer = producer(&overlay, server.port());
+    let mut redis = server.client().await;
+    let (id, payload) = eventually("the first reminder", PATIENCE, async || {
+        let entries: Vec<(String, Vec<(String, String)>)> =
+            redis.xrange_all("reminders:due").await.map(stream_entries).map_err(|e| e.to_string())?;
+        let (_, fields) = entries.into_iter().next().ok_or("nothing in the stream")?;
+        let field = |name: &str| fields.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+        Ok((field("id").expect("an id"), field("payload").expect("a payload")))
+    })
+    .await;
+    assert_eq!((id.len(), payload.as_str()), (16, "reminder 1"));
+
+    producer.signal(Signal::TERM);
+    let ended = producer.wait(PATIENCE).await.expect("the producer ends when it is told to");
+    assert_eq!(ended.code(), Some(0));
+    assert_eq!(daemon.stop().await, 0);
+}
+
+fn stream_entries(range: redis::streams::StreamRangeReply) -> Vec<(String, Vec<(String, String)>)> {
+    let text = |value: redis::Value| redis::from_redis_value(value).expect("text");
+    let entry = |entry: redis::streams::StreamId| {
+        (entry.id, entry.map.into_iter().map(|(key, value)| (key, text(value))).collect())
+    };
+    range.ids.into_iter().map(entry).collect()
+}
+
+/// What the kubelet and Prometheus ask for.
+fn paths(overlay: &Overlay) -> Vec<String> {
+    let probes = ["startupProbe", "livenessProbe", "readinessProbe"].map(|probe| &overlay.daemon()[probe]["httpGet"]);
+    let scrapes = overlay.of_kind("PodMonitor").flat_map(|monitor| items(&monitor["spec"]["podMetricsEndpoints"]));
+    let all = probes.into_iter().chain(scrapes);
+    all.filter_map(|target| target["path"].as_str()).map(str::to_owned).collect()
+}
+
+/// The producer's command with its environment, and its script from the ConfigMap.
+fn producer(overlay: &Overlay, port: u16) -> Process {
+    let container = containers(&overlay.pod()["spec"]).find(|container| container["name"] == "producer").expect("it");
+    assert_eq!(container["command"], serde_json::json!(["sh", "/opt/producer/offer.sh"]));
+    let script = overlay.of_kind("ConfigMap").find_map(|map| map["data"]["offer.sh"].as_str()).expect("the script");
+    let mut command = command("sh");
+    command.args(["-c", script]).stdout(Stdio::null()).env("REDIS_PORT", port.to_string());
+    for variable in items(&container["env"]) {
+        let name = variable["name"].as_str().expect("a name");
+        let value = match (name, variable["value"].as_str()) {
+            ("REDIS_HOST", Some(_)) => "127.0.0.1",
+            (_, Some(value)) => value,
+            (_, None) => {
+                assert_eq!(variable["valueFrom"]["secretKeyRef"]["key"], "redis-password");
+                PASSWORD
+            }
+        };
+        command.env(name, value);
+    }
+    Process::spawn("the producer", command).expect("start the producer")
+}
