@@ -4,14 +4,15 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test check demo demo-kafka demo-amqp bench
+.PHONY: help setup build test check image-test demo demo-kafka demo-amqp bench
 
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
 	@echo
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s%s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-17s%s\n", $$1, $$2 }'
 
 setup: ## install what build and tests lack (compilers, Redis, Kafka, RabbitMQ, Redisson, Prometheus); prints the command when it may not
+setup: ## install what build and tests lack (compilers, servers, Redisson, kustomize); prints the command when it may not
 	@scripts/setup.sh
 
 # Who only builds needs neither Java nor Erlang.
@@ -30,6 +31,11 @@ check: setup ## formatting, lints, and the dependency rules if cargo-deny is the
 
 test: check ## check, then all tests against real servers
 	$(CARGO) test --locked --workspace
+
+# No part of `make test`: it needs root, and the first time it compiles everything once more.
+image-test: ## builds the container image without a registry, and runs it; as root
+	@scripts/setup.sh image
+	@scripts/image-test.sh
 
 # One invocation for both, so that the dependencies are built once.
 demo: ## release build, private Redis, 1,000 elements due within ten seconds, a summary

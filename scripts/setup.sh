@@ -234,11 +234,12 @@ fetch_kubernetes() {
     echo "setup: building kustomize and kubeconform, fetching the schemas of Kubernetes (60 MB in all) into $folder"
     # Modules and what is compiled of them lie in the folder too, where they can be deleted. No C: the tools need none.
     export GOPATH=$PWD/go GOBIN=$PWD GOCACHE=$PWD/go/build GOFLAGS=-modcacherw CGO_ENABLED=0
-    go install "$kustomize" && go install "$kubeconform" && go mod download "$kubernetes" "$prometheus_operator" ||
-      fail "fetch from Go's module proxy: see above; GOPROXY names another"
+    # It tells of every module that it downloads.
+    { go install "$kustomize" && go install "$kubeconform" && go mod download "$kubernetes" "$prometheus_operator"; } 2>log ||
+      fail "fetch from Go's module proxy: $(tail -5 log); GOPROXY names another proxy"
     cp "go/pkg/mod/$kubernetes/api/openapi-spec/swagger.json" kubernetes.json
     cp "go/pkg/mod/$prometheus_operator/example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml" podmonitor.yaml
-    rm -rf go
+    rm -rf go log
     echo "$kustomize $kubeconform $kubernetes $prometheus_operator" >complete
     mv -T "$folder.new" "$folder"
   ) 9>"$cache/setup.lock"

@@ -152,6 +152,17 @@ fn another_configuration_rolls_the_pods() {
     }
 }
 
+/// What stands at the head of an overlay and what its users read are one text.
+#[test]
+fn the_page_has_the_commands_of_every_overlay() {
+    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/kubernetes.md"));
+    for overlay in Overlay::all() {
+        let head = fs::read_to_string(overlay.folder.join("kustomization.yaml")).unwrap();
+        let commands: Vec<_> = head.lines().filter_map(|line| line.strip_prefix("#   ")).collect();
+        assert!(commands.len() >= 2 && page.contains(&commands.join("\n")), "{commands:?}");
+    }
+}
+
 fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("make a folder");
     for entry in fs::read_dir(from).expect("read a folder") {

@@ -1,6 +1,7 @@
 //! The example at work: the producer's script and the sidecar's configuration, as rendered, against a real Redis.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Stdio;
 
 use redis::AsyncCommands;
@@ -23,9 +24,9 @@ async fn what_the_producer_offers_arrives_through_the_sidecar() {
     let address = format!("redis://127.0.0.1:{}/0", server.port());
     let config = overlay.configuration();
     assert!(config.contains("redis://redis:6379/0") && config.contains("password_file: redis-password"));
-    let secrets = tempfile::tempdir().expect("make a directory for the password");
-    let password = secrets.path().join("redis-password");
-    std::fs::write(&password, PASSWORD).expect("write the password");
+    let mounted = tempfile::tempdir().expect("make a directory for what is mounted");
+    let password = mounted.path().join("redis-password");
+    std::fs::write(&password, format!("{PASSWORD}\n")).expect("write the password");
     let config = config.replace("redis://redis:6379/0", &address);
     let mut daemon = Daemon::start(&config.replace("redis-password", password.to_str().unwrap())).await;
 
@@ -34,7 +35,7 @@ async fn what_the_producer_offers_arrives_through_the_sidecar() {
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
     }
 
-    let mut producer = producer(&overlay, server.port());
+    let mut producer = producer(&overlay, mounted.path(), server.port());
     let mut redis = server.client().await;
     let (id, payload) = eventually("the first reminder", PATIENCE, async || {
         let entries: Vec<(String, Vec<(String, String)>)> =
@@ -69,23 +70,17 @@ fn paths(overlay: &Overlay) -> Vec<String> {
 }
 
 /// The producer's command with its environment, and its script from the ConfigMap.
-fn producer(overlay: &Overlay, port: u16) -> Process {
+fn producer(overlay: &Overlay, mounted: &Path, port: u16) -> Process {
     let container = containers(&overlay.pod()["spec"]).find(|container| container["name"] == "producer").expect("it");
     assert_eq!(container["command"], serde_json::json!(["sh", "/opt/producer/offer.sh"]));
-    let script = overlay.of_kind("ConfigMap").find_map(|map| map["data"]["offer.sh"].as_str()).expect("the script");
+    let text = overlay.of_kind("ConfigMap").find_map(|map| map["data"]["offer.sh"].as_str()).expect("the script");
+    let script = mounted.join("offer.sh");
+    std::fs::write(&script, text).expect("write the script");
     let mut command = command("sh");
-    command.args(["-c", script]).stdout(Stdio::null()).env("REDIS_PORT", port.to_string());
+    command.arg(script).stdout(Stdio::null());
     for variable in items(&container["env"]) {
-        let name = variable["name"].as_str().expect("a name");
-        let value = match (name, variable["value"].as_str()) {
-            ("REDIS_HOST", Some(_)) => "127.0.0.1",
-            (_, Some(value)) => value,
-            (_, None) => {
-                assert_eq!(variable["valueFrom"]["secretKeyRef"]["key"], "redis-password");
-                PASSWORD
-            }
-        };
-        command.env(name, value);
+        command.env(variable["name"].as_str().expect("a name"), variable["value"].as_str().expect("a value"));
     }
+    command.env("REDIS_HOST", "127.0.0.1").env("REDIS_PORT", port.to_string());
     Process::spawn("the producer", command).expect("start the producer")
 }

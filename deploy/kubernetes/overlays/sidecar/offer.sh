@@ -1,5 +1,7 @@
 # What a Java service does with RDelayedQueue.offer("reminder 1", 5, SECONDS), every ten seconds, by redis-cli.
 set -eu
+REDISCLI_AUTH=$(cat "$(dirname "$0")/redis-password")
+export REDISCLI_AUTH
 pause=
 # Process 1 ends by no signal that it does not ask for.
 trap 'kill $pause; exit 0' TERM
