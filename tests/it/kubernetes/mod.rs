@@ -29,7 +29,7 @@ fn mounted(overlay: &Overlay) -> ConfigFile {
 #[test]
 fn every_configuration_passes_check_with_the_secret_that_its_overlay_asks_for() {
     for overlay in Overlay::all() {
-        let config = mounted(&overlay);
+        let config = mounted(overlay);
         let output = cli(&config, &["check"]);
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert!(output.status.success(), "{}: {said}", overlay.folder.display());
@@ -43,7 +43,7 @@ fn every_configuration_passes_check_with_the_secret_that_its_overlay_asks_for() 
 fn ports_and_times_are_those_of_the_configuration() {
     for overlay in Overlay::all() {
         let name = overlay.folder.display();
-        let config = mounted(&overlay);
+        let config = mounted(overlay);
         let loaded = delaybridge::config::load(&config.path(), &|_| None).expect("it passed check");
         let (config, daemon) = (loaded.config, overlay.daemon());
         let port = &items(&daemon["ports"])[0];

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
@@ -37,17 +38,19 @@ impl Overlay {
         Overlay { folder, yaml, objects }
     }
 
-    /// All of them.
-    pub fn all() -> Vec<Self> {
-        let folders = fs::read_dir(folder().join("overlays")).expect("the folder of the overlays");
-        let all: Vec<_> = folders.map(|entry| Self::render(entry.expect("an overlay").path())).collect();
-        assert!(all.len() >= 2, "the Deployment and the sidecar");
-        all
+    /// All of them, rendered once for all tests.
+    pub fn all() -> &'static [Self] {
+        static ALL: LazyLock<Vec<Overlay>> = LazyLock::new(|| {
+            let folders = fs::read_dir(folder().join("overlays")).expect("the folder of the overlays");
+            folders.map(|entry| Overlay::render(entry.expect("an overlay").path())).collect()
+        });
+        &ALL
     }
 
     /// The one with this name.
-    pub fn named(name: &str) -> Self {
-        Self::render(folder().join("overlays").join(name))
+    pub fn named(name: &str) -> &'static Self {
+        let named = Self::all().iter().find(|overlay| overlay.folder.ends_with(name));
+        named.unwrap_or_else(|| panic!("there is an overlay {name}"))
     }
 
     pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {

@@ -113,17 +113,17 @@ fn every_overlay_is_valid() {
 #[test]
 fn what_is_wrong_is_seen() {
     let schemas = Schemas::close();
-    let (sidecar, deployment) = (Overlay::named("sidecar").yaml, Overlay::named("deployment").yaml);
+    let (sidecar, deployment) = (&Overlay::named("sidecar").yaml, &Overlay::named("deployment").yaml);
     let check = |yaml: &str, right: &str, wrong: &str| {
         assert!(yaml.contains(right), "{right} is what the manifest says");
         let said = schemas.judge("wrong", &yaml.replacen(right, wrong, 1)).expect_err(wrong);
         assert!(said.contains("Invalid: 1, Errors: 0") || said.contains("Invalid: 0, Errors: 1"), "{wrong}: {said}");
     };
-    check(&sidecar, "restartPolicy: Always", "restartPolice: Always");
-    check(&sidecar, "containerPort: 9464", "containerPort: many");
-    check(&sidecar, "interval: 15s", "interval: soon");
-    check(&sidecar, "podMetricsEndpoints:", "podMetricEndpoints:");
-    check(&deployment, "topologyKey: kubernetes.io/hostname", "topology: kubernetes.io/hostname");
-    check(&deployment, "maxUnavailable: 1", "maxUnavailable: [1]");
-    check(&deployment, "policyTypes:", "policies:");
+    check(sidecar, "restartPolicy: Always", "restartPolice: Always");
+    check(sidecar, "containerPort: 9464", "containerPort: many");
+    check(sidecar, "interval: 15s", "interval: soon");
+    check(sidecar, "podMetricsEndpoints:", "podMetricEndpoints:");
+    check(deployment, "topologyKey: kubernetes.io/hostname", "topology: kubernetes.io/hostname");
+    check(deployment, "maxUnavailable: 1", "maxUnavailable: [1]");
+    check(deployment, "policyTypes:", "policies:");
 }

@@ -35,7 +35,7 @@ async fn what_the_producer_offers_arrives_through_the_sidecar() {
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
     }
 
-    let mut producer = producer(&overlay, mounted.path(), server.port());
+    let mut producer = producer(overlay, mounted.path(), server.port());
     let mut redis = server.client().await;
     let (id, payload) = eventually("the first reminder", PATIENCE, async || {
         let entries: Vec<(String, Vec<(String, String)>)> =
