@@ -11,8 +11,7 @@ help: ## this text
 	@echo
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-17s%s\n", $$1, $$2 }'
 
-setup: ## install what build and tests lack (compilers, Redis, Kafka, RabbitMQ, Redisson, Prometheus); prints the command when it may not
-setup: ## install what build and tests lack (compilers, servers, Redisson, kustomize); prints the command when it may not
+setup: ## install what build and tests lack (compilers, servers, Redisson, Prometheus, kustomize); prints the command when it may not
 	@scripts/setup.sh
 
 # Who only builds needs neither Java nor Erlang.
