@@ -37,7 +37,7 @@ pub const LEFTOVERS: u8 = 3;
 
 /// Queues whose rights are asked for at start; asking costs a round trip for each command.
 const RIGHTS_CHECKED: usize = 20;
-/// A task that has to come by every second and does not for this long is stuck.
+/// A task that has to come by every second and does not for this long, beside one command's time-out, is stuck.
 const STUCK: Duration = Duration::from_secs(60);
 /// Time for the HTTP server to answer what it is answering.
 const HTTP_STOP: Duration = Duration::from_millis(500);
@@ -112,9 +112,11 @@ impl App {
         let channels = keys().map(|keys| &keys.channel).chain(keys().map(|keys| &keys.presence)).cloned().collect();
         let (subscriber, announcements) = Subscriber::start(config.redis.clone(), channels);
 
+        let stuck = STUCK.saturating_add(config.redis.command_timeout);
+        let beat = |task: &str| events.status().heartbeat(task, stuck);
         let mut tasks = JoinSet::new();
         for queue in &delivering {
-            let claimer = claimer::run(queue.clone());
+            let claimer = claimer::run(queue.clone(), beat(&format!("claimer {}", queue.spec.id)));
             tasks.spawn(async move {
                 claimer.await;
                 "claimer"
@@ -123,7 +125,6 @@ impl App {
         for queue in delivering.iter().filter(|queue| queue.dead_letter_to.is_some()) {
             tasks.spawn(named("dead letters", forward::run(queue.clone())));
         }
-        let beat = |task: &str| events.status().heartbeat(task, STUCK);
         tasks.spawn(named("lease keeper", lease::run(process.clone(), delivering.clone(), beat("lease keeper"))));
         tasks.spawn(named("sweeper", sweeper::run(process.clone(), swept, beat("sweeper"))));
         // A task that has nothing to do would end, and none may.

@@ -17,6 +17,7 @@ use crate::clock::Instant;
 use crate::link::{Conn, LinkError};
 use crate::source::redisson::{BATCH_BYTES, BATCH_ENTRIES, ClaimReply, ClaimRequest, Claimed, From, SourceError};
 use crate::telemetry::labels::{ClaimedFrom, Wakeup};
+use crate::telemetry::status::Heartbeat;
 
 /// First and longest wait after Redis refused a claim.
 const REFUSED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -38,8 +39,9 @@ struct Ready {
 }
 
 /// Claims until the process stops.
-pub async fn run(queue: Arc<Queue>) {
+pub async fn run(queue: Arc<Queue>, heartbeat: Heartbeat) {
     let mut claimer = Claimer {
+        heartbeat,
         heartbeat_at: Instant::now(),
         suspects: false,
         turns: 0,
@@ -54,6 +56,8 @@ pub async fn run(queue: Arc<Queue>) {
 
 struct Claimer {
     queue: Arc<Queue>,
+    /// Beats at every claim, and rests while there is a reason to make none.
+    heartbeat: Heartbeat,
     /// When the loop last came by: a gap means that the process stood still.
     heartbeat_at: Instant,
     /// The last claim saw entries that must be claimed alone.
@@ -72,6 +76,8 @@ impl Claimer {
     async fn run(&mut self) {
         let queue = self.queue.clone();
         loop {
+            // Waiting for work, room, Redis, or what is in flight beside a suspect, may take any time.
+            self.heartbeat.rest();
             // A lost claim goes first, with the room and the company that it was made with: waiting for more could wait
             // for itself.
             if !self.lost.is_empty() {
@@ -98,6 +104,7 @@ impl Claimer {
                 ready = Box::pin(self.get_ready(reason)) => ready,
             };
             let Some(ready) = ready else { continue };
+            self.heartbeat.beat();
             Box::pin(self.keep_leases(&ready.conn)).await;
             if !queue.process.stopping.is_cancelled() {
                 Box::pin(self.claim(ready)).await;

@@ -203,18 +203,20 @@ impl Status {
         self.live_at(Instant::now())
     }
 
-    fn live_at(&self, now: Instant) -> Answer {
-        let beats = self.0.beats.lock().unwrap_or_else(PoisonError::into_inner);
-        let stuck: Vec<Value> = beats
-            .iter()
-            .filter_map(Weak::upgrade)
-            .filter_map(|beat| {
-                let age = beat.age(now);
-                (age > beat.limit).then(|| json!({ "task": beat.task, "silent_seconds": age.as_secs() }))
-            })
-            .take(LISTED)
+    pub(crate) fn live_at(&self, now: Instant) -> Answer {
+        let stuck: Vec<Value> = self
+            .stuck(now)
+            .into_iter()
+            .map(|(beat, silent)| json!({ "task": beat.task, "silent_seconds": silent.as_secs() }))
             .collect();
         Answer { ok: stuck.is_empty(), body: json!({ "live": stuck.is_empty(), "stuck": stuck }) }
+    }
+
+    /// Who has been silent for too long, and for how long; at most [`LISTED`] of them.
+    fn stuck(&self, now: Instant) -> Vec<(Arc<Beat>, Duration)> {
+        let beats = self.0.beats.lock().unwrap_or_else(PoisonError::into_inner);
+        let silent = beats.iter().filter_map(Weak::upgrade).map(|beat| (beat.age(now), beat));
+        silent.filter(|(age, beat)| *age > beat.limit).map(|(age, beat)| (beat, age)).take(LISTED).collect()
     }
 
     fn board(&self) -> MutexGuard<'_, Board> {
@@ -255,21 +257,32 @@ struct Beat {
     task: String,
     limit: Duration,
     born: Instant,
-    /// Milliseconds from `born` to the last beat.
+    /// Milliseconds from `born` to the last beat, or [`RESTING`].
     last_ms: AtomicU64,
 }
+
+/// In place of a time: the task waits, and nobody expects a sign of it.
+const RESTING: u64 = u64::MAX;
 
 impl Heartbeat {
     /// The task is alive. One atomic store.
     pub fn beat(&self) {
         let since = self.0.born.elapsed().as_millis();
-        self.0.last_ms.store(since.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.0.last_ms.store(since.try_into().unwrap_or(RESTING), Ordering::Relaxed);
+    }
+
+    /// The task waits for what may take any time, and is not watched until its next beat.
+    pub fn rest(&self) {
+        self.0.last_ms.store(RESTING, Ordering::Relaxed);
     }
 }
 
 impl Beat {
     fn age(&self, now: Instant) -> Duration {
-        now.since(self.born).saturating_sub(Duration::from_millis(self.last_ms.load(Ordering::Relaxed)))
+        match self.last_ms.load(Ordering::Relaxed) {
+            RESTING => Duration::ZERO,
+            last_ms => now.since(self.born).saturating_sub(Duration::from_millis(last_ms)),
+        }
     }
 }
 

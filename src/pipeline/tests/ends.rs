@@ -1,6 +1,7 @@
 //! Elements that end in other ways than by an answer: the lease is lost, the process stops.
 
 use super::*;
+use crate::clock::Instant;
 use crate::source::redisson::{ClaimReply, ClaimRequest, Hints, Redisson};
 
 #[tokio::test]
@@ -91,4 +92,22 @@ async fn a_verdict_that_comes_after_the_lease_is_accepted_and_counted() {
     redis.until_empty().await;
     bridge.metric_is("delaybridge_delivered_messages_total{queue=\"q\"}", 3.0).await;
     bridge.metric_is("delaybridge_late_acks_total{queue=\"q\"}", 3.0).await;
+}
+
+#[tokio::test]
+async fn a_claimer_that_waits_is_alive_and_one_whose_claim_does_not_come_back_is_not() {
+    let (server, sink) = (TestServer::start(), sink());
+    let sinks = [("s", sink.clone())];
+    let bridge = Bridge::without_keeper(&server, 1, &sinks, spec(&sinks));
+    bridge.offer([1]).await;
+    bridge.metric_is("delaybridge_delivered_messages_total{queue=\"q\"}", 1.0).await;
+    let in_an_hour = || bridge.process.events.status().live_at(Instant::now().after(Duration::from_secs(3600)));
+    eventually("the claimer to wait for work", async || in_an_hour().ok).await;
+
+    server.freeze();
+    bridge.queue.wake.knock(crate::telemetry::labels::Wakeup::Poll);
+    eventually("the claimer to wait for its claim", async || !in_an_hour().ok).await;
+    assert_eq!(in_an_hour().body["stuck"][0]["task"], "claimer");
+    eventually("the claimer to wait for Redis", async || in_an_hour().ok).await;
+    server.thaw();
 }

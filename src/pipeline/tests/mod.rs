@@ -120,7 +120,8 @@ impl Bridge {
         let queue = Queue::new(Arc::new(spec), process.clone(), |name| {
             outlets.iter().find(|outlet| &*outlet.name == name).cloned()
         });
-        runtime.spawn(claimer::run(queue.clone()));
+        let heartbeat = process.events.status().heartbeat("claimer", Duration::from_secs(60));
+        runtime.spawn(claimer::run(queue.clone(), heartbeat));
         drop(guard);
         Bridge { process, queue, runtime: Some(runtime) }
     }

@@ -80,3 +80,14 @@ fn a_task_that_falls_silent_is_named_until_it_ends() {
     drop(heart);
     assert!(status.live_at(now.after(Duration::from_secs(70))).ok);
 }
+
+#[test]
+fn a_task_that_waits_is_watched_again_from_its_next_beat() {
+    let status = Status::new();
+    let heart = status.heartbeat("claimer orders", Duration::from_secs(60));
+    heart.rest();
+    let later = Instant::now().after(Duration::from_secs(3600));
+    assert!(status.live_at(later).ok);
+    heart.beat();
+    assert!(!status.live_at(later).ok);
+}
