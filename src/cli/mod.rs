@@ -5,11 +5,13 @@
 
 mod cancel;
 mod check;
+mod completions;
 mod dead;
 mod decode;
 mod discover;
 mod later;
 mod live;
+mod man;
 mod migrate;
 mod offer;
 mod payload;
@@ -108,6 +110,9 @@ pub enum Command {
     Restore(restore::RestoreArgs),
     Discover(discover::DiscoverArgs),
     Schema(schema::SchemaArgs),
+    Completions(completions::CompletionsArgs),
+    #[command(hide = true)]
+    Man(man::ManArgs),
     #[command(hide = true, disable_help_flag = true)]
     RunNow(later::Refused),
     #[command(hide = true, disable_help_flag = true)]
@@ -204,6 +209,8 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Discover(args) => discover::run(global, &args, out).await,
         Command::Restore(args) => restore::run(global, &args, out).await,
         Command::Schema(_) => schema::schema(out).map(|()| 0).map_err(Failed::from),
+        Command::Completions(args) => completions::run(&args, out).map(|()| 0).map_err(Failed::from),
+        Command::Man(args) => man::run(&args).map(|()| 0),
         Command::Run(_) => Err(Failed::runtime("run: it is started by the program itself, not from here")),
         Command::RunNow(_) => later::refuse("run-now"),
         Command::Pause(_) => later::refuse("pause"),

@@ -1,0 +1,59 @@
+//! `completions`: what a shell needs to complete commands and options.
+
+use std::io::{self, Write};
+
+use clap::{Args, Command, CommandFactory};
+use clap_complete::{Shell, generate};
+
+use super::{Cli, Global};
+
+/// Print the completions of a shell.
+///
+/// The package has them for bash, zsh and fish where those look by themselves.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+const AFTER: &str = "\
+Examples:
+  source <(delaybridge completions bash)
+  delaybridge completions fish > ~/.config/fish/completions/delaybridge.fish";
+
+pub(super) fn run(args: &CompletionsArgs, out: &mut dyn Write) -> io::Result<()> {
+    // Into memory first: the generator panics where a closed pipe is an ordinary end.
+    let mut script = Vec::new();
+    generate(args.shell, &mut shown(), "delaybridge", &mut script);
+    out.write_all(&script)
+}
+
+/// The command line without its hidden commands, which the generators would offer. A command cannot be taken out of a
+/// [`Command`], so this is made anew of what is shown.
+fn shown() -> Command {
+    let root = Cli::command();
+    let commands: Vec<_> = root.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
+    Global::augment_args(Command::new("delaybridge").version(env!("CARGO_PKG_VERSION"))).subcommands(commands)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_shell_gets_what_help_shows_and_nothing_else() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let mut out = Vec::new();
+            run(&CompletionsArgs { shell }, &mut out).unwrap();
+            let script = String::from_utf8(out).unwrap();
+            for word in ["restore", "redrive", "log-format", "config"] {
+                assert!(script.contains(word), "{shell}: {word}");
+            }
+            for hidden in ["fsck", "run-now"] {
+                assert!(!script.contains(hidden), "{shell}: {hidden}");
+            }
+        }
+    }
+}
