@@ -6,6 +6,7 @@
 
 mod drain;
 mod signals;
+mod systemd;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::task::JoinSet;
 
 use self::signals::{Signal, Signals};
+use self::systemd::Notifier;
 use crate::config::{Config, Mode};
 use crate::link::{Link, LinkOptions, LinkState, Subscriber, SubscriberEvent, missing_rights, tls};
 use crate::pipeline::budget::Budget;
@@ -56,7 +58,8 @@ pub async fn run(config: Config) -> anyhow::Result<u8> {
         None => None,
     };
     let app = App::start(&config, events.clone())?;
-    let code = app.until_stopped(&mut signals, config.shutdown_timeout).await;
+    let notifier = Notifier::start(events)?;
+    let code = app.until_stopped(&mut signals, &notifier, config.shutdown_timeout).await;
     if let Some(server) = server {
         // Last: until here the probes told what was going on.
         server.stop(HTTP_STOP);
@@ -147,7 +150,7 @@ impl App {
         Ok(App { process, queues, outlets, subscriber, tasks })
     }
 
-    async fn until_stopped(mut self, signals: &mut Signals, timeout: Duration) -> u8 {
+    async fn until_stopped(mut self, signals: &mut Signals, notifier: &Notifier, timeout: Duration) -> u8 {
         let process = self.process.clone();
         let mut dead_sinks: FuturesUnordered<_> = self
             .outlets
@@ -185,6 +188,7 @@ impl App {
             }
         };
         drop(dead_sinks);
+        notifier.stopping(timeout);
         let code = drain::run(&self.process, &self.queues, &mut self.tasks, signal, timeout).await;
         for outlet in &self.outlets {
             // What had an answer to give has given it; a sink that does not close in time is left behind.

@@ -123,6 +123,11 @@ impl Events {
         }
     }
 
+    /// Nobody reads what the service manager is to know.
+    pub fn service_manager_lost(&self, problem: &str) {
+        warn!(problem, "cannot tell systemd how it goes; it will restart the daemon if it waits for that");
+    }
+
     /// SIGHUP came.
     pub fn reload_refused(&self) {
         warn!("reload the configuration: not available in this version; restart the daemon instead");

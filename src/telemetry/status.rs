@@ -3,6 +3,8 @@
 //! The pipeline writes to it when a state changes, the HTTP thread reads it while everything else may be stuck. No
 //! lock is ever held over an await. Knows no metric and no log; [`events`](super::events) writes here.
 
+mod headline;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -15,4 +15,5 @@ mod model;
 mod moving;
 mod observe;
 mod redisson;
+mod systemd;
 mod tidy;

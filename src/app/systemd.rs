@@ -1,0 +1,168 @@
+//! Tells systemd how it goes: READY, STATUS, STOPPING, and WATCHDOG for as long as `/livez` would say yes.
+//!
+//! On a thread of its own, like the probes: it tells what is stuck while the pipeline's runtime is. Where nobody set
+//! `NOTIFY_SOCKET`, there is no thread and nothing happens. Knows the board, nothing else.
+
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+
+use crate::telemetry::events::Events;
+use crate::telemetry::status::Status;
+
+/// Longest time between two looks at the board; half of the watchdog's time if that is shorter.
+const EVERY: Duration = Duration::from_secs(5);
+/// Until the daemon has started, somebody waits for it.
+const STARTING: Duration = Duration::from_millis(50);
+/// What closing sinks, Redis and the HTTP server may take after the drain.
+const CLOSING: Duration = Duration::from_secs(5);
+
+/// Tells until it is dropped.
+pub(super) struct Notifier(Option<SyncSender<Stopping>>);
+
+/// The drain begins, and may take this long.
+struct Stopping(Duration);
+
+impl Notifier {
+    /// Starts telling, if systemd has asked to be told.
+    pub(super) fn start(events: Events) -> io::Result<Notifier> {
+        if std::env::var_os("NOTIFY_SOCKET").is_none() {
+            return Ok(Notifier(None));
+        }
+        let (status, watchdog) = (events.status().clone(), sd_notify::watchdog_enabled());
+        let (sender, stopping) = sync_channel(1);
+        let mut reached = true;
+        let send = move |states: &[NotifyState]| {
+            let sent = sd_notify::notify(states);
+            // Told once, until it works again.
+            if let (Err(problem), true) = (&sent, reached) {
+                events.service_manager_lost(&problem.to_string());
+            }
+            reached = sent.is_ok();
+            reached
+        };
+        thread::Builder::new().name("systemd".to_owned()).spawn(move || tell(&status, watchdog, &stopping, send))?;
+        Ok(Notifier(Some(sender)))
+    }
+
+    /// Asks for as much time as the configuration grants the drain, so that `TimeoutStopSec` need not know it.
+    pub(super) fn stopping(&self, timeout: Duration) {
+        if let Some(sender) = &self.0 {
+            // Full or closed cannot be: it is said once, and the thread lives as long as the sender.
+            let _ = sender.try_send(Stopping(timeout));
+        }
+    }
+}
+
+/// Says what is new, again and again. `send` answers whether it has arrived.
+fn tell(
+    status: &Status,
+    watchdog: Option<Duration>,
+    stopping: &Receiver<Stopping>,
+    mut send: impl FnMut(&[NotifyState]) -> bool,
+) {
+    let (mut ready_told, mut line_told) = (false, String::new());
+    loop {
+        let (ready, line) = (status.startup().ok, status.headline());
+        let mut states = Vec::new();
+        if ready && !ready_told {
+            states.push(NotifyState::Ready);
+        }
+        if line != line_told {
+            states.push(NotifyState::Status(&line));
+        }
+        if watchdog.is_some() && status.live().ok {
+            states.push(NotifyState::Watchdog);
+        }
+        if states.is_empty() || send(&states) {
+            (ready_told, line_told) = (ready, line);
+        }
+        match stopping.recv_timeout(pause(ready, watchdog)) {
+            Ok(Stopping(timeout)) => {
+                let most = timeout.saturating_add(CLOSING).as_micros().try_into().unwrap_or(u32::MAX);
+                send(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(most)]);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// Half of the watchdog's time, as sd_watchdog_enabled(3) asks for, or less.
+fn pause(ready: bool, watchdog: Option<Duration>) -> Duration {
+    let longest = if ready { EVERY } else { STARTING };
+    watchdog.map_or(longest, |time| longest.min(time / 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Reads datagrams until one satisfies `wanted`; they come every few milliseconds.
+    fn wait_for(manager: &UnixDatagram, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+        let mut buffer = [0; 4096];
+        for _ in 0..10_000 {
+            let length = manager.recv(&mut buffer).unwrap_or_else(|e| panic!("wait for {what}: {e}"));
+            let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            if wanted(&text) {
+                return text;
+            }
+        }
+        panic!("{what} did not come");
+    }
+
+    #[test]
+    fn the_watchdog_is_fed_for_as_long_as_every_heart_beats() {
+        let (manager, daemon) = UnixDatagram::pair().unwrap();
+        manager.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let (sender, stopping) = mpsc::sync_channel(1);
+        let status = Status::new();
+        let heart = status.heartbeat("claimer orders", Duration::from_millis(500));
+        heart.rest();
+        let board = status.clone();
+        let teller = thread::spawn(move || {
+            let send = |states: &[NotifyState]| {
+                let text: String = states.iter().map(|state| format!("{state}\n")).collect();
+                daemon.send(text.as_bytes()).is_ok()
+            };
+            tell(&board, Some(Duration::from_millis(40)), &stopping, send);
+        });
+        let fed = |text: &str| text.contains("WATCHDOG=1");
+
+        let first = wait_for(&manager, "the first words", |_| true);
+        assert_eq!(first, "STATUS=not connected to Redis yet\nWATCHDOG=1\n");
+        status.started();
+        wait_for(&manager, "READY", |text| text.contains("READY=1"));
+
+        heart.beat();
+        let stuck = wait_for(&manager, "a missed beat", |text| text.contains("claimer orders silent for"));
+        assert!(!fed(&stuck), "{stuck}");
+        // The line changes every second, so there is something to read; none of it feeds the watchdog.
+        let later = wait_for(&manager, "the next line", |_| true);
+        assert!(!fed(&later), "{later}");
+        heart.rest();
+        let again = wait_for(&manager, "the watchdog to be fed again", fed);
+        assert!(!again.contains("READY"), "said once: {again}");
+
+        sender.send(Stopping(Duration::from_secs(25))).unwrap();
+        let last = wait_for(&manager, "STOPPING", |text| text.contains("STOPPING=1"));
+        assert_eq!(last, "STOPPING=1\nEXTEND_TIMEOUT_USEC=30000000\n");
+        drop(sender);
+        teller.join().unwrap();
+    }
+
+    #[test]
+    fn it_looks_at_least_twice_within_the_watchdogs_time() {
+        let seconds = |n| Some(Duration::from_secs(n));
+        assert_eq!(pause(true, None), EVERY);
+        assert_eq!(pause(true, seconds(60)), EVERY);
+        assert_eq!(pause(true, seconds(4)), Duration::from_secs(2));
+        assert_eq!(pause(false, seconds(4)), STARTING);
+    }
+}

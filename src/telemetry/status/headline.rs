@@ -1,0 +1,150 @@
+//! The board in one line, for `systemctl status`: what is in the way, the worst first.
+
+use std::time::Duration;
+
+use super::{Redis, SinkState, Status};
+use crate::clock::Instant;
+
+/// How many tasks, queues or sinks are named; the rest is counted.
+const NAMED: usize = 3;
+/// Longest line in bytes. A reason may quote a broker at length; systemd takes 4 KiB at once.
+const LONGEST: usize = 1000;
+
+impl Status {
+    /// What is in the way, or that nothing is.
+    pub fn headline(&self) -> String {
+        let stuck = self.stuck(Instant::now());
+        let stuck = stuck.iter().map(|(beat, silent)| format!("{} silent for {}", beat.task, seconds(*silent)));
+        let board = self.board();
+        let held = board.queues.iter().filter_map(|(queue, hold)| Some((queue, hold.as_ref()?)));
+        let held = held.map(|(queue, (reason, since))| format!("{queue} for {}, {}", age(*since), reason.text));
+        let of_state = |state: fn(&SinkState) -> Option<&str>| {
+            let sinks = board.sinks.iter().filter_map(move |(sink, (now, since))| Some((sink, state(now)?, since)));
+            sinks.map(|(sink, reason, since)| format!("{sink} for {}, {reason}", age(*since)))
+        };
+        let down = of_state(|state| match state {
+            SinkState::Down(reason) => Some(&reason.text),
+            SinkState::Up | SinkState::Blocked(_) => None,
+        });
+        let full = of_state(|state| match state {
+            SinkState::Blocked(reason) => Some(&reason.text),
+            SinkState::Up | SinkState::Down(_) => None,
+        });
+        let redis = match &board.redis {
+            Redis::Up => None,
+            Redis::NotYet => Some("not connected to Redis yet".to_owned()),
+            Redis::Lost(reason, since) => Some(format!("Redis unreachable for {}: {reason}", age(*since))),
+        };
+        let (queues, sinks) = (board.queues.len(), board.sinks.len());
+        let troubles = [
+            board.stopping.then(|| "stopping".to_owned()),
+            list(stuck, |count| format!("tasks stuck: {count}")),
+            redis,
+            list(held, |count| format!("queues held: {count} of {queues}")),
+            list(down, |count| format!("sinks down: {count} of {sinks}")),
+            list(full, |count| format!("sinks full: {count} of {sinks}")),
+        ];
+        let troubles: Vec<_> = troubles.into_iter().flatten().collect();
+        match troubles.is_empty() {
+            true => format!("nothing in the way; queues: {queues}, sinks: {sinks}"),
+            false => one_line(&troubles.join("; ")),
+        }
+    }
+}
+
+/// `queues held: 2 of 12 (orders for 4m, ...; payments for 3s, ...)`; None where there is none.
+fn list(entries: impl Iterator<Item = String>, title: impl FnOnce(usize) -> String) -> Option<String> {
+    let (mut named, mut count) = (Vec::new(), 0);
+    for entry in entries {
+        count += 1;
+        if count <= NAMED {
+            named.push(entry);
+        }
+    }
+    if count > NAMED {
+        named.push(format!("{} more", count - NAMED));
+    }
+    (count > 0).then(|| format!("{} ({})", title(count), named.join("; ")))
+}
+
+/// A line break in a broker's words would begin another message to systemd.
+fn one_line(text: &str) -> String {
+    let end = (0..=LONGEST.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    text[..end].chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+fn age(since: Instant) -> String {
+    seconds(since.elapsed())
+}
+
+fn seconds(time: Duration) -> String {
+    humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::status::Reason;
+
+    fn reason(text: &str) -> Reason {
+        Reason { code: text.to_owned(), text: text.to_owned() }
+    }
+
+    fn running() -> Status {
+        let status = Status::new();
+        status.add_queue(&"orders".into());
+        status.add_sink(&"events".into());
+        status.redis_up();
+        status.started();
+        status
+    }
+
+    #[test]
+    fn it_names_what_is_in_the_way() {
+        let check = |change: &dyn Fn(&Status), expected: &str| {
+            let status = running();
+            change(&status);
+            assert_eq!(status.headline(), expected);
+        };
+        check(&|_| (), "nothing in the way; queues: 1, sinks: 1");
+        check(&|status| assert!(status.redis_lost("refused".into())), "Redis unreachable for 0s: refused");
+        check(
+            &|status| {
+                status.stopping();
+                status.held(&"orders".into(), Some(reason("sink events: no topic")));
+                status.sink(&"events".into(), SinkState::Down(reason("no broker")));
+            },
+            "stopping; queues held: 1 of 1 (orders for 0s, sink events: no topic); \
+             sinks down: 1 of 1 (events for 0s, no broker)",
+        );
+        check(
+            &|status| assert!(status.sink(&"events".into(), SinkState::Blocked(reason("OOM")))),
+            "sinks full: 1 of 1 (events for 0s, OOM)",
+        );
+        assert_eq!(Status::new().headline(), "not connected to Redis yet");
+    }
+
+    #[test]
+    fn a_stuck_task_comes_first() {
+        let status = running();
+        let _silent = status.heartbeat("sweeper", Duration::ZERO);
+        while status.live().ok {
+            std::thread::yield_now();
+        }
+        assert_eq!(status.headline(), "tasks stuck: 1 (sweeper silent for 0s)");
+    }
+
+    #[test]
+    fn whatever_a_broker_says_it_stays_one_short_line() {
+        let status = running();
+        for n in 0..10 {
+            status.held(&format!("q{n}").into(), Some(reason("no\nWATCHDOG=trigger\r\0")));
+        }
+        let line = status.headline();
+        assert!(!line.contains(char::is_control), "{line:?}");
+        assert!(line.starts_with("queues held: 10 of 11 (q0 for 0s, no WATCHDOG=trigger"), "{line}");
+        assert!(line.ends_with("; 7 more)"), "{line}");
+        status.held(&"long".into(), Some(reason(&"ä".repeat(5000))));
+        assert!(status.headline().len() <= LONGEST);
+    }
+}

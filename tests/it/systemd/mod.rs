@@ -1,0 +1,3 @@
+//! Under systemd: what the daemon tells it.
+
+mod notify;
