@@ -115,6 +115,11 @@ if wanted prometheus; then
   need promtool prometheus
 fi
 
+if wanted test; then
+  # Reads the unit in deploy/systemd as systemd does. It need not run here.
+  need systemd-analyze systemd
+fi
+
 if wanted build && ! command -v cargo >/dev/null; then
   fail "find cargo: not in PATH; install Rust 1.89 or newer first (https://rustup.rs)"
 fi
