@@ -4,12 +4,12 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test check image-test demo demo-kafka demo-amqp bench
+.PHONY: help setup build test check image-test demo demo-kafka demo-amqp bench deb deb-test
 
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
 	@echo
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-17s%s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s%s\n", $$1, $$2 }'
 
 setup: ## install what build and tests lack (compilers, servers, Redisson, Prometheus, kustomize); prints the command when it may not
 	@scripts/setup.sh
@@ -53,3 +53,11 @@ bench: setup ## figures of the release binary beside what is promised; ROWS="idl
 	$(CARGO) build --release --locked --bin delaybridge
 	$(CARGO) build --release --locked --example bench
 	@target/release/examples/bench $(ROWS)
+
+deb: ## the Debian package, target/deb/*.deb
+	@scripts/setup.sh build release
+	scripts/release/build.sh
+	@scripts/release/deb.sh
+
+deb-test: deb ## installs, upgrades, removes and purges the package in a fresh Debian; as root
+	@scripts/release/deb-test.sh

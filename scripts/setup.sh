@@ -13,6 +13,7 @@
 #   kubernetes  what renders and validates deploy/kubernetes
 #   test        all of these and the lints (the default)
 #   image       what `make image-test` runs; no part of test
+#   release     what packs a release; no part of test
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -36,8 +37,8 @@ parts=" $* "
 [ $# -gt 0 ] || parts=" test "
 for part in $parts; do
   case $part in
-  build | redis | kafka | rabbitmq | redisson | prometheus | kubernetes | test | image) ;;
-  *) fail "unknown part $part: build, redis, kafka, rabbitmq, redisson, prometheus, kubernetes, test and image are known" ;;
+  build | redis | kafka | rabbitmq | redisson | prometheus | kubernetes | test | image | release) ;;
+  *) fail "unknown part $part: build, redis, kafka, rabbitmq, redisson, prometheus, kubernetes, test, image and release are known" ;;
   esac
 done
 wanted() { # wanted PART
@@ -115,6 +116,14 @@ if wanted prometheus; then
   need promtool prometheus
 fi
 
+if [[ $parts == *" release "* ]]; then
+  need dh debhelper
+  need dpkg-buildpackage dpkg-dev
+  need jq jq
+  # Make and boot the Debian that the package is tried in.
+  need debootstrap debootstrap
+  need systemd-nspawn systemd-container
+fi
 if wanted test; then
   # Reads the unit in deploy/systemd as systemd does. It need not run here.
   need systemd-analyze systemd

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Builds target/dist/release/delaybridge so that the same commit gives the same bytes in any directory, for the same
+# compilers and system libraries (docs/releasing.md).
+#
+# What would differ is the paths that compilers write down for panics, assertions and debugging: they are replaced by
+# names of ours, in Rust and in the C of librdkafka, zstd, zlib and aws-lc. cargo's own way (trim-paths) is unstable.
+set -euo pipefail
+
+cd "$(dirname "$0")/../.."
+cargo_home=${CARGO_HOME:-$HOME/.cargo}
+export CARGO_TARGET_DIR=$PWD/target/dist
+
+rust=() c=()
+for map in "$cargo_home=/cargo" "$PWD=/delaybridge"; do
+  rust+=("--remap-path-prefix=$map")
+  c+=("-ffile-prefix-map=$map")
+done
+# The form with a separator of its own, because a path may hold a space.
+CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${rust[*]}")
+export CARGO_ENCODED_RUSTFLAGS
+export CFLAGS="${c[*]}" CXXFLAGS="${c[*]}"
+
+exec "${CARGO:-cargo}" build --release --locked --bin delaybridge

@@ -1,0 +1,24 @@
+# What the scripts of a release agree on; sourced by them.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+fail() {
+  echo "release: $*" >&2
+  exit 1
+}
+
+cargo=${CARGO:-cargo}
+binary=${BINARY:-target/dist/release/delaybridge}
+# The version in Cargo.toml, which a test of the package may replace.
+version=${VERSION:-$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)}
+arch=$(dpkg --print-architecture)
+# The time that everything generated carries: that of the commit, so that it can be made again.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH
+
+# Name and version of every crate whose code is in the binary: no build script, no procedural macro, no test.
+crates() {
+  "$cargo" tree --locked --package delaybridge --edges normal,no-proc-macro --prefix none --format '{p}' |
+    sed 's/^\([^ ]*\) v\([^ ]*\).*/\1 \2/' | sort -u
+}
