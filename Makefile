@@ -4,7 +4,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test check image-test demo demo-kafka demo-amqp bench deb deb-test
+.PHONY: help setup build test check image-test demo demo-kafka demo-amqp bench deb deb-test audit release
 
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
@@ -54,6 +54,12 @@ bench: setup ## figures of the release binary beside what is promised; ROWS="idl
 	$(CARGO) build --release --locked --example bench
 	@target/release/examples/bench $(ROWS)
 
+# Needs the network: the database of advisories is fetched. `make check` does the rest without.
+audit: ## licences, sources and known holes of all dependencies; needs cargo-deny
+	@command -v cargo-deny >/dev/null || { \
+		echo "audit: find cargo-deny: cargo install --locked cargo-deny"; exit 1; }
+	cargo-deny --locked check
+
 deb: ## the Debian package, target/deb/*.deb
 	@scripts/setup.sh build release
 	scripts/release/build.sh
@@ -61,3 +67,7 @@ deb: ## the Debian package, target/deb/*.deb
 
 deb-test: deb ## installs, upgrades, removes and purges the package in a fresh Debian; as root
 	@scripts/release/deb-test.sh
+
+release: audit ## archive, package, bill of materials and checksums of a commit, in dist/
+	@scripts/setup.sh build release
+	@scripts/release/gather.sh
