@@ -41,8 +41,8 @@ pub const LEFTOVERS: u8 = 3;
 const RIGHTS_CHECKED: usize = 20;
 /// A task that has to come by every second and does not for this long, beside one command's time-out, is stuck.
 const STUCK: Duration = Duration::from_secs(60);
-/// Time for the HTTP server to answer what it is answering.
-const HTTP_STOP: Duration = Duration::from_millis(500);
+/// Time for systemd to hear what it is told, and for the HTTP server to answer what it is answering.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Runs the daemon until a signal ends it; returns the exit code.
 ///
@@ -60,9 +60,10 @@ pub async fn run(config: Config) -> anyhow::Result<u8> {
     let app = App::start(&config, events.clone())?;
     let notifier = Notifier::start(events)?;
     let code = app.until_stopped(&mut signals, &notifier, config.shutdown_timeout).await;
+    notifier.stop(LAST_WORDS);
     if let Some(server) = server {
         // Last: until here the probes told what was going on.
-        server.stop(HTTP_STOP);
+        server.stop(LAST_WORDS);
     }
     Ok(code)
 }

@@ -20,8 +20,14 @@ const STARTING: Duration = Duration::from_millis(50);
 /// What closing sinks, Redis and the HTTP server may take after the drain.
 const CLOSING: Duration = Duration::from_secs(5);
 
-/// Tells until it is dropped.
-pub(super) struct Notifier(Option<SyncSender<Stopping>>);
+/// Tells until it is stopped or dropped.
+pub(super) struct Notifier(Option<Telling>);
+
+struct Telling {
+    orders: SyncSender<Stopping>,
+    /// Answers, by being closed, when the thread is done.
+    done: Receiver<()>,
+}
 
 /// The drain begins, and may take this long.
 struct Stopping(Duration);
@@ -33,7 +39,9 @@ impl Notifier {
             return Ok(Notifier(None));
         }
         let (status, watchdog) = (events.status().clone(), sd_notify::watchdog_enabled());
-        let (sender, stopping) = sync_channel(1);
+        let (orders, stopping) = sync_channel(1);
+        // Nothing is ever sent: the end of the thread closes it.
+        let (finished, done) = sync_channel(0);
         let mut reached = true;
         let send = move |states: &[NotifyState]| {
             let sent = sd_notify::notify(states);
@@ -44,15 +52,29 @@ impl Notifier {
             reached = sent.is_ok();
             reached
         };
-        thread::Builder::new().name("systemd".to_owned()).spawn(move || tell(&status, watchdog, &stopping, send))?;
-        Ok(Notifier(Some(sender)))
+        let run = move || {
+            tell(&status, watchdog, &stopping, send);
+            drop(finished);
+        };
+        thread::Builder::new().name("systemd".to_owned()).spawn(run)?;
+        Ok(Notifier(Some(Telling { orders, done })))
     }
 
     /// Asks for as much time as the configuration grants the drain, so that `TimeoutStopSec` need not know it.
     pub(super) fn stopping(&self, timeout: Duration) {
-        if let Some(sender) = &self.0 {
+        if let Some(telling) = &self.0 {
             // Full or closed cannot be: it is said once, and the thread lives as long as the sender.
-            let _ = sender.try_send(Stopping(timeout));
+            let _ = telling.orders.try_send(Stopping(timeout));
+        }
+    }
+
+    /// Waits until everything is told, for a drain may be over before the thread has looked; but at most `within`, for
+    /// systemd may not listen.
+    pub(super) fn stop(self, within: Duration) {
+        if let Some(Telling { orders, done }) = self.0 {
+            drop(orders);
+            // Both answers mean that there is nothing more to wait for: closed, or out of time.
+            let _ = done.recv_timeout(within);
         }
     }
 }
