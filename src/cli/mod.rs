@@ -3,6 +3,7 @@
 //! A command reads its arguments, asks `config`, `link`, `source` or `sink`, and writes text or JSON. No decision about
 //! an element is made here, and no key of a queue is spelled.
 
+mod bench;
 mod cancel;
 mod check;
 mod completions;
@@ -109,6 +110,7 @@ pub enum Command {
     Migrate(migrate::MigrateArgs),
     Restore(restore::RestoreArgs),
     Discover(discover::DiscoverArgs),
+    Bench(bench::BenchArgs),
     Schema(schema::SchemaArgs),
     Completions(completions::CompletionsArgs),
     #[command(hide = true)]
@@ -123,8 +125,6 @@ pub enum Command {
     Fsck(later::Refused),
     #[command(hide = true, disable_help_flag = true)]
     Top(later::Refused),
-    #[command(hide = true, disable_help_flag = true)]
-    Bench(later::Refused),
     #[command(hide = true, disable_help_flag = true)]
     Acl(later::Refused),
 }
@@ -208,6 +208,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Migrate(args) => migrate::run(global, &args, out).await,
         Command::Discover(args) => discover::run(global, &args, out).await,
         Command::Restore(args) => restore::run(global, &args, out).await,
+        Command::Bench(args) => bench::run(global, &args, out).await,
         Command::Schema(_) => schema::schema(out).map(|()| 0).map_err(Failed::from),
         Command::Completions(args) => completions::run(&args, out).map(|()| 0).map_err(Failed::from),
         Command::Man(args) => man::run(&args).map(|()| 0),
@@ -217,7 +218,6 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Resume(_) => later::refuse("resume"),
         Command::Fsck(_) => later::refuse("fsck"),
         Command::Top(_) => later::refuse("top"),
-        Command::Bench(_) => later::refuse("bench"),
         Command::Acl(_) => later::refuse("acl"),
     }?;
     out.flush()?;
@@ -277,6 +277,10 @@ mod tests {
             "migrate q",
             "migrate --to new",
             "discover --password-file x",
+            "bench --password-file x",
+            "bench --depth 0",
+            "bench --name orders",
+            "bench --payload-bytes 99999999",
         ] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}: {error}");

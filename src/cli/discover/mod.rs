@@ -59,7 +59,7 @@ struct Queue {
 
 pub(super) async fn run(global: &Global, args: &DiscoverArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let endpoint = match &args.url {
-        Some(url) => endpoint(url, args.password_file.as_deref())?,
+        Some(url) => endpoint(url, args.password_file.as_deref(), "--url")?,
         None => load(global)?.config.redis,
     };
     let link = link(&endpoint);
@@ -94,7 +94,7 @@ pub(super) async fn run(global: &Global, args: &DiscoverArgs, out: &mut dyn Writ
 }
 
 /// The settings behind a URL, read by the rules of the configuration.
-fn endpoint(url: &str, password_file: Option<&str>) -> Result<Arc<RedisEndpoint>, Failed> {
+pub(super) fn endpoint(url: &str, password_file: Option<&str>, option: &str) -> Result<Arc<RedisEndpoint>, Failed> {
     let text = |text: &str| serde_json::Value::from(text.replace("${", "$${")).to_string();
     let file = password_file.map(|file| format!(", password_file: {}", text(file))).unwrap_or_default();
     // The queue is never looked at; a configuration has one.
@@ -102,13 +102,13 @@ fn endpoint(url: &str, password_file: Option<&str>) -> Result<Arc<RedisEndpoint>
         "http: none\nredis: {{ url: {}{file} }}\nqueues: {{ q: {{ source: {{ redisson: {{ name: q }} }}, mode: rescue }} }}\n",
         text(url)
     );
-    match config::load_str(&yaml, "--url", &|_| None) {
+    match config::load_str(&yaml, option, &|_| None) {
         Ok(loaded) => Ok(loaded.config.redis),
         Err(errors) => {
             let words = errors.problems.iter().map(|problem| {
                 problem.help.iter().fold(problem.message.clone(), |words, help| format!("{words}; {help}"))
             });
-            Err(Failed::usage(format!("read --url: {}", words.collect::<Vec<_>>().join("; "))))
+            Err(Failed::usage(format!("read {option}: {}", words.collect::<Vec<_>>().join("; "))))
         }
     }
 }

@@ -25,6 +25,7 @@ mod scripts;
 mod settle;
 mod stats;
 mod sweep;
+mod trial;
 mod verdict;
 
 use std::time::Duration;
@@ -49,6 +50,7 @@ pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts, TEST_CLOCK};
 pub use self::settle::{Settled, batch_end};
 pub use self::stats::Stats;
 pub use self::sweep::{Start, SweepRequest, SweepState, Swept};
+pub use self::trial::{memory_left, ping};
 pub use self::verdict::{Answer, Move};
 use crate::config::ListCleanup;
 use crate::link::LinkError;

@@ -1,0 +1,52 @@
+//! How late a short run is whose elements are thrown away once they are claimed: from the due time to the settling, by
+//! Redis's clock alone.
+
+use std::time::Duration;
+
+use super::deep::{Claimer, confirmed, settle};
+use super::limits::{Times, element};
+use super::{Ended, PIECE, Trial};
+use crate::source::redisson::{BATCH_ENTRIES, redis_now_ms};
+
+/// Until the first one falls due: time to offer a second's worth.
+const LEAD_MS: i64 = 1_000;
+/// Ctrl-C is looked for at least as often.
+const LONGEST_SLEEP_MS: i64 = 200;
+
+/// What the run found.
+#[derive(Debug, Default)]
+pub(super) struct Late {
+    pub(super) count: usize,
+    pub(super) times: Times,
+}
+
+pub(super) async fn run(trial: &Trial<'_>) -> Result<Late, Ended> {
+    let (rate, count) = (i64::from(trial.args.rate), (trial.args.rate * trial.args.seconds) as usize);
+    let start = redis_now_ms(&trial.conn).await? + LEAD_MS;
+    // In order, so that those that fall due first are there first, however long the offers take.
+    let elements: Vec<_> = (0..count).map(|n| element(trial, start + n as i64 * 1_000 / rate)).collect();
+    for some in elements.chunks(PIECE) {
+        trial.go_on()?;
+        trial.queue.schedule(&trial.conn, some).await?;
+        trial.queue.list(&trial.conn, some).await?;
+    }
+    let (mut claimer, mut late) = (Claimer::new(trial).await?, Late::default());
+    while late.count < count {
+        trial.go_on()?;
+        trial.progress.show("lateness", late.count, count);
+        let reply = claimer.claim(BATCH_ENTRIES).await?;
+        if reply.entries.is_empty() {
+            let wait = reply.next_ms.map_or(LONGEST_SLEEP_MS, |next| next - reply.now_ms);
+            let wait = u64::try_from(wait.clamp(1, LONGEST_SLEEP_MS)).unwrap_or(1);
+            tokio::time::sleep(Duration::from_millis(wait)).await;
+            continue;
+        }
+        let due: Vec<i64> = reply.entries.iter().filter_map(|(_, entry)| entry.header.due_ms()).collect();
+        let settled_ms = settle(trial, &confirmed(reply)).await?;
+        for due in due {
+            late.times.add(Duration::from_millis((settled_ms - due).max(0).unsigned_abs()));
+            late.count += 1;
+        }
+    }
+    Ok(late)
+}
