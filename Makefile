@@ -49,7 +49,7 @@ demo-amqp: ## the same into a private RabbitMQ; shows the messages
 	@$(MAKE) --no-print-directory demo SINK=amqp BROKER=rabbitmq
 
 # Two invocations: what the tool needs beside (test servers, certificates) must not be in the binary that is measured.
-bench: setup ## figures of the release binary beside what is promised; ROWS="idle start" for some of them
+bench: setup ## figures of the release binary beside their limits and its peers; ROWS="depth peers" for some, see bench/README.md
 	$(CARGO) build --release --locked --bin delaybridge
 	$(CARGO) build --release --locked --example bench
 	@target/release/examples/bench $(ROWS)

@@ -48,11 +48,16 @@ impl Daemon {
                 return Ok(());
             }
             if let Some(status) = self.process.exit_status() {
-                bail!("the daemon ended with {status}: {}", self.log.all().join("\n"));
+                bail!("the daemon ended with {status}: {}", self.said());
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        bail!("the daemon was not ready within 20 s: {}", self.log.all().join("\n"))
+        bail!("the daemon was not ready within 20 s: {}", self.said())
+    }
+
+    /// What it has logged.
+    pub fn said(&self) -> String {
+        self.log.all().join("\n")
     }
 
     /// One scrape.

@@ -1,18 +1,17 @@
 //! Claim, delivery, settling and sweep at four depths, with due times in another order than the offers.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use delaybridge::source::redisson::SCRIPTS;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
-use crate::Row;
 use crate::daemon::Daemon;
-use crate::lateness::flood_with;
+use crate::fill::{Load, fill};
+use crate::observed::{Counters, log_scripts, longest_scripts, show_longest};
 use crate::redis_server::RedisServer;
 use crate::redisson::RedissonQueue;
+use crate::report::Row;
 
 const DEPTHS: [usize; 4] = [1_000, 20_000, 100_000, 1_000_000];
 
@@ -27,6 +26,8 @@ struct Drained {
     slowest: String,
 }
 
+/// The rows.
+/// The rows of `ROWS=drain`.
 pub async fn measure() -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (name, to) in
@@ -60,11 +61,9 @@ async fn drain(depth: usize, to: &str) -> Result<Drained> {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let queue = RedissonQueue::new("deep");
-    flood_with(&mut redis, &queue, depth).await;
-    for (name, value) in [("slowlog-log-slower-than", 500), ("slowlog-max-len", 100_000)] {
-        let () = redis::cmd("CONFIG").arg("SET").arg(name).arg(value).query_async(&mut redis).await?;
-    }
-    let () = redis::cmd("CONFIG").arg("RESETSTAT").query_async(&mut redis).await?;
+    fill(&mut redis, &queue, Load::overdue(depth), |_| ()).await?;
+    log_scripts(&mut redis).await?;
+    let before = Counters::read(&mut redis).await?;
     let mut daemon = Daemon::spawn(
         &server.url(),
         &format!(
@@ -99,35 +98,11 @@ async fn drain(depth: usize, to: &str) -> Result<Drained> {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let swept = started.elapsed().as_secs_f64();
-    let stats: String = redis::cmd("INFO").arg("commandstats").query_async(&mut redis).await?;
-    let us = |command: &str| {
-        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:")));
-        let us = line.and_then(|line| line.split(',').find_map(|part| part.strip_prefix("usec=")));
-        us.and_then(|us| us.parse::<f64>().ok()).unwrap_or(0.0)
-    };
+    let after = Counters::read(&mut redis).await?;
     // With exactly once the push is inside of the settling script. `evalsha` holds what its commands took.
-    let sink_us = if to.contains("exactly_once") { 0.0 } else { us("xadd") };
-    let slowest = slowest(&mut redis).await?;
+    let sink_us = if to.contains("exactly_once") { 0.0 } else { after.us_since(&before, &["xadd"]) };
+    let slowest = show_longest(&longest_scripts(&mut redis).await?);
     daemon.stop().await;
-    Ok(Drained { seconds, scripts_us: us("evalsha") / depth as f64, sink_us: sink_us / depth as f64, swept, slowest })
-}
-
-/// The longest run of each script.
-async fn slowest(redis: &mut MultiplexedConnection) -> Result<String> {
-    let log: Vec<Vec<redis::Value>> = redis::cmd("SLOWLOG").arg("GET").arg(-1).query_async(redis).await?;
-    let mut longest: HashMap<String, u64> = HashMap::new();
-    for entry in log {
-        let [_, _, took, redis::Value::Array(words), ..] = &entry[..] else { continue };
-        let word = |n: usize| words.get(n).and_then(|w| redis::from_redis_value::<String>(w.clone()).ok());
-        let script = SCRIPTS.all().into_iter().find(|script| Some(script.sha1()) == word(1).as_deref());
-        let Some(script) = script else { continue };
-        let took: u64 = redis::from_redis_value(took.clone())?;
-        let most = longest.entry(script.name().to_owned()).or_default();
-        *most = took.max(*most);
-    }
-    let mut all: Vec<(u64, String)> = longest.into_iter().map(|(name, took)| (took, name)).collect();
-    all.sort_unstable_by(|a, b| b.cmp(a));
-    let shown: Vec<String> =
-        all.iter().take(2).map(|(us, name)| format!("{name} {:.1} ms", *us as f64 / 1e3)).collect();
-    Ok(if shown.is_empty() { "below 0.5 ms".to_owned() } else { shown.join(", ") })
+    let scripts_us = after.scripts_us_since(&before) / depth as f64;
+    Ok(Drained { seconds, scripts_us, sink_us: sink_us / depth as f64, swept, slowest })
 }

@@ -4,15 +4,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::Row;
 use crate::daemon::Daemon;
 use crate::process::Usage;
 use crate::redis_server::RedisServer;
+use crate::report::Row;
 
 const QUEUES: usize = 10;
 const SETTLE: Duration = Duration::from_secs(60);
 const WATCH: Duration = Duration::from_secs(30);
 
+/// The rows.
+/// The rows of `ROWS=idle`.
 pub async fn measure() -> Result<Vec<Row>> {
     let mut server = RedisServer::start().await;
     let queues: String = (0..QUEUES)

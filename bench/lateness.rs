@@ -7,11 +7,12 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use crate::daemon::Daemon;
-use crate::metrics::Metrics;
+use crate::fill::{Load, fill};
+use crate::histogram::Histogram;
 use crate::oracle::read_stream;
 use crate::redis_server::RedisServer;
 use crate::redisson::{Element, Layout, RedissonQueue, redis_now_ms};
-use crate::{Row, quantiles};
+use crate::report::{Row, quantiles};
 
 const PER_SECOND: i64 = 1_000;
 const SECONDS: i64 = 20;
@@ -46,7 +47,10 @@ pub async fn measure() -> Result<Vec<Row>> {
             let deliveries = read_stream(&mut redis, "out").await;
             quantiles(deliveries.iter().filter_map(|d| Some(d.arrived_ms? - d.due_ms?)).collect())
         } else {
-            histogram(&daemon.metrics().await?)
+            {
+                let lateness = Histogram::of(&daemon.metrics().await?, "delaybridge_delivery_lateness_seconds");
+                format!("{} (daemon's histogram)", lateness.show(&[0.5, 0.99, 1.0]))
+            }
         };
         rows.push(Row {
             what: format!("lateness at 1,000/s for 20 s, to a {sink}"),
@@ -63,7 +67,7 @@ pub async fn fairness() -> Result<Vec<Row>> {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let (flood, trickle) = (RedissonQueue::new("flood"), RedissonQueue::new("trickle"));
-    flood_with(&mut redis, &flood, FLOOD).await;
+    fill(&mut redis, &flood, Load::overdue(FLOOD), |_| ()).await?;
     let now = redis_now_ms(&mut redis).await;
     let drops: Vec<Element> =
         (0..6_000).map(|n| Element::new(Layout::New, now + 500 + n * 100, format!("drop {n}"))).collect();
@@ -94,17 +98,6 @@ queues:
     }])
 }
 
-/// Elements of 256 bytes, all overdue, whose due times have nothing to do with the order of the offers.
-pub async fn flood_with(redis: &mut MultiplexedConnection, queue: &RedissonQueue, count: usize) {
-    let now = redis_now_ms(redis).await;
-    for start in (0..count).step_by(50_000) {
-        let some: Vec<Element> = (start..count.min(start + 50_000))
-            .map(|n| Element::new(Layout::New, now - fastrand::i64(1_000..3_600_000), format!("{n:0256}")))
-            .collect();
-        queue.offer_bulk(redis, &some).await;
-    }
-}
-
 async fn arrive(redis: &mut MultiplexedConnection, list: bool, count: usize) -> Result<()> {
     for _ in 0..30_000 {
         let arrived: usize = if list { redis.llen("out").await? } else { redis.xlen("out").await? };
@@ -114,25 +107,4 @@ async fn arrive(redis: &mut MultiplexedConnection, list: bool, count: usize) -> 
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     bail!("not all of {count} arrived within ten minutes")
-}
-
-/// Quantiles out of the buckets, in between them by straight lines.
-fn histogram(metrics: &Metrics) -> String {
-    const NAME: &str = "delaybridge_delivery_lateness_seconds";
-    let bounds: Vec<f64> = delaybridge::telemetry::catalogue::CATALOGUE
-        .iter()
-        .find(|metric| metric.name == NAME)
-        .map(|metric| metric.buckets.to_vec())
-        .unwrap_or_default();
-    let below: Vec<f64> = bounds.iter().map(|bound| metrics.sum(&format!("{NAME}_bucket{{le=\"{bound}\"}}"))).collect();
-    let count = metrics.sum(&format!("{NAME}_count"));
-    let at = |share: f64| {
-        let rank = share * count;
-        let place = below.iter().position(|below| *below >= rank)?;
-        let (low, under) = if place == 0 { (0.0, 0.0) } else { (bounds[place - 1], below[place - 1]) };
-        Some((low + (bounds[place] - low) * (rank - under) / (below[place] - under).max(1.0)) * 1e3)
-    };
-    let show = |share: f64| at(share).map_or("beyond the buckets".to_owned(), |ms| format!("{ms:.1} ms"));
-    let most = below.iter().position(|below| *below >= count).map_or(f64::INFINITY, |place| bounds[place] * 1e3);
-    format!("p50 {}, p99 {}, max <= {most} ms (daemon's histogram)", show(0.5), show(0.99))
 }

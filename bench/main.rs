@@ -1,9 +1,7 @@
-//! `make bench`: the figures that the project promises, measured on the release binary and a private redis-server.
+//! `make bench`: the figures that the project promises, measured on the release binary and servers of its own.
 //!
-//! Prints a table beside the bars and never fails: a figure on a machine that does other things as well is no verdict.
-//! `make bench ROWS="idle start"` measures only these. On a machine that is busy with other things, run the tool itself
-//! as `chrt -r 10 target/release/examples/bench`: lateness is then the daemon's and not the scheduler's.
-//! (The kernel pauses real-time tasks that use all of the CPU for 50 ms a second: scripts in `drain` show that.)
+//! Prints tables, draws charts and never fails over a figure: one on a machine that does other things as well is no
+//! verdict. `bench/README.md` says what each name of `ROWS` measures, how long it takes and what can be set.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -22,6 +20,7 @@ macro_rules! tools {
 }
 tools! {
     http "../tests/it/harness/http.rs",
+    java "../tests/it/harness/java.rs",
     kafka "../tests/it/harness/kafka.rs",
     logs "../tests/it/harness/logs.rs",
     metrics "../tests/it/harness/metrics.rs",
@@ -32,28 +31,45 @@ tools! {
     redisson "../tests/it/harness/redisson.rs",
     tls "../tests/it/harness/tls.rs",
 }
+mod chart;
 mod daemon;
+mod depth;
 mod drain;
+mod end_to_end;
+mod fill;
+mod histogram;
 mod idle;
 mod lateness;
+mod observed;
 mod passage;
+mod peer;
+mod peers;
+mod report;
 mod scripts;
+mod settings;
 mod start;
+mod steady;
 mod to_amqp;
 mod to_kafka;
+mod trickle;
 
-/// One line of the table.
-pub struct Row {
-    /// What was measured.
-    pub what: String,
-    /// The figures.
-    pub found: String,
-    /// What is promised, if anything is.
-    pub bar: &'static str,
-}
+use report::{Findings, Table};
 
-/// The names that `ROWS` may hold, in the order of the table.
-const NAMES: [&str; 7] = ["start", "idle", "lateness", "fairness", "drain", "kafka", "amqp"];
+/// The names that `ROWS` may hold, in the order of the report.
+const NAMES: [&str; 12] = [
+    "start",
+    "idle",
+    "lateness",
+    "fairness",
+    "drain",
+    "kafka",
+    "amqp",
+    "depth",
+    "trickle",
+    "end_to_end",
+    "steady",
+    "peers",
+];
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -61,39 +77,55 @@ async fn main() -> Result<()> {
     if let Some(unknown) = wanted.iter().find(|name| !NAMES.contains(&name.as_str())) {
         anyhow::bail!("measure {unknown}: there is no such row; there are {}", NAMES.join(", "));
     }
-    let mut table = heading().await;
-    print!("{table}");
+    let mut report = heading().await;
+    print!("{report}");
     for name in NAMES.iter().filter(|name| wanted.is_empty() || wanted.iter().any(|wanted| wanted == *name)) {
-        let measured = match *name {
-            "start" => start::measure().await,
-            "idle" => idle::measure().await,
-            "lateness" => lateness::measure().await,
-            "fairness" => lateness::fairness().await,
-            "drain" => drain::measure().await,
-            "kafka" => to_kafka::measure().await,
-            _ => to_amqp::measure().await,
+        let measured: Result<Findings> = match *name {
+            "start" => start::measure().await.map(Findings::from),
+            "idle" => idle::measure().await.map(Findings::from),
+            "lateness" => lateness::measure().await.map(Findings::from),
+            "fairness" => lateness::fairness().await.map(Findings::from),
+            "drain" => drain::measure().await.map(Findings::from),
+            "kafka" => to_kafka::measure().await.map(Findings::from),
+            "amqp" => to_amqp::measure().await.map(Findings::from),
+            "depth" => depth::measure().await,
+            "trickle" => trickle::measure().await.map(Findings::from),
+            "end_to_end" => end_to_end::measure().await.map(Findings::from),
+            "steady" => steady::measure().await.map(Findings::from),
+            _ => peers::measure().await,
         };
-        let rows = measured.unwrap_or_else(|error| {
-            vec![Row { what: (*name).to_owned(), found: format!("not measured: {error:#}"), bar: "" }]
+        let findings = measured.unwrap_or_else(|error| {
+            let mut table = Table::new("", &["measured", "found"]);
+            table.lines.push(vec![(*name).to_owned(), format!("not measured: {error:#}")]);
+            table.into()
         });
-        for Row { what, found, bar } in rows {
-            let line = format!("{what:<58} {found:<74} {bar}\n");
-            print!("{line}");
-            table += &line;
+        for table in &findings.tables {
+            let text = format!("\n{}", table.text());
+            print!("{text}");
+            report += &text;
         }
+        for (file, chart) in &findings.charts {
+            if let Some(svg) = chart.svg() {
+                write(file, &svg)?;
+            }
+        }
+        let _ = writeln!(report, "  load after {name}: {}", load());
     }
-    table += &format!("load at the end: {}\n", load());
-    let path = results().join("latest.tmp");
-    std::fs::write(&path, table).with_context(|| format!("write {}", path.display()))?;
-    println!("\nwritten to {}", path.display());
+    write("latest.txt", &report)
+}
+
+/// What was measured last; not kept in the repository.
+fn write(file: &str, text: &str) -> Result<()> {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/bench/results/latest"));
+    let path = folder.join(file);
+    std::fs::create_dir_all(&folder)
+        .and_then(|()| std::fs::write(&path, text))
+        .with_context(|| format!("write {}", path.display()))?;
+    settings::said(&format!("written: {}", path.display()));
     Ok(())
 }
 
-fn results() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/bench/results"))
-}
-
-/// The machine, so that figures of two runs can be compared.
+/// The machine and the versions, so that figures of two runs can be compared.
 async fn heading() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": unknown");
@@ -102,22 +134,21 @@ async fn heading() -> String {
         redis::cmd("INFO").arg("server").query_async(&mut server.client().await).await.unwrap_or_default();
     let version = info.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("unknown");
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "delaybridge {}, release binary; everything on one machine", env!("CARGO_PKG_VERSION"));
-    let _ = writeln!(text, "{cores} x{}; Redis {version}; load {}", model.replace('\t', ""), load());
-    let _ = writeln!(text, "\n{:<58} {:<74} bar", "measured", "found");
-    text
+    let git = std::process::Command::new("git")
+        .args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty", "--abbrev=12"])
+        .output();
+    let commit = git.map(|git| String::from_utf8_lossy(&git.stdout).trim().to_owned()).unwrap_or_default();
+    let build = if cfg!(debug_assertions) { "DEBUG build: no figure of it means anything" } else { "release build" };
+    format!(
+        "delaybridge {} ({commit}), {build}; everything on one machine\n{cores} x{}; load {}\nRedis {version}, {}\n",
+        env!("CARGO_PKG_VERSION"),
+        model.replace('\t', ""),
+        load(),
+        brokers::versions().join(", ")
+    )
 }
 
 fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
-}
-
-/// Half, 99 in 100, and all of the values are at most this.
-pub fn quantiles(mut values: Vec<i64>) -> String {
-    values.sort_unstable();
-    let at = |share: f64| values.get(((values.len() as f64 - 1.0) * share).round() as usize).copied().unwrap_or(0);
-    format!("p50 {} ms, p99 {} ms, max {} ms", at(0.5), at(0.99), at(1.0))
 }

@@ -1,21 +1,21 @@
 //! Overdue elements through the daemon into a broker, timed in Redis: from the first claim to the last settling.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use delaybridge::source::redisson::SCRIPTS;
-use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use crate::daemon::Daemon;
+use crate::fill::{Load, fill, payload};
+use crate::observed::{log_scripts, noted_scripts};
 use crate::oracle::{Delivery, Oracle, Report};
 use crate::process::Usage;
 use crate::redis_server::RedisServer;
-use crate::redisson::{Element, Layout, RedissonQueue, redis_now_ms};
+use crate::redisson::RedissonQueue;
+use crate::scripts::Scripts;
 
-/// The mapped name of the queue.
-pub const QUEUE: &str = "passage";
+/// The name of the only queue, and what the others begin with: all of them in one slot, with the list of the sink.
+pub const QUEUE: &str = "{passage}";
 /// A daemon that has settled nothing new for so long has got stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -23,76 +23,112 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Stock {
     /// The server.
     pub server: RedisServer,
-    /// The queue in it.
-    pub queue: RedissonQueue,
-    /// How many elements.
+    /// How many elements, in all queues.
     pub count: usize,
+    queues: Vec<RedissonQueue>,
     oracle: Oracle,
 }
 
 impl Stock {
-    /// Elements of 256 bytes, all overdue, whose due times have nothing to do with the order of the offers.
-    pub async fn of(count: usize) -> Stock {
+    /// Elements of 256 bytes in one queue, all overdue, whose due times have nothing to do with the order of the offers.
+    pub async fn of(count: usize) -> Result<Stock> {
+        Stock::with(Load::overdue(count), 1).await
+    }
+
+    /// The same in so many queues, as many in each.
+    pub async fn with(load: Load, queues: usize) -> Result<Stock> {
         let server = RedisServer::start().await;
         let mut redis = server.client().await;
-        let (queue, mut oracle) = (RedissonQueue::new(QUEUE), Oracle::new());
-        let now = redis_now_ms(&mut redis).await;
-        for start in (0..count).step_by(50_000) {
-            let some: Vec<Element> = (start..count.min(start + 50_000))
-                .map(|n| Element::new(Layout::New, now - fastrand::i64(1_000..3_600_000), payload(n)))
-                .collect();
-            oracle.offered(&some);
-            queue.offer_bulk(&mut redis, &some).await;
+        let mut oracle = Oracle::new();
+        let name = |n: usize| if n == 0 { QUEUE.to_owned() } else { format!("{QUEUE}:{n}") };
+        let queues: Vec<RedissonQueue> = (0..queues).map(|n| RedissonQueue::new(&name(n))).collect();
+        let share = Load { count: load.count / queues.len(), ..load };
+        for queue in &queues {
+            fill(&mut redis, queue, share, |elements| oracle.offered(elements)).await?;
         }
-        Stock { server, queue, count, oracle }
+        Ok(Stock { server, count: share.count * queues.len(), queues, oracle })
     }
 
     /// Every id once, nothing else, no byte changed; the error says what is wrong.
     pub fn judge(&self, deliveries: &[Delivery]) -> Result<()> {
-        let report: Report = self.oracle.judge(deliveries);
-        match report.is_complete() && report.duplicates == 0 {
-            true => Ok(()),
-            false => bail!("not every id once: {report}"),
+        match self.judge_at_least_once(deliveries)? {
+            0 => Ok(()),
+            doubled => bail!("{doubled} of {} came twice", self.count),
         }
     }
 
-    /// Elements that are not settled.
-    async fn left(&self, redis: &mut MultiplexedConnection) -> Result<usize> {
-        let (scheduled, in_flight, retry): (usize, usize, usize) = redis::pipe()
-            .zcard(&self.queue.timeouts)
-            .zcard(self.queue.bridge_key("inflight"))
-            .zcard(self.queue.bridge_key("retry"))
-            .query_async(redis)
-            .await?;
-        Ok(scheduled + in_flight + retry)
+    /// Every id, nothing else, no byte changed; answers how many came again. A machine that does other things as well lets
+    /// time-outs pass, and what may have arrived is sent again.
+    pub fn judge_at_least_once(&self, deliveries: &[Delivery]) -> Result<usize> {
+        // A list shows the payloads alone.
+        let with_ids = deliveries.iter().all(|delivery| delivery.id.is_some());
+        let report: Report =
+            if with_ids { self.oracle.judge(deliveries) } else { self.oracle.judge_payloads(deliveries) };
+        match report.is_complete() {
+            true => Ok(report.duplicates),
+            false => bail!("not everything arrived as it was: {report}"),
+        }
+    }
+
+    /// Elements a second that are claimed and settled and sent nowhere; Redis's time in each script.
+    pub async fn scripts_alone(&self) -> Result<(f64, String)> {
+        let mut redis = self.server.client().await;
+        log_scripts(&mut redis).await?;
+        let mut scripts = Scripts::connect(&self.server, &mut redis, QUEUE, true).await?;
+        let drained = scripts.drain(self.count).await?;
+        scripts.close().await;
+        Ok((self.count as f64 / drained.seconds, by_script(&mut redis, self.count).await?))
+    }
+
+    /// Puts so many payloads on the ready list of the first queue, as if Redisson had moved them there.
+    pub async fn push_ready(&self, redis: &mut MultiplexedConnection, count: usize) -> Result<()> {
+        for start in (0..count).step_by(10_000) {
+            let some: Vec<Vec<u8>> = (start..count.min(start + 10_000)).map(|n| payload(n, 256).into_bytes()).collect();
+            self.queues[0].push_ready(redis, &some).await;
+        }
+        Ok(())
+    }
+
+    /// Elements that are not settled, and those of them that nobody has claimed.
+    async fn left(&self, redis: &mut MultiplexedConnection) -> Result<(usize, usize)> {
+        let mut ask = redis::pipe();
+        for queue in &self.queues {
+            ask.zcard(&queue.timeouts).zcard(queue.bridge_key("inflight")).zcard(queue.bridge_key("retry"));
+        }
+        let counts: Vec<usize> = ask.query_async(redis).await?;
+        Ok((counts.iter().sum(), counts.iter().step_by(3).sum()))
     }
 
     /// Lets the daemon take all of it to this sink and destination (YAML), beside the broker with these processes.
     pub async fn pass(&mut self, sink: &str, to: &str, broker: &[u32]) -> Result<Passage> {
         let mut redis = self.server.client().await;
         log_scripts(&mut redis).await?;
-        let mut daemon = Daemon::spawn(
-            &self.server.url(),
-            &format!(
-                "sinks: {{ out: {sink} }}\nqueues:\n  q: {{ source: {{ redisson: {{ name: {QUEUE} }} }}, to: [{{ sink: out, {to} }}] }}\n"
-            ),
-        )?;
+        let mut yaml = format!("sinks: {{ out: {sink} }}\nqueues:\n");
+        for (n, queue) in self.queues.iter().enumerate() {
+            let name = &queue.name;
+            yaml +=
+                &format!("  q{n}: {{ source: {{ redisson: {{ name: '{name}' }} }}, to: [{{ sink: out, {to} }}] }}\n");
+        }
+        let mut daemon = Daemon::spawn(&self.server.url(), &yaml)?;
         // From the first claim on: how long a start takes is another row.
-        while redis.zcard::<_, usize>(&self.queue.timeouts).await? == self.count {
+        while self.left(&mut redis).await?.1 == self.count {
             if let Some(status) = daemon.process.exit_status() {
-                bail!("the daemon ended with {status}");
+                bail!("the daemon ended with {status}: {}", daemon.said());
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let (started, before) = (Instant::now(), self.cpu(&daemon, broker));
-        let (mut left, mut moved_at) = (self.count, started);
+        let (mut left, mut moved_at, mut resident) = (self.count, started, 0);
+        // To ask for the keys of a thousand queues takes Redis some milliseconds.
+        let pause = Duration::from_millis(if self.queues.len() > 10 { 200 } else { 10 });
         while left > 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            let now = self.left(&mut redis).await?;
+            tokio::time::sleep(pause).await;
+            resident = resident.max(daemon.process.usage().resident);
+            let (now, _) = self.left(&mut redis).await?;
             if now < left {
                 (left, moved_at) = (now, Instant::now());
             } else if moved_at.elapsed() > PATIENCE {
-                bail!("{left} elements are not settled, and nothing was for {PATIENCE:?}");
+                bail!("{left} elements are not settled, and nothing was for {PATIENCE:?}: {}", daemon.said());
             }
         }
         let (seconds, after) = (started.elapsed().as_secs_f64(), self.cpu(&daemon, broker));
@@ -102,6 +138,7 @@ impl Stock {
             rate: self.count as f64 / seconds,
             cpu_us: [us(0), us(1), us(2)],
             busy: us(3) * self.count as f64 / 1e6 / seconds,
+            resident,
             scripts: by_script(&mut redis, self.count).await?,
         })
     }
@@ -122,37 +159,17 @@ pub struct Passage {
     pub cpu_us: [f64; 3],
     /// Cores in use, by whoever.
     pub busy: f64,
+    /// Bytes of the daemon in memory, at most.
+    pub resident: u64,
     /// What [`by_script`] says.
     pub scripts: String,
 }
 
-/// Lets Redis note how long each script takes. Not what is shorter: scripts' own commands would be noted as well.
-pub async fn log_scripts(redis: &mut MultiplexedConnection) -> Result<()> {
-    for (name, value) in [("slowlog-log-slower-than", 300), ("slowlog-max-len", 100_000)] {
-        let () = redis::cmd("CONFIG").arg("SET").arg(name).arg(value).query_async(redis).await?;
-    }
-    Ok(())
-}
-
 /// Microseconds of Redis's time in each script for each of `count` elements; times without a CPU are in it.
 pub async fn by_script(redis: &mut MultiplexedConnection, count: usize) -> Result<String> {
-    let log: Vec<Vec<redis::Value>> = redis::cmd("SLOWLOG").arg("GET").arg(-1).query_async(redis).await?;
-    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-    for entry in &log {
-        let [_, _, took, redis::Value::Array(words), ..] = &entry[..] else { continue };
-        let sha: Option<String> = words.get(1).and_then(|word| redis::from_redis_value(word.clone()).ok());
-        let script = SCRIPTS.all().into_iter().find(|script| Some(script.sha1()) == sha.as_deref());
-        let Some(script) = script else { continue };
-        *sums.entry(script.name()).or_default() += redis::from_redis_value::<u64>(took.clone())?;
-    }
-    let each: Vec<String> =
-        sums.iter().map(|(name, us)| format!("{name} {:.1} us", *us as f64 / count as f64)).collect();
-    Ok(each.join(", "))
-}
-
-/// The body of element `n`: 256 bytes.
-pub fn payload(n: usize) -> String {
-    format!("{n:0256}")
+    let noted = noted_scripts(redis).await?;
+    let each = |(name, us): (&str, Vec<u64>)| format!("{name} {:.1} us", us.iter().sum::<u64>() as f64 / count as f64);
+    Ok(noted.into_iter().map(each).collect::<Vec<_>>().join(", "))
 }
 
 /// CPU time of everything on the machine.

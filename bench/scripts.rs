@@ -1,4 +1,4 @@
-//! The claim and settle scripts alone: the library's own calls, with nothing between a claim and its settling.
+//! The scripts alone: the library's own calls, with nothing between a claim and its settling.
 //!
 //! No sink of the daemon would do: the cheapest still decodes, routes and judges, and would hide what those cost.
 
@@ -7,63 +7,167 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
-use delaybridge::config::ListCleanup;
-use delaybridge::link::{Link, LinkOptions};
+use delaybridge::config::{self, ListCleanup};
+use delaybridge::link::{Conn, Link, LinkOptions};
 use delaybridge::source::redisson::{
-    Answer, BATCH_BYTES, BATCH_ENTRIES, ClaimReply, ClaimRequest, Hints, Move, Redisson, SCRIPTS,
+    Answer, BATCH_BYTES, BATCH_ENTRIES, ClaimReply, ClaimRequest, Hints, Move, Redisson, SCRIPTS, Start, SweepRequest,
+    SweepState,
 };
-use tokio::sync::mpsc;
+use redis::aio::MultiplexedConnection;
+use tokio::sync::{mpsc, watch};
 
-use crate::passage::{QUEUE, Stock, by_script, log_scripts};
+use crate::redis_server::RedisServer;
 use crate::redisson::redis_now_ms;
 
-/// Elements a second that one connection claims and settles, two scripts under way at any time; Redis's time in each.
-pub async fn rate(stock: &Stock) -> Result<(f64, String)> {
-    let mut redis = stock.server.client().await;
-    log_scripts(&mut redis).await?;
-    let now_ms = redis_now_ms(&mut redis).await;
-    let options = LinkOptions { scripts: SCRIPTS.all().into_iter().cloned().collect(), ..LinkOptions::default() };
-    let link = Link::start(Arc::new(stock.server.endpoint()), options);
-    let conn = link.ready().await;
-    let queue = Redisson::new(QUEUE, fastrand::u64(..).to_le_bytes(), true, true, ListCleanup::Auto);
-    let (claimed, mut to_settle) = mpsc::channel::<Vec<(Bytes, Move)>>(1);
-    let started = Instant::now();
-    let claiming = async {
-        let claimed = claimed;
-        let (mut taken, mut hints) = (0, Hints::default());
-        for number in 1.. {
-            let request = ClaimRequest {
-                number,
-                not_after_ms: now_ms + 600_000,
-                lease: Duration::from_secs(600),
-                ahead: Duration::ZERO,
-                most: BATCH_ENTRIES,
-                bytes: BATCH_BYTES,
-                alone: false,
-                rotation: number,
-                hints,
-            };
-            let ClaimReply::Claimed(reply) = queue.claim(&conn, &request).await? else { bail!("a claim came late") };
-            ensure!(!reply.entries.is_empty(), "a claim took nothing");
-            hints = reply.hints;
-            taken += reply.entries.len();
-            let moves = reply.entries.into_iter().map(|(_, entry)| (entry.member, Move::Confirm)).collect();
-            claimed.send(moves).await.context("hand over what was claimed")?;
-            if taken >= stock.count {
-                break;
+/// How often the daemon asks for a turn of the sweep.
+const SWEEP_EVERY: Duration = Duration::from_millis(250);
+
+/// One connection that does what the daemon does to a queue.
+pub struct Scripts {
+    link: Link,
+    conn: Conn,
+    queue: Redisson,
+    now_ms: i64,
+    /// Numbers are never used twice.
+    claims: u64,
+    sweep: SweepRequest,
+    /// Whether a drain sweeps when a turn is due.
+    sweeping: bool,
+}
+
+/// What [`Scripts::drain`] saw.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Drained {
+    /// From the first claim to the last settling.
+    pub seconds: f64,
+    /// Ghosts at most.
+    pub ghosts: u64,
+    /// How old the oldest got.
+    pub oldest: Duration,
+}
+
+/// What [`Scripts::turn`] did.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Turn {
+    /// Entries walked.
+    pub entries: i64,
+    /// Ghosts removed.
+    pub removed: i64,
+}
+
+impl Scripts {
+    /// Connects, with the settings that a queue has by default. Drains depend less on the time without sweeps.
+    pub async fn connect(
+        server: &RedisServer,
+        redis: &mut MultiplexedConnection,
+        name: &str,
+        sweeping: bool,
+    ) -> Result<Self> {
+        let options = LinkOptions { scripts: SCRIPTS.all().into_iter().cloned().collect(), ..LinkOptions::default() };
+        let link = Link::start(Arc::new(server.endpoint()), options);
+        let conn = link.ready().await;
+        let queue = Redisson::new(name, fastrand::u64(..).to_le_bytes(), true, true, ListCleanup::Auto);
+        let (ghost_max_age, bandwidth) = sweep_defaults()?;
+        let sweep = SweepRequest { slice: None, ghost_max_age, bandwidth, start: Start::Due, largest: 0 };
+        Ok(Scripts { link, conn, queue, now_ms: redis_now_ms(redis).await, claims: 0, sweep, sweeping })
+    }
+
+    /// Claims and settles this many elements, two scripts under way at any time, and sweeps when the daemon would.
+    pub async fn drain(&mut self, count: usize) -> Result<Drained> {
+        let (claimed, mut to_settle) = mpsc::channel::<Vec<(Bytes, Move)>>(1);
+        let (settled_all, mut ended) = watch::channel(false);
+        let mut drained = Drained::default();
+        let (first, sweep) = (self.claims, self.sweep);
+        let (this, started) = (&*self, Instant::now());
+        let claiming = async {
+            let claimed = claimed;
+            let (mut taken, mut hints, mut number) = (0, Hints::default(), first);
+            while taken < count {
+                number += 1;
+                let most = BATCH_ENTRIES.min(count - taken);
+                let reply = this.claim(number, most, hints).await?;
+                ensure!(!reply.entries.is_empty(), "a claim took nothing");
+                drained.ghosts = drained.ghosts.max(reply.ghosts);
+                drained.oldest = drained.oldest.max(reply.oldest_ghost.unwrap_or_default());
+                hints = reply.hints;
+                taken += reply.entries.len();
+                let moves = reply.entries.into_iter().map(|(_, entry)| (entry.member, Move::Confirm)).collect();
+                claimed.send(moves).await.context("hand over what was claimed")?;
             }
+            Ok(number)
+        };
+        let settling = async {
+            while let Some(moves) = to_settle.recv().await {
+                let settled = this.queue.settle(&this.conn, &moves, None, None).await?;
+                ensure!(settled.answers.iter().all(|answer| *answer == Answer::Done), "a settling was refused");
+            }
+            let seconds = started.elapsed().as_secs_f64();
+            settled_all.send_replace(true);
+            Ok(seconds)
+        };
+        let sweeping = async {
+            // Order does not matter: a turn that is left is finished by the next.
+            while tokio::time::timeout(SWEEP_EVERY, ended.wait_for(|ended| *ended)).await.is_err() {
+                if this.sweeping {
+                    this.turn_of(sweep).await?;
+                }
+            }
+            Ok(())
+        };
+        let (claims, seconds, ()) = tokio::try_join!(claiming, settling, sweeping)?;
+        drained.seconds = seconds;
+        self.claims = claims;
+        Ok(drained)
+    }
+
+    async fn claim(&self, number: u64, most: usize, hints: Hints) -> Result<delaybridge::source::redisson::Claimed> {
+        let request = ClaimRequest {
+            number,
+            not_after_ms: self.now_ms + 3_600_000,
+            lease: Duration::from_secs(3_600),
+            ahead: Duration::ZERO,
+            most,
+            bytes: BATCH_BYTES,
+            alone: false,
+            rotation: number,
+            hints,
+        };
+        match self.queue.claim(&self.conn, &request).await? {
+            ClaimReply::Claimed(reply) => Ok(reply),
+            ClaimReply::Late { .. } => bail!("a claim came late"),
         }
-        Ok(())
-    };
-    let settling = async {
-        while let Some(moves) = to_settle.recv().await {
-            let settled = queue.settle(&conn, &moves, None, None).await?;
-            ensure!(settled.answers.iter().all(|answer| *answer == Answer::Done), "a settling was refused");
+    }
+
+    /// One full turn of the sweep, due or not.
+    pub async fn turn(&self) -> Result<Turn> {
+        self.turn_of(SweepRequest { start: Start::Census, ..self.sweep }).await
+    }
+
+    async fn turn_of(&self, mut request: SweepRequest) -> Result<Turn> {
+        let mut turn = Turn::default();
+        loop {
+            let swept = self.queue.sweep(&self.conn, &request).await?;
+            turn.removed += swept.removed;
+            match swept.state {
+                SweepState::Begun => turn.entries = swept.left,
+                SweepState::Slice => {}
+                SweepState::Idle | SweepState::Done => return Ok(turn),
+                SweepState::Busy | SweepState::Stale => bail!("a step of the sweep was refused: {:?}", swept.state),
+            }
+            request.slice = Some(swept.slice);
         }
-        Ok(())
-    };
-    tokio::try_join!(claiming, settling)?;
-    let seconds = started.elapsed().as_secs_f64();
-    link.close().await;
-    Ok((stock.count as f64 / seconds, by_script(&mut redis, stock.count).await?))
+    }
+
+    /// Closes the connection.
+    pub async fn close(self) {
+        self.link.close().await;
+    }
+}
+
+/// `ghost_max_age` and `sweep_bandwidth` of a queue that says nothing of them.
+fn sweep_defaults() -> Result<(Duration, u64)> {
+    let yaml = "redis: { url: 'redis://h' }\nsinks: { out: { redis: {} } }\nqueues: { q: { source: { redisson: { name: q } }, to: [{ sink: out, list: l }] } }\n";
+    let loaded = config::load_str(yaml, "defaults", &|_| None).map_err(|errors| anyhow::anyhow!("{errors}"))?;
+    let queue = loaded.config.queues.first().context("one queue")?;
+    Ok((queue.ghost_max_age, queue.sweep_bandwidth))
 }

@@ -9,10 +9,12 @@ use crate::daemon::Daemon;
 use crate::oracle::read_stream;
 use crate::redis_server::RedisServer;
 use crate::redisson::{RedissonQueue, redis_now_ms};
-use crate::{Row, quantiles};
+use crate::report::{Row, quantiles};
 
 const RUNS: usize = 10;
 
+/// The rows.
+/// The rows of `ROWS=start`.
 pub async fn measure() -> Result<Vec<Row>> {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;

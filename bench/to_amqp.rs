@@ -13,9 +13,10 @@ use lapin::options::{
 use lapin::types::{AMQPValue, FieldTable, LongString};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
 
-use crate::Row;
+use crate::fill::payload;
 use crate::oracle::Delivery;
-use crate::passage::{Stock, costs, each, median, payload};
+use crate::passage::{Stock, costs, each, median};
+use crate::report::Row;
 
 const ELEMENTS: usize = 100_000;
 /// Unconfirmed messages: the daemon's default.
@@ -25,6 +26,7 @@ const ROUNDS: usize = 3;
 /// A queue that sends nothing for so long is empty.
 const SILENCE: Duration = Duration::from_secs(3);
 
+/// The rows of `ROWS=amqp`.
 pub async fn measure() -> Result<Vec<Row>> {
     let rabbit = tokio::task::spawn_blocking(Rabbit::start).await?.context("start RabbitMQ")?;
     let mut rows = Vec::new();
@@ -43,7 +45,7 @@ async fn into(rabbit: &Rabbit, kind: &str) -> Result<Vec<Row>> {
     for round in 0..=ROUNDS {
         let name = format!("{kind}-bare-{round}");
         declare(&channel, &name, kind).await?;
-        let rate = bare(&url, &name).await?;
+        let rate = bare(&url, &name, ELEMENTS, 256).await?;
         channel.queue_delete(name.as_str().into(), QueueDeleteOptions::default()).await?;
         if round == 0 {
             // The broker has compiled and grown what it needs.
@@ -53,10 +55,10 @@ async fn into(rabbit: &Rabbit, kind: &str) -> Result<Vec<Row>> {
 
         let name = format!("{kind}-{round}");
         declare(&channel, &name, kind).await?;
-        let mut stock = Stock::of(ELEMENTS).await;
+        let mut stock = Stock::of(ELEMENTS).await?;
         let sink = format!("{{ amqp: {{ url: '{url}', exchange: '' }} }}");
         passages.push(stock.pass(&sink, &format!("routing_key: {name}"), &pids).await?);
-        stock.judge(&take_all(&connection, &name).await?)?;
+        stock.judge(&take_all(&url, &name).await?)?;
         channel.queue_delete(name.as_str().into(), QueueDeleteOptions::default()).await?;
     }
     let rates = || passages.iter().map(|passage| passage.rate);
@@ -70,7 +72,8 @@ async fn into(rabbit: &Rabbit, kind: &str) -> Result<Vec<Row>> {
     ])
 }
 
-async fn declare(channel: &Channel, name: &str, kind: &str) -> Result<()> {
+/// Makes a queue of this kind.
+pub async fn declare(channel: &Channel, name: &str, kind: &str) -> Result<()> {
     let mut arguments = FieldTable::default();
     arguments.insert("x-queue-type".into(), AMQPValue::LongString(kind.into()));
     let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
@@ -79,18 +82,18 @@ async fn declare(channel: &Channel, name: &str, kind: &str) -> Result<()> {
 }
 
 /// Messages a second of a publisher that does nothing else.
-async fn bare(url: &str, queue: &str) -> Result<f64> {
+pub async fn bare(url: &str, queue: &str, count: usize, size: usize) -> Result<f64> {
     let connection = Connection::connect(url, ConnectionProperties::default()).await.context("connect a publisher")?;
     let channel = connection.create_channel().await?;
     channel.confirm_select(ConfirmSelectOptions::default()).await?;
     let mut under_way = FuturesUnordered::new();
     let started = Instant::now();
-    for n in 0..ELEMENTS {
+    for n in 0..count {
         if under_way.len() >= WINDOW {
             confirmed(under_way.next().await)?;
         }
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-        let body = payload(n);
+        let body = payload(n, size);
         let publish = channel.basic_publish("".into(), queue.into(), options, body.as_bytes(), properties(n));
         under_way.push(publish.await.context("publish")?);
     }
@@ -98,7 +101,7 @@ async fn bare(url: &str, queue: &str) -> Result<f64> {
         confirmed(under_way.next().await)?;
     }
     let seconds = started.elapsed().as_secs_f64();
-    Ok(ELEMENTS as f64 / seconds)
+    Ok(count as f64 / seconds)
 }
 
 fn confirmed(answer: Option<lapin::Result<Confirmation>>) -> Result<()> {
@@ -128,7 +131,9 @@ fn properties(n: usize) -> BasicProperties {
 }
 
 /// Everything in the queue. By a consumer: 100,000 single questions would take longer than everything else.
-async fn take_all(connection: &Connection, queue: &str) -> Result<Vec<Delivery>> {
+pub async fn take_all(url: &str, queue: &str) -> Result<Vec<Delivery>> {
+    // Its own: the client library may break the connection over the cancelling of a consumer.
+    let connection = Connection::connect(url, ConnectionProperties::default()).await.context("connect a consumer")?;
     let channel = connection.create_channel().await?;
     let no_ack = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
     let mut consumer =

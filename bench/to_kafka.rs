@@ -12,9 +12,13 @@ use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _,
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientConfig, ClientContext};
 
-use crate::passage::{Stock, costs, each, median, payload};
-use crate::{Row, kafka, scripts};
+use crate::fill::payload;
+use crate::kafka;
+use crate::passage::{Stock, costs, each, median};
+use crate::report::Row;
+use crate::settings::number;
 
+/// Elements of one run, unless the environment says otherwise.
 const ELEMENTS: usize = 200_000;
 const PARTITIONS: i32 = 4;
 /// Each of the three once in a round.
@@ -32,19 +36,26 @@ const SETTINGS: [(&str, &str); 8] = [
     ("queue.buffering.max.kbytes", "262144"),
 ];
 
-pub async fn measure() -> Result<Vec<Row>> {
+/// A broker that has compiled what it needs: what its virtual machine has not would make a limit low.
+pub async fn start() -> Result<Arc<Kafka>> {
     let start = || Kafka::start_with(KafkaOptions { fast_jit: false, ..KafkaOptions::default() });
     let broker = Arc::new(tokio::task::spawn_blocking(start).await?.context("start Kafka")?);
-    // What the virtual machine has not compiled yet would make the limit low.
-    bare(&broker, "warm").await?;
+    bare(&broker, "warm", number("ELEMENTS", ELEMENTS)?, 256).await?;
+    Ok(broker)
+}
+
+/// The rows of `ROWS=kafka`.
+pub async fn measure() -> Result<Vec<Row>> {
+    let broker = start().await?;
+    let elements = number("ELEMENTS", ELEMENTS)?;
     let (mut bares, mut alone, mut passages) = (Vec::new(), Vec::new(), Vec::new());
     let mut alone_by_script = String::new();
     for round in 0..ROUNDS {
-        bares.push(bare(&broker, &format!("bare-{round}")).await?);
+        bares.push(bare(&broker, &format!("bare-{round}"), elements, 256).await?);
 
         let topic = format!("passage-{round}");
         create(&broker, &topic).await?;
-        let mut stock = Stock::of(ELEMENTS).await;
+        let mut stock = Stock::of(elements).await?;
         let sink = format!("{{ kafka: {{ brokers: ['{}'] }} }}", broker.bootstrap());
         passages.push(stock.pass(&sink, &format!("topic: {topic}"), &broker.pids()).await?);
         let records = kafka::read_topic(&broker.bootstrap(), &topic).await.map_err(anyhow::Error::msg)?;
@@ -52,13 +63,14 @@ pub async fn measure() -> Result<Vec<Row>> {
         delete(&broker, &topic).await?;
         drop(stock);
 
-        let (rate, by_script) = scripts::rate(&Stock::of(ELEMENTS).await).await?;
+        let stock = Stock::of(elements).await?;
+        let (rate, by_script) = stock.scripts_alone().await?;
         alone.push(rate);
         alone_by_script = by_script;
     }
     let rates = || passages.iter().map(|passage| passage.rate);
     let (rate, bare, scripts) = (median(rates()), median(bares.clone()), median(alone.clone()));
-    let what = |of: &str| format!("{ELEMENTS} to Kafka{of}");
+    let what = |of: &str| format!("{elements} to Kafka{of}");
     let row = |of: &str, found: String, bar| Row { what: what(of), found, bar };
     Ok(vec![
         row("", format!("{rate:.0}/s ({}), every id once", each(rates())), "every id once"),
@@ -71,22 +83,33 @@ pub async fn measure() -> Result<Vec<Row>> {
     ])
 }
 
-async fn create(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
+/// Makes a topic.
+pub async fn create(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
+    create_with(broker, topic, &[]).await
+}
+
+/// Makes a topic whose records carry the time at which the broker wrote them.
+pub async fn create_stamped(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
+    create_with(broker, topic, &[("message.timestamp.type", "LogAppendTime")]).await
+}
+
+async fn create_with(broker: &Arc<Kafka>, topic: &str, settings: &'static [(&str, &str)]) -> Result<()> {
     let (broker, topic) = (broker.clone(), topic.to_owned());
-    let create = move || broker.create_topic(&topic, PARTITIONS, &[]);
+    let create = move || broker.create_topic(&topic, PARTITIONS, settings);
     tokio::task::spawn_blocking(create).await?.context("create a topic")
 }
 
-async fn delete(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
+/// Takes a topic away.
+pub async fn delete(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
     let (broker, topic) = (broker.clone(), topic.to_owned());
     tokio::task::spawn_blocking(move || broker.delete_topic(&topic)).await?.context("delete a topic")
 }
 
 /// Records a second of a producer that does nothing else.
-async fn bare(broker: &Arc<Kafka>, topic: &str) -> Result<f64> {
+pub async fn bare(broker: &Arc<Kafka>, topic: &str, count: usize, size: usize) -> Result<f64> {
     create(broker, topic).await?;
     let (bootstrap, name) = (broker.bootstrap(), topic.to_owned());
-    let rate = tokio::task::spawn_blocking(move || produce(&bootstrap, &name)).await??;
+    let rate = tokio::task::spawn_blocking(move || produce(&bootstrap, &name, count, size)).await??;
     delete(broker, topic).await?;
     Ok(rate)
 }
@@ -109,7 +132,7 @@ impl ProducerContext for Reports {
     }
 }
 
-fn produce(bootstrap: &str, topic: &str) -> Result<f64> {
+fn produce(bootstrap: &str, topic: &str, elements: usize, size: usize) -> Result<f64> {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", bootstrap);
     for (name, value) in SETTINGS {
@@ -126,8 +149,8 @@ fn produce(bootstrap: &str, topic: &str) -> Result<f64> {
             }
         });
         let started = Instant::now();
-        let sent = (0..ELEMENTS).try_for_each(|n| send(&producer, topic, n));
-        while sent.is_ok() && count(&producer) < ELEMENTS && started.elapsed() < Duration::from_secs(120) {
+        let sent = (0..elements).try_for_each(|n| send(&producer, topic, n, size));
+        while sent.is_ok() && count(&producer) < elements && started.elapsed() < Duration::from_secs(120) {
             std::thread::sleep(Duration::from_millis(1));
         }
         let seconds = started.elapsed().as_secs_f64();
@@ -135,8 +158,8 @@ fn produce(bootstrap: &str, topic: &str) -> Result<f64> {
         sent.map(|()| seconds)
     })?;
     let written = producer.context().written.load(Ordering::Relaxed);
-    ensure!(written == ELEMENTS, "a bare producer wrote {written} of {ELEMENTS} records");
-    Ok(ELEMENTS as f64 / seconds)
+    ensure!(written == elements, "a bare producer wrote {written} of {elements} records");
+    Ok(elements as f64 / seconds)
 }
 
 fn count(producer: &BaseProducer<Reports>) -> usize {
@@ -144,8 +167,8 @@ fn count(producer: &BaseProducer<Reports>) -> usize {
     reports.written.load(Ordering::Relaxed) + reports.failed.load(Ordering::Relaxed)
 }
 
-fn send(producer: &BaseProducer<Reports>, topic: &str, n: usize) -> Result<()> {
-    let body = payload(n);
+fn send(producer: &BaseProducer<Reports>, topic: &str, n: usize, size: usize) -> Result<()> {
+    let body = payload(n, size);
     let headers = OwnedHeaders::new_with_capacity(4)
         .insert(Header { key: "delaybridge-id", value: Some(&format!("{n:016x}")) })
         .insert(Header { key: "delaybridge-queue", value: Some("q") })

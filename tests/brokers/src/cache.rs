@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{During, Error, Result};
 
 /// The version that scripts/setup.sh fetches.
-const KAFKA: &str = "kafka-4.3.1";
+pub(crate) const KAFKA: &str = "kafka-4.3.1";
 
 /// The folder of Kafka, where setup has completed it.
 pub(crate) fn kafka() -> Result<PathBuf> {
@@ -17,6 +17,12 @@ pub(crate) fn kafka() -> Result<PathBuf> {
     } else {
         Err(Error::new(format!("find Kafka in {}: not there; run `make setup`", folder.display())))
     }
+}
+
+/// The jar of Kafka's own Java client.
+pub(crate) fn kafka_client() -> Result<PathBuf> {
+    let jar = kafka()?.join("lib").join(KAFKA.replace("kafka-", "kafka-clients-") + ".jar");
+    if jar.exists() { Ok(jar) } else { Err(Error::new(format!("find {}: not there; run `make setup`", jar.display()))) }
 }
 
 /// The folder of Redisson's jars, where setup has completed it with what these lines of `sha256sum` name.

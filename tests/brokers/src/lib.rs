@@ -21,8 +21,10 @@ pub mod redisson;
 mod scratch;
 pub mod tls;
 mod tool;
+mod versions;
 
 pub use cache::kubernetes;
 pub use error::{Error, Result};
 pub use kafka::{Kafka, KafkaOptions};
 pub use rabbit::{Rabbit, RabbitOptions};
+pub use versions::versions;

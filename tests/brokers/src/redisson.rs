@@ -34,17 +34,45 @@ const SOURCE: &str = include_str!("../redisson/Client.java");
 ///
 /// There is no Java, or setup has not brought that version; the text names `make setup`. The program does not compile.
 pub fn command(version: &str) -> Result<Command> {
-    let place = VERSIONS.iter().position(|known| *known == version);
-    let place = place.ok_or_else(|| Error::new(format!("find Redisson {version}: not one of {VERSIONS:?}")))?;
     let program = java::program()?;
-    let class_path = format!("{}:{}", classes(&program)?.display(), class_path(JARS[place])?);
+    // Against the oldest version: what compiles there is there in all of them.
+    let classes = classes(&program, "Client", SOURCE, JARS[0], &class_path(JARS[0])?)?;
+    let class_path = format!("{}:{}", classes.display(), class_path(jars(version)?)?);
     let mut command = process::command(&program);
     // A quick start and little memory: there are several of them, on two processors.
     command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xms32m", "-Xmx128m", "-Xss512k"]);
     command.args(["-XX:-UsePerfData", "-Djava.awt.headless=true", "-Dfile.encoding=UTF-8"]);
     command.args(["-cp", &class_path, "Client"]);
+    Ok(without_surroundings(command))
+}
+
+/// A command that runs a class of the caller's with one of the [`VERSIONS`] and Kafka's own client, as a user would run
+/// it: the virtual machine's defaults, a heap of 1 GB.
+///
+/// # Errors
+///
+/// As [`command`].
+pub fn beside_kafka(version: &str, class: &str, source: &str) -> Result<Command> {
+    let program = java::program()?;
+    let jars = jars(version)?;
+    let libraries = format!("{}:{}", class_path(jars)?, cache::kafka_client()?.display());
+    let classes = classes(&program, class, source, jars, &libraries)?;
+    let mut command = process::command(&program);
+    command.args(["-Xmx1g", "-cp", &format!("{}:{libraries}", classes.display()), class]);
+    Ok(without_surroundings(command))
+}
+
+/// The same wherever it runs.
+fn without_surroundings(mut command: Command) -> Command {
     command.env("LC_ALL", "C.UTF-8").env_remove("JAVA_TOOL_OPTIONS").env_remove("CLASSPATH");
-    Ok(command)
+    command
+}
+
+fn jars(version: &str) -> Result<&'static str> {
+    let place = VERSIONS.iter().position(|known| *known == version);
+    place
+        .map(|place| JARS[place])
+        .ok_or_else(|| Error::new(format!("find Redisson {version}: not one of {VERSIONS:?}")))
 }
 
 fn class_path(jars: &str) -> Result<String> {
@@ -53,24 +81,22 @@ fn class_path(jars: &str) -> Result<String> {
     Ok(paths.map(|jar| folder.join(jar).display().to_string()).collect::<Vec<_>>().join(":"))
 }
 
-/// The program, compiled once per machine and text of its source.
-///
-/// Against the oldest version: what compiles there is there in all of them.
-fn classes(java: &Path) -> Result<PathBuf> {
+/// A program, compiled once per machine, text of its source and libraries.
+fn classes(java: &Path, class: &str, source: &str, jars: &str, libraries: &str) -> Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
-    (SOURCE, JARS[0]).hash(&mut hasher);
-    let classes = cache::redisson(JARS[0])?.join(format!("classes-{:016x}", hasher.finish()));
+    (source, libraries).hash(&mut hasher);
+    let classes = cache::redisson(jars)?.join(format!("classes-{:016x}", hasher.finish()));
     cache::once(&classes, |unfinished| {
         fs::create_dir(unfinished).during(format_args!("create {}", unfinished.display()))?;
-        let source = unfinished.join("Client.java");
-        fs::write(&source, SOURCE).during(format_args!("write {}", source.display()))?;
+        let file = unfinished.join(format!("{class}.java"));
+        fs::write(&file, source).during(format_args!("write {}", file.display()))?;
         let compiler = java.with_file_name("javac");
         if !compiler.exists() {
             return Err(Error::new(format!("find {}: not there; run `make setup`", compiler.display())));
         }
         let mut command = process::command(&compiler);
-        command.args(["-proc:none", "-encoding", "UTF-8", "-cp", &class_path(JARS[0])?, "-d"]);
-        command.arg(unfinished).arg(&source);
+        command.args(["-proc:none", "-encoding", "UTF-8", "-cp", libraries, "-d"]);
+        command.arg(unfinished).arg(&file);
         run(command, None, "javac").map(drop)
     })?;
     Ok(classes)

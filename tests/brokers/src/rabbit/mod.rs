@@ -52,6 +52,13 @@ pub struct Rabbit {
     scratch: Scratch,
 }
 
+/// The version that is installed: Debian's folder has it in its name.
+pub(crate) fn version() -> Option<String> {
+    let sbin = files::installed().ok()?;
+    let folder = sbin.parent()?.file_name()?.to_str()?;
+    folder.strip_prefix("rabbitmq_server-").map(str::to_owned)
+}
+
 impl Rabbit {
     /// What is there unless [`RabbitOptions::definitions`] says otherwise.
     ///

@@ -1,0 +1,137 @@
+//! What Redis says of itself: commands, scripts, memory, replication.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use delaybridge::source::redisson::SCRIPTS;
+use redis::aio::MultiplexedConnection;
+
+use crate::redis_server::RedisServer;
+
+/// Name of what a client sent that is not ours.
+pub const REDISSON: &str = "Redisson's";
+
+/// Counters of a server since it started.
+#[derive(Debug, Clone, Default)]
+pub struct Counters {
+    /// Microseconds of each command. A script's contain those of its commands.
+    us: BTreeMap<String, u64>,
+    /// Bytes written for replicas; counted only with [`keep_backlog`].
+    pub replicated: u64,
+    /// Bytes in use.
+    pub memory: u64,
+    /// Microseconds of CPU of the thread that runs commands, with what it reads and writes on its connections.
+    cpu_us: f64,
+}
+
+impl Counters {
+    /// As they are now.
+    pub async fn read(redis: &mut MultiplexedConnection) -> Result<Self> {
+        let info: String = redis::cmd("INFO")
+            .arg("commandstats")
+            .arg("replication")
+            .arg("memory")
+            .arg("cpu")
+            .query_async(redis)
+            .await?;
+        let seconds = |name: &str| -> f64 {
+            let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            value.and_then(|value| value.trim().parse().ok()).unwrap_or(0.0)
+        };
+        let cpu_us = (seconds("used_cpu_user_main_thread") + seconds("used_cpu_sys_main_thread")) * 1e6;
+        let number = |name: &str| {
+            let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+        };
+        let commands = info.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(':'));
+        let us = commands.filter_map(|(name, fields)| {
+            let us = fields.split(',').find_map(|field| field.strip_prefix("usec="))?;
+            Some((name.to_owned(), us.parse().ok()?))
+        });
+        let us = us.collect();
+        Ok(Counters { us, replicated: number("master_repl_offset"), memory: number("used_memory"), cpu_us })
+    }
+
+    /// Microseconds of these commands since `before`.
+    pub fn us_since(&self, before: &Counters, commands: &[&str]) -> f64 {
+        let us = |counters: &Counters| commands.iter().filter_map(|name| counters.us.get(*name)).sum::<u64>();
+        us(self).saturating_sub(us(before)) as f64
+    }
+
+    /// Microseconds of CPU since `before`: on a busy machine less than the commands took.
+    pub fn cpu_us_since(&self, before: &Counters) -> f64 {
+        self.cpu_us - before.cpu_us
+    }
+
+    /// Microseconds of all scripts since `before`, whoever sent them.
+    pub fn scripts_us_since(&self, before: &Counters) -> f64 {
+        self.us_since(before, &["evalsha", "eval"])
+    }
+}
+
+/// Lets Redis note each script that takes longer than 0.3 ms. Not what is shorter: commands inside of scripts would be
+/// noted as well.
+pub async fn log_scripts(redis: &mut MultiplexedConnection) -> Result<()> {
+    for (name, value) in [("slowlog-log-slower-than", 300), ("slowlog-max-len", 100_000)] {
+        let () = redis::cmd("CONFIG").arg("SET").arg(name).arg(value).query_async(redis).await?;
+    }
+    let () = redis::cmd("SLOWLOG").arg("RESET").query_async(redis).await?;
+    Ok(())
+}
+
+/// Microseconds of every script that was noted, by its name.
+pub async fn noted_scripts(redis: &mut MultiplexedConnection) -> Result<BTreeMap<&'static str, Vec<u64>>> {
+    let log: Vec<Vec<redis::Value>> = redis::cmd("SLOWLOG").arg("GET").arg(-1).query_async(redis).await?;
+    let mut noted: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for entry in &log {
+        let [_, _, took, redis::Value::Array(words), ..] = &entry[..] else { continue };
+        let word = |n: usize| words.get(n).and_then(|word| redis::from_redis_value::<String>(word.clone()).ok());
+        if !word(0).is_some_and(|command| command.to_ascii_lowercase().starts_with("eval")) {
+            continue;
+        }
+        let ours = SCRIPTS.all().into_iter().find(|script| Some(script.sha1()) == word(1).as_deref());
+        let took = redis::from_redis_value(took.clone())?;
+        noted.entry(ours.map_or(REDISSON, |script| script.name())).or_default().push(took);
+    }
+    Ok(noted)
+}
+
+/// The longest run of each script, the longest first.
+pub async fn longest_scripts(redis: &mut MultiplexedConnection) -> Result<Vec<(&'static str, f64)>> {
+    let noted = noted_scripts(redis).await?;
+    let longest = noted.into_iter().map(|(name, us)| (name, us.into_iter().max().unwrap_or(0) as f64 / 1e3));
+    let mut longest: Vec<_> = longest.collect();
+    longest.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    Ok(longest)
+}
+
+/// The two longest of ours, and the longest of Redisson's where there is one.
+pub fn show_longest(longest: &[(&str, f64)]) -> String {
+    let show = |(name, ms): &(&str, f64)| format!("{name} {ms:.1} ms");
+    let ours = longest.iter().filter(|(name, _)| *name != REDISSON).take(2);
+    let theirs = longest.iter().filter(|(name, _)| *name == REDISSON);
+    let shown: Vec<String> = ours.chain(theirs).map(show).collect();
+    if shown.is_empty() { "< 0.3 ms".to_owned() } else { shown.join(", ") }
+}
+
+/// Makes the server write what replicas would get: it keeps a backlog from the first replica on, and for an hour
+/// without one. The replica is nobody, who leaves before anything is sent.
+pub async fn keep_backlog(server: &RedisServer, redis: &mut MultiplexedConnection) -> Result<()> {
+    let mut replica = TcpStream::connect(("127.0.0.1", server.port())).context("connect as a replica")?;
+    replica.set_read_timeout(Some(Duration::from_secs(10)))?;
+    replica.write_all(b"PSYNC ? -1\r\n")?;
+    for _ in 0..500 {
+        let info: String = redis::cmd("INFO").arg("replication").query_async(redis).await?;
+        if info.contains("repl_backlog_active:1") {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let mut said = [0; 100];
+    let read = replica.read(&mut said).unwrap_or(0);
+    ensure!(false, "the server keeps no backlog for replicas: {}", String::from_utf8_lossy(&said[..read]));
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! From the due time to Kafka, at a steady rate, offered by a real Redisson client whose transfer task races whoever
+//! forwards.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use brokers::Kafka;
+
+use crate::daemon::Daemon;
+use crate::histogram::Histogram;
+use crate::passage::Stock;
+use crate::peer::{Peer, REDISSON};
+use crate::redis_server::RedisServer;
+use crate::report::{Table, at};
+use crate::settings::{number, numbers, said};
+use crate::{kafka, to_kafka};
+
+/// Elements of the passage that finds the limit, unless the environment says otherwise.
+const PASSED: usize = 100_000;
+const RATES: &[usize] = &[20, 500, 2_000];
+const QUEUE: &str = "steady";
+
+const COLUMNS: &[&str] = &[
+    "forwarded by",
+    "offered/s",
+    "arrived",
+    "p50 ms",
+    "p99 ms",
+    "p99.9 ms",
+    "max ms",
+    "PING p50/p99 ms",
+    "first by Redisson",
+    "claim",
+    "Kafka's ack",
+    "settle",
+    "due to ack",
+];
+
+/// Who takes the elements to Kafka.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forwarder {
+    /// The daemon.
+    Delaybridge,
+    /// Redisson and a Kafka producer, one `take()` after the other.
+    Take,
+    /// The same with `drainTo(100)`.
+    DrainTo,
+}
+
+impl Forwarder {
+    /// As the tables call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Forwarder::Delaybridge => "delaybridge",
+            Forwarder::Take => "Redisson take()",
+            Forwarder::DrainTo => "Redisson drainTo(100)",
+        }
+    }
+
+    /// The argument of `Peer forward`; the daemon is no peer.
+    pub fn mode(self) -> Option<&'static str> {
+        match self {
+            Forwarder::Delaybridge => None,
+            Forwarder::Take => Some("take"),
+            Forwarder::DrainTo => Some("drainTo"),
+        }
+    }
+}
+
+/// The rows of `ROWS=steady`.
+pub async fn measure() -> Result<Table> {
+    let broker = to_kafka::start().await?;
+    let mut rates = numbers("RATES", RATES)?;
+    said("steady: the limit");
+    let limit = limit(&broker).await.context("find the limit")?;
+    if std::env::var_os("RATES").is_none() {
+        rates.push(limit as usize / 2);
+    }
+    let mut table =
+        table(format!("Lateness to Kafka, 256 B; everything at once: {limit:.0}/s (the last rate is half)"));
+    for rate in rates {
+        table.lines.push(run(&broker, Forwarder::Delaybridge, rate).await?);
+    }
+    Ok(table)
+}
+
+/// An empty table for the lines of [`run`].
+pub fn table(title: String) -> Table {
+    let mut table = Table::new(title, COLUMNS);
+    table.notes = vec![
+        format!(
+            "A Redisson {REDISSON} client offers with delays at random between 1 and 10 s; the payload carries the due \
+             time of its clock, the record the time of the broker's: same machine, whole milliseconds."
+        ),
+        "first by Redisson: moved to the ready list by the client's own transfer task before it was claimed.".into(),
+        "claim, Kafka's ack, settle, due to ack: p50 / p99 of the daemon's histograms; due to ack without what Redisson \
+         moved first."
+            .into(),
+    ];
+    table
+}
+
+async fn limit(broker: &Arc<Kafka>) -> Result<f64> {
+    to_kafka::create(broker, "limit").await?;
+    let mut stock = Stock::of(number("ELEMENTS", PASSED)?).await?;
+    let passage = stock.pass(&sink(broker), "topic: limit", &broker.pids()).await?;
+    to_kafka::delete(broker, "limit").await?;
+    Ok(passage.rate)
+}
+
+/// The sink of a daemon.
+pub fn sink(broker: &Kafka) -> String {
+    format!("{{ kafka: {{ brokers: ['{}'] }} }}", broker.bootstrap())
+}
+
+/// One line of the table.
+pub async fn run(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize) -> Result<Vec<String>> {
+    said(&format!("steady: {} at {rate}/s", forwarder.name()));
+    run_once(broker, forwarder, rate).await.with_context(|| format!("{} at {rate}/s", forwarder.name()))
+}
+
+async fn run_once(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize) -> Result<Vec<String>> {
+    let seconds = number("STEADY_SECONDS", 30)?;
+    let (server, topic) =
+        (RedisServer::start().await, format!("steady-{}-{rate}", forwarder.mode().unwrap_or("bridge")));
+    to_kafka::create_stamped(broker, &topic).await?;
+    let (redis_url, count) = (server.url().trim_end_matches("/0").to_owned(), rate * seconds);
+    // Either of them forwards until it is dropped.
+    let (daemon, _peer) = match forwarder.mode() {
+        None => {
+            let queues = format!(
+                "sinks: {{ out: {} }}\nqueues:\n  q: {{ source: {{ redisson: {{ name: {QUEUE} }} }}, to: [{{ sink: out, topic: {topic} }}] }}\n",
+                sink(broker)
+            );
+            let mut daemon = Daemon::spawn(&server.url(), &queues)?;
+            daemon.ready().await?;
+            (Some(daemon), None)
+        }
+        Some(mode) => {
+            let (count, most) = (count.to_string(), (seconds + 60).to_string());
+            let arguments =
+                ["forward", &redis_url, &broker.bootstrap(), QUEUE, &topic, mode, &count, &most].map(str::to_owned);
+            (None, Some(spawn(arguments.to_vec()).await?))
+        }
+    };
+    let (rate_text, seconds_text) = (rate.to_string(), seconds.to_string());
+    let offer = ["offer", &redis_url, QUEUE, &rate_text, &seconds_text, "1000", "10000", "256"].map(str::to_owned);
+    let mut client = spawn(offer.to_vec()).await?;
+    let mut redis = server.client().await;
+    let mut pings = Vec::new();
+    let until = Instant::now() + Duration::from_secs(seconds as u64 * 3 + 60);
+    let offered = loop {
+        // Order does not matter; an answer that is not waited for to the end is waited for again.
+        tokio::select! {
+            done = client.done(Duration::from_secs(600)) => break done?,
+            () = tokio::time::sleep(Duration::from_millis(200)) => {
+                let asked = Instant::now();
+                let () = redis::cmd("PING").query_async(&mut redis).await?;
+                pings.push(asked.elapsed().as_micros() as i64);
+            }
+        }
+    };
+    while kafka::count_topic(&broker.bootstrap(), &topic).await.map_err(anyhow::Error::msg)? < offered.count {
+        ensure!(Instant::now() < until, "not all of {} arrived", offered.count);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let records = kafka::read_topic(&broker.bootstrap(), &topic).await.map_err(anyhow::Error::msg)?;
+    let due = |payload: &[u8]| std::str::from_utf8(payload.get(..13)?).ok()?.parse::<i64>().ok();
+    let mut late: Vec<i64> = records.iter().filter_map(|r| Some(r.arrived_ms? - due(&r.payload)?)).collect();
+    ensure!(late.len() == offered.count, "{} records of {} offers", late.len(), offered.count);
+    late.sort_unstable();
+    pings.sort_unstable();
+    let mut cells = vec![
+        forwarder.name().to_owned(),
+        format!("{:.0}", offered.count as f64 / offered.seconds),
+        late.len().to_string(),
+    ];
+    cells.extend([0.5, 0.99, 0.999, 1.0].map(|share| at(&late, share).to_string()));
+    cells.push(format!("{:.2} / {:.2}", at(&pings, 0.5) as f64 / 1e3, at(&pings, 0.99) as f64 / 1e3));
+    match daemon {
+        None => cells.extend(["-", "-", "-", "-", "-"].map(str::to_owned)),
+        Some(daemon) => {
+            let metrics = daemon.metrics().await?;
+            let share = metrics.sum("delaybridge_claimed_messages_total{from=\"ready\"}") / late.len() as f64;
+            cells.push(format!("{:.0} %", share * 100.0));
+            for selector in [
+                "delaybridge_script_duration_seconds{script=\"claim\"}",
+                "delaybridge_sink_ack_duration_seconds",
+                "delaybridge_script_duration_seconds{script=\"settle\"}",
+                "delaybridge_delivery_lateness_seconds",
+            ] {
+                let found = Histogram::of(&metrics, selector);
+                let ms = |share| found.at_most_ms(share).map_or("more".to_owned(), |ms| format!("{ms:.1}"));
+                cells.push(format!("{} / {}", ms(0.5), ms(0.99)));
+            }
+            daemon.stop().await;
+        }
+    }
+    drop(client);
+    to_kafka::delete(broker, &topic).await?;
+    Ok(cells)
+}
+
+/// Starts a peer; the first time it has to be compiled.
+pub async fn spawn(arguments: Vec<String>) -> Result<Peer> {
+    tokio::task::spawn_blocking(move || Peer::spawn(&arguments.iter().map(String::as_str).collect::<Vec<_>>())).await?
+}
