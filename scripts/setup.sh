@@ -133,6 +133,8 @@ if wanted build && ! command -v cargo >/dev/null; then
   fail "find cargo: not in PATH; install Rust 1.89 or newer first (https://rustup.rs)"
 fi
 if wanted test; then
+  # Counts instructions, so that a test can hold what an element costs.
+  need valgrind valgrind
   # rustup's minimal profile leaves these two out.
   for component in rustfmt clippy; do
     if ! "cargo-${component/rustfmt/fmt}" --version >/dev/null 2>&1; then

@@ -51,7 +51,7 @@ pub use self::settle::{Settled, batch_end};
 pub use self::stats::Stats;
 pub use self::sweep::{Start, SweepRequest, SweepState, Swept};
 pub use self::trial::{memory_left, ping};
-pub use self::verdict::{Answer, Move};
+pub use self::verdict::{Answer, Move, arguments as settle_arguments};
 use crate::config::ListCleanup;
 use crate::link::LinkError;
 

@@ -1,0 +1,34 @@
+//! What an element costs, in numbers that are the same on a busy machine: instructions and allocations of the code that
+//! every element runs through, and commands that it costs Redis. No clock decides here.
+//!
+//! A binary of its own, because callgrind reads all of a binary before it begins, and that of the other tests is large.
+//! The limits stand in `limits.rs`.
+
+// The tools of the integration tests, and the runner of the scripts from the benchmarks.
+macro_rules! tools {
+    ($($name:ident $path:literal),* $(,)?) => {
+        $(
+            #[path = $path]
+            #[allow(dead_code, reason = "others use the rest")]
+            mod $name;
+        )*
+    };
+}
+tools! {
+    daemon "../it/harness/daemon.rs",
+    eventually "../it/harness/eventually.rs",
+    fill "../../bench/fill.rs",
+    http "../it/harness/http.rs",
+    logs "../it/harness/logs.rs",
+    metrics "../it/harness/metrics.rs",
+    ports "../it/harness/ports.rs",
+    process "../it/harness/process.rs",
+    redis_server "../it/harness/redis_server.rs",
+    redisson "../it/harness/redisson.rs",
+    scripts "../../bench/scripts.rs",
+    tls "../it/harness/tls.rs",
+}
+mod callgrind;
+mod commands;
+mod hot_path;
+mod limits;
