@@ -15,7 +15,7 @@ use crate::passage::{Passage, Stock};
 use crate::redis_server::RedisServer;
 use crate::report::Table;
 use crate::settings::{number, numbers, said, words};
-use crate::{kafka, to_amqp, to_kafka};
+use crate::{to_amqp, to_kafka};
 
 const SINKS: &[&str] = &["kafka", "amqp-classic", "amqp-quorum", "list", "stream"];
 const SIZES: &[usize] = &[100, 1_000, 10_000];
@@ -187,7 +187,7 @@ impl Target {
                 to_kafka::create(broker, &out).await?;
                 let sink = crate::steady::sink(broker);
                 let passage = stock.pass(&sink, &format!("topic: {out}"), &broker.pids()).await?;
-                let records = kafka::read_topic(&broker.bootstrap(), &out).await.map_err(anyhow::Error::msg)?;
+                let records = to_kafka::read(broker, &out).await?;
                 to_kafka::delete(broker, &out).await?;
                 Ok((passage, stock.judge_at_least_once(&records)?))
             }

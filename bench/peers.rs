@@ -15,8 +15,8 @@ use crate::passage::{QUEUE, Stock};
 use crate::process::{Process, command};
 use crate::report::{Findings, Table};
 use crate::settings::{number, numbers, said};
-use crate::steady::{Forwarder, run, sink, spawn, table};
-use crate::{kafka, to_kafka};
+use crate::steady::{Forwarder, add, run, sink, spawn, table};
+use crate::to_kafka;
 
 const DEPTHS: &[usize] = &[10_000, 100_000, 500_000];
 const FORWARDERS: [Forwarder; 3] = [Forwarder::Delaybridge, Forwarder::Take, Forwarder::DrainTo];
@@ -95,7 +95,7 @@ pub async fn measure() -> Result<Findings> {
     ]);
     let mut steady = table("The same peers at 2,000/s".to_owned());
     for forwarder in FORWARDERS {
-        steady.lines.push(run(&broker, forwarder, 2_000).await?);
+        add(&mut steady, run(&broker, forwarder, 2_000).await);
     }
     let chart = Chart {
         title: "To Kafka, random due times, 256 B: delaybridge and what is run today".to_owned(),
@@ -133,7 +133,7 @@ async fn drain(broker: &Arc<Kafka>, forwarder: Forwarder, load: Load, cap: u64) 
     let (count, rate, cpu_us, resident) = match forwarder.mode() {
         None => {
             let passage = stock.pass(&sink(broker), &format!("topic: {topic}"), &broker.pids()).await?;
-            let records = kafka::read_topic(&broker.bootstrap(), &topic).await.map_err(anyhow::Error::msg)?;
+            let records = to_kafka::read(broker, &topic).await?;
             stock.judge(&records)?;
             (stock.count, passage.rate, passage.cpu_us[0], passage.resident)
         }
@@ -174,7 +174,7 @@ async fn connect(broker: &Arc<Kafka>, binary: &std::ffi::OsStr, count: usize, ca
     while now < count && began.elapsed() < Duration::from_secs(cap) {
         ensure!(process.exit_status().is_none(), "it ended: {:?}", process.exit_status());
         tokio::time::sleep(Duration::from_millis(50)).await;
-        now = kafka::count_topic(&broker.bootstrap(), &topic).await.map_err(anyhow::Error::msg)?;
+        now = to_kafka::count_records(broker, &topic).await?;
         resident = resident.max(process.usage().resident);
         if first == 0 {
             // From the first records on: how long a start takes is not asked here.

@@ -14,7 +14,7 @@ use crate::peer::{Peer, REDISSON};
 use crate::redis_server::RedisServer;
 use crate::report::{Table, at};
 use crate::settings::{number, numbers, said};
-use crate::{kafka, to_kafka};
+use crate::to_kafka;
 
 /// Elements of the passage that finds the limit, unless the environment says otherwise.
 const PASSED: usize = 100_000;
@@ -80,7 +80,7 @@ pub async fn measure() -> Result<Table> {
     let mut table =
         table(format!("Lateness to Kafka, 256 B; everything at once: {limit:.0}/s (the last rate is half)"));
     for rate in rates {
-        table.lines.push(run(&broker, Forwarder::Delaybridge, rate).await?);
+        add(&mut table, run(&broker, Forwarder::Delaybridge, rate).await);
     }
     Ok(table)
 }
@@ -112,6 +112,14 @@ async fn limit(broker: &Arc<Kafka>) -> Result<f64> {
 /// The sink of a daemon.
 pub fn sink(broker: &Kafka) -> String {
     format!("{{ kafka: {{ brokers: ['{}'] }} }}", broker.bootstrap())
+}
+
+/// Adds a line, or why there is none: the others are worth having.
+pub fn add(table: &mut Table, line: Result<Vec<String>>) {
+    match line {
+        Ok(line) => table.lines.push(line),
+        Err(error) => table.notes.push(format!("not measured: {error:#}")),
+    }
 }
 
 /// One line of the table.
@@ -161,11 +169,11 @@ async fn run_once(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize) -> Res
             }
         }
     };
-    while kafka::count_topic(&broker.bootstrap(), &topic).await.map_err(anyhow::Error::msg)? < offered.count {
+    while to_kafka::count_records(broker, &topic).await? < offered.count {
         ensure!(Instant::now() < until, "not all of {} arrived", offered.count);
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    let records = kafka::read_topic(&broker.bootstrap(), &topic).await.map_err(anyhow::Error::msg)?;
+    let records = to_kafka::read(broker, &topic).await?;
     let due = |payload: &[u8]| std::str::from_utf8(payload.get(..13)?).ok()?.parse::<i64>().ok();
     let mut late: Vec<i64> = records.iter().filter_map(|r| Some(r.arrived_ms? - due(&r.payload)?)).collect();
     ensure!(late.len() == offered.count, "{} records of {} offers", late.len(), offered.count);

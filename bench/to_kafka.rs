@@ -14,6 +14,7 @@ use rdkafka::{ClientConfig, ClientContext};
 
 use crate::fill::payload;
 use crate::kafka;
+use crate::oracle::Delivery;
 use crate::passage::{Stock, costs, each, median};
 use crate::report::Row;
 use crate::settings::number;
@@ -58,7 +59,7 @@ pub async fn measure() -> Result<Vec<Row>> {
         let mut stock = Stock::of(elements).await?;
         let sink = format!("{{ kafka: {{ brokers: ['{}'] }} }}", broker.bootstrap());
         passages.push(stock.pass(&sink, &format!("topic: {topic}"), &broker.pids()).await?);
-        let records = kafka::read_topic(&broker.bootstrap(), &topic).await.map_err(anyhow::Error::msg)?;
+        let records = read(&broker, &topic).await?;
         stock.judge(&records)?;
         delete(&broker, &topic).await?;
         drop(stock);
@@ -97,6 +98,28 @@ async fn create_with(broker: &Arc<Kafka>, topic: &str, settings: &'static [(&str
     let (broker, topic) = (broker.clone(), topic.to_owned());
     let create = move || broker.create_topic(&topic, PARTITIONS, settings);
     tokio::task::spawn_blocking(create).await?.context("create a topic")
+}
+
+/// Every record of a topic.
+pub async fn read(broker: &Arc<Kafka>, topic: &str) -> Result<Vec<Delivery>> {
+    patiently(async || kafka::read_topic(&broker.bootstrap(), topic).await).await
+}
+
+/// How many records a topic holds.
+pub async fn count_records(broker: &Arc<Kafka>, topic: &str) -> Result<usize> {
+    patiently(async || kafka::count_topic(&broker.bootstrap(), topic).await).await
+}
+
+/// Asks until there is an answer: a broker that is short of CPU changes its leaders.
+async fn patiently<T>(ask: impl AsyncFn() -> Result<T, String>) -> Result<T> {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        match ask().await {
+            Ok(found) => return Ok(found),
+            Err(_) if Instant::now() < until => tokio::time::sleep(Duration::from_millis(500)).await,
+            Err(error) => return Err(anyhow::Error::msg(error)),
+        }
+    }
 }
 
 /// Takes a topic away.
