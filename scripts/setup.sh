@@ -11,15 +11,9 @@
 #   redisson    Redisson in the versions that the tests run, with its Java
 #   prometheus  Prometheus with promtool, which the rules and the dashboard are tried on
 #   kubernetes  what renders and validates deploy/kubernetes
-#   release     what packs a release; no part of test
-#   build     what compiles the daemon
-#   redis     what `make demo` starts
-#   kafka     Kafka with its Java
-#   rabbitmq  RabbitMQ
-#   redisson  Redisson in the versions that the tests run, with its Java
-#   test        all of these and the lints (the default)
-#   test      all of these, valgrind and the lints (the default)
+#   test        all of these, valgrind and the lints (the default)
 #   image       what `make image-test` runs; no part of test
+#   release     what packs a release; no part of test
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
