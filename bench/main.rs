@@ -22,6 +22,7 @@ tools! {
     http "../tests/it/harness/http.rs",
     java "../tests/it/harness/java.rs",
     kafka "../tests/it/harness/kafka.rs",
+    least "../tests/it/harness/least.rs",
     logs "../tests/it/harness/logs.rs",
     metrics "../tests/it/harness/metrics.rs",
     oracle "../tests/it/harness/oracle.rs",

@@ -28,6 +28,7 @@ macro_rules! tools {
 tools! {
     amqp "../../tests/it/harness/amqp.rs",
     kafka "../../tests/it/harness/kafka.rs",
+    least "../../tests/it/harness/least.rs",
     logs "../../tests/it/harness/logs.rs",
     oracle "../../tests/it/harness/oracle.rs",
     ports "../../tests/it/harness/ports.rs",

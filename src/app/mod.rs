@@ -298,9 +298,14 @@ async fn tell_missing_rights(process: &Process, queues: &[Arc<Queue>]) {
     let Some(conn) = process.link.current() else { return };
     for queue in queues.iter().take(RIGHTS_CHECKED) {
         // A server that cannot tell, or a connection that is gone: the first command refused will tell.
-        let Ok(Some(missing)) = missing_rights(&conn, &queue.source.commands(queue.spec.mode)).await else { return };
+        let Ok(Some(missing)) = missing_rights(&conn, &queue.source.to_run(&queue.spec)).await else { return };
         if let Some(first) = missing.first() {
-            let text = format!("queue {}: {} rights are missing, the first: {first}", queue.spec.id, missing.len());
+            let text = format!(
+                "queue {}: {} rights are missing, the first: {}; `check --live` prints what gives them",
+                queue.spec.id,
+                missing.len(),
+                first.words
+            );
             process.events.redis_advice(process.link.address(), &text);
         }
     }

@@ -4,11 +4,13 @@ mod sinks;
 
 use serde_json::{Value, json};
 
+use super::acl;
 use super::session::{Queue, explained, first, link};
 use super::show;
 use super::table::{Align, Table};
 use crate::config::{Config, ListCleanup, Mode, QueueSpec};
-use crate::link::{Conn, missing_rights};
+use crate::link::rights::{Dialect, Grant, Missing, Rules};
+use crate::link::{Conn, LinkError, missing_rights, whoami};
 use crate::source::redisson::{Hints, Stats, advice, blocked_consumers};
 
 /// How one thing stands.
@@ -112,7 +114,7 @@ async fn consumers(conn: &Conn, config: &Config) -> Option<Finding> {
 async fn queue(conn: &Conn, spec: &std::sync::Arc<QueueSpec>) -> Vec<Finding> {
     let queue = Queue::of(spec.clone());
     let what = format!("queue {}", spec.id);
-    let rights = rights(format!("{what}: rights"), missing_rights(conn, &queue.redisson.commands(spec.mode)).await);
+    let rights = rights(conn, format!("{what}: rights"), &acl::of_queue(spec)).await;
     let keys = match queue.redisson.stats(conn, &mut Hints::default()).await {
         Ok(stats) => depths(what, spec.list_cleanup, &stats),
         Err(error) => finding(what, State::Failed, explained(&error)),
@@ -120,14 +122,18 @@ async fn queue(conn: &Conn, spec: &std::sync::Arc<QueueSpec>) -> Vec<Finding> {
     vec![keys, rights]
 }
 
-fn rights(what: String, missing: Result<Option<Vec<String>>, crate::link::LinkError>) -> Finding {
+/// Whether everything is allowed, and what to run where it is not.
+async fn rights(conn: &Conn, what: String, grants: &[Grant]) -> Finding {
+    let missing = missing_rights(conn, grants).await;
+    // Who could be asked for rights could be asked for a name.
+    let user = whoami(conn).await.unwrap_or_default();
+    judged(what, &user, missing)
+}
+
+fn judged(what: String, user: &str, missing: Result<Option<Vec<Missing>>, LinkError>) -> Finding {
     match missing {
         Ok(Some(missing)) if missing.is_empty() => finding(what, State::Well, "complete"),
-        Ok(Some(mut missing)) => {
-            missing.sort();
-            missing.dedup();
-            finding(what, State::Failed, missing.join("; "))
-        }
+        Ok(Some(missing)) => finding(what, State::Failed, mending(user, missing)),
         Ok(None) => finding(
             what,
             State::Warning,
@@ -135,6 +141,16 @@ fn rights(what: String, missing: Result<Option<Vec<String>>, crate::link::LinkEr
         ),
         Err(error) => finding(what, State::Failed, error.to_string()),
     }
+}
+
+/// What is missing in the server's words, and the line that gives it.
+pub(super) fn mending(user: &str, missing: Vec<Missing>) -> String {
+    let (mut words, grants): (Vec<_>, Vec<_>) = missing.into_iter().map(|right| (right.words, right.grant)).unzip();
+    words.sort();
+    words.dedup();
+    // A server that can be asked knows selectors.
+    let rules: Vec<_> = Rules::of(&grants, Dialect::Selectors).iter().map(str::to_owned).collect();
+    format!("{}; mend it with: ACL SETUSER {user} {}", words.join("; "), rules.join(" "))
 }
 
 /// The depths, and what `list_cleanup: exact` costs at them.
@@ -190,6 +206,8 @@ pub(super) fn json(findings: &[Finding]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::rights::Pattern;
+    use crate::link::rights::command::XADD;
 
     #[test]
     fn the_price_of_exact_is_told_at_the_present_depth() {
@@ -217,9 +235,14 @@ mod tests {
 
     #[test]
     fn rights_that_are_missing_are_told_once_each() {
-        let missing = vec!["no xadd".to_owned(), "no publish".to_owned(), "no xadd".to_owned()];
-        let found = rights("q".to_owned(), Ok(Some(missing)));
-        assert_eq!((found.state, found.detail.as_str()), (State::Failed, "no publish; no xadd"));
-        assert_eq!(rights("q".to_owned(), Ok(None)).state, State::Warning);
+        let lack = |words: &str, key: &'static str| Missing {
+            words: words.to_owned(),
+            grant: Grant::on([Pattern::exact(key)], [XADD]),
+        };
+        let missing = vec![lack("no xadd", "a"), lack("no key", "b"), lack("no xadd", "a")];
+        let found = judged("q".to_owned(), "me", Ok(Some(missing)));
+        let words = "no key; no xadd; mend it with: ACL SETUSER me (%W~a %W~b +xadd)";
+        assert_eq!((found.state, found.detail.as_str()), (State::Failed, words));
+        assert_eq!(judged("q".to_owned(), "", Ok(None)).state, State::Warning);
     }
 }

@@ -3,6 +3,7 @@
 //! A command reads its arguments, asks `config`, `link`, `source` or `sink`, and writes text or JSON. No decision about
 //! an element is made here, and no key of a queue is spelled.
 
+mod acl;
 mod bench;
 mod cancel;
 mod check;
@@ -32,6 +33,7 @@ use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use acl::{Purpose, Server, User, users};
 pub use reference::reference;
 pub use run::{RunArgs, log_warnings};
 
@@ -111,6 +113,7 @@ pub enum Command {
     Restore(restore::RestoreArgs),
     Discover(discover::DiscoverArgs),
     Bench(bench::BenchArgs),
+    Acl(acl::AclArgs),
     Schema(schema::SchemaArgs),
     Completions(completions::CompletionsArgs),
     #[command(hide = true)]
@@ -125,8 +128,6 @@ pub enum Command {
     Fsck(later::Refused),
     #[command(hide = true, disable_help_flag = true)]
     Top(later::Refused),
-    #[command(hide = true, disable_help_flag = true)]
-    Acl(later::Refused),
 }
 
 /// Why a command did not do what it was asked: the exit code, and what to tell the person.
@@ -209,6 +210,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Discover(args) => discover::run(global, &args, out).await,
         Command::Restore(args) => restore::run(global, &args, out).await,
         Command::Bench(args) => bench::run(global, &args, out).await,
+        Command::Acl(args) => acl::run(global, &args, out),
         Command::Schema(_) => schema::schema(out).map(|()| 0).map_err(Failed::from),
         Command::Completions(args) => completions::run(&args, out).map(|()| 0).map_err(Failed::from),
         Command::Man(args) => man::run(&args).map(|()| 0),
@@ -218,7 +220,6 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Resume(_) => later::refuse("resume"),
         Command::Fsck(_) => later::refuse("fsck"),
         Command::Top(_) => later::refuse("top"),
-        Command::Acl(_) => later::refuse("acl"),
     }?;
     out.flush()?;
     Ok(code)
@@ -281,6 +282,8 @@ mod tests {
             "bench --depth 0",
             "bench --name orders",
             "bench --payload-bytes 99999999",
+            "acl --for everybody",
+            "acl --redis 5",
         ] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}: {error}");
@@ -303,7 +306,7 @@ mod tests {
 
     #[test]
     fn commands_of_later_versions_take_any_arguments_and_are_refused() {
-        for line in ["fsck --repair q", "run-now q id", "top", "acl --help"] {
+        for line in ["fsck --repair q", "run-now q id", "top"] {
             assert!(parse(line).is_ok(), "{line}");
         }
         let failed = later::refuse("top").unwrap_err();

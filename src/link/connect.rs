@@ -126,8 +126,8 @@ pub(super) async fn connect_pubsub(endpoint: &Arc<RedisEndpoint>) -> Result<redi
     let attempt = async {
         let deadline = Instant::now() + endpoint.connect_timeout;
         let prepared = within(deadline, endpoint, "reading password and certificates", prepare(endpoint)).await?;
-        let mut settings =
-            RedisConnectionInfo::default().set_lib_name(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        // Its name and version would take a right that nothing else needs, which servers before 7.2 do not know.
+        let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
         if let Some(user) = &endpoint.username {
             settings = settings.set_username(user);
         }

@@ -12,7 +12,7 @@ mod conn;
 mod connect;
 mod error;
 mod info;
-mod rights;
+pub mod rights;
 mod script;
 mod subscriber;
 mod supervisor;
@@ -37,7 +37,7 @@ use crate::config::RedisEndpoint;
 pub use conn::Conn;
 pub use error::{ConnectError, ConnectErrorKind, LinkError, NoAnswer, server_code};
 pub use info::{Role, ServerInfo, Version};
-pub use rights::missing_rights;
+pub use rights::{missing_rights, whoami};
 pub use script::Script;
 pub use subscriber::{Subscriber, SubscriberEvent, SubscriberState};
 

@@ -1,12 +1,15 @@
 //! A private redis-server for unit tests: started on a free port, stopped with its handle.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use super::rights::{Dialect, Grant, Rules};
 use crate::config::{RedisEndpoint, Secret};
 
 /// How long a test waits for anything before it fails.
@@ -17,6 +20,8 @@ pub(crate) struct TestServer {
     port: u16,
     dir: TempDir,
     args: Vec<String>,
+    /// Users by name, with their rules: a server that is started again has them again.
+    users: Mutex<BTreeMap<String, Vec<String>>>,
     child: Option<Child>,
 }
 
@@ -35,7 +40,7 @@ impl TestServer {
     /// Starts a server whose files are in `dir`.
     pub(crate) fn in_dir(dir: TempDir, args: &[&str]) -> TestServer {
         let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let mut server = TestServer { port: 0, dir, args, child: None };
+        let mut server = TestServer { port: 0, dir, args, users: Mutex::default(), child: None };
         // Another process may take the port between our look and the server's bind.
         for _ in 0..10 {
             server.port = free_port();
@@ -96,6 +101,17 @@ impl TestServer {
         }
     }
 
+    /// An endpoint for a user who has these rights and no more.
+    pub(crate) fn endpoint_within(&self, user: &str, grants: &[Grant]) -> RedisEndpoint {
+        let rules = Rules::of(grants, Dialect::Selectors);
+        let rules = ["on", ">secret", "-@all"].into_iter().chain(rules.iter()).map(str::to_owned).collect::<Vec<_>>();
+        let mut admin =
+            redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).unwrap().get_connection().unwrap();
+        let () = redis::cmd("ACL").arg("SETUSER").arg(user).arg(&rules).query(&mut admin).unwrap();
+        self.users.lock().unwrap().insert(user.to_owned(), rules);
+        self.endpoint_as(Some(user), "secret")
+    }
+
     /// A plain connection of its own, for looking at the data and for commands such as `CLIENT KILL`.
     pub(crate) async fn admin(&self) -> redis::aio::MultiplexedConnection {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).unwrap();
@@ -119,6 +135,9 @@ impl TestServer {
         let mut command = Command::new("redis-server");
         command.args(["--save", "", "--logfile", "log", "--dir"]).arg(self.dir.path());
         command.args(if tls { ["--port", "0", "--tls-port", &port] } else { ["--port", &port, "--tls-port", "0"] });
+        for (user, rules) in self.users.lock().unwrap().iter() {
+            command.arg("--user").arg(user).args(rules);
+        }
         let mut child = command
             .args(&self.args)
             .stdout(Stdio::null())

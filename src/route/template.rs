@@ -160,6 +160,18 @@ impl Template {
         self.parts().iter().any(|part| matches!(part, Part::Hole { field: Field::DueMs, default: None, .. }))
     }
 
+    /// The texts that every element of the queue with this id gets, in their order; `None` stands for what the element
+    /// decides.
+    pub fn outline(&self, queue: &str) -> impl Iterator<Item = Option<String>> {
+        let known = self.static_text().map(|text| Some(text.to_owned()));
+        let parts = self.parts().iter().map(|part| match part {
+            Part::Text(text) => Some(text.clone()),
+            Part::Hole { field: Field::Queue, .. } => Some(queue.to_owned()),
+            Part::Hole { .. } => None,
+        });
+        known.into_iter().chain(parts)
+    }
+
     fn parts(&self) -> &[Part] {
         match &self.body {
             Body::Static { .. } => &[],

@@ -1,10 +1,11 @@
 //! The sinks: connected, logged in, and asked for what the routes name.
 
+use super::super::acl;
 use super::super::session::{first, link};
-use super::{Finding, State, finding};
+use super::{Finding, State, finding, mending};
 use crate::config::{Config, RouteSpec, SinkKind, SinkSpec, TargetSpec};
-use crate::link::{Conn, Link, missing_rights};
-use crate::message::{Destination, Side};
+use crate::link::{Conn, Link, missing_rights, whoami};
+use crate::message::Destination;
 use crate::sink;
 
 /// Looks at one sink.
@@ -33,15 +34,23 @@ pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Link, source
         return finding(what, State::Failed, format!("{place}: {failure}"));
     }
     let missing = match &conn {
-        Some(conn) => rights(conn, &destinations).await,
+        Some(conn) => missing_rights(conn, &acl::of_sink(config, &spec.name)).await,
         None => Ok(None),
     };
-    drop(own);
-    match missing {
-        Ok(Some(missing)) if !missing.is_empty() => finding(what, State::Failed, missing.join("; ")),
+    let found = match missing {
+        Ok(Some(missing)) if !missing.is_empty() => {
+            let user = match &conn {
+                Some(conn) => whoami(conn).await.unwrap_or_default(),
+                None => String::new(),
+            };
+            finding(what, State::Failed, mending(&user, missing))
+        }
         Err(error) => finding(what, State::Failed, error.to_string()),
         Ok(_) => finding(what, State::Well, format!("{place}{}", asked(spec, &destinations))),
-    }
+    };
+    // Only now: the connection ends with its link.
+    drop(own);
+    found
 }
 
 /// The kind, and where it is.
@@ -110,24 +119,6 @@ fn fixed(route: &RouteSpec) -> Option<Destination> {
         }
         TargetSpec::Stdout => return None,
     })
-}
-
-/// The rights that a Redis sink lacks for what it will send.
-async fn rights(conn: &Conn, destinations: &[Destination]) -> Result<Option<Vec<String>>, crate::link::LinkError> {
-    let commands = destinations.iter().filter_map(|destination| -> Option<Vec<&[u8]>> {
-        match destination {
-            Destination::RedisList { key, push } => {
-                let name: &[u8] = if *push == Side::Left { b"LPUSH" } else { b"RPUSH" };
-                Some(vec![name, key, b"x"])
-            }
-            Destination::RedisStream { key, .. } => Some(vec![b"XADD", key, b"*", b"f", b"v"]),
-            Destination::KafkaTopic { .. } | Destination::AmqpExchange { .. } | Destination::Stdout => None,
-        }
-    });
-    match commands.collect::<Vec<_>>() {
-        commands if commands.is_empty() => Ok(None),
-        commands => missing_rights(conn, &commands).await,
-    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::rights::command::{RPUSH, XADD};
+use super::rights::{Grant, Pattern};
 use super::test_server::{TestServer, eventually, soon};
 use super::*;
 use crate::config::RedisEndpoint;
@@ -125,13 +127,13 @@ async fn missing_rights_are_told_where_the_server_can() {
     run(&mut admin, acl).await;
     let link = start(server.endpoint_as(Some("u"), "p"));
     let conn = ready(&link).await;
-    let commands =
-        [vec![&b"RPUSH"[..], b"list", b"x"], vec![b"XADD", b"list", b"*", b"a", b"b"], vec![b"RPUSH", b"other", b"x"]];
-    let missing = missing_rights(&conn, &commands).await.unwrap().unwrap();
+    let on = |key: &'static str, command| Grant::on([Pattern::exact(key)], [command]);
+    let grants = [on("list", RPUSH), on("list", XADD), on("other", RPUSH)];
+    let missing = missing_rights(&conn, &grants).await.unwrap().unwrap();
     assert_eq!(missing.len(), 2, "{missing:?}");
-    assert!(missing[0].contains("xadd") && missing[1].contains("other"), "{missing:?}");
+    assert!(missing[0].words.contains("xadd") && missing[1].words.contains("other"), "{missing:?}");
     run(&mut admin, "ACL SETUSER u -acl|dryrun").await;
-    assert_eq!(missing_rights(&conn, &commands).await.unwrap(), None);
+    assert_eq!(missing_rights(&conn, &grants).await.unwrap().map(|m| m.len()), None);
     let push = Script::new("push", "return redis.call('LPUSH', KEYS[1], ARGV[1])");
     run(&mut admin, "ACL SETUSER u +evalsha +script|load").await;
     assert_eq!(conn.script(&push, &["list"], &["x"]).await.unwrap_err().code(), Some("NOPERM"));

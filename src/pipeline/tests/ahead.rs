@@ -11,7 +11,7 @@ fn ahead(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
 impl Bridge {
     /// Offers elements with these ids that fall due after `delay`.
     async fn offer_in(&self, delay: Duration, ids: impl IntoIterator<Item = u64>) {
-        let conn = soon("a connection", self.process.link.ready()).await;
+        let conn = soon("a connection", self.producer.ready()).await;
         for n in ids {
             let element = layout::pack(Layout::New, id(n), b"later");
             self.queue.source.offer(&conn, element.into(), delay).await.unwrap();

@@ -21,12 +21,13 @@ use crate::config::{
     Codec, Envelope, ListCleanup, MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec,
     TargetSpec,
 };
+use crate::link::rights::{to_connect, to_load_scripts};
 use crate::link::test_server::{TestServer, eventually, soon};
 use crate::link::{Link, LinkOptions};
 use crate::message::{About, Class, Failure, MessageId};
 use crate::sink::fake::{FakeSink, Step};
 use crate::source::redisson::layout::{self, Layout};
-use crate::source::redisson::{Entry, SCRIPTS};
+use crate::source::redisson::{Entry, Redisson, SCRIPTS};
 use crate::telemetry::events::Events;
 
 /// A sink that confirms, until it is told something else, and answers in time unless it is stalled for long.
@@ -81,6 +82,8 @@ fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
 struct Bridge {
     process: Arc<Process>,
     queue: Arc<Queue>,
+    /// A login that may do anything: producers share no user with the daemon.
+    producer: Link,
     runtime: Option<Runtime>,
 }
 
@@ -106,7 +109,10 @@ impl Bridge {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let guard = runtime.enter();
         let options = LinkOptions { scripts: SCRIPTS.all().into_iter().cloned().collect(), ..LinkOptions::default() };
-        let link = Link::start(Arc::new(server.endpoint()), options);
+        let source = Redisson::new(&spec.name, [owner; 8], spec.consume_delayed, spec.consume_ready, spec.list_cleanup);
+        let grants: Vec<_> = source.to_run(&spec).into_iter().chain([to_connect(0), to_load_scripts()]).collect();
+        let link = Link::start(Arc::new(server.endpoint_within(&format!("daemon-{owner}"), &grants)), options.clone());
+        let producer = Link::start(Arc::new(server.endpoint()), options);
         let events = Events::default();
         let process = Arc::new(Process::new([owner; 8], link, Budget::new(1000, 1 << 26), events.clone()));
         let outlets: Vec<Arc<Outlet>> = sinks
@@ -123,12 +129,12 @@ impl Bridge {
         let heartbeat = process.events.status().heartbeat("claimer", Duration::from_secs(60));
         runtime.spawn(claimer::run(queue.clone(), heartbeat));
         drop(guard);
-        Bridge { process, queue, runtime: Some(runtime) }
+        Bridge { process, queue, producer, runtime: Some(runtime) }
     }
 
     /// Offers elements with these ids that are due at once.
     async fn offer(&self, ids: impl IntoIterator<Item = u64>) {
-        let conn = soon("a connection", self.process.link.ready()).await;
+        let conn = soon("a connection", self.producer.ready()).await;
         for n in ids {
             let element = layout::pack(Layout::New, id(n), format!("payload {n}").as_bytes());
             self.queue.source.offer(&conn, element.into(), Duration::ZERO).await.unwrap();

@@ -5,6 +5,7 @@
 
 mod command;
 mod errors;
+mod rights;
 mod worker;
 
 #[cfg(test)]
@@ -16,6 +17,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
+
+pub use rights::to_deliver;
 
 use super::Sink;
 use super::handoff::Handoff;

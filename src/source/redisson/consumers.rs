@@ -5,6 +5,7 @@
 //! (`poll()`, `drainTo()`) does not block and is not seen at all.
 
 use super::{Redisson, SourceError};
+use crate::link::rights::to_see_clients;
 use crate::link::{Conn, LinkError, missing_rights};
 
 /// A client that waits for an element of some list.
@@ -44,8 +45,7 @@ pub async fn blocked_consumers(
     queues: &[&Redisson],
 ) -> Result<Option<(Vec<Blocked>, usize)>, SourceError> {
     // Asked about first: a command that is refused would stand in the server's ACL log.
-    let wanted: [Vec<&[u8]>; 2] = [vec![b"CLIENT", b"INFO"], vec![b"CLIENT", b"LIST"]];
-    if missing_rights(conn, &wanted).await?.is_some_and(|missing| !missing.is_empty()) {
+    if missing_rights(conn, &[to_see_clients()]).await?.is_some_and(|missing| !missing.is_empty()) {
         return Ok(None);
     }
     let mut pipe = redis::pipe();

@@ -1,117 +1,171 @@
-//! What the scripts and looks of a queue need to be allowed, for a check before the first element is at stake.
+//! What the scripts and looks of a queue need to be allowed, key by key.
+
+use bytes::Bytes;
 
 use super::Redisson;
-use crate::config::Mode;
+use crate::config::{Mode, QueueSpec, TargetSpec};
+use crate::link::rights::command::*;
+use crate::link::rights::{Grant, Pattern};
+use crate::message::Side;
 
 impl Redisson {
-    /// One command for each right that this queue needs in this mode, with its real keys: what `ACL DRYRUN` can be asked
-    /// about.
-    pub fn commands(&self, mode: Mode) -> Vec<Vec<&[u8]>> {
-        match mode {
-            Mode::Deliver => self.to_deliver(),
-            Mode::Shadow => self.to_look(),
+    /// What a daemon needs for this queue.
+    pub fn to_run(&self, spec: &QueueSpec) -> Vec<Grant> {
+        let mut grants = self.to_look();
+        grants.push(Grant::plain([TIME, INFO]));
+        match spec.mode {
+            // What falls due is read as the gauges are.
+            Mode::Shadow => {}
             Mode::Rescue { .. } => {
-                let mut commands = self.to_deliver();
-                commands.push(vec![b"RPUSH", &self.keys.ready, b"a"]);
-                commands
+                grants.extend(self.to_unlist());
+                grants.extend(self.to_sweep());
+                grants.push(self.on(&self.keys.delayed, [ZADD, ZREM, ZSCORE]));
+                grants.push(self.on(&self.keys.ready, [RPUSH]));
+            }
+            Mode::Deliver => {
+                grants.extend(self.to_settle(spec));
+                grants.extend(self.to_claim(spec));
+                grants.extend(self.to_sweep());
+                if spec.dead_letter_to.is_some() {
+                    grants.push(self.on(&self.keys.dead, [XRANGE, XREVRANGE, XDEL]));
+                    grants.push(self.on(&self.keys.state, [HDEL, HMGET, HGET, HSET]));
+                }
             }
         }
+        grants
     }
 
-    /// What looks at a queue and changes nothing.
-    fn to_look(&self) -> Vec<Vec<&[u8]>> {
-        const READS: [&[u8]; 10] =
-            [b"TYPE", b"TIME", b"INFO", b"ZCARD", b"ZCOUNT", b"ZRANGE", b"LLEN", b"SCARD", b"HMGET", b"XLEN"];
-        let reads = |command: &Vec<&[u8]>| command.first().is_some_and(|name| READS.contains(name));
-        let loads =
-            |command: &Vec<&[u8]>| matches!(command.first(), Some(name) if *name == b"EVALSHA" || *name == b"SCRIPT");
-        self.to_deliver().into_iter().filter(|command| reads(command) || loads(command)).collect()
-    }
-
-    fn to_deliver(&self) -> Vec<Vec<&[u8]>> {
+    /// What the command line needs to look at this queue, to offer, cancel, redrive and purge, to migrate and to restore.
+    pub fn to_operate(&self) -> Vec<Grant> {
         let k = &self.keys;
-        let (z, l, ready): (&[u8], &[u8], &[u8]) = (&k.delayed, &k.list, &k.ready);
-        let (in_flight, retry, dead): (&[u8], &[u8], &[u8]) = (&k.in_flight, &k.retry, &k.dead);
-        let (ghosts, turn, state): (&[u8], &[u8], &[u8]) = (&k.ghosts, &k.ghosts_turn, &k.state);
-        let mut commands: Vec<Vec<&[u8]>> = vec![
-            vec![b"EVALSHA", b"0000000000000000000000000000000000000000", b"1", z],
-            vec![b"SCRIPT", b"LOAD", b"return 1"],
-            vec![b"TIME"],
-            vec![b"SUBSCRIBE", k.channel.as_bytes()],
-            vec![b"SUBSCRIBE", k.presence.as_bytes()],
-            vec![b"PUBSUB", b"NUMSUB", k.channel.as_bytes()],
-            vec![b"INFO", b"memory"],
-            vec![b"XADD", dead, b"*", b"a", b"b"],
-            vec![b"XLEN", dead],
-            vec![b"XTRIM", dead, b"MAXLEN", b"1"],
-            vec![b"XRANGE", dead, b"-", b"+"],
-            vec![b"XREVRANGE", dead, b"+", b"-"],
-            vec![b"XDEL", dead, b"1-1"],
-            vec![b"HSET", state, b"a", b"b"],
-            vec![b"HSETNX", state, b"a", b"b"],
-            vec![b"HGET", state, b"a"],
-            vec![b"HMGET", state, b"a"],
-            vec![b"HGET", state, b"a"],
-            vec![b"HDEL", state, b"a"],
-            vec![b"SADD", ghosts, b"a"],
-            vec![b"SMISMEMBER", ghosts, b"a"],
-            vec![b"SREM", ghosts, b"a"],
-            vec![b"SCARD", ghosts],
-            vec![b"RENAME", ghosts, turn],
-            vec![b"SUNIONSTORE", turn, turn, ghosts],
-            vec![b"EXISTS", turn],
-            vec![b"DEL", turn],
-            vec![b"ZMSCORE", z, b"a"],
-            vec![b"LPOS", l, b"a"],
-            vec![b"LINDEX", l, b"0"],
-            vec![b"LPOP", l],
-            vec![b"RPOP", l],
-            vec![b"LREM", l, b"1", b"a"],
-            vec![b"RPUSH", l, b"a"],
-            vec![b"LLEN", ready],
-            vec![b"LRANGE", ready, b"0", b"0"],
-            vec![b"LTRIM", ready, b"0", b"0"],
-            vec![b"LRANGE", l, b"0", b"0"],
-            vec![b"LTRIM", l, b"0", b"0"],
-        ];
-        for zset in [z, in_flight, retry] {
-            commands.push(vec![b"TYPE", zset]);
-            commands.push(vec![b"ZADD", zset, b"1", b"a"]);
-            commands.push(vec![b"ZREM", zset, b"a"]);
-            commands.push(vec![b"ZCARD", zset]);
-            commands.push(vec![b"ZCOUNT", zset, b"0", b"1"]);
-            commands.push(vec![b"ZSCORE", zset, b"a"]);
-            commands.push(vec![b"ZRANGE", zset, b"0", b"0"]);
-            commands.push(vec![b"ZRANGEBYSCORE", zset, b"0", b"1"]);
-        }
-        commands
+        let mut grants = self.to_look();
+        grants.extend(self.to_sweep());
+        grants.extend([
+            Grant::plain([TIME, PUBSUB_NUMSUB]),
+            Grant::channels([exact(k.channel.as_bytes())], [PUBLISH]),
+            self.on(&k.delayed, [ZADD, ZREM, ZSCORE, ZSCAN]),
+            self.on(&k.list, [RPUSH, LREM, LRANGE, LINDEX, LPOS, LSET]),
+            self.on(&k.ready, [LRANGE, LPUSH]),
+            self.on(&k.in_flight, [ZADD, ZREM, ZSCORE, ZRANGE, ZCOUNT, ZSCAN]),
+            self.on(&k.retry, [ZADD, ZREM, ZSCORE, ZRANGE, ZSCAN]),
+            self.on(&k.dead, [XRANGE, XREVRANGE, XDEL]),
+        ]);
+        grants
     }
+
+    /// `stats.lua` and `peek.lua`, and that any script is run on the queue's keys: what it may do to them its commands
+    /// decide.
+    fn to_look(&self) -> Vec<Grant> {
+        let k = &self.keys;
+        vec![
+            Grant::on(self.all().map(|key| exact(key)), [EVALSHA]),
+            self.on(&k.delayed, [TYPE, ZCARD, ZCOUNT, ZRANGE]),
+            self.on(&k.in_flight, [TYPE, ZCARD]),
+            self.on(&k.retry, [TYPE, ZCARD]),
+            self.on(&k.list, [TYPE, LLEN]),
+            self.on(&k.ready, [TYPE, LLEN]),
+            self.on(&k.ghosts, [TYPE, SCARD]),
+            self.on(&k.ghosts_turn, [TYPE, SCARD]),
+            self.on(&k.state, [TYPE, HMGET]),
+            self.on(&k.dead, [TYPE, XLEN]),
+        ]
+    }
+
+    /// `claim.lua`, `adopt.lua`, `extend.lua`, and the announcements that say when to claim.
+    fn to_claim(&self, spec: &QueueSpec) -> Vec<Grant> {
+        let k = &self.keys;
+        let mut grants = vec![
+            Grant::channels([exact(k.channel.as_bytes()), exact(k.presence.as_bytes())], [SUBSCRIBE]),
+            self.on(&k.in_flight, [ZADD, ZREM, ZSCORE, ZCOUNT, ZRANGEBYSCORE]),
+            self.on(&k.retry, [ZADD, ZREM, ZCOUNT, ZRANGE, ZRANGEBYSCORE]),
+            self.on(&k.state, [HGET, HMGET]),
+        ];
+        if spec.consume_ready {
+            grants.push(Grant::plain([PUBSUB_NUMSUB]));
+            grants.push(self.on(&k.ready, [LRANGE, LTRIM]));
+        }
+        if spec.consume_delayed {
+            grants.push(self.on(&k.delayed, [ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZREM]));
+            grants.push(self.on(&k.in_flight, [ZMSCORE]));
+            grants.extend(self.to_unlist());
+        }
+        grants
+    }
+
+    /// `settle.lua`.
+    fn to_settle(&self, spec: &QueueSpec) -> Vec<Grant> {
+        let k = &self.keys;
+        let mut grants = vec![
+            self.on(&k.in_flight, [ZADD, ZREM, ZSCORE, ZMSCORE]),
+            self.on(&k.retry, [ZADD, ZSCORE]),
+            self.on(&k.dead, [XADD]),
+        ];
+        if spec.dead_letter_max_len.is_some() {
+            grants.push(self.on(&k.dead, [XTRIM]));
+        }
+        for route in &spec.to {
+            if let TargetSpec::RedisList { key, push, exactly_once: true } = &route.target
+                && let Some(list) = key.static_bytes()
+            {
+                let keys = [&k.in_flight, &k.retry, &k.dead, list];
+                grants.push(Grant::on(keys.map(|key| exact(key)), [EVALSHA]));
+                grants.push(self.on(list, [TYPE, if *push == Side::Left { LPUSH } else { RPUSH }]));
+            }
+        }
+        grants
+    }
+
+    /// `list.lua`: elements that were taken leave Redisson's list, or are recorded as ghosts.
+    fn to_unlist(&self) -> [Grant; 5] {
+        let k = &self.keys;
+        [
+            self.on(&k.delayed, [ZSCORE]),
+            self.on(&k.list, [LPOS, LTRIM, LREM, LINDEX, LPOP, RPOP]),
+            self.on(&k.ghosts, [SADD, SMISMEMBER, SREM]),
+            self.on(&k.ghosts_turn, [SREM]),
+            self.on(&k.state, [HMGET, HSET, HSETNX]),
+        ]
+    }
+
+    /// `sweep.lua`.
+    fn to_sweep(&self) -> [Grant; 6] {
+        let k = &self.keys;
+        [
+            self.on(&k.delayed, [ZMSCORE]),
+            self.on(&k.list, [LRANGE, RPUSH, LTRIM]),
+            self.on(&k.ghosts, [SREM, EXISTS, DEL]),
+            self.on(&k.ghosts_turn, [SREM, EXISTS, DEL]),
+            Grant::on([exact(&k.ghosts), exact(&k.ghosts_turn)], [RENAME, SUNIONSTORE]),
+            self.on(&k.state, [HDEL, HMGET, HSET]),
+        ]
+    }
+
+    fn all(&self) -> [&Bytes; 9] {
+        let k = &self.keys;
+        [&k.delayed, &k.list, &k.ready, &k.in_flight, &k.retry, &k.ghosts, &k.ghosts_turn, &k.state, &k.dead]
+    }
+
+    fn on<const N: usize>(&self, key: &[u8], commands: [Command; N]) -> Grant {
+        Grant::on([exact(key)], commands)
+    }
+}
+
+fn exact(name: &[u8]) -> Pattern {
+    Pattern::exact(Bytes::copy_from_slice(name))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::SCRIPTS;
     use super::*;
-    use crate::config::ListCleanup;
 
+    /// That each is granted on the right keys only a server can tell; that none was forgotten can be read.
     #[test]
-    fn every_command_of_the_daemon_s_scripts_is_asked_for() {
-        let queue = Redisson::new("q", [0; 8], true, true, ListCleanup::Auto);
-        let asked: Vec<_> = queue
-            .commands(Mode::Rescue { after: Duration::ZERO })
-            .iter()
-            .map(|words| String::from_utf8_lossy(words[0]).into_owned())
-            .collect();
+    fn every_command_of_a_script_is_one_that_can_be_granted() {
         for script in SCRIPTS.all() {
-            // Only the command line sends these.
-            if matches!(script.name(), "offer" | "cancel" | "redrive") {
-                continue;
-            }
             for call in script.text().split("redis.call('").skip(1) {
-                let command = call.split('\'').next().unwrap();
-                assert!(asked.iter().any(|asked| asked == command), "{command}, of script {}", script.name());
+                let command = call.split('\'').next().unwrap().to_lowercase();
+                assert!(ALL.iter().any(|known| known.name == command), "{command}, of script {}", script.name());
             }
         }
     }

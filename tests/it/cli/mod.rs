@@ -8,12 +8,12 @@ mod elements;
 mod words;
 
 use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
 use crate::harness::RedisServer;
-use crate::harness::daemon::{ConfigFile, cli};
+use crate::harness::daemon::{ConfigFile, cli, command_line};
 
 /// A configuration with the queues `texts` (string), `docs` (json) and `bytes` (raw) on this server.
 fn config(server: &RedisServer) -> ConfigFile {
@@ -77,9 +77,7 @@ fn ask(config: &ConfigFile, line: &str) -> Answer {
 
 /// With something on standard input.
 fn ask_with(config: &ConfigFile, line: &str, input: &[u8]) -> Answer {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_delaybridge"))
-        .args(line.split(' '))
-        .env("DELAYBRIDGE_CONFIG", config.path())
+    let mut child = command_line(config, &line.split(' ').collect::<Vec<_>>())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

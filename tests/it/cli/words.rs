@@ -23,7 +23,7 @@ fn help_teaches_and_the_schema_is_printed() {
 #[test]
 fn what_a_later_version_can_do_is_refused_by_name() {
     let config = unconnected();
-    for line in ["run-now texts 0123456789abcdef", "pause texts", "resume texts", "fsck --repair", "top", "acl"] {
+    for line in ["run-now texts 0123456789abcdef", "pause texts", "resume texts", "fsck --repair", "top"] {
         let name = line.split(' ').next().unwrap();
         ask(&config, line).failed(2, &[&format!("{name}: not available in this version")]);
     }

@@ -3,41 +3,22 @@
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
-use delaybridge::config::{ListCleanup, Mode};
-use delaybridge::source::redisson::Redisson;
+use delaybridge::cli::{Purpose, Server, users};
+use delaybridge::config::load_str;
 
-use crate::harness::daemon::ConfigFile;
+use crate::harness::daemon::{ConfigFile, cli};
 use crate::harness::oracle::{read_list, read_stream};
 use crate::harness::redisson::{Element, redis_now_ms};
 use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, ServerOptions};
 
 use super::{dead_letters, emptied, list_of, overdue, settled, stream_of, unready};
 
-/// The rules of a user who may do exactly what the daemon says it needs for this queue, and push to `out*`.
-fn least_rights(name: &str) -> String {
-    let queue = RedissonQueue::new(name);
-    let source = Redisson::new(name, [0; 8], true, true, ListCleanup::Auto);
-    let mut words: Vec<String> = source
-        .commands(Mode::Deliver)
-        .iter()
-        .map(|command| {
-            let word = |n: usize| String::from_utf8_lossy(command[n]).to_lowercase();
-            match word(0).as_str() {
-                "script" | "pubsub" => format!("+{}|{}", word(0), word(1)),
-                _ => format!("+{}", word(0)),
-            }
-        })
-        .collect();
-    words.sort_unstable();
-    words.dedup();
-    format!(
-        "bridge on >secret resetkeys ~redisson_delay_queue*:{tag} ~{name} ~delaybridge:*:{tag} ~out* resetchannels \
-         &{channel} &{presence} -@all +ping +client|setname +acl|whoami +acl|dryrun {} +xadd +rpush",
-        words.join(" "),
-        tag = queue.tag,
-        channel = queue.channel,
-        presence = source.keys.presence,
-    )
+/// The least rights of the one user that this configuration needs, with the password `secret`; its name comes first.
+fn least_rights(yaml: &str) -> String {
+    let config = load_str(yaml, "delaybridge.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}")).config;
+    let [user] = &users(&config, Purpose::Run)[..] else { panic!("one server, one user") };
+    let name = user.endpoint.username.as_deref().expect("a name");
+    format!("{name} reset {} >secret", user.rules(Server::Seven).join(" "))
 }
 
 async fn acl(redis: &mut MultiplexedConnection, rules: &str) {
@@ -76,12 +57,13 @@ fn password(text: &str) -> (ConfigFile, std::path::PathBuf) {
 }
 
 #[tokio::test]
-async fn the_rights_that_the_daemon_asks_for_are_enough() {
+async fn under_the_least_rights_nothing_is_refused() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let queue = RedissonQueue::new("few");
-    acl(&mut redis, &least_rights("few")).await;
     let (_dir, file) = password("secret\n");
+    let yaml = as_bridge(&server, "few", &file, "stream: out");
+    acl(&mut redis, &least_rights(&yaml)).await;
     let now = redis_now_ms(&mut redis).await;
     // In random order, so that ghosts are left and swept; one of them junk; the ready list as well.
     let mut elements = overdue(now, (0..6_000).map(|n| format!("{n}")));
@@ -94,7 +76,7 @@ async fn the_rights_that_the_daemon_asks_for_are_enough() {
     // A destination of the wrong type at first: what was claimed is released and claimed again.
     let _: () = redis.set("out", "not a stream").await.unwrap();
 
-    let mut daemon = Daemon::spawn(&as_bridge(&server, "few", &file, "stream: out"));
+    let mut daemon = Daemon::spawn(&yaml);
     daemon.expect_log("queue held").expect_log("dead letter stored");
     unready(&daemon, "WRONGTYPE").await;
     let _: () = redis.del("out").await.unwrap();
@@ -123,8 +105,6 @@ async fn a_missing_right_is_named_at_the_start_and_loses_nothing() {
     let mut running = Vec::new();
     for right in missing {
         let queue = RedissonQueue::new(&format!("no-{right}"));
-        let rules = least_rights(&queue.name).replacen("bridge", right, 1).replace(&format!("+{right}"), "");
-        acl(&mut redis, &rules).await;
         let now = redis_now_ms(&mut redis).await;
         let mut elements = overdue(now, (0..300).map(|n| format!("{right} {n}")));
         fastrand::shuffle(&mut elements);
@@ -139,6 +119,7 @@ async fn a_missing_right_is_named_at_the_start_and_loses_nothing() {
         let yaml =
             yaml.replace("username: bridge", &format!("username: {right}")).replace("ghost_max_age: 1s", "lease: 3s");
         let yaml = yaml.replace("redis: {}", "redis: { timeout: 1s }");
+        acl(&mut redis, &least_rights(&yaml).replace(&format!("+{right}"), "")).await;
         let mut daemon = Daemon::spawn(&yaml);
         daemon.expect_log("queue held").expect_log("rights are missing").expect_log("dead letter stored");
         // On purpose: what a claim that was cut short had taken comes back soon.
@@ -152,7 +133,16 @@ async fn a_missing_right_is_named_at_the_start_and_loses_nothing() {
         })
         .await;
         unready(daemon, "NOPERM").await;
-        acl(&mut redis, &format!("{right} +{right}")).await;
+        // The cure that the look prints is one.
+        let look = cli(daemon.config(), &["check", "--live"]);
+        let text = String::from_utf8(look.stdout).expect("text");
+        let cures: Vec<_> = text.lines().filter_map(|line| line.split_once("mend it with: ACL SETUSER ")).collect();
+        assert!(look.status.code() == Some(1) && !cures.is_empty(), "{text}");
+        for (_, rules) in cures {
+            acl(&mut redis, rules).await;
+        }
+        let look = cli(daemon.config(), &["check", "--live"]);
+        assert!(!String::from_utf8_lossy(&look.stdout).contains("ACL SETUSER"), "{look:?}");
         list_of(&mut redis, &format!("out-{right}"), 320).await;
         daemon.expect_log("were recorded by nobody");
         settled(&mut redis, queue).await;

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use delaybridge::cli::Purpose;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::eventually::eventually;
 use super::http::{self, Answer};
+use super::least::{PASSWORD, confined};
 use super::logs::{Lines, is_trouble};
 use super::metrics::Metrics;
 use super::ports::free_port;
@@ -55,6 +57,14 @@ impl ConfigFile {
         self.dir.path().join("delaybridge.yaml")
     }
 
+    /// Where the same is under the least rights for this purpose: beside it, because paths in it may be relative.
+    pub fn confined(&self, purpose: Purpose) -> PathBuf {
+        match confined(&self.path(), purpose) {
+            Some(text) => self.write(&format!("{purpose:?}-delaybridge.yaml"), &text),
+            None => self.path(),
+        }
+    }
+
     /// Writes another file beside it (passwords, certificates) and tells where it is.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.dir.path().join(name);
@@ -63,11 +73,22 @@ impl ConfigFile {
     }
 }
 
+/// One command of the binary with this configuration, under the least rights for it.
+pub fn command_line(config: &ConfigFile, arguments: &[&str]) -> Command {
+    let file = match arguments.first() {
+        Some(&("check" | "run")) => config.confined(Purpose::Run),
+        // It looks for what no configuration names yet.
+        Some(&"discover") => config.path(),
+        _ => config.confined(Purpose::Operator),
+    };
+    let mut command = Command::new(BINARY);
+    command.args(arguments).env("DELAYBRIDGE_CONFIG", file).envs([PASSWORD]);
+    command
+}
+
 /// Runs one command of the binary to its end, with this configuration.
 pub fn cli(config: &ConfigFile, arguments: &[&str]) -> Output {
-    Command::new(BINARY)
-        .args(arguments)
-        .env("DELAYBRIDGE_CONFIG", config.path())
+    command_line(config, arguments)
         .stdin(Stdio::null())
         .output()
         .unwrap_or_else(|e| panic!("run {BINARY} {arguments:?}: {e}"))
@@ -86,7 +107,7 @@ impl Daemon {
         let http_port = free_port();
         let config = ConfigFile::new(&format!("http: {{ listen: 127.0.0.1:{http_port} }}\n{yaml}"));
         let mut command = command(BINARY);
-        command.arg("run").arg("--config").arg(config.path());
+        command.arg("run").arg("--config").arg(config.confined(Purpose::Run)).envs([PASSWORD]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).envs(environment.iter().copied());
         let mut process = Process::spawn("delaybridge", command).unwrap_or_else(|e| panic!("spawn {BINARY}: {e}"));
         let stdout = Lines::collect(process.child_mut().stdout.take().expect("stdout is piped"));

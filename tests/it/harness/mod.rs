@@ -12,6 +12,7 @@ pub mod http;
 pub mod java;
 #[cfg(feature = "kafka")]
 pub mod kafka;
+pub mod least;
 pub mod logs;
 pub mod metrics;
 pub mod oracle;

@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::least;
 use super::ports::free_port;
 use super::resp::{Frame, Scanner};
 
@@ -145,6 +146,7 @@ impl Proxy {
                 break (port, listener);
             }
         };
+        least::leads_to(port, target_port);
         let shared = Arc::new(Shared {
             target: SocketAddr::from(([127, 0, 0, 1], target_port)),
             mode: watch::Sender::new(Mode::Pass),

@@ -11,12 +11,16 @@ use redis::aio::MultiplexedConnection;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use super::least;
 use super::ports::free_port;
 use super::process::{Process, command};
 use super::tls::Pki;
 
 /// How long a server may take to answer: it loads what it had, on a machine that runs other tests as well.
 const START_DEADLINE: Duration = Duration::from_secs(30);
+
+/// The file of a server's users, in its directory.
+const USERS: &str = "users.acl";
 
 /// How the server is set up. The default keeps nothing on disk and has no limits.
 #[derive(Debug, Clone, Default)]
@@ -56,6 +60,11 @@ impl ServerOptions {
         self.line("user", rules.trim_start_matches("user "))
     }
 
+    /// Whether users are kept in a file, so that they are there again after a restart; a server takes them from one place.
+    fn keeps_users(&self) -> bool {
+        self.lines.iter().all(|(key, _)| key != "user")
+    }
+
     /// One more line of the configuration.
     pub fn line(mut self, key: &str, value: &str) -> Self {
         self.lines.push((key.to_owned(), value.to_owned()));
@@ -83,6 +92,7 @@ impl RedisServer {
     pub async fn start_with(options: ServerOptions) -> Self {
         let dir = TempDir::with_prefix("delaybridge-redis-").expect("make a directory for redis-server");
         let pki = options.tls.map(|_| Pki::create(dir.path()));
+        std::fs::write(dir.path().join(USERS), "").expect("make the file of the server's users");
         let mut server = RedisServer { options, dir, port: 0, tls: None, process: None };
         for attempt in 1.. {
             server.port = free_port();
@@ -93,6 +103,10 @@ impl RedisServer {
                 Err(log) if attempt < 5 && log.contains("Address already in use") => {}
                 Err(log) => panic!("start redis-server: {log}"),
             }
+        }
+        if server.options.keeps_users() {
+            let ports: Vec<_> = [server.port].into_iter().chain(server.tls.as_ref().map(|(port, _)| *port)).collect();
+            least::keeps_users(&ports, &server.dir.path().join(USERS));
         }
         server
     }
@@ -222,6 +236,9 @@ impl RedisServer {
             lines.push(("tls-key-file", pki.server_key.display().to_string()));
             lines.push(("tls-ca-cert-file", pki.ca.display().to_string()));
             lines.push(("tls-auth-clients", if tls.client_certificate { "yes" } else { "no" }.into()));
+        }
+        if self.options.keeps_users() {
+            lines.push(("aclfile", USERS.into()));
         }
         for (key, value) in &self.options.lines {
             lines.push((key, value.clone()));

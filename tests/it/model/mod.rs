@@ -11,6 +11,7 @@ mod directed_sweep;
 mod full;
 mod outsiders;
 mod rig;
+mod rights;
 mod schedule;
 mod snapshot;
 mod sweeps;

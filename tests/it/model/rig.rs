@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaybridge::config::ListCleanup;
+use delaybridge::config::{ListCleanup, RedisEndpoint, TargetSpec, load_str};
 use delaybridge::link::{Conn, Link, LinkOptions};
+use delaybridge::message::Side;
+use delaybridge::route::Template;
 use delaybridge::source::redisson::{Redisson, TEST_CLOCK};
 use redis::aio::MultiplexedConnection;
 
-use crate::harness::{RedisServer, ServerOptions};
+use crate::harness::{RedisServer, ServerOptions, least};
 
 /// What one test, or one thread of the random test, runs against.
 pub struct Rig {
@@ -33,7 +35,7 @@ impl Rig {
         let server = RedisServer::start_with(options).await;
         // The silence of a server that is busy with a neighbour's work is not what is tested here.
         let options = LinkOptions { heartbeat: Duration::from_secs(30), ..LinkOptions::default() };
-        let link = Link::start(Arc::new(server.endpoint()), options);
+        let link = Link::start(Arc::new(least_rights(&server)), options);
         let conn = link.ready().await;
         let redis = server.client().await;
         Rig { _server: server, _link: link, conn, redis }
@@ -55,6 +57,31 @@ impl Rig {
         command.exec_async(&mut self.redis).await.unwrap();
     }
 }
+
+/// A login that may do what the scripts of the queue need, and read the clock of the test.
+fn least_rights(server: &RedisServer) -> RedisEndpoint {
+    let config = load_str(&CONFIG.replace("URL", &server.url()), "model.yaml", &|_| None);
+    let mut config = config.unwrap_or_else(|errors| panic!("{errors}")).config;
+    // Lists at whose ends the tests push, which one queue cannot ask for.
+    let spec = config.queues[0].clone();
+    for (list, push) in [("pushed", Side::Left), ("pushed", Side::Right), ("no list", Side::Right)] {
+        let mut spec = (*spec).clone();
+        let key = Template::compile(list).expect("a text");
+        spec.to[0].target = TargetSpec::RedisList { key, push, exactly_once: true };
+        config.queues.push(Arc::new(spec));
+    }
+    least::endpoint(server.endpoint(), &config, &[&format!("(%R~{TEST_CLOCK} +lrange)")])
+}
+
+const CONFIG: &str = "
+redis: { url: URL }
+sinks: { out: { redis: {} } }
+queues:
+  orders:
+    source: { redisson: { name: orders } }
+    to: [{ sink: out, list: pushed }]
+    dead_letter: { stream: { max_len: 5, allow_loss: true } }
+";
 
 /// A daemon's view of the queue, under the test's clock.
 pub fn source(name: &str, owner: u8, cleanup: ListCleanup) -> Redisson {

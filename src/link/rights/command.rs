@@ -1,0 +1,132 @@
+//! The commands that delaybridge sends, as Redis's access rules see them: what each does to its keys.
+
+use bytes::Bytes;
+
+/// A command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Command {
+    /// As a rule spells it: `zadd`, `client|list`.
+    pub name: &'static str,
+    /// What its keys must be allowed.
+    pub access: Access,
+    /// Whether it takes all of its keys at once; else there is one.
+    together: bool,
+    /// What stands behind the key, so that the server takes it for the command: it looks at the number of arguments
+    /// before it looks at rights.
+    arguments: &'static [&'static str],
+}
+
+/// What a command does to its keys. One that only asks for a type or a length needs neither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Access {
+    /// Their content is answered.
+    pub reads: bool,
+    /// Their content is changed.
+    pub writes: bool,
+}
+
+impl Access {
+    /// What both need together.
+    pub fn and(self, other: Access) -> Access {
+        Access { reads: self.reads || other.reads, writes: self.writes || other.writes }
+    }
+}
+
+const LOOKS: Access = Access { reads: false, writes: false };
+const READS: Access = Access { reads: true, writes: false };
+const WRITES: Access = Access { reads: false, writes: true };
+const BOTH: Access = Access { reads: true, writes: true };
+
+const fn one(name: &'static str, access: Access, arguments: &'static [&'static str]) -> Command {
+    Command { name, access, together: false, arguments }
+}
+
+const fn all(name: &'static str, access: Access, arguments: &'static [&'static str]) -> Command {
+    Command { name, access, together: true, arguments }
+}
+
+impl Command {
+    /// The command on these keys or channels, as words: one such, or one for each key.
+    pub(super) fn samples(&self, keys: &[Bytes]) -> Vec<Vec<Bytes>> {
+        let words = |keys: &[Bytes]| -> Vec<Bytes> {
+            let name = self.name.split('|').map(|word| Bytes::from_static(word.as_bytes()));
+            // A script's keys are counted; Redis assumes that it does anything to them.
+            let counted = match *self == EVALSHA {
+                true => vec![Bytes::from_static(&[b'0'; 40]), Bytes::from(keys.len().to_string())],
+                false => Vec::new(),
+            };
+            let arguments = self.arguments.iter().map(|word| Bytes::from_static(word.as_bytes()));
+            name.chain(counted).chain(keys.iter().cloned()).chain(arguments).collect()
+        };
+        match keys {
+            [] => vec![words(&[])],
+            keys if self.together => vec![words(keys)],
+            keys => keys.chunks(1).map(words).collect(),
+        }
+    }
+}
+
+macro_rules! commands {
+    ($($constant:ident = $command:expr;)*) => {
+        $(#[doc = concat!("`", stringify!($constant), "`")] pub const $constant: Command = $command;)*
+        /// All of them.
+        pub const ALL: &[Command] = &[$($constant),*];
+    };
+}
+
+commands! {
+    ACL_DRYRUN = one("acl|dryrun", LOOKS, &["default", "ping"]);
+    ACL_WHOAMI = one("acl|whoami", LOOKS, &[]);
+    CLIENT_INFO = one("client|info", LOOKS, &[]);
+    CLIENT_LIST = one("client|list", LOOKS, &[]);
+    CLIENT_SETNAME = one("client|setname", LOOKS, &["x"]);
+    DEL = one("del", WRITES, &[]);
+    EVALSHA = all("evalsha", BOTH, &[]);
+    EXISTS = one("exists", LOOKS, &[]);
+    HDEL = one("hdel", WRITES, &["f"]);
+    HGET = one("hget", READS, &["f"]);
+    HMGET = one("hmget", READS, &["f"]);
+    HSET = one("hset", WRITES, &["f", "v"]);
+    HSETNX = one("hsetnx", WRITES, &["f", "v"]);
+    INFO = one("info", LOOKS, &[]);
+    LINDEX = one("lindex", READS, &["0"]);
+    LLEN = one("llen", LOOKS, &[]);
+    LPOP = one("lpop", BOTH, &[]);
+    LPOS = one("lpos", READS, &["x"]);
+    LPUSH = one("lpush", WRITES, &["x"]);
+    LRANGE = one("lrange", READS, &["0", "0"]);
+    LREM = one("lrem", WRITES, &["1", "x"]);
+    LSET = one("lset", WRITES, &["0", "x"]);
+    LTRIM = one("ltrim", WRITES, &["0", "0"]);
+    PING = one("ping", LOOKS, &[]);
+    PUBLISH = one("publish", LOOKS, &["x"]);
+    PUBSUB_NUMSUB = one("pubsub|numsub", LOOKS, &[]);
+    RENAME = all("rename", BOTH, &[]);
+    RPOP = one("rpop", BOTH, &[]);
+    RPUSH = one("rpush", WRITES, &["x"]);
+    SADD = one("sadd", WRITES, &["x"]);
+    SCARD = one("scard", LOOKS, &[]);
+    SCRIPT_LOAD = one("script|load", LOOKS, &["return 1"]);
+    SELECT = one("select", LOOKS, &["0"]);
+    SMISMEMBER = one("smismember", READS, &["x"]);
+    SREM = one("srem", WRITES, &["x"]);
+    SUBSCRIBE = one("subscribe", LOOKS, &[]);
+    SUNIONSTORE = all("sunionstore", BOTH, &[]);
+    TIME = one("time", LOOKS, &[]);
+    TYPE = one("type", LOOKS, &[]);
+    XADD = one("xadd", WRITES, &["*", "f", "v"]);
+    XDEL = one("xdel", WRITES, &["1-1"]);
+    XLEN = one("xlen", LOOKS, &[]);
+    XRANGE = one("xrange", READS, &["-", "+"]);
+    XREVRANGE = one("xrevrange", READS, &["+", "-"]);
+    XTRIM = one("xtrim", WRITES, &["MAXLEN", "1"]);
+    ZADD = one("zadd", WRITES, &["1", "x"]);
+    ZCARD = one("zcard", LOOKS, &[]);
+    ZCOUNT = one("zcount", READS, &["0", "1"]);
+    ZMSCORE = one("zmscore", READS, &["x"]);
+    ZRANGE = one("zrange", READS, &["0", "0"]);
+    ZRANGEBYSCORE = one("zrangebyscore", READS, &["0", "1"]);
+    ZREM = one("zrem", WRITES, &["x"]);
+    ZSCAN = one("zscan", READS, &["0"]);
+    ZSCORE = one("zscore", READS, &["x"]);
+}

@@ -1,0 +1,130 @@
+//! What a user of Redis has to be allowed: said once, printed as rules, and asked of a server.
+//!
+//! source, sinks -> [`Grant`]s -> [`Rules`], what `ACL SETUSER` takes
+//!                             -> [`missing_rights`], what the logged-in user lacks of them
+
+pub mod command;
+mod grant;
+mod rules;
+
+use redis::Value;
+
+use super::conn::Conn;
+use super::error::LinkError;
+use command::{ACL_DRYRUN, ACL_WHOAMI, CLIENT_INFO, CLIENT_LIST, CLIENT_SETNAME, INFO, PING, SCRIPT_LOAD, SELECT};
+pub use grant::{Grant, Pattern};
+pub use rules::{Dialect, Rules};
+
+/// What every connection of a link needs.
+pub fn to_connect(database: u32) -> Grant {
+    let select = (database != 0).then_some(SELECT);
+    Grant::plain([PING, INFO, CLIENT_SETNAME].into_iter().chain(select))
+}
+
+/// What loads scripts.
+pub fn to_load_scripts() -> Grant {
+    Grant::plain([SCRIPT_LOAD])
+}
+
+/// What tells which rights are missing.
+pub fn to_ask_for_rights() -> Grant {
+    Grant::plain([ACL_WHOAMI, ACL_DRYRUN])
+}
+
+/// What shows the clients of the server that wait for something.
+pub fn to_see_clients() -> Grant {
+    Grant::plain([CLIENT_INFO, CLIENT_LIST])
+}
+
+/// A right that the user lacks.
+#[derive(Debug, Clone)]
+pub struct Missing {
+    /// The server's words.
+    pub words: String,
+    /// What would give it.
+    pub grant: Grant,
+}
+
+/// Asks the server by `ACL DRYRUN` which of these rights the logged-in user lacks.
+///
+/// `None` if the server cannot tell: `ACL DRYRUN` exists since 7.0 and needs a right of its own. Then the first command
+/// that is refused tells by `NOPERM`. Keys that are only known as a pattern are not asked for.
+///
+/// # Errors
+///
+/// [`LinkError`] if the connection fails meanwhile.
+pub async fn missing_rights(conn: &Conn, grants: &[Grant]) -> Result<Option<Vec<Missing>>, LinkError> {
+    let user = match whoami(conn).await {
+        Ok(user) => user,
+        Err(LinkError::Server { .. } | LinkError::Malformed(_)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let asked: Vec<_> = grants.iter().flat_map(Grant::single).collect();
+    let mut questions = redis::Pipeline::new();
+    for (words, _) in &asked {
+        questions.cmd("ACL").arg("DRYRUN").arg(&user);
+        for word in words {
+            questions.arg(&word[..]);
+        }
+    }
+    let mut missing = Vec::new();
+    for (answer, (_, grant)) in conn.pipeline(&questions).await?.into_iter().zip(asked) {
+        match answer {
+            Ok(Value::Okay) => {}
+            Ok(Value::BulkString(words)) => {
+                missing.push(Missing { words: String::from_utf8_lossy(&words).into_owned(), grant });
+            }
+            Ok(_) | Err(LinkError::Server { .. } | LinkError::Malformed(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(missing))
+}
+
+/// The user that this connection is logged in as.
+///
+/// # Errors
+///
+/// Those of the connection, and a missing right to `ACL WHOAMI`.
+pub async fn whoami(conn: &Conn) -> Result<String, LinkError> {
+    conn.query(redis::cmd("ACL").arg("WHOAMI")).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::command::ALL;
+    use super::*;
+    use crate::link::test_server::{TestServer, soon};
+    use crate::link::{Link, LinkOptions};
+
+    /// What the table of commands says of a key is what the server says: with less it refuses, with that it does not.
+    #[tokio::test]
+    async fn the_server_wants_of_a_key_what_the_table_says() {
+        let server = TestServer::start();
+        let mut admin = server.admin().await;
+        let link = Link::start(std::sync::Arc::new(server.endpoint()), LinkOptions::default());
+        let conn = soon("a connection", link.ready()).await;
+        for (n, permission) in ["%R~", "%W~"].into_iter().enumerate() {
+            let rules = ["on", "-@all", &format!("{permission}k*"), "&k*"].map(str::to_owned).into_iter();
+            let rules = rules.chain(ALL.iter().map(|command| format!("+{}", command.name)));
+            let mut setuser = redis::cmd("ACL");
+            setuser.arg("SETUSER").arg(permission).arg(rules.collect::<Vec<_>>());
+            let () = setuser.query_async(&mut admin).await.unwrap();
+            for command in ALL {
+                let keyless = ["acl|", "client|", "info", "ping", "script|", "select", "time"];
+                let keys = match keyless.iter().any(|start| command.name.starts_with(start)) {
+                    true => Grant::plain([*command]),
+                    false => Grant::on([Pattern::exact("k1"), Pattern::exact("k2")], [*command]),
+                };
+                let needs = if n == 0 { command.access.writes } else { command.access.reads };
+                for (words, _) in keys.single() {
+                    let mut dry_run = redis::cmd("ACL");
+                    dry_run.arg("DRYRUN").arg(permission);
+                    dry_run.arg(words.iter().map(|word| &word[..]).collect::<Vec<_>>());
+                    let allowed = conn.query::<Value>(&dry_run).await.unwrap() == Value::Okay;
+                    assert_eq!(allowed, !needs, "{permission} for {words:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The least rights: every process that a test starts logs in as a user who may do what `delaybridge acl` prints for its
+//! configuration, and nothing else. So the whole suite runs under those rights, and a right that is missing fails it.
+//! Tests themselves stay the default user.
+//!
+//! The rules are the library's own here: what they are good for is what the suite finds out.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::time::Duration;
+
+use delaybridge::cli::{Purpose, Server, users};
+use delaybridge::config::{Config, RedisEndpoint, load_str};
+
+/// The variable that hands the password to a process, and the password.
+pub const PASSWORD: (&str, &str) = ("DELAYBRIDGE_TEST_PASSWORD", "least");
+
+/// How long a server may take to answer before it is taken for one that is down.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// Servers that keep users in a file of their own, by every port that leads to them.
+static SERVERS: LazyLock<Mutex<HashMap<u16, Arc<Users>>>> = LazyLock::new(Mutex::default);
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// Where a server keeps its users.
+#[derive(Debug)]
+pub struct Users {
+    /// The port without TLS.
+    port: u16,
+    file: PathBuf,
+}
+
+fn servers() -> MutexGuard<'static, HashMap<u16, Arc<Users>>> {
+    SERVERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// From now on users of the server on these ports are kept in `file`; the first port has no TLS.
+pub fn keeps_users(ports: &[u16], file: &Path) {
+    let users = Arc::new(Users { port: ports[0], file: file.to_owned() });
+    servers().extend(ports.iter().map(|port| (*port, users.clone())));
+}
+
+/// From now on `port` leads to what `target` leads to.
+pub fn leads_to(port: u16, target: u16) {
+    let mut servers = servers();
+    if let Some(users) = servers.get(&target).cloned() {
+        servers.insert(port, users);
+    }
+}
+
+impl Users {
+    /// Makes the user: at once where the server answers, and for its next start.
+    fn set(&self, name: &str, rules: &[String]) {
+        let password = format!(">{}", PASSWORD.1);
+        if let Err(error) = self.tell(name, &password, rules) {
+            assert!(error.is_io_error() || error.is_timeout(), "make the user {name} with {rules:?}: {error}");
+            let line = format!("user {name} {password} {}\n", rules.join(" "));
+            let file = std::fs::OpenOptions::new().append(true).open(&self.file);
+            file.and_then(|mut file| file.write_all(line.as_bytes())).expect("write the file of a server's users");
+        }
+    }
+
+    fn tell(&self, name: &str, password: &str, rules: &[String]) -> redis::RedisResult<()> {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}/", self.port))?;
+        let mut connection = client.get_connection_with_timeout(ANSWER)?;
+        connection.set_read_timeout(Some(ANSWER))?;
+        redis::cmd("ACL").arg("SETUSER").arg(name).arg(password).arg(rules).exec(&mut connection)?;
+        redis::cmd("ACL").arg("SAVE").exec(&mut connection)
+    }
+}
+
+/// The configuration with users that have the least rights, wherever it names a server of the tests without a user;
+/// `None` where there is no such server.
+pub fn confined(path: &Path, purpose: Purpose) -> Option<String> {
+    let mut text = std::fs::read_to_string(path).expect("read the configuration");
+    // What the daemon refuses anyway it refuses as it is.
+    let loaded = load_str(&text, &path.to_string_lossy(), &|name| std::env::var(name).ok()).ok()?;
+    let mut changed = false;
+    for user in users(&loaded.config, purpose) {
+        let RedisEndpoint { port, username, password, .. } = &*user.endpoint;
+        let Some(server) = servers().get(port).cloned() else { continue };
+        if username.is_some() || password.is_some() {
+            continue;
+        }
+        let name = new_user(&server, &user.rules(Server::Seven));
+        for scheme in ["redis", "rediss"] {
+            let login = format!("{scheme}://{name}:${{{}}}@127.0.0.1:{port}", PASSWORD.0);
+            text = with_login(&text, &format!("{scheme}://127.0.0.1:{port}"), &login);
+        }
+        changed = true;
+    }
+    changed.then_some(text)
+}
+
+/// The text with `login` for `url`, in quotes: a value with `${...}` needs them.
+fn with_login(text: &str, url: &str, login: &str) -> String {
+    let mut parts = text.split(url);
+    let mut all = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let quoted = all.ends_with(['\'', '"']);
+        let end = part.find(|letter: char| letter.is_whitespace() || ",}]'\"".contains(letter)).unwrap_or(part.len());
+        let quote = if quoted { "" } else { "'" };
+        all.push_str(&format!("{quote}{login}{}{quote}{}", &part[..end], &part[end..]));
+    }
+    all
+}
+
+fn new_user(server: &Users, rules: &[String]) -> String {
+    let name = format!("least-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    server.set(&name, rules);
+    name
+}
+
+/// How the library reaches the server of this endpoint as a user who may do what a daemon and a person may do with the
+/// queues of `config`, and what `more` says.
+pub fn endpoint(open: RedisEndpoint, config: &Config, more: &[&str]) -> RedisEndpoint {
+    let server = servers().get(&open.port).cloned().expect("a server that keeps its users");
+    let both = [Purpose::Run, Purpose::Operator].into_iter().flat_map(|purpose| users(config, purpose));
+    let grants = both.flat_map(|user| user.grants).collect();
+    let user = delaybridge::cli::User { endpoint: Arc::new(open.clone()), uses: Vec::new(), grants };
+    let rules: Vec<_> = user.rules(Server::Seven).into_iter().chain(more.iter().map(ToString::to_string)).collect();
+    RedisEndpoint {
+        username: Some(new_user(&server, &rules)),
+        password: Some(delaybridge::config::Secret::Literal(PASSWORD.1.into())),
+        ..open
+    }
+}
