@@ -11,6 +11,7 @@ mod completions;
 mod dead;
 mod decode;
 mod discover;
+mod errors;
 mod later;
 mod live;
 mod man;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use acl::{Purpose, Server, User, users};
+pub use errors::reference as errors_reference;
 pub use reference::reference;
 pub use run::{RunArgs, log_warnings};
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::super::errors::explain;
 use super::super::session::Session;
 use super::super::{Failed, Global, Output, payload, show as words};
 use super::{Which, each, not_found};
@@ -74,6 +75,9 @@ fn text(letter: &DeadLetter, codec: Coding) -> String {
         };
         text.push_str(format!("{name:<17} {shown}").trim_end());
         text.push('\n');
+        if let Some(known) = (name == "code").then(|| explain(letter.text("code"))).flatten() {
+            text.push_str(&format!("{:<17} {}\n{:<17} {}\n", "  cause", known.cause, "  cure", known.cure));
+        }
     }
     text
 }
@@ -117,6 +121,7 @@ mod tests {
             ("due_ms", "1795251632252".into()),
             ("attempts", "3".into()),
             ("first_attempt_ms", "".into()),
+            ("code", "NO_ROUTE".into()),
             ("message", "a\u{1b}[31m".into()),
             ("confirmed", "audit,lines".into()),
             ("attempts_seen", "[{\"code\":\"timeout\"}]".into()),
@@ -133,6 +138,9 @@ mod tests {
             "stream_id         1-0",
             "due_ms            1795251632252 (2026-11-21T09:00:32.252Z)",
             "first_attempt_ms",
+            "code              NO_ROUTE",
+            "  cause           No queue takes the message.",
+            "  cure            Bind a queue for this routing key.",
             "message           a\\u{1b}[31m",
             "payload           hello",
             "element           0852414e444f4d3842050000000000000068656c6c6f",

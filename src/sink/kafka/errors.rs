@@ -147,6 +147,21 @@ fn told(what: &str, code: Code, name: &'static str) -> Failure {
     if is_about_topic(code) { failure.about(About::Target) } else { failure }
 }
 
+/// Each name once, with its class, librdkafka's words for it, and what an operator can do (or nothing).
+pub fn documented() -> Vec<(&'static str, Class, String, &'static str)> {
+    let mut rows: Vec<(&str, Class, String, &str)> = Vec::new();
+    for Row(code, name, _, advice) in TABLE {
+        // A name that other sinks have as well is explained with theirs.
+        if *name != "queue_full" && rows.iter().all(|row| row.0 != *name) {
+            let text = code.to_string();
+            // librdkafka's words stand in parentheses behind its own name.
+            let words = text.split_once('(').map_or(&*text, |(_, words)| words.trim_end_matches(')'));
+            rows.push((*name, failure("", *code).class, words.to_owned(), *advice));
+        }
+    }
+    rows
+}
+
 /// The code's name, stable and safe as a metric label.
 pub(super) fn name(code: Code) -> &'static str {
     row(code).map_or("unknown_code", |row| row.1)

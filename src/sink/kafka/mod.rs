@@ -22,6 +22,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+pub use errors::documented;
 pub use settings::validate;
 
 use super::Sink;
