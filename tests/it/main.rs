@@ -5,6 +5,7 @@ mod amqp;
 mod cli;
 mod crash;
 mod delivery;
+mod docs;
 mod faults;
 #[allow(dead_code, unused_imports, reason = "a toolbox: not every tool is in use at every moment")]
 mod harness;

@@ -7,6 +7,7 @@ use redis::aio::MultiplexedConnection;
 
 use super::ask;
 use crate::delivery::PATIENCE;
+use crate::docs::page::blocks;
 use crate::harness::daemon::{ConfigFile, Daemon, cli};
 use crate::harness::redisson::{Layout, redis_now_ms};
 use crate::harness::{RedisServer, RedissonQueue, eventually};
@@ -24,15 +25,11 @@ struct Guide {
 impl Guide {
     fn read(url: &str) -> Guide {
         let mut guide = Guide { files: Vec::new(), commands: VecDeque::new(), url: url.to_owned() };
-        for block in PAGE.split("\n```").skip(1).step_by(2) {
-            let (kind, text) = block.split_once('\n').expect("a block with lines");
-            match kind {
-                "yaml" => {
-                    let name = text.lines().next().and_then(|line| line.strip_prefix("# ")).expect("a file's name");
-                    guide.files.push((name.to_owned(), format!("{}\n", text.replace(URL, url))));
-                }
-                "sh" => guide.commands.extend(text.lines().map(str::to_owned)),
-                other => panic!("a block of an unknown kind: {other}"),
+        for block in blocks(PAGE) {
+            if block.is_to_be_run() {
+                guide.commands.extend(block.text.lines().map(str::to_owned));
+            } else if let Some(name) = block.file() {
+                guide.files.push((name.to_owned(), block.text.replace(URL, url)));
             }
         }
         guide

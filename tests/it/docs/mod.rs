@@ -1,0 +1,123 @@
+//! What README and docs show is tried: every block of commands is run, every configuration passes `check`, or a comment
+//! before the block says why not. `docs/migrating.md` has a test of its own (`moving/guide.rs`).
+
+pub mod page;
+mod walk;
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::harness::daemon::{ConfigFile, cli};
+use crate::harness::tls::Pki;
+use page::{Remark, blocks};
+use walk::Walk;
+
+/// Pages whose commands a test runs, all of them and in their order.
+const RUN: &[&str] = &["README.md", "docs/codecs.md", "docs/migrating.md", "docs/security.md"];
+
+fn project() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(page: &str) -> String {
+    std::fs::read_to_string(project().join(page)).unwrap_or_else(|e| panic!("read {page}: {e}"))
+}
+
+fn pages() -> Vec<String> {
+    let markdown = |folder: &str| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(project().join(folder)).expect("read a folder of the project");
+        entries
+            .map(|entry| entry.expect("an entry").path())
+            .filter(|path| path.extension().is_some_and(|e| e == "md"))
+            .collect()
+    };
+    let all = markdown(".").into_iter().chain(markdown("docs"));
+    let relative = |path: PathBuf| path.strip_prefix(project()).unwrap_or(&path).to_string_lossy().into_owned();
+    let mut all: Vec<_> = all.map(relative).map(|page| page.trim_start_matches("./").to_owned()).collect();
+    all.sort();
+    all
+}
+
+/// The configuration with files that are there in place of the reader's: `check` reads them.
+fn with_files(text: &str, pki: &Pki, password: &Path) -> String {
+    let files = [
+        ("password_file: ", password),
+        ("ca_file: ", &pki.ca),
+        ("cert_file: ", &pki.client_cert),
+        ("key_file: ", &pki.client_key),
+    ];
+    files.iter().fold(text.to_owned(), |text, (key, file)| {
+        let mut parts = text.split(key);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |all, part| {
+            let end = part.find([' ', ',', '}', '\n']).unwrap_or(part.len());
+            format!("{all}{key}{}{}", file.display(), &part[end..])
+        })
+    })
+}
+
+#[test]
+fn every_block_is_run_or_checked_or_says_why_not() {
+    let directory = TempDir::with_prefix("delaybridge-docs-").expect("make a directory for certificates");
+    let (pki, password) = (Pki::create(directory.path()), directory.path().join("password"));
+    std::fs::write(&password, "secret\n").expect("write a password");
+    let mut wrong = Vec::new();
+    for page in pages() {
+        for block in blocks(&read(&page)) {
+            let place = format!("{page}:{}", block.line);
+            match (block.kind.as_str(), &block.remark) {
+                ("text", None) => {}
+                (_, Some(Remark::NotRun(reason))) if !reason.is_empty() => {}
+                ("sh", None) if RUN.contains(&&*page) => {}
+                ("sh", _) => wrong.push(format!(
+                    "{place}: no test runs these commands: add the page to RUN, or write `<!-- not run: REASON -->` before"
+                )),
+                ("yaml", remark) => {
+                    let beside = if let Some(Remark::Beside(yaml)) = remark { yaml } else { "" };
+                    let text = with_files(&format!("http: none\n{}{beside}\n", block.text), &pki, &password);
+                    let config = ConfigFile::new(&text);
+                    let output = cli(&config, &["check"]);
+                    if !output.status.success() {
+                        wrong.push(format!("{place}: {}", String::from_utf8_lossy(&output.stdout)));
+                    }
+                }
+                (kind, _) => wrong.push(format!("{place}: a block of kind `{kind}`: sh, yaml and text are known")),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn the_five_minutes_of_the_readme_end_with_a_delivery() {
+    let mut walk = Walk::new("README.md").await;
+    walk.until("delaybridge offer");
+    walk.appears("hello, later").await;
+    walk.ends().await;
+}
+
+#[tokio::test]
+async fn the_commands_about_codecs_show_what_the_page_says() {
+    let mut walk = Walk::new("docs/codecs.md").await;
+    // "abc", as Kryo writes it.
+    walk.aside(r"printf '\003\141\142\343' | delaybridge offer order_timeout --delay 1h - --config delaybridge.yaml");
+    let shown = walk.until("delaybridge decode");
+    let told = ["codec   kryo5", "value   \"abc\""];
+    assert!(told.iter().all(|line| shown.contains(line)), "{shown}");
+    walk.ends().await;
+}
+
+#[tokio::test]
+async fn a_user_made_as_the_page_on_security_says_may_do_everything() {
+    let mut walk = Walk::new("docs/security.md").await;
+    let shown = walk.until("delaybridge check --live");
+    assert!(!shown.contains("cannot be told") && !shown.contains("FAILED"), "{shown}");
+    // The rules for an older server are good for a newer one as well.
+    walk.aside("redis-cli ACL DELUSER delaybridge");
+    walk.aside("delaybridge acl --redis 6 --config delaybridge.yaml | grep '^ACL' | redis-cli");
+    walk.aside("redis-cli ACL SETUSER delaybridge \">$(cat password)\"");
+    walk.aside("delaybridge check --live --config delaybridge.yaml");
+    walk.until("delaybridge acl --for operator");
+    walk.ends().await;
+}

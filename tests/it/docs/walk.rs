@@ -1,0 +1,128 @@
+//! A page as its reader follows it: its files in an empty directory, its commands in a shell, one after the other, with a
+//! Redis of their own.
+
+use std::collections::VecDeque;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::page::{Remark, blocks};
+use super::read;
+use crate::delivery::PATIENCE;
+use crate::harness::logs::Lines;
+use crate::harness::process::{Process, command};
+use crate::harness::{RedisServer, eventually};
+
+/// The Redis that the pages name.
+const NAMED: &str = "redis://127.0.0.1:6379";
+
+/// A reader on the way through a page.
+pub struct Walk {
+    page: &'static str,
+    directory: TempDir,
+    /// Kept: the server ends with it.
+    _server: RedisServer,
+    /// Commands that are left, in the page's order.
+    left: VecDeque<String>,
+    /// What was started and goes on, with what it writes.
+    running: Vec<(Process, Lines)>,
+}
+
+impl Walk {
+    /// Writes the files of the page, and a `redis-cli` that finds the server.
+    pub async fn new(page: &'static str) -> Walk {
+        let server = RedisServer::start().await;
+        let directory = TempDir::with_prefix("delaybridge-page-").expect("make a directory for a page");
+        let text = read(page);
+        let mut left = VecDeque::new();
+        for block in blocks(&text) {
+            if block.is_to_be_run() {
+                left.extend(block.text.lines().map(str::to_owned));
+            } else if let ("yaml", Some(name)) = (block.kind.as_str(), block.file()) {
+                let url = server.url();
+                let beside = if let Some(Remark::Beside(yaml)) = &block.remark { yaml } else { "" };
+                let text = format!("{}{beside}\n", block.text).replace(NAMED, url.trim_end_matches("/0"));
+                // The port of the probes is one that every daemon on this machine would want.
+                std::fs::write(directory.path().join(name), format!("http: none\n{text}"))
+                    .expect("write a file of the page");
+            }
+        }
+        let wrapper = directory.path().join("redis-cli");
+        let script =
+            format!("#!/bin/sh\nexec \"$(PATH=$PATH_OF_REDIS command -v redis-cli)\" -p {} \"$@\"\n", server.port());
+        std::fs::write(&wrapper, script).expect("write redis-cli");
+        std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).expect("let redis-cli be run");
+        Walk { page, directory, _server: server, left, running: Vec::new() }
+    }
+
+    fn shell(&self, line: &str, mut shell: Command) -> Command {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let binary = Path::new(env!("CARGO_BIN_EXE_delaybridge")).parent().expect("a directory");
+        shell.args(["-e", "-c", line]).current_dir(self.directory.path());
+        shell.env("PATH", format!("{}:{}:{path}", self.directory.path().display(), binary.display()));
+        shell.env("PATH_OF_REDIS", path).stdin(Stdio::null());
+        shell
+    }
+
+    /// Runs a command that is not on the page.
+    #[track_caller]
+    pub fn aside(&self, line: &str) -> String {
+        let output = self.shell(line, Command::new("sh")).output().expect("run a shell");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{}: {line}: {out}{err}", self.page);
+        out
+    }
+
+    /// Runs the page's commands up to and with the next one that begins so; answers what that one wrote. A daemon is left
+    /// running.
+    #[track_caller]
+    pub fn until(&mut self, beginning: &str) -> String {
+        loop {
+            let line = self.left.pop_front().unwrap_or_else(|| panic!("{}: no command `{beginning}`", self.page));
+            let shown = match line.starts_with("delaybridge run") {
+                true => {
+                    self.leave_running(&line);
+                    String::new()
+                }
+                false => self.aside(&line),
+            };
+            if line.starts_with(beginning) {
+                return shown;
+            }
+        }
+    }
+
+    fn leave_running(&mut self, line: &str) {
+        let mut shell = self.shell(&format!("exec {line}"), command("sh"));
+        shell.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = Process::spawn(line, shell).expect("start a shell");
+        let lines = Lines::collect(process.child_mut().stdout.take().expect("stdout is piped"));
+        self.running.push((process, lines));
+    }
+
+    /// Waits until what was left running has written this to its standard output.
+    pub async fn appears(&self, text: &str) {
+        eventually(&format!("`{text}` in a terminal"), PATIENCE, async || {
+            let all: Vec<_> = self.running.iter().flat_map(|(_, lines)| lines.all()).collect();
+            if all.iter().any(|line| line.contains(text)) { Ok(()) } else { Err(all.join("\n")) }
+        })
+        .await;
+    }
+
+    /// Ends what runs by Ctrl-C; nothing of the page may be left.
+    pub async fn ends(mut self) {
+        while let Some(line) = self.left.pop_front() {
+            self.aside(&line);
+        }
+        for (process, lines) in &mut self.running {
+            process.signal(Signal::INT);
+            let status = process.wait(Duration::from_secs(40)).await;
+            assert!(status.is_some_and(|status| status.success()), "{}: {status:?}: {:?}", self.page, lines.all());
+        }
+    }
+}
