@@ -8,7 +8,7 @@ use delaybridge::decode;
 use delaybridge::message::{MessageId, Origin};
 use delaybridge::route::{self, ElementInfo};
 use delaybridge::source::redisson::layout::{Layout, pack};
-use delaybridge::source::redisson::{Entry, Header, Move, batch_end, settle_arguments};
+use delaybridge::source::redisson::{Entry, Header, Move, batch_end, confirmation};
 
 use crate::callgrind;
 use crate::limits::HOT_PATH;
@@ -56,7 +56,7 @@ impl Way {
 
     /// All that the daemon does to the elements itself, but for what asks a clock: the daemon's reads it where valgrind
     /// has no page for it.
-    fn relay(&self, members: Vec<Bytes>) -> Vec<Bytes> {
+    fn relay(&self, members: Vec<Bytes>) -> redis::Cmd {
         let mut moves = Vec::with_capacity(members.len());
         for member in members {
             let entry = Entry::decode(member).expect("an entry");
@@ -69,9 +69,7 @@ impl Way {
             moves.push((entry.member, Move::Confirm));
         }
         assert_eq!(batch_end(moves.iter().map(|(member, step)| (member, step))), moves.len());
-        let mut arguments = Vec::with_capacity(moves.len() * 2);
-        moves.iter().for_each(|(member, step)| settle_arguments(member, step, &mut arguments));
-        arguments
+        confirmation(b"delaybridge:inflight:{n}", &moves)
     }
 }
 

@@ -19,6 +19,7 @@ tools! {
     eventually "../it/harness/eventually.rs",
     fill "../../bench/fill.rs",
     http "../it/harness/http.rs",
+    least "../it/harness/least.rs",
     logs "../it/harness/logs.rs",
     metrics "../it/harness/metrics.rs",
     ports "../it/harness/ports.rs",

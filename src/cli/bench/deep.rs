@@ -111,14 +111,11 @@ pub(super) fn confirmed(reply: Claimed) -> Vec<(Bytes, Move)> {
     reply.entries.into_iter().map(|(_, entry)| (entry.member, Move::Confirm)).collect()
 }
 
-/// Writes the verdicts; answers Redis's time.
-pub(super) async fn settle(trial: &Trial<'_>, moves: &[(Bytes, Move)]) -> Result<i64, Ended> {
-    if moves.is_empty() {
-        return Ok(0);
-    }
+/// Writes the verdicts.
+pub(super) async fn settle(trial: &Trial<'_>, moves: &[(Bytes, Move)]) -> Result<(), Ended> {
     let settled = trial.queue.settle(&trial.conn, moves, None, None).await?;
     match settled.answers.iter().all(|answer| *answer == Answer::Done) {
-        true => Ok(settled.now_ms),
+        true => Ok(()),
         false => Err(Ended::Failed("a settling was refused; does somebody else claim from this queue?".to_owned())),
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::deep::{Claimer, confirmed, settle};
 use super::limits::{Times, element};
 use super::{Ended, PIECE, Trial};
+use crate::clock::Instant;
 use crate::source::redisson::{BATCH_ENTRIES, redis_now_ms};
 
 /// Until the first one falls due: time to offer a second's worth.
@@ -42,7 +43,10 @@ pub(super) async fn run(trial: &Trial<'_>) -> Result<Late, Ended> {
             continue;
         }
         let due: Vec<i64> = reply.entries.iter().filter_map(|(_, entry)| entry.header.due_ms()).collect();
-        let settled_ms = settle(trial, &confirmed(reply)).await?;
+        // By Redis's clock at the claim, and by ours from then on.
+        let (claimed_ms, claimed) = (reply.now_ms, Instant::now());
+        settle(trial, &confirmed(reply)).await?;
+        let settled_ms = claimed_ms + i64::try_from(claimed.elapsed().as_millis()).unwrap_or(i64::MAX);
         for due in due {
             late.times.add(Duration::from_millis((settled_ms - due).max(0).unsigned_abs()));
             late.count += 1;

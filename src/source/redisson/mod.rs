@@ -47,11 +47,11 @@ pub use self::reply::BadReply;
 pub use self::rescue::{Overdue, rescue_end};
 pub use self::restore::{AtWork, Back, Held, Kept, Moved, Restored, put_back, repacked, restore_end};
 pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts, TEST_CLOCK};
-pub use self::settle::{Settled, batch_end};
+pub use self::settle::{Settled, batch_end, confirmation};
 pub use self::stats::Stats;
 pub use self::sweep::{Start, SweepRequest, SweepState, Swept};
 pub use self::trial::{memory_left, ping};
-pub use self::verdict::{Answer, Move, arguments as settle_arguments};
+pub use self::verdict::{Answer, Move};
 use crate::config::ListCleanup;
 use crate::link::LinkError;
 

@@ -56,13 +56,10 @@ impl Redisson {
     /// Nearly all batches. One command is a transaction as well, and needs a third of a script's time: nothing is copied
     /// into Lua. Sent twice it finds nothing: no member ever comes back under its old name.
     async fn confirm(&self, conn: &Conn, batch: &[(Bytes, Move)]) -> Result<Settled, SourceError> {
-        let mut command =
-            redis::Cmd::with_capacity(batch.len() + 2, batch.iter().map(|(member, _)| member.len()).sum());
-        command.arg("ZREM").arg(&self.keys.in_flight[..]);
-        for (member, _) in batch {
-            command.arg(&member[..]);
-        }
-        let removed: usize = if batch.is_empty() { 0 } else { conn.query(&command).await? };
+        let removed: usize = match batch {
+            [] => 0,
+            _ => conn.query(&confirmation(&self.keys.in_flight, batch)).await?,
+        };
         let answers = (0..batch.len()).map(|n| if n < removed { Answer::Done } else { Answer::NotMine }).collect();
         Ok(Settled { now_ms: None, answers, trimmed: 0 })
     }
@@ -80,6 +77,17 @@ impl Redisson {
         let (_, letters) = answers("extend", &mut Fields::of("extend", reply)?, members.len())?;
         Ok(letters.iter().map(|&letter| letter == b'y').collect())
     }
+}
+
+/// The command that takes these members out of flight.
+pub fn confirmation(in_flight: &[u8], batch: &[(Bytes, Move)]) -> redis::Cmd {
+    let bytes = batch.iter().map(|(member, _)| member.len()).sum();
+    let mut command = redis::Cmd::with_capacity(batch.len() + 2, bytes);
+    command.arg("ZREM").arg(in_flight);
+    for (member, _) in batch {
+        command.arg(&member[..]);
+    }
+    command
 }
 
 /// How many of these moves one script may take, by count and by bytes: at least one, if there is one.

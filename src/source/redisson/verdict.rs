@@ -79,7 +79,7 @@ pub(super) fn size(member: &Bytes, step: &Move) -> usize {
 }
 
 /// Appends the arguments of one move.
-pub fn arguments(member: &Bytes, step: &Move, args: &mut Vec<Bytes>) {
+pub(super) fn arguments(member: &Bytes, step: &Move, args: &mut Vec<Bytes>) {
     let word = |text: &'static str| Bytes::from_static(text.as_bytes());
     let number = |n: i64| Bytes::from(n.to_string());
     match step {
