@@ -28,7 +28,8 @@ use crate::source::redisson::{Redisson, SourceError, memory_left};
 /// again, also after Ctrl-C. Keys that are there already are not touched: the command refuses to begin. Every figure stands
 /// beside what the same Redis does with the barest command. Nothing is delivered anywhere: sinks are not measured.
 ///
-/// While it runs it takes as much of Redis's time as it gets: not for the peak hours of a server that others need.
+/// While it runs it takes as much of Redis's time as it gets: not for the peak hours of a server that others need. It needs
+/// a user with rights on keys of the queue's name; the daemon's user, as `delaybridge acl` makes it, has none.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct BenchArgs {

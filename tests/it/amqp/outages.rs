@@ -106,7 +106,8 @@ async fn an_alarm_of_memory_or_disk_stops_claims_and_counts_nothing() {
         let more = claimed(&daemon).await - sum;
         println!("claimed in {lasts:?} of the {name} alarm: {more}");
         assert!(more <= 25.0 + 2.0 * lasts.as_secs_f64(), "{more} elements were claimed during the {name} alarm");
-        assert_eq!(daemon.metric("delaybridge_sink_blocked").await, 1.0);
+        // Not at every moment: what was under way when the alarm came times out, and is then what is wrong.
+        metric(&daemon, "delaybridge_sink_blocked", |blocked| blocked == 1.0).await;
         blocking(|| set(&rabbit, false)).expect("end the alarm");
         metric(&daemon, "delaybridge_sink_blocked", |blocked| blocked == 0.0).await;
         judge(&format!("{name} alarm"), &daemon, &server, &mut arrived, &oracle).await;

@@ -67,7 +67,7 @@ fn every_block_is_run_or_checked_or_says_why_not() {
         for block in blocks(&read(&page)) {
             let place = format!("{page}:{}", block.line);
             match (block.kind.as_str(), &block.remark) {
-                ("text", None) => {}
+                ("text" | "ini" | "json", None) => {}
                 (_, Some(Remark::NotRun(reason))) if !reason.is_empty() => {}
                 ("sh", None) if RUN.contains(&&*page) => {}
                 ("sh", _) => wrong.push(format!(
@@ -82,7 +82,7 @@ fn every_block_is_run_or_checked_or_says_why_not() {
                         wrong.push(format!("{place}: {}", String::from_utf8_lossy(&output.stdout)));
                     }
                 }
-                (kind, _) => wrong.push(format!("{place}: a block of kind `{kind}`: sh, yaml and text are known")),
+                (kind, _) => wrong.push(format!("{place}: a block of kind `{kind}`: sh, yaml, ini, json and text are known")),
             }
         }
     }
