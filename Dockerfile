@@ -5,7 +5,8 @@
 # docs/container.md says what is inside, how this file is tried, and what could not be tried.
 
 # Name your own mirrors of them, or the digests where a build has to be repeatable. The first brings Rust, and Debian 12
-# with its C library and OpenSSL; the second CA certificates, time zones, a user that is not root, and no libraries.
+# with its C library and OpenSSL; the second CA certificates, time zones, a user that is not root, and no libraries. Debian
+# 12 for both: in the images of 13 /lib is a link, which the COPY of libraries below would not follow.
 ARG RUST_IMAGE=docker.io/library/rust:1.95-bookworm
 ARG BASE_IMAGE=gcr.io/distroless/static-debian12:nonroot
 

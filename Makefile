@@ -1,5 +1,5 @@
 # Everything a contributor runs. `make` alone explains.
-# On a bare Debian 12 with Rust and make, `make demo` and `make test` install the rest by themselves.
+# On a bare Debian 12 with Rust 1.89 or newer and make, `make demo` and `make test` install the rest by themselves.
 
 CARGO ?= cargo
 

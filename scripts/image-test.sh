@@ -21,7 +21,8 @@ fail() {
 step() { printf 'image-test: %-28s' "$1"; }
 ok() { echo "$*"; }
 
-[ "$(id -u)" = 0 ] || fail "build an image: this needs root, to mount file systems; run it with sudo"
+[ "$(id -u)" = 0 ] || fail "build an image: this needs root, to mount file systems; run \`sudo env PATH=\"\$PATH\" HOME=\"\$HOME\" make image-test\`"
+command -v rustc >/dev/null || fail "find rustc: not in the PATH of root; run \`sudo env PATH=\"\$PATH\" HOME=\"\$HOME\" make image-test\`"
 mkdir -p "$cache"
 exec 9>"$cache/lock"
 flock 9 # one at a time: they share the storage

@@ -3,7 +3,7 @@
 # each of them leaves. The service runs under a systemd of its own, in a container that has a loopback and nothing else.
 . "$(dirname "$0")/common.sh"
 
-[ "$(id -u)" = 0 ] || fail "make a Debian to test in: debootstrap and systemd-nspawn need root; run \`sudo make deb-test\`"
+[ "$(id -u)" = 0 ] || fail "make a Debian to test in: debootstrap and systemd-nspawn need root; run \`sudo env PATH=\"\$PATH\" HOME=\"\$HOME\" make deb-test\`"
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 work=$PWD/target/deb-test
 root=$work/root
