@@ -106,6 +106,7 @@ impl Claimer {
             let Some(ready) = ready else { continue };
             self.heartbeat.beat();
             Box::pin(self.keep_leases(&ready.conn)).await;
+            self.heartbeat.beat();
             if !queue.process.stopping.is_cancelled() {
                 Box::pin(self.claim(ready)).await;
             }
@@ -263,6 +264,7 @@ impl Claimer {
 
     /// Redis refuses: a key of a wrong type, a missing right. Nothing was changed.
     async fn refused(&mut self, problem: &SourceError) {
+        self.heartbeat.rest();
         let queue = &self.queue;
         queue.events.held(None, "claim", &format!("claim: {problem}"));
         let passing = matches!(
@@ -325,7 +327,9 @@ impl Claimer {
         let taken = claimed.entries.len();
         let oldest = claimed.oldest_ghost.unwrap_or_default();
         let ghosts = Ghosts { count: claimed.ghosts, listed: claimed.listed, oldest };
-        if ghosts.want_turn(queue.spec.ghost_max_age, taken >= most || claimed.more) {
+        let more_due = claimed.more || claimed.next_ms.is_some_and(|next| next <= claimed.now_ms);
+        let full = queue.process.redis_nearly_full.load(Ordering::Relaxed);
+        if ghosts.want_turn(queue.spec.ghost_max_age, more_due && !full) {
             queue.sweep_due.store(true, Ordering::Relaxed);
         }
         queue.refund_rate(u32::try_from(most.saturating_sub(taken)).unwrap_or(0));
@@ -372,7 +376,6 @@ impl Claimer {
         self.lost.extend(strays.into_iter().map(|number| Lost::stray(number, claimed.now_ms, queue.spec.lease)));
         drop((room, probe, company));
         queue.wake.next(claimed.next_ms);
-        let more_due = claimed.next_ms.is_some_and(|next| next <= claimed.now_ms);
         // A probe that found only suspects waits for the safety poll: the gate would let it through again at once.
         if taken >= most || claimed.more || self.suspects && !(probing && taken == 0) {
             queue.wake.knock(Wakeup::More);

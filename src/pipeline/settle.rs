@@ -176,8 +176,8 @@ async fn send(queue: &Arc<Queue>, moves: &[(Bytes, Move)]) -> (Vec<Answer>, bool
             Err(problem) => problem,
         };
         // The server refuses: a key of a wrong type, a right taken away. What is decided stays decided.
-        // It may have written some before it stopped.
-        resent = true;
+        // A script may have written some before it stopped; a command that was refused wrote nothing.
+        resent |= moves.iter().any(|(_, step)| !matches!(step, Move::Confirm));
         told = true;
         queue.events.held(None, "settle", &format!("write verdicts: {problem}"));
         tokio::time::sleep(REFUSED).await;
@@ -206,7 +206,8 @@ fn finish(queue: &Arc<Queue>, mut settling: Settling, answer: Answer, resent: bo
         queue.events.stale_acks(1);
         return;
     }
-    if deadline.is_some_and(|deadline| deadline < now) {
+    // The answer to a resend says nothing of when it was done.
+    if !resent && deadline.is_some_and(|deadline| deadline < now) {
         metrics.late_acks(1);
     }
     match settling.ending {

@@ -23,8 +23,8 @@ const POLL_BUDGET: usize = 500;
 const READY: Duration = Duration::from_millis(100);
 /// Time between two readings of the gauges.
 const GAUGES: Duration = Duration::from_secs(5);
-/// Queues whose gauges are read per second; with more than five times as many the readings become rarer.
-const GAUGES_BUDGET: usize = 200;
+/// Queues whose gauges are read each time; with more of them the readings become rarer.
+const GAUGES_BUDGET: usize = 1_000;
 
 /// Polls until the process stops.
 pub async fn safety_poll(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Heartbeat) {
@@ -94,16 +94,17 @@ async fn listened_to(conn: &Conn, queues: &[Arc<Queue>]) -> Option<Vec<Arc<Queue
 pub async fn gauges(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
     let mut wait = Duration::from_millis(500);
     let mut skew = Skew::default();
+    let mut slices = queues.chunks(GAUGES_BUDGET).cycle();
     loop {
         if pause(&process, wait).await.is_stopping() {
             return;
         }
-        wait = GAUGES.max(Duration::from_secs((queues.len() / GAUGES_BUDGET) as u64));
+        wait = GAUGES;
         let Some(conn) = process.link.current() else { continue };
         if let Ok(full) = crate::source::redisson::nearly_full(&conn).await {
             process.redis_nearly_full.store(full, Ordering::Relaxed);
         }
-        for queue in &queues {
+        for queue in slices.next().into_iter().flatten() {
             // What cannot be read is the claimer's to report.
             drop(read_gauges(&conn, queue, &mut skew).await);
         }
@@ -118,6 +119,7 @@ async fn read_gauges(conn: &Conn, queue: &Arc<Queue>, skew: &mut Skew) -> Result
     let asked = Asked::now();
     let stats = queue.source.stats(conn, &mut hints).await?;
     skew.observe(&asked, stats.now_ms);
+    queue.process.clock.observe(stats.now_ms);
     let metrics = queue.events.metrics();
     if stats.is_empty() && !metrics.has_gauges() {
         return Ok(());

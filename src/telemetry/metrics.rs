@@ -191,7 +191,7 @@ impl QueueMetrics {
 
     /// Whether the queue's gauges are there already.
     pub fn has_gauges(&self) -> bool {
-        self.0.oldest_due_age.get().is_some()
+        self.0.oldest_due_age.get().is_some() || self.0.ghosts.get().is_some()
     }
 
     /// How many elements are in a state, as Redis says.

@@ -86,7 +86,6 @@ impl Redisson {
         }
         if spec.consume_delayed {
             grants.push(self.on(&k.delayed, [ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZREM]));
-            grants.push(self.on(&k.in_flight, [ZMSCORE]));
             grants.extend(self.to_unlist());
         }
         grants
@@ -96,7 +95,7 @@ impl Redisson {
     fn to_settle(&self, spec: &QueueSpec) -> Vec<Grant> {
         let k = &self.keys;
         let mut grants = vec![
-            self.on(&k.in_flight, [ZADD, ZREM, ZSCORE, ZMSCORE]),
+            self.on(&k.in_flight, [ZADD, ZREM, ZSCORE]),
             self.on(&k.retry, [ZADD, ZSCORE]),
             self.on(&k.dead, [XADD]),
         ];
