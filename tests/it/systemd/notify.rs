@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::net::UnixDatagram;
 
-use crate::harness::{Daemon, Mode, Proxy, RedisServer, ServerOptions};
+use crate::harness::{Daemon, Mode, Proxy, RedisServer};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -90,8 +90,10 @@ async fn ready_means_that_claims_can_be_made_and_the_status_says_what_is_in_the_
 
 #[tokio::test]
 async fn a_watchdog_that_is_somebody_elses_is_not_fed_and_a_password_comes_as_a_credential() {
-    let options = ServerOptions::default().line("requirepass", "geheim");
-    let (server, mut manager) = (RedisServer::start_with(options).await, Manager::listen());
+    let (server, mut manager) = (RedisServer::start().await, Manager::listen());
+    let mut user = redis::cmd("ACL");
+    user.arg(&["SETUSER", "default", "resetpass", ">geheim"]);
+    user.exec_async(&mut server.client().await).await.expect("give the default user a password");
     std::fs::write(manager.dir.path().join("redis"), "geheim\n").unwrap();
     let credentials = manager.dir.path().to_str().unwrap().to_owned();
     let environment = [
