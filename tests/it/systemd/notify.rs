@@ -31,8 +31,9 @@ impl Manager {
     /// Reads until a datagram contains these words, and answers it whole.
     async fn hears(&mut self, words: &str) -> String {
         let mut buffer = [0; 4096];
+        let until = tokio::time::Instant::now() + PATIENCE;
         loop {
-            let Ok(length) = tokio::time::timeout(PATIENCE, self.socket.recv(&mut buffer)).await else {
+            let Ok(length) = tokio::time::timeout_at(until, self.socket.recv(&mut buffer)).await else {
                 panic!("waited {PATIENCE:?} for {words:?}; said so far:\n{}", self.said.concat());
             };
             let length = length.expect("read from the socket");
