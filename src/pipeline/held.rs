@@ -58,7 +58,7 @@ impl Held {
         self.lock().entries.contains_key(&key)
     }
 
-    /// The entry's verdict is written, or it is dropped. Returns how long its lease was.
+    /// The entry's verdict is written, or it is dropped. Returns until when it was ours.
     pub fn remove(&self, key: ClaimKey) -> Option<Instant> {
         let mut state = self.lock();
         if state.looking > 0 {

@@ -20,7 +20,7 @@ struct State {
 }
 
 /// Answers within this time leave room for more. Where the processor is what limits, elements wait for each other a little
-/// at every step, and larger batches make each of them cheaper: at 50 ms a backlog went into Kafka 15 % slower.
+/// at every step, and larger batches make each of them cheaper: at 50 ms the bound stayed near 2,000 on the way to Kafka.
 const FAST: Duration = Duration::from_millis(200);
 /// Answers beyond this time mean that elements wait for each other.
 const SLOW: Duration = Duration::from_secs(1);

@@ -1,8 +1,8 @@
 //! Handles on the metrics: labels are bound once, counting afterwards is one atomic operation.
 //!
 //! A handle costs nothing until it is used: its series is made by the first increment, and the gauges of a queue when
-//! something was first seen there, so ten thousand idle queues expose nothing. Knows no log and no pipeline type. What has a line in the log as well is counted by
-//! [`events`](super::events) only, which is why those methods are not public.
+//! something was first seen there, so ten thousand idle queues expose nothing. Knows no log and no pipeline type. What
+//! has a line in the log as well is counted by [`events`](super::events) only, which is why those methods are not public.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -53,8 +53,8 @@ impl Redisson {
         Ok(Settled { now_ms: Some(now_ms), answers, trimmed: fields.int()?.unsigned_abs() })
     }
 
-    /// Nearly all batches. One command is a transaction as well, and needs a third of a script's time: nothing is copied
-    /// into Lua. Sent twice it finds nothing: no member ever comes back under its old name.
+    /// Nearly all batches. One command is a transaction as well, and cheaper than a script: nothing is copied into Lua.
+    /// Sent twice it finds nothing: no member ever comes back under its old name.
     async fn confirm(&self, conn: &Conn, batch: &[(Bytes, Move)]) -> Result<Settled, SourceError> {
         let removed: usize = match batch {
             [] => 0,

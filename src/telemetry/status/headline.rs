@@ -84,20 +84,7 @@ fn seconds(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::status::Reason;
-
-    fn reason(text: &str) -> Reason {
-        Reason { code: text.to_owned(), text: text.to_owned() }
-    }
-
-    fn running() -> Status {
-        let status = Status::new();
-        status.add_queue(&"orders".into());
-        status.add_sink(&"events".into());
-        status.redis_up();
-        status.started();
-        status
-    }
+    use crate::telemetry::status::tests::{reason, running};
 
     #[test]
     fn it_names_what_is_in_the_way() {

@@ -2,11 +2,11 @@
 
 use super::*;
 
-fn reason(text: &str) -> Reason {
+pub(super) fn reason(text: &str) -> Reason {
     Reason { code: text.to_owned(), text: text.to_owned() }
 }
 
-fn running() -> Status {
+pub(super) fn running() -> Status {
     let status = Status::new();
     status.add_queue(&"orders".into());
     status.add_sink(&"events".into());
