@@ -1,7 +1,8 @@
 //! The one task of a queue that claims: waits until something may be due, makes room, claims, hands over.
 //!
 //! Everything up to the claim may be cancelled at any point. From the moment a claim is sent it is not: either its reply
-//! is read, or it is a lost claim that adopt looks for.
+//! is read, or it is a lost claim that adopt looks for. Replies are handled in the order of the claims, also where two are
+//! [under way](super::under_way).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,6 +14,7 @@ use super::claim::{Claim, Company};
 use super::lease;
 use super::queue::{Gate, Probe, Queue};
 use super::sweeper::Ghosts;
+use super::under_way::{Answered, Sending, UnderWay};
 use crate::clock::Instant;
 use crate::link::{Conn, LinkError};
 use crate::source::redisson::{BATCH_BYTES, BATCH_ENTRIES, ClaimReply, ClaimRequest, Claimed, From, SourceError};
@@ -27,6 +29,9 @@ const BUSY: Duration = Duration::from_millis(500);
 /// How long after its sending a claim may run, to begin with. Short, because that is how long a lost one delays its
 /// elements; it grows while Redis is slower than this.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Claims under way while more is due than one takes.
+const DEPTH: usize = 2;
 
 /// What a claim is made with. Given back when it is dropped.
 struct Ready {
@@ -49,6 +54,8 @@ pub async fn run(queue: Arc<Queue>, heartbeat: Heartbeat) {
         refusals: 0,
         patience: PATIENCE,
         lost: Vec::new(),
+        under_way: UnderWay::default(),
+        backlog: false,
         queue,
     };
     claimer.run().await;
@@ -70,17 +77,23 @@ struct Claimer {
     /// How long after its sending a claim may still run.
     patience: Duration,
     lost: Vec<Lost>,
+    under_way: UnderWay,
+    /// The last claim left something that is due.
+    backlog: bool,
 }
 
 impl Claimer {
     async fn run(&mut self) {
         let queue = self.queue.clone();
         loop {
-            // Waiting for work, room, Redis, or what is in flight beside a suspect, may take any time.
-            self.heartbeat.rest();
+            if self.under_way.is_empty() {
+                // Waiting for work, room, Redis, or what is in flight beside a suspect, may take any time.
+                self.heartbeat.rest();
+            }
             // A lost claim goes first, with the room and the company that it was made with: waiting for more could wait
-            // for itself.
+            // for itself. So could what a claim under way holds.
             if !self.lost.is_empty() {
+                self.receive_all().await;
                 let conn = tokio::select! {
                     biased;
                     () = queue.process.stopping.cancelled() => break,
@@ -91,26 +104,29 @@ impl Claimer {
                 queue.wake.knock(Wakeup::Reconnect);
                 continue;
             }
-            // Order: a stop goes first. Waiting and getting ready are cancel safe: what is reserved is given back. All that
-            // follows the wait is boxed, because most of ten thousand queues only wait.
-            let reason = tokio::select! {
-                biased;
-                () = queue.process.stopping.cancelled() => break,
-                reason = queue.wake.wait(&queue.process.clock) => reason,
-            };
+            // Order: a stop goes first, and an answer before the next claim. Answers wait until they are taken; waiting and
+            // getting ready are cancel safe: what is reserved is given back.
+            let follows = !self.under_way.is_empty();
+            let turn = Turn { number: self.turns, suspects: self.suspects, follows };
             let ready = tokio::select! {
                 biased;
                 () = queue.process.stopping.cancelled() => break,
-                ready = Box::pin(self.get_ready(reason)) => ready,
+                answered = self.under_way.next() => {
+                    self.heartbeat.beat();
+                    Box::pin(self.receive(answered)).await;
+                    continue;
+                }
+                ready = prepare(&queue, turn), if !follows || self.backlog && self.under_way.len() < DEPTH => ready,
             };
             let Some(ready) = ready else { continue };
             self.heartbeat.beat();
             Box::pin(self.keep_leases(&ready.conn)).await;
             self.heartbeat.beat();
             if !queue.process.stopping.is_cancelled() {
-                Box::pin(self.claim(ready)).await;
+                self.send(ready);
             }
         }
+        self.receive_all().await;
         // What a lost claim took must not wait for its lease (R5, R6).
         while !self.lost.is_empty() && !queue.process.abandon.is_cancelled() {
             let conn = tokio::select! {
@@ -123,77 +139,6 @@ impl Claimer {
         queue.process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed);
     }
 
-    /// Waits until there is everything that a claim needs.
-    async fn get_ready(&mut self, reason: Wakeup) -> Option<Ready> {
-        let queue = self.queue.clone();
-        let process = &queue.process;
-        // The first look is no answer to anything, and would make a series for every queue.
-        if self.turns > 0 {
-            queue.events.metrics().woke(reason);
-        }
-        let probe = self.pass_gate().await;
-        let alone = self.suspects && self.turns % 4 == 3;
-        let company = match alone {
-            true => Company::Alone(Arc::new(process.solo.clone().write_owned().await)),
-            false => Company::Shared(Arc::new(process.solo.clone().read_owned().await)),
-        };
-        let most = if probe.is_some() || alone { 1 } else { BATCH_ENTRIES as u32 };
-        let (granted, next_at, slowest) = queue.take_rate(most);
-        if granted == 0 {
-            let wait = next_at.since(Instant::now());
-            match slowest {
-                Some(route) => route.metrics.throttled(wait),
-                None => queue.events.metrics().throttled(wait),
-            }
-            queue.wake.knock(Wakeup::More);
-            drop((probe, company));
-            tokio::time::sleep(wait).await;
-            return None;
-        }
-        // What is to find out something now does not wait for its due time first, and what only waits does not fill the
-        // room of what is due.
-        let now_only = alone || probe.is_some() || queue.budget.is_half_full() || process.budget.is_half_full();
-        let ahead = if now_only { Duration::ZERO } else { queue.spec.claim_ahead };
-        // Not all the room there is: an element that hangs would keep everything else out of what is left. At least as
-        // many bytes as the largest element met lately, so that the claim does not overshoot.
-        let limit = queue.spec.max_in_flight_bytes.min(process.budget.byte_limit());
-        let share = (limit / 4).min(BATCH_BYTES as u64);
-        let bytes = share.max(queue.hints().largest() as u64);
-        let room = async {
-            let own = queue.budget.reserve(Room { count: granted.into(), bytes }).await;
-            let want = own.room();
-            [own, process.budget.reserve(want).await]
-        };
-        let rate = Refund { queue: &queue, unused: granted };
-        let room = room.await;
-        let conn = process.link.ready().await;
-        rate.used(room[1].room().count);
-        Some(Ready { conn, room, company, probe, alone, ahead })
-    }
-
-    /// Waits until nothing holds the queue up; with a permission if it takes one.
-    async fn pass_gate(&self) -> Option<Probe> {
-        let mut changes = self.queue.process.gates.subscribe();
-        loop {
-            changes.mark_unchanged();
-            let until = match self.queue.gate() {
-                Gate::Free => return None,
-                Gate::Probe(probe) => {
-                    self.queue.events.metrics().woke(Wakeup::Probe);
-                    return Some(probe);
-                }
-                Gate::Wait(until) => until,
-            };
-            let wait = until.map_or(Duration::from_secs(60), |at| at.since(Instant::now()));
-            // Order does not matter: both only lead to another look at the gate. A closed channel means that the
-            // process is gone.
-            tokio::select! {
-                changed = changes.changed() => drop(changed),
-                () = tokio::time::sleep(wait.max(Duration::from_millis(1))) => {}
-            }
-        }
-    }
-
     /// The process may have stood still: what it holds is made sure of before it takes more.
     async fn keep_leases(&mut self, conn: &Conn) {
         if self.heartbeat_at.elapsed() > self.queue.spec.lease / 2 {
@@ -202,15 +147,13 @@ impl Claimer {
         self.heartbeat_at = Instant::now();
     }
 
-    async fn claim(&mut self, ready: Ready) {
-        let queue = self.queue.clone();
-        self.turns += 1;
-        self.rotation += u64::from(!ready.alone);
-        queue.wake.begin();
+    fn send(&mut self, ready: Ready) {
+        let queue = &self.queue;
         let process = &queue.process;
         let Ready { conn, room, company, probe, alone, ahead } = ready;
-        let most = room[1].room().count.min(BATCH_ENTRIES as u64) as usize;
-        let hints = queue.hints().clone();
+        self.turns += 1;
+        self.rotation += u64::from(!alone);
+        queue.wake.begin();
         let sent_ms = process.clock.now_ms();
         let patience = self.patience.min(conn.command_timeout());
         let request = ClaimRequest {
@@ -218,45 +161,63 @@ impl Claimer {
             not_after_ms: sent_ms.saturating_add(i64::try_from(patience.as_millis()).unwrap_or(i64::MAX)),
             lease: queue.spec.lease,
             ahead,
-            most,
+            most: room[1].room().count.min(BATCH_ENTRIES as u64) as usize,
             bytes: room[0].room().bytes.min(room[1].room().bytes) as usize,
             alone,
             rotation: self.rotation,
-            hints,
+            hints: queue.hints().clone(),
         };
-        // Read before the claim is sent: what is seen while it is under way may be what it leaves.
         let nothing_due_ms = queue.nothing_due_ms();
         let sent = Instant::now();
-        let looking = queue.held.look();
-        match queue.source.claim(&conn, &request).await {
+        let claim = Sending { request, sent_ms, sent, patience, nothing_due_ms, room, company, probe };
+        self.under_way.push(queue.clone(), conn, claim);
+    }
+
+    /// Handles the answers of all claims under way.
+    async fn receive_all(&mut self) {
+        while !self.under_way.is_empty() {
+            let answered = self.under_way.next().await;
+            Box::pin(self.receive(answered)).await;
+        }
+    }
+
+    async fn receive(&mut self, answered: Answered) {
+        let queue = self.queue.clone();
+        let process = &queue.process;
+        let Answered { claim, answer, took, looking } = answered;
+        let most = claim.request.most;
+        self.backlog = false;
+        match answer {
             Ok(ClaimReply::Late { now_ms }) => {
                 process.clock.observe(now_ms);
-                self.patience = patience.saturating_mul(2);
+                self.patience = claim.patience.saturating_mul(2);
                 queue.refund_rate(most as u32);
                 queue.wake.knock(Wakeup::More);
             }
             Ok(ClaimReply::Claimed(claimed)) => {
-                process.events.metrics().script("claim").took(sent.elapsed());
+                process.events.metrics().script("claim").took(took);
                 process.clock.observe(claimed.now_ms);
-                self.patience = PATIENCE.max(patience / 2);
+                self.patience = PATIENCE.max(claim.patience / 2);
                 if std::mem::take(&mut self.refusals) > 0 {
                     queue.resume();
                 }
-                let deadline = sent.after(queue.spec.lease);
-                self.look_at_due_times(&claimed, nothing_due_ms);
-                self.take_over(claimed, deadline, most, room, company, probe).await;
+                self.look_at_due_times(&claimed, claim.nothing_due_ms);
+                self.take_over(claimed, claim).await;
             }
             Err(SourceError::Link(LinkError::NotSent { .. })) => {
                 queue.refund_rate(most as u32);
                 queue.wake.knock(Wakeup::Reconnect);
             }
             Err(SourceError::Link(LinkError::Unknown { .. })) => {
-                self.lost.push(Lost::reply(&request, sent_ms, room, company));
+                self.lost.push(Lost::reply(&claim.request, claim.sent_ms, claim.room, claim.company));
             }
             Err(problem) => {
                 queue.refund_rate(most as u32);
-                drop((room, company, probe));
+                drop((claim, looking));
+                // What the next one took does not wait until Redis may be asked again.
+                self.receive_all().await;
                 self.refused(&problem).await;
+                return;
             }
         }
         drop(looking);
@@ -305,16 +266,10 @@ impl Claimer {
         }
     }
 
-    async fn take_over(
-        &mut self,
-        claimed: Claimed,
-        deadline: Instant,
-        most: usize,
-        mut room: [Reservation; 2],
-        company: Company,
-        mut probe: Option<Probe>,
-    ) {
+    async fn take_over(&mut self, claimed: Claimed, claim: Sending) {
         let queue = self.queue.clone();
+        let Sending { request, sent, mut room, company, mut probe, .. } = claim;
+        let (most, deadline) = (request.most, sent.after(queue.spec.lease));
         let metrics = queue.events.metrics();
         *queue.hints() = claimed.hints;
         self.suspects = claimed.suspects > 0;
@@ -377,7 +332,9 @@ impl Claimer {
         drop((room, probe, company));
         queue.wake.next(claimed.next_ms);
         // A probe that found only suspects waits for the safety poll: the gate would let it through again at once.
-        if taken >= most || claimed.more || self.suspects && !(probing && taken == 0) {
+        let left = taken >= most || claimed.more;
+        self.backlog = left && !self.suspects && !probing;
+        if left || self.suspects && !(probing && taken == 0) {
             queue.wake.knock(Wakeup::More);
         } else if taken == 0 && more_due {
             // Somebody else was faster: not again in lockstep.
@@ -397,6 +354,100 @@ impl Claimer {
             Looked::Again => {}
             Looked::Found => drop(self.lost.remove(place)),
             Looked::Refused(problem) => self.refused(&problem).await,
+        }
+    }
+}
+
+/// Which claim is next.
+#[derive(Clone, Copy)]
+struct Turn {
+    number: u64,
+    /// The last claim saw entries that must be claimed alone.
+    suspects: bool,
+    /// Another is under way, and will leave something.
+    follows: bool,
+}
+
+/// Waits until something may be due, and until there is everything that a claim needs. Cancel safe.
+async fn prepare(queue: &Arc<Queue>, turn: Turn) -> Option<Ready> {
+    let reason = match turn.follows {
+        true => Wakeup::More,
+        false => queue.wake.wait(&queue.process.clock).await,
+    };
+    // Boxed, because most of ten thousand queues only wait.
+    Box::pin(get_ready(queue, turn, reason)).await
+}
+
+/// Waits until there is everything that a claim needs.
+async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Ready> {
+    let process = &queue.process;
+    let probe = pass_gate(queue).await;
+    let alone = turn.suspects && turn.number % 4 == 3;
+    let company = match alone {
+        true => Company::Alone(Arc::new(process.solo.clone().write_owned().await)),
+        false => Company::Shared(Arc::new(process.solo.clone().read_owned().await)),
+    };
+    let most = if probe.is_some() || alone { 1 } else { BATCH_ENTRIES as u32 };
+    let (granted, next_at, slowest) = queue.take_rate(most);
+    // The first look is no answer to anything, and would make a series for every queue.
+    let woke = || {
+        if turn.number > 0 {
+            queue.events.metrics().woke(reason)
+        }
+    };
+    if granted == 0 {
+        woke();
+        let wait = next_at.since(Instant::now());
+        match slowest {
+            Some(route) => route.metrics.throttled(wait),
+            None => queue.events.metrics().throttled(wait),
+        }
+        queue.wake.knock(Wakeup::More);
+        drop((probe, company));
+        tokio::time::sleep(wait).await;
+        return None;
+    }
+    // What is to find out something now does not wait for its due time first, and what only waits does not fill the
+    // room of what is due.
+    let now_only = alone || probe.is_some() || queue.budget.is_half_full() || process.budget.is_half_full();
+    let ahead = if now_only { Duration::ZERO } else { queue.spec.claim_ahead };
+    // Not all the room there is: an element that hangs would keep everything else out of what is left. At least as
+    // many bytes as the largest element met lately, so that the claim does not overshoot.
+    let limit = queue.spec.max_in_flight_bytes.min(process.budget.byte_limit());
+    let share = (limit / 4).min(BATCH_BYTES as u64);
+    let bytes = share.max(queue.hints().largest() as u64);
+    let room = async {
+        let own = queue.budget.reserve(Room { count: granted.into(), bytes }).await;
+        let want = own.room();
+        [own, process.budget.reserve(want).await]
+    };
+    let rate = Refund { queue, unused: granted };
+    let room = room.await;
+    let conn = process.link.ready().await;
+    rate.used(room[1].room().count);
+    woke();
+    Some(Ready { conn, room, company, probe, alone, ahead })
+}
+
+/// Waits until nothing holds the queue up; with a permission if it takes one.
+async fn pass_gate(queue: &Arc<Queue>) -> Option<Probe> {
+    let mut changes = queue.process.gates.subscribe();
+    loop {
+        changes.mark_unchanged();
+        let until = match queue.gate() {
+            Gate::Free => return None,
+            Gate::Probe(probe) => {
+                queue.events.metrics().woke(Wakeup::Probe);
+                return Some(probe);
+            }
+            Gate::Wait(until) => until,
+        };
+        let wait = until.map_or(Duration::from_secs(60), |at| at.since(Instant::now()));
+        // Order does not matter: both only lead to another look at the gate. A closed channel means that the
+        // process is gone.
+        tokio::select! {
+            changed = changes.changed() => drop(changed),
+            () = tokio::time::sleep(wait.max(Duration::from_millis(1))) => {}
         }
     }
 }

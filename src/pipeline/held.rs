@@ -2,26 +2,29 @@
 //!
 //! Knows no Redis. The lease keeper asks it what to extend, claim and adopt ask it what is here already.
 
-use std::sync::{Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
 
 use crate::clock::Instant;
 use crate::source::redisson::ClaimKey;
 
 /// The entries of one queue that this process holds.
 #[derive(Debug, Default)]
-pub struct Held(Mutex<State>);
+pub struct Held(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     entries: HashMap<ClaimKey, Lease>,
-    /// Calls under way whose reply may name entries that are settled meanwhile.
-    looking: u32,
-    /// Entries that left while somebody was looking.
-    left: HashSet<ClaimKey>,
+    /// Calls under way whose reply may name entries that are settled meanwhile, the oldest first.
+    looks: VecDeque<u64>,
+    /// Number of the latest of them.
+    last_look: u64,
+    /// Entries that left while somebody was looking, and which look was the latest then.
+    left: HashMap<ClaimKey, u64>,
 }
 
 #[derive(Debug)]
@@ -46,7 +49,7 @@ impl Held {
     /// Takes up an entry. `false` if it is here already, or left while its reply was on the way.
     pub fn insert(&self, key: ClaimKey, member: Bytes, deadline: Instant) -> bool {
         let mut state = self.lock();
-        if state.left.contains(&key) || state.entries.contains_key(&key) {
+        if state.left.contains_key(&key) || state.entries.contains_key(&key) {
             return false;
         }
         state.entries.insert(key, Lease { member, deadline, settling: false, lost: false });
@@ -61,8 +64,9 @@ impl Held {
     /// The entry's verdict is written, or it is dropped. Returns until when it was ours.
     pub fn remove(&self, key: ClaimKey) -> Option<Instant> {
         let mut state = self.lock();
-        if state.looking > 0 {
-            state.left.insert(key);
+        if !state.looks.is_empty() {
+            let during = state.last_look;
+            state.left.insert(key, during);
         }
         state.entries.remove(&key).map(|lease| lease.deadline)
     }
@@ -143,9 +147,12 @@ impl Held {
 
     /// Marks the time in which a claim or an adoption is under way: what is settled in that time is not taken up again
     /// from its reply, in whatever order the replies are handled.
-    pub fn look(&self) -> Looking<'_> {
-        self.lock().looking += 1;
-        Looking(self)
+    pub fn look(&self) -> Looking {
+        let mut state = self.lock();
+        state.last_look += 1;
+        let number = state.last_look;
+        state.looks.push_back(number);
+        Looking { held: Held(self.0.clone()), number }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -154,14 +161,19 @@ impl Held {
 }
 
 /// A claim or an adoption is under way while this lives.
-pub struct Looking<'a>(&'a Held);
+pub struct Looking {
+    held: Held,
+    number: u64,
+}
 
-impl Drop for Looking<'_> {
+impl Drop for Looking {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.looking -= 1;
-        if state.looking == 0 {
-            state.left.clear();
+        let mut state = self.held.lock();
+        state.looks.retain(|number| *number != self.number);
+        // In a backlog somebody always looks: what left before the oldest look concerns nobody any more.
+        match state.looks.front().copied() {
+            Some(oldest) => state.left.retain(|_, during| *during >= oldest),
+            None => state.left.clear(),
         }
     }
 }
@@ -185,6 +197,24 @@ mod tests {
         assert!(!held.insert(key(1), Bytes::new(), now));
         drop(looking);
         assert!(held.insert(key(1), Bytes::new(), now));
+    }
+
+    #[test]
+    fn looks_that_overlap_forget_what_left_before_the_oldest() {
+        let held = Held::default();
+        let now = Instant::now();
+        let (first, second) = (held.look(), held.look());
+        held.remove(key(1));
+        drop(first);
+        let third = held.look();
+        held.remove(key(2));
+        assert!(!held.insert(key(1), Bytes::new(), now), "the second look began before it left");
+        drop(second);
+        assert!(held.insert(key(1), Bytes::new(), now), "the third began after");
+        assert!(!held.insert(key(2), Bytes::new(), now));
+        drop(third);
+        assert!(held.insert(key(2), Bytes::new(), now));
+        assert!(held.lock().left.is_empty());
     }
 
     #[test]

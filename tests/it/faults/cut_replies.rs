@@ -139,6 +139,19 @@ async fn claims_without_room_to_spare(server: &RedisServer, sink: Sink, times: u
     rig.judge("claim with max_in_flight 1", &cuts).await;
 }
 
+/// A backlog, in which two claims are under way: the connection that one reply is lost with takes the other with it.
+async fn claims_of_a_backlog(server: &RedisServer, sink: Sink, times: u64) {
+    let mut rig = Rig::start(server, "backlog", sink, LONG, "").await;
+    let cut = rig.proxy.cut(Cut::script(sha("claim")).after(8).every(9).times(u64::MAX));
+    let until = tokio::time::Instant::now() + PATIENCE * 2;
+    while cut.lost() < times {
+        assert!(tokio::time::Instant::now() < until, "too few cuts: {}", cut.lost());
+        rig.feed.tick(1_000, 0).await;
+    }
+    rig.proxy.stop_cutting();
+    rig.judge("claims of a backlog", &[(cut, times)]).await;
+}
+
 async fn adoptions(server: &RedisServer, sink: Sink, times: u64) {
     let mut rig = Rig::start(server, "adoptions", sink, LONG, "").await;
     let cuts = [
@@ -217,6 +230,7 @@ async fn lost_replies_lose_nothing_and_burn_no_attempt() {
     tokio::join!(
         claims(&server, sink, 35),
         claims_without_room_to_spare(&server, sink, 10),
+        claims_of_a_backlog(&server, sink, 5),
         adoptions(&server, sink, 25),
         verdicts(&server, sink, 45),
         slices(&server, sink, 30),
@@ -230,6 +244,7 @@ async fn lost_replies_double_nothing_with_exactly_once() {
     let sink = Sink::ExactlyOnce;
     tokio::join!(
         claims(&server, sink, 35),
+        claims_of_a_backlog(&server, sink, 5),
         adoptions(&server, sink, 20),
         verdicts(&server, sink, 45),
         extensions(&server, 40),

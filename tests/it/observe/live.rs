@@ -98,11 +98,8 @@ async fn offer(redis: &mut MultiplexedConnection) {
 
 /// The daemon's subscription is lost, as it is when a proxy closes what it takes for idle.
 async fn lose_the_subscription(redis: &mut MultiplexedConnection) {
-    let _: u32 = redis::cmd("CLIENT")
-        .arg(&["KILL", "TYPE", "PUBSUB"])
-        .query_async(redis)
-        .await
-        .expect("close the subscription");
+    let _: u32 =
+        redis::cmd("CLIENT").arg(&["KILL", "TYPE", "PUBSUB"]).query_async(redis).await.expect("close the subscription");
 }
 
 /// A query as Grafana would send it, with everything chosen.
