@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::task::JoinSet;
 
@@ -120,11 +121,8 @@ impl App {
         let beat = |task: &str| events.status().heartbeat(task, stuck);
         let mut tasks = JoinSet::new();
         for queue in &delivering {
-            let claimer = claimer::run(queue.clone(), beat(&format!("claimer {}", queue.spec.id)));
-            tasks.spawn(async move {
-                claimer.await;
-                "claimer"
-            });
+            let heartbeat = beat(&format!("claimer {}", queue.spec.id));
+            tasks.spawn(named("claimer", claimer::run(queue.clone(), heartbeat)));
         }
         for queue in delivering.iter().filter(|queue| queue.dead_letter_to.is_some()) {
             tasks.spawn(named("dead letters", forward::run(queue.clone())));
@@ -201,9 +199,9 @@ impl App {
     }
 }
 
-async fn named(name: &'static str, task: impl Future<Output = ()>) -> &'static str {
-    task.await;
-    name
+/// Not an async block: it would hold the task twice, for ten thousand queues.
+fn named(name: &'static str, task: impl Future<Output = ()>) -> impl Future<Output = &'static str> {
+    task.map(move |()| name)
 }
 
 /// Passes on what Redisson announces.

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use super::adopt::{Looked, Lost};
 use super::budget::{Reservation, Room};
 use super::claim::{Claim, Company};
@@ -90,18 +92,12 @@ impl Claimer {
                 // Waiting for work, room, Redis, or what is in flight beside a suspect, may take any time.
                 self.heartbeat.rest();
             }
-            // A lost claim goes first, with the room and the company that it was made with: waiting for more could wait
-            // for itself. So could what a claim under way holds.
             if !self.lost.is_empty() {
-                self.receive_all().await;
-                let conn = tokio::select! {
-                    biased;
-                    () = queue.process.stopping.cancelled() => break,
-                    conn = queue.process.link.ready() => conn,
-                };
-                Box::pin(self.keep_leases(&conn)).await;
-                Box::pin(self.adopt(&conn)).await;
+                Box::pin(self.recover(&queue.process.stopping)).await;
                 queue.wake.knock(Wakeup::Reconnect);
+                if queue.process.stopping.is_cancelled() {
+                    break;
+                }
                 continue;
             }
             // Order: a stop goes first, and an answer before the next claim. Answers wait until they are taken; waiting and
@@ -126,17 +122,31 @@ impl Claimer {
                 self.send(ready);
             }
         }
+        Box::pin(self.end()).await;
+    }
+
+    /// Looks for a lost claim. It goes before the next, with the room and the company that it was made with: waiting for
+    /// more could wait for itself. So could what a claim under way holds.
+    async fn recover(&mut self, until: &CancellationToken) {
         self.receive_all().await;
-        // What a lost claim took must not wait for its lease (R5, R6).
-        while !self.lost.is_empty() && !queue.process.abandon.is_cancelled() {
-            let conn = tokio::select! {
-                biased;
-                () = queue.process.abandon.cancelled() => break,
-                conn = queue.process.link.ready() => conn,
-            };
-            Box::pin(self.adopt(&conn)).await;
+        let queue = self.queue.clone();
+        let conn = tokio::select! {
+            biased;
+            () = until.cancelled() => return,
+            conn = queue.process.link.ready() => conn,
+        };
+        self.keep_leases(&conn).await;
+        self.adopt(&conn).await;
+    }
+
+    /// What claims that are under way or lost have taken must not wait for its lease (R5, R6).
+    async fn end(&mut self) {
+        self.receive_all().await;
+        let process = self.queue.process.clone();
+        while !self.lost.is_empty() && !process.abandon.is_cancelled() {
+            self.recover(&process.abandon).await;
         }
-        queue.process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed);
+        process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed);
     }
 
     /// The process may have stood still: what it holds is made sure of before it takes more.
@@ -181,10 +191,10 @@ impl Claimer {
         }
     }
 
-    async fn receive(&mut self, answered: Answered) {
+    async fn receive(&mut self, answered: Box<Answered>) {
         let queue = self.queue.clone();
         let process = &queue.process;
-        let Answered { claim, answer, took, looking } = answered;
+        let Answered { claim, answer, took, looking } = *answered;
         let most = claim.request.most;
         self.backlog = false;
         match answer {

@@ -56,7 +56,7 @@ pub struct Answered {
 
 /// The claims of one queue that are under way.
 #[derive(Default)]
-pub struct UnderWay(VecDeque<MaybeDone<BoxFuture<'static, Answered>>>);
+pub struct UnderWay(VecDeque<MaybeDone<BoxFuture<'static, Box<Answered>>>>);
 
 impl UnderWay {
     /// Adds a claim behind the others. It is sent by the next poll of [`next`](Self::next), which sends in this order, and
@@ -65,14 +65,14 @@ impl UnderWay {
         let looking = queue.held.look();
         let answered = async move {
             let answer = queue.source.claim(&conn, &claim.request).await;
-            Answered { took: claim.sent.elapsed(), claim, answer, looking }
+            Box::new(Answered { took: claim.sent.elapsed(), claim, answer, looking })
         };
         self.0.push_back(maybe_done(answered.boxed()));
     }
 
     /// The answer to the oldest claim; pending for ever while there is none. Cancel safe: an answer stays until it is
     /// taken. Between two polls nothing is sent and no answer is read.
-    pub async fn next(&mut self) -> Answered {
+    pub async fn next(&mut self) -> Box<Answered> {
         poll_fn(|cx| {
             for claim in &mut self.0 {
                 // Ready or not is seen below, of the first only.
@@ -81,6 +81,10 @@ impl UnderWay {
             match self.0.front_mut().and_then(|first| Pin::new(first).take_output()) {
                 Some(answered) => {
                     self.0.pop_front();
+                    if self.0.is_empty() {
+                        // Most of ten thousand queues claim once and then wait.
+                        self.0 = VecDeque::new();
+                    }
                     Poll::Ready(answered)
                 }
                 None => Poll::Pending,

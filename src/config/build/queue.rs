@@ -245,8 +245,9 @@ fn routes(
     codec: Coding,
     name: &str,
 ) -> (Vec<RouteSpec>, Vec<Spot>, Vec<String>) {
-    let (mut specs, mut spots, mut names) = (Vec::new(), Vec::new(), Vec::new());
     let items = section.list(&queue::TO);
+    // The specs are kept as long as the process runs: no room to grow, of which a vector takes that of four.
+    let (mut specs, mut spots, mut names) = (Vec::with_capacity(items.len()), Vec::new(), Vec::new());
     for item in &items {
         let at = At { section: item, codec, queue_name: name, alone: items.len() == 1, dead: false };
         let Some(Route { sink, sink_spot, spec }) = route::read(&at, sinks) else { continue };
