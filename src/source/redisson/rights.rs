@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::Redisson;
-use crate::config::{Mode, QueueSpec, TargetSpec};
+use crate::config::{ListCleanup, Mode, QueueSpec, TargetSpec};
 use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
 use crate::message::Side;
@@ -17,7 +17,7 @@ impl Redisson {
             // What falls due is read as the gauges are.
             Mode::Shadow => {}
             Mode::Rescue { .. } => {
-                grants.extend(self.to_unlist());
+                grants.extend(self.to_unlist(spec));
                 grants.extend(self.to_sweep());
                 grants.push(self.on(&self.keys.delayed, [ZADD, ZREM, ZSCORE]));
                 grants.push(self.on(&self.keys.ready, [RPUSH]));
@@ -86,7 +86,7 @@ impl Redisson {
         }
         if spec.consume_delayed {
             grants.push(self.on(&k.delayed, [ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZREM]));
-            grants.extend(self.to_unlist());
+            grants.extend(self.to_unlist(spec));
         }
         grants
     }
@@ -115,15 +115,23 @@ impl Redisson {
     }
 
     /// `list.lua`: elements that were taken leave Redisson's list, or are recorded as ghosts.
-    fn to_unlist(&self) -> [Grant; 5] {
+    fn to_unlist(&self, spec: &QueueSpec) -> Vec<Grant> {
         let k = &self.keys;
-        [
+        let mut grants = vec![
             self.on(&k.delayed, [ZSCORE]),
-            self.on(&k.list, [LPOS, LTRIM, LREM, LINDEX, LPOP, RPOP]),
-            self.on(&k.ghosts, [SADD, SMISMEMBER, SREM]),
+            self.on(&k.list, [LREM, LINDEX, LPOP, RPOP]),
+            self.on(&k.ghosts, [SREM]),
             self.on(&k.ghosts_turn, [SREM]),
-            self.on(&k.state, [HMGET, HSET, HSETNX]),
-        ]
+        ];
+        // Else there is no ghost but those of a daemon with another configuration: they go, and none is made.
+        if spec.list_cleanup == ListCleanup::Auto {
+            grants.extend([
+                self.on(&k.list, [LPOS, LTRIM]),
+                self.on(&k.ghosts, [SADD, SMISMEMBER]),
+                self.on(&k.state, [HMGET, HSET, HSETNX]),
+            ]);
+        }
+        grants
     }
 
     /// `sweep.lua`.

@@ -15,6 +15,7 @@ pub mod kafka;
 pub mod least;
 pub mod logs;
 pub mod metrics;
+pub mod monitor;
 pub mod oracle;
 pub mod ports;
 pub mod process;

@@ -14,8 +14,8 @@ use crate::harness::{RedisServer, ServerOptions, least};
 
 /// What one test, or one thread of the random test, runs against.
 pub struct Rig {
-    /// Kept: the server ends with it.
-    _server: RedisServer,
+    /// What it runs on.
+    pub server: RedisServer,
     /// Kept: the connection ends with it.
     _link: Link,
     /// What the library's wrappers are called with.
@@ -38,7 +38,7 @@ impl Rig {
         let link = Link::start(Arc::new(least_rights(&server)), options);
         let conn = link.ready().await;
         let redis = server.client().await;
-        Rig { _server: server, _link: link, conn, redis }
+        Rig { server, _link: link, conn, redis }
     }
 
     /// Sets the clock of the scripts.

@@ -1,127 +1,208 @@
-//! A shadow is granted nothing that it does not use: everything that `acl` prints for it the server sees. That nothing
-//! else is needed, every other test shows, because all run under these rights.
+//! No right is granted that nothing uses: whatever `acl` prints for a user, a server sees that user do. That nothing else
+//! is needed, every other test shows, because all run under these rights.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
+use bytes::Bytes;
 use delaybridge::cli::{Purpose, users};
-use delaybridge::config::load_str;
+use delaybridge::config::{ListCleanup, load_str};
+use delaybridge::message::{MessageId, Origin};
+use delaybridge::source::redisson::{Header, Move, Redisson, Start, SweepRequest};
+use futures_util::future::join_all;
+use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
+use super::rig::Rig;
 use super::world::NAME;
 use crate::delivery::PATIENCE;
+use crate::harness::daemon::{ConfigFile, cli};
+use crate::harness::monitor::{Executed, Monitor, Use, uses};
 use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, RedisServer, RedissonQueue, eventually};
+use crate::harness::{Daemon, Layout, RedisServer, RedissonQueue, eventually};
+use crate::moving::entry;
 
-/// A command, and the key or channel that it was used on.
-type Use = (String, String);
+/// What the rights of a daemon depend on: what is consumed of a queue, and what is done with it.
+const QUEUES: [(&str, &str); 8] = [
+    ("", "mode: shadow, to: [{ sink: out, list: out }]"),
+    ("", "mode: rescue, rescue_after: 100ms"),
+    ("", "mode: rescue, rescue_after: 100ms, list_cleanup: exact"),
+    ("", "to: [{ sink: out, list: out }], list_cleanup: exact"),
+    (
+        "",
+        "to: [{ sink: out, list: '{orders}:out', exactly_once: true }], \
+         dead_letter: { stream: { max_len: 1, allow_loss: true } }",
+    ),
+    ("", "to: [{ sink: out, stream: out }], dead_letter: { sink: out, list: dead }"),
+    (", consume: [delayed]", "to: [{ sink: out, list: out, push: left }]"),
+    (", consume: [ready]", "to: [{ sink: out, list: out }]"),
+];
 
-/// What `MONITOR` does not show: a test of `check --live` shows that they are used.
-const UNSEEN: [&str; 3] = ["acl|dryrun", "acl|whoami", "client|list"];
+/// What daemons log of what they find.
+const TROUBLE: [&str; 5] = [
+    "would not be delivered",
+    "dead letter stored",
+    "of no layout of Redisson",
+    "of a newer format",
+    "no queue delivers",
+];
 
-/// What a command of these words uses.
-fn uses(words: &[String]) -> Vec<Use> {
-    let Some(name) = words.first().map(|word| word.to_lowercase()) else { return Vec::new() };
-    let on = |keys: &[String]| keys.iter().map(|key| (name.clone(), key.clone())).collect();
-    match name.as_str() {
-        "acl" | "client" | "script" | "pubsub" => {
-            vec![(format!("{name}|{}", words.get(1).map_or("", |word| word).to_lowercase()), String::new())]
-        }
-        "ping" | "info" | "time" | "select" => vec![(name, String::new())],
-        "evalsha" => {
-            let keys = words.get(2).and_then(|count| count.parse().ok()).unwrap_or(0);
-            on(&words.iter().skip(3).take(keys).cloned().collect::<Vec<_>>())
-        }
-        "rename" | "sunionstore" | "subscribe" => on(&words[1..]),
-        _ => on(&words.iter().skip(1).take(1).cloned().collect::<Vec<_>>()),
-    }
+/// In a database of its own, because the first needs no right.
+fn config(server: &RedisServer, (consume, rest): (&str, &str)) -> String {
+    format!(
+        "redis: {{ url: {}/3, connect_timeout: 30s }}\nsinks: {{ out: {{ redis: {{}} }} }}\nqueues:\n  \
+         q: {{ source: {{ redisson: {{ name: {NAME}{consume} }} }}, ghost_max_age: 1s, {rest} }}\n",
+        server.url().trim_end_matches("/0")
+    )
 }
 
-/// What a server has seen, by the address of the client that sent it.
-#[derive(Clone, Default)]
-struct Seen(Arc<Mutex<BTreeMap<String, BTreeSet<Use>>>>);
-
-impl Seen {
-    fn of(server: &RedisServer) -> Seen {
-        let seen = Seen::default();
-        let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("connect to the test server");
-        stream.write_all(b"MONITOR\r\n").expect("ask for everything that is sent");
-        let mut lines = BufReader::new(stream);
-        let mut line = Vec::new();
-        lines.read_until(b'\n', &mut line).expect("an answer");
-        let kept = seen.clone();
-        std::thread::spawn(move || {
-            let mut client = String::new();
-            loop {
-                line.clear();
-                if !lines.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-                    return;
-                }
-                let text = String::from_utf8_lossy(&line);
-                let Some((who, words)) = text.split_once("] ") else { continue };
-                // What a script calls follows the line of who called it.
-                if !who.ends_with(" lua") {
-                    client = who.rsplit(' ').next().unwrap_or_default().to_owned();
-                }
-                // Nothing but payloads has a quote in it, and no payload is looked at.
-                let words: Vec<_> = words.split('"').skip(1).step_by(2).map(str::to_owned).collect();
-                let mut all = kept.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                all.entry(client.clone()).or_default().extend(uses(&words));
-            }
-        });
-        seen
-    }
-
-    /// What everybody used but the tests themselves, who are the default user and still connected.
-    async fn by_others(&self, redis: &mut MultiplexedConnection) -> BTreeSet<Use> {
-        let clients: String = redis::cmd("CLIENT").arg("LIST").query_async(redis).await.expect("list the clients");
-        let field =
-            |line: &str, name: &str| line.split(' ').find_map(|pair| pair.strip_prefix(name).map(str::to_owned));
-        let own =
-            clients.lines().filter(|line| line.contains(" user=default ")).filter_map(|line| field(line, "addr="));
-        let own: BTreeSet<_> = own.collect();
-        let all = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        all.iter().filter(|(client, _)| !own.contains(*client)).flat_map(|(_, uses)| uses.clone()).collect()
-    }
+async fn client(server: &RedisServer) -> MultiplexedConnection {
+    let mut redis = server.client().await;
+    redis::cmd("SELECT").arg(3).exec_async(&mut redis).await.unwrap();
+    redis
 }
 
 fn granted(yaml: &str, purpose: Purpose) -> BTreeSet<Use> {
     let config = load_str(yaml, "rights.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}")).config;
     let grants = users(&config, purpose).into_iter().flat_map(|user| user.grants);
-    let text = |word: &bytes::Bytes| String::from_utf8_lossy(word).into_owned();
+    let text = |word: &Bytes| String::from_utf8_lossy(word).into_owned();
     let words = grants.flat_map(|grant| grant.single()).map(|(words, _)| words.iter().map(text).collect::<Vec<_>>());
-    words.flat_map(|words| uses(&words)).filter(|(name, _)| !UNSEEN.contains(&&**name)).collect()
+    words.flat_map(|words| uses(&words)).collect()
 }
 
-fn config(server: &RedisServer, queue: &str) -> String {
-    format!(
-        "redis: {{ url: {}, connect_timeout: 30s }}\nsinks: {{ out: {{ redis: {{}} }} }}\nqueues:\n  q:\n    \
-         source: {{ redisson: {{ name: {NAME} }} }}\n    {queue}\n",
-        server.url()
-    )
+/// Nothing is left of what was granted that was not done, by a script or without one; what these scripts do in `rare`
+/// moments counts.
+fn all_used(granted: &BTreeSet<Use>, executed: &Executed, rare: &Executed) -> Result<(), String> {
+    let rare = executed.keys().filter(|script| !script.is_empty()).filter_map(|script| rare.get(script));
+    let used: BTreeSet<_> = executed.values().chain(rare).flatten().collect();
+    let unused: Vec<_> = granted.iter().filter(|right| !used.contains(right)).collect();
+    if unused.is_empty() { Ok(()) } else { Err(format!("granted, and used by nothing: {unused:?}")) }
 }
 
-/// A shadow, which is granted the least, and seen to use all of it.
-#[tokio::test]
-async fn a_shadow_may_only_look() {
+/// What scripts do only where something was lost: a sweep whose state is gone finds what the last one left, and a verdict
+/// is told again because nobody heard the answer.
+async fn rare() -> Executed {
+    let mut rig = Rig::start().await;
+    let (queue, source) = (RedissonQueue::new(NAME), Redisson::new(NAME, [1; 8], true, true, ListCleanup::Auto));
+    let mut monitor = Monitor::start(&rig.server, &mut rig.redis).await;
+    for part in ["ghosts", "ghosts-turn"] {
+        let _: () = rig.redis.sadd(queue.bridge_key(part), "ghost").await.unwrap();
+    }
+    let (ghost_max_age, start) = (Duration::ZERO, Start::Urgent);
+    let request = SweepRequest { slice: None, ghost_max_age, bandwidth: 1 << 30, start, largest: 0 };
+    source.sweep(&rig.conn, &request).await.unwrap();
+    let header = Header::redriven(Origin::Delayed, MessageId([1; 8]), 1, [3; 8], vec![]);
+    let again = (Bytes::from_static(b"settled before"), Move::Retry { header, delay_ms: 0 });
+    source.settle(&rig.conn, &[again], None, None).await.unwrap();
+    monitor.executed(&mut rig.redis).await.clone()
+}
+
+/// A daemon, and `check --live` as the same user, until everything is used.
+async fn daemon_uses_all(queue: (&str, &str), rare: &Executed) {
     let server = RedisServer::start().await;
-    let (seen, mut redis) = (Seen::of(&server), server.client().await);
-    let yaml = config(&server, "mode: shadow\n    to: [{ sink: out, list: out }]");
-    let now = redis_now_ms(&mut redis).await;
-    RedissonQueue::new(NAME).offer(&mut redis, now - 5_000, "x").await;
-    let mut daemon = Daemon::start(&yaml).await;
-    let unused = |used: BTreeSet<Use>| granted(&yaml, Purpose::Run).difference(&used).cloned().collect::<Vec<_>>();
-    eventually("everything that is granted to be used", PATIENCE, async || {
-        match unused(seen.by_others(&mut redis.clone()).await) {
-            unused if unused.is_empty() => Ok(()),
-            unused => Err(format!("{unused:?}")),
-        }
+    let (yaml, mut redis) = (config(&server, queue), client(&server).await);
+    let mut monitor = Monitor::start(&server, &mut redis).await;
+    work_for_a_daemon(&mut redis).await;
+    let mut daemon = Daemon::spawn(&yaml);
+    for text in TROUBLE {
+        daemon.expect_log(text);
+    }
+    let checked = cli(&ConfigFile::new(&yaml), &["check", "--live"]);
+    assert!(checked.status.success(), "{checked:?}");
+    let granted = granted(&yaml, Purpose::Run);
+    eventually(&format!("{queue:?} to use its rights"), PATIENCE, async || {
+        all_used(&granted, monitor.executed(&mut redis.clone()).await, rare)
     })
     .await;
     assert_eq!(daemon.stop().await, 0);
-    let writes: Vec<_> =
-        granted(&yaml, Purpose::Run).into_iter().filter(|(name, _)| name.starts_with("zadd")).collect();
-    assert!(writes.is_empty(), "{writes:?}");
+}
+
+/// Something of every kind: junk, what waits for a retry, what is ready. In the list a ghost stands at each end and one in
+/// the middle, and elements are due beside the head and farther in while the budget of `LREM` is spent.
+async fn work_for_a_daemon(redis: &mut MultiplexedConnection) {
+    let (queue, now) = (RedissonQueue::new(NAME), redis_now_ms(redis).await);
+    for n in 0..30_u8 {
+        if [0, 15, 29].contains(&n) {
+            let ghost = Layout::New.pack([n; 8], b"ghost");
+            let _: () = redis.rpush(&queue.list, &ghost).await.unwrap();
+            let _: () = redis.sadd(queue.bridge_key("ghosts"), &ghost[..16]).await.unwrap();
+        } else {
+            let delay = if [1, 10].contains(&n) { -5_000 } else { 3_600_000 };
+            queue.offer(redis, now + delay, format!("{n}")).await;
+        }
+    }
+    let spent = [("lrem_at", 9_000_000_000_000_000), ("lrem_us", 0), ("oldest", now - 60_000)];
+    let _: () = redis.hset_multiple(queue.bridge_key("state"), &spent).await.unwrap();
+    let _: () = redis.zadd(&queue.timeouts, "junk", now).await.unwrap();
+    let retries = [entry(Origin::Delayed, [3; 8], now, 1, vec![], b"junk"), b"\xdb\x02 of a later version".to_vec()];
+    let _: () = redis.zadd_multiple(queue.bridge_key("retry"), &retries.map(|retry| (now, retry))).await.unwrap();
+    queue.push_ready(redis, &[b"ready".to_vec()]).await;
+}
+
+#[tokio::test]
+async fn a_daemon_uses_all_that_it_may() {
+    let rare = rare().await;
+    join_all(QUEUES.map(|queue| daemon_uses_all(queue, &rare))).await;
+}
+
+/// Every command of a person, and something for each.
+#[tokio::test]
+async fn a_person_uses_all_that_a_person_may() {
+    let server = RedisServer::start().await;
+    let (yaml, mut redis) = (config(&server, ("", "to: [{ sink: out, list: out }]")), client(&server).await);
+    let letters = work_for_a_person(&mut redis).await;
+    let config = ConfigFile::new(&format!("http: none\n{yaml}"));
+    let mut monitor = Monitor::start(&server, &mut redis).await;
+    for line in [
+        "queues",
+        "offer q --delay 0s --payload first",
+        "peek q --state scheduled",
+        "peek q --state in-flight",
+        "peek q --state retry",
+        "peek q --state ready",
+        "dead ls q",
+        &format!("dead show q {}", letters[0]),
+        &format!("dead redrive q {}", letters[0]),
+        &format!("dead purge q {} --yes", letters[1]),
+        "cancel q 0404040404040404",
+        "cancel q 0101010101010101",
+        "migrate q --to new --apply",
+        "restore q --layout new --apply --dead",
+    ] {
+        let output = cli(&config, &line.split(' ').collect::<Vec<_>>());
+        assert!(output.status.success(), "{line}: {output:?}");
+    }
+    // What is nowhere is looked for everywhere.
+    assert!(!cli(&config, &["cancel", "q", "0000000000000000"]).status.success());
+    let granted = granted(&yaml, Purpose::Operator);
+    all_used(&granted, monitor.executed(&mut redis).await, &rare().await).unwrap_or_else(|unused| panic!("{unused}"));
+}
+
+/// Something in every place, and a ghost; the dead letters' ids in the stream.
+async fn work_for_a_person(redis: &mut MultiplexedConnection) -> Vec<String> {
+    let (queue, now) = (RedissonQueue::new(NAME), redis_now_ms(redis).await);
+    let later = now + 3_600_000;
+    let packed = |n: u8| Layout::New.pack([n; 8], b"x");
+    let waiting = |n: u8| entry(Origin::Delayed, [n; 8], now, n.into(), vec![], &packed(n));
+    let old = queue.clone().with_layout(Layout::Old);
+    old.offer(redis, later, "listed").await;
+    let element = old.offer(redis, later, "not listed").await;
+    let _: () = redis.lrem(&queue.list, 1, &element.member).await.unwrap();
+    let scheduled = packed(4);
+    let _: () = redis.zadd(&queue.timeouts, &scheduled, later).await.unwrap();
+    let _: () = redis.rpush(&queue.list, &[&scheduled, &packed(9)]).await.unwrap();
+    let _: () = redis.sadd(queue.bridge_key("ghosts"), &packed(9)[..16]).await.unwrap();
+    queue.push_ready(redis, &[b"ready".to_vec()]).await;
+    let _: () = redis.zadd_multiple(queue.bridge_key("retry"), &[1, 2].map(|n| (later, waiting(n)))).await.unwrap();
+    let ready = entry(Origin::Ready, [3; 8], now, 3, vec![], b"back to the ready list");
+    let _: () = redis.zadd(queue.bridge_key("inflight"), ready, now - 1).await.unwrap();
+    let mut letters = Vec::new();
+    for n in [5, 6, 7] {
+        let known = [("id", "0505050505050505"), ("reason", "junk"), ("origin", "delayed"), ("due_ms", "1")];
+        let known = known.map(|(name, value)| (name, value.as_bytes().to_vec()));
+        let rest = [("died_ms", b"1".to_vec()), ("attempts", b"1".to_vec()), ("element", packed(n))];
+        let fields: Vec<_> = known.into_iter().chain(rest).collect();
+        letters.push(redis.xadd(queue.bridge_key("dead"), "*", &fields).await.unwrap());
+    }
+    letters
 }

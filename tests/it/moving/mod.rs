@@ -51,7 +51,7 @@ fn well(config: &ConfigFile, line: &str) -> String {
 }
 
 /// An entry as a daemon leaves it: claimed first at `time_ms` (ready) or due then (delayed), as the `index`-th.
-fn entry(origin: Origin, id: [u8; 8], time_ms: i64, index: u32, confirmed: Vec<u64>, element: &[u8]) -> Vec<u8> {
+pub fn entry(origin: Origin, id: [u8; 8], time_ms: i64, index: u32, confirmed: Vec<u64>, element: &[u8]) -> Vec<u8> {
     let mut header = Header::redriven(origin, MessageId(id), time_ms, [3; 8], confirmed);
     header.key.index = index;
     header.attempts = 2;
