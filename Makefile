@@ -54,11 +54,15 @@ bench: setup ## figures of the release binary beside their limits and its peers;
 	$(CARGO) build --release --locked --example bench
 	@target/release/examples/bench $(ROWS)
 
-# Needs the network: the database of advisories is fetched. `make check` does the rest without.
+# Needs the network: the database of advisories is fetched. `make check` does the rest without. The day is told because
+# a mirror that stood still looks like one without news.
 audit: ## licences, sources and known holes of all dependencies; needs cargo-deny
 	@command -v cargo-deny >/dev/null || { \
 		echo "audit: find cargo-deny: cargo install --locked cargo-deny"; exit 1; }
 	cargo-deny --locked check
+	@for db in "$${CARGO_HOME:-$$HOME/.cargo}"/advisory-dbs/*/; do \
+		git -C "$$db" log -1 --format="audit: the advisories in $$db are of %cs"; \
+	done
 
 deb: ## the Debian package, target/deb/*.deb
 	@scripts/setup.sh build release

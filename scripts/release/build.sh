@@ -20,7 +20,7 @@ CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${rust[*]}")
 export CARGO_ENCODED_RUSTFLAGS
 export CFLAGS="${c[*]}" CXXFLAGS="${c[*]}"
 # What delaybridge_build_info tells: the commit, by its full name, whatever tags there are.
-DELAYBRIDGE_REVISION=$(git describe --always --dirty --abbrev=40 --exclude '*')
+DELAYBRIDGE_REVISION=${DELAYBRIDGE_REVISION:-$(git describe --always --dirty --abbrev=40 --exclude '*')}
 export DELAYBRIDGE_REVISION
 
 exec "${CARGO:-cargo}" build --release --locked --bin delaybridge

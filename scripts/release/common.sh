@@ -13,6 +13,8 @@ binary=${BINARY:-target/dist/release/delaybridge}
 # The version in Cargo.toml, which a test of the package may replace.
 version=${VERSION:-$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)}
 arch=$(dpkg --print-architecture)
+# Who answers for the package.
+maintainer=$(sed -n 's/^Maintainer: //p' deploy/debian/control)
 # The time that everything generated carries: that of the commit, so that it can be made again.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH

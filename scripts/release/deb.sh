@@ -26,7 +26,7 @@ delaybridge ($version) unstable; urgency=medium
 
   * What has changed is in CHANGELOG.md.
 
- -- $(sed -n 's/^Maintainer: //p' deploy/debian/control)  $(date --utc --rfc-email --date="@$SOURCE_DATE_EPOCH")
+ -- $maintainer  $(date --utc --rfc-email --date="@$SOURCE_DATE_EPOCH")
 TEXT
 
 log=target/deb/build.log

@@ -27,3 +27,7 @@ tar -C target/dist --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0
 scripts/release/sbom.sh >"dist/delaybridge-$version.cdx.json"
 (cd dist && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS)
 cat dist/SHA256SUMS
+
+# Good to be tried; whoever gets it from somebody else must be able to write to them.
+[[ $maintainer != *.invalid* ]] ||
+  echo "release: the package's Maintainer is a placeholder: set it in deploy/debian/control before you hand this out" >&2
