@@ -15,9 +15,9 @@ version=${VERSION:-$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)}
 arch=$(dpkg --print-architecture)
 # Who answers for the package.
 maintainer=$(sed -n 's/^Maintainer: //p' deploy/debian/control)
-# The time that everything generated carries: that of the commit, so that it can be made again.
+# The time that everything generated carries: that of the commit, so that it can be made again. Not exported: the C in the
+# crates holds no date, but would be compiled anew with each, in the build of the tests too. dpkg takes the changelog's.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-export SOURCE_DATE_EPOCH
 
 # Name and version of every crate whose code is in the binary: no build script, no procedural macro, no test.
 crates() {
