@@ -37,10 +37,10 @@ image-test: ## builds the container image without a registry, and runs it; as ro
 	@scripts/image-test.sh
 
 # One invocation for both, so that the dependencies are built once.
-demo: ## release build, private Redis, 1,000 elements due within ten seconds, a summary
+demo: ## quick build, private Redis, 1,000 elements due within ten seconds, a summary
 	@scripts/setup.sh build redis $(BROKER)
-	$(CARGO) build --release --locked --bin delaybridge --example demo
-	@target/release/examples/demo $(SINK)
+	$(CARGO) build --profile demo --locked --bin delaybridge --example demo
+	@target/demo/examples/demo $(SINK)
 
 demo-kafka: ## the same into a private Kafka; shows the records
 	@$(MAKE) --no-print-directory demo SINK=kafka BROKER=kafka

@@ -1,8 +1,8 @@
 //! `make demo`, `make demo-kafka`, `make demo-amqp`: shows a delivery from end to end, without anything on this machine
 //! being touched.
 //!
-//! A private redis-server, and a private broker if one is asked for, 1,000 elements as Redisson writes them, the release
-//! binary on a file that is shown, and a verdict that does not take the daemon's word: what arrived is read back from
+//! A private redis-server, and a private broker if one is asked for, 1,000 elements as Redisson writes them, the daemon
+//! on a file that is shown, and a verdict that does not take the daemon's word: what arrived is read back from
 //! where it was delivered to.
 
 use std::path::PathBuf;
