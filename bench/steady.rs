@@ -169,8 +169,12 @@ async fn run_once(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize) -> Res
             }
         }
     };
-    while to_kafka::count_records(broker, &topic).await? < offered.count {
-        ensure!(Instant::now() < until, "not all of {} arrived", offered.count);
+    loop {
+        let arrived = to_kafka::count_records(broker, &topic).await?;
+        if arrived >= offered.count {
+            break;
+        }
+        ensure!(Instant::now() < until, "{arrived} of {} had arrived when the time was up", offered.count);
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     let records = to_kafka::read(broker, &topic).await?;
