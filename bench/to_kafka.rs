@@ -29,7 +29,7 @@ const ROUNDS: usize = 3;
 const SETTINGS: [(&str, &str); 8] = [
     ("enable.idempotence", "true"),
     ("acks", "all"),
-    ("linger.ms", "5"),
+    ("linger.ms", "1"),
     ("batch.size", "1048576"),
     ("compression.type", "none"),
     ("partitioner", "murmur2_random"),

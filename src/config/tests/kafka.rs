@@ -31,7 +31,7 @@ fn what_is_left_out_of_a_kafka_sink_has_the_documented_default() {
     assert_eq!(lines(&warnings), [""; 0]);
     let text = describe(&config);
     for part in [
-        "    kafka:\n      brokers: [k0:9092, k1:9093]\n      client_id: delaybridge\n      compression: none\n      linger: 5ms\n",
+        "    kafka:\n      brokers: [k0:9092, k1:9093]\n      client_id: delaybridge\n      compression: none\n      linger: 1ms\n",
         "      batch_size: 1MB\n      max_message_size: 1MB\n      timeout: 15s\n      max_rate: none\n",
         "      - sink: out\n        topic: t\n        envelope: raw\n",
     ] {

@@ -205,7 +205,7 @@ mod tests {
                 ("topic.metadata.propagation.max.ms", "1000"),
                 ("security.protocol", "plaintext"),
                 ("client.id", "delaybridge"),
-                ("linger.ms", "5"),
+                ("linger.ms", "1"),
                 ("socket.keepalive.enable", "true"),
             ],
         );

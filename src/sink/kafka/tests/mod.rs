@@ -20,7 +20,7 @@ pub(super) fn spec(brokers: &str) -> KafkaSpec {
         tls: None,
         sasl: None,
         compression: Compression::None,
-        linger: Duration::from_millis(5),
+        linger: Duration::from_millis(1),
         batch_bytes: 1_000_000,
         max_message_bytes: 10_000_000,
         properties: Vec::new(),
