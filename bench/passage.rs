@@ -1,4 +1,4 @@
-//! Overdue elements through the daemon into a broker, timed in Redis: from the first claim to the last settling.
+//! Overdue elements through the daemon into a broker, timed in Redis: from the first settling to the last.
 
 use std::time::{Duration, Instant};
 
@@ -89,14 +89,14 @@ impl Stock {
         Ok(())
     }
 
-    /// Elements that are not settled, and those of them that nobody has claimed.
-    async fn left(&self, redis: &mut MultiplexedConnection) -> Result<(usize, usize)> {
+    /// Elements that are not settled.
+    async fn left(&self, redis: &mut MultiplexedConnection) -> Result<usize> {
         let mut ask = redis::pipe();
         for queue in &self.queues {
             ask.zcard(&queue.timeouts).zcard(queue.bridge_key("inflight")).zcard(queue.bridge_key("retry"));
         }
         let counts: Vec<usize> = ask.query_async(redis).await?;
-        Ok((counts.iter().sum(), counts.iter().step_by(3).sum()))
+        Ok(counts.iter().sum())
     }
 
     /// Lets the daemon take all of it to this sink and destination (YAML), beside the broker with these processes.
@@ -110,21 +110,26 @@ impl Stock {
                 &format!("  q{n}: {{ source: {{ redisson: {{ name: '{name}' }} }}, to: [{{ sink: out, {to} }}] }}\n");
         }
         let mut daemon = Daemon::spawn(&self.server.url(), &yaml)?;
-        // From the first claim on: how long a start takes is another row.
-        while self.left(&mut redis).await?.1 == self.count {
+        // To ask for the keys of a thousand queues takes Redis some milliseconds.
+        let pause = Duration::from_millis(if self.queues.len() > 10 { 200 } else { 10 });
+        // From the first settling on, when the sink is connected, as a bare client is before its time begins: how long a
+        // start takes is another row.
+        let from = loop {
+            let left = self.left(&mut redis).await?;
+            if left < self.count {
+                break left;
+            }
             if let Some(status) = daemon.process.exit_status() {
                 bail!("the daemon ended with {status}: {}", daemon.said());
             }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+            tokio::time::sleep(pause / 10).await;
+        };
         let (started, before) = (Instant::now(), self.cpu(&daemon, broker));
-        let (mut left, mut moved_at, mut resident) = (self.count, started, 0);
-        // To ask for the keys of a thousand queues takes Redis some milliseconds.
-        let pause = Duration::from_millis(if self.queues.len() > 10 { 200 } else { 10 });
+        let (mut left, mut moved_at, mut resident) = (from, started, 0);
         while left > 0 {
             tokio::time::sleep(pause).await;
             resident = resident.max(daemon.process.usage().resident);
-            let (now, _) = self.left(&mut redis).await?;
+            let now = self.left(&mut redis).await?;
             if now < left {
                 (left, moved_at) = (now, Instant::now());
             } else if moved_at.elapsed() > PATIENCE {
@@ -133,11 +138,11 @@ impl Stock {
         }
         let (seconds, after) = (started.elapsed().as_secs_f64(), self.cpu(&daemon, broker));
         daemon.stop().await;
-        let us = |n: usize| after[n].saturating_sub(before[n]).as_secs_f64() * 1e6 / self.count as f64;
+        let us = |n: usize| after[n].saturating_sub(before[n]).as_secs_f64() * 1e6 / from as f64;
         Ok(Passage {
-            rate: self.count as f64 / seconds,
+            rate: from as f64 / seconds,
             cpu_us: [us(0), us(1), us(2)],
-            busy: us(3) * self.count as f64 / 1e6 / seconds,
+            busy: us(3) * from as f64 / 1e6 / seconds,
             resident,
             scripts: by_script(&mut redis, self.count).await?,
         })
