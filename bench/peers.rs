@@ -15,7 +15,7 @@ use crate::passage::{QUEUE, Stock};
 use crate::process::{Process, command};
 use crate::report::{Findings, Table};
 use crate::settings::{number, numbers, said};
-use crate::steady::{Forwarder, add, run, sink, spawn, table};
+use crate::steady::{Forwarder, add, alone, run, sink, spawn, table};
 use crate::to_kafka;
 
 const DEPTHS: &[usize] = &[10_000, 100_000, 500_000];
@@ -97,6 +97,7 @@ pub async fn measure() -> Result<Findings> {
     for forwarder in FORWARDERS {
         add(&mut steady, run(&broker, forwarder, 2_000).await);
     }
+    add(&mut steady, alone(&broker, 2_000).await);
     let chart = Chart {
         title: "To Kafka, random due times, 256 B: delaybridge and what is run today".to_owned(),
         x: "pending",

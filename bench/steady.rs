@@ -81,6 +81,7 @@ pub async fn measure() -> Result<Table> {
         table(format!("Lateness to Kafka, 256 B; everything at once: {limit:.0}/s (the last rate is half)"));
     for rate in rates {
         add(&mut table, run(&broker, Forwarder::Delaybridge, rate).await);
+        add(&mut table, alone(&broker, rate).await);
     }
     Ok(table)
 }
@@ -120,6 +121,22 @@ pub fn add(table: &mut Table, line: Result<Vec<String>>) {
         Ok(line) => table.lines.push(line),
         Err(error) => table.notes.push(format!("not measured: {error:#}")),
     }
+}
+
+/// The limit of the others: how long Kafka takes for a producer that does nothing else, beside nobody.
+pub async fn alone(broker: &Arc<Kafka>, rate: usize) -> Result<Vec<String>> {
+    said(&format!("steady: a bare producer at {rate}/s"));
+    let seconds = number("STEADY_SECONDS", 30)?.min(10);
+    let found = to_kafka::bare_ack_ms(broker, rate, seconds).await;
+    let [half, most] = found.with_context(|| format!("a bare producer at {rate}/s"))?;
+    let cell = |name: &str| match name {
+        "forwarded by" => "a bare producer".to_owned(),
+        "offered/s" => rate.to_string(),
+        "arrived" => (rate * seconds).to_string(),
+        "Kafka's ack" => format!("{half:.1} / {most:.1}"),
+        _ => "-".to_owned(),
+    };
+    Ok(COLUMNS.iter().copied().map(cell).collect())
 }
 
 /// One line of the table.

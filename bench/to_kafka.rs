@@ -1,7 +1,7 @@
 //! The daemon into a real Kafka, beside a bare producer at the same settings and beside its scripts alone.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -15,21 +15,22 @@ use rdkafka::{ClientConfig, ClientContext};
 use crate::fill::payload;
 use crate::kafka;
 use crate::oracle::Delivery;
-use crate::passage::{Stock, costs, each, median};
-use crate::report::Row;
+use crate::passage::{Passage, Stock, costs, each, median};
+use crate::report::{Row, at};
 use crate::settings::number;
 
 /// Elements of one run, unless the environment says otherwise.
 const ELEMENTS: usize = 200_000;
 const PARTITIONS: i32 = 4;
-/// Each of the three once in a round.
+/// Everything once in a round.
 const ROUNDS: usize = 3;
+/// The default, and what gives larger batches: milliseconds.
+const LINGERS: [u32; 2] = [1, 20];
 
-/// What the daemon sets with its defaults.
-const SETTINGS: [(&str, &str); 8] = [
+/// What the daemon sets with its defaults, but for `linger`.
+const SETTINGS: [(&str, &str); 7] = [
     ("enable.idempotence", "true"),
     ("acks", "all"),
-    ("linger.ms", "1"),
     ("batch.size", "1048576"),
     ("compression.type", "none"),
     ("partitioner", "murmur2_random"),
@@ -49,39 +50,67 @@ pub async fn start() -> Result<Arc<Kafka>> {
 pub async fn measure() -> Result<Vec<Row>> {
     let broker = start().await?;
     let elements = number("ELEMENTS", ELEMENTS)?;
-    let (mut bares, mut alone, mut passages) = (Vec::new(), Vec::new(), Vec::new());
-    let mut alone_by_script = String::new();
-    for round in 0..ROUNDS {
-        bares.push(bare(&broker, &format!("bare-{round}"), elements, 256).await?);
-
-        let topic = format!("passage-{round}");
-        create(&broker, &topic).await?;
-        let mut stock = Stock::of(elements).await?;
-        let sink = format!("{{ kafka: {{ brokers: ['{}'] }} }}", broker.bootstrap());
-        passages.push(stock.pass(&sink, &format!("topic: {topic}"), &broker.pids()).await?);
-        let records = read(&broker, &topic).await?;
-        stock.judge(&records)?;
-        delete(&broker, &topic).await?;
-        drop(stock);
-
+    let mut runs = LINGERS.map(|linger_ms| Runs { linger_ms, bare: Vec::new(), passages: Vec::new() });
+    let (mut alone, mut alone_by_script) = (Vec::new(), String::new());
+    for _ in 0..ROUNDS {
+        for runs in &mut runs {
+            runs.add(&broker, elements).await?;
+        }
         let stock = Stock::of(elements).await?;
         let (rate, by_script) = stock.scripts_alone().await?;
         alone.push(rate);
         alone_by_script = by_script;
     }
-    let rates = || passages.iter().map(|passage| passage.rate);
-    let (rate, bare, scripts) = (median(rates()), median(bares.clone()), median(alone.clone()));
-    let what = |of: &str| format!("{elements} to Kafka{of}");
-    let row = |of: &str, found: String, bar| Row { what: what(of), found, bar };
-    Ok(vec![
-        row("", format!("{rate:.0}/s ({}), every id once", each(rates())), "every id once"),
-        row(", bare producer", format!("{bare:.0}/s ({})", each(bares)), ""),
-        row(", claim and settle alone", format!("{scripts:.0}/s ({})", each(alone)), ""),
-        row(", share", format!("{:.0} % of the lower limit", rate / bare.min(scripts) * 100.0), ">= 80 %"),
-        row(", CPU each", costs(&passages, "Kafka"), ""),
-        row(", Redis's time each", passages.last().map_or(String::new(), |last| last.scripts.clone()), ""),
-        row(", Redis's time each, alone", alone_by_script, ""),
-    ])
+    let scripts = median(alone.clone());
+    let mut rows = vec![
+        Row {
+            what: format!("{elements} claimed and settled, sent nowhere"),
+            found: format!("{scripts:.0}/s ({})", each(alone)),
+            bar: "",
+        },
+        Row { what: "Redis's time each, sent nowhere".to_owned(), found: alone_by_script, bar: "" },
+    ];
+    for runs in &runs {
+        rows.extend(runs.rows(elements, scripts));
+    }
+    Ok(rows)
+}
+
+/// What was measured with one `linger`.
+struct Runs {
+    linger_ms: u32,
+    bare: Vec<f64>,
+    passages: Vec<Passage>,
+}
+
+impl Runs {
+    /// A bare producer, then the daemon.
+    async fn add(&mut self, broker: &Arc<Kafka>, elements: usize) -> Result<()> {
+        let linger_ms = self.linger_ms;
+        self.bare.push(bare_with(broker, "bare", elements, 256, linger_ms).await?);
+        let topic = "passage";
+        create(broker, topic).await?;
+        let mut stock = Stock::of(elements).await?;
+        let sink = format!("{{ kafka: {{ brokers: ['{}'], linger: {linger_ms}ms }} }}", broker.bootstrap());
+        self.passages.push(stock.pass(&sink, &format!("topic: {topic}"), &broker.pids()).await?);
+        stock.judge(&read(broker, topic).await?)?;
+        delete(broker, topic).await
+    }
+
+    fn rows(&self, elements: usize, scripts: f64) -> Vec<Row> {
+        let rates = || self.passages.iter().map(|passage| passage.rate);
+        let (rate, bare) = (median(rates()), median(self.bare.clone()));
+        let what = |of: &str| format!("{elements} to Kafka, linger {} ms{of}", self.linger_ms);
+        let row = |of: &str, found: String, bar| Row { what: what(of), found, bar };
+        let share = rate / bare.min(scripts) * 100.0;
+        vec![
+            row("", format!("{rate:.0}/s ({}), every id once", each(rates())), "every id once"),
+            row(", bare producer", format!("{bare:.0}/s ({})", each(self.bare.clone())), ""),
+            row(", share", format!("{share:.0} % of the lower limit"), ">= 80 %"),
+            row(", CPU each", costs(&self.passages, "Kafka"), ""),
+            row(", Redis's time each", self.passages.last().map_or(String::new(), |last| last.scripts.clone()), ""),
+        ]
+    }
 }
 
 /// Makes a topic.
@@ -130,74 +159,119 @@ pub async fn delete(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
 
 /// Records a second of a producer that does nothing else.
 pub async fn bare(broker: &Arc<Kafka>, topic: &str, count: usize, size: usize) -> Result<f64> {
-    create(broker, topic).await?;
-    let (bootstrap, name) = (broker.bootstrap(), topic.to_owned());
-    let rate = tokio::task::spawn_blocking(move || produce(&bootstrap, &name, count, size)).await??;
-    delete(broker, topic).await?;
-    Ok(rate)
+    bare_with(broker, topic, count, size, LINGERS[0]).await
 }
 
-/// Counts the reports.
+async fn bare_with(broker: &Arc<Kafka>, topic: &str, count: usize, size: usize, linger_ms: u32) -> Result<f64> {
+    create(broker, topic).await?;
+    let (bootstrap, name) = (broker.bootstrap(), topic.to_owned());
+    let run = tokio::task::spawn_blocking(move || {
+        let producer = connected(&bootstrap, &name, linger_ms)?;
+        Run::of(&producer, &name, count, size, Duration::ZERO)
+    })
+    .await??;
+    delete(broker, topic).await?;
+    Ok(count as f64 / run.seconds)
+}
+
+/// Milliseconds until Kafka confirms a record, at half and at 99 % of the records, when nobody else does anything.
+pub async fn bare_ack_ms(broker: &Arc<Kafka>, rate: usize, seconds: usize) -> Result<[f64; 2]> {
+    let topic = format!("paced-{rate}");
+    create(broker, &topic).await?;
+    let (bootstrap, name) = (broker.bootstrap(), topic.clone());
+    let between = Duration::from_secs(1) / rate.max(1) as u32;
+    let mut run = tokio::task::spawn_blocking(move || {
+        let producer = connected(&bootstrap, &name, LINGERS[0])?;
+        Run::of(&producer, &name, rate * seconds, 256, between)
+    })
+    .await??;
+    delete(broker, &topic).await?;
+    run.acks_us.sort_unstable();
+    Ok([0.5, 0.99].map(|share| at(&run.acks_us, share) as f64 / 1e3))
+}
+
+/// What the reports say.
 #[derive(Default)]
 struct Reports {
-    written: AtomicUsize,
-    failed: AtomicUsize,
+    /// Microseconds from the record's sending on, of those that were written.
+    acks_us: Mutex<Vec<i64>>,
+    done: AtomicUsize,
 }
 
 impl ClientContext for Reports {}
 
 impl ProducerContext for Reports {
-    type DeliveryOpaque = ();
+    type DeliveryOpaque = Box<Instant>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
-        let count = if result.is_ok() { &self.written } else { &self.failed };
-        count.fetch_add(1, Ordering::Relaxed);
+    fn delivery(&self, result: &DeliveryResult<'_>, sent: Box<Instant>) {
+        if result.is_ok() {
+            let mut acks = self.acks_us.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            acks.push(sent.elapsed().as_micros() as i64);
+        }
+        self.done.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-fn produce(bootstrap: &str, topic: &str, elements: usize, size: usize) -> Result<f64> {
+type Bare = BaseProducer<Reports>;
+
+/// What a bare producer did.
+struct Run {
+    seconds: f64,
+    acks_us: Vec<i64>,
+}
+
+impl Run {
+    /// Sends so many records, `between` apart, and waits for their reports.
+    fn of(producer: &Bare, topic: &str, elements: usize, size: usize, between: Duration) -> Result<Run> {
+        let ended = AtomicBool::new(false);
+        let reports = producer.context();
+        let done = || reports.done.load(Ordering::Relaxed);
+        let seconds = std::thread::scope(|scope| {
+            // A thread of its own for the reports, as the daemon has it.
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    producer.poll(Duration::from_millis(50));
+                }
+            });
+            let started = Instant::now();
+            let sent = (0..elements).try_for_each(|n| {
+                std::thread::sleep((between * n as u32).saturating_sub(started.elapsed()));
+                send(producer, topic, n, size)
+            });
+            let patience = between * elements as u32 + Duration::from_secs(120);
+            while sent.is_ok() && done() < elements && started.elapsed() < patience {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let seconds = started.elapsed().as_secs_f64();
+            ended.store(true, Ordering::Relaxed);
+            sent.map(|()| seconds)
+        })?;
+        let acks_us = std::mem::take(&mut *reports.acks_us.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        ensure!(acks_us.len() == elements, "a bare producer wrote {} of {elements} records", acks_us.len());
+        Ok(Run { seconds, acks_us })
+    }
+}
+
+fn connected(bootstrap: &str, topic: &str, linger_ms: u32) -> Result<Bare> {
     let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", bootstrap);
+    config.set("bootstrap.servers", bootstrap).set("linger.ms", linger_ms.to_string());
     for (name, value) in SETTINGS {
         config.set(name, value);
     }
-    let producer: BaseProducer<Reports> = config.create_with_context(Reports::default())?;
+    let producer: Bare = config.create_with_context(Reports::default())?;
     producer.client().fetch_metadata(Some(topic), Duration::from_secs(30)).context("connect a bare producer")?;
-    let ended = AtomicBool::new(false);
-    let seconds = std::thread::scope(|scope| {
-        // A thread of its own for the reports, as the daemon has it.
-        scope.spawn(|| {
-            while !ended.load(Ordering::Relaxed) {
-                producer.poll(Duration::from_millis(50));
-            }
-        });
-        let started = Instant::now();
-        let sent = (0..elements).try_for_each(|n| send(&producer, topic, n, size));
-        while sent.is_ok() && count(&producer) < elements && started.elapsed() < Duration::from_secs(120) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let seconds = started.elapsed().as_secs_f64();
-        ended.store(true, Ordering::Relaxed);
-        sent.map(|()| seconds)
-    })?;
-    let written = producer.context().written.load(Ordering::Relaxed);
-    ensure!(written == elements, "a bare producer wrote {written} of {elements} records");
-    Ok(elements as f64 / seconds)
+    Ok(producer)
 }
 
-fn count(producer: &BaseProducer<Reports>) -> usize {
-    let reports = producer.context();
-    reports.written.load(Ordering::Relaxed) + reports.failed.load(Ordering::Relaxed)
-}
-
-fn send(producer: &BaseProducer<Reports>, topic: &str, n: usize, size: usize) -> Result<()> {
+fn send(producer: &Bare, topic: &str, n: usize, size: usize) -> Result<()> {
     let body = payload(n, size);
     let headers = OwnedHeaders::new_with_capacity(4)
         .insert(Header { key: "delaybridge-id", value: Some(&format!("{n:016x}")) })
         .insert(Header { key: "delaybridge-queue", value: Some("q") })
         .insert(Header { key: "delaybridge-due-ms", value: Some("1700000000000") })
         .insert(Header { key: "delaybridge-attempt", value: Some("1") });
-    let mut record = BaseRecord::<(), str>::to(topic).payload(&body).headers(headers);
+    let mut record =
+        BaseRecord::<str, String, _>::with_opaque_to(topic, Box::new(Instant::now())).payload(&body).headers(headers);
     loop {
         match producer.send(record) {
             Ok(()) => return Ok(()),

@@ -86,7 +86,7 @@ tables! {
         TLS = key("tls", Kind::Section(&tls::TABLE), "Encrypted connections. `tls: {}` checks the brokers' certificates against those of the system.");
         SASL = key("sasl", Kind::Section(&sasl::TABLE), "A login.");
         COMPRESSION = key("compression", Kind::Word(&[now("none"), now("gzip"), now("snappy"), now("lz4"), now("zstd")]), "How batches are compressed.").default("none");
-        LINGER = key("linger", duration(0), "How long a record waits for others to share its batch.").default("1ms");
+        LINGER = key("linger", duration(0), "How long a record waits for others to share its batch. Larger batches cost everybody less: where much falls due at once, `20ms` gave a tenth more elements a second for a fifth less CPU than `1ms`, and elements that are up to 20 ms later.").default("1ms");
         BATCH_SIZE = key("batch_size", Kind::Size, "Largest batch, before compression. Brokers take 1 MiB with what is around it, unless told otherwise.").default("1MB");
         MAX_MESSAGE_SIZE = key("max_message_size", Kind::Size, "Largest record that is sent at all, before compression; a larger one is a dead letter. No more than what the topics allow (`max.message.bytes`).").default("1MB");
         TIMEOUT = key("timeout", Kind::DurationOrAuto { min_ms: 1_000 }, "Longest that one delivery takes; `delivery.timeout.ms` is derived from it and somewhat shorter, so that the verdict on a record comes first. `auto` is half of the shortest lease among the queues that use the sink, at most 30s. Below 1s the lease is refused as too short for Kafka.").default("auto");
