@@ -60,6 +60,11 @@ impl Daemon {
         self.log.all().join("\n")
     }
 
+    /// How many lines it has logged.
+    pub fn log_lines(&self) -> usize {
+        self.log.count()
+    }
+
     /// One scrape.
     pub async fn metrics(&self) -> Result<Metrics> {
         let answer = http::get(self.http_port, "/metrics", Duration::from_secs(10)).await;

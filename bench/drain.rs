@@ -26,7 +26,6 @@ struct Drained {
     slowest: String,
 }
 
-/// The rows.
 /// The rows of `ROWS=drain`.
 pub async fn measure() -> Result<Vec<Row>> {
     let mut rows = Vec::new();

@@ -13,7 +13,6 @@ const QUEUES: usize = 10;
 const SETTLE: Duration = Duration::from_secs(60);
 const WATCH: Duration = Duration::from_secs(30);
 
-/// The rows.
 /// The rows of `ROWS=idle`.
 pub async fn measure() -> Result<Vec<Row>> {
     let mut server = RedisServer::start().await;
@@ -26,6 +25,15 @@ pub async fn measure() -> Result<Vec<Row>> {
         .collect();
     let mut daemon = Daemon::spawn(&server.url(), &format!("sinks: {{ same: {{ redis: {{}} }} }}\nqueues:\n{queues}"))?;
     daemon.ready().await?;
+    Ok(vec![Row {
+        what: "idle for 60 s, ten queues".to_owned(),
+        found: watch(&daemon, &mut server).await,
+        bar: "< 1 %, <= 15 MB",
+    }])
+}
+
+/// What a daemon that has nothing to do takes after a minute of it.
+pub async fn watch(daemon: &Daemon, server: &mut RedisServer) -> String {
     tokio::time::sleep(SETTLE).await;
     let (before, redis_before, since) = (daemon.process.usage(), server.running().usage(), Instant::now());
     tokio::time::sleep(WATCH).await;
@@ -33,14 +41,10 @@ pub async fn measure() -> Result<Vec<Row>> {
     let share = |before: Usage, after: Usage| {
         (after.cpu.saturating_sub(before.cpu)).as_secs_f64() / since.elapsed().as_secs_f64() * 100.0
     };
-    Ok(vec![Row {
-        what: "idle for 60 s, ten queues".to_owned(),
-        found: format!(
-            "{:.2} % of a core, {:.1} MiB resident; Redis {:.2} % of a core",
-            share(before, after),
-            after.resident as f64 / (1 << 20) as f64,
-            share(redis_before, redis_after)
-        ),
-        bar: "< 1 %, <= 15 MB",
-    }])
+    format!(
+        "{:.2} % of a core, {:.1} MiB resident; Redis {:.2} % of a core",
+        share(before, after),
+        after.resident as f64 / (1 << 20) as f64,
+        share(redis_before, redis_after)
+    )
 }

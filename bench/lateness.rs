@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
@@ -33,24 +33,13 @@ pub async fn measure() -> Result<Vec<Row>> {
             ),
         )?;
         daemon.ready().await?;
-        let start = redis_now_ms(&mut redis).await + 2_000;
-        let due = |n: i64| start + n * 1_000 / PER_SECOND;
-        let mut elements: Vec<Element> =
-            (0..PER_SECOND * SECONDS).map(|n| Element::new(Layout::New, due(n), format!("{n:0256}"))).collect();
-        fastrand::shuffle(&mut elements);
-        queue.offer_bulk(&mut redis, &elements).await;
-        if redis_now_ms(&mut redis).await > start {
-            bail!("offering took longer than two seconds, so the first were late before they were there");
-        }
-        arrive(&mut redis, sink == "list", elements.len()).await?;
+        let count = offer(&mut redis, std::slice::from_ref(&queue)).await?;
+        arrive(&mut redis, sink == "list", count).await?;
         let found = if sink == "stream" {
-            let deliveries = read_stream(&mut redis, "out").await;
-            quantiles(deliveries.iter().filter_map(|d| Some(d.arrived_ms? - d.due_ms?)).collect())
+            quantiles(late(&mut redis).await)
         } else {
-            {
-                let lateness = Histogram::of(&daemon.metrics().await?, "delaybridge_delivery_lateness_seconds");
-                format!("{} (daemon's histogram)", lateness.show(&[0.5, 0.99, 1.0]))
-            }
+            let lateness = Histogram::of(&daemon.metrics().await?, "delaybridge_delivery_lateness_seconds");
+            format!("{} (daemon's histogram)", lateness.show(&[0.5, 0.99, 1.0]))
         };
         rows.push(Row {
             what: format!("lateness at 1,000/s for 20 s, to a {sink}"),
@@ -60,6 +49,40 @@ pub async fn measure() -> Result<Vec<Row>> {
         daemon.stop().await;
     }
     Ok(rows)
+}
+
+/// How late the stream `out` gets what falls due in these queues, 1,000/s in all.
+pub async fn to_stream(redis: &mut MultiplexedConnection, queues: &[RedissonQueue]) -> Result<String> {
+    let () = redis.del("out").await?;
+    let count = offer(redis, queues).await?;
+    arrive(redis, false, count).await?;
+    Ok(quantiles(late(redis).await))
+}
+
+/// What falls due from two seconds from now on, an element after the other, each in the next queue; offered in no order.
+async fn offer(redis: &mut MultiplexedConnection, queues: &[RedissonQueue]) -> Result<usize> {
+    let start = redis_now_ms(redis).await + 2_000;
+    let all = (0..PER_SECOND * SECONDS)
+        .map(|n| Element::new(Layout::New, start + n * 1_000 / PER_SECOND, format!("{n:0256}")));
+    let mut each = vec![Vec::new(); queues.len()];
+    for (n, element) in all.enumerate() {
+        each[n % queues.len()].push(element);
+    }
+    for (queue, mut elements) in queues.iter().zip(each) {
+        fastrand::shuffle(&mut elements);
+        queue.offer_bulk(redis, &elements).await;
+    }
+    ensure!(
+        redis_now_ms(redis).await <= start,
+        "offering took longer than two seconds, so the first were late before they were there"
+    );
+    Ok((PER_SECOND * SECONDS) as usize)
+}
+
+/// Milliseconds from due time to entry, by Redis's clock.
+async fn late(redis: &mut MultiplexedConnection) -> Vec<i64> {
+    let deliveries = read_stream(redis, "out").await;
+    deliveries.iter().filter_map(|delivery| Some(delivery.arrived_ms? - delivery.due_ms?)).collect()
 }
 
 /// Ten elements a second of one queue, while another on the same sink has a million overdue.

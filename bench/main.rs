@@ -33,6 +33,7 @@ tools! {
     tls "../tests/it/harness/tls.rs",
 }
 mod chart;
+mod crowd;
 mod daemon;
 mod depth;
 mod drain;
@@ -42,9 +43,11 @@ mod histogram;
 mod idle;
 mod lateness;
 mod observed;
+mod outage;
 mod passage;
 mod peer;
 mod peers;
+mod queues;
 mod report;
 mod scripts;
 mod settings;
@@ -57,16 +60,19 @@ mod trickle;
 use report::{Findings, Table};
 
 /// The names that `ROWS` may hold, in the order of the report.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 15] = [
     "start",
     "idle",
     "lateness",
     "fairness",
+    "queues",
+    "crowd",
     "drain",
     "kafka",
     "amqp",
     "depth",
     "trickle",
+    "outage",
     "end_to_end",
     "steady",
     "peers",
@@ -86,6 +92,9 @@ async fn main() -> Result<()> {
             "idle" => idle::measure().await.map(Findings::from),
             "lateness" => lateness::measure().await.map(Findings::from),
             "fairness" => lateness::fairness().await.map(Findings::from),
+            "queues" => queues::measure().await.map(Findings::from),
+            "crowd" => crowd::measure().await.map(Findings::from),
+            "outage" => outage::measure().await.map(Findings::from),
             "drain" => drain::measure().await.map(Findings::from),
             "kafka" => to_kafka::measure().await.map(Findings::from),
             "amqp" => to_amqp::measure().await.map(Findings::from),

@@ -15,7 +15,7 @@ use crate::passage::{QUEUE, Stock};
 use crate::process::{Process, command};
 use crate::report::{Findings, Table};
 use crate::settings::{number, numbers, said};
-use crate::steady::{Forwarder, add, alone, run, sink, spawn, table};
+use crate::steady::{Client, Forwarder, add, alone, run, sink, spawn, table};
 use crate::to_kafka;
 
 const DEPTHS: &[usize] = &[10_000, 100_000, 500_000];
@@ -95,7 +95,7 @@ pub async fn measure() -> Result<Findings> {
     ]);
     let mut steady = table("The same peers at 2,000/s".to_owned());
     for forwarder in FORWARDERS {
-        add(&mut steady, run(&broker, forwarder, 2_000).await);
+        add(&mut steady, run(&broker, forwarder, 2_000, Client::Live).await);
     }
     add(&mut steady, alone(&broker, 2_000).await);
     let chart = Chart {

@@ -13,7 +13,6 @@ use crate::report::{Row, quantiles};
 
 const RUNS: usize = 10;
 
-/// The rows.
 /// The rows of `ROWS=start`.
 pub async fn measure() -> Result<Vec<Row>> {
     let server = RedisServer::start().await;

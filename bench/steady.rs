@@ -6,12 +6,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use brokers::Kafka;
+use futures_util::future::{BoxFuture, join_all};
+use redis::aio::MultiplexedConnection;
 
 use crate::daemon::Daemon;
 use crate::histogram::Histogram;
 use crate::passage::Stock;
-use crate::peer::{Peer, REDISSON};
+use crate::peer::{Done, Peer, REDISSON};
 use crate::redis_server::RedisServer;
+use crate::redisson::{RedissonQueue, redis_now_ms};
 use crate::report::{Table, at};
 use crate::settings::{number, numbers, said};
 use crate::to_kafka;
@@ -68,21 +71,36 @@ impl Forwarder {
     }
 }
 
+/// Who offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Client {
+    /// A Redisson client, whose transfer task races whoever forwards.
+    Live,
+    /// Nobody who would transfer anything: this tool, by the script that Redisson offers with.
+    Gone,
+}
+
 /// The rows of `ROWS=steady`.
 pub async fn measure() -> Result<Table> {
     let broker = to_kafka::start().await?;
-    let mut rates = numbers("RATES", RATES)?;
     said("steady: the limit");
     let limit = limit(&broker).await.context("find the limit")?;
-    if std::env::var_os("RATES").is_none() {
-        rates.push(limit as usize / 2);
-    }
     let mut table =
         table(format!("Lateness to Kafka, 256 B; everything at once: {limit:.0}/s (the last rate is half)"));
-    for rate in rates {
-        add(&mut table, run(&broker, Forwarder::Delaybridge, rate).await);
+    for rate in numbers("RATES", RATES)? {
+        add(&mut table, run(&broker, Forwarder::Delaybridge, rate, Client::Live).await);
         add(&mut table, alone(&broker, rate).await);
     }
+    if std::env::var_os("RATES").is_none() {
+        let rate = limit as usize / 2;
+        add(&mut table, run(&broker, Forwarder::Delaybridge, rate, Client::Gone).await);
+        add(&mut table, alone(&broker, rate).await);
+    }
+    table.notes.push(
+        "The last rate is offered by Redisson's script without Redisson: a live client's own transfer task walks the list \
+         for each element, and with that many pending takes all of Redis."
+            .into(),
+    );
     Ok(table)
 }
 
@@ -140,12 +158,12 @@ pub async fn alone(broker: &Arc<Kafka>, rate: usize) -> Result<Vec<String>> {
 }
 
 /// One line of the table.
-pub async fn run(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize) -> Result<Vec<String>> {
+pub async fn run(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize, client: Client) -> Result<Vec<String>> {
     said(&format!("steady: {} at {rate}/s", forwarder.name()));
-    run_once(broker, forwarder, rate).await.with_context(|| format!("{} at {rate}/s", forwarder.name()))
+    run_once(broker, forwarder, rate, client).await.with_context(|| format!("{} at {rate}/s", forwarder.name()))
 }
 
-async fn run_once(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize) -> Result<Vec<String>> {
+async fn run_once(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize, client: Client) -> Result<Vec<String>> {
     let seconds = number("STEADY_SECONDS", 30)?;
     let (server, topic) =
         (RedisServer::start().await, format!("steady-{}-{rate}", forwarder.mode().unwrap_or("bridge")));
@@ -169,23 +187,20 @@ async fn run_once(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize) -> Res
             (None, Some(spawn(arguments.to_vec()).await?))
         }
     };
-    let (rate_text, seconds_text) = (rate.to_string(), seconds.to_string());
-    let offer = ["offer", &redis_url, QUEUE, &rate_text, &seconds_text, "1000", "10000", "256"].map(str::to_owned);
-    let mut client = spawn(offer.to_vec()).await?;
-    let mut redis = server.client().await;
-    let mut pings = Vec::new();
-    let until = Instant::now() + Duration::from_secs(seconds as u64 * 3 + 60);
-    let offered = loop {
-        // Order does not matter; an answer that is not waited for to the end is waited for again.
-        tokio::select! {
-            done = client.done(Duration::from_secs(600)) => break done?,
-            () = tokio::time::sleep(Duration::from_millis(200)) => {
-                let asked = Instant::now();
-                let () = redis::cmd("PING").query_async(&mut redis).await?;
-                pings.push(asked.elapsed().as_micros() as i64);
-            }
+    let mut peer = None;
+    let offering: BoxFuture<'_, Result<Done>> = match client {
+        Client::Live => {
+            let (rate, seconds) = (rate.to_string(), seconds.to_string());
+            let offer = ["offer", &redis_url, QUEUE, &rate, &seconds, "1000", "10000", "256"].map(str::to_owned);
+            // It lives on until all has arrived, and its transfer task with it.
+            let peer = peer.insert(spawn(offer.to_vec()).await?);
+            Box::pin(peer.done(Duration::from_secs(600)))
         }
+        Client::Gone => Box::pin(offer(server.client().await, rate, seconds)),
     };
+    let until = Instant::now() + Duration::from_secs(seconds as u64 * 3 + 60);
+    let mut pings = Vec::new();
+    let offered = with_pings(offering, server.client().await, &mut pings).await?;
     loop {
         let arrived = to_kafka::count_records(broker, &topic).await?;
         if arrived >= offered.count {
@@ -226,9 +241,47 @@ async fn run_once(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize) -> Res
             daemon.stop().await;
         }
     }
-    drop(client);
+    drop(peer);
     to_kafka::delete(broker, &topic).await?;
     Ok(cells)
+}
+
+/// Offers as a client does, element by element, with delays at random between 1 and 10 s.
+async fn offer(redis: MultiplexedConnection, rate: usize, seconds: usize) -> Result<Done> {
+    let queue = RedissonQueue::new(QUEUE);
+    let (count, began) = (rate * seconds, Instant::now());
+    let mut offered = 0;
+    while offered < count {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let by_now = ((began.elapsed().as_secs_f64() * rate as f64) as usize).min(count);
+        let now = redis_now_ms(&mut redis.clone()).await;
+        join_all((offered..by_now).map(|_| {
+            let (mut redis, queue, due) = (redis.clone(), &queue, now + fastrand::i64(1_000..10_000));
+            async move { queue.offer(&mut redis, due, format!("{due:013}{:0>243}", "")).await }
+        }))
+        .await;
+        offered = by_now;
+    }
+    Ok(Done { count, seconds: began.elapsed().as_secs_f64(), cpu: 0.0 })
+}
+
+/// Asks Redis for an answer five times a second until the work is done; microseconds.
+async fn with_pings(
+    mut work: BoxFuture<'_, Result<Done>>,
+    mut redis: MultiplexedConnection,
+    pings: &mut Vec<i64>,
+) -> Result<Done> {
+    loop {
+        // Order does not matter: the work goes on where it was.
+        tokio::select! {
+            done = &mut work => return done,
+            () = tokio::time::sleep(Duration::from_millis(200)) => {
+                let asked = Instant::now();
+                let () = redis::cmd("PING").query_async(&mut redis).await?;
+                pings.push(asked.elapsed().as_micros() as i64);
+            }
+        }
+    }
 }
 
 /// Starts a peer; the first time it has to be compiled.

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::future::join_all;
+
 use super::queue::{Process, Queue};
 use super::sweeper::Ghosts;
 use crate::clock::{Asked, Skew};
 use crate::link::Conn;
-use crate::source::redisson::{Polled, SourceError, other_subscribers, poll};
+use crate::source::redisson::{Polled, SourceError, Stats, other_subscribers, poll};
 use crate::telemetry::labels::{MessageState, Wakeup};
 use crate::telemetry::status::Heartbeat;
 
@@ -25,6 +27,9 @@ const READY: Duration = Duration::from_millis(100);
 const GAUGES: Duration = Duration::from_secs(5);
 /// Queues whose gauges are read each time; with more of them the readings become rarer.
 const GAUGES_BUDGET: usize = 1_000;
+/// Queues that are asked about in one round trip: with thousands of idle ones the trips are what they cost. Not more,
+/// because a claim waits behind them.
+const GAUGES_AT_ONCE: usize = 16;
 
 /// Polls until the process stops.
 pub async fn safety_poll(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Heartbeat) {
@@ -104,9 +109,20 @@ pub async fn gauges(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
         if let Ok(full) = crate::source::redisson::nearly_full(&conn).await {
             process.redis_nearly_full.store(full, Ordering::Relaxed);
         }
-        for queue in slices.next().into_iter().flatten() {
+        for some in slices.next().unwrap_or_default().chunks(GAUGES_AT_ONCE) {
+            let asked = Asked::now();
+            let read = join_all(some.iter().map(|queue| read_stats(&conn, queue))).await;
             // What cannot be read is the claimer's to report.
-            drop(read_gauges(&conn, queue, &mut skew).await);
+            let read = some.iter().zip(read).filter_map(|(queue, stats)| Some((queue, stats.ok()?)));
+            let mut last_ms = None;
+            for (queue, stats) in read {
+                show_gauges(queue, &stats);
+                last_ms = Some(stats.now_ms);
+            }
+            if let Some(now_ms) = last_ms {
+                skew.observe(&asked, now_ms);
+                process.clock.observe(now_ms);
+            }
         }
         if let Some(seconds) = skew.seconds() {
             process.events.metrics().clock_skew(seconds);
@@ -114,15 +130,15 @@ pub async fn gauges(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
     }
 }
 
-async fn read_gauges(conn: &Conn, queue: &Arc<Queue>, skew: &mut Skew) -> Result<(), SourceError> {
+async fn read_stats(conn: &Conn, queue: &Queue) -> Result<Stats, SourceError> {
     let mut hints = queue.hints().clone();
-    let asked = Asked::now();
-    let stats = queue.source.stats(conn, &mut hints).await?;
-    skew.observe(&asked, stats.now_ms);
-    queue.process.clock.observe(stats.now_ms);
+    queue.source.stats(conn, &mut hints).await
+}
+
+fn show_gauges(queue: &Queue, stats: &Stats) {
     let metrics = queue.events.metrics();
     if stats.is_empty() && !metrics.has_gauges() {
-        return Ok(());
+        return;
     }
     let count = |n: i64| u64::try_from(n).unwrap_or(0);
     metrics.messages(MessageState::Scheduled, count(stats.scheduled - stats.due));
@@ -141,7 +157,6 @@ async fn read_gauges(conn: &Conn, queue: &Arc<Queue>, skew: &mut Skew) -> Result
     if full && ghosts.count > 0 || ghosts.want_turn(queue.spec.ghost_max_age, stats.due > 0) {
         queue.sweep_due.store(true, Ordering::Relaxed);
     }
-    Ok(())
 }
 
 /// Whether the process goes on after a pause.
