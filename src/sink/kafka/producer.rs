@@ -32,7 +32,10 @@ use crate::config::KafkaSpec;
 use crate::message::{Class, Failure, Outbound};
 
 /// How long one round of the thread lasts: nothing is purged or closed faster.
-const ROUND: Duration = Duration::from_millis(50);
+///
+/// A little more than whole milliseconds: librdkafka waits for whole ones only, and `poll` asks again and again until what
+/// is left of a millisecond is over, which at 50 ms cost an idle producer 1.7 % of a core.
+const ROUND: Duration = Duration::from_micros(50_100);
 /// How long the reports of purged records are waited for at the close.
 const LAST_REPORTS: Duration = Duration::from_secs(1);
 
