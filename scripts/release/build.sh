@@ -10,12 +10,19 @@ cd "$(dirname "$0")/../.."
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 export CARGO_TARGET_DIR=$PWD/target/dist
 
+# Rust takes its flags with a separator of its own, but those of C stand in one line.
+case $cargo_home$PWD in
+  *[[:space:]]*)
+    echo "build.sh: build in $PWD: a path with a blank (this one, or CARGO_HOME=$cargo_home) cannot be given to the C" \
+      "compilers; use a checkout without one" >&2
+    exit 1 ;;
+esac
+
 rust=() c=()
 for map in "$cargo_home=/cargo" "$PWD=/delaybridge"; do
   rust+=("--remap-path-prefix=$map")
   c+=("-ffile-prefix-map=$map")
 done
-# The form with a separator of its own, because a path may hold a space.
 CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${rust[*]}")
 export CARGO_ENCODED_RUSTFLAGS
 export CFLAGS="${c[*]}" CXXFLAGS="${c[*]}"
