@@ -10,7 +10,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use crate::clock::Instant;
-use crate::pipeline::queue::{Process, Queue};
+use crate::pipeline::process::Process;
+use crate::pipeline::queue::Queue;
 
 /// Time between two lines about what is still in flight.
 const PROGRESS: Duration = Duration::from_secs(5);
@@ -24,7 +25,7 @@ pub(super) async fn run(
     timeout: Duration,
 ) -> u8 {
     let started = Instant::now();
-    let in_flight = || queues.iter().map(|queue| queue.held.len() as u64).sum::<u64>();
+    let in_flight = || queues.iter().map(|queue| queue.leases.len() as u64).sum::<u64>();
     let total = |count: fn(&Queue) -> u64| queues.iter().map(|queue| count(queue)).sum::<u64>();
     let settled = |queue: &Queue| queue.settled.load(Ordering::Relaxed);
     let released = |queue: &Queue| queue.released.load(Ordering::Relaxed);
@@ -81,7 +82,7 @@ pub(super) async fn run(
 
 /// The queues that still hold something, the busiest first.
 fn holders(queues: &[Arc<Queue>]) -> String {
-    let mut busy: Vec<_> = queues.iter().map(|queue| (queue.held.len(), &*queue.spec.id)).collect();
+    let mut busy: Vec<_> = queues.iter().map(|queue| (queue.leases.len(), &*queue.spec.id)).collect();
     busy.retain(|(held, _)| *held > 0);
     busy.sort_by(|a, b| b.cmp(a));
     let shown: Vec<String> = busy.iter().take(5).map(|(held, id)| format!("{id}: {held}")).collect();

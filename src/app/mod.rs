@@ -21,10 +21,15 @@ use self::signals::{Signal, Signals};
 use self::systemd::Notifier;
 use crate::config::{Config, Mode};
 use crate::link::{Link, LinkOptions, LinkState, Subscriber, SubscriberEvent, missing_rights, tls};
-use crate::pipeline::budget::Budget;
-use crate::pipeline::outlet::Outlet;
-use crate::pipeline::queue::{Process, Queue};
-use crate::pipeline::{claimer, forward, lease, rescue, shadow, sweeper, watch};
+use crate::pipeline::claim::{claimer, pollers};
+use crate::pipeline::dead_letters::forwarder;
+use crate::pipeline::deliver::sink_handle::SinkHandle;
+use crate::pipeline::leases::keeper;
+use crate::pipeline::limits::budget::Budget;
+use crate::pipeline::modes::{rescue, shadow};
+use crate::pipeline::process::Process;
+use crate::pipeline::queue::Queue;
+use crate::pipeline::upkeep;
 use crate::sink;
 use crate::source::redisson::{SCRIPTS, advice, blocked_consumers, millis};
 use crate::telemetry::events::Events;
@@ -73,7 +78,7 @@ pub async fn run(config: Config) -> anyhow::Result<u8> {
 struct App {
     process: Arc<Process>,
     queues: Vec<Arc<Queue>>,
-    outlets: Vec<Arc<Outlet>>,
+    sinks: Vec<Arc<SinkHandle>>,
     subscriber: Subscriber,
     /// Tasks that end only when the process stops.
     tasks: JoinSet<&'static str>,
@@ -88,16 +93,16 @@ impl App {
         let budget = Budget::new(config.limits.in_flight.into(), config.limits.in_flight_bytes);
         let process = Arc::new(Process::new(owner, link.clone(), budget, events.clone()));
 
-        let outlets: Vec<Arc<Outlet>> = config
+        let sinks: Vec<Arc<SinkHandle>> = config
             .sinks
             .iter()
             .map(|spec| {
                 let sink = sink::build(spec, &link);
                 let (events, gates) = (events.sink(&spec.name), process.gates.clone());
-                Arc::new(Outlet::new(spec.name.clone(), sink, spec.max_rate, events, gates))
+                Arc::new(SinkHandle::new(spec.name.clone(), sink, spec.max_rate, events, gates))
             })
             .collect();
-        let by_name: HashMap<&str, &Arc<Outlet>> = outlets.iter().map(|outlet| (&*outlet.name, outlet)).collect();
+        let by_name: HashMap<&str, &Arc<SinkHandle>> = sinks.iter().map(|handle| (&*handle.name, handle)).collect();
         let queues: Vec<Arc<Queue>> = config
             .queues
             .iter()
@@ -125,10 +130,10 @@ impl App {
             tasks.spawn(named("claimer", claimer::run(queue.clone(), heartbeat)));
         }
         for queue in delivering.iter().filter(|queue| queue.dead_letter_to.is_some()) {
-            tasks.spawn(named("dead letters", forward::run(queue.clone())));
+            tasks.spawn(named("dead letters", forwarder::run(queue.clone())));
         }
-        tasks.spawn(named("lease keeper", lease::run(process.clone(), delivering.clone(), beat("lease keeper"))));
-        tasks.spawn(named("sweeper", sweeper::run(process.clone(), swept, beat("sweeper"))));
+        tasks.spawn(named("lease keeper", keeper::run(process.clone(), delivering.clone(), beat("lease keeper"))));
+        tasks.spawn(named("sweeper", upkeep::run(process.clone(), swept, beat("sweeper"))));
         // A task that has nothing to do would end, and none may.
         if !shadowed.is_empty() {
             tasks.spawn(named("shadow", shadow::run(process.clone(), shadowed, beat("shadow"))));
@@ -137,26 +142,26 @@ impl App {
             tasks.spawn(named("rescue", rescue::run(process.clone(), rescued, beat("rescue"))));
         }
         if !delivering.is_empty() {
-            let poll = watch::safety_poll(process.clone(), delivering.clone(), beat("safety poll"));
+            let poll = pollers::safety_poll(process.clone(), delivering.clone(), beat("safety poll"));
             tasks.spawn(named("safety poll", poll));
         }
         if delivering.iter().any(|queue| queue.spec.consume_ready) {
-            tasks.spawn(named("ready lists", watch::ready_lists(process.clone(), delivering.clone())));
+            tasks.spawn(named("ready lists", pollers::ready_lists(process.clone(), delivering.clone())));
         }
-        tasks.spawn(named("gauges", watch::gauges(process.clone(), queues.clone())));
+        tasks.spawn(named("gauges", pollers::gauges(process.clone(), queues.clone())));
         tasks.spawn(named("announcements", listen(process.clone(), delivering, announcements)));
-        tasks.spawn(named("Redis watch", watch_link(process.clone(), queues.clone(), outlets.len())));
-        Ok(App { process, queues, outlets, subscriber, tasks })
+        tasks.spawn(named("Redis watch", watch_link(process.clone(), queues.clone(), sinks.len())));
+        Ok(App { process, queues, sinks, subscriber, tasks })
     }
 
     async fn until_stopped(mut self, signals: &mut Signals, notifier: &Notifier, timeout: Duration) -> u8 {
         let process = self.process.clone();
         let mut dead_sinks: FuturesUnordered<_> = self
-            .outlets
+            .sinks
             .iter()
-            .map(|outlet| async move {
-                outlet.ended().await;
-                &outlet.name
+            .map(|handle| async move {
+                handle.ended().await;
+                &handle.name
             })
             .collect();
         let signal = loop {
@@ -189,9 +194,9 @@ impl App {
         drop(dead_sinks);
         notifier.stopping(timeout);
         let code = drain::run(&self.process, &self.queues, &mut self.tasks, signal, timeout).await;
-        for outlet in &self.outlets {
+        for handle in &self.sinks {
             // What had an answer to give has given it; a sink that does not close in time is left behind.
-            drop(tokio::time::timeout(Duration::from_millis(500), outlet.close()).await);
+            drop(tokio::time::timeout(Duration::from_millis(500), handle.close()).await);
         }
         drop(tokio::time::timeout(Duration::from_millis(500), self.subscriber.close()).await);
         drop(tokio::time::timeout(Duration::from_millis(500), process.link.close()).await);
@@ -220,14 +225,14 @@ async fn listen(
             event = announcements.recv() => event,
         };
         match event {
-            Some(SubscriberEvent::Subscribed) => queues.iter().for_each(|queue| queue.wake.knock(Wakeup::Reconnect)),
+            Some(SubscriberEvent::Subscribed) => queues.iter().for_each(|queue| queue.alarm.ring(Wakeup::Reconnect)),
             Some(SubscriberEvent::Message { channel, payload }) => {
                 let Some(queue) = by_channel.get(&channel) else { continue };
                 match std::str::from_utf8(&payload).ok().and_then(|text| text.parse::<f64>().ok()) {
                     Some(due_ms) => {
-                        queue.wake.announce((due_ms.ceil() as i64).saturating_sub(millis(queue.spec.claim_ahead)))
+                        queue.alarm.announce((due_ms.ceil() as i64).saturating_sub(millis(queue.spec.claim_ahead)))
                     }
-                    None => queue.wake.knock(Wakeup::Published),
+                    None => queue.alarm.ring(Wakeup::Published),
                 }
             }
             None => return,
@@ -260,7 +265,7 @@ async fn watch_link(process: Arc<Process>, queues: Vec<Arc<Queue>>, sinks: usize
                     tell_missing_rights(&process, &queues).await;
                     tell_consumers(&process, &queues).await;
                 } else {
-                    queues.iter().for_each(|queue| queue.wake.knock(Wakeup::Reconnect));
+                    queues.iter().for_each(|queue| queue.alarm.ring(Wakeup::Reconnect));
                 }
             }
             LinkState::Connecting { last_error: Some(error), .. } => {

@@ -3,10 +3,11 @@
 //! Does not reconnect and does not repeat, except a script that the server did not have.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, Pipeline, RedisResult, Value};
 use tokio::sync::Notify;
@@ -166,7 +167,7 @@ impl Conn {
     /// Ends all calls and closes the socket, even if clones live on.
     pub(super) fn retire(&self) {
         self.inner.gone.cancel();
-        let connection = self.inner.connection.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let connection = self.inner.connection.lock().take();
         drop(connection);
     }
 
@@ -176,7 +177,7 @@ impl Conn {
         exchange: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<R>,
     ) -> Result<R, LinkError> {
         let inner = &*self.inner;
-        let connection = inner.connection.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        let connection = inner.connection.lock().clone();
         let Some(mut connection) = connection else {
             return Err(LinkError::NotSent { address: inner.address.clone() });
         };

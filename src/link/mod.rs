@@ -24,9 +24,9 @@ pub(crate) mod test_server;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -162,7 +162,7 @@ impl Link {
     /// Closes the connection and waits for the end of the supervisor. Calls under way end with [`LinkError::Unknown`].
     pub async fn close(&self) {
         self.shared.stop.cancel();
-        let task = self.shared.supervisor.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let task = self.shared.supervisor.lock().take();
         match task {
             // A panic of the supervisor is already visible to those who wait in `ended`.
             Some(task) => drop(task.await),

@@ -1,36 +1,22 @@
-//! The conveyor: claim, deliver, judge, settle.
+//! The path of an element: claim, deliver, judge, settle.
 //!
-//! The files in the order of an element's way: a [`claimer`] wakes up ([`wake`]), passes the gate of breakers and hold
-//! ([`circuit`], [`queue`]), makes room ([`budget`], [`rate`]) and claims ([`under_way`]); in the order of the claims ([`handover`]) the
-//! [`relay`] brings each [`claim`] to its sinks ([`outlet`]) and to a verdict ([`retry`]); the settler ([`settle`]) writes
-//! it. Beside them the leases are kept ([`lease`]), ghosts are swept ([`sweeper`]), dead letters are moved on
-//! ([`forward`]), and Redis is watched ([`watch`]). Queues of the other modes have a task each: [`shadow`] and
-//! [`rescue`].
+//! The folders are in that order. [`claim`] waits until elements may be due, passes the [`gate`], reserves room in the
+//! [`limits`] and claims; [`deliver`] brings each claim to its sinks; [`settle`] judges the answers and writes the
+//! verdict. [`leases`] keeps what is in flight ours meanwhile. Beside the path, [`upkeep`] paces the upkeep of sources,
+//! [`dead_letters`] writes and forwards dead letters, and [`modes`] holds the queues that do not deliver.
+//! [`process`] is what all queues share, [`queue`] what the tasks of one queue share.
 
-pub mod adopt;
-pub mod budget;
-pub mod circuit;
 pub mod claim;
-pub mod claimer;
-pub mod dead_letter;
-pub mod forward;
-pub mod handover;
-pub mod held;
-pub mod history;
-pub mod in_flight;
-pub mod lease;
-pub mod outlet;
+pub mod dead_letters;
+pub mod deliver;
+pub mod gate;
+pub mod leases;
+pub mod limits;
+pub mod modes;
+pub mod process;
 pub mod queue;
-pub mod rate;
-pub mod relay;
-pub mod rescue;
-pub mod retry;
 pub mod settle;
-pub mod shadow;
-pub mod sweeper;
-pub mod under_way;
-pub mod wake;
-pub mod watch;
+pub mod upkeep;
 
 #[cfg(test)]
 mod tests;

@@ -1,124 +1,47 @@
-//! What the tasks of one queue share, and what all queues share.
+//! What the tasks of one queue share.
 
-use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::FutureExt;
-use tokio::sync::{Notify, RwLock, watch};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::Notify;
 
-use super::budget::Budget;
-use super::circuit::{Allow, Circuit};
-use super::handover::Handover;
-use super::held::Held;
-use super::history::History;
-use super::in_flight::Adaptive;
-use super::outlet::Outlet;
-use super::rate::Bucket;
-use super::settle::Settler;
-use super::wake::Wake;
-use crate::clock::{Instant, RedisClock};
+use crate::clock::Instant;
 use crate::config::{MaxInFlight, QueueSpec, RouteSpec, TargetSpec};
-use crate::link::Link;
-use crate::message::{Class, Failure, Side};
+use crate::message::Side;
+use crate::pipeline::claim::alarm::Alarm;
+use crate::pipeline::deliver::dispatch::Dispatch;
+use crate::pipeline::deliver::sink_handle::SinkHandle;
+use crate::pipeline::leases::Leases;
+use crate::pipeline::limits::adaptive::Adaptive;
+use crate::pipeline::limits::budget::Budget;
+use crate::pipeline::limits::circuit::Circuit;
+use crate::pipeline::limits::rate::Bucket;
+use crate::pipeline::process::Process;
+use crate::pipeline::settle::Settler;
+use crate::pipeline::settle::history::History;
 use crate::source::redisson::{Hints, Redisson};
-use crate::telemetry::events::{Events, QueueEvents};
+use crate::telemetry::events::QueueEvents;
 use crate::telemetry::metrics::DeliveryMetrics;
-
-/// What all queues of the process share.
-pub struct Process {
-    /// Random number of this process: the owner in every header.
-    pub owner: [u8; 8],
-    /// The connection to the Redis that holds the queues.
-    pub link: Link,
-    /// Its clock.
-    pub clock: RedisClock,
-    /// In flight over all queues.
-    pub budget: Budget,
-    /// Held shared by whatever is in flight, and exclusively by an entry that must be alone.
-    pub solo: Arc<RwLock<()>>,
-    /// Changes when a breaker or a hold does.
-    pub gates: watch::Sender<u64>,
-    /// SIGTERM came: nothing new is claimed (R6).
-    pub stopping: CancellationToken,
-    /// The drain's time is up: what is at a sink is given up and released.
-    pub abandon: CancellationToken,
-    /// The time for writing verdicts is up as well.
-    pub give_up: CancellationToken,
-    /// Lost claims that the end of the drain left behind: their entries wait for their leases.
-    pub not_found: AtomicU64,
-    /// A delivery or a settling panicked outside of an element's own work: nothing can be relied on any more.
-    pub failed: CancellationToken,
-    /// The deliveries and settlings under way.
-    pub tasks: TaskTracker,
-    /// Log lines, counters, probes.
-    pub events: Events,
-    /// Redis uses more than 90 % of its `maxmemory`.
-    pub redis_nearly_full: AtomicBool,
-    /// Number of the last claim.
-    claims: AtomicU64,
-}
-
-impl Process {
-    /// The shared part of a process that claims from the Redis behind `link`.
-    pub fn new(owner: [u8; 8], link: Link, budget: Budget, events: Events) -> Self {
-        Process {
-            owner,
-            link,
-            clock: RedisClock::new(),
-            budget,
-            solo: Arc::default(),
-            gates: watch::Sender::new(0),
-            stopping: CancellationToken::new(),
-            abandon: CancellationToken::new(),
-            give_up: CancellationToken::new(),
-            not_found: AtomicU64::new(0),
-            failed: CancellationToken::new(),
-            tasks: TaskTracker::new(),
-            events,
-            redis_nearly_full: false.into(),
-            claims: AtomicU64::new(0),
-        }
-    }
-
-    /// Starts a delivery or a settling. One that panics ends the process: it may hold entries that nobody else will
-    /// settle, and their leases would be kept for ever.
-    pub fn spawn(self: &Arc<Self>, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        let process = self.clone();
-        self.tasks.spawn(async move {
-            if AssertUnwindSafe(task).catch_unwind().await.is_err() {
-                process.events.task_ended(name, "it panicked");
-                process.failed.cancel();
-            }
-        });
-    }
-
-    /// A claim number that this process has not used.
-    pub fn next_claim(&self) -> u64 {
-        self.claims.fetch_add(1, Ordering::Relaxed) + 1
-    }
-}
 
 /// One destination of a queue.
 pub struct Route {
     /// Its part of the configuration.
     pub spec: RouteSpec,
     /// The sink.
-    pub outlet: Arc<Outlet>,
+    pub handle: Arc<SinkHandle>,
     /// Counters of this queue at this sink.
     pub metrics: DeliveryMetrics,
 }
 
 /// Where the dead letters of a queue are moved on to.
-pub struct Onward {
+pub struct DeadLetterTarget {
     /// Its part of the configuration.
     pub spec: RouteSpec,
     /// The sink.
-    pub outlet: Arc<Outlet>,
+    pub handle: Arc<SinkHandle>,
 }
 
 /// One queue at work.
@@ -134,24 +57,24 @@ pub struct Queue {
     /// Its log lines and counters.
     pub events: QueueEvents,
     /// The leases.
-    pub held: Held,
+    pub leases: Leases,
     /// Its share of what may be in flight.
     pub budget: Budget,
     /// The bound that adapts.
     pub adaptive: Option<Adaptive>,
     /// When its claimer looks next.
-    pub wake: Wake,
+    pub alarm: Alarm,
     /// Brings its claims to the sinks.
-    pub handover: Handover,
+    pub dispatch: Dispatch,
     /// Writes its verdicts.
     pub settler: Settler,
     /// What earlier attempts of this process saw.
     pub history: History,
     /// Where its dead letters are moved on to.
-    pub dead_letter_to: Option<Onward>,
+    pub dead_letter_to: Option<DeadLetterTarget>,
     /// Knocks when one was stored.
     pub dead_letters: Notify,
-    hold: Mutex<Circuit>,
+    pub(super) hold: Mutex<Circuit>,
     rate: Option<Mutex<Bucket>>,
     hints: Mutex<Hints>,
     /// Ghosts want a turn of the sweep.
@@ -165,72 +88,36 @@ pub struct Queue {
     pub released: AtomicU64,
 }
 
-/// What a claimer may do now.
-#[derive(Debug)]
-pub enum Gate {
-    /// Claim.
-    Free,
-    /// Claim one element, to see whether things work again.
-    Probe(Probe),
-    /// Wait until this point, or for a change.
-    Wait(Option<Instant>),
-}
-
-/// Permission for one element to find out whether something works again. Dropped without [`answered`](Probe::answered),
-/// the permission is given back.
-#[derive(Debug)]
-pub struct Probe {
-    queue: Arc<Queue>,
-    hold: bool,
-    outlets: Vec<Arc<Outlet>>,
-}
-
-impl Probe {
-    /// The element has its verdict: `hold` tells whether the hold has seen it, `asked` which breakers have. The others
-    /// get their permission back.
-    pub fn answered(mut self, hold: bool, asked: impl Fn(&Outlet) -> bool) {
-        self.hold &= !hold;
-        self.outlets.retain(|outlet| !asked(outlet));
-    }
-}
-
-impl Drop for Probe {
-    fn drop(&mut self) {
-        for outlet in &self.outlets {
-            outlet.abandon_probe();
-        }
-        if self.hold {
-            self.queue.hold().probe_abandoned(Instant::now());
-            self.queue.process.gates.send_modify(|n| *n += 1);
-        }
-    }
-}
-
 impl std::fmt::Debug for Queue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Queue({})", self.spec.id)
     }
 }
 
-impl std::fmt::Debug for Outlet {
+impl std::fmt::Debug for SinkHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Outlet({})", self.name)
+        write!(f, "SinkHandle({})", self.name)
     }
 }
 
 impl Queue {
-    /// Puts a queue to work. `outlet` finds a sink by its name; the configuration has checked that it exists.
-    pub fn new(spec: Arc<QueueSpec>, process: Arc<Process>, outlet: impl Fn(&str) -> Option<Arc<Outlet>>) -> Arc<Self> {
+    /// Puts a queue to work. `handle` finds a sink by its name; the configuration has checked that it exists.
+    pub fn new(
+        spec: Arc<QueueSpec>,
+        process: Arc<Process>,
+        handle: impl Fn(&str) -> Option<Arc<SinkHandle>>,
+    ) -> Arc<Self> {
         let events = process.events.queue(&spec.id);
         let found = spec.to.iter().filter_map(|route| {
-            let outlet = outlet(&route.sink)?;
-            Some(Route { spec: route.clone(), metrics: events.metrics().to(&route.sink), outlet })
+            let handle = handle(&route.sink)?;
+            Some(Route { spec: route.clone(), metrics: events.metrics().to(&route.sink), handle })
         });
         // No room to grow: collected, one route would get that of four.
         let mut routes = Vec::with_capacity(spec.to.len());
         routes.extend(found);
         let dead_letter_to = spec.dead_letter_to.as_ref();
-        let dead_letter_to = dead_letter_to.and_then(|to| Some(Onward { spec: to.clone(), outlet: outlet(&to.sink)? }));
+        let dead_letter_to =
+            dead_letter_to.and_then(|to| Some(DeadLetterTarget { spec: to.clone(), handle: handle(&to.sink)? }));
         let (adaptive, count) = match spec.max_in_flight {
             MaxInFlight::Auto => (Some(Adaptive::new()), Adaptive::FIRST),
             MaxInFlight::Fixed(n) => (None, u64::from(n)),
@@ -244,11 +131,11 @@ impl Queue {
                 spec.list_cleanup,
             ),
             routes,
-            held: Held::default(),
+            leases: Leases::default(),
             budget: Budget::new(count, spec.max_in_flight_bytes),
             adaptive,
-            wake: Wake::new(),
-            handover: Handover::default(),
+            alarm: Alarm::new(),
+            dispatch: Dispatch::default(),
             settler: Settler::default(),
             history: History::default(),
             dead_letter_to,
@@ -287,42 +174,9 @@ impl Queue {
         self.nothing_due_ms.load(Ordering::Relaxed)
     }
 
-    /// What the hold and the breakers of all its sinks allow.
-    pub fn gate(self: &Arc<Self>) -> Gate {
-        let hold = self.hold().allows(Instant::now());
-        let all = || std::iter::once(hold).chain(self.routes.iter().map(|route| route.outlet.allows()));
-        if let Some(until) =
-            all().filter_map(|allow| if let Allow::No { retry_at } = allow { Some(retry_at) } else { None }).max()
-        {
-            return Gate::Wait(until);
-        }
-        if all().all(|allow| allow == Allow::Free) {
-            return Gate::Free;
-        }
-        let mut probe = Probe { queue: self.clone(), hold: false, outlets: Vec::new() };
-        if hold == Allow::Probe {
-            self.hold().probe_started();
-            probe.hold = true;
-        }
-        for route in &self.routes {
-            match route.outlet.allows() {
-                Allow::Free => {}
-                _ if route.outlet.start_probe() => probe.outlets.push(route.outlet.clone()),
-                // Another queue was faster; its probe tells for us as well.
-                _ => return Gate::Wait(None),
-            }
-        }
-        Gate::Probe(probe)
-    }
-
-    /// The hold.
-    pub fn hold(&self) -> MutexGuard<'_, Circuit> {
-        self.hold.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
     /// What earlier scripts learned about large elements.
     pub fn hints(&self) -> MutexGuard<'_, Hints> {
-        self.hints.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.hints.lock()
     }
 
     /// Takes from the rates of the queue and of all its sinks: how many may be claimed, when to ask for more, and which
@@ -332,7 +186,7 @@ impl Queue {
         let (mut granted, mut next_at, mut slowest) = (want, now, None);
         // One lock at a time: two queues may name the same sinks in another order.
         let mut taken: Vec<&Mutex<Bucket>> = Vec::new();
-        let sinks = self.routes.iter().filter_map(|route| Some((route.outlet.rate()?, Some(route))));
+        let sinks = self.routes.iter().filter_map(|route| Some((route.handle.rate()?, Some(route))));
         for (bucket, route) in self.rate.iter().map(|rate| (rate, None)).chain(sinks) {
             let got = lock(bucket).take(now, granted);
             for earlier in &taken {
@@ -349,31 +203,8 @@ impl Queue {
 
     /// Gives back what a claim did not use.
     pub fn refund_rate(&self, unused: u32) {
-        for bucket in self.rate.iter().chain(self.routes.iter().filter_map(|route| route.outlet.rate())) {
+        for bucket in self.rate.iter().chain(self.routes.iter().filter_map(|route| route.handle.rate())) {
             lock(bucket).refund(unused);
-        }
-    }
-
-    /// Holds the queue, and says why.
-    pub fn hold_because(&self, sink: Option<&str>, failure: &Failure) {
-        self.hold().on_failure(Class::TargetPermanent, Instant::now(), fastrand::f64());
-        self.events.held(sink, failure.code, &failure.to_string());
-        self.process.gates.send_modify(|n| *n += 1);
-    }
-
-    /// Something was delivered: the queue goes on if it was held.
-    pub fn release_hold(&self) {
-        let closed = self.hold().on_success().is_some();
-        if closed {
-            self.events.resumed();
-            self.process.gates.send_modify(|n| *n += 1);
-        }
-    }
-
-    /// Redis takes claims and verdicts again. A queue that is held because of a sink stays held.
-    pub fn resume(&self) {
-        if self.hold().why().is_none() {
-            self.events.resumed();
         }
     }
 
@@ -384,5 +215,5 @@ impl Queue {
 }
 
 fn lock(bucket: &Mutex<Bucket>) -> MutexGuard<'_, Bucket> {
-    bucket.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    bucket.lock()
 }

@@ -115,7 +115,7 @@ catalogue! {
     claimed: IntCounterVec, "delaybridge_claimed_messages_total", "elements", ["queue", "from"], &[],
         "Elements claimed, by where they stood: due in the sorted set, on the ready list, waiting for a retry, \
          or under a lease that had run out.";
-    adopted: IntCounterVec, "delaybridge_adopted_messages_total", "elements", ["queue"], &[],
+    recovered: IntCounterVec, "delaybridge_recovered_messages_total", "elements", ["queue"], &[],
         "Elements of a claim whose reply was lost, taken over again by the daemon that had claimed them.";
     delivered: IntCounterVec, "delaybridge_delivered_messages_total", "elements", ["queue"], &[],
         "Elements that every sink confirmed and that have left Redis.";
@@ -237,7 +237,7 @@ mod tests {
         // Renaming one breaks somebody's alert: say so in the changelog before changing this list.
         let pinned = "queue_messages queue_oldest_due_age_seconds queue_next_due_timestamp_seconds \
              delivery_lateness_seconds delivery_attempts_total sink_errors_total claimed_messages_total \
-             adopted_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total \
+             recovered_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total \
              possible_duplicates_total leases_expired_total stale_acks_total expired_deliveries_total dead_letters_trimmed_total \
              late_acks_total stale_drops_total \
              panics_total decode_errors_total wakeups_total throttled_seconds_total \

@@ -169,7 +169,7 @@ impl QueueEvents {
 
     /// The queue is held: nothing is claimed but a probe now and then. Told again with the same code, it only updates
     /// the reason.
-    pub fn held(&self, sink: Option<&str>, code: &str, reason: &str) {
+    pub fn on_hold(&self, sink: Option<&str>, code: &str, reason: &str) {
         let text = sink.map_or_else(|| reason.to_owned(), |sink| format!("sink {sink}: {reason}"));
         let code = format!("{} {code}", sink.unwrap_or_default());
         self.0.metrics.held(true);
@@ -180,7 +180,7 @@ impl QueueEvents {
 
     /// A key of the queue has another type than it must have: the queue is held, nothing was changed.
     pub fn wrong_type(&self, key: &str, expected: &'static str, found: &str) {
-        self.held(
+        self.on_hold(
             None,
             "WRONGKEY",
             &format!("key {key} must hold a {expected}, but holds a {found}; rename or delete it"),
@@ -351,7 +351,7 @@ impl QueueEvents {
 
     /// Redis refuses what a look needs; told when the words change.
     pub fn look_failed(&self, problem: &str) {
-        self.held(None, "look", &format!("look at the queue: {problem}"));
+        self.on_hold(None, "look", &format!("look at the queue: {problem}"));
     }
 
     /// A turn of the sweep is over.

@@ -24,7 +24,7 @@ macro_rules! words {
 
 words! {
     /// Where a claimed element stood.
-    ClaimedFrom {
+    ClaimLabel {
         /// Due in Redisson's sorted set.
         Delayed = "delayed",
         /// On the ready list.
@@ -101,7 +101,7 @@ pub(super) const OK: &str = "ok";
 pub(super) fn documented() -> Vec<(&'static str, Vec<&'static str>)> {
     vec![
         ("`state`", MessageState::ALL.iter().map(|word| word.as_str()).collect()),
-        ("`from`", ClaimedFrom::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`from`", ClaimLabel::ALL.iter().map(|word| word.as_str()).collect()),
         ("`class`", std::iter::once(OK).chain(Class::ALL.iter().map(|class| class.as_str())).collect()),
         ("`reason` of a release", ReleaseReason::ALL.iter().map(|word| word.as_str()).collect()),
         ("`reason` of a dead letter", DeadReason::ALL.iter().map(|word| word.as_str()).collect()),

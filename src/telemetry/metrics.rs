@@ -11,7 +11,7 @@ use prometheus::process_collector::ProcessCollector;
 use prometheus::{Gauge, Histogram, IntCounter, IntGauge, Registry, TextEncoder};
 
 use super::catalogue::Families;
-use super::labels::{ClaimedFrom, Fate, MessageState, OK, ReleaseReason, Wakeup};
+use super::labels::{ClaimLabel, Fate, MessageState, OK, ReleaseReason, Wakeup};
 use crate::message::{Class, Failure, Outcome};
 
 /// All metrics of one daemon, in a registry of their own. Cheap to clone.
@@ -47,7 +47,7 @@ impl Metrics {
             released: Default::default(),
             wakeups: Default::default(),
             messages: Default::default(),
-            adopted: OnceLock::new(),
+            recovered: OnceLock::new(),
             delivered: OnceLock::new(),
             oldest_due_age: OnceLock::new(),
             next_due: OnceLock::new(),
@@ -106,7 +106,7 @@ struct QueueInner {
     released: [OnceLock<IntCounter>; 3],
     wakeups: [OnceLock<IntCounter>; 6],
     messages: [OnceLock<IntGauge>; 5],
-    adopted: OnceLock<IntCounter>,
+    recovered: OnceLock<IntCounter>,
     delivered: OnceLock<IntCounter>,
     oldest_due_age: OnceLock<Gauge>,
     next_due: OnceLock<Gauge>,
@@ -116,9 +116,9 @@ struct QueueInner {
 
 impl QueueMetrics {
     /// `n` elements were claimed.
-    pub fn claimed(&self, from: ClaimedFrom, n: u64) {
+    pub fn claimed(&self, from: ClaimLabel, n: u64) {
         // An expired lease is one fact with two names: elements by origin of the claim, and leases.
-        if from == ClaimedFrom::Expired && n > 0 {
+        if from == ClaimLabel::Expired && n > 0 {
             self.families().leases_expired.with_label_values(&[self.label()]).inc_by(n);
         }
         let bound = &self.0.claimed[from as usize];
@@ -126,8 +126,8 @@ impl QueueMetrics {
     }
 
     /// `n` elements of a claim whose reply was lost were taken over again.
-    pub fn adopted(&self, n: u64) {
-        self.add(&self.0.adopted, n, || self.families().adopted.with_label_values(&[self.label()]));
+    pub fn recovered(&self, n: u64) {
+        self.add(&self.0.recovered, n, || self.families().recovered.with_label_values(&[self.label()]));
     }
 
     /// `n` elements were settled as confirmed.

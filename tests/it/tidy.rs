@@ -315,7 +315,7 @@ fn the_reader_of_this_test_sees_code_and_nothing_else() {
     check("DeserializeOwned", "Deserialize", false);
     let modules = |code: &str| crate_paths(code).into_iter().map(|(module, _)| module).collect::<Vec<_>>();
     assert_eq!(modules("use crate::{sink::{a, b}, route, clock::Instant};"), ["sink", "route", "clock"]);
-    assert_eq!(modules("let x = crate::pipeline::retry::backoff();"), ["pipeline"]);
+    assert_eq!(modules("let x = crate::pipeline::settle::judge::backoff();"), ["pipeline"]);
     assert_eq!(part("sink/redis/list.rs"), "sink");
     assert_eq!(part("route.rs"), "route");
 }

@@ -16,14 +16,14 @@ impl Bridge {
             let element = layout::pack(Layout::New, id(n), b"later");
             self.queue.source.offer(&conn, element.into(), delay).await.unwrap();
         }
-        self.queue.wake.knock(crate::telemetry::labels::Wakeup::Published);
+        self.queue.alarm.ring(crate::telemetry::labels::Wakeup::Published);
     }
 }
 
 #[tokio::test]
 async fn it_is_held_until_it_is_due() {
     let (server, sink) = (TestServer::start(), sink());
-    let mut redis = Looking::at(&server).await;
+    let mut redis = ReplyPending::at(&server).await;
     let sinks = [("s", sink.clone())];
     let bridge = Bridge::start_with(&server, 1, &sinks, ahead(&sinks));
     bridge.offer_in(Duration::from_secs(3), 0..50).await;
@@ -39,11 +39,11 @@ async fn it_is_held_until_it_is_due() {
 #[tokio::test]
 async fn a_stop_gives_it_back_for_its_due_time() {
     let (server, sink) = (TestServer::start(), sink());
-    let mut redis = Looking::at(&server).await;
+    let mut redis = ReplyPending::at(&server).await;
     let sinks = [("s", sink.clone())];
     let bridge = Bridge::start_with(&server, 1, &sinks, ahead(&sinks));
     bridge.offer_in(Duration::from_secs(20), 0..50).await;
-    eventually("all to be held", async || bridge.queue.held.len() == 50).await;
+    eventually("all to be held", async || bridge.queue.leases.len() == 50).await;
     bridge.process.stopping.cancel();
     bridge.process.tasks.close();
     soon("the drain", bridge.process.tasks.wait()).await;
@@ -69,7 +69,7 @@ async fn a_stop_gives_it_back_for_its_due_time() {
 #[tokio::test]
 async fn while_the_queue_is_held_it_is_given_back_unsent() {
     let (server, sink) = (TestServer::start(), sink());
-    let mut redis = Looking::at(&server).await;
+    let mut redis = ReplyPending::at(&server).await;
     let sinks = [("s", sink.clone())];
     let bridge = Bridge::start_with(&server, 1, &sinks, ahead(&sinks));
     sink.outage(Some(failure(Class::TargetPermanent, "NOPERM")));

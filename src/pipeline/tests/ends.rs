@@ -7,7 +7,7 @@ use crate::source::redisson::{ClaimReply, ClaimRequest, Hints, Redisson};
 #[tokio::test]
 async fn a_verdict_on_an_element_that_somebody_took_over_is_refused_and_counted() {
     let (server, sink) = (TestServer::start(), sink());
-    let mut redis = Looking::at(&server).await;
+    let mut redis = ReplyPending::at(&server).await;
     let sinks = [("s", sink.clone())];
     // Shorter than the sink takes, and nobody keeps it.
     let spec = QueueSpec { lease: Duration::from_secs(1), ..spec(&sinks) };
@@ -38,13 +38,13 @@ async fn a_verdict_on_an_element_that_somebody_took_over_is_refused_and_counted(
     bridge.metric_is("delaybridge_stale_acks_total{queue=\"q\"}", 1.0).await;
     assert_eq!(redis.entries("inflight").await.remove(0).member, taken_over, "the other's claim was touched");
     assert_eq!(bridge.metric("delaybridge_delivered_messages_total{queue=\"q\"}"), 0.0);
-    assert!(bridge.queue.held.is_empty(), "it is not kept here");
+    assert!(bridge.queue.leases.is_empty(), "it is not kept here");
 }
 
 #[tokio::test]
 async fn what_is_unanswered_at_the_end_of_the_drain_is_released_uncounted_and_announced() {
     let (server, sink) = (TestServer::start(), sink());
-    let mut redis = Looking::at(&server).await;
+    let mut redis = ReplyPending::at(&server).await;
     let bridge = Bridge::start(&server, 1, &[("s", sink.clone())]);
     sink.stall(true);
     bridge.offer(0..10).await;
@@ -74,7 +74,7 @@ async fn what_is_unanswered_at_the_end_of_the_drain_is_released_uncounted_and_an
 #[tokio::test]
 async fn a_verdict_that_comes_after_the_lease_is_accepted_and_counted() {
     let server = TestServer::start();
-    let mut redis = Looking::at(&server).await;
+    let mut redis = ReplyPending::at(&server).await;
     let sink = sink();
     sink.stall(true);
     redis.offer(0..3).await;
@@ -105,7 +105,7 @@ async fn a_claimer_that_waits_is_alive_and_one_whose_claim_does_not_come_back_is
     eventually("the claimer to wait for work", async || in_an_hour().ok).await;
 
     server.freeze();
-    bridge.queue.wake.knock(crate::telemetry::labels::Wakeup::Poll);
+    bridge.queue.alarm.ring(crate::telemetry::labels::Wakeup::Poll);
     eventually("the claimer to wait for its claim", async || !in_an_hour().ok).await;
     assert_eq!(in_an_hour().body["stuck"][0]["task"], "claimer");
     eventually("the claimer to wait for Redis", async || in_an_hour().ok).await;

@@ -7,7 +7,7 @@ const ELEMENTS: u64 = 5;
 /// The first process ends without a word while sink B is in trouble, the second one finishes.
 async fn check(trouble: Option<Failure>) {
     let server = TestServer::start();
-    let mut redis = Looking::at(&server).await;
+    let mut redis = ReplyPending::at(&server).await;
     let (a, b) = (sink(), sink());
     let stalls = trouble.is_none();
     b.outage(trouble.clone());
@@ -46,7 +46,7 @@ async fn check(trouble: Option<Failure>) {
 }
 
 /// As if the time of all leases had passed.
-async fn expire_leases(redis: &mut Looking) {
+async fn expire_leases(redis: &mut ReplyPending) {
     for entry in redis.entries("inflight").await {
         let () = redis::cmd("ZADD")
             .arg("delaybridge:inflight:{q}")

@@ -2,9 +2,9 @@
 //! breaker and the hold.
 
 mod ahead;
+mod dead_letter_target;
 mod ends;
 mod fan_out;
-mod onward;
 mod outcomes;
 
 use std::sync::Arc;
@@ -13,10 +13,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::runtime::{Builder, Runtime};
 
-use super::budget::Budget;
-use super::outlet::Outlet;
-use super::queue::{Process, Queue};
-use super::{claimer, lease, watch};
 use crate::config::{
     Codec, Envelope, ListCleanup, MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec,
     TargetSpec,
@@ -25,6 +21,12 @@ use crate::link::rights::{to_connect, to_load_scripts};
 use crate::link::test_server::{TestServer, eventually, soon};
 use crate::link::{Link, LinkOptions};
 use crate::message::{About, Class, Failure, MessageId};
+use crate::pipeline::claim::{claimer, pollers};
+use crate::pipeline::deliver::sink_handle::SinkHandle;
+use crate::pipeline::leases::keeper;
+use crate::pipeline::limits::budget::Budget;
+use crate::pipeline::process::Process;
+use crate::pipeline::queue::Queue;
 use crate::sink::fake::{FakeSink, Step};
 use crate::source::redisson::layout::{self, Layout};
 use crate::source::redisson::{Entry, Redisson, SCRIPTS};
@@ -99,8 +101,8 @@ impl Bridge {
         let runtime = bridge.runtime.as_ref().expect("it runs");
         let (process, queues) = (bridge.process.clone(), vec![bridge.queue.clone()]);
         let beat = |task: &str| process.events.status().heartbeat(task, Duration::from_secs(60));
-        runtime.spawn(lease::run(process.clone(), queues.clone(), beat("lease keeper")));
-        runtime.spawn(watch::safety_poll(process.clone(), queues, beat("safety poll")));
+        runtime.spawn(keeper::run(process.clone(), queues.clone(), beat("lease keeper")));
+        runtime.spawn(pollers::safety_poll(process.clone(), queues, beat("safety poll")));
         bridge
     }
 
@@ -115,16 +117,16 @@ impl Bridge {
         let producer = Link::start(Arc::new(server.endpoint()), options);
         let events = Events::default();
         let process = Arc::new(Process::new([owner; 8], link, Budget::new(1000, 1 << 26), events.clone()));
-        let outlets: Vec<Arc<Outlet>> = sinks
+        let sinks: Vec<Arc<SinkHandle>> = sinks
             .iter()
             .map(|(name, sink)| {
                 let name: Arc<str> = (*name).into();
                 let (events, gates) = (events.sink(&name), process.gates.clone());
-                Arc::new(Outlet::new(name, sink.clone(), None, events, gates))
+                Arc::new(SinkHandle::new(name, sink.clone(), None, events, gates))
             })
             .collect();
         let queue = Queue::new(Arc::new(spec), process.clone(), |name| {
-            outlets.iter().find(|outlet| &*outlet.name == name).cloned()
+            sinks.iter().find(|handle| &*handle.name == name).cloned()
         });
         let heartbeat = process.events.status().heartbeat("claimer", Duration::from_secs(60));
         runtime.spawn(claimer::run(queue.clone(), heartbeat));
@@ -139,7 +141,7 @@ impl Bridge {
             let element = layout::pack(Layout::New, id(n), format!("payload {n}").as_bytes());
             self.queue.source.offer(&conn, element.into(), Duration::ZERO).await.unwrap();
         }
-        self.queue.wake.knock(crate::telemetry::labels::Wakeup::Published);
+        self.queue.alarm.ring(crate::telemetry::labels::Wakeup::Published);
     }
 
     /// The value of one series, written as in the text format; 0 if it is not there.
@@ -167,11 +169,11 @@ fn id(n: u64) -> MessageId {
 }
 
 /// What a test looks at in Redis.
-struct Looking(redis::aio::MultiplexedConnection);
+struct ReplyPending(redis::aio::MultiplexedConnection);
 
-impl Looking {
+impl ReplyPending {
     async fn at(server: &TestServer) -> Self {
-        Looking(server.admin().await)
+        ReplyPending(server.admin().await)
     }
 
     /// Offers elements with these ids, long due, all at one moment: one claim takes them together.

@@ -8,7 +8,7 @@ const HELD: &str = "delaybridge_queue_held{queue=\"q\"}";
 #[tokio::test]
 async fn a_panic_is_a_counted_retry_and_a_dead_letter_in_the_end_while_its_neighbours_are_delivered() {
     let (server, sink) = (TestServer::start(), sink());
-    let mut redis = Looking::at(&server).await;
+    let mut redis = ReplyPending::at(&server).await;
     sink.on_id(id(7), [Step::Panic, Step::Panic, Step::Panic]);
     sink.on_id(id(8), [Step::Panic]);
     let bridge = Bridge::start(&server, 1, &[("s", sink.clone())]);
@@ -33,7 +33,7 @@ async fn a_panic_is_a_counted_retry_and_a_dead_letter_in_the_end_while_its_neigh
 #[tokio::test]
 async fn an_outage_makes_no_dead_letters_and_is_probed_by_one_element_at_a_time() {
     let (server, sink) = (TestServer::start(), sink());
-    let mut redis = Looking::at(&server).await;
+    let mut redis = ReplyPending::at(&server).await;
     sink.outage(Some(failure(Class::Transient, "down")));
     let bridge = Bridge::start(&server, 1, &[("s", sink.clone())]);
     bridge.offer(0..2).await;
@@ -62,7 +62,7 @@ async fn an_outage_makes_no_dead_letters_and_is_probed_by_one_element_at_a_time(
 #[tokio::test]
 async fn failures_of_one_element_count_while_the_sink_takes_others() {
     let (server, sink) = (TestServer::start(), sink());
-    let mut redis = Looking::at(&server).await;
+    let mut redis = ReplyPending::at(&server).await;
     let fails = Step::Fail(failure(Class::Transient, "odd"));
     sink.on_id(id(0), std::iter::repeat_n(fails, 1000));
     let bridge = Bridge::start(&server, 1, &[("s", sink.clone())]);
@@ -84,7 +84,7 @@ async fn failures_of_one_element_count_while_the_sink_takes_others() {
 #[tokio::test]
 async fn a_target_that_has_to_be_mended_holds_the_queue_until_a_probe_goes_through() {
     let (server, sink) = (TestServer::start(), sink());
-    let mut redis = Looking::at(&server).await;
+    let mut redis = ReplyPending::at(&server).await;
     sink.outage(Some(failure(Class::TargetPermanent, "NOPERM")));
     let bridge = Bridge::start(&server, 1, &[("s", sink.clone())]);
     bridge.offer(0..10).await;
@@ -108,7 +108,7 @@ async fn a_target_that_has_to_be_mended_holds_the_queue_until_a_probe_goes_throu
 #[tokio::test]
 async fn a_full_sink_gets_nothing_more_and_no_attempt_counts() {
     let (server, sink) = (TestServer::start(), sink());
-    let mut redis = Looking::at(&server).await;
+    let mut redis = ReplyPending::at(&server).await;
     sink.outage(Some(failure(Class::Backpressure, "OOM")));
     let bridge = Bridge::start(&server, 1, &[("s", sink.clone())]);
     bridge.offer(0..10).await;
@@ -133,7 +133,7 @@ async fn a_full_sink_gets_nothing_more_and_no_attempt_counts() {
 #[tokio::test]
 async fn a_message_that_can_never_be_taken_is_a_dead_letter_at_once_with_all_that_is_known() {
     let (server, sink) = (TestServer::start(), sink());
-    let mut redis = Looking::at(&server).await;
+    let mut redis = ReplyPending::at(&server).await;
     sink.on_id(id(3), [Step::Fail(failure(Class::MessagePermanent, "too_large"))]);
     let bridge = Bridge::start(&server, 1, &[("s", sink.clone())]);
     bridge.offer(0..5).await;
@@ -189,7 +189,7 @@ async fn an_element_that_hangs_leaves_room_for_others_however_few_bytes_are_allo
 async fn elements_reach_the_sink_in_the_order_of_their_claims() {
     const ELEMENTS: u64 = 1_000;
     let (server, sink) = (TestServer::start(), sink());
-    let mut redis = Looking::at(&server).await;
+    let mut redis = ReplyPending::at(&server).await;
     let mut offers = redis::pipe();
     for n in 0..ELEMENTS {
         let element = layout::pack(Layout::New, id(n), b"x");
@@ -230,14 +230,14 @@ async fn a_target_named_after_the_queue_is_mended_and_one_named_by_the_payload_i
     ];
     for (target, about, held) in rows {
         let (server, sink) = (TestServer::start(), sink());
-        let mut redis = Looking::at(&server).await;
+        let mut redis = ReplyPending::at(&server).await;
         sink.outage(Some(failure(Class::TargetPermanent, "WRONGTYPE").about(about)));
         let mut spec = spec(&[("s", sink.clone())]);
         spec.codec = Codec::String.into();
         spec.to[0].target = target;
         let bridge = Bridge::without_keeper(&server, 1, &[("s", sink.clone())], spec);
         redis.offer(0..1).await;
-        bridge.queue.wake.knock(crate::telemetry::labels::Wakeup::Published);
+        bridge.queue.alarm.ring(crate::telemetry::labels::Wakeup::Published);
         match held {
             true => bridge.metric_is(HELD, 1.0).await,
             false => eventually("the dead letter", async || redis.dead().await.len() == 1).await,

@@ -60,7 +60,7 @@ const LARGE: i64 = 16 << 10;
 
 /// Where a claimed entry came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum From {
+pub enum ClaimedFrom {
     /// The sorted set.
     Delayed,
     /// The ready list.
@@ -70,7 +70,7 @@ pub enum From {
     /// Another owner's lease that ran out.
     Expired,
     /// The same, for the tenth time: to be settled as dead without a delivery.
-    Worn,
+    Exhausted,
 }
 
 /// What a claim did.
@@ -91,7 +91,7 @@ pub struct Claimed {
     /// Redis time in ms.
     pub now_ms: i64,
     /// The entries taken, in due order within each source.
-    pub entries: Vec<(From, Entry)>,
+    pub entries: Vec<(ClaimedFrom, Entry)>,
     /// Expired entries of this very process: given a new lease, not taken.
     pub own: Vec<ClaimKey>,
     /// When there is something to take next, in Redis ms; a past time means at once.
@@ -117,7 +117,7 @@ impl Redisson {
     ///
     /// # Errors
     ///
-    /// On [`LinkError::Unknown`] the claim may have run: adopt finds what it took. It is never sent again.
+    /// On [`LinkError::Unknown`] the claim may have run: recover finds what it took. It is never sent again.
     pub async fn claim(&self, conn: &Conn, request: &ClaimRequest) -> Result<ClaimReply, SourceError> {
         let k = &self.keys;
         let mut nonce = [0; 16];
@@ -171,11 +171,11 @@ fn claim_reply(reply: redis::Value, hints: &Hints, ahead_ms: i64) -> Result<Clai
     let (mut entries, mut own, mut unreadable) = (Vec::with_capacity(members.len()), Vec::new(), 0);
     for (&kind, member) in kinds.iter().zip(members) {
         let from = match kind {
-            b'd' => From::Delayed,
-            b'r' => From::Ready,
-            b't' => From::Retry,
-            b'e' => From::Expired,
-            b'p' => From::Worn,
+            b'd' => ClaimedFrom::Delayed,
+            b'r' => ClaimedFrom::Ready,
+            b't' => ClaimedFrom::Retry,
+            b'e' => ClaimedFrom::Expired,
+            b'p' => ClaimedFrom::Exhausted,
             b'o' => {
                 own.push(own_key(&member).ok_or(bad("a header"))?);
                 continue;

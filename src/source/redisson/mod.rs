@@ -4,7 +4,6 @@
 //! answer is the pipeline's to decide. `keys` names what is in Redis, [`layout`] reads Redisson's elements, `entry`
 //! ours; then a file for each kind of call.
 
-mod adopt;
 mod claim;
 mod command;
 mod consumers;
@@ -14,43 +13,44 @@ mod entry;
 mod inspect;
 mod keys;
 pub mod layout;
-mod look;
 mod migrate;
 mod page;
+mod poll;
+mod recover;
 mod reply;
 mod rescue;
 mod restore;
 mod rights;
+mod scratch_queue;
 mod scripts;
 mod settle;
 mod stats;
 mod sweep;
-mod trial;
 mod verdict;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-pub use self::adopt::{AdoptRequest, Adopted, Cursor};
-pub use self::claim::{ClaimReply, ClaimRequest, Claimed, From, Hints};
+pub use self::claim::{ClaimReply, ClaimRequest, Claimed, ClaimedFrom, Hints};
 pub use self::consumers::{Blocked, advice, blocked_consumers};
 pub use self::dead::{DeadLetter, DeadLetters, Forwarder, NotALetter, Order};
 pub use self::discover::{Found, discover, name_of, redisson_clients};
 pub use self::entry::{ClaimKey, Entry, Header, sink_hash};
 pub use self::inspect::{Located, Page, Place, Seen, Shape, Show};
 pub use self::keys::Keys;
-pub use self::look::{Polled, nearly_full, other_subscribers, poll, ready_lengths};
 pub use self::migrate::{Repack, migrate_end};
 pub use self::page::{Members, redis_now_ms};
+pub use self::poll::{Polled, nearly_full, other_subscribers, poll, ready_lengths};
+pub use self::recover::{Cursor, RecoverRequest, Recovered};
 pub use self::reply::BadReply;
 pub use self::rescue::{Overdue, rescue_end};
 pub use self::restore::{AtWork, Back, Held, Kept, Moved, Restored, put_back, repacked, restore_end};
+pub use self::scratch_queue::{memory_left, ping};
 pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts, TEST_CLOCK};
 pub use self::settle::{Settled, batch_end, confirmation};
 pub use self::stats::Stats;
 pub use self::sweep::{Start, SweepRequest, SweepState, Swept};
-pub use self::trial::{memory_left, ping};
 pub use self::verdict::{Answer, Move};
 use crate::config::ListCleanup;
 use crate::link::LinkError;
@@ -61,7 +61,7 @@ pub const BATCH_ENTRIES: usize = 500;
 pub const BATCH_BYTES: usize = 1 << 20;
 
 /// Leases in a row that ran out, after which an entry is not delivered any more.
-pub const WORN: u16 = 10;
+pub const MAX_EXPIRIES: u16 = 10;
 
 /// Why a call to the source did not answer.
 #[derive(Debug, thiserror::Error)]

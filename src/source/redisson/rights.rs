@@ -71,7 +71,7 @@ impl Redisson {
         ]
     }
 
-    /// `claim.lua`, `adopt.lua`, `extend.lua`, and the announcements that say when to claim.
+    /// `claim.lua`, `recover.lua`, `extend.lua`, and the announcements that say when to claim.
     fn to_claim(&self, spec: &QueueSpec) -> Vec<Grant> {
         let k = &self.keys;
         let mut grants = vec![

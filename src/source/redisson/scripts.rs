@@ -7,7 +7,7 @@ use crate::link::Script;
 /// One script for each move between the states of an element (R2).
 pub struct Scripts {
     pub(super) claim: Script,
-    pub(super) adopt: Script,
+    pub(super) recover: Script,
     pub(super) settle: Script,
     pub(super) extend: Script,
     pub(super) sweep: Script,
@@ -51,7 +51,7 @@ impl Scripts {
         };
         Scripts {
             claim: script("claim", include_str!("scripts/claim.lua")),
-            adopt: script("adopt", include_str!("scripts/adopt.lua")),
+            recover: script("recover", include_str!("scripts/recover.lua")),
             settle: script("settle", include_str!("scripts/settle.lua")),
             extend: script("extend", include_str!("scripts/extend.lua")),
             sweep: script("sweep", include_str!("scripts/sweep.lua")),
@@ -66,7 +66,7 @@ impl Scripts {
 
     /// All of them, to be loaded when a connection is made.
     pub fn all(&self) -> [&Script; 11] {
-        let Scripts { claim, adopt, settle, extend, sweep, offer, cancel, redrive, forward, rescue, stats } = self;
-        [claim, adopt, settle, extend, sweep, offer, cancel, redrive, forward, rescue, stats]
+        let Scripts { claim, recover, settle, extend, sweep, offer, cancel, redrive, forward, rescue, stats } = self;
+        [claim, recover, settle, extend, sweep, offer, cancel, redrive, forward, rescue, stats]
     }
 }

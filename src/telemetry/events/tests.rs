@@ -61,8 +61,8 @@ fn a_hold_and_its_end_are_told_once_each() {
     let (events, lines) = logged(|events| {
         let queue = events.queue(&"orders".into());
         queue.resumed();
-        queue.held(Some("events"), "WRONGTYPE", "the first probe");
-        queue.held(Some("events"), "WRONGTYPE", "the second probe");
+        queue.on_hold(Some("events"), "WRONGTYPE", "the first probe");
+        queue.on_hold(Some("events"), "WRONGTYPE", "the second probe");
         queue.resumed();
         queue.resumed();
     });

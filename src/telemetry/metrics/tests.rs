@@ -13,11 +13,11 @@ fn exposed(metrics: &Metrics) -> BTreeSet<String> {
 /// Calls every method that counts something.
 fn use_everything(metrics: &Metrics) {
     let queue = metrics.queue(&"orders".into());
-    ClaimedFrom::ALL.iter().for_each(|&from| queue.claimed(from, 2));
+    ClaimLabel::ALL.iter().for_each(|&from| queue.claimed(from, 2));
     ReleaseReason::ALL.iter().for_each(|&reason| queue.released(reason, 1));
     Wakeup::ALL.iter().for_each(|&reason| queue.woke(reason));
     MessageState::ALL.iter().for_each(|&state| queue.messages(state, 7));
-    queue.adopted(1);
+    queue.recovered(1);
     queue.delivered(1);
     queue.possible_duplicates(1);
     queue.late_acks(1);
@@ -90,7 +90,7 @@ fn a_queue_that_was_never_touched_exposes_nothing() {
     let metrics = Metrics::new();
     let before = metrics.render().unwrap().lines().count();
     let handles: Vec<_> = (0..10_000).map(|n| metrics.queue(&format!("queue-{n}").into())).collect();
-    handles.iter().for_each(|queue| queue.claimed(ClaimedFrom::Delayed, 0));
+    handles.iter().for_each(|queue| queue.claimed(ClaimLabel::Delayed, 0));
     assert_eq!(metrics.render().unwrap().lines().count(), before);
     assert!(size_of::<QueueInner>() <= 512, "{} bytes a queue", size_of::<QueueInner>());
 }

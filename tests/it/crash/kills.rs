@@ -101,7 +101,7 @@ async fn what_a_killed_daemon_had_in_flight_is_delivered_after_its_lease_and_cou
     let arrived = deliveries.iter().filter_map(|delivery| delivery.arrived_ms);
     let (earliest, latest) = (arrived.clone().min().unwrap(), arrived.max().unwrap());
     assert!(earliest >= first_deadline, "delivered {} ms before the lease was over", first_deadline - earliest);
-    println!("500 adopted by expiry, the last {} ms after the first lease ran out", latest - first_deadline);
+    println!("500 recovered by expiry, the last {} ms after the first lease ran out", latest - first_deadline);
 
     let metrics = second.metrics().await;
     for name in ["leases_expired_total", "possible_duplicates_total", "delivered_messages_total"] {

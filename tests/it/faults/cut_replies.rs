@@ -97,12 +97,12 @@ impl Rig {
         };
         settled(&mut self.redis, &self.feed.queue).await;
         let metrics = self.daemon.metrics().await;
-        let adopted = metrics.sum("delaybridge_adopted_messages_total");
+        let recovered = metrics.sum("delaybridge_recovered_messages_total");
         let late = lateness(&deliveries);
-        // Whoever waited for an adoption is among the latest.
-        let latest = late.len().saturating_sub(adopted as usize);
+        // Whoever waited for an recovery is among the latest.
+        let latest = late.len().saturating_sub(recovered as usize);
         println!(
-            "{what}: {} elements, replies lost {:?}, adopted {adopted}; lateness of all {}, of the {adopted} latest {}",
+            "{what}: {} elements, replies lost {:?}, recovered {recovered}; lateness of all {}, of the {recovered} latest {}",
             deliveries.len(),
             lost(cuts),
             summary(&late),
@@ -126,8 +126,8 @@ async fn claims(server: &RedisServer, sink: Sink, times: u64) {
     let mut rig = Rig::start(server, "claims", sink, LONG, "").await;
     let cuts = [(rig.proxy.cut(Cut::script(sha("claim")).every(2).times(u64::MAX)), times)];
     rig.feed_until(&cuts).await;
-    let adopted = rig.daemon.metric("delaybridge_adopted_messages_total").await;
-    assert!(adopted > 0.0, "no lost claim had taken anything");
+    let recovered = rig.daemon.metric("delaybridge_recovered_messages_total").await;
+    assert!(recovered > 0.0, "no lost claim had taken anything");
     rig.judge("claim", &cuts).await;
 }
 
@@ -152,16 +152,16 @@ async fn claims_of_a_backlog(server: &RedisServer, sink: Sink, times: u64) {
     rig.judge("claims of a backlog", &[(cut, times)]).await;
 }
 
-async fn adoptions(server: &RedisServer, sink: Sink, times: u64) {
-    let mut rig = Rig::start(server, "adoptions", sink, LONG, "").await;
+async fn recoveries(server: &RedisServer, sink: Sink, times: u64) {
+    let mut rig = Rig::start(server, "recoveries", sink, LONG, "").await;
     let cuts = [
         (rig.proxy.cut(Cut::script(sha("claim")).every(2).times(u64::MAX)), 1),
-        // Two rules, so that some adoptions are lost twice in a row.
-        (rig.proxy.cut(Cut::script(sha("adopt")).every(2).times(u64::MAX)), times - times / 4),
-        (rig.proxy.cut(Cut::script(sha("adopt")).every(3).times(u64::MAX)), times / 4),
+        // Two rules, so that some recoveries are lost twice in a row.
+        (rig.proxy.cut(Cut::script(sha("recover")).every(2).times(u64::MAX)), times - times / 4),
+        (rig.proxy.cut(Cut::script(sha("recover")).every(3).times(u64::MAX)), times / 4),
     ];
     rig.feed_until(&cuts).await;
-    rig.judge("claim and adopt", &cuts).await;
+    rig.judge("claim and recover", &cuts).await;
 }
 
 async fn verdicts(server: &RedisServer, sink: Sink, times: u64) {
@@ -182,7 +182,7 @@ async fn extensions(server: &RedisServer, times: u64) {
     rig.daemon.expect_log("queue held");
     let (in_flight, dead) = (rig.feed.queue.bridge_key("inflight"), rig.feed.queue.bridge_key("dead"));
     loop {
-        // Lost claims are adopted a second later: time enough to break the key that verdicts need.
+        // Lost claims are recovered a second later: time enough to break the key that verdicts need.
         let cut = rig.proxy.cut(Cut::script(sha("claim")).times(u64::MAX));
         rig.feed_until(&[(cut, 1)]).await;
         let () = rig.redis.set(&dead, "no stream").await.expect("break the dead stream");
@@ -231,7 +231,7 @@ async fn lost_replies_lose_nothing_and_burn_no_attempt() {
         claims(&server, sink, 35),
         claims_without_room_to_spare(&server, sink, 10),
         claims_of_a_backlog(&server, sink, 5),
-        adoptions(&server, sink, 25),
+        recoveries(&server, sink, 25),
         verdicts(&server, sink, 45),
         slices(&server, sink, 30),
     );
@@ -245,7 +245,7 @@ async fn lost_replies_double_nothing_with_exactly_once() {
     tokio::join!(
         claims(&server, sink, 35),
         claims_of_a_backlog(&server, sink, 5),
-        adoptions(&server, sink, 20),
+        recoveries(&server, sink, 20),
         verdicts(&server, sink, 45),
         extensions(&server, 40),
         slices(&server, sink, 15),

@@ -1,11 +1,11 @@
-//! Steps that claim and adopt, and what each of them may take (R2, R4, R9).
+//! Steps that claim and recover, and what each of them may take (R2, R4, R9).
 
 use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
 use delaybridge::message::{MessageId, Origin};
 use delaybridge::source::redisson::{
-    AdoptRequest, Adopted, ClaimKey, ClaimReply, ClaimRequest, Claimed, Cursor, Entry, From, Header,
+    ClaimKey, ClaimReply, ClaimRequest, Claimed, ClaimedFrom, Cursor, Entry, Header, RecoverRequest, Recovered,
 };
 
 use super::snapshot::{Snapshot, short};
@@ -112,32 +112,32 @@ impl World<'_> {
                 "{what}: {name}"
             );
             match from {
-                From::Delayed => {
+                ClaimedFrom::Delayed => {
                     let score = expected.z.remove(&entry.element).unwrap_or_else(|| panic!("{what}: {name} not in Z"));
                     assert!(score <= now as f64, "{what}: {name} is due at {score} (R9)");
                     assert_eq!(entry.header, first_header(Origin::Delayed, 0, score.ceil() as i64, entry), "{what}");
                     taken.push(entry.element.clone());
                 }
-                From::Ready => {
+                ClaimedFrom::Ready => {
                     assert_eq!(ready.next(), Some(&entry.element), "{what}: the ready list from its head");
                     let id = u64::from_be_bytes(entry.open().0.0);
                     assert_eq!(entry.header, first_header(Origin::Ready, id, now, entry), "{what}");
                     assert!(self.given_ids.insert(id), "{what}: the id {id:016x} was given before");
                 }
-                From::Retry => {
+                ClaimedFrom::Retry => {
                     let was = claimed_before(&self.seen.retry, &expected.retry, entry, 0)
                         .unwrap_or_else(|| panic!("{what}: {name} is no entry of retry, claimed once more"));
                     let at = expected.retry.remove(&was).unwrap();
                     assert!(at <= now, "{what}: {name} waits until {at}");
                 }
-                From::Expired | From::Worn => {
+                ClaimedFrom::Expired | ClaimedFrom::Exhausted => {
                     let was = claimed_before(&self.seen.in_flight, &expected.in_flight, entry, 1)
                         .unwrap_or_else(|| panic!("{what}: {name} is no entry in flight, taken over"));
                     let until = expected.in_flight.remove(&was).unwrap();
                     assert!(until <= now, "{what}: {name} is under a lease until {until}");
                     assert!(was[16..24] != d.source.owner, "{what}: took {name} from itself");
                     let expiries = entry.header.expiries;
-                    assert_eq!(*from == From::Worn, expiries >= 10, "{what}: {expiries} expiries");
+                    assert_eq!(*from == ClaimedFrom::Exhausted, expiries >= 10, "{what}: {expiries} expiries");
                     assert!(expiries >= 10 || (expiries >= 3) == request.alone, "{what}: {expiries} expiries");
                 }
             }
@@ -202,10 +202,10 @@ impl World<'_> {
     }
 
     /// Looks for a lost claim, and takes up what is found.
-    pub async fn adopt(&mut self, daemon: usize, place: usize) {
+    pub async fn recover(&mut self, daemon: usize, place: usize) {
         let now = self.now();
         let lost = self.daemons[daemon].lost[place].clone();
-        let request = AdoptRequest {
+        let request = RecoverRequest {
             number: lost.number,
             not_after_ms: lost.not_after_ms,
             until_ms: lost.until_ms,
@@ -214,14 +214,14 @@ impl World<'_> {
         };
         let d = &self.daemons[daemon];
         let owner = d.source.owner;
-        let what = format!("adopt {lost:?} of {daemon}");
-        let (entries, next) = match d.source.adopt(&self.rig.conn, &request).await.unwrap() {
-            Adopted::Wait { now_ms } => {
+        let what = format!("recover {lost:?} of {daemon}");
+        let (entries, next) = match d.source.recover(&self.rig.conn, &request).await.unwrap() {
+            Recovered::Wait { now_ms } => {
                 assert!(now_ms == now && now <= lost.not_after_ms, "{what}: waits at {now_ms}");
                 self.note(format!("{what}: wait"));
-                return self.unchanged("an adopt that waits").await;
+                return self.unchanged("an recover that waits").await;
             }
-            Adopted::Slice { entries, next, .. } => (entries, next),
+            Recovered::Slice { entries, next, .. } => (entries, next),
         };
         assert!(now > lost.not_after_ms, "{what}: ran at {now}");
         assert_eq!(next, None, "{what}: so little fits into one slice");

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use delaybridge::config::ListCleanup;
 use delaybridge::message::{MessageId, Origin};
 use delaybridge::source::redisson::{
-    AdoptRequest, Adopted, Answer, ClaimKey, ClaimReply, ClaimRequest, Claimed, Cursor, Entry, From, Header, Hints,
-    Move, Redisson,
+    Answer, ClaimKey, ClaimReply, ClaimRequest, Claimed, ClaimedFrom, Cursor, Entry, Header, Hints, Move,
+    RecoverRequest, Recovered, Redisson,
 };
 
 use super::rig::{Rig, source};
@@ -115,11 +115,11 @@ async fn three_expiries_make_an_entry_one_that_is_claimed_alone() {
     left_behind(&mut rig, &a, 3, 1).await;
     let claimed = claim(&rig, &a, &request(1)).await;
     let taken: Vec<_> = claimed.entries.iter().map(|(from, e)| (*from, e.header.expiries)).collect();
-    assert_eq!((taken, claimed.suspects), (vec![(From::Expired, 2)], 2));
+    assert_eq!((taken, claimed.suspects), (vec![(ClaimedFrom::Expired, 2)], 2));
     for number in 2..=3 {
         let claimed = claim(&rig, &a, &ClaimRequest { alone: true, ..request(number) }).await;
         let taken: Vec<_> = claimed.entries.iter().map(|(from, e)| (*from, e.header.expiries)).collect();
-        assert_eq!(taken, [(From::Expired, 3)]);
+        assert_eq!(taken, [(ClaimedFrom::Expired, 3)]);
     }
     assert!(claim(&rig, &a, &ClaimRequest { alone: true, ..request(4) }).await.entries.is_empty());
 }
@@ -131,7 +131,7 @@ async fn the_tenth_expiry_marks_an_entry_as_worn() {
     left_behind(&mut rig, &a, 2, 9).await;
     let claimed = claim(&rig, &a, &request(1)).await;
     let taken: Vec<_> = claimed.entries.iter().map(|(from, e)| (*from, e.header.expiries)).collect();
-    assert_eq!((taken, claimed.suspects), (vec![(From::Worn, 10)], 1));
+    assert_eq!((taken, claimed.suspects), (vec![(ClaimedFrom::Exhausted, 10)], 1));
 }
 
 #[tokio::test]
@@ -276,7 +276,7 @@ async fn a_lost_claim_is_looked_for_once_it_can_no_longer_run() {
     let lost = claim(&rig, &a, &ClaimRequest { most: 1, not_after_ms: NOW_MS + 5, ..request(1) }).await;
     claim(&rig, &a, &request(2)).await;
     claim(&rig, &b, &request(1)).await;
-    let adopt = AdoptRequest {
+    let recover = RecoverRequest {
         number: 1,
         not_after_ms: NOW_MS + 5,
         until_ms: NOW_MS + 5 + LEASE_MS,
@@ -284,10 +284,13 @@ async fn a_lost_claim_is_looked_for_once_it_can_no_longer_run() {
         cursor: Cursor { from: (NOW_MS + LEASE_MS).to_string(), skip: 0 },
     };
     rig.set_clock((NOW_MS + 5) * 1000).await;
-    assert!(matches!(a.adopt(&rig.conn, &adopt).await.unwrap(), Adopted::Wait { .. }), "it may run in this very ms");
+    assert!(
+        matches!(a.recover(&rig.conn, &recover).await.unwrap(), Recovered::Wait { .. }),
+        "it may run in this very ms"
+    );
     rig.set_clock((NOW_MS + 6) * 1000).await;
-    match a.adopt(&rig.conn, &adopt).await.unwrap() {
-        Adopted::Slice { entries, next: None, .. } => {
+    match a.recover(&rig.conn, &recover).await.unwrap() {
+        Recovered::Slice { entries, next: None, .. } => {
             assert_eq!(entries.len(), 1);
             assert_eq!(entries[0].member, lost.entries[0].1.member, "generation, attempt and id are kept");
         }

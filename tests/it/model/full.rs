@@ -6,7 +6,7 @@ use bytes::Bytes;
 use delaybridge::config::ListCleanup;
 use delaybridge::message::Side;
 use delaybridge::source::redisson::{
-    AdoptRequest, Adopted, Answer, ClaimRequest, Cursor, Forwarder, Move, Start, SweepRequest, SweepState,
+    Answer, ClaimRequest, Cursor, Forwarder, Move, RecoverRequest, Recovered, Start, SweepRequest, SweepState,
 };
 
 use super::directed::{NOW_MS, claim, element, offer, request, start};
@@ -29,7 +29,7 @@ async fn set_clock(rig: &mut Rig, now_ms: i64) {
 }
 
 #[tokio::test]
-async fn a_full_redis_can_be_claimed_from_settled_extended_adopted_and_swept() {
+async fn a_full_redis_can_be_claimed_from_settled_extended_recovered_and_swept() {
     let (mut rig, a, b) = start(ListCleanup::Auto).await;
     let all: Vec<_> = (0..200).map(|i| (element(i * 7919 % 200), NOW_MS)).collect();
     offer(&mut rig, &a, &all).await;
@@ -60,17 +60,17 @@ async fn a_full_redis_can_be_claimed_from_settled_extended_adopted_and_swept() {
     }
     let rest: Vec<Bytes> = entries[6..].iter().map(|e| e.member.clone()).collect();
     assert!(a.extend(&rig.conn, LEASE, &rest).await.unwrap().into_iter().all(|ours| ours));
-    let adopt = AdoptRequest {
+    let recover = RecoverRequest {
         number: 1,
         not_after_ms: NOW_MS - 1,
         until_ms: NOW_MS + LEASE_MS,
         lease: LEASE * 2,
         cursor: Cursor { from: "-inf".to_owned(), skip: 0 },
     };
-    match a.adopt(&rig.conn, &adopt).await.unwrap() {
+    match a.recover(&rig.conn, &recover).await.unwrap() {
         // With the one that has made progress.
-        Adopted::Slice { entries, .. } => assert_eq!(entries.len(), 95),
-        Adopted::Wait { .. } => panic!("its time is over"),
+        Recovered::Slice { entries, .. } => assert_eq!(entries.len(), 95),
+        Recovered::Wait { .. } => panic!("its time is over"),
     }
     set_clock(&mut rig, NOW_MS + 3 * LEASE_MS).await;
     for number in 1..=3 {

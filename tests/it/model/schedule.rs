@@ -36,7 +36,7 @@ impl World<'_> {
             49..51 => self.run_late(daemon).await,
             51..55 if !self.daemons[daemon].lost.is_empty() => {
                 let place = self.rng.usize(..self.daemons[daemon].lost.len());
-                self.adopt(daemon, place).await;
+                self.recover(daemon, place).await;
             }
             55..68 => self.settle_some(daemon).await,
             68..71 => self.extend_some(daemon).await,
@@ -141,7 +141,7 @@ impl World<'_> {
             self.claim(daemon, request, true).await;
             // Its own entries that it had forgotten are found as well.
             while !self.daemons[daemon].lost.is_empty() {
-                self.adopt(daemon, 0).await;
+                self.recover(daemon, 0).await;
             }
             let held = std::mem::take(&mut self.daemons[daemon].held);
             let batch: Vec<_> =

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use delaybridge::config::ListCleanup;
 use delaybridge::message::{MessageId, Origin, Side};
 use delaybridge::source::redisson::{
-    AdoptRequest, Answer, ClaimRequest, Cursor, Header, Hints, Keys, Move, Redisson, SourceError, Start, SweepRequest,
+    Answer, ClaimRequest, Cursor, Header, Hints, Keys, Move, RecoverRequest, Redisson, SourceError, Start, SweepRequest,
 };
 
 use super::rig::{Rig, source};
@@ -72,7 +72,7 @@ async fn send(rig: &Rig, source: &Redisson, script: &str) -> Result<(), SourceEr
         rotation: 1,
         hints: Hints::default(),
     };
-    let adopt = AdoptRequest {
+    let recover = RecoverRequest {
         number: 0,
         not_after_ms: NOW_MS - 1,
         until_ms: i64::MAX,
@@ -89,7 +89,7 @@ async fn send(rig: &Rig, source: &Redisson, script: &str) -> Result<(), SourceEr
     match script {
         "claim" => source.claim(conn, &claim).await.map(drop),
         "claim alone" => source.claim(conn, &ClaimRequest { alone: true, ..claim }).await.map(drop),
-        "adopt" => source.adopt(conn, &adopt).await.map(drop),
+        "recover" => source.recover(conn, &recover).await.map(drop),
         "settle" => {
             let retry = Move::Retry { header, delay_ms: 1 };
             source.settle(conn, &[(member, retry)], None, None).await.map(drop)
@@ -116,7 +116,7 @@ async fn a_key_of_a_wrong_type_is_told_and_nothing_is_changed() {
     let table: [(&str, &[&Bytes]); 13] = [
         ("claim", &[z, l, ready, in_flight, retry, ghosts, turn, state]),
         ("claim alone", &[z, l, ready, in_flight, retry, ghosts, turn, state]),
-        ("adopt", &[in_flight]),
+        ("recover", &[in_flight]),
         ("settle", &[in_flight, retry, dead]),
         ("extend", &[in_flight]),
         ("sweep", &[z, l, ghosts, turn, state]),

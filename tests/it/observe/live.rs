@@ -24,7 +24,7 @@ const NEVER_SEEN: [&str; 7] = [
     "stale_acks_total",
     "late_acks_total",
     "stale_drops_total",
-    "adopted_messages_total",
+    "recovered_messages_total",
     "panics_total",
     "rescue_junk",
     "redis_up{job=~\".*\"} == 0",

@@ -128,7 +128,7 @@ pub fn rows() -> Vec<Row> {
                 total("Verdicts refused", "stale_acks_total", &["queue"]),
                 total("Verdicts late, but accepted", "late_acks_total", &["queue"]),
                 total("Dropped unsent on a stale lease", "stale_drops_total", &["queue"]),
-                total("Taken over again after a lost reply", "adopted_messages_total", &["queue"]),
+                total("Taken over again after a lost reply", "recovered_messages_total", &["queue"]),
                 total("Panics", "panics_total", &["queue"]),
             ],
         ),

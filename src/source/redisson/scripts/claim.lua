@@ -15,7 +15,7 @@
 --      kinds has a letter per member: d delayed, r ready, t retry, e expired, p expired too often to be delivered,
 --      o an expired entry of the caller itself, given a new lease (only its header is returned).
 --
--- Sent twice: the second run takes other entries, which adopt finds; not_after bounds how late a lost sending may run.
+-- Sent twice: the second run takes other entries, which recover finds; not_after bounds how late a lost sending may run.
 -- Both runs count places from 1, so that within such a claim only the whole member is a name: never sent again on purpose.
 
 local bad = wrong_type('zset', 'list', 'list', 'zset', 'zset', 'set', 'set', 'hash', 'stream')

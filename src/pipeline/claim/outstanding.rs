@@ -13,12 +13,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, MaybeDone, maybe_done};
 
-use super::budget::Reservation;
-use super::claim::Company;
-use super::held::Looking;
-use super::queue::{Probe, Queue};
 use crate::clock::Instant;
 use crate::link::Conn;
+use crate::pipeline::claim::Isolation;
+use crate::pipeline::gate::Probe;
+use crate::pipeline::leases::ReplyPending;
+use crate::pipeline::limits::budget::Reservation;
+use crate::pipeline::queue::Queue;
 use crate::source::redisson::{ClaimReply, ClaimRequest, SourceError};
 
 /// A claim as it is sent.
@@ -37,7 +38,7 @@ pub struct Sending {
     /// What the elements will take.
     pub room: [Reservation; 2],
     /// Who may be in flight beside them.
-    pub company: Company,
+    pub isolation: Isolation,
     /// What one of them is to find out.
     pub probe: Option<Probe>,
 }
@@ -51,18 +52,18 @@ pub struct Answered {
     /// From the sending until Redis said so.
     pub took: Duration,
     /// What is settled until the reply is handled is not taken up from it.
-    pub looking: Looking,
+    pub looking: ReplyPending,
 }
 
 /// The claims of one queue that are under way.
 #[derive(Default)]
-pub struct UnderWay(VecDeque<MaybeDone<BoxFuture<'static, Box<Answered>>>>);
+pub struct Outstanding(VecDeque<MaybeDone<BoxFuture<'static, Box<Answered>>>>);
 
-impl UnderWay {
+impl Outstanding {
     /// Adds a claim behind the others. It is sent by the next poll of [`next`](Self::next), which sends in this order, and
     /// so one connection answers in this order too.
     pub fn push(&mut self, queue: Arc<Queue>, conn: Conn, claim: Sending) {
-        let looking = queue.held.look();
+        let looking = queue.leases.reply_pending();
         let answered = async move {
             let answer = queue.source.claim(&conn, &claim.request).await;
             Box::new(Answered { took: claim.sent.elapsed(), claim, answer, looking })

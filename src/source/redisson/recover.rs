@@ -1,4 +1,4 @@
-//! The adoption of what a claim took whose reply was lost.
+//! The recovery of what a claim took whose reply was lost.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 /// Which claim to look for, and where.
 #[derive(Debug, Clone)]
-pub struct AdoptRequest {
+pub struct RecoverRequest {
     /// The lost claim.
     pub number: u64,
     /// Its `not_after`.
@@ -32,9 +32,9 @@ pub struct Cursor {
     pub skip: i64,
 }
 
-/// What adopt found of a claim.
+/// What recover found of a claim.
 #[derive(Debug)]
-pub enum Adopted {
+pub enum Recovered {
     /// The lost claim may still run.
     Wait {
         /// Redis time in ms.
@@ -57,7 +57,7 @@ impl Redisson {
     /// # Errors
     ///
     /// After any error it may be asked again from the same cursor.
-    pub async fn adopt(&self, conn: &Conn, request: &AdoptRequest) -> Result<Adopted, SourceError> {
+    pub async fn recover(&self, conn: &Conn, request: &RecoverRequest) -> Result<Recovered, SourceError> {
         let args = [
             Bytes::copy_from_slice(&self.owner),
             Bytes::copy_from_slice(&request.number.to_le_bytes()),
@@ -70,15 +70,15 @@ impl Redisson {
             text(BATCH_BYTES),
             text(0),
         ];
-        let reply = conn.script(&self.scripts.adopt, std::slice::from_ref(&self.keys.in_flight), &args).await?;
-        let mut fields = Fields::of("adopt", reply)?;
+        let reply = conn.script(&self.scripts.recover, std::slice::from_ref(&self.keys.in_flight), &args).await?;
+        let mut fields = Fields::of("recover", reply)?;
         if fields.text()? == "wait" {
-            return Ok(Adopted::Wait { now_ms: fields.int()? });
+            return Ok(Recovered::Wait { now_ms: fields.int()? });
         }
         let now_ms = fields.int()?;
         let entries = fields.all_bytes()?.into_iter().filter_map(Entry::decode).collect();
         let cursor = Cursor { from: fields.text()?, skip: fields.int()? };
         let next = (fields.int()? == 0).then_some(cursor);
-        Ok(Adopted::Slice { now_ms, entries, next })
+        Ok(Recovered::Slice { now_ms, entries, next })
     }
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 
-use super::queue::{Process, Queue};
 use crate::clock::Instant;
 use crate::link::Conn;
+use crate::pipeline::process::Process;
+use crate::pipeline::queue::Queue;
 use crate::source::redisson::{BATCH_BYTES, BATCH_ENTRIES};
 use crate::telemetry::status::Heartbeat;
 
@@ -27,7 +28,7 @@ pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Hear
         }
         heartbeat.beat();
         let Some(conn) = process.link.current() else { continue };
-        let round = stream::iter(queues.iter().filter(|queue| !queue.held.is_empty()))
+        let round = stream::iter(queues.iter().filter(|queue| !queue.leases.is_empty()))
             .for_each_concurrent(PARALLEL, |queue| extend(queue, &conn));
         tokio::select! {
             biased;
@@ -41,7 +42,7 @@ pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Hear
 pub async fn extend(queue: &Arc<Queue>, conn: &Conn) {
     let lease = queue.spec.lease;
     loop {
-        let due = queue.held.due(Instant::now(), lease / 2, BATCH_ENTRIES, BATCH_BYTES);
+        let due = queue.leases.due(Instant::now(), lease / 2, BATCH_ENTRIES, BATCH_BYTES);
         if due.is_empty() {
             return;
         }
@@ -56,11 +57,11 @@ pub async fn extend(queue: &Arc<Queue>, conn: &Conn) {
         let mut lost = 0;
         for ((key, member), ours) in keys.into_iter().zip(&members).zip(answers) {
             match ours {
-                true => queue.held.extended(key, sent.after(lease)),
+                true => queue.leases.extended(key, sent.after(lease)),
                 false => {
-                    lost += u64::from(queue.held.lost(key, member));
+                    lost += u64::from(queue.leases.lost(key, member));
                     // Its verdict is on the way: not asked again in this round.
-                    queue.held.extended(key, sent.after(lease));
+                    queue.leases.extended(key, sent.after(lease));
                 }
             }
         }

@@ -1,9 +1,11 @@
 //! What this process holds of one queue: the lease of every entry from its claim until its verdict is written.
 //!
-//! Knows no Redis. The lease keeper asks it what to extend, claim and adopt ask it what is here already.
+//! Knows no Redis. The lease keeper asks it what to extend, claim and recover ask it what is here already.
+
+pub mod keeper;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,10 +13,11 @@ use foldhash::HashMap;
 
 use crate::clock::Instant;
 use crate::source::redisson::ClaimKey;
+use parking_lot::{Mutex, MutexGuard};
 
 /// The entries of one queue that this process holds.
 #[derive(Debug, Default)]
-pub struct Held(Arc<Mutex<State>>);
+pub struct Leases(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -38,14 +41,14 @@ struct Lease {
 
 /// A lease as those who ask see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum LeaseStatus {
     /// Ours until this point.
     Until(Instant),
     /// Somebody else took over, or its deadline is unknown.
     Lost,
 }
 
-impl Held {
+impl Leases {
     /// Takes up an entry. `false` if it is here already, or left while its reply was on the way.
     pub fn insert(&self, key: ClaimKey, member: Bytes, deadline: Instant) -> bool {
         let mut state = self.lock();
@@ -87,10 +90,10 @@ impl Held {
     }
 
     /// The lease of an entry; lost if it is not here.
-    pub fn standing(&self, key: ClaimKey) -> Standing {
+    pub fn status(&self, key: ClaimKey) -> LeaseStatus {
         match self.lock().entries.get(&key) {
-            Some(lease) if !lease.lost => Standing::Until(lease.deadline),
-            _ => Standing::Lost,
+            Some(lease) if !lease.lost => LeaseStatus::Until(lease.deadline),
+            _ => LeaseStatus::Lost,
         }
     }
 
@@ -145,30 +148,30 @@ impl Held {
         self.len() == 0
     }
 
-    /// Marks the time in which a claim or an adoption is under way: what is settled in that time is not taken up again
+    /// Marks the time in which a claim or an recovery is under way: what is settled in that time is not taken up again
     /// from its reply, in whatever order the replies are handled.
-    pub fn look(&self) -> Looking {
+    pub fn reply_pending(&self) -> ReplyPending {
         let mut state = self.lock();
         state.last_look += 1;
         let number = state.last_look;
         state.looks.push_back(number);
-        Looking { held: Held(self.0.clone()), number }
+        ReplyPending { leases: Leases(self.0.clone()), number }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock()
     }
 }
 
-/// A claim or an adoption is under way while this lives.
-pub struct Looking {
-    held: Held,
+/// A claim or an recovery is under way while this lives.
+pub struct ReplyPending {
+    leases: Leases,
     number: u64,
 }
 
-impl Drop for Looking {
+impl Drop for ReplyPending {
     fn drop(&mut self) {
-        let mut state = self.held.lock();
+        let mut state = self.leases.lock();
         state.looks.retain(|number| *number != self.number);
         // In a backlog somebody always looks: what left before the oldest look concerns nobody any more.
         match state.looks.front().copied() {
@@ -188,11 +191,11 @@ mod tests {
 
     #[test]
     fn what_left_while_somebody_looked_is_not_taken_up_again() {
-        let held = Held::default();
+        let held = Leases::default();
         let now = Instant::now();
         assert!(held.insert(key(1), Bytes::new(), now));
         assert!(!held.insert(key(1), Bytes::new(), now), "it is here already");
-        let looking = held.look();
+        let looking = held.reply_pending();
         held.remove(key(1));
         assert!(!held.insert(key(1), Bytes::new(), now));
         drop(looking);
@@ -201,12 +204,12 @@ mod tests {
 
     #[test]
     fn looks_that_overlap_forget_what_left_before_the_oldest() {
-        let held = Held::default();
+        let held = Leases::default();
         let now = Instant::now();
-        let (first, second) = (held.look(), held.look());
+        let (first, second) = (held.reply_pending(), held.reply_pending());
         held.remove(key(1));
         drop(first);
-        let third = held.look();
+        let third = held.reply_pending();
         held.remove(key(2));
         assert!(!held.insert(key(1), Bytes::new(), now), "the second look began before it left");
         drop(second);
@@ -219,7 +222,7 @@ mod tests {
 
     #[test]
     fn only_leases_that_run_low_are_due() {
-        let held = Held::default();
+        let held = Leases::default();
         let now = Instant::now();
         for i in 0..10 {
             held.insert(key(i), Bytes::from_static(&[0; 10]), now.after(Duration::from_secs(u64::from(i))));
@@ -233,7 +236,7 @@ mod tests {
 
     #[test]
     fn an_entry_whose_verdict_is_on_the_way_cannot_be_lost() {
-        let held = Held::default();
+        let held = Leases::default();
         held.insert(key(1), Bytes::new(), Instant::now());
         held.insert(key(2), Bytes::new(), Instant::now());
         held.settling(key(1));
@@ -241,6 +244,6 @@ mod tests {
         assert!(!held.lost(key(2), &Bytes::from_static(b"old")), "rewritten since");
         assert!(held.lost(key(2), &Bytes::new()));
         assert!(!held.lost(key(2), &Bytes::new()), "not news any more");
-        assert_eq!(held.standing(key(2)), Standing::Lost);
+        assert_eq!(held.status(key(2)), LeaseStatus::Lost);
     }
 }

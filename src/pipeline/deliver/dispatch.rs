@@ -4,15 +4,16 @@
 //! that; and since one task at a time hands over, no batch overtakes another.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
-use super::claim::Claim;
-use super::queue::Queue;
-use super::relay;
+use crate::pipeline::claim::Claim;
+use crate::pipeline::deliver::relay;
+use crate::pipeline::queue::Queue;
+use parking_lot::{Mutex, MutexGuard};
 
 /// The claimed batches of one queue that are not at their sinks yet.
 #[derive(Debug, Default)]
-pub struct Handover(Mutex<State>);
+pub struct Dispatch(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -21,7 +22,7 @@ struct State {
     running: bool,
 }
 
-impl Handover {
+impl Dispatch {
     /// Hands over a batch. Bounded by what is in flight.
     pub fn push(&self, queue: &Arc<Queue>, claims: Vec<Claim>) {
         if claims.is_empty() {
@@ -33,7 +34,7 @@ impl Handover {
             !std::mem::replace(&mut state.running, true)
         };
         if start {
-            queue.process.spawn("handover", run(queue.clone()));
+            queue.process.spawn("dispatch", run(queue.clone()));
         }
     }
 
@@ -45,19 +46,19 @@ impl Handover {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock()
     }
 }
 
 async fn run(queue: Arc<Queue>) {
-    let _rest = Rest(&queue.handover);
-    while let Some(claims) = queue.handover.next() {
+    let _rest = Rest(&queue.dispatch);
+    while let Some(claims) = queue.dispatch.next() {
         queue.process.spawn("relay", relay::begin(claims));
     }
 }
 
 /// What a panic leaves behind is released.
-struct Rest<'a>(&'a Handover);
+struct Rest<'a>(&'a Dispatch);
 
 impl Drop for Rest<'_> {
     fn drop(&mut self) {

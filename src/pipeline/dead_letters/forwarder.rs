@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::circuit::Allow;
-use super::queue::{Onward, Queue};
 use crate::clock::Instant;
 use crate::decode::Payload;
 use crate::link::Conn;
 use crate::message::{Class, Failure, MessageId, Outbound, Outcome};
+use crate::pipeline::limits::circuit::Allow;
+use crate::pipeline::queue::{DeadLetterTarget, Queue};
 use crate::route::{self, ElementInfo};
 use crate::source::redisson::{DeadLetter, Forwarder as Whose, Order, SourceError};
 
@@ -37,11 +37,11 @@ const STRIKES: u32 = 2;
 
 /// Moves the letters of a queue on until the process stops.
 pub async fn run(queue: Arc<Queue>) {
-    let Some(onward) = &queue.dead_letter_to else { return };
+    let Some(target) = &queue.dead_letter_to else { return };
     let at_sink = AtomicU64::new(0);
     let mut forwarder = Forwarder {
         queue: &queue,
-        onward,
+        target,
         confirmed: Vec::new(),
         aside: HashMap::new(),
         count: 0,
@@ -95,7 +95,7 @@ enum Ended {
 
 struct Forwarder<'a> {
     queue: &'a Queue,
-    onward: &'a Onward,
+    target: &'a DeadLetterTarget,
     /// Letters that the sink has, while Redis has not answered that they are out of the stream: they are not sent again.
     confirmed: Vec<String>,
     /// Letters that failed, and when to try them again.
@@ -119,7 +119,7 @@ impl Forwarder<'_> {
 
     /// Four times what a page takes at most: letters are sent only in its first half.
     fn lease(&self) -> Duration {
-        self.onward.outlet.longest().saturating_mul(4).max(Duration::from_secs(60))
+        self.target.handle.longest().saturating_mul(4).max(Duration::from_secs(60))
     }
 
     async fn round(&mut self, conn: &Conn) -> Ended {
@@ -171,7 +171,7 @@ impl Forwarder<'_> {
             let Some(next) = self.renew(conn, &mut taken_over).await? else { return Ok(Ended::Idle) };
             send_before = next;
             strikes = if arrived > 0 { 0 } else { strikes + 1 };
-            if strikes >= STRIKES || self.onward.outlet.allows() != Allow::Free {
+            if strikes >= STRIKES || self.target.handle.allows() != Allow::Free {
                 return Ok(Ended::Failed);
             }
             if sent < all {
@@ -206,13 +206,13 @@ impl Forwarder<'_> {
         if messages.is_empty() {
             return dealt_with;
         }
-        let outlet = &self.onward.outlet;
-        let granted = outlet.grant(u32::try_from(messages.len()).unwrap_or(u32::MAX)).await;
+        let handle = &self.target.handle;
+        let granted = handle.grant(u32::try_from(messages.len()).unwrap_or(u32::MAX)).await;
         messages.truncate(granted as usize);
         // A sink that is down is asked with one letter. The probe is taken last, when there is a letter that will ask.
-        let probe = match outlet.allows() {
+        let probe = match handle.allows() {
             Allow::Free => false,
-            Allow::Probe if outlet.start_probe() => true,
+            Allow::Probe if handle.start_probe() => true,
             _ => return dealt_with,
         };
         if probe {
@@ -220,14 +220,14 @@ impl Forwarder<'_> {
         }
         self.at_sink.store(messages.len() as u64, Ordering::Relaxed);
         let deliveries = messages.into_iter().map(async |(stream_id, message)| {
-            let outcome = outlet.deliver(message).await;
+            let outcome = handle.deliver(message).await;
             self.at_sink.fetch_sub(1, Ordering::Relaxed);
             (stream_id, outcome)
         });
         let outcomes = join_all(deliveries).await;
         if probe && outcomes.iter().any(|(_, outcome)| matches!(outcome, Err(failure) if failure.is_stale())) {
             // Not asked after all, and no breaker has seen it.
-            outlet.abandon_probe();
+            handle.abandon_probe();
         }
         dealt_with += outcomes.len();
         outcomes.into_iter().for_each(|(stream_id, outcome)| self.answered(stream_id, outcome));
@@ -236,7 +236,7 @@ impl Forwarder<'_> {
 
     fn answered(&mut self, stream_id: String, outcome: Outcome) {
         let metrics = self.queue.events.metrics();
-        metrics.dead_letter_forwarded(&self.onward.spec.sink, &outcome);
+        metrics.dead_letter_forwarded(&self.target.spec.sink, &outcome);
         let failure = match outcome {
             Ok(()) => return self.confirmed.push(stream_id),
             Err(failure) => failure,
@@ -248,7 +248,7 @@ impl Forwarder<'_> {
         let alone = match failure.class {
             Class::MessagePermanent => REFUSED,
             // The sink is down: it is not the letter's fault.
-            _ if self.onward.outlet.allows() != Allow::Free => return,
+            _ if self.target.handle.allows() != Allow::Free => return,
             _ => FAILED,
         };
         if self.aside.len() < REMEMBERED {
@@ -257,7 +257,7 @@ impl Forwarder<'_> {
     }
 
     fn message(&self, letter: &DeadLetter, send_before: Instant) -> Result<Outbound, Failure> {
-        let spec = &self.onward.spec;
+        let spec = &self.target.spec;
         let unreadable = |text: String| Failure::new(Class::MessagePermanent, "not_a_letter", text);
         let body = letter.payload().map_err(|problem| unreadable(problem.to_string()))?;
         let id: MessageId = letter.text("id").parse().map_err(|_| unreadable("the letter has no id".to_owned()))?;

@@ -3,10 +3,10 @@
 //! A knock that comes while a claim is under way is kept for after it: the reply may be older than the knock. (A reply
 //! that overrides a newer announcement is how Redisson delivers an element late.)
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::clock::RedisClock;
@@ -14,7 +14,7 @@ use crate::telemetry::labels::Wakeup;
 
 /// The alarm clock of one claimer; many knock, one waits.
 #[derive(Debug)]
-pub struct Wake {
+pub struct Alarm {
     /// What the last claim returned, in Redis ms.
     next_ms: AtomicI64,
     /// Earliest due time announced since the last claim began, in Redis ms.
@@ -24,10 +24,10 @@ pub struct Wake {
     notify: Notify,
 }
 
-impl Wake {
+impl Alarm {
     /// An alarm clock that rings at once: there may be elements due already.
     pub fn new() -> Self {
-        Wake {
+        Alarm {
             next_ms: AtomicI64::new(i64::MAX),
             hint_ms: AtomicI64::new(i64::MAX),
             now: Mutex::new(Some(Wakeup::Due)),
@@ -36,8 +36,8 @@ impl Wake {
     }
 
     /// Asks for a look at once.
-    pub fn knock(&self, reason: Wakeup) {
-        *self.now.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(reason);
+    pub fn ring(&self, reason: Wakeup) {
+        *self.now.lock() = Some(reason);
         self.notify.notify_one();
     }
 
@@ -51,7 +51,7 @@ impl Wake {
     /// To be called before a claim is sent: from here on, knocks and announcements are kept for after it.
     pub fn begin(&self) {
         self.hint_ms.store(i64::MAX, Ordering::Release);
-        *self.now.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
+        *self.now.lock() = None;
     }
 
     /// What the claim returned.
@@ -62,7 +62,7 @@ impl Wake {
     /// Waits until it is time to look. Cancel safe.
     pub async fn wait(&self, clock: &RedisClock) -> Wakeup {
         loop {
-            if let Some(reason) = self.now.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
+            if let Some(reason) = self.now.lock().take() {
                 return reason;
             }
             let (next, hint) = (self.next_ms.load(Ordering::Acquire), self.hint_ms.load(Ordering::Acquire));
@@ -81,7 +81,7 @@ impl Wake {
     }
 }
 
-impl Default for Wake {
+impl Default for Alarm {
     fn default() -> Self {
         Self::new()
     }
@@ -95,14 +95,14 @@ mod tests {
 
     #[tokio::test]
     async fn an_announcement_during_a_claim_outlives_its_reply() {
-        let (wake, clock) = (Wake::new(), RedisClock::new());
+        let (wake, clock) = (Alarm::new(), RedisClock::new());
         assert_eq!(wake.wait(&clock).await, Wakeup::Due, "the first look is at once");
         wake.begin();
         wake.announce(clock.now_ms() - 1);
         wake.next(Some(clock.now_ms() + 50_000));
         assert_eq!(wake.wait(&clock).await, Wakeup::Published);
         wake.begin();
-        wake.knock(Wakeup::Poll);
+        wake.ring(Wakeup::Poll);
         wake.next(None);
         assert_eq!(wake.wait(&clock).await, Wakeup::Poll);
         assert!(wake.wait(&clock).now_or_never().is_none());
@@ -110,7 +110,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_rings_at_the_due_time() {
-        let (wake, clock) = (Wake::new(), RedisClock::new());
+        let (wake, clock) = (Alarm::new(), RedisClock::new());
         wake.begin();
         let due = clock.now_ms() + 20;
         wake.next(Some(due));

@@ -3,8 +3,9 @@
 //! It grows while the sink answers in good time and the bound is what limits, and shrinks when answers take long: more in
 //! flight would then only wait longer, here instead of in Redis, and before the elements of other queues on the same sink.
 
-use std::sync::Mutex;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 /// The bound of one queue.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ impl Adaptive {
 
     /// Takes note of an answer after this time, with so many in flight; returns the new bound if it changed.
     pub fn answered(&self, took: Duration, in_flight: u64) -> Option<u64> {
-        let mut state = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut state = self.0.lock();
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         state.smoothed_us = match state.smoothed_us {
             0 => us,

@@ -6,15 +6,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::budget::{Reservation, Room};
-use super::claim::{Claim, Company};
-use super::queue::Queue;
 use crate::clock::Instant;
 use crate::link::{Conn, LinkError};
+use crate::pipeline::claim::{Claim, Isolation};
+use crate::pipeline::limits::budget::{Reservation, Room};
+use crate::pipeline::queue::Queue;
 use crate::source::redisson::{
-    AdoptRequest, Adopted, BATCH_BYTES, BATCH_ENTRIES, ClaimRequest, Cursor, From, SourceError, WORN, millis,
+    BATCH_BYTES, BATCH_ENTRIES, ClaimRequest, ClaimedFrom, Cursor, MAX_EXPIRIES, RecoverRequest, Recovered,
+    SourceError, millis,
 };
-use crate::telemetry::labels::ClaimedFrom;
+use crate::telemetry::labels::ClaimLabel;
 
 /// How far the estimate of Redis's clock may be off, in ms.
 const SLACK: i64 = 1_000;
@@ -27,7 +28,7 @@ pub struct Lost {
     until_ms: i64,
     /// What the claim was made with. None for entries that turned up again: they get it when nothing else is in flight,
     /// because one of them may have to be alone, and hold nothing until then.
-    means: Option<([Reservation; 2], Company)>,
+    means: Option<([Reservation; 2], Isolation)>,
     /// Nobody has counted yet what the claim took.
     uncounted: bool,
 }
@@ -44,14 +45,14 @@ pub enum Looked {
 
 impl Lost {
     /// A claim whose reply was lost, sent at this Redis time, with what it was made with.
-    pub fn reply(request: &ClaimRequest, sent_ms: i64, room: [Reservation; 2], company: Company) -> Self {
+    pub fn reply(request: &ClaimRequest, sent_ms: i64, room: [Reservation; 2], isolation: Isolation) -> Self {
         let lease_ms = millis(request.lease);
         Lost {
             number: request.number,
             not_after_ms: request.not_after_ms,
             cursor: Cursor { from: sent_ms.saturating_add(lease_ms).saturating_sub(SLACK).to_string(), skip: 0 },
             until_ms: request.not_after_ms.saturating_add(lease_ms).saturating_add(SLACK),
-            means: Some((room, company)),
+            means: Some((room, isolation)),
             uncounted: true,
         }
     }
@@ -78,11 +79,11 @@ impl Lost {
         let process = &queue.process;
         if self.means.is_none() {
             let prepare = async {
-                let alone = process.solo.clone().write_owned().await;
+                let alone = process.isolation.clone().write_owned().await;
                 // Nothing is in flight, so there is room.
                 let want = Room { count: BATCH_ENTRIES as u64, bytes: BATCH_BYTES as u64 };
                 let room = [queue.budget.reserve(want).await, process.budget.reserve(want).await];
-                (room, Company::Alone(Arc::new(alone)))
+                (room, Isolation::Alone(Arc::new(alone)))
             };
             // Order: the end goes first; a place in a line may be left at any time.
             self.means = tokio::select! {
@@ -91,18 +92,18 @@ impl Lost {
                 means = prepare => Some(means),
             };
         }
-        let Some((room, company)) = &mut self.means else { return Looked::Again };
-        let request = AdoptRequest {
+        let Some((room, isolation)) = &mut self.means else { return Looked::Again };
+        let request = RecoverRequest {
             number: self.number,
             not_after_ms: self.not_after_ms,
             until_ms: self.until_ms,
             lease: queue.spec.lease,
             cursor: self.cursor.clone(),
         };
-        let looking = queue.held.look();
+        let looking = queue.leases.reply_pending();
         let sent = Instant::now();
-        match queue.source.adopt(conn, &request).await {
-            Ok(Adopted::Wait { now_ms }) => {
+        match queue.source.recover(conn, &request).await {
+            Ok(Recovered::Wait { now_ms }) => {
                 drop(looking);
                 process.clock.observe(now_ms);
                 let wait = Duration::from_millis(self.not_after_ms.saturating_sub(now_ms).unsigned_abs() + 1);
@@ -113,9 +114,9 @@ impl Lost {
                 }
                 Looked::Again
             }
-            Ok(Adopted::Slice { now_ms, entries, next }) => {
+            Ok(Recovered::Slice { now_ms, entries, next }) => {
                 process.clock.observe(now_ms);
-                process.events.metrics().script("adopt").took(sent.elapsed());
+                process.events.metrics().script("recover").took(sent.elapsed());
                 let deadline = sent.after(queue.spec.lease);
                 // Every verdict sets the expiries back, so only a claim of expired leases leaves any.
                 let expired = entries.iter().filter(|entry| entry.header.expiries > 0).count() as u64;
@@ -124,20 +125,24 @@ impl Lost {
                     let bytes = entry.member.len() as u64;
                     let room = [room[0].split(bytes), room[1].split(bytes)];
                     // From where does not matter any more, only whether it may be delivered.
-                    let from = if entry.header.expiries >= WORN { From::Worn } else { From::Delayed };
-                    claims.extend(Claim::take_up(queue, from, entry, deadline, room, company.clone()));
+                    let from = if entry.header.expiries >= MAX_EXPIRIES {
+                        ClaimedFrom::Exhausted
+                    } else {
+                        ClaimedFrom::Delayed
+                    };
+                    claims.extend(Claim::accept(queue, from, entry, deadline, room, isolation.clone()));
                 }
                 let metrics = queue.events.metrics();
-                metrics.adopted(claims.len() as u64);
+                metrics.recovered(claims.len() as u64);
                 if self.uncounted && expired > 0 {
                     // Whose lease ran out may have delivered it, also where the reply that says so was lost.
-                    metrics.claimed(ClaimedFrom::Expired, expired);
+                    metrics.claimed(ClaimLabel::Expired, expired);
                     metrics.possible_duplicates(expired);
                 }
                 if process.stopping.is_cancelled() {
                     drop(claims); // Released: nothing new is delivered after SIGTERM.
                 } else {
-                    queue.handover.push(queue, claims);
+                    queue.dispatch.push(queue, claims);
                 }
                 match next {
                     Some(cursor) => {

@@ -1,8 +1,8 @@
 //! The one task of a queue that claims: waits until something may be due, makes room, claims, hands over.
 //!
 //! Everything up to the claim may be cancelled at any point. From the moment a claim is sent it is not: either its reply
-//! is read, or it is a lost claim that adopt looks for. Replies are handled in the order of the claims, also where two are
-//! [under way](super::under_way).
+//! is read, or it is a lost claim that recover looks for. Replies are handled in the order of the claims, also where two are
+//! [under way](crate::pipeline::claim::outstanding).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,17 +10,20 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::adopt::{Looked, Lost};
-use super::budget::{Reservation, Room};
-use super::claim::{Claim, Company};
-use super::lease;
-use super::queue::{Gate, Probe, Queue};
-use super::sweeper::Ghosts;
-use super::under_way::{Answered, Sending, UnderWay};
 use crate::clock::Instant;
 use crate::link::{Conn, LinkError};
-use crate::source::redisson::{BATCH_BYTES, BATCH_ENTRIES, ClaimReply, ClaimRequest, Claimed, From, SourceError};
-use crate::telemetry::labels::{ClaimedFrom, Wakeup};
+use crate::pipeline::claim::outstanding::{Answered, Outstanding, Sending};
+use crate::pipeline::claim::recover::{Looked, Lost};
+use crate::pipeline::claim::{Claim, Isolation};
+use crate::pipeline::gate::{Gate, Probe};
+use crate::pipeline::leases::keeper;
+use crate::pipeline::limits::budget::{Reservation, Room};
+use crate::pipeline::queue::Queue;
+use crate::pipeline::upkeep::Ghosts;
+use crate::source::redisson::{
+    BATCH_BYTES, BATCH_ENTRIES, ClaimReply, ClaimRequest, Claimed, ClaimedFrom, SourceError,
+};
+use crate::telemetry::labels::{ClaimLabel, Wakeup};
 use crate::telemetry::status::Heartbeat;
 
 /// First and longest wait after Redis refused a claim.
@@ -39,7 +42,7 @@ const DEPTH: usize = 2;
 struct Ready {
     conn: Conn,
     room: [Reservation; 2],
-    company: Company,
+    isolation: Isolation,
     probe: Option<Probe>,
     alone: bool,
     ahead: Duration,
@@ -56,7 +59,7 @@ pub async fn run(queue: Arc<Queue>, heartbeat: Heartbeat) {
         refusals: 0,
         patience: PATIENCE,
         lost: Vec::new(),
-        under_way: UnderWay::default(),
+        outstanding: Outstanding::default(),
         backlog: false,
         queue,
     };
@@ -79,7 +82,7 @@ struct Claimer {
     /// How long after its sending a claim may still run.
     patience: Duration,
     lost: Vec<Lost>,
-    under_way: UnderWay,
+    outstanding: Outstanding,
     /// The last claim left something that is due.
     backlog: bool,
 }
@@ -88,13 +91,13 @@ impl Claimer {
     async fn run(&mut self) {
         let queue = self.queue.clone();
         loop {
-            if self.under_way.is_empty() {
+            if self.outstanding.is_empty() {
                 // Waiting for work, room, Redis, or what is in flight beside a suspect, may take any time.
                 self.heartbeat.rest();
             }
             if !self.lost.is_empty() {
-                Box::pin(self.recover(&queue.process.stopping)).await;
-                queue.wake.knock(Wakeup::Reconnect);
+                Box::pin(self.recover_lost(&queue.process.stopping)).await;
+                queue.alarm.ring(Wakeup::Reconnect);
                 if queue.process.stopping.is_cancelled() {
                     break;
                 }
@@ -102,17 +105,17 @@ impl Claimer {
             }
             // Order: a stop goes first, and an answer before the next claim. Answers wait until they are taken; waiting and
             // getting ready are cancel safe: what is reserved is given back.
-            let follows = !self.under_way.is_empty();
+            let follows = !self.outstanding.is_empty();
             let turn = Turn { number: self.turns, suspects: self.suspects, follows };
             let ready = tokio::select! {
                 biased;
                 () = queue.process.stopping.cancelled() => break,
-                answered = self.under_way.next() => {
+                answered = self.outstanding.next() => {
                     self.heartbeat.beat();
                     Box::pin(self.receive(answered)).await;
                     continue;
                 }
-                ready = prepare(&queue, turn), if !follows || self.backlog && self.under_way.len() < DEPTH => ready,
+                ready = prepare(&queue, turn), if !follows || self.backlog && self.outstanding.len() < DEPTH => ready,
             };
             let Some(ready) = ready else { continue };
             self.heartbeat.beat();
@@ -125,9 +128,9 @@ impl Claimer {
         Box::pin(self.end()).await;
     }
 
-    /// Looks for a lost claim. It goes before the next, with the room and the company that it was made with: waiting for
+    /// Looks for a lost claim. It goes before the next, with the room and the isolation that it was made with: waiting for
     /// more could wait for itself. So could what a claim under way holds.
-    async fn recover(&mut self, until: &CancellationToken) {
+    async fn recover_lost(&mut self, until: &CancellationToken) {
         self.receive_all().await;
         let queue = self.queue.clone();
         let conn = tokio::select! {
@@ -136,7 +139,7 @@ impl Claimer {
             conn = queue.process.link.ready() => conn,
         };
         self.keep_leases(&conn).await;
-        self.adopt(&conn).await;
+        self.look_up(&conn).await;
     }
 
     /// What claims that are under way or lost have taken must not wait for its lease (R5, R6).
@@ -144,7 +147,7 @@ impl Claimer {
         self.receive_all().await;
         let process = self.queue.process.clone();
         while !self.lost.is_empty() && !process.abandon.is_cancelled() {
-            self.recover(&process.abandon).await;
+            self.recover_lost(&process.abandon).await;
         }
         process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed);
     }
@@ -152,7 +155,7 @@ impl Claimer {
     /// The process may have stood still: what it holds is made sure of before it takes more.
     async fn keep_leases(&mut self, conn: &Conn) {
         if self.heartbeat_at.elapsed() > self.queue.spec.lease / 2 {
-            lease::extend(&self.queue, conn).await;
+            keeper::extend(&self.queue, conn).await;
         }
         self.heartbeat_at = Instant::now();
     }
@@ -160,10 +163,10 @@ impl Claimer {
     fn send(&mut self, ready: Ready) {
         let queue = &self.queue;
         let process = &queue.process;
-        let Ready { conn, room, company, probe, alone, ahead } = ready;
+        let Ready { conn, room, isolation, probe, alone, ahead } = ready;
         self.turns += 1;
         self.rotation += u64::from(!alone);
-        queue.wake.begin();
+        queue.alarm.begin();
         let sent_ms = process.clock.now_ms();
         let patience = self.patience.min(conn.command_timeout());
         let request = ClaimRequest {
@@ -179,14 +182,14 @@ impl Claimer {
         };
         let nothing_due_ms = queue.nothing_due_ms();
         let sent = Instant::now();
-        let claim = Sending { request, sent_ms, sent, patience, nothing_due_ms, room, company, probe };
-        self.under_way.push(queue.clone(), conn, claim);
+        let claim = Sending { request, sent_ms, sent, patience, nothing_due_ms, room, isolation, probe };
+        self.outstanding.push(queue.clone(), conn, claim);
     }
 
     /// Handles the answers of all claims under way.
     async fn receive_all(&mut self) {
-        while !self.under_way.is_empty() {
-            let answered = self.under_way.next().await;
+        while !self.outstanding.is_empty() {
+            let answered = self.outstanding.next().await;
             Box::pin(self.receive(answered)).await;
         }
     }
@@ -202,7 +205,7 @@ impl Claimer {
                 process.clock.observe(now_ms);
                 self.patience = claim.patience.saturating_mul(2);
                 queue.refund_rate(most as u32);
-                queue.wake.knock(Wakeup::More);
+                queue.alarm.ring(Wakeup::More);
             }
             Ok(ClaimReply::Claimed(claimed)) => {
                 process.events.metrics().script("claim").took(took);
@@ -216,10 +219,10 @@ impl Claimer {
             }
             Err(SourceError::Link(LinkError::NotSent { .. })) => {
                 queue.refund_rate(most as u32);
-                queue.wake.knock(Wakeup::Reconnect);
+                queue.alarm.ring(Wakeup::Reconnect);
             }
             Err(SourceError::Link(LinkError::Unknown { .. })) => {
-                self.lost.push(Lost::reply(&claim.request, claim.sent_ms, claim.room, claim.company));
+                self.lost.push(Lost::reply(&claim.request, claim.sent_ms, claim.room, claim.isolation));
             }
             Err(problem) => {
                 queue.refund_rate(most as u32);
@@ -237,7 +240,7 @@ impl Claimer {
     async fn refused(&mut self, problem: &SourceError) {
         self.heartbeat.rest();
         let queue = &self.queue;
-        queue.events.held(None, "claim", &format!("claim: {problem}"));
+        queue.events.on_hold(None, "claim", &format!("claim: {problem}"));
         let passing = matches!(
             problem,
             SourceError::Link(LinkError::Server {
@@ -250,7 +253,7 @@ impl Claimer {
             false => REFUSED.0.saturating_mul(2u32.saturating_pow(self.refusals)).min(REFUSED.1),
         };
         self.refusals = self.refusals.saturating_add(1);
-        queue.wake.knock(Wakeup::Poll);
+        queue.alarm.ring(Wakeup::Poll);
         // In the drain a lost claim is still looked for, but not without a pause.
         let stopping = queue.process.stopping.is_cancelled();
         let end = if stopping { &queue.process.abandon } else { &queue.process.stopping };
@@ -264,7 +267,7 @@ impl Claimer {
 
     /// What the due times tell of the clocks that made them: see `Queue::saw_nothing_due`.
     fn look_at_due_times(&self, claimed: &Claimed, nothing_due_ms: i64) {
-        let delayed = claimed.entries.iter().filter(|(from, _)| *from == From::Delayed);
+        let delayed = claimed.entries.iter().filter(|(from, _)| *from == ClaimedFrom::Delayed);
         for due_ms in delayed.filter_map(|(_, entry)| entry.header.due_ms()) {
             let by = nothing_due_ms.saturating_sub(due_ms);
             if by > 0 {
@@ -278,7 +281,7 @@ impl Claimer {
 
     async fn take_over(&mut self, claimed: Claimed, claim: Sending) {
         let queue = self.queue.clone();
-        let Sending { request, sent, mut room, company, mut probe, .. } = claim;
+        let Sending { request, sent, mut room, isolation, mut probe, .. } = claim;
         let (most, deadline) = (request.most, sent.after(queue.spec.lease));
         let metrics = queue.events.metrics();
         *queue.hints() = claimed.hints;
@@ -300,19 +303,19 @@ impl Claimer {
         queue.refund_rate(u32::try_from(most.saturating_sub(taken)).unwrap_or(0));
         let mut claims = Vec::with_capacity(taken);
         let mut counts = [0u64; 4];
-        let worn = claimed.entries.iter().filter(|(from, _)| *from == From::Worn).count() as u64;
+        let worn = claimed.entries.iter().filter(|(from, _)| *from == ClaimedFrom::Exhausted).count() as u64;
         let probing = probe.is_some();
         for (from, entry) in claimed.entries {
             let bytes = entry.member.len() as u64;
             let room = [room[0].split(bytes), room[1].split(bytes)];
             let place = match from {
-                From::Delayed => ClaimedFrom::Delayed,
-                From::Ready => ClaimedFrom::Ready,
-                From::Retry => ClaimedFrom::Retry,
-                From::Expired | From::Worn => ClaimedFrom::Expired,
+                ClaimedFrom::Delayed => ClaimLabel::Delayed,
+                ClaimedFrom::Ready => ClaimLabel::Ready,
+                ClaimedFrom::Retry => ClaimLabel::Retry,
+                ClaimedFrom::Expired | ClaimedFrom::Exhausted => ClaimLabel::Expired,
             };
             counts[place as usize] += 1;
-            if let Some(mut claim) = Claim::take_up(&queue, from, entry, deadline, room, company.clone()) {
+            if let Some(mut claim) = Claim::accept(&queue, from, entry, deadline, room, isolation.clone()) {
                 if let Some(probe) = probe.take() {
                     claim = claim.with_probe(probe);
                 }
@@ -320,18 +323,18 @@ impl Claimer {
             }
         }
         for (place, count) in
-            [ClaimedFrom::Delayed, ClaimedFrom::Ready, ClaimedFrom::Retry, ClaimedFrom::Expired].into_iter().zip(counts)
+            [ClaimLabel::Delayed, ClaimLabel::Ready, ClaimLabel::Retry, ClaimLabel::Expired].into_iter().zip(counts)
         {
             if count > 0 {
                 metrics.claimed(place, count);
             }
         }
         // Whose lease ran out may have delivered it.
-        metrics.possible_duplicates(counts[ClaimedFrom::Expired as usize] - worn);
+        metrics.possible_duplicates(counts[ClaimLabel::Expired as usize] - worn);
         let mut strays: Vec<u64> = Vec::new();
         for key in claimed.own {
-            match queue.held.contains(key) {
-                true => queue.held.extended(key, deadline),
+            match queue.leases.contains(key) {
+                true => queue.leases.extended(key, deadline),
                 false if !strays.contains(&key.claim) => strays.push(key.claim),
                 false => {}
             }
@@ -339,22 +342,22 @@ impl Claimer {
         // An entry of ours that is not here: its claim's reply was lost, or it was dropped. Adopt asks whether it is still
         // there, now that it has a new lease.
         self.lost.extend(strays.into_iter().map(|number| Lost::stray(number, claimed.now_ms, queue.spec.lease)));
-        drop((room, probe, company));
-        queue.wake.next(claimed.next_ms);
+        drop((room, probe, isolation));
+        queue.alarm.next(claimed.next_ms);
         // A probe that found only suspects waits for the safety poll: the gate would let it through again at once.
         let left = taken >= most || claimed.more;
         self.backlog = left && !self.suspects && !probing;
         if left || self.suspects && !(probing && taken == 0) {
-            queue.wake.knock(Wakeup::More);
+            queue.alarm.ring(Wakeup::More);
         } else if taken == 0 && more_due {
             // Somebody else was faster: not again in lockstep.
             tokio::time::sleep(Duration::from_millis(fastrand::u64(1..5))).await;
         }
-        queue.handover.push(&queue, claims);
+        queue.dispatch.push(&queue, claims);
     }
 
     /// Looks for a lost claim; for those that hold something first.
-    async fn adopt(&mut self, conn: &Conn) {
+    async fn look_up(&mut self, conn: &Conn) {
         let queue = self.queue.clone();
         let Some(place) = self.lost.iter().position(Lost::holds).or((!self.lost.is_empty()).then_some(0)) else {
             return;
@@ -382,7 +385,7 @@ struct Turn {
 async fn prepare(queue: &Arc<Queue>, turn: Turn) -> Option<Ready> {
     let reason = match turn.follows {
         true => Wakeup::More,
-        false => queue.wake.wait(&queue.process.clock).await,
+        false => queue.alarm.wait(&queue.process.clock).await,
     };
     // Boxed, because most of ten thousand queues only wait.
     Box::pin(get_ready(queue, turn, reason)).await
@@ -393,9 +396,9 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
     let process = &queue.process;
     let probe = pass_gate(queue).await;
     let alone = turn.suspects && turn.number % 4 == 3;
-    let company = match alone {
-        true => Company::Alone(Arc::new(process.solo.clone().write_owned().await)),
-        false => Company::Shared(Arc::new(process.solo.clone().read_owned().await)),
+    let isolation = match alone {
+        true => Isolation::Alone(Arc::new(process.isolation.clone().write_owned().await)),
+        false => Isolation::Shared(Arc::new(process.isolation.clone().read_owned().await)),
     };
     let most = if probe.is_some() || alone { 1 } else { BATCH_ENTRIES as u32 };
     let (granted, next_at, slowest) = queue.take_rate(most);
@@ -412,8 +415,8 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
             Some(route) => route.metrics.throttled(wait),
             None => queue.events.metrics().throttled(wait),
         }
-        queue.wake.knock(Wakeup::More);
-        drop((probe, company));
+        queue.alarm.ring(Wakeup::More);
+        drop((probe, isolation));
         tokio::time::sleep(wait).await;
         return None;
     }
@@ -436,7 +439,7 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
     let conn = process.link.ready().await;
     rate.used(room[1].room().count);
     woke();
-    Some(Ready { conn, room, company, probe, alone, ahead })
+    Some(Ready { conn, room, isolation, probe, alone, ahead })
 }
 
 /// Waits until nothing holds the queue up; with a permission if it takes one.

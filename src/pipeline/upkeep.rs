@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::queue::{Process, Queue};
 use crate::clock::Instant;
+use crate::pipeline::process::Process;
+use crate::pipeline::queue::Queue;
 use crate::source::redisson::{SourceError, Start, SweepRequest, SweepState, Swept};
 use crate::telemetry::status::Heartbeat;
 

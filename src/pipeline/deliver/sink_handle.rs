@@ -1,15 +1,16 @@
 //! A sink as the pipeline uses it: with its breaker, its rate and its record of what it confirmed. Shared by all queues.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use super::circuit::{Allow, Circuit, Transition, Why};
-use super::rate::Bucket;
 use crate::clock::Instant;
 use crate::message::{Class, Failure, Outbound, Outcome};
+use crate::pipeline::limits::circuit::{Allow, Circuit, Transition, Why};
+use crate::pipeline::limits::rate::Bucket;
 use crate::sink::Sink;
 use crate::source::redisson::sink_hash;
 use crate::telemetry::events::SinkEvents;
@@ -18,7 +19,7 @@ use crate::telemetry::events::SinkEvents;
 const GRACE: Duration = Duration::from_secs(1);
 
 /// One configured sink at work.
-pub struct Outlet {
+pub struct SinkHandle {
     /// The name in the configuration.
     pub name: Arc<str>,
     /// The name as entry headers keep it.
@@ -33,7 +34,7 @@ pub struct Outlet {
     gates: watch::Sender<u64>,
 }
 
-impl Outlet {
+impl SinkHandle {
     /// Puts a sink to work.
     pub fn new(
         name: Arc<str>,
@@ -42,7 +43,7 @@ impl Outlet {
         events: SinkEvents,
         gates: watch::Sender<u64>,
     ) -> Self {
-        Outlet {
+        SinkHandle {
             hash: sink_hash(&name),
             name,
             sink,
@@ -86,7 +87,7 @@ impl Outlet {
     pub async fn grant(&self, want: u32) -> u32 {
         let Some(bucket) = &self.rate else { return want };
         loop {
-            let got = bucket.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take(Instant::now(), want);
+            let got = bucket.lock().take(Instant::now(), want);
             if got.granted > 0 {
                 return got.granted;
             }
@@ -99,7 +100,7 @@ impl Outlet {
         self.sink.ended().await;
     }
 
-    /// The longest that [`deliver`](Outlet::deliver) takes.
+    /// The longest that [`deliver`](SinkHandle::deliver) takes.
     pub fn longest(&self) -> Duration {
         self.sink.timeout().saturating_add(GRACE)
     }
@@ -164,6 +165,6 @@ impl Outlet {
     }
 
     fn breaker(&self) -> MutexGuard<'_, Circuit> {
-        self.breaker.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.breaker.lock()
     }
 }

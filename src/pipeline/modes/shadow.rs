@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::queue::{Process, Queue};
 use crate::clock::Instant;
 use crate::config::{OnExpired, QueueSpec, RouteSpec};
 use crate::message::{About, Destination, MessageId};
+use crate::pipeline::process::Process;
+use crate::pipeline::queue::Queue;
 use crate::route::{self, ElementInfo, Misfit};
 use crate::source::redisson::layout;
 use crate::source::redisson::{Place, SourceError};
@@ -125,7 +126,7 @@ impl Shadow {
 }
 
 /// What would become of an element: where it would go (`sink: destination`), or what else, and why. The rules are those
-/// of [`relay`](super::relay).
+/// of [`relay`](crate::pipeline::deliver::relay).
 fn fate(
     spec: &QueueSpec,
     element: &Bytes,

@@ -12,20 +12,20 @@ use bytes::Bytes;
 use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use super::circuit::Allow;
-use super::claim::{Claim, Parts};
-use super::dead_letter;
-use super::history::Attempt;
-use super::outlet::Outlet;
-use super::queue::Queue;
-use super::retry::{self, Answer, DeadReason, Judged, Release, Round, Verdict};
-use super::settle::Ending;
 use crate::clock::Instant;
 use crate::config::{OnDecodeError, OnExpired, TargetSpec};
 use crate::decode::{self, Payload};
 use crate::message::{Class, Destination, Failure, Outbound, Outcome, Side};
+use crate::pipeline::claim::{Claim, Parts};
+use crate::pipeline::dead_letters::fields;
+use crate::pipeline::deliver::sink_handle::SinkHandle;
+use crate::pipeline::limits::circuit::Allow;
+use crate::pipeline::queue::Queue;
+use crate::pipeline::settle::Ending;
+use crate::pipeline::settle::history::Attempt;
+use crate::pipeline::settle::judge::{self, Answer, DeadReason, Judged, Release, Round, Verdict};
 use crate::route::{self, ElementInfo};
-use crate::source::redisson::{Entry, From, Move};
+use crate::source::redisson::{ClaimedFrom, Entry, Move};
 use crate::telemetry::labels::ReleaseReason;
 
 /// How long one sink is waited for after another has confirmed, before that is written down.
@@ -36,16 +36,16 @@ const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 /// Every element is at its sink's door when this returns, as far as the door is open: two batches, each in a task of its
 /// own, could overtake each other on the way there, and elements of one Kafka partition would change places.
 pub fn begin(claims: Vec<Claim>) -> impl Future<Output = ()> + Send {
-    let mut under_way = FuturesUnordered::new();
+    let mut outstanding = FuturesUnordered::new();
     for claim in claims {
         let mut relay = Box::pin(relay(claim));
         // Unconstrained, because the runtime would let only so many of them get anywhere, and those behind would wait for
         // the task that is spawned later. One by one, because `FuturesUnordered` pauses after two that want to go on.
         if tokio::task::unconstrained(&mut relay).now_or_never().is_none() {
-            under_way.push(relay);
+            outstanding.push(relay);
         }
     }
-    async move { while under_way.next().await.is_some() {} }
+    async move { while outstanding.next().await.is_some() {} }
 }
 
 /// What one round found out.
@@ -111,7 +111,7 @@ async fn attempt(claim: &mut Claim, found: &mut Found) {
     let now_ms = parts.queue.process.clock.now_ms();
     let mut messages = Vec::with_capacity(parts.queue.routes.len());
     for (place, route) in parts.queue.routes.iter().enumerate() {
-        if parts.entry.header.confirmed.contains(&route.outlet.hash) {
+        if parts.entry.header.confirmed.contains(&route.handle.hash) {
             continue;
         }
         match message(parts, &payload, place, now_ms, send_before) {
@@ -149,7 +149,7 @@ async fn wait_until_due(parts: &mut Parts) -> Result<(), Decided> {
         let Ok(left @ 1..) = u64::try_from(left) else { break };
         if !std::mem::replace(&mut waited, true) {
             // It does no harm while it is only held, and an entry that must be alone would wait for it.
-            parts.part_company();
+            parts.leave_shared();
         }
         // Not longer than a second: Redis's clock may be set, and ours stands still in a suspend.
         let left = Duration::from_millis(left).min(Duration::from_secs(1));
@@ -161,7 +161,7 @@ async fn wait_until_due(parts: &mut Parts) -> Result<(), Decided> {
         }
     }
     if waited {
-        parts.join_company().await;
+        parts.join_shared().await;
         // What was on its way to a sink when the hold began is sent all the same; this one need not be.
         if queue.hold().why().is_some() && parts.probe.is_none() {
             return Err(Decided::Release(ReleaseReason::Hold));
@@ -174,7 +174,7 @@ async fn wait_until_due(parts: &mut Parts) -> Result<(), Decided> {
 /// The payload, or why the element needs no sink.
 fn readable(parts: &Parts) -> Result<Payload, Decided> {
     let queue = &parts.queue;
-    if parts.from == From::Worn {
+    if parts.from == ClaimedFrom::Exhausted {
         let failure = Failure::new(
             Class::Unknown,
             "lease_expired",
@@ -254,14 +254,14 @@ async fn deliver(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mu
     };
     let probe = claim.parts().probe.is_some();
     // A breaker that opened after the claim: what waits here is not thrown at a sink that is down.
-    let open = |place: usize| probe || queue.routes[place].outlet.allows() == Allow::Free;
+    let open = |place: usize| probe || queue.routes[place].handle.allows() == Allow::Free;
     let mut messages: Vec<_> = messages.into_iter().filter(|(place, _)| open(*place)).collect();
     found.asked.extend(messages.iter().map(|(place, _)| *place));
     match messages.len() {
         // Nearly every queue has one sink. A set of futures and its timer would cost such an element a second poll.
         1 => {
             let Some((place, message)) = messages.pop() else { return };
-            let outcome = queue.routes[place].outlet.deliver(message).await;
+            let outcome = queue.routes[place].handle.deliver(message).await;
             answered(claim, found, place, outcome, since_ms);
         }
         _ => Box::pin(deliver_to_several(claim, messages, found, since_ms)).await,
@@ -273,18 +273,18 @@ async fn deliver(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mu
 async fn deliver_to_several(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mut Found, since_ms: i64) {
     let queue = claim.parts().queue.clone();
     let deliveries = messages.into_iter().map(|(place, message)| {
-        let outlet = &queue.routes[place].outlet;
-        async move { (place, outlet.deliver(message).await) }
+        let handle = &queue.routes[place].handle;
+        async move { (place, handle.deliver(message).await) }
     });
-    let mut under_way: FuturesUnordered<_> = deliveries.collect();
+    let mut outstanding: FuturesUnordered<_> = deliveries.collect();
     let mut progress = std::pin::pin!(tokio::time::sleep(PROGRESS_AFTER));
     let mut armed = false;
-    while !under_way.is_empty() {
+    while !outstanding.is_empty() {
         // Order: answers first, so that progress is written only for what really waits. Both may be left at any time:
-        // the answers stay in `under_way`, the timer in `progress`.
+        // the answers stay in `outstanding`, the timer in `progress`.
         tokio::select! {
             biased;
-            Some((place, outcome)) = under_way.next() => {
+            Some((place, outcome)) = outstanding.next() => {
                 // Measured from the first confirmation that is not written down yet.
                 if answered(claim, found, place, outcome, since_ms) && !armed {
                     progress.as_mut().reset(tokio::time::Instant::now() + PROGRESS_AFTER);
@@ -311,7 +311,7 @@ fn answered(claim: &mut Claim, found: &mut Found, place: usize, outcome: Outcome
     if let (Ok(()), Some(late)) = (&outcome, parts.lateness()) {
         route.metrics.late(late);
     }
-    let sink_moved = !stale && route.outlet.moved_since(since_ms);
+    let sink_moved = !stale && route.handle.moved_since(since_ms);
     let confirmed = outcome.is_ok();
     found.answers.push(Answer { sink: place, outcome, sink_moved });
     confirmed
@@ -332,7 +332,7 @@ async fn write_progress(claim: &mut Claim, found: &Found) {
     let parts = claim.parts();
     let mut header = parts.kept_header();
     for answer in found.answers.iter().filter(|answer| answer.outcome.is_ok()) {
-        header.confirm(parts.queue.routes[answer.sink].outlet.hash);
+        header.confirm(parts.queue.routes[answer.sink].handle.hash);
     }
     // A refusal needs no action: the final verdict is refused and counted as well.
     if parts.queue.settler.progress(&parts.queue, &parts.entry, header.clone()).await {
@@ -356,7 +356,7 @@ fn conclude(mut claim: Claim, found: Found, given_up: bool) {
         (Some(Decided::Release(reason)), _) => return release(claim, reason),
         (Some(Decided::Dead(reason, sink, failure)), _) => {
             let attempts = parts.entry.header.attempts;
-            let fields = dead_letter::fields(parts, attempts, reason, sink, destination(sink), failure.as_ref());
+            let fields = fields::fields(parts, attempts, reason, sink, destination(sink), failure.as_ref());
             return claim.settle(Move::Dead { fields }, Ending::Dead(reason, failure));
         }
         (Some(Decided::Hold(failure)), _) => {
@@ -375,7 +375,7 @@ fn conclude(mut claim: Claim, found: Found, given_up: bool) {
 
     let unanswered = given_up && asked.iter().any(|place| answers.iter().all(|answer| answer.sink != *place));
     let header = &parts.entry.header;
-    let confirmed = queue.routes.iter().map(|route| header.confirmed.contains(&route.outlet.hash)).collect();
+    let confirmed = queue.routes.iter().map(|route| header.confirmed.contains(&route.handle.hash)).collect();
     let round = Round {
         confirmed,
         answers: &answers,
@@ -385,7 +385,7 @@ fn conclude(mut claim: Claim, found: Found, given_up: bool) {
         stopping: given_up,
         abandoned: unanswered,
     };
-    let Judged { verdict, confirmed, possible_duplicate } = retry::judge(round, &queue.spec.retry, fastrand::f64());
+    let Judged { verdict, confirmed, possible_duplicate } = judge::judge(round, &queue.spec.retry, fastrand::f64());
     if possible_duplicate {
         queue.events.metrics().possible_duplicates(1);
     }
@@ -393,9 +393,9 @@ fn conclude(mut claim: Claim, found: Found, given_up: bool) {
     let hold_moved = move_hold(&queue, &verdict);
     if let Some(probe) = parts.probe.take() {
         // A breaker has seen an answer, not a question: one that was given up is asked again.
-        let seen = |outlet: &Outlet| {
+        let seen = |handle: &SinkHandle| {
             let told = |answer: &&Answer| !matches!(&answer.outcome, Err(failure) if failure.is_stale());
-            answers.iter().filter(told).any(|answer| queue.routes[answer.sink].outlet.hash == outlet.hash)
+            answers.iter().filter(told).any(|answer| queue.routes[answer.sink].handle.hash == handle.hash)
         };
         probe.answered(hold_moved, seen);
     }
@@ -404,7 +404,7 @@ fn conclude(mut claim: Claim, found: Found, given_up: bool) {
     let mut header = parts.kept_header();
     for (route, confirmed) in queue.routes.iter().zip(&confirmed) {
         if *confirmed {
-            header.confirm(route.outlet.hash);
+            header.confirm(route.handle.hash);
         }
     }
     if !asked.is_empty() || panicked {
@@ -417,7 +417,7 @@ fn conclude(mut claim: Claim, found: Found, given_up: bool) {
             header.attempts = header.attempts.saturating_add(counted.into());
             header.set_failure(class, code);
             let delay_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-            queue.wake.announce(now_ms.saturating_add_unsigned(delay_ms));
+            queue.alarm.announce(now_ms.saturating_add_unsigned(delay_ms));
             claim.settle(Move::Retry { header, delay_ms }, Ending::Retried);
         }
         Verdict::Dead { reason, sink, failure } => {
@@ -425,7 +425,7 @@ fn conclude(mut claim: Claim, found: Found, given_up: bool) {
             let attempts = header.attempts.saturating_add(1);
             header.expiries = parts.entry.header.expiries;
             parts.entry.header = header;
-            let fields = dead_letter::fields(parts, attempts, reason, sink, destination(sink), failure.as_ref());
+            let fields = fields::fields(parts, attempts, reason, sink, destination(sink), failure.as_ref());
             claim.settle(Move::Dead { fields }, Ending::Dead(reason, failure));
         }
         Verdict::Release { why } => {
@@ -454,7 +454,7 @@ fn note(parts: &Parts, answers: &[Answer], panicked: bool) {
         }
     }
     if panicked {
-        let attempt = Attempt { at_ms, sink: String::new(), class: Class::Unknown, code: retry::PANIC };
+        let attempt = Attempt { at_ms, sink: String::new(), class: Class::Unknown, code: judge::PANIC };
         parts.queue.history.note(parts.id, attempt);
     }
 }

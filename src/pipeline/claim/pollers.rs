@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::queue::{Process, Queue};
-use super::sweeper::Ghosts;
 use crate::clock::{Asked, Skew};
 use crate::link::Conn;
+use crate::pipeline::process::Process;
+use crate::pipeline::queue::Queue;
+use crate::pipeline::upkeep::Ghosts;
 use crate::source::redisson::{Polled, SourceError, Stats, other_subscribers, poll};
 use crate::telemetry::labels::{MessageState, Wakeup};
 use crate::telemetry::status::Heartbeat;
@@ -52,7 +53,7 @@ pub async fn safety_poll(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbe
                         Polled::Nothing if queue.nothing_due_ms() > i64::MIN => queue.saw_nothing_due(now_ms),
                         Polled::Nothing => {}
                         // What cannot be read (a key of a wrong type) is the claimer's to report.
-                        Polled::Something | Polled::Error => queue.wake.knock(Wakeup::Poll),
+                        Polled::Something | Polled::Error => queue.alarm.ring(Wakeup::Poll),
                     }
                 }
             }
@@ -78,7 +79,7 @@ pub async fn ready_lists(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
         if let Ok(lengths) = crate::source::redisson::ready_lengths(&conn, &sources).await {
             for (queue, length) in beside.iter().zip(lengths) {
                 if length > 0 {
-                    queue.wake.knock(Wakeup::Poll);
+                    queue.alarm.ring(Wakeup::Poll);
                 }
             }
         }

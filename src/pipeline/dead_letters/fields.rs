@@ -3,9 +3,9 @@
 
 use bytes::Bytes;
 
-use super::claim::Parts;
-use super::retry::DeadReason;
 use crate::message::Failure;
+use crate::pipeline::claim::Parts;
+use crate::pipeline::settle::judge::DeadReason;
 
 /// The fields of the dead stream, in their order. `sink` is the place of the sink that decided; `destination` what it
 /// was to be delivered to.
@@ -26,7 +26,7 @@ pub fn fields(
         .queue
         .routes
         .iter()
-        .filter(|route| header.confirmed.contains(&route.outlet.hash))
+        .filter(|route| header.confirmed.contains(&route.handle.hash))
         .map(|route| route.spec.sink.to_string())
         .collect();
     let (class, code, message) = match failure {

@@ -3,21 +3,25 @@
 //! A verdict whose answer is lost is sent again until it is answered: what had been done is answered so, and nothing is
 //! done twice (R2). Until then the element keeps its lease and its room.
 
+pub mod history;
+pub mod judge;
+
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::claim::Parts;
-use super::held::Held;
-use super::queue::Queue;
-use super::retry::DeadReason;
 use crate::clock::Instant;
 use crate::link::LinkError;
 use crate::message::{Class, Failure};
+use crate::pipeline::claim::Parts;
+use crate::pipeline::leases::Leases;
+use crate::pipeline::queue::Queue;
+use crate::pipeline::settle::judge::DeadReason;
 use crate::source::redisson::{Answer, ClaimKey, Entry, Header, Move, SourceError, batch_end};
 use crate::telemetry::labels::ReleaseReason;
 
@@ -71,7 +75,7 @@ impl Settler {
     /// Hands over a verdict. Bounded by what is in flight.
     pub fn push(&self, queue: &Arc<Queue>, settling: Settling) {
         let start = {
-            let mut state = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let mut state = self.0.lock();
             state.waiting.push_back(settling);
             !std::mem::replace(&mut state.running, true)
         };
@@ -83,7 +87,7 @@ impl Settler {
     /// Writes which sinks have confirmed so far; `false` if the entry is not ours any more.
     pub async fn progress(&self, queue: &Arc<Queue>, entry: &Entry, header: Header) -> bool {
         let (reply, answer) = oneshot::channel();
-        queue.held.settling(header.key);
+        queue.leases.settling(header.key);
         let settling = Settling {
             member: entry.member.clone(),
             ending: Ending::Progressed(header.key, entry.under(&header)),
@@ -96,8 +100,8 @@ impl Settler {
         answer.await.unwrap_or(false)
     }
 
-    fn next_batch(&self, held: &Held) -> Vec<Settling> {
-        let mut state = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    fn next_batch(&self, leases: &Leases) -> Vec<Settling> {
+        let mut state = self.0.lock();
         let mut end = batch_end(state.waiting.iter().map(|settling| (&settling.member, &settling.step)));
         // A verdict behind the progress of the same element names the member that the progress makes: not in one batch.
         let mut progressed = Vec::new();
@@ -114,7 +118,7 @@ impl Settler {
         let mut batch: Vec<Settling> = state.waiting.drain(..end).collect();
         state.running = !batch.is_empty();
         for settling in &mut batch {
-            let present = settling.parts.as_ref().and_then(|parts| held.member(parts.entry.header.key));
+            let present = settling.parts.as_ref().and_then(|parts| leases.member(parts.entry.header.key));
             settling.member = present.unwrap_or_else(|| settling.member.clone());
         }
         batch
@@ -123,7 +127,7 @@ impl Settler {
 
 async fn run(queue: Arc<Queue>) {
     loop {
-        let batch = queue.settler.next_batch(&queue.held);
+        let batch = queue.settler.next_batch(&queue.leases);
         if batch.is_empty() {
             return;
         }
@@ -179,7 +183,7 @@ async fn send(queue: &Arc<Queue>, moves: &[(Bytes, Move)]) -> (Vec<Answer>, bool
         // A script may have written some before it stopped; a command that was refused wrote nothing.
         resent |= moves.iter().any(|(_, step)| !matches!(step, Move::Confirm));
         told = true;
-        queue.events.held(None, "settle", &format!("write verdicts: {problem}"));
+        queue.events.on_hold(None, "settle", &format!("write verdicts: {problem}"));
         tokio::time::sleep(REFUSED).await;
     }
 }
@@ -194,14 +198,14 @@ fn finish(queue: &Arc<Queue>, mut settling: Settling, answer: Answer, resent: bo
         Answer::WrongType => return refused_push(queue, settling),
     };
     if let (true, Ending::Progressed(key, member)) = (done, &settling.ending) {
-        queue.held.rewritten(*key, member.clone());
+        queue.leases.rewritten(*key, member.clone());
     }
     if let Some(reply) = settling.reply.take() {
         // Whoever asked may be gone.
         let _ = reply.send(done);
     }
     let Some(mut parts) = settling.parts else { return };
-    let deadline = queue.held.remove(parts.entry.header.key);
+    let deadline = queue.leases.remove(parts.entry.header.key);
     if !done {
         queue.events.stale_acks(1);
         return;
@@ -245,7 +249,7 @@ fn finish(queue: &Arc<Queue>, mut settling: Settling, answer: Answer, resent: bo
 /// The push and the settling were one script, so this is the moment of delivery.
 fn pushed(parts: &mut Parts) {
     for route in &parts.queue.routes {
-        route.outlet.confirmed(parts.queue.process.clock.now_ms());
+        route.handle.confirmed(parts.queue.process.clock.now_ms());
         route.metrics.attempt(&Ok(()));
         if let Some(late) = parts.lateness() {
             route.metrics.late(late);

@@ -1,24 +1,31 @@
 //! A claimed element in this process: the lease, the room it takes, and the duty to settle it exactly once.
 
+pub mod alarm;
+pub mod claimer;
+pub mod outstanding;
+pub mod pollers;
+pub mod recover;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 
-use super::budget::Reservation;
-use super::held::Standing;
-use super::queue::{Probe, Queue};
-use super::settle::{Ending, Settling};
 use crate::clock::Instant;
 use crate::message::MessageId;
+use crate::pipeline::gate::Probe;
+use crate::pipeline::leases::LeaseStatus;
+use crate::pipeline::limits::budget::Reservation;
+use crate::pipeline::queue::Queue;
+use crate::pipeline::settle::{Ending, Settling};
 use crate::source::redisson::layout::Junk;
-use crate::source::redisson::{Entry, From, Header, Move};
+use crate::source::redisson::{ClaimedFrom, Entry, Header, Move};
 use crate::telemetry::labels::ReleaseReason;
 
 /// Whether others may be in flight in this process beside the element.
 #[derive(Debug, Clone)]
-pub enum Company {
+pub enum Isolation {
     /// They may: shared by all claims of a batch.
     Shared(Arc<OwnedRwLockReadGuard<()>>),
     /// Nothing else is in flight: this element may kill the process.
@@ -40,7 +47,7 @@ pub struct Parts {
     /// Its queue.
     pub queue: Arc<Queue>,
     /// Where this claim found it.
-    pub from: From,
+    pub from: ClaimedFrom,
     /// The entry as it stands in Redis.
     pub entry: Entry,
     /// Its identity.
@@ -52,21 +59,21 @@ pub struct Parts {
     /// When it was claimed; if that was ahead of its due time, when it fell due.
     pub since: Instant,
     _room: [Reservation; 2],
-    company: Option<Company>,
+    isolation: Option<Isolation>,
 }
 
 impl Claim {
     /// Takes up an entry under a lease that ends at `deadline`. `None` if this process has it already, or has just
     /// settled it: then the entry is somebody else's business.
-    pub fn take_up(
+    pub fn accept(
         queue: &Arc<Queue>,
-        from: From,
+        from: ClaimedFrom,
         entry: Entry,
         deadline: Instant,
         room: [Reservation; 2],
-        company: Company,
+        isolation: Isolation,
     ) -> Option<Claim> {
-        if !queue.held.insert(entry.header.key, entry.member.clone(), deadline) {
+        if !queue.leases.insert(entry.header.key, entry.member.clone(), deadline) {
             return None;
         }
         let (id, payload) = entry.open();
@@ -79,7 +86,7 @@ impl Claim {
             probe: None,
             since: Instant::now(),
             _room: room,
-            company: Some(company),
+            isolation: Some(isolation),
         };
         Some(Claim { parts: Some(Box::new(parts)) })
     }
@@ -108,7 +115,7 @@ impl Claim {
     /// Gives up an element whose lease is over, without a word to Redis: it is there for whoever claims it next.
     pub fn drop_stale(mut self) {
         if let Some(parts) = self.parts.take() {
-            parts.queue.held.remove(parts.entry.header.key);
+            parts.queue.leases.remove(parts.entry.header.key);
             parts.queue.events.stale_drops(1);
         }
     }
@@ -130,9 +137,9 @@ impl Drop for Claim {
 fn push(mut parts: Box<Parts>, step: Move, ending: Ending) {
     // The element cannot do any harm any more, so it stands in nobody's way, however long the verdict takes to write. One
     // that was alone stays alone until it is settled.
-    parts.part_company();
+    parts.leave_shared();
     let queue = parts.queue.clone();
-    queue.held.settling(parts.entry.header.key);
+    queue.leases.settling(parts.entry.header.key);
     let member = parts.entry.member.clone();
     queue
         .settler
@@ -148,17 +155,17 @@ impl Parts {
     }
 
     /// Leaves what is in flight, as far as an entry that must be alone is concerned.
-    pub fn part_company(&mut self) {
-        if let Some(Company::Shared(_)) = self.company {
-            self.company = None;
+    pub fn leave_shared(&mut self) {
+        if let Some(Isolation::Shared(_)) = self.isolation {
+            self.isolation = None;
         }
     }
 
-    /// Is in flight again after [`part_company`](Parts::part_company); waits while something else must be alone.
-    pub async fn join_company(&mut self) {
-        if self.company.is_none() {
-            let shared = self.queue.process.solo.clone().read_owned().await;
-            self.company = Some(Company::Shared(Arc::new(shared)));
+    /// Is in flight again after [`leave_shared`](Parts::leave_shared); waits while something else must be alone.
+    pub async fn join_shared(&mut self) {
+        if self.isolation.is_none() {
+            let shared = self.queue.process.isolation.clone().read_owned().await;
+            self.isolation = Some(Isolation::Shared(Arc::new(shared)));
         }
     }
 
@@ -172,12 +179,12 @@ impl Parts {
     /// Whether the lease has long enough to go for the element to be handed to a sink; if so, until when the sink may
     /// begin to send it.
     pub fn fresh(&self) -> Option<Instant> {
-        match self.queue.held.standing(self.entry.header.key) {
-            Standing::Until(deadline) => {
+        match self.queue.leases.status(self.entry.header.key) {
+            LeaseStatus::Until(deadline) => {
                 let latest = deadline.before(self.queue.margin());
                 (Instant::now() < latest).then_some(latest)
             }
-            Standing::Lost => None,
+            LeaseStatus::Lost => None,
         }
     }
 

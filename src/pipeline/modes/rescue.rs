@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::queue::{Process, Queue};
 use crate::clock::Instant;
 use crate::config::Mode;
+use crate::pipeline::process::Process;
+use crate::pipeline::queue::Queue;
 use crate::source::redisson::{Overdue, Place, SourceError, redis_now_ms, rescue_end};
 use crate::telemetry::status::Heartbeat;
 

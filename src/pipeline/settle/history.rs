@@ -1,9 +1,9 @@
 //! What this process saw of an element's earlier attempts, for its dead letter. Bounded; lost with the process.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Mutex;
 
 use crate::message::{Class, MessageId};
+use parking_lot::Mutex;
 
 /// Attempts kept of one element.
 const ATTEMPTS: usize = 10;
@@ -41,7 +41,7 @@ struct State {
 impl History {
     /// Takes note of a failed attempt.
     pub fn note(&self, id: MessageId, attempt: Attempt) {
-        let mut state = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut state = self.0.lock();
         if !state.attempts.contains_key(&id) {
             state.order.push_back(id);
         }
@@ -58,7 +58,7 @@ impl History {
 
     /// Takes out what is known of an element that has ended.
     pub fn take(&self, id: MessageId) -> Vec<Attempt> {
-        let mut state = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut state = self.0.lock();
         if state.attempts.is_empty() {
             return Vec::new();
         }

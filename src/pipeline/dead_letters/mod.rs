@@ -1,0 +1,4 @@
+//! Dead letters: the fields that one has ([`fields`]), and their way to the sink that `dead_letter` names ([`forwarder`]).
+
+pub mod fields;
+pub mod forwarder;

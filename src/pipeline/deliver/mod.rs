@@ -1,0 +1,6 @@
+//! From a claim to the answers of its sinks: batches leave in the order of their claims ([`dispatch`]), each element is
+//! decoded, routed and delivered ([`relay`]) through the handles of its sinks ([`sink_handle`]).
+
+pub mod dispatch;
+pub mod relay;
+pub mod sink_handle;

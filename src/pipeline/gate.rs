@@ -1,0 +1,113 @@
+//! What lets a claimer go on: the hold of its queue and the breakers of its sinks, asked together.
+//!
+//! While one of them is open, nothing is claimed for it; then one real element at a time, a [`Probe`], finds out whether
+//! things work again.
+
+use std::sync::Arc;
+
+use parking_lot::MutexGuard;
+
+use crate::clock::Instant;
+use crate::message::{Class, Failure};
+use crate::pipeline::deliver::sink_handle::SinkHandle;
+use crate::pipeline::limits::circuit::{Allow, Circuit};
+use crate::pipeline::queue::Queue;
+
+/// What a claimer may do now.
+#[derive(Debug)]
+pub enum Gate {
+    /// Claim.
+    Free,
+    /// Claim one element, to see whether things work again.
+    Probe(Probe),
+    /// Wait until this point, or for a change.
+    Wait(Option<Instant>),
+}
+
+/// Permission for one element to find out whether something works again. Dropped without [`answered`](Probe::answered),
+/// the permission is given back.
+#[derive(Debug)]
+pub struct Probe {
+    queue: Arc<Queue>,
+    hold: bool,
+    sinks: Vec<Arc<SinkHandle>>,
+}
+
+impl Probe {
+    /// The element has its verdict: `hold` tells whether the hold has seen it, `asked` which breakers have. The others
+    /// get their permission back.
+    pub fn answered(mut self, hold: bool, asked: impl Fn(&SinkHandle) -> bool) {
+        self.hold &= !hold;
+        self.sinks.retain(|handle| !asked(handle));
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        for handle in &self.sinks {
+            handle.abandon_probe();
+        }
+        if self.hold {
+            self.queue.hold().probe_abandoned(Instant::now());
+            self.queue.process.gates.send_modify(|n| *n += 1);
+        }
+    }
+}
+
+impl Queue {
+    /// What the hold and the breakers of all its sinks allow.
+    pub fn gate(self: &Arc<Self>) -> Gate {
+        let hold = self.hold().allows(Instant::now());
+        let all = || std::iter::once(hold).chain(self.routes.iter().map(|route| route.handle.allows()));
+        if let Some(until) =
+            all().filter_map(|allow| if let Allow::No { retry_at } = allow { Some(retry_at) } else { None }).max()
+        {
+            return Gate::Wait(until);
+        }
+        if all().all(|allow| allow == Allow::Free) {
+            return Gate::Free;
+        }
+        let mut probe = Probe { queue: self.clone(), hold: false, sinks: Vec::new() };
+        if hold == Allow::Probe {
+            self.hold().probe_started();
+            probe.hold = true;
+        }
+        for route in &self.routes {
+            match route.handle.allows() {
+                Allow::Free => {}
+                _ if route.handle.start_probe() => probe.sinks.push(route.handle.clone()),
+                // Another queue was faster; its probe tells for us as well.
+                _ => return Gate::Wait(None),
+            }
+        }
+        Gate::Probe(probe)
+    }
+
+    /// The hold.
+    pub fn hold(&self) -> MutexGuard<'_, Circuit> {
+        self.hold.lock()
+    }
+
+    /// Holds the queue, and says why.
+    pub fn hold_because(&self, sink: Option<&str>, failure: &Failure) {
+        self.hold().on_failure(Class::TargetPermanent, Instant::now(), fastrand::f64());
+        self.events.on_hold(sink, failure.code, &failure.to_string());
+        self.process.gates.send_modify(|n| *n += 1);
+    }
+
+    /// Something was delivered: the queue goes on if it was held.
+    pub fn release_hold(&self) {
+        let closed = self.hold().on_success().is_some();
+        if closed {
+            self.events.resumed();
+            self.process.gates.send_modify(|n| *n += 1);
+        }
+    }
+
+    /// Redis takes claims and verdicts again. A queue that is held because of a sink stays held.
+    pub fn resume(&self) {
+        if self.hold().why().is_none() {
+            self.events.resumed();
+        }
+    }
+}

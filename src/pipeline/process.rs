@@ -1,0 +1,89 @@
+//! What all queues of the process share.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use futures_util::FutureExt;
+use tokio::sync::{RwLock, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::clock::RedisClock;
+use crate::link::Link;
+use crate::pipeline::limits::budget::Budget;
+use crate::telemetry::events::Events;
+
+/// What all queues of the process share.
+pub struct Process {
+    /// Random number of this process: the owner in every header.
+    pub owner: [u8; 8],
+    /// The connection to the Redis that holds the queues.
+    pub link: Link,
+    /// Its clock.
+    pub clock: RedisClock,
+    /// In flight over all queues.
+    pub budget: Budget,
+    /// Leases shared by whatever is in flight, and exclusively by an entry that must be alone.
+    pub isolation: Arc<RwLock<()>>,
+    /// Changes when a breaker or a hold does.
+    pub gates: watch::Sender<u64>,
+    /// SIGTERM came: nothing new is claimed (R6).
+    pub stopping: CancellationToken,
+    /// The drain's time is up: what is at a sink is given up and released.
+    pub abandon: CancellationToken,
+    /// The time for writing verdicts is up as well.
+    pub give_up: CancellationToken,
+    /// Lost claims that the end of the drain left behind: their entries wait for their leases.
+    pub not_found: AtomicU64,
+    /// A delivery or a settling panicked outside of an element's own work: nothing can be relied on any more.
+    pub failed: CancellationToken,
+    /// The deliveries and settlings under way.
+    pub tasks: TaskTracker,
+    /// Log lines, counters, probes.
+    pub events: Events,
+    /// Redis uses more than 90 % of its `maxmemory`.
+    pub redis_nearly_full: AtomicBool,
+    /// Number of the last claim.
+    claims: AtomicU64,
+}
+
+impl Process {
+    /// The shared part of a process that claims from the Redis behind `link`.
+    pub fn new(owner: [u8; 8], link: Link, budget: Budget, events: Events) -> Self {
+        Process {
+            owner,
+            link,
+            clock: RedisClock::new(),
+            budget,
+            isolation: Arc::default(),
+            gates: watch::Sender::new(0),
+            stopping: CancellationToken::new(),
+            abandon: CancellationToken::new(),
+            give_up: CancellationToken::new(),
+            not_found: AtomicU64::new(0),
+            failed: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            events,
+            redis_nearly_full: false.into(),
+            claims: AtomicU64::new(0),
+        }
+    }
+
+    /// Starts a delivery or a settling. One that panics ends the process: it may hold entries that nobody else will
+    /// settle, and their leases would be kept for ever.
+    pub fn spawn(self: &Arc<Self>, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        let process = self.clone();
+        self.tasks.spawn(async move {
+            if AssertUnwindSafe(task).catch_unwind().await.is_err() {
+                process.events.task_ended(name, "it panicked");
+                process.failed.cancel();
+            }
+        });
+    }
+
+    /// A claim number that this process has not used.
+    pub fn next_claim(&self) -> u64 {
+        self.claims.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
