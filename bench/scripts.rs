@@ -68,7 +68,7 @@ impl Scripts {
         let conn = link.ready().await;
         let queue = Redisson::new(name, fastrand::u64(..).to_le_bytes(), true, true, ListCleanup::Auto);
         let (ghost_max_age, bandwidth) = sweep_defaults()?;
-        let sweep = SweepRequest { slice: None, ghost_max_age, bandwidth, start: Start::Due, largest: 0 };
+        let sweep = SweepRequest { step: None, max_age: ghost_max_age, bandwidth, start: Start::Due, largest: 0 };
         Ok(Scripts { link, conn, queue, now_ms: redis_now_ms(redis).await, claims: 0, sweep, sweeping })
     }
 
@@ -87,8 +87,8 @@ impl Scripts {
                 let most = BATCH_ENTRIES.min(count - taken);
                 let reply = this.claim(number, most, hints).await?;
                 ensure!(!reply.entries.is_empty(), "a claim took nothing");
-                drained.ghosts = drained.ghosts.max(reply.ghosts);
-                drained.oldest = drained.oldest.max(reply.oldest_ghost.unwrap_or_default());
+                drained.ghosts = drained.ghosts.max(reply.leftovers.count);
+                drained.oldest = drained.oldest.max(reply.leftovers.oldest);
                 hints = reply.hints;
                 taken += reply.entries.len();
                 let moves = reply.entries.into_iter().map(|(_, entry)| (entry.member, Move::Confirm)).collect();
@@ -150,11 +150,11 @@ impl Scripts {
             turn.removed += swept.removed;
             match swept.state {
                 SweepState::Begun => turn.entries = swept.left,
-                SweepState::Slice => {}
+                SweepState::Step => {}
                 SweepState::Idle | SweepState::Done => return Ok(turn),
                 SweepState::Busy | SweepState::Stale => bail!("a step of the sweep was refused: {:?}", swept.state),
             }
-            request.slice = Some(swept.slice);
+            request.step = Some(swept.step);
         }
     }
 

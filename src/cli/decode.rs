@@ -145,7 +145,7 @@ fn bytes(args: &DecodeArgs) -> Result<Bytes, Failed> {
 fn take_apart(bytes: Bytes) -> Whole {
     match Entry::decode(bytes.clone()) {
         Some(entry) => {
-            let (id, payload) = entry.open();
+            let (id, payload) = crate::source::redisson::open_entry(&entry);
             let layout = match entry.header.origin {
                 Origin::Ready => "bare",
                 Origin::Delayed => layout::parse(&entry.element).map_or("junk", |element| name(element.layout)),

@@ -157,23 +157,23 @@ pub(super) fn mending(user: &str, missing: Vec<Missing>) -> String {
 fn depths(what: String, cleanup: ListCleanup, s: &Stats) -> Finding {
     let mut detail = format!(
         "{} scheduled, {} due, {} in flight, {} in retry, {} dead, {} on the ready list",
-        s.scheduled - s.due,
-        s.due,
+        s.source.scheduled - s.source.due,
+        s.source.due,
         s.in_flight,
         s.retry,
         s.dead,
-        s.ready
+        s.source.ready
     );
     let mut state = State::Well;
-    if s.orphans > 0 {
+    if s.source.orphans > 0 {
         state = State::Warning;
         detail.push_str(&format!(
             "; {} entries of Redisson's list are in no sorted set: they are left alone, nobody delivers them",
-            s.orphans
+            s.source.orphans
         ));
     }
     if cleanup == ListCleanup::Exact {
-        let entries = s.listed.unsigned_abs();
+        let entries = s.source.leftovers.of;
         let micros = entries.saturating_mul(LREM_NS) / 1000;
         detail.push_str(&format!(
             "; list_cleanup: exact costs about {} of Redis's time for each element at the present {entries} entries",
@@ -208,11 +208,24 @@ mod tests {
     use super::*;
     use crate::link::rights::Pattern;
     use crate::link::rights::command::XADD;
+    use crate::source::{Depths, Leftovers};
+
+    fn at(source: Depths) -> Stats {
+        Stats { source, ..Stats::default() }
+    }
 
     #[test]
     fn the_price_of_exact_is_told_at_the_present_depth() {
         let check = |cleanup, listed, state, words: &str| {
-            let found = depths("q".to_owned(), cleanup, &Stats { listed, scheduled: listed, ..Stats::default() });
+            let found = depths(
+                "q".to_owned(),
+                cleanup,
+                &at(Depths {
+                    scheduled: listed as i64,
+                    leftovers: Leftovers { of: listed, ..Leftovers::default() },
+                    ..Depths::default()
+                }),
+            );
             assert_eq!(found.state, state, "{}", found.detail);
             assert!(found.detail.contains(words), "{}", found.detail);
         };
@@ -228,7 +241,7 @@ mod tests {
 
     #[test]
     fn orphans_are_a_warning() {
-        let found = depths("q".to_owned(), ListCleanup::Auto, &Stats { orphans: 3, ..Stats::default() });
+        let found = depths("q".to_owned(), ListCleanup::Auto, &at(Depths { orphans: 3, ..Depths::default() }));
         assert_eq!(found.state, State::Warning);
         assert!(found.detail.contains("3 entries"), "{}", found.detail);
     }

@@ -69,7 +69,16 @@ fn text(answers: &[(String, Result<Stats, SourceError>)]) -> String {
             table.row([id.clone(), "?".to_owned()]);
             continue;
         };
-        let numbers = [s.scheduled - s.due, s.due, s.in_flight, s.retry, s.dead, s.ready, s.ghosts, s.orphans];
+        let numbers = [
+            s.source.scheduled - s.source.due,
+            s.source.due,
+            s.in_flight,
+            s.retry,
+            s.dead,
+            s.source.ready,
+            s.source.leftovers.count as i64,
+            s.source.orphans,
+        ];
         let (next, overdue) = heads(s);
         let next = next.map_or("-".to_owned(), |ms| show::relative(ms, s.now_ms));
         let overdue = overdue.map_or("-".to_owned(), show::duration);
@@ -80,7 +89,7 @@ fn text(answers: &[(String, Result<Stats, SourceError>)]) -> String {
 
 /// When the head of Z falls due, or is overdue since, in ms.
 fn heads(stats: &Stats) -> (Option<i64>, Option<u64>) {
-    match stats.head_ms {
+    match stats.source.head_ms {
         Some(ms) if ms <= stats.now_ms => (Some(stats.now_ms), Some(ms.abs_diff(stats.now_ms))),
         head => (head, None),
     }
@@ -92,17 +101,17 @@ fn json_row(id: &str, stats: &Result<Stats, SourceError>) -> Value {
         Ok(s) => json!({
             "queue": id,
             "now_ms": s.now_ms,
-            "scheduled": s.scheduled - s.due,
-            "due": s.due,
+            "scheduled": s.source.scheduled - s.source.due,
+            "due": s.source.due,
             "in_flight": s.in_flight,
             "retry": s.retry,
             "dead": s.dead,
-            "ready": s.ready,
-            "listed": s.listed,
-            "ghosts": s.ghosts,
-            "oldest_ghost_age_ms": s.oldest_ghost_ms,
-            "orphans": s.orphans,
-            "next_due_ms": s.head_ms,
+            "ready": s.source.ready,
+            "listed": s.source.leftovers.of,
+            "ghosts": s.source.leftovers.count,
+            "oldest_ghost_age_ms": (s.source.leftovers.count > 0).then_some(s.source.leftovers.oldest.as_millis() as u64),
+            "orphans": s.source.orphans,
+            "next_due_ms": s.source.head_ms,
             "oldest_overdue_ms": heads(s).1,
         }),
     }
@@ -112,11 +121,21 @@ fn json_row(id: &str, stats: &Result<Stats, SourceError>) -> Value {
 mod tests {
     use super::*;
     use crate::link::LinkError;
+    use crate::source::Depths;
 
     #[test]
     fn a_row_tells_what_is_late_and_what_comes_next() {
-        let ahead = Stats { now_ms: 10_000, scheduled: 3, head_ms: Some(15_000), ..Stats::default() };
-        let late = Stats { now_ms: 10_000, scheduled: 3, due: 2, dead: 1, head_ms: Some(4_000), ..Stats::default() };
+        let ahead = Stats {
+            now_ms: 10_000,
+            source: Depths { scheduled: 3, head_ms: Some(15_000), ..Depths::default() },
+            ..Stats::default()
+        };
+        let late = Stats {
+            now_ms: 10_000,
+            dead: 1,
+            source: Depths { scheduled: 3, due: 2, head_ms: Some(4_000), ..Depths::default() },
+            ..Stats::default()
+        };
         let error = SourceError::Link(LinkError::Server { code: "WRONGKEY", message: "x".to_owned() });
         let answers = [("a".to_owned(), Ok(ahead)), ("b".to_owned(), Ok(late)), ("c".to_owned(), Err(error))];
         let text = text(&answers);

@@ -94,6 +94,7 @@ pub struct Link {
 #[derive(Debug)]
 struct Shared {
     address: Arc<str>,
+    command_timeout: Duration,
     state: watch::Receiver<LinkState>,
     current: watch::Receiver<Option<Conn>>,
     stop: CancellationToken,
@@ -106,13 +107,14 @@ impl Link {
     /// Starts the supervisor of a connection to `endpoint`. Never fails: what is wrong is told by
     /// [`state`](Link::state), and tried again.
     pub fn start(endpoint: Arc<RedisEndpoint>, options: LinkOptions) -> Link {
-        let address: Arc<str> = endpoint.address().into();
+        let (address, command_timeout): (Arc<str>, _) = (endpoint.address().into(), endpoint.command_timeout);
         let stop = CancellationToken::new();
         let (supervisor, state, current) = supervisor::Supervisor::new(endpoint, options, stop.clone());
         let task = tokio::spawn(supervisor.run());
         Link {
             shared: Arc::new(Shared {
                 address,
+                command_timeout,
                 state,
                 current,
                 _stop_on_drop: stop.clone().drop_guard(),
@@ -125,6 +127,11 @@ impl Link {
     /// `host:port/db`.
     pub fn address(&self) -> &str {
         &self.shared.address
+    }
+
+    /// The time after which a call gives up.
+    pub fn command_timeout(&self) -> Duration {
+        self.shared.command_timeout
     }
 
     /// The connection, if there is one now.

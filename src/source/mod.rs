@@ -1,2 +1,313 @@
-//! Where elements come from.
+//! Where elements come from: one folder a kind of source, one ledger for all of them.
+//!
+//! A queue has two halves in Redis. What lives under `delaybridge:*` is ours and the same for every kind: leases, retries,
+//! dead letters, and the scripts that move elements between them ([`ledger`]). Where due elements are, how they are packed,
+//! and what else has to go with them belongs to a foreign program; each kind of it is an implementation of [`Source`].
+//! A script is put together from our half and the half of the source.
+
+pub mod ledger;
+pub mod redis;
 pub mod redisson;
+pub mod store;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+
+use self::ledger::{BadReply, ClaimedFrom, Fields, Hints, Scripts};
+use self::store::Rescued;
+use crate::link::rights::Grant;
+use crate::link::{Conn, LinkError, Script};
+use crate::message::{MessageId, Origin};
+
+/// Why a call to a source or to the ledger did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The connection, or an error reply of the server.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// An answer of an unknown shape.
+    #[error(transparent)]
+    Reply(#[from] BadReply),
+}
+
+/// Element bytes that are not in a format of their source: data of another program, or damage.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("read element: {0}")]
+pub struct Junk(pub String);
+
+/// The foreign half of a queue. One value is one queue.
+///
+/// # Contract
+///
+/// - **Claim.** [`halves`](Source::halves) has the Lua text that takes due elements; the ledger's claim script includes it
+///   and gives each element a lease in the same run. It takes no element before its due time (plus `ahead`), at most as
+///   many and as large ones as the ledger allows, and removes an element from its place only together with its addition
+///   to what is in flight. All keys are in [`keys`](Source::keys) and share [`tag`](Source::tag).
+/// - **Types first.** Nothing is written before the type of every key is known to be right: Redis rolls nothing back.
+/// - **Open.** [`open`](Source::open) takes an element apart without Redis. It never fails to give an id, and it gives the
+///   same id for the same bytes for ever.
+/// - **Leftovers.** What a claim leaves behind at the source is recorded by the claim itself, counted, and taken away by
+///   [`upkeep`](Source::upkeep), one bounded step a call; a step that is sent twice does no harm.
+/// - **Announcements are hints.** A lost one costs lateness up to the next poll, never an element.
+/// - **Rights.** Every command of the source's halves and scripts is in [`rights`](Source::rights), and no other.
+pub trait Source: Send + Sync + 'static {
+    /// The key under `source:` in the configuration.
+    fn kind(&self) -> &'static str;
+
+    /// What all keys of the queue have in common: `{NAME}`, or a name that has a hash tag of its own.
+    fn tag(&self) -> &str;
+
+    /// The source's keys, in the order that its halves of scripts expect.
+    fn keys(&self) -> Vec<Bytes>;
+
+    /// The ledger's scripts with the source's halves in them.
+    fn scripts(&self) -> &'static Scripts;
+
+    /// Scripts of the source alone that a daemon runs, to be loaded when a connection is made.
+    fn own_scripts(&self) -> Vec<&'static Script>;
+
+    /// Arguments of the source's half of the claim script: what earlier claims learned, and how long before their due
+    /// times elements are taken.
+    fn claim_args(&self, hints: &Hints, ahead: Duration) -> Vec<Bytes>;
+
+    /// From which place a claimed element of this letter came; `None` for a letter that is not the source's.
+    fn claimed_from(&self, letter: u8) -> Option<ClaimedFrom>;
+
+    /// Reads what the source's half added to the reply of a claim.
+    ///
+    /// # Errors
+    ///
+    /// For a reply of another shape.
+    fn claim_added(&self, added: Fields) -> Result<ClaimAdded, BadReply>;
+
+    /// Arguments of the source's half of the gauges.
+    fn depth_args(&self, hints: &Hints) -> Vec<Bytes>;
+
+    /// Reads what the source's half added to the gauges.
+    ///
+    /// # Errors
+    ///
+    /// For a reply of another shape.
+    fn depths(&self, added: Fields) -> Result<Depths, BadReply>;
+
+    /// Takes an element apart: its id, and the payload or why there is none. `given` is the id that the ledger gave an
+    /// element whose source has none.
+    fn open(&self, origin: Origin, given: MessageId, element: &Bytes) -> (MessageId, Result<Bytes, Junk>);
+
+    /// Reads that find whether anything can be claimed from the source at this Redis time.
+    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read>;
+
+    /// The channel on which the source's programs announce, if they do.
+    fn channel(&self) -> Option<&Arc<str>>;
+
+    /// What an announcement means.
+    fn announcement(&self, payload: &[u8]) -> Announcement;
+
+    /// A place that other clients fill without an announcement while they are awake; it is polled more often then.
+    fn unannounced(&self) -> Option<Read>;
+
+    /// One step of the removal of what claims left behind. `owner` is this process.
+    fn upkeep<'a>(
+        &'a self,
+        conn: &'a Conn,
+        owner: [u8; 8],
+        request: &'a UpkeepRequest,
+    ) -> BoxFuture<'a, Result<Upkept, SourceError>>;
+
+    /// The sorted set of what is scheduled: element -> due time in ms.
+    fn schedule(&self) -> &Bytes;
+
+    /// Does the transfer that the source's own clients would do, for those of the elements that are overdue by at least
+    /// `after`. A source whose clients transfer nothing has nothing to do.
+    fn rescue<'a>(
+        &'a self,
+        conn: &'a Conn,
+        after: Duration,
+        elements: &'a [Bytes],
+    ) -> BoxFuture<'a, Result<Rescued, SourceError>>;
+
+    /// What the source's halves and scripts need to be allowed.
+    fn rights(&self, activity: Activity) -> Vec<Grant>;
+
+    /// Every key that is ever stored for the queue beside those of the ledger.
+    fn stored(&self) -> Vec<Bytes> {
+        self.keys()
+    }
+}
+
+/// What a daemon or a command does with a queue, as far as rights differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    /// It reads.
+    Look,
+    /// It claims and delivers.
+    Deliver,
+    /// It does the source's own transfer in place of its clients.
+    Rescue,
+    /// Commands of an operator.
+    Operate,
+}
+
+/// What an announcement means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Announcement {
+    /// Something falls due at this Redis time in ms.
+    DueAt(i64),
+    /// Something has changed: look.
+    Changed,
+}
+
+/// A read that costs next to nothing and answers a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Read {
+    /// Members of a sorted set up to this score.
+    DueBefore {
+        /// The sorted set.
+        key: Bytes,
+        /// Last score.
+        until_ms: i64,
+    },
+    /// Length of a list.
+    Length {
+        /// The list.
+        key: Bytes,
+    },
+}
+
+/// What the source's half of a claim learned.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClaimAdded {
+    /// When something falls due next at the source, in Redis ms.
+    pub next_ms: Option<i64>,
+    /// Score of a head known to be large.
+    pub large: Option<i64>,
+    /// What claims have left behind.
+    pub leftovers: Leftovers,
+}
+
+/// What claims have left behind at the source, for its upkeep.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Leftovers {
+    /// How many are recorded.
+    pub count: u64,
+    /// Of how many entries.
+    pub of: u64,
+    /// Age of the oldest.
+    pub oldest: Duration,
+}
+
+/// How much a source holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Depths {
+    /// Elements that wait for their due time or are due.
+    pub scheduled: i64,
+    /// Those of them that are due.
+    pub due: i64,
+    /// Elements that the source's own clients have made ready.
+    pub ready: i64,
+    /// Due time of the first, in ms.
+    pub head_ms: Option<i64>,
+    /// Score of a head known to be large.
+    pub large: Option<i64>,
+    /// What claims have left behind.
+    pub leftovers: Leftovers,
+    /// Entries without an element that nobody recorded: at least this many.
+    pub orphans: i64,
+}
+
+/// A step of upkeep.
+#[derive(Debug, Clone, Copy)]
+pub struct UpkeepRequest {
+    /// Step to do, or `None` to begin a turn.
+    pub step: Option<i64>,
+    /// Age of the oldest leftover that starts a turn.
+    pub max_age: Duration,
+    /// Bytes per second on average.
+    pub bandwidth: u64,
+    /// When a turn begins.
+    pub start: Start,
+    /// Size of the largest element met lately, in bytes.
+    pub largest: usize,
+}
+
+/// When a turn of upkeep begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// When there are many leftovers or an old one, and the budget allows it.
+    Due,
+    /// As soon as there is one leftover: Redis is nearly full.
+    Urgent,
+    /// In any case: the orphans are to be counted.
+    Census,
+}
+
+/// What a step of upkeep did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpkeepState {
+    /// No turn is due.
+    Idle,
+    /// Another daemon is at it.
+    Busy,
+    /// That step had been done.
+    Stale,
+    /// A turn is under way.
+    Begun,
+    /// A step was done.
+    Step,
+    /// The turn is complete.
+    Done,
+}
+
+/// Answer to a step of upkeep.
+#[derive(Debug, Clone, Copy)]
+pub struct Upkept {
+    /// What was done.
+    pub state: UpkeepState,
+    /// Redis time in ms.
+    pub now_ms: i64,
+    /// Number of the step to ask for next.
+    pub step: i64,
+    /// Entries left in this turn.
+    pub left: i64,
+    /// Leftovers removed by this step.
+    pub removed: i64,
+    /// Entries met in this turn that nobody recorded and that have no element.
+    pub orphans: i64,
+}
+
+impl Leftovers {
+    /// Whether a turn of upkeep is worth asking for. While more is due it can wait: Redis's time goes to what would be
+    /// late, and one turn behind a backlog finds all leftovers, where several would go round among those to come.
+    pub fn want_turn(&self, max_age: Duration, more_due: bool) -> bool {
+        self.count > 0 && (self.oldest >= max_age || !more_due && self.count * 2 > self.of)
+    }
+}
+
+fn text(value: impl std::fmt::Display) -> Bytes {
+    value.to_string().into()
+}
+
+/// A duration in whole milliseconds, as scripts take it.
+pub fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_waits_for_many_ghosts_and_for_what_is_due_but_not_for_ever() {
+        let (young, old, max_age) = (Duration::from_secs(1), Duration::from_secs(30), Duration::from_secs(30));
+        let want = |count, oldest, more_due| Leftovers { count, of: 100, oldest }.want_turn(max_age, more_due);
+        assert!(!want(0, Duration::ZERO, false));
+        assert!(!want(50, young, false));
+        assert!(want(51, young, false));
+        assert!(!want(100, young, true));
+        assert!(want(1, old, false));
+        assert!(want(1, old, true));
+    }
+}

@@ -8,7 +8,7 @@ use delaybridge::decode;
 use delaybridge::message::{MessageId, Origin};
 use delaybridge::route::{self, ElementInfo};
 use delaybridge::source::redisson::layout::{Layout, pack};
-use delaybridge::source::redisson::{Entry, Header, Move, batch_end, confirmation};
+use delaybridge::source::redisson::{Entry, Header, Move, batch_end, confirmation, open_entry};
 
 use crate::callgrind;
 use crate::limits::HOT_PATH;
@@ -60,7 +60,7 @@ impl Way {
         let mut moves = Vec::with_capacity(members.len());
         for member in members {
             let entry = Entry::decode(member).expect("an entry");
-            let (id, payload) = entry.open();
+            let (id, payload) = open_entry(&entry);
             let payload = decode::decode(self.spec.codec, &payload.expect("an element")).expect("a payload");
             let (due_ms, attempt) = (entry.header.due_ms(), entry.header.attempts + 1);
             let element = ElementInfo { id, queue: &self.spec.id, due_ms, attempt };

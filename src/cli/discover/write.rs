@@ -40,14 +40,14 @@ pub(super) fn yaml(endpoint: &RedisEndpoint, password_file: Option<&str>, queues
 fn one(text: &mut String, id: &str, queue: &Queue) {
     let s = &queue.stats;
     let _ = writeln!(text, "  {id}:");
-    let overdue = s.head_ms.filter(|head| *head <= s.now_ms).map(|head| show::duration(head.abs_diff(s.now_ms)));
+    let overdue = s.source.head_ms.filter(|head| *head <= s.now_ms).map(|head| show::duration(head.abs_diff(s.now_ms)));
     let overdue = overdue.map(|age| format!(", the oldest for {age}")).unwrap_or_default();
     let _ = writeln!(
         text,
         "    # {} scheduled, {} due{overdue}, {} on the ready list",
-        s.scheduled - s.due,
-        s.due,
-        s.ready
+        s.source.scheduled - s.source.due,
+        s.source.due,
+        s.source.ready
     );
     let _ = writeln!(text, "    # {}", layouts(queue));
     let _ = writeln!(text, "    # {}", clients(queue));
@@ -98,10 +98,10 @@ pub(super) fn json(queues: &[Queue]) -> Value {
             "id": id,
             "name": queue.found.name,
             "or_name": queue.found.or,
-            "scheduled": queue.stats.scheduled - queue.stats.due,
-            "due": queue.stats.due,
-            "ready": queue.stats.ready,
-            "oldest_due_ms": queue.stats.head_ms.filter(|head| *head <= queue.stats.now_ms),
+            "scheduled": queue.stats.source.scheduled - queue.stats.source.due,
+            "due": queue.stats.source.due,
+            "ready": queue.stats.source.ready,
+            "oldest_due_ms": queue.stats.source.head_ms.filter(|head| *head <= queue.stats.now_ms),
             "layouts": { "old": old, "new": new, "junk": junk },
             "codec": { "name": queue.codec.coding.as_str(), "sure": queue.codec.sure.as_str(), "sampled": queue.codec.of },
             "redisson_clients": queue.clients,

@@ -74,7 +74,16 @@ impl Plan {
                 *kept.entry(why).or_default() += 1;
             }
         }
-        Ok(Plan { layout, by_layout, ready, dead, kept, ghosts: stats.ghosts, confirmed, doubtful })
+        Ok(Plan {
+            layout,
+            by_layout,
+            ready,
+            dead,
+            kept,
+            ghosts: stats.source.leftovers.count as i64,
+            confirmed,
+            doubtful,
+        })
     }
 
     pub(super) fn layout_name(&self) -> &'static str {
@@ -174,7 +183,7 @@ impl Entries {
             self.doubtful += 1;
         }
         if !entry.header.confirmed.is_empty() {
-            self.confirmed.push((entry.open().0, entry.header.confirmed.clone()));
+            self.confirmed.push((crate::source::redisson::open_entry(&entry).0, entry.header.confirmed.clone()));
         }
         if entry.header.origin == Origin::Ready {
             self.ready += 1;

@@ -18,7 +18,7 @@ pub(super) async fn until_no_ghost_is_left(view: &View<'_>) -> Result<u64, Faile
     for _ in 0..TURNS {
         let orphans = turn(view, &what).await?;
         let stats = view.queue.redisson.stats(&view.session.conn, &mut Hints::default()).await;
-        if stats.map_err(attempted(&what))?.ghosts == 0 {
+        if stats.map_err(attempted(&what))?.source.leftovers.count == 0 {
             return Ok(orphans);
         }
     }
@@ -27,8 +27,8 @@ pub(super) async fn until_no_ghost_is_left(view: &View<'_>) -> Result<u64, Faile
 
 async fn turn(view: &View<'_>, what: &str) -> Result<u64, Failed> {
     let mut request = SweepRequest {
-        slice: None,
-        ghost_max_age: Duration::ZERO,
+        step: None,
+        max_age: Duration::ZERO,
         bandwidth: view.queue.spec.sweep_bandwidth,
         // Also without a ghost: only a full turn tells whether the list has entries that nobody recorded.
         start: Start::Census,
@@ -44,9 +44,9 @@ async fn turn(view: &View<'_>, what: &str) -> Result<u64, Failed> {
         match swept.state {
             SweepState::Done => return Ok(swept.orphans.unsigned_abs()),
             // The turn is over, and its number went with a lost reply.
-            SweepState::Idle => request.slice = None,
-            SweepState::Stale if swept.left == 0 => request.slice = None,
-            SweepState::Begun | SweepState::Slice | SweepState::Stale => request.slice = Some(swept.slice),
+            SweepState::Idle => request.step = None,
+            SweepState::Stale if swept.left == 0 => request.step = None,
+            SweepState::Begun | SweepState::Step | SweepState::Stale => request.step = Some(swept.step),
             SweepState::Busy => tokio::time::sleep(WAIT).await,
         }
     }

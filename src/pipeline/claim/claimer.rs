@@ -19,7 +19,6 @@ use crate::pipeline::gate::{Gate, Probe};
 use crate::pipeline::leases::keeper;
 use crate::pipeline::limits::budget::{Reservation, Room};
 use crate::pipeline::queue::Queue;
-use crate::pipeline::upkeep::Ghosts;
 use crate::source::redisson::{
     BATCH_BYTES, BATCH_ENTRIES, ClaimReply, ClaimRequest, Claimed, ClaimedFrom, SourceError,
 };
@@ -289,15 +288,13 @@ impl Claimer {
         if claimed.unknown > 0 {
             queue.events.unknown_entries(claimed.unknown);
         }
-        if claimed.ghosts > 0 || metrics.has_gauges() {
-            metrics.ghosts(claimed.ghosts, claimed.oldest_ghost.unwrap_or_default());
+        if claimed.leftovers.count > 0 || metrics.has_gauges() {
+            metrics.ghosts(claimed.leftovers.count, claimed.leftovers.oldest);
         }
         let taken = claimed.entries.len();
-        let oldest = claimed.oldest_ghost.unwrap_or_default();
-        let ghosts = Ghosts { count: claimed.ghosts, listed: claimed.listed, oldest };
         let more_due = claimed.more || claimed.next_ms.is_some_and(|next| next <= claimed.now_ms);
         let full = queue.process.redis_nearly_full.load(Ordering::Relaxed);
-        if ghosts.want_turn(queue.spec.ghost_max_age, more_due && !full) {
+        if claimed.leftovers.want_turn(queue.spec.ghost_max_age, more_due && !full) {
             queue.sweep_due.store(true, Ordering::Relaxed);
         }
         queue.refund_rate(u32::try_from(most.saturating_sub(taken)).unwrap_or(0));

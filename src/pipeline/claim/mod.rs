@@ -19,8 +19,8 @@ use crate::pipeline::leases::LeaseStatus;
 use crate::pipeline::limits::budget::Reservation;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::{Ending, Settling};
-use crate::source::redisson::layout::Junk;
-use crate::source::redisson::{ClaimedFrom, Entry, Header, Move};
+use crate::source::Junk;
+use crate::source::ledger::{ClaimedFrom, Entry, Header, Move};
 use crate::telemetry::labels::ReleaseReason;
 
 /// Whether others may be in flight in this process beside the element.
@@ -76,7 +76,7 @@ impl Claim {
         if !queue.leases.insert(entry.header.key, entry.member.clone(), deadline) {
             return None;
         }
-        let (id, payload) = entry.open();
+        let (id, payload) = queue.source.open(&entry);
         let parts = Parts {
             queue: queue.clone(),
             from,

@@ -13,7 +13,6 @@ use crate::clock::{Asked, Skew};
 use crate::link::Conn;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::upkeep::Ghosts;
 use crate::source::redisson::{Polled, SourceError, Stats, other_subscribers, poll};
 use crate::telemetry::labels::{MessageState, Wakeup};
 use crate::telemetry::status::Heartbeat;
@@ -107,7 +106,7 @@ pub async fn gauges(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
         }
         wait = GAUGES;
         let Some(conn) = process.link.current() else { continue };
-        if let Ok(full) = crate::source::redisson::nearly_full(&conn).await {
+        if let Ok(full) = crate::source::ledger::nearly_full(&conn).await {
             process.redis_nearly_full.store(full, Ordering::Relaxed);
         }
         for some in slices.next().unwrap_or_default().chunks(GAUGES_AT_ONCE) {
@@ -142,20 +141,19 @@ fn show_gauges(queue: &Queue, stats: &Stats) {
         return;
     }
     let count = |n: i64| u64::try_from(n).unwrap_or(0);
-    metrics.messages(MessageState::Scheduled, count(stats.scheduled - stats.due));
-    metrics.messages(MessageState::Due, count(stats.due + if queue.spec.consume_ready { stats.ready } else { 0 }));
+    let source = &stats.source;
+    metrics.messages(MessageState::Scheduled, count(source.scheduled - source.due));
+    metrics.messages(MessageState::Due, count(source.due + if queue.spec.consume_ready { source.ready } else { 0 }));
     metrics.messages(MessageState::InFlight, count(stats.in_flight));
     metrics.messages(MessageState::Retry, count(stats.retry));
     metrics.messages(MessageState::Dead, count(stats.dead));
-    let overdue = stats.head_ms.map_or(0, |head| stats.now_ms.saturating_sub(head).max(0));
+    let overdue = source.head_ms.map_or(0, |head| stats.now_ms.saturating_sub(head).max(0));
     metrics.oldest_due_age(Duration::from_millis(count(overdue)));
-    metrics.next_due(stats.head_ms);
-    let oldest_ghost = Duration::from_millis(count(stats.oldest_ghost_ms.unwrap_or(0)));
-    metrics.ghosts(count(stats.ghosts), oldest_ghost);
-    queue.events.orphans(count(stats.orphans));
+    metrics.next_due(source.head_ms);
+    metrics.ghosts(source.leftovers.count, source.leftovers.oldest);
+    queue.events.orphans(count(source.orphans));
     let full = queue.process.redis_nearly_full.load(Ordering::Relaxed);
-    let ghosts = Ghosts { count: count(stats.ghosts), listed: count(stats.listed), oldest: oldest_ghost };
-    if full && ghosts.count > 0 || ghosts.want_turn(queue.spec.ghost_max_age, stats.due > 0) {
+    if full && source.leftovers.count > 0 || source.leftovers.want_turn(queue.spec.ghost_max_age, source.due > 0) {
         queue.sweep_due.store(true, Ordering::Relaxed);
     }
 }

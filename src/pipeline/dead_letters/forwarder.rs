@@ -259,7 +259,7 @@ impl Forwarder<'_> {
     fn message(&self, letter: &DeadLetter, send_before: Instant) -> Result<Outbound, Failure> {
         let spec = &self.target.spec;
         let unreadable = |text: String| Failure::new(Class::MessagePermanent, "not_a_letter", text);
-        let body = letter.payload().map_err(|problem| unreadable(problem.to_string()))?;
+        let body = self.queue.source.dead_payload(letter).map_err(|problem| unreadable(problem.to_string()))?;
         let id: MessageId = letter.text("id").parse().map_err(|_| unreadable("the letter has no id".to_owned()))?;
         let attempt = letter.number("attempts").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
         let due_ms = letter.number("due_ms");

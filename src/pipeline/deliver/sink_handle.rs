@@ -12,7 +12,7 @@ use crate::message::{Class, Failure, Outbound, Outcome};
 use crate::pipeline::limits::circuit::{Allow, Circuit, Transition, Why};
 use crate::pipeline::limits::rate::Bucket;
 use crate::sink::Sink;
-use crate::source::redisson::sink_hash;
+use crate::source::ledger::sink_hash;
 use crate::telemetry::events::SinkEvents;
 
 /// Beyond its own time-out a sink is given this much; then it is taken for hung.

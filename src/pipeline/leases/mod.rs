@@ -12,7 +12,7 @@ use bytes::Bytes;
 use foldhash::HashMap;
 
 use crate::clock::Instant;
-use crate::source::redisson::ClaimKey;
+use crate::source::ledger::ClaimKey;
 use parking_lot::{Mutex, MutexGuard};
 
 /// The entries of one queue that this process holds.

@@ -57,7 +57,7 @@ async fn look(queue: &Queue, heartbeat: &Heartbeat) -> Result<(u64, u64), Source
     let mut first = 0;
     // One look needs nothing but a count while all is well.
     let now_ms = redis_now_ms(&conn).await?;
-    if queue.source.due_before(&conn, now_ms.saturating_sub(limit)).await? == 0 {
+    if queue.source.due_before(&conn, &queue.source.keys.delayed, now_ms.saturating_sub(limit)).await? == 0 {
         return Ok((0, 0));
     }
     while !queue.process.stopping.is_cancelled() {

@@ -75,7 +75,7 @@ impl Shadow {
     async fn look(&mut self) -> Result<(), SourceError> {
         let Some(conn) = self.queue.process.link.current() else { return Ok(()) };
         let queue = self.queue.clone();
-        let mut first = queue.source.due_before(&conn, self.shown_until).await?;
+        let mut first = queue.source.due_before(&conn, &queue.source.keys.delayed, self.shown_until).await?;
         let (mut seen, mut last) = (0, self.shown_until);
         loop {
             let page = queue.source.members(&conn, Place::Scheduled, first).await?;

@@ -1,14 +1,15 @@
-//! What a person asks for: offer, cancel, redrive.
+//! What an operator asks of Redisson's keys: offer an element, cancel one.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::reply::{BadReply, Fields};
-use super::{Redisson, SourceError, millis, text};
+use super::{Half, Redisson};
 use crate::link::Conn;
+use crate::source::ledger::{Fields, truth};
+use crate::source::{SourceError, millis, text};
 
-impl Redisson {
+impl Half {
     /// Offers one packed element as Redisson does, `delay` from now by Redis's clock; returns the due time in ms, and
     /// whether it is new (an element with these very bytes may stand there already).
     ///
@@ -25,34 +26,36 @@ impl Redisson {
         Ok((fields.int()?, new))
     }
 
-    /// Removes an element from Z and L, or an entry from the retry zset; `false` when it was not there.
+    /// Removes an element from Z and L; `false` when it was not there.
+    ///
+    /// # Errors
+    ///
+    /// After any error it may be sent again.
+    pub async fn cancel_scheduled(&self, conn: &Conn, element: Bytes) -> Result<bool, SourceError> {
+        let keys = [self.keys.delayed.clone(), self.keys.list.clone()];
+        Ok(truth("cancel_scheduled", conn.script(&self.scripts.cancel, &keys, &[element]).await?)?)
+    }
+}
+
+impl Redisson {
+    /// As [`Half::offer`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Half::offer`].
+    pub async fn offer(&self, conn: &Conn, element: Bytes, delay: Duration) -> Result<(i64, bool), SourceError> {
+        self.half.offer(conn, element, delay).await
+    }
+
+    /// Removes an element that is scheduled, or an entry that waits for a retry; `false` when it was not there.
     ///
     /// # Errors
     ///
     /// After any error it may be sent again.
     pub async fn cancel(&self, conn: &Conn, member: Bytes, in_retry: bool) -> Result<bool, SourceError> {
-        let k = &self.keys;
-        let args = [Bytes::from_static(if in_retry { b"retry" } else { b"scheduled" }), member];
-        let keys = [k.delayed.clone(), k.list.clone(), k.retry.clone()];
-        Ok(truth("cancel", conn.script(&self.scripts.cancel, &keys, &args).await?)?)
-    }
-
-    /// Moves a dead letter to the retry zset under a new header; `false` when it was not there, or when the very same
-    /// member waits there already, from a dead letter with the same bytes: redrive this one later.
-    ///
-    /// # Errors
-    ///
-    /// After any error it may be sent again.
-    pub async fn redrive(&self, conn: &Conn, stream_id: &str, member: Bytes) -> Result<bool, SourceError> {
-        let args = [Bytes::from(stream_id.to_owned()), member];
-        let keys = [self.keys.dead.clone(), self.keys.retry.clone()];
-        Ok(truth("redrive", conn.script(&self.scripts.redrive, &keys, &args).await?)?)
-    }
-}
-
-fn truth(script: &'static str, reply: redis::Value) -> Result<bool, BadReply> {
-    match reply {
-        redis::Value::Int(n) => Ok(n == 1),
-        _ => Err(BadReply { script, expected: "0 or 1" }),
+        match in_retry {
+            true => self.cancel_retry(conn, member).await,
+            false => self.half.cancel_scheduled(conn, member).await,
+        }
     }
 }

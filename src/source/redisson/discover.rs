@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use super::reply::Fields;
 use super::{Redisson, SourceError};
 use crate::link::Conn;
+use crate::source::ledger::Fields;
 
 const PREFIX: &str = "redisson_delay_queue_timeout:";
 

@@ -4,12 +4,12 @@
 
 use bytes::Bytes;
 
-use super::entry::Header;
 use super::layout::{self, Layout};
-use super::reply::Fields;
 use super::{Redisson, SourceError};
 use crate::link::Conn;
 use crate::message::{MessageId, Origin};
+use crate::source::ledger::Fields;
+use crate::source::ledger::Header;
 
 /// The places of a queue that elements stand in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,34 +1,32 @@
-//! The keys of a queue: Redisson's as Redisson maps names, and ours. The only place that spells a key.
+//! Redisson's keys of a queue, as Redisson maps names, and what we record beside them. The only place that spells them.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::source::ledger;
+
 /// All keys of one queue. They share one hash tag, so that everything works in Redis Cluster.
 #[derive(Debug, Clone)]
 pub struct Keys {
+    /// What all keys have in common: the hash tag, with what Redisson puts around it.
+    pub tag: String,
     /// Z: element -> due time in ms.
     pub delayed: Bytes,
     /// L: the same elements in the order offered.
     pub list: Bytes,
     /// The ready list: the mapped name itself.
     pub ready: Bytes,
-    /// Entry -> lease deadline in ms.
-    pub in_flight: Bytes,
-    /// Entry -> time of the next attempt in ms.
-    pub retry: Bytes,
-    /// Dead letters.
-    pub dead: Bytes,
     /// First 16 bytes of every entry that a claim left in L.
     pub ghosts: Bytes,
     /// Those from before the turn of the sweep that is under way.
     pub ghosts_turn: Bytes,
     /// State of the sweep and of the `LREM` budget.
-    pub state: Bytes,
+    pub sweep: Bytes,
     /// Redisson announces the due time of a new head here.
     pub channel: Arc<str>,
-    /// Every daemon that delivers from the queue listens here, so that others see that it is there. Nothing is sent.
-    pub presence: Arc<str>,
+    ledger: ledger::Keys,
 }
 
 impl Keys {
@@ -43,15 +41,26 @@ impl Keys {
             delayed: key("redisson_delay_queue_timeout"),
             list: key("redisson_delay_queue"),
             ready: Bytes::from(name.to_owned()),
-            in_flight: key("delaybridge:inflight"),
-            retry: key("delaybridge:retry"),
-            dead: key("delaybridge:dead"),
             ghosts: key("delaybridge:ghosts"),
             ghosts_turn: key("delaybridge:ghosts-turn"),
-            state: key("delaybridge:state"),
+            sweep: key("delaybridge:sweep"),
             channel: format!("redisson_delay_queue_channel:{tagged}").into(),
-            presence: format!("delaybridge:presence:{tagged}").into(),
+            ledger: ledger::Keys::of(&tagged),
+            tag: tagged,
         }
+    }
+
+    /// In the order of `keys.lua`.
+    pub(super) fn in_scripts(&self) -> [&Bytes; 6] {
+        [&self.delayed, &self.list, &self.ready, &self.ghosts, &self.ghosts_turn, &self.sweep]
+    }
+}
+
+impl Deref for Keys {
+    type Target = ledger::Keys;
+
+    fn deref(&self) -> &ledger::Keys {
+        &self.ledger
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Redisson, SourceError, millis};
+use super::{Redisson, millis};
 use crate::link::{Conn, LinkError};
 
 /// What a look at a queue found.
@@ -26,7 +26,7 @@ pub async fn poll(conn: &Conn, queues: &[(&Redisson, Duration)], now_ms: i64) ->
     for (queue, ahead) in queues {
         let keys = &queue.keys;
         // What is not consumed is not looked at; the answer keeps its place.
-        let delayed = match queue.sources.contains('d') {
+        let delayed = match queue.half.delayed {
             true => now_ms.saturating_add(millis(*ahead)).to_string(),
             false => "-inf".to_owned(),
         };
@@ -34,7 +34,7 @@ pub async fn poll(conn: &Conn, queues: &[(&Redisson, Duration)], now_ms: i64) ->
         for (zset, last) in [(&keys.delayed, &delayed), (&keys.retry, &now), (&keys.in_flight, &now)] {
             pipe.cmd("ZCOUNT").arg(&zset[..]).arg("-inf").arg(last);
         }
-        match queue.sources.contains('r') {
+        match queue.half.ready {
             true => pipe.cmd("LLEN").arg(&keys.ready[..]),
             false => pipe.cmd("ZCOUNT").arg(&keys.retry[..]).arg("-inf").arg("-inf"),
         };
@@ -74,22 +74,4 @@ pub async fn other_subscribers(conn: &Conn, channels: &[&str]) -> Result<Vec<i64
     command.arg("NUMSUB").arg(channels);
     let counts: Vec<(String, i64)> = conn.query(&command).await?;
     Ok(counts.into_iter().map(|(_, subscribers)| subscribers - 1).collect())
-}
-
-/// Whether Redis uses more than 90 % of the memory it may use.
-///
-/// # Errors
-///
-/// Those of the connection, and a missing right to `INFO`.
-pub async fn nearly_full(conn: &Conn) -> Result<bool, SourceError> {
-    let info: String = conn.query(redis::cmd("INFO").arg("memory")).await?;
-    let field = |name: &str| {
-        info.lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-            .and_then(|n| n.trim().parse::<u64>().ok())
-    };
-    Ok(match (field("used_memory"), field("maxmemory")) {
-        (Some(used), Some(limit)) if limit > 0 => used as f64 > limit as f64 * 0.9,
-        _ => false,
-    })
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::layout::{self, Junk};
-use super::reply::{BadReply, Fields};
-use super::{BATCH_BYTES, BATCH_ENTRIES, Redisson, SourceError, millis, text};
+use super::{Half, Redisson};
 use crate::link::Conn;
+use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields};
+use crate::source::{SourceError, millis, text};
 
 /// An element and the payload in it, of either layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +31,7 @@ impl Overdue {
     }
 }
 
-impl Redisson {
+impl Half {
     /// Transfers those of the elements that are overdue by at least `after`; answers how many were.
     ///
     /// # Errors
@@ -38,8 +39,8 @@ impl Redisson {
     /// After any error the same batch may be sent again.
     pub async fn rescue(&self, conn: &Conn, after: Duration, batch: &[Overdue]) -> Result<usize, SourceError> {
         let k = &self.keys;
-        let keys = [&k.delayed, &k.list, &k.ready, &k.ghosts, &k.ghosts_turn, &k.state].map(Bytes::clone);
-        let mut args = vec![Bytes::from(self.cleanup), text(millis(after))];
+        let keys = k.in_scripts().map(Bytes::clone);
+        let mut args = vec![self.cleanup_word(), text(millis(after))];
         for overdue in batch {
             args.extend([overdue.element.clone(), overdue.payload.clone()]);
         }
@@ -50,6 +51,17 @@ impl Redisson {
             true => Ok(letters.iter().filter(|letter| **letter == b'y').count()),
             false => Err(BadReply { script: "rescue", expected: "a letter for each element" }.into()),
         }
+    }
+}
+
+impl Redisson {
+    /// As [`Half::rescue`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Half::rescue`].
+    pub async fn rescue(&self, conn: &Conn, after: Duration, batch: &[Overdue]) -> Result<usize, SourceError> {
+        self.half.rescue(conn, after, batch).await
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 
-use super::entry::Entry;
 use super::layout::{self, Layout};
-use super::reply::{BadReply, Fields};
 use super::scripts::of_the_command_line;
 use super::{BATCH_BYTES, BATCH_ENTRIES, Redisson, SourceError, text};
 use crate::link::{Conn, Script};
 use crate::message::Origin;
+use crate::source::ledger::Entry;
+use crate::source::ledger::{BadReply, Fields};
 
 static RESTORE: LazyLock<Script> =
     LazyLock::new(|| of_the_command_line("restore", include_str!("scripts/restore.lua")));
@@ -159,9 +159,8 @@ impl Redisson {
     /// After any error the same batch may be sent again.
     pub async fn restore(&self, conn: &Conn, items: &[(Held, Back)], search: bool) -> Result<Restored, SourceError> {
         let k = &self.keys;
-        let keys =
-            [&k.delayed, &k.list, &k.ready, &k.in_flight, &k.retry, &k.ghosts, &k.ghosts_turn, &k.state, &k.dead]
-                .map(Bytes::clone);
+        let keys: Vec<Bytes> =
+            [&k.in_flight, &k.retry, &k.dead].into_iter().chain(k.in_scripts()).chain([&k.state]).cloned().collect();
         let mut args = vec![Bytes::from(k.channel.to_string()), Bytes::from_static(if search { b"1" } else { b"0" })];
         for (held, back) in items {
             let (place, name): (&'static [u8], Bytes) = match held {
@@ -186,19 +185,6 @@ impl Redisson {
             "done" => Ok(Restored::Done(Moved::read("restore", &fields.bytes()?, items.len())?)),
             _ => Err(BadReply { script: "restore", expected: "work, ghosts or done" }.into()),
         }
-    }
-
-    /// How many daemons that deliver from this queue are connected, by their subscription to its presence channel. One
-    /// that is just connecting, or cut off from Redis, is not among them.
-    ///
-    /// # Errors
-    ///
-    /// Those of the connection, and a missing right to `PUBSUB`.
-    pub async fn daemons(&self, conn: &Conn) -> Result<u64, SourceError> {
-        let mut command = redis::cmd("PUBSUB");
-        command.arg("NUMSUB").arg(&*self.keys.presence);
-        let counts: Vec<(String, u64)> = conn.query(&command).await?;
-        Ok(counts.into_iter().map(|(_, subscribers)| subscribers).sum())
     }
 }
 

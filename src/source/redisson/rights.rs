@@ -1,121 +1,89 @@
-//! What the scripts and looks of a queue need to be allowed, key by key.
+//! What Redisson's halves of the scripts and its own scripts need to be allowed, key by key.
 
 use bytes::Bytes;
 
-use super::Redisson;
+use super::{Half, Redisson};
 use crate::config::{ListCleanup, Mode, QueueSpec, TargetSpec};
 use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
-use crate::message::Side;
+use crate::source::Activity;
+use crate::source::ledger::Use;
 
 impl Redisson {
     /// What a daemon needs for this queue.
     pub fn to_run(&self, spec: &QueueSpec) -> Vec<Grant> {
-        let mut grants = self.to_look();
-        grants.push(Grant::plain([TIME, INFO]));
-        match spec.mode {
-            // What falls due is read as the gauges are.
-            Mode::Shadow => {}
-            Mode::Rescue { .. } => {
-                grants.extend(self.to_unlist(spec));
-                grants.extend(self.to_sweep());
-                grants.push(self.on(&self.keys.delayed, [ZADD, ZREM, ZSCORE]));
-                grants.push(self.on(&self.keys.ready, [RPUSH]));
-            }
-            Mode::Deliver => {
-                grants.extend(self.to_settle(spec));
-                grants.extend(self.to_claim(spec));
-                grants.extend(self.to_sweep());
-                if spec.dead_letter_to.is_some() {
-                    grants.push(self.on(&self.keys.dead, [XRANGE, XREVRANGE, XDEL]));
-                    grants.push(self.on(&self.keys.state, [HDEL, HMGET, HGET, HSET]));
-                }
-            }
-        }
-        grants
+        let activity = match spec.mode {
+            Mode::Shadow => Activity::Look,
+            Mode::Rescue { .. } => Activity::Rescue,
+            Mode::Deliver => Activity::Deliver,
+        };
+        let push = spec.to.iter().find_map(|route| match &route.target {
+            TargetSpec::RedisList { key, push, exactly_once: true } => Some((key.static_bytes()?.clone(), *push)),
+            _ => None,
+        });
+        let trims_dead = spec.dead_letter_max_len.is_some();
+        self.rights(activity, &Use { trims_dead, forwards: spec.dead_letter_to.is_some(), push })
     }
 
     /// What the command line needs to look at this queue, to offer, cancel, redrive and purge, to migrate and to restore.
     pub fn to_operate(&self) -> Vec<Grant> {
-        let k = &self.keys;
+        self.rights(Activity::Operate, &Use::default())
+    }
+}
+
+impl Half {
+    /// What this activity needs of Redisson's keys.
+    pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
         let mut grants = self.to_look();
-        grants.extend(self.to_sweep());
-        grants.extend([
-            Grant::plain([TIME, PUBSUB_NUMSUB]),
-            Grant::channels([exact(k.channel.as_bytes())], [PUBLISH]),
-            self.on(&k.delayed, [ZADD, ZREM, ZSCORE, ZSCAN]),
-            self.on(&k.list, [RPUSH, LREM, LRANGE, LINDEX, LPOS, LSET]),
-            self.on(&k.ready, [LRANGE, LPUSH]),
-            self.on(&k.in_flight, [ZADD, ZREM, ZSCORE, ZRANGE, ZCOUNT, ZSCAN]),
-            self.on(&k.retry, [ZADD, ZREM, ZSCORE, ZRANGE, ZSCAN]),
-            self.on(&k.dead, [XRANGE, XREVRANGE, XDEL]),
-        ]);
+        match activity {
+            // What falls due is read as the gauges are.
+            Activity::Look => {}
+            Activity::Rescue => {
+                grants.extend(self.to_unlist());
+                grants.extend(self.to_sweep());
+                grants.push(self.on(&self.keys.delayed, [ZADD, ZREM, ZSCORE]));
+                grants.push(self.on(&self.keys.ready, [RPUSH]));
+            }
+            Activity::Deliver => {
+                grants.extend(self.to_claim());
+                grants.extend(self.to_sweep());
+            }
+            Activity::Operate => grants.extend(self.to_operate()),
+        }
         grants
     }
 
-    /// `stats.lua` and `peek.lua`, and that any script is run on the queue's keys: what it may do to them its commands
-    /// decide.
+    /// `stats.lua`.
     fn to_look(&self) -> Vec<Grant> {
         let k = &self.keys;
         vec![
-            Grant::on(self.all().map(|key| exact(key)), [EVALSHA]),
             self.on(&k.delayed, [TYPE, ZCARD, ZCOUNT, ZRANGE]),
-            self.on(&k.in_flight, [TYPE, ZCARD]),
-            self.on(&k.retry, [TYPE, ZCARD]),
             self.on(&k.list, [TYPE, LLEN]),
             self.on(&k.ready, [TYPE, LLEN]),
             self.on(&k.ghosts, [TYPE, SCARD]),
             self.on(&k.ghosts_turn, [TYPE, SCARD]),
-            self.on(&k.state, [TYPE, HMGET]),
-            self.on(&k.dead, [TYPE, XLEN]),
+            self.on(&k.sweep, [TYPE, HMGET]),
         ]
     }
 
-    /// `claim.lua`, `recover.lua`, `extend.lua`, and the announcements that say when to claim.
-    fn to_claim(&self, spec: &QueueSpec) -> Vec<Grant> {
+    /// `claim.lua`, and the announcements that say when to claim.
+    fn to_claim(&self) -> Vec<Grant> {
         let k = &self.keys;
-        let mut grants = vec![
-            Grant::channels([exact(k.channel.as_bytes()), exact(k.presence.as_bytes())], [SUBSCRIBE]),
-            self.on(&k.in_flight, [ZADD, ZREM, ZSCORE, ZCOUNT, ZRANGEBYSCORE]),
-            self.on(&k.retry, [ZADD, ZREM, ZCOUNT, ZRANGE, ZRANGEBYSCORE]),
-            self.on(&k.state, [HGET, HMGET]),
-        ];
-        if spec.consume_ready {
+        let mut grants =
+            vec![Grant::channels([exact(k.channel.as_bytes())], [SUBSCRIBE]), self.on(&k.sweep, [HGET, HMGET])];
+        if self.ready {
             grants.push(Grant::plain([PUBSUB_NUMSUB]));
             grants.push(self.on(&k.ready, [LRANGE, LTRIM]));
         }
-        if spec.consume_delayed {
+        if self.delayed {
             grants.push(self.on(&k.delayed, [ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZREM]));
-            grants.extend(self.to_unlist(spec));
-        }
-        grants
-    }
-
-    /// `settle.lua`.
-    fn to_settle(&self, spec: &QueueSpec) -> Vec<Grant> {
-        let k = &self.keys;
-        let mut grants = vec![
-            self.on(&k.in_flight, [ZADD, ZREM, ZSCORE]),
-            self.on(&k.retry, [ZADD, ZSCORE]),
-            self.on(&k.dead, [XADD]),
-        ];
-        if spec.dead_letter_max_len.is_some() {
-            grants.push(self.on(&k.dead, [XTRIM]));
-        }
-        for route in &spec.to {
-            if let TargetSpec::RedisList { key, push, exactly_once: true } = &route.target
-                && let Some(list) = key.static_bytes()
-            {
-                let keys = [&k.in_flight, &k.retry, &k.dead, list];
-                grants.push(Grant::on(keys.map(|key| exact(key)), [EVALSHA]));
-                grants.push(self.on(list, [TYPE, if *push == Side::Left { LPUSH } else { RPUSH }]));
-            }
+            grants.extend(self.to_unlist());
         }
         grants
     }
 
     /// `list.lua`: elements that were taken leave Redisson's list, or are recorded as ghosts.
-    fn to_unlist(&self, spec: &QueueSpec) -> Vec<Grant> {
+    fn to_unlist(&self) -> Vec<Grant> {
         let k = &self.keys;
         let mut grants = vec![
             self.on(&k.delayed, [ZSCORE]),
@@ -124,11 +92,11 @@ impl Redisson {
             self.on(&k.ghosts_turn, [SREM]),
         ];
         // Else there is no ghost but those of a daemon with another configuration: they go, and none is made.
-        if spec.list_cleanup == ListCleanup::Auto {
+        if self.cleanup == ListCleanup::Auto {
             grants.extend([
                 self.on(&k.list, [LPOS, LTRIM]),
                 self.on(&k.ghosts, [SADD, SMISMEMBER]),
-                self.on(&k.state, [HMGET, HSET, HSETNX]),
+                self.on(&k.sweep, [HMGET, HSET, HSETNX]),
             ]);
         }
         grants
@@ -143,13 +111,21 @@ impl Redisson {
             self.on(&k.ghosts, [SREM, EXISTS, DEL]),
             self.on(&k.ghosts_turn, [SREM, EXISTS, DEL]),
             Grant::on([exact(&k.ghosts), exact(&k.ghosts_turn)], [RENAME, SUNIONSTORE]),
-            self.on(&k.state, [HDEL, HMGET, HSET]),
+            self.on(&k.sweep, [HDEL, HMGET, HSET]),
         ]
     }
 
-    fn all(&self) -> [&Bytes; 9] {
+    /// What commands need: offer, cancel, peek, migrate, restore.
+    fn to_operate(&self) -> Vec<Grant> {
         let k = &self.keys;
-        [&k.delayed, &k.list, &k.ready, &k.in_flight, &k.retry, &k.ghosts, &k.ghosts_turn, &k.state, &k.dead]
+        let mut grants: Vec<Grant> = self.to_sweep().into();
+        grants.extend([
+            Grant::channels([exact(k.channel.as_bytes())], [PUBLISH]),
+            self.on(&k.delayed, [ZADD, ZREM, ZSCORE, ZSCAN]),
+            self.on(&k.list, [RPUSH, LREM, LRANGE, LINDEX, LPOS, LSET]),
+            self.on(&k.ready, [LRANGE, LPUSH]),
+        ]);
+        grants
     }
 
     fn on<const N: usize>(&self, key: &[u8], commands: [Command; N]) -> Grant {

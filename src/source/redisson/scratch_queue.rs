@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::{Redisson, millis};
 use crate::link::{Conn, LinkError};
+use crate::source::ledger;
 
 /// The server answers; how long that takes is the round trip.
 ///
@@ -35,14 +36,15 @@ pub async fn memory_left(conn: &Conn) -> Result<Option<u64>, LinkError> {
 
 impl Redisson {
     /// Everything that is ever stored for a queue.
-    fn stored(&self) -> [&Bytes; 9] {
+    fn stored(&self) -> Vec<&Bytes> {
         let k = &self.keys;
-        [&k.delayed, &k.list, &k.ready, &k.in_flight, &k.retry, &k.dead, &k.ghosts, &k.ghosts_turn, &k.state]
+        let ledger: &ledger::Keys = k;
+        k.in_scripts().into_iter().chain(ledger.stored()).collect()
     }
 
     /// The names of everything that is ever stored for a queue, for a person.
     pub fn stored_names(&self) -> Vec<String> {
-        self.stored().map(|key| String::from_utf8_lossy(key).into_owned()).to_vec()
+        self.stored().into_iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect()
     }
 
     /// Those of the queue's keys that exist.

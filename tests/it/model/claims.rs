@@ -6,6 +6,7 @@ use bytes::Bytes;
 use delaybridge::message::{MessageId, Origin};
 use delaybridge::source::redisson::{
     ClaimKey, ClaimReply, ClaimRequest, Claimed, ClaimedFrom, Cursor, Entry, Header, RecoverRequest, Recovered,
+    open_entry,
 };
 
 use super::snapshot::{Snapshot, short};
@@ -120,7 +121,7 @@ impl World<'_> {
                 }
                 ClaimedFrom::Ready => {
                     assert_eq!(ready.next(), Some(&entry.element), "{what}: the ready list from its head");
-                    let id = u64::from_be_bytes(entry.open().0.0);
+                    let id = u64::from_be_bytes(open_entry(&entry).0.0);
                     assert_eq!(entry.header, first_header(Origin::Ready, id, now, entry), "{what}");
                     assert!(self.given_ids.insert(id), "{what}: the id {id:016x} was given before");
                 }
@@ -178,8 +179,8 @@ impl World<'_> {
         // Of what is due already only that is told.
         let next = heads.min().map(|head| head.max(now));
         assert_eq!(claimed.next_ms, next, "{what}: what falls due next");
-        assert_eq!(claimed.listed, after.l.len() as u64, "{what}: entries in L");
-        assert_eq!(claimed.ghosts, (after.ghosts.len() + after.turn.len()) as u64, "{what}: ghosts");
+        assert_eq!(claimed.leftovers.of, after.l.len() as u64, "{what}: entries in L");
+        assert_eq!(claimed.leftovers.count, (after.ghosts.len() + after.turn.len()) as u64, "{what}: ghosts");
         self.settled_as(what, expected, &taken, exact).await;
     }
 

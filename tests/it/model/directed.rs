@@ -7,7 +7,7 @@ use delaybridge::config::ListCleanup;
 use delaybridge::message::{MessageId, Origin};
 use delaybridge::source::redisson::{
     Answer, ClaimKey, ClaimReply, ClaimRequest, Claimed, ClaimedFrom, Cursor, Entry, Header, Hints, Move,
-    RecoverRequest, Recovered, Redisson,
+    RecoverRequest, Recovered, Redisson, open_entry,
 };
 
 use super::rig::{Rig, source};
@@ -85,7 +85,7 @@ async fn a_thousand_equal_payloads_on_the_ready_list_are_a_thousand_entries() {
         // Not a microsecond passes between the two.
         for (_, entry) in claim(&rig, &a, &request(number)).await.entries {
             assert_eq!(&entry.element[..], b"same");
-            assert!(ids.insert(entry.open().0));
+            assert!(ids.insert(open_entry(&entry).0));
         }
     }
     assert_eq!(ids.len(), 1_000);
@@ -197,7 +197,7 @@ async fn a_large_head_that_was_taken_is_not_announced_any_more() {
     let next = claim(&rig, &a, &ClaimRequest { hints: hints.clone(), ..request(2) }).await;
     assert_eq!(next.next_ms, Some(NOW_MS + 60_000));
     let mut hints = hints;
-    assert_eq!(a.stats(&rig.conn, &mut hints).await.unwrap().head_ms, Some(NOW_MS + 60_000));
+    assert_eq!(a.stats(&rig.conn, &mut hints).await.unwrap().source.head_ms, Some(NOW_MS + 60_000));
 }
 
 /// Microseconds that Redis spent in scripts so far.

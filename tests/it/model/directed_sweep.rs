@@ -13,26 +13,21 @@ use super::snapshot::Snapshot;
 /// Makes every `LREM` too dear: what is not at an end of L becomes a ghost.
 async fn no_lrem(rig: &mut Rig, source: &Redisson) {
     let mut spent = redis::cmd("HSET");
-    spent.arg(&source.keys.state[..]).arg("lrem_at").arg(9_000_000_000_000_000i64).arg("lrem_us").arg(0);
+    spent.arg(&source.keys.sweep[..]).arg("lrem_at").arg(9_000_000_000_000_000i64).arg("lrem_us").arg(0);
     rig.run(&mut spent).await;
 }
 
-async fn sweep(rig: &Rig, source: &Redisson, slice: Option<i64>) -> Swept {
+async fn sweep(rig: &Rig, source: &Redisson, step: Option<i64>) -> Swept {
     // Slices of one entry, so that a turn has many.
-    let request = SweepRequest {
-        slice,
-        ghost_max_age: Duration::ZERO,
-        bandwidth: 1 << 30,
-        start: Start::Urgent,
-        largest: 2 << 20,
-    };
+    let request =
+        SweepRequest { step, max_age: Duration::ZERO, bandwidth: 1 << 30, start: Start::Urgent, largest: 2 << 20 };
     source.sweep(&rig.conn, &request).await.unwrap()
 }
 
 async fn turn(rig: &Rig, source: &Redisson) -> Swept {
     let mut swept = sweep(rig, source, None).await;
-    while matches!(swept.state, SweepState::Begun | SweepState::Slice) {
-        swept = sweep(rig, source, Some(swept.slice)).await;
+    while matches!(swept.state, SweepState::Begun | SweepState::Step) {
+        swept = sweep(rig, source, Some(swept.step)).await;
     }
     swept
 }
@@ -54,8 +49,8 @@ async fn what_falls_due_in_the_order_of_offers_leaves_no_ghost_at_any_depth() {
     offer(&mut rig, &a, &all).await;
     for number in 1..=20 {
         let claimed = claim(&rig, &a, &ClaimRequest { most: 250, ..request(number) }).await;
-        assert_eq!((claimed.entries.len(), claimed.ghosts), (250, 0));
-        assert_eq!(claimed.listed, 5_000 - 250 * number);
+        assert_eq!((claimed.entries.len(), claimed.leftovers.count), (250, 0));
+        assert_eq!(claimed.leftovers.of, 5_000 - 250 * number);
     }
 }
 
@@ -69,10 +64,10 @@ async fn elements_with_the_same_first_bytes_are_told_apart() {
     all.insert(20, (twin(b'b'), NOW_MS + 1));
     all.insert(30, (twin(b'c'), NOW_MS + 1_000_000));
     offer(&mut rig, &a, &all).await;
-    assert_eq!(claim(&rig, &a, &request(1)).await.ghosts, 1);
+    assert_eq!(claim(&rig, &a, &request(1)).await.leftovers.count, 1);
     rig.set_clock((NOW_MS + 1) * 1000).await;
     // The set holds their identity once: the second is searched for, whatever it costs.
-    assert_eq!(claim(&rig, &a, &request(2)).await.ghosts, 1);
+    assert_eq!(claim(&rig, &a, &request(2)).await.leftovers.count, 1);
     assert_eq!(turn(&rig, &a).await.state, SweepState::Done);
     let seen = Snapshot::read(&mut rig.redis, &a.keys).await;
     assert_eq!((seen.copies(&twin(b'a')), seen.copies(&twin(b'b')), seen.copies(&twin(b'c'))), (0, 0, 1));
@@ -88,16 +83,16 @@ async fn a_twin_that_is_trimmed_during_a_turn_does_not_take_the_record_of_the_ot
     all.insert(5, (twin(b'b'), NOW_MS + 1));
     all.insert(16, (twin(b'a'), NOW_MS));
     offer(&mut rig, &a, &all).await;
-    assert_eq!(claim(&rig, &a, &request(1)).await.ghosts, 1);
+    assert_eq!(claim(&rig, &a, &request(1)).await.leftovers.count, 1);
     // The turn has moved the live twin to the tail, and has come to the ghost of the other.
     let mut swept = sweep(&rig, &a, None).await;
     for _ in 0..16 {
-        swept = sweep(&rig, &a, Some(swept.slice)).await;
+        swept = sweep(&rig, &a, Some(swept.step)).await;
     }
     rig.set_clock((NOW_MS + 1) * 1000).await;
-    assert_eq!(claim(&rig, &a, &request(2)).await.ghosts, 1, "one more ghost, and one trimmed from the head");
-    while swept.state == SweepState::Slice {
-        swept = sweep(&rig, &a, Some(swept.slice)).await;
+    assert_eq!(claim(&rig, &a, &request(2)).await.leftovers.count, 1, "one more ghost, and one trimmed from the head");
+    while swept.state == SweepState::Step {
+        swept = sweep(&rig, &a, Some(swept.step)).await;
     }
     turn(&rig, &a).await;
     let seen = Snapshot::read(&mut rig.redis, &a.keys).await;
@@ -117,9 +112,9 @@ async fn the_empty_element_leaves_a_ghost_like_any_other() {
     let begun = sweep(&rig, &a, None).await;
     rig.set_clock((NOW_MS + 1) * 1000).await;
     claim(&rig, &a, &request(2)).await;
-    let mut swept = sweep(&rig, &a, Some(begun.slice)).await;
-    while swept.state == SweepState::Slice {
-        swept = sweep(&rig, &a, Some(swept.slice)).await;
+    let mut swept = sweep(&rig, &a, Some(begun.step)).await;
+    while swept.state == SweepState::Step {
+        swept = sweep(&rig, &a, Some(swept.step)).await;
     }
     let seen = Snapshot::read(&mut rig.redis, &a.keys).await;
     assert!(seen.l.len() == 40 && seen.ghosts.is_empty(), "{} {:?}", seen.l.len(), seen.ghosts);
@@ -131,7 +126,7 @@ async fn a_slice_that_is_sent_twice_is_refused() {
     with_ghosts(&mut rig, &a, 60).await;
     let mut next = sweep(&rig, &a, None).await;
     while next.state != SweepState::Done {
-        let slice = next.slice;
+        let slice = next.step;
         next = sweep(&rig, &a, Some(slice)).await;
         let before = Snapshot::read(&mut rig.redis, &a.keys).await;
         assert_eq!(sweep(&rig, &a, Some(slice)).await.state, SweepState::Stale);
@@ -147,14 +142,14 @@ async fn a_sweeper_that_died_is_taken_over_after_its_lease() {
     let (mut rig, a, b) = start(ListCleanup::Auto).await;
     with_ghosts(&mut rig, &a, 60).await;
     let begun = sweep(&rig, &a, None).await;
-    let next = sweep(&rig, &a, Some(begun.slice)).await;
+    let next = sweep(&rig, &a, Some(begun.step)).await;
     assert_eq!(sweep(&rig, &b, None).await.state, SweepState::Busy);
     rig.set_clock((NOW_MS + 10_000) * 1000).await;
     let taken = sweep(&rig, &b, None).await;
-    assert_eq!((taken.state, taken.slice, taken.left), (SweepState::Begun, next.slice, next.left));
-    assert_eq!(sweep(&rig, &a, Some(next.slice)).await.state, SweepState::Busy);
+    assert_eq!((taken.state, taken.step, taken.left), (SweepState::Begun, next.step, next.left));
+    assert_eq!(sweep(&rig, &a, Some(next.step)).await.state, SweepState::Busy);
     assert_eq!(turn(&rig, &b).await.state, SweepState::Done);
-    assert_eq!(sweep(&rig, &a, Some(next.slice)).await.state, SweepState::Stale);
+    assert_eq!(sweep(&rig, &a, Some(next.step)).await.state, SweepState::Stale);
     let seen = Snapshot::read(&mut rig.redis, &a.keys).await;
     assert!(seen.l.len() == 40 && seen.turn.is_empty());
 }
@@ -165,23 +160,23 @@ async fn what_lost_its_place_in_z_is_left_in_the_list_and_reported() {
     with_ghosts(&mut rig, &a, 60).await;
     let live = Snapshot::read(&mut rig.redis, &a.keys).await.z;
     rig.run(redis::cmd("DEL").arg(&a.keys.delayed[..])).await;
-    assert_eq!(a.stats(&rig.conn, &mut Hints::default()).await.unwrap().orphans, 40, "at once");
+    assert_eq!(a.stats(&rig.conn, &mut Hints::default()).await.unwrap().source.orphans, 40, "at once");
     let done = turn(&rig, &a).await;
     assert_eq!((done.state, done.orphans), (SweepState::Done, 40));
     claim(&rig, &a, &request(2)).await;
     let seen = Snapshot::read(&mut rig.redis, &a.keys).await;
     assert!(seen.l.len() == 40 && live.keys().all(|e| seen.copies(e) == 1));
-    assert_eq!(a.stats(&rig.conn, &mut Hints::default()).await.unwrap().orphans, 40, "and after the turn");
+    assert_eq!(a.stats(&rig.conn, &mut Hints::default()).await.unwrap().source.orphans, 40, "and after the turn");
 }
 
 #[tokio::test]
 async fn ghosts_of_unknown_age_are_swept_at_once() {
     let (mut rig, a, _) = start(ListCleanup::Auto).await;
     with_ghosts(&mut rig, &a, 60).await;
-    rig.run(redis::cmd("DEL").arg(&a.keys.state[..])).await;
+    rig.run(redis::cmd("DEL").arg(&a.keys.sweep[..])).await;
     let request = SweepRequest {
-        slice: None,
-        ghost_max_age: Duration::from_secs(30),
+        step: None,
+        max_age: Duration::from_secs(30),
         bandwidth: 16 << 20,
         start: Start::Due,
         largest: 0,

@@ -34,13 +34,13 @@ async fn a_full_redis_can_be_claimed_from_settled_extended_recovered_and_swept()
     let all: Vec<_> = (0..200).map(|i| (element(i * 7919 % 200), NOW_MS)).collect();
     offer(&mut rig, &a, &all).await;
     rig.run(redis::cmd("RPUSH").arg(&a.keys.ready[..]).arg("payload")).await;
-    rig.run(redis::cmd("HSET").arg(&a.keys.state[..]).arg("lrem_at").arg(i64::MAX / 1024).arg("lrem_us").arg(0)).await;
+    rig.run(redis::cmd("HSET").arg(&a.keys.sweep[..]).arg("lrem_at").arg(i64::MAX / 1024).arg("lrem_us").arg(0)).await;
     fill_up(&mut rig).await;
 
     // Expired, retry, ready and delayed: each kind is taken, by the first write of its script.
     let held = claim(&rig, &a, &ClaimRequest { most: 100, ..request(1) }).await;
     assert_eq!(held.entries.len(), 100);
-    assert!(held.ghosts > 0, "the rest of this test needs some");
+    assert!(held.leftovers.count > 0, "the rest of this test needs some");
     let entries: Vec<_> = held.entries.into_iter().map(|(_, entry)| entry).collect();
     let list = Bytes::from_static(b"pushed");
     let mut kept = entries[2].header.clone();
@@ -77,26 +77,26 @@ async fn a_full_redis_can_be_claimed_from_settled_extended_recovered_and_swept()
         claim(&rig, &b, &request(number)).await;
     }
     let stats = b.stats(&rig.conn, &mut Default::default()).await.unwrap();
-    assert_eq!((stats.scheduled, stats.retry, stats.ready, stats.in_flight), (0, 0, 0, 201 - 3));
+    assert_eq!((stats.source.scheduled, stats.retry, stats.source.ready, stats.in_flight), (0, 0, 0, 201 - 3));
 
-    let step = |slice| SweepRequest {
-        slice,
-        ghost_max_age: Duration::from_secs(30),
+    let step = |step| SweepRequest {
+        step,
+        max_age: Duration::from_secs(30),
         bandwidth: 16 << 20,
         start: Start::Urgent,
         largest: 2 << 20, // slices of one entry
     };
     let begun = a.sweep(&rig.conn, &step(None)).await.unwrap();
-    let mut next = a.sweep(&rig.conn, &step(Some(begun.slice))).await.unwrap();
-    assert_eq!((begun.state, next.state), (SweepState::Begun, SweepState::Slice));
+    let mut next = a.sweep(&rig.conn, &step(Some(begun.step))).await.unwrap();
+    assert_eq!((begun.state, next.state), (SweepState::Begun, SweepState::Step));
     // Another one goes on after the lease, and beginning is its first write.
     set_clock(&mut rig, NOW_MS + 6 * LEASE_MS).await;
     assert_eq!(b.sweep(&rig.conn, &step(None)).await.unwrap().state, SweepState::Begun);
     while next.state != SweepState::Done {
-        next = b.sweep(&rig.conn, &step(Some(next.slice))).await.unwrap();
+        next = b.sweep(&rig.conn, &step(Some(next.step))).await.unwrap();
     }
     let stats = b.stats(&rig.conn, &mut Default::default()).await.unwrap();
-    assert_eq!((stats.listed, stats.ghosts, stats.orphans), (0, 0, 0));
+    assert_eq!((stats.source.leftovers.of, stats.source.leftovers.count, stats.source.orphans), (0, 0, 0));
 }
 
 #[tokio::test]
@@ -125,8 +125,8 @@ async fn a_full_redis_joins_the_ghosts_of_a_turn_that_was_left() {
     rig.run(redis::cmd("SADD").arg(&a.keys.ghosts_turn[..]).arg("two")).await;
     fill_up(&mut rig).await;
     let step = SweepRequest {
-        slice: None,
-        ghost_max_age: Duration::from_secs(30),
+        step: None,
+        max_age: Duration::from_secs(30),
         bandwidth: 16 << 20,
         start: Start::Urgent,
         largest: 0,
@@ -140,5 +140,5 @@ async fn an_offer_to_a_full_redis_is_refused_and_leaves_nothing_half_done() {
     fill_up(&mut rig).await;
     assert!(a.offer(&rig.conn, element(1), Duration::ZERO).await.is_err());
     let stats = a.stats(&rig.conn, &mut Default::default()).await.unwrap();
-    assert_eq!((stats.scheduled, stats.listed), (0, 0));
+    assert_eq!((stats.source.scheduled, stats.source.leftovers.of), (0, 0));
 }

@@ -68,6 +68,8 @@ fn least_rights(server: &RedisServer) -> RedisEndpoint {
         let mut spec = (*spec).clone();
         let key = Template::compile(list).expect("a text");
         spec.to[0].target = TargetSpec::RedisList { key, push, exactly_once: true };
+        // Dead letters are forwarded as well.
+        spec.dead_letter_to = Some(spec.to[0].clone());
         config.queues.push(Arc::new(spec));
     }
     least::endpoint(server.endpoint(), &config, &[&format!("(%R~{TEST_CLOCK} +lrange)")])

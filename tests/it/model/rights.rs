@@ -89,7 +89,7 @@ async fn rare() -> Executed {
         let _: () = rig.redis.sadd(queue.bridge_key(part), "ghost").await.unwrap();
     }
     let (ghost_max_age, start) = (Duration::ZERO, Start::Urgent);
-    let request = SweepRequest { slice: None, ghost_max_age, bandwidth: 1 << 30, start, largest: 0 };
+    let request = SweepRequest { step: None, max_age: ghost_max_age, bandwidth: 1 << 30, start, largest: 0 };
     source.sweep(&rig.conn, &request).await.unwrap();
     let header = Header::redriven(Origin::Delayed, MessageId([1; 8]), 1, [3; 8], vec![]);
     let again = (Bytes::from_static(b"settled before"), Move::Retry { header, delay_ms: 0 });

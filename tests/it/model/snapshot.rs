@@ -41,7 +41,7 @@ impl Snapshot {
             .zrange_withscores(&keys.in_flight[..], 0, -1)
             .zrange_withscores(&keys.retry[..], 0, -1);
         pipe.cmd("XRANGE").arg(&keys.dead[..]).arg("-").arg("+");
-        pipe.lrange(PUSHED, 0, -1).smembers(&keys.ghosts[..]).smembers(&keys.ghosts_turn[..]).hgetall(&keys.state[..]);
+        pipe.lrange(PUSHED, 0, -1).smembers(&keys.ghosts[..]).smembers(&keys.ghosts_turn[..]).hgetall(&keys.sweep[..]);
         let all: All = pipe.query_async(redis).await.unwrap();
         let (z, l, ready, in_flight, retry, dead, pushed, ghosts, turn, state) = all;
         let scored = |zset: Scored| zset.into_iter().map(|(m, score)| (Bytes::from(m), score as i64)).collect();

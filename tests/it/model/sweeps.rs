@@ -10,8 +10,8 @@ impl World<'_> {
     /// What the daemon would send next: a turn begun, or the slice that it was told.
     pub fn sweep_request(&mut self, daemon: usize) -> SweepRequest {
         SweepRequest {
-            slice: self.daemons[daemon].slice,
-            ghost_max_age: Duration::from_secs(self.rng.u64(..30)),
+            step: self.daemons[daemon].step,
+            max_age: Duration::from_secs(self.rng.u64(..30)),
             bandwidth: 16 << 20,
             start: if self.rng.bool() { Start::Urgent } else { Start::Due },
             // So large an estimate that a slice is a few entries, or one.
@@ -22,17 +22,17 @@ impl World<'_> {
     /// Some steps in a row, now and then each of them twice.
     pub async fn sweep_some(&mut self, daemon: usize) {
         // Whoever is at it goes on, more often than not.
-        let busy = self.daemons.iter().position(|d| d.slice.is_some()).filter(|_| self.rng.u8(..3) > 0);
+        let busy = self.daemons.iter().position(|d| d.step.is_some()).filter(|_| self.rng.u8(..3) > 0);
         let daemon = busy.unwrap_or(daemon);
         let twice = self.rng.u8(..3) == 0;
         for _ in 0..self.rng.usize(1..6) {
             let request = self.sweep_request(daemon);
             let state = self.sweep(daemon, request, false).await.state;
-            if twice && matches!(state, SweepState::Slice | SweepState::Done) {
+            if twice && matches!(state, SweepState::Step | SweepState::Done) {
                 let state = self.sweep(daemon, request, true).await.state;
                 assert_eq!(state, SweepState::Stale, "a slice that was sent twice");
             }
-            if self.daemons[daemon].slice.is_none() {
+            if self.daemons[daemon].step.is_none() {
                 break;
             }
         }
@@ -40,18 +40,18 @@ impl World<'_> {
 
     /// Sends a step. `again`: it was sent before, so that a slice must be refused.
     pub async fn sweep(&mut self, daemon: usize, request: SweepRequest, again: bool) -> Swept {
-        let what = format!("sweep {:?} of {daemon}, again {again}", request.slice);
+        let what = format!("sweep {:?} of {daemon}, again {again}", request.step);
         let swept = self.daemons[daemon].source.sweep(&self.rig.conn, &request).await.unwrap();
         self.note(format!("{what}: {swept:?}"));
-        let Swept { state, slice, .. } = swept;
+        let Swept { state, step, .. } = swept;
         // A slice that was refused was not done, and may be by the very same words.
-        if !again && matches!(state, SweepState::Begun | SweepState::Slice | SweepState::Done) {
+        if !again && matches!(state, SweepState::Begun | SweepState::Step | SweepState::Done) {
             self.daemons[daemon].sent.push(Sent::Sweep(request));
         }
-        self.daemons[daemon].slice = match state {
+        self.daemons[daemon].step = match state {
             SweepState::Idle | SweepState::Busy | SweepState::Done => None,
             SweepState::Stale if swept.left == 0 => None,
-            SweepState::Begun | SweepState::Slice | SweepState::Stale => Some(slice),
+            SweepState::Begun | SweepState::Step | SweepState::Stale => Some(step),
         };
         match state {
             SweepState::Idle | SweepState::Busy | SweepState::Stale => self.unchanged(&what).await,
@@ -62,7 +62,7 @@ impl World<'_> {
                 let all = |s: &super::snapshot::Snapshot| s.ghosts.union(&s.turn).cloned().collect::<Vec<_>>();
                 assert_eq!(all(&self.seen), all(&seen), "{what}: what is recorded");
             }
-            SweepState::Slice | SweepState::Done => {
+            SweepState::Step | SweepState::Done => {
                 assert!(!again, "{what}: a slice was done twice");
                 let (seen, length) = (self.seen.clone(), self.seen.l.len());
                 self.settled_as(&what, seen, &[], false).await;
@@ -74,7 +74,7 @@ impl World<'_> {
 
     /// A full turn by one daemon, whatever the budget says; joins the one that is under way once its sweeper is gone.
     pub async fn full_turn(&mut self, daemon: usize) {
-        self.daemons[daemon].slice = None;
+        self.daemons[daemon].step = None;
         for _ in 0..10_000 {
             let request = SweepRequest { start: Start::Urgent, ..self.sweep_request(daemon) };
             if let SweepState::Idle | SweepState::Done = self.sweep(daemon, request, false).await.state {

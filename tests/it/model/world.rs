@@ -35,7 +35,7 @@ pub struct Daemon {
     /// Everything it has sent, to be sent again.
     pub sent: Vec<Sent>,
     /// Slice that it would ask for next.
-    pub slice: Option<i64>,
+    pub step: Option<i64>,
 }
 
 /// A claim whose reply was lost.
@@ -116,7 +116,7 @@ impl<'a> World<'a> {
         if world.rng.u8(..3) > 0 {
             let keys = &world.daemons[0].source.keys;
             let mut spent = redis::cmd("HSET");
-            spent.arg(&keys.state[..]).arg("lrem_at").arg(9_000_000_000_000_000i64).arg("lrem_us").arg(0);
+            spent.arg(&keys.sweep[..]).arg("lrem_at").arg(9_000_000_000_000_000i64).arg("lrem_us").arg(0);
             world.rig.run(&mut spent).await;
         }
         world.seen = world.look().await;
@@ -222,7 +222,7 @@ impl Daemon {
             lost: Vec::new(),
             in_transit: Vec::new(),
             sent: Vec::new(),
-            slice: None,
+            step: None,
         }
     }
 

@@ -34,7 +34,7 @@ async fn fill(rig: &mut Rig, keys: &Keys) {
         .zadd(&keys.retry[..], [&entry().0[..], b"again"].concat(), NOW_MS - 1)
         .sadd(&keys.ghosts[..], &ghost[..16])
         .sadd(&keys.ghosts_turn[..], "another")
-        .hset(&keys.state[..], "oldest", 1)
+        .hset(&keys.sweep[..], "oldest", 1)
         .cmd("XADD")
         .arg(&keys.dead[..])
         .arg("1-1")
@@ -79,13 +79,8 @@ async fn send(rig: &Rig, source: &Redisson, script: &str) -> Result<(), SourceEr
         lease: LEASE,
         cursor: Cursor { from: "-inf".to_owned(), skip: 0 },
     };
-    let sweep = SweepRequest {
-        slice: None,
-        ghost_max_age: Duration::ZERO,
-        bandwidth: 1 << 20,
-        start: Start::Urgent,
-        largest: 0,
-    };
+    let sweep =
+        SweepRequest { step: None, max_age: Duration::ZERO, bandwidth: 1 << 20, start: Start::Urgent, largest: 0 };
     match script {
         "claim" => source.claim(conn, &claim).await.map(drop),
         "claim alone" => source.claim(conn, &ClaimRequest { alone: true, ..claim }).await.map(drop),
@@ -96,7 +91,7 @@ async fn send(rig: &Rig, source: &Redisson, script: &str) -> Result<(), SourceEr
         }
         "extend" => source.extend(conn, LEASE, &[member]).await.map(drop),
         "sweep" => source.sweep(conn, &sweep).await.map(drop),
-        "sweep a slice" => source.sweep(conn, &SweepRequest { slice: Some(1), ..sweep }).await.map(drop),
+        "sweep a slice" => source.sweep(conn, &SweepRequest { step: Some(1), ..sweep }).await.map(drop),
         "offer" => source.offer(conn, Bytes::from_static(b"new"), Duration::ZERO).await.map(drop),
         "cancel" => source.cancel(conn, Bytes::from_static(ELEMENT), false).await.map(drop),
         "cancel in retry" => source.cancel(conn, member, true).await.map(drop),
@@ -111,22 +106,22 @@ async fn send(rig: &Rig, source: &Redisson, script: &str) -> Result<(), SourceEr
 async fn a_key_of_a_wrong_type_is_told_and_nothing_is_changed() {
     let mut rig = Rig::start().await;
     let source = source("orders", 1, ListCleanup::Auto);
-    let Keys { delayed: z, list: l, ready, in_flight, retry, dead, ghosts, ghosts_turn: turn, state, .. } =
-        &source.keys;
+    let Keys { delayed: z, list: l, ready, ghosts, ghosts_turn: turn, sweep, .. } = &source.keys;
+    let delaybridge::source::ledger::Keys { in_flight, retry, dead, state, .. } = &*source.keys;
     let table: [(&str, &[&Bytes]); 13] = [
-        ("claim", &[z, l, ready, in_flight, retry, ghosts, turn, state]),
-        ("claim alone", &[z, l, ready, in_flight, retry, ghosts, turn, state]),
+        ("claim", &[z, l, ready, in_flight, retry, dead, ghosts, turn, sweep]),
+        ("claim alone", &[z, l, ready, in_flight, retry, dead, ghosts, turn, sweep]),
         ("recover", &[in_flight]),
         ("settle", &[in_flight, retry, dead]),
         ("extend", &[in_flight]),
-        ("sweep", &[z, l, ghosts, turn, state]),
-        ("sweep a slice", &[z, l, ghosts, turn, state]),
+        ("sweep", &[z, l, ghosts, turn, sweep]),
+        ("sweep a slice", &[z, l, ghosts, turn, sweep]),
         ("offer", &[z, l]),
-        ("cancel", &[z, l, retry]),
-        ("cancel in retry", &[z, l, retry]),
+        ("cancel", &[z, l]),
+        ("cancel in retry", &[retry]),
         ("redrive", &[dead, retry]),
         ("forward", &[dead, state]),
-        ("stats", &[z, l, ready, in_flight, retry, ghosts, turn, state, dead]),
+        ("stats", &[z, l, ready, in_flight, retry, ghosts, turn, sweep, dead]),
     ];
     for (script, keys) in table {
         for key in keys {

@@ -1,11 +1,11 @@
 -- How an element that was taken out of Z leaves L. Stands in the middle of the scripts that take elements, which have
--- set Z, L, GHOSTS, TURN, STATE, now, `exact` (list_cleanup: exact), `delayed` (else L is not touched) and `largest`.
+-- set Z, L, GHOSTS, TURN, SWEEP, now, `exact` (list_cleanup: exact), `delayed` (else L is not touched) and `largest`.
 
 local entries = redis.call('LLEN', L)
 local lrem_us, lrem_spent, ghosts_left, misses = 0, 0, 0, 0
 if delayed and not exact then
   -- LREM may use 5 % of Redis's time: a bucket that holds one second's share, in microseconds.
-  local state = redis.call('HMGET', STATE, 'lrem_at', 'lrem_us')
+  local state = redis.call('HMGET', SWEEP, 'lrem_at', 'lrem_us')
   local since = now - (tonumber(state[1]) or 0)
   lrem_us = math.min(50000, (tonumber(state[2]) or 50000) + math.max(0, since) * 50)
 end
@@ -85,7 +85,7 @@ end
 local function trim_list()
   local ghosts = redis.call('SCARD', GHOSTS) + redis.call('SCARD', TURN)
   if ghosts_left > 0 then
-    redis.call(ghosts == ghosts_left and 'HSET' or 'HSETNX', STATE, 'oldest', now)
+    redis.call(ghosts == ghosts_left and 'HSET' or 'HSETNX', SWEEP, 'oldest', now)
   end
   if ghosts > 0 and delayed and largest < 16384 then
     for _, side in ipairs({'LPOP', 'RPOP'}) do
@@ -97,6 +97,6 @@ local function trim_list()
       end
     end
   end
-  if lrem_spent > 0 then redis.call('HSET', STATE, 'lrem_at', now, 'lrem_us', math.floor(lrem_us)) end
+  if lrem_spent > 0 then redis.call('HSET', SWEEP, 'lrem_at', now, 'lrem_us', math.floor(lrem_us)) end
   return ghosts
 end

@@ -1,6 +1,6 @@
 -- Transfers overdue elements to the ready list, exactly as a Redisson client would: for teams that keep their consumers.
 --
--- KEYS 1 Z zset, 2 L list, 3 ready list, 4 ghosts set, 5 ghosts-turn set, 6 state hash
+-- KEYS 1 Z zset, 2 L list, 3 ready list, 4 ghosts set, 5 ghosts-turn set, 6 sweep hash
 -- ARGV 1 list cleanup ('auto' or 'exact'), 2 how long an element must be overdue (ms), then pairs: the exact element, and
 --      the payload that its reader found in it
 -- Returns {now, letters}: y moved, n not there any more or not overdue long enough.
@@ -9,7 +9,7 @@
 
 local bad = wrong_type('zset', 'list', 'list', 'set', 'set', 'hash')
 if bad then return bad end
-local Z, L, READY, GHOSTS, TURN, STATE = unpack(KEYS)
+local Z, L, READY, GHOSTS, TURN, SWEEP = unpack(KEYS)
 local exact, delayed, largest = ARGV[1] == 'exact', true, 0
 local now = clock()
 open(Z)

@@ -1,8 +1,8 @@
 -- Puts what delaybridge holds back to where Redisson sees it: elements of Redisson into Z and L, payloads of the ready
 -- list to its head. For leaving: it does nothing while a daemon is at work on the queue.
 --
--- KEYS 1 Z zset, 2 L list, 3 ready list, 4 in-flight zset, 5 retry zset, 6 ghosts set, 7 ghosts-turn set, 8 state hash,
---      9 dead stream
+-- KEYS 1 in-flight zset, 2 retry zset, 3 dead stream, then Redisson's: 4 Z zset, 5 L list, 6 ready list, 7 ghosts set,
+--      8 ghosts-turn set, 9 sweep hash; 10 the ledger's state hash
 -- ARGV 1 channel, 2 '1' where L may hold entries of what is put back (a sweep has met orphans), then five for each:
 --      'i', 't' or 'd' (in flight, retry, dead), the exact member (dead: the stream id), 'z' or 'l' (to Z and L, or to
 --      the head of the ready list), the due time (ms; for 'l' it is not looked at), the bytes to put there
@@ -12,16 +12,18 @@
 --
 -- Sent twice: the second run finds the members gone and answers n. With nothing to move it only looks, and writes nothing.
 
-local bad = wrong_type('zset', 'list', 'list', 'zset', 'zset', 'set', 'set', 'hash', 'stream')
+--#source keys
+local bad = wrong_type('zset', 'zset', 'stream', 'zset', 'list', 'list', 'set', 'set', 'hash', 'hash')
 if bad then return bad end
-local Z, L, READY, INFLIGHT, RETRY, GHOSTS, TURN, STATE, DEAD = unpack(KEYS)
+local INFLIGHT, RETRY, DEAD = KEYS[1], KEYS[2], KEYS[3]
 local now = clock()
 
-local state = redis.call('HMGET', STATE, 'by', 'until', 'forwards_until', 'forwards_returned')
+local state = redis.call('HMGET', SWEEP, 'by', 'until')
+local forward = redis.call('HMGET', KEYS[10], 'forwards_until', 'forwards_returned')
 local leases = redis.call('ZCOUNT', INFLIGHT, '(' .. now, '+inf')
 -- The command line sweeps under an owner of zeros, which no daemon draws.
 local sweeps = state[1] and state[1] ~= string.rep('\0', 8) and (tonumber(state[2]) or 0) > now
-local forwards = state[4] ~= '1' and (tonumber(state[3]) or 0) > now
+local forwards = forward[2] ~= '1' and (tonumber(forward[1]) or 0) > now
 if leases > 0 or sweeps or forwards then return {'work', leases, sweeps and 1 or 0, forwards and 1 or 0} end
 if #ARGV == 2 then return {'done', ''} end
 local ghosts = redis.call('SCARD', GHOSTS) + redis.call('SCARD', TURN)

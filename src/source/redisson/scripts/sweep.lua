@@ -1,6 +1,6 @@
 -- One step of the rotation that takes ghosts out of L: begins a turn, or moves one slice from the head to the tail.
 --
--- KEYS 1 Z zset, 2 L list, 3 ghosts set, 4 ghosts-turn set, 5 state hash
+-- KEYS 1 Z zset, 2 L list, 3 ghosts set, 4 ghosts-turn set, 5 sweep hash
 -- ARGV 1 sweeper (8 bytes), 2 slice number, or 'begin', 3 most entries, 4 most bytes, 5 largest element met lately,
 --      6 age of the oldest ghost that starts a turn (ms), 7 bandwidth (bytes/s), 8 lease of the sweeper (ms),
 --      9 '1' to start whatever the budget says (Redis is nearly full), '2' to start even without a ghost (a census)
@@ -15,10 +15,10 @@
 
 local bad = wrong_type('zset', 'list', 'set', 'set', 'hash')
 if bad then return bad end
-local Z, L, GHOSTS, TURN, STATE = unpack(KEYS)
+local Z, L, GHOSTS, TURN, SWEEP = unpack(KEYS)
 local me, want = ARGV[1], ARGV[2]
 local now = clock()
-local state = redis.call('HMGET', STATE, 'by', 'until', 'left', 'slice', 'since', 'bytes', 'entries', 'orphans',
+local state = redis.call('HMGET', SWEEP, 'by', 'until', 'left', 'slice', 'since', 'bytes', 'entries', 'orphans',
   'next_turn', 'oldest', 'first_orphan')
 local by, lease_end, left, slice = state[1], tonumber(state[2]) or 0, tonumber(state[3]), tonumber(state[4]) or 0
 local since, bytes, entries = tonumber(state[5]) or now, tonumber(state[6]) or 0, tonumber(state[7]) or 0
@@ -46,14 +46,14 @@ if not left then
     redis.call('RENAME', GHOSTS, TURN)
   end
   slice = slice + 1
-  redis.call('HSET', STATE, 'by', me, 'until', now + lease, 'left', length, 'slice', slice, 'since', now, 'bytes', 0,
+  redis.call('HSET', SWEEP, 'by', me, 'until', now + lease, 'left', length, 'slice', slice, 'since', now, 'bytes', 0,
     'entries', 0, 'orphans', 0)
-  redis.call('HDEL', STATE, 'first_orphan')
+  redis.call('HDEL', SWEEP, 'first_orphan')
   return {'begun', now, slice, length, 0, 0}
 end
 
 if want == 'begin' then
-  redis.call('HSET', STATE, 'by', me, 'until', now + lease)
+  redis.call('HSET', SWEEP, 'by', me, 'until', now + lease)
   return {'begun', now, slice, left, 0, orphans}
 end
 if tonumber(want) ~= slice then return {'stale', now, slice, left, 0, orphans} end
@@ -94,9 +94,9 @@ end
 entries = entries + moved
 
 if left > 0 then
-  redis.call('HSET', STATE, 'by', me, 'until', now + lease, 'left', left, 'slice', slice + 1, 'bytes', bytes,
+  redis.call('HSET', SWEEP, 'by', me, 'until', now + lease, 'left', left, 'slice', slice + 1, 'bytes', bytes,
     'entries', entries, 'orphans', orphans)
-  if first then redis.call('HSET', STATE, 'first_orphan', first) end
+  if first then redis.call('HSET', SWEEP, 'first_orphan', first) end
   return {'slice', now, slice + 1, left, removed, orphans}
 end
 
@@ -104,11 +104,11 @@ end
 redis.call('DEL', TURN)
 -- The share of Redis's time (5 %, at 4 us an entry) and the bandwidth decide when the next turn may start.
 local pause = math.max(entries * 0.004 / 0.05, bytes * 1000 / tonumber(ARGV[7]))
-redis.call('HDEL', STATE, 'by', 'until', 'left', 'bytes', 'entries', 'first_orphan')
-redis.call('HSET', STATE, 'orphans', orphans, 'next_turn', math.floor(since + pause))
+redis.call('HDEL', SWEEP, 'by', 'until', 'left', 'bytes', 'entries', 'first_orphan')
+redis.call('HSET', SWEEP, 'orphans', orphans, 'next_turn', math.floor(since + pause))
 if redis.call('EXISTS', GHOSTS) == 1 then
-  redis.call('HSET', STATE, 'oldest', since)
+  redis.call('HSET', SWEEP, 'oldest', since)
 else
-  redis.call('HDEL', STATE, 'oldest')
+  redis.call('HDEL', SWEEP, 'oldest')
 end
 return {'done', now, slice, 0, removed, orphans}

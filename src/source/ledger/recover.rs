@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::entry::Entry;
 use super::reply::Fields;
-use super::{BATCH_BYTES, BATCH_ENTRIES, Redisson, SourceError, millis, text};
+use super::{BATCH_BYTES, BATCH_ENTRIES, Ledger};
 use crate::link::Conn;
+use crate::source::{SourceError, millis, text};
 use bytes::Bytes;
 
 /// Which claim to look for, and where.
@@ -51,7 +52,7 @@ pub enum Recovered {
     },
 }
 
-impl Redisson {
+impl Ledger {
     /// Looks for the entries of a claim whose reply was lost; one slice.
     ///
     /// # Errors

@@ -6,8 +6,9 @@ use bytes::Bytes;
 
 use super::reply::{BadReply, Fields};
 use super::verdict::{self, Answer, Move};
-use super::{BATCH_BYTES, BATCH_ENTRIES, Redisson, SourceError, millis, text};
+use super::{BATCH_BYTES, BATCH_ENTRIES, Ledger};
 use crate::link::Conn;
+use crate::source::{SourceError, millis, text};
 
 /// What a settling did.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub struct Settled {
     pub trimmed: u64,
 }
 
-impl Redisson {
+impl Ledger {
     /// Writes the verdicts of a batch. `dead_max_len` is the exact length that the dead stream is trimmed to.
     ///
     /// # Errors

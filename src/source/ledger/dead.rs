@@ -8,9 +8,10 @@ use bytes::Bytes;
 
 use super::entry::{Header, sink_hash};
 use super::reply::{BadReply, Fields};
-use super::{BATCH_BYTES, Entry, Redisson, SourceError, millis, text};
+use super::{BATCH_BYTES, Entry, Ledger};
 use crate::link::Conn;
 use crate::message::{MessageId, Origin};
+use crate::source::{SourceError, millis, text};
 
 /// Most letters that one page holds.
 const PAGE: usize = 100;
@@ -55,17 +56,6 @@ impl DeadLetter {
     /// Whether it is meant: by its place in the stream, or by the element's id.
     pub fn is(&self, name: &str) -> bool {
         self.stream_id == name || self.text("id").eq_ignore_ascii_case(name)
-    }
-
-    /// What a sink would have got: the payload of the element, or the whole of it if it is of no layout.
-    ///
-    /// # Errors
-    ///
-    /// When a field that this needs is not there.
-    pub fn payload(&self) -> Result<Bytes, NotALetter> {
-        let entry = Entry::decode(self.reborn()?);
-        let element = self.bytes("element").cloned().unwrap_or_default();
-        Ok(entry.and_then(|entry| entry.open().1.ok()).unwrap_or(element))
     }
 
     /// The entry that it becomes when it is redriven: the same bytes, id, due time and confirmed sinks, no attempts.
@@ -114,10 +104,10 @@ pub enum Order {
     Newest,
 }
 
-/// Reads the stream page by page: one letter first, then at most twice as many as the last time, as many as fit into
-/// 1 MiB if all are as large as the largest: behind a small letter may stand a hundred that were too large for a sink.
-pub struct DeadLetters<'a> {
-    queue: &'a Redisson,
+/// Where a reader of the stream is: one letter first, then at most twice as many as the last time, as many as fit into
+/// 1 MiB if all are as large as the largest: behind a small letter may be a hundred that were too large for a sink.
+#[derive(Debug)]
+pub struct DeadPages {
     order: Order,
     /// Where to go on; `None` at the end.
     from: Option<String>,
@@ -128,21 +118,59 @@ pub struct DeadLetters<'a> {
     last: usize,
 }
 
-impl Redisson {
+impl DeadPages {
+    /// The letters up to `newest`, the last of the stream now, from one end on.
+    pub fn new(order: Order, newest: Option<String>) -> Self {
+        let (from, until) = match (order, newest) {
+            (_, None) => (None, String::new()),
+            (Order::Oldest, Some(newest)) => (Some("-".to_owned()), newest),
+            (Order::Newest, Some(newest)) => (Some(newest), "-".to_owned()),
+        };
+        DeadPages { order, from, until, largest: 0, last: 0 }
+    }
+
+    /// What to read next, at most `most` letters: from, until, count. `None` at the end.
+    pub fn next(&mut self, most: usize) -> Option<(Order, String, String, usize)> {
+        let from = self.from.take().filter(|_| most > 0)?;
+        let fit = BATCH_BYTES.checked_div(self.largest).unwrap_or(1).clamp(1, PAGE).min((2 * self.last).max(1));
+        Some((self.order, from, self.until.clone(), fit.min(most)))
+    }
+
+    /// What was read.
+    pub fn read(&mut self, page: &[DeadLetter]) {
+        let size = |letter: &DeadLetter| letter.fields.iter().map(|(_, value)| value.len() + 32).sum();
+        self.largest = page.iter().map(size).max().unwrap_or(0).max(self.largest);
+        self.last = page.len();
+        self.from = page.last().map(|letter| format!("({}", letter.stream_id));
+    }
+}
+
+/// A reader of the stream over one connection.
+pub struct DeadLetters<'a> {
+    queue: &'a Ledger,
+    pages: DeadPages,
+}
+
+impl Ledger {
+    /// What a sink would have got: the payload of the letter's element, or the whole of it if its source cannot read it.
+    ///
+    /// # Errors
+    ///
+    /// When a field of the letter that this needs is missing.
+    pub fn dead_payload(&self, letter: &DeadLetter) -> Result<Bytes, NotALetter> {
+        let entry = Entry::decode(letter.reborn()?);
+        let element = letter.bytes("element").cloned().unwrap_or_default();
+        Ok(entry.and_then(|entry| self.open(&entry).1.ok()).unwrap_or(element))
+    }
+
     /// A reader of the letters that are there now, from one end on.
     ///
     /// # Errors
     ///
     /// Those of the connection.
     pub async fn dead_letters(&self, conn: &Conn, order: Order) -> Result<DeadLetters<'_>, SourceError> {
-        let mut letters = DeadLetters { queue: self, order, from: None, until: String::new(), largest: 0, last: 0 };
-        let newest = letters.range(conn, Order::Newest, "+", "-", 1).await?.pop().map(|letter| letter.stream_id);
-        (letters.from, letters.until) = match (order, newest) {
-            (_, None) => (None, String::new()),
-            (Order::Oldest, Some(newest)) => (Some("-".to_owned()), newest),
-            (Order::Newest, Some(newest)) => (Some(newest), "-".to_owned()),
-        };
-        Ok(letters)
+        let newest = self.dead_range(conn, Order::Newest, "+", "-", 1).await?.pop().map(|letter| letter.stream_id);
+        Ok(DeadLetters { queue: self, pages: DeadPages::new(order, newest) })
     }
 
     /// The letter at this place of the stream.
@@ -151,9 +179,31 @@ impl Redisson {
     ///
     /// Those of the connection.
     pub async fn dead_letter(&self, conn: &Conn, stream_id: &str) -> Result<Option<DeadLetter>, SourceError> {
-        let one =
-            DeadLetters { queue: self, order: Order::Oldest, from: None, until: String::new(), largest: 0, last: 0 };
-        Ok(one.range(conn, Order::Oldest, stream_id, stream_id, 1).await?.pop())
+        Ok(self.dead_range(conn, Order::Oldest, stream_id, stream_id, 1).await?.pop())
+    }
+
+    /// Letters between two places, at most `count`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn dead_range(
+        &self,
+        conn: &Conn,
+        order: Order,
+        from: &str,
+        until: &str,
+        count: usize,
+    ) -> Result<Vec<DeadLetter>, SourceError> {
+        let name = if order == Order::Oldest { "XRANGE" } else { "XREVRANGE" };
+        let mut command = redis::cmd(name);
+        command.arg(&self.keys.dead[..]).arg(from).arg(until).arg("COUNT").arg(count);
+        let mut fields = Fields::of(name, conn.query(&command).await?)?;
+        let mut letters = Vec::new();
+        while !fields.is_empty() {
+            letters.push(letter(name, fields.array()?)?);
+        }
+        Ok(letters)
     }
 
     /// How many letters there are.
@@ -208,33 +258,10 @@ impl DeadLetters<'_> {
     ///
     /// Those of the connection.
     pub async fn next(&mut self, conn: &Conn, most: usize) -> Result<Vec<DeadLetter>, SourceError> {
-        let Some(from) = self.from.take().filter(|_| most > 0) else { return Ok(Vec::new()) };
-        let fit = BATCH_BYTES.checked_div(self.largest).unwrap_or(1).clamp(1, PAGE).min((2 * self.last).max(1));
-        let page = self.range(conn, self.order, &from, &self.until, fit.min(most)).await?;
-        let size = |letter: &DeadLetter| letter.fields.iter().map(|(_, value)| value.len() + 32).sum();
-        self.largest = page.iter().map(size).max().unwrap_or(0).max(self.largest);
-        self.last = page.len();
-        self.from = page.last().map(|letter| format!("({}", letter.stream_id));
+        let Some((order, from, until, count)) = self.pages.next(most) else { return Ok(Vec::new()) };
+        let page = self.queue.dead_range(conn, order, &from, &until, count).await?;
+        self.pages.read(&page);
         Ok(page)
-    }
-
-    async fn range(
-        &self,
-        conn: &Conn,
-        order: Order,
-        from: &str,
-        until: &str,
-        count: usize,
-    ) -> Result<Vec<DeadLetter>, SourceError> {
-        let name = if order == Order::Oldest { "XRANGE" } else { "XREVRANGE" };
-        let mut command = redis::cmd(name);
-        command.arg(&self.queue.keys.dead[..]).arg(from).arg(until).arg("COUNT").arg(count);
-        let mut fields = Fields::of(name, conn.query(&command).await?)?;
-        let mut letters = Vec::new();
-        while !fields.is_empty() {
-            letters.push(letter(name, fields.array()?)?);
-        }
-        Ok(letters)
     }
 }
 
@@ -286,7 +313,7 @@ mod tests {
     fn a_letter_from_the_ready_list_keeps_the_id_that_it_was_given() {
         let letter = sample(&[("origin", "ready"), ("due_ms", ""), ("element", "payload")]);
         let entry = Entry::decode(letter.reborn().unwrap()).unwrap();
-        assert_eq!(entry.open().0, MessageId(*b"RANDOM8B"));
+        assert_eq!(entry.header.given_id(), MessageId(*b"RANDOM8B"));
         assert_eq!((entry.header.due_ms(), entry.header.time_ms), (None, 1_795_251_640_000));
     }
 

@@ -6,8 +6,9 @@ use bytes::Bytes;
 
 use super::entry::{ClaimKey, Entry};
 use super::reply::{BadReply, Fields};
-use super::{BATCH_BYTES, BATCH_ENTRIES, Redisson, SourceError, millis, text};
+use super::{BATCH_BYTES, BATCH_ENTRIES, Ledger};
 use crate::link::Conn;
+use crate::source::{Leftovers, Source, SourceError, millis, text};
 
 /// How much to claim, and until when a lost sending may run.
 #[derive(Debug, Clone)]
@@ -18,7 +19,7 @@ pub struct ClaimRequest {
     pub not_after_ms: i64,
     /// How long the entries are ours.
     pub lease: Duration,
-    /// How long before their due times elements of the sorted set are taken.
+    /// How long before their due times elements of the source are taken.
     pub ahead: Duration,
     /// Most entries.
     pub most: usize,
@@ -35,10 +36,10 @@ pub struct ClaimRequest {
 /// What one claim learns for the next, so that large elements are not read twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hints {
-    /// Score of a head of Z known to be large.
-    pub(super) large_delayed: Option<i64>,
+    /// Score of the source's head, if that is known to be large.
+    pub(crate) large_due: Option<i64>,
     /// Score of a head of the retry zset known to be large.
-    pub(super) large_retry: Option<i64>,
+    large_retry: Option<i64>,
     /// Size of the largest element met lately; halves with every claim that meets smaller ones.
     largest: usize,
     /// Expired entries of a newer version at the head of in-flight, which claims start behind.
@@ -61,9 +62,9 @@ const LARGE: i64 = 16 << 10;
 /// Where a claimed entry came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimedFrom {
-    /// The sorted set.
+    /// The source's sorted set.
     Delayed,
-    /// The ready list.
+    /// What the source's own clients made ready.
     Ready,
     /// The retry zset.
     Retry,
@@ -98,12 +99,8 @@ pub struct Claimed {
     pub next_ms: Option<i64>,
     /// For the next claim.
     pub hints: Hints,
-    /// Entries in L.
-    pub listed: u64,
-    /// Ghosts recorded.
-    pub ghosts: u64,
-    /// Age of the oldest ghost.
-    pub oldest_ghost: Option<Duration>,
+    /// What claims have left behind at the source.
+    pub leftovers: Leftovers,
     /// Entries that wait to be claimed alone.
     pub suspects: u64,
     /// Entries met that this version cannot read: a newer one's, and left to it, or damaged ones.
@@ -112,22 +109,18 @@ pub struct Claimed {
     pub more: bool,
 }
 
-impl Redisson {
+impl Ledger {
     /// Claims what is due.
     ///
     /// # Errors
     ///
     /// On [`LinkError::Unknown`] the claim may have run: recover finds what it took. It is never sent again.
     pub async fn claim(&self, conn: &Conn, request: &ClaimRequest) -> Result<ClaimReply, SourceError> {
-        let k = &self.keys;
         let mut nonce = [0; 16];
         fastrand::Rng::new().fill(&mut nonce);
-        let keys =
-            [&k.delayed, &k.list, &k.ready, &k.in_flight, &k.retry, &k.ghosts, &k.ghosts_turn, &k.state, &k.dead]
-                .map(Bytes::clone);
         let score = |s: Option<i64>| s.map(|s| s.to_string()).unwrap_or_default();
         let hints = &request.hints;
-        let args = [
+        let mut args = vec![
             Bytes::copy_from_slice(&self.owner),
             Bytes::copy_from_slice(&request.number.to_le_bytes()),
             Bytes::copy_from_slice(&nonce),
@@ -135,27 +128,30 @@ impl Redisson {
             text(millis(request.lease)),
             text(request.most.min(BATCH_ENTRIES)),
             text(request.bytes.min(BATCH_BYTES)),
-            self.sources.into(),
-            self.cleanup.into(),
             Bytes::from_static(if request.alone { b"alone" } else { b"many" }),
-            score(hints.large_delayed).into(),
             score(hints.large_retry).into(),
             text(hints.largest),
             text(request.rotation % 12), // Divides by two, three and four sources alike.
             text(hints.past_newer),
-            text(millis(request.ahead)),
         ];
-        let reply = conn.script(&self.scripts.claim, &keys, &args).await?;
-        Ok(claim_reply(reply, hints, millis(request.ahead))?)
+        args.extend(self.source.claim_args(hints, request.ahead));
+        let reply = conn.script(&self.scripts.claim, &self.with_source(), &args).await?;
+        Ok(claim_reply(&*self.source, reply, hints, request.ahead)?)
     }
 }
 
-/// Size -1: the script did not look, because the score told it that the head is still the large one.
-pub(super) fn large_head(score: Option<i64>, size: i64) -> Option<i64> {
+/// The score of a head that is large, for the next call; size -1 means that the script did not look, because the score
+/// said that the head is still the large one.
+pub fn large_head(score: Option<i64>, size: i64) -> Option<i64> {
     score.filter(|_| !(0..=LARGE).contains(&size))
 }
 
-fn claim_reply(reply: redis::Value, hints: &Hints, ahead_ms: i64) -> Result<ClaimReply, BadReply> {
+fn claim_reply(
+    source: &dyn Source,
+    reply: redis::Value,
+    hints: &Hints,
+    ahead: Duration,
+) -> Result<ClaimReply, BadReply> {
     let bad = |expected| BadReply { script: "claim", expected };
     let mut fields = Fields::of("claim", reply)?;
     if fields.text()? == "late" {
@@ -171,8 +167,6 @@ fn claim_reply(reply: redis::Value, hints: &Hints, ahead_ms: i64) -> Result<Clai
     let (mut entries, mut own, mut unreadable) = (Vec::with_capacity(members.len()), Vec::new(), 0);
     for (&kind, member) in kinds.iter().zip(members) {
         let from = match kind {
-            b'd' => ClaimedFrom::Delayed,
-            b'r' => ClaimedFrom::Ready,
             b't' => ClaimedFrom::Retry,
             b'e' => ClaimedFrom::Expired,
             b'p' => ClaimedFrom::Exhausted,
@@ -180,7 +174,7 @@ fn claim_reply(reply: redis::Value, hints: &Hints, ahead_ms: i64) -> Result<Clai
                 own.push(own_key(&member).ok_or(bad("a header"))?);
                 continue;
             }
-            _ => return Err(bad("a known kind")),
+            other => source.claimed_from(other).ok_or(bad("a known kind"))?,
         };
         // The script looks at magic and version only. One entry that cannot be read must not cost its neighbours their
         // reply: it stays in Redis under this lease, and is told.
@@ -189,23 +183,21 @@ fn claim_reply(reply: redis::Value, hints: &Hints, ahead_ms: i64) -> Result<Clai
             None => unreadable += 1,
         }
     }
-    let (z, z_size) = (fields.score()?, fields.int()?);
     let (r, r_size) = (fields.score()?, fields.int()?);
     let mut info = fields.array()?;
     let mut count = || info.int().map(|n| n.max(-1));
-    let (listed, ghosts, oldest, suspects) = (count()?, count()?, count()?, count()?);
-    let (waiting, newer, short) = (count()?.unsigned_abs(), count()?.unsigned_abs(), count()?);
+    let (suspects, waiting) = (count()?, count()?.unsigned_abs());
+    let (newer, short) = (count()?.unsigned_abs(), count()?);
+    let added = source.claim_added(fields.array()?)?;
     // A hundred are skipped in one claim: the next one starts behind them. Fewer: the end was seen, and all over again.
     let past_newer = if newer >= NEWER_SKIPPED { hints.past_newer + newer } else { 0 };
     Ok(ClaimReply::Claimed(Claimed {
         now_ms,
         entries,
         own,
-        next_ms: z.map(|due_ms| due_ms.saturating_sub(ahead_ms)).into_iter().chain(r).min(),
-        hints: Hints { large_delayed: large_head(z, z_size), large_retry: large_head(r, r_size), largest, past_newer },
-        listed: listed.unsigned_abs(),
-        ghosts: ghosts.unsigned_abs(),
-        oldest_ghost: u64::try_from(oldest).ok().map(Duration::from_millis),
+        next_ms: added.next_ms.map(|due_ms| due_ms.saturating_sub(millis(ahead))).into_iter().chain(r).min(),
+        hints: Hints { large_due: added.large, large_retry: large_head(r, r_size), largest, past_newer },
+        leftovers: added.leftovers,
         suspects: suspects.unsigned_abs(),
         unknown: waiting + past_newer.max(newer) + unreadable,
         more: short == 1,

@@ -13,21 +13,27 @@ pub struct BadReply {
     pub expected: &'static str,
 }
 
-/// The fields of one reply, taken from the front.
-pub(super) struct Fields {
+/// The fields of one reply, taken from the front. Each method fails for a field of another shape.
+pub struct Fields {
     script: &'static str,
     rest: std::vec::IntoIter<Value>,
 }
 
 impl Fields {
-    pub(super) fn of(script: &'static str, reply: Value) -> Result<Self, BadReply> {
+    /// The fields of a script's reply.
+    ///
+    /// # Errors
+    ///
+    /// For anything but an array.
+    pub fn of(script: &'static str, reply: Value) -> Result<Self, BadReply> {
         match reply {
             Value::Array(fields) => Ok(Fields { script, rest: fields.into_iter() }),
             _ => Err(BadReply { script, expected: "an array" }),
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether all have been taken.
+    pub fn is_empty(&self) -> bool {
         self.rest.len() == 0
     }
 
@@ -35,7 +41,12 @@ impl Fields {
         BadReply { script: self.script, expected }
     }
 
-    pub(super) fn int(&mut self) -> Result<i64, BadReply> {
+    /// A whole number, also one written as text.
+    ///
+    /// # Errors
+    ///
+    /// For a field of another shape.
+    pub fn int(&mut self) -> Result<i64, BadReply> {
         match self.rest.next() {
             Some(Value::Int(n)) => Ok(n),
             Some(Value::BulkString(text)) => {
@@ -45,7 +56,12 @@ impl Fields {
         }
     }
 
-    pub(super) fn bytes(&mut self) -> Result<Bytes, BadReply> {
+    /// Bytes.
+    ///
+    /// # Errors
+    ///
+    /// For a field of another shape.
+    pub fn bytes(&mut self) -> Result<Bytes, BadReply> {
         match self.rest.next() {
             Some(Value::BulkString(bytes)) => Ok(bytes.into()),
             Some(Value::SimpleString(text)) => Ok(text.into()),
@@ -53,12 +69,21 @@ impl Fields {
         }
     }
 
-    pub(super) fn text(&mut self) -> Result<String, BadReply> {
+    /// UTF-8 text.
+    ///
+    /// # Errors
+    ///
+    /// For a field of another shape.
+    pub fn text(&mut self) -> Result<String, BadReply> {
         String::from_utf8(self.bytes()?.into()).map_err(|_| self.bad("text"))
     }
 
     /// A score as Redis writes it, rounded up to milliseconds; `None` for the empty text.
-    pub(super) fn score(&mut self) -> Result<Option<i64>, BadReply> {
+    ///
+    /// # Errors
+    ///
+    /// For a field of another shape.
+    pub fn score(&mut self) -> Result<Option<i64>, BadReply> {
         let text = self.text()?;
         if text.is_empty() {
             return Ok(None);
@@ -67,7 +92,12 @@ impl Fields {
         Ok(Some(score.ceil() as i64)) // `as` saturates: inf is the far end of time
     }
 
-    pub(super) fn all_bytes(&mut self) -> Result<Vec<Bytes>, BadReply> {
+    /// An array of nothing but bytes.
+    ///
+    /// # Errors
+    ///
+    /// For a field of another shape.
+    pub fn all_bytes(&mut self) -> Result<Vec<Bytes>, BadReply> {
         let mut fields = self.array()?;
         let mut all = Vec::with_capacity(fields.rest.len());
         while fields.rest.len() > 0 {
@@ -76,7 +106,12 @@ impl Fields {
         Ok(all)
     }
 
-    pub(super) fn array(&mut self) -> Result<Fields, BadReply> {
+    /// An array.
+    ///
+    /// # Errors
+    ///
+    /// For a field of another shape.
+    pub fn array(&mut self) -> Result<Fields, BadReply> {
         match self.rest.next() {
             Some(Value::Array(fields)) => Ok(Fields { script: self.script, rest: fields.into_iter() }),
             _ => Err(self.bad("an array")),

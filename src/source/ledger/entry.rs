@@ -27,7 +27,6 @@
 
 use bytes::Bytes;
 
-use super::layout;
 use crate::message::{Class, MessageId, Origin};
 
 const MAGIC: [u8; 2] = [0xdb, 1];
@@ -224,17 +223,6 @@ impl Entry {
         Some(Entry { element: member.slice(at..), header, member })
     }
 
-    /// Takes the element apart: its id, and the payload or why there is none.
-    pub fn open(&self) -> (MessageId, Result<Bytes, layout::Junk>) {
-        match self.header.origin {
-            Origin::Ready => (MessageId(self.header.given_id), Ok(self.element.clone())),
-            Origin::Delayed => match layout::parse(&self.element) {
-                Ok(element) => (element.id, Ok(element.payload)),
-                Err(junk) => (layout::junk_id(&self.element), Err(junk)),
-            },
-        }
-    }
-
     /// The member that this entry becomes under another header.
     pub fn under(&self, header: &Header) -> Bytes {
         let mut member = header.encode();
@@ -298,7 +286,6 @@ mod tests {
             }
             member.truncate(rng.usize(0..=member.len()));
             if let Some(entry) = Entry::decode(member.into()) {
-                let _ = entry.open();
                 let _ = entry.header.code();
             }
         }

@@ -1,0 +1,83 @@
+//! The ledger: what is in flight, waits for a retry or is dead, the same for every kind of source.
+//!
+//! [`Ledger`] wraps the scripts of one queue, one call each: no state between calls, no retries. What to do with an unknown
+//! answer is the pipeline's to decide. [`keys`] names what is in Redis, [`entry`] documents its bytes; then a file for each
+//! kind of call. The source's half of each script comes from the [`Source`] that the ledger was made for.
+
+mod claim;
+mod dead;
+mod entry;
+mod keys;
+mod operate;
+mod page;
+mod pressure;
+mod recover;
+mod reply;
+mod rights;
+mod scripts;
+mod settle;
+mod stats;
+mod verdict;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+pub use self::claim::{ClaimReply, ClaimRequest, Claimed, ClaimedFrom, Hints, large_head};
+pub use self::dead::{DeadLetter, DeadLetters, DeadPages, Forwarder, NotALetter, Order};
+pub use self::entry::{ClaimKey, Entry, Header, sink_hash};
+pub use self::keys::Keys;
+pub(crate) use self::operate::truth;
+pub use self::page::{Kind, Members, RawPage, members, page, redis_now_ms};
+pub use self::pressure::nearly_full;
+pub use self::recover::{Cursor, RecoverRequest, Recovered};
+pub use self::reply::{BadReply, Fields};
+pub use self::rights::Use;
+pub use self::scripts::{Clock, Half, Scripts, TEST_CLOCK, whole};
+pub use self::settle::{Settled, batch_end, confirmation};
+pub use self::stats::Stats;
+pub use self::verdict::{Answer, Move};
+use super::Source;
+use crate::message::MessageId;
+
+/// Most entries that one script moves.
+pub const BATCH_ENTRIES: usize = 500;
+/// Most bytes that one script moves; a single larger element is moved alone.
+pub const BATCH_BYTES: usize = 1 << 20;
+
+/// Leases in a row that ran out, after which an entry is not delivered any more.
+pub const MAX_EXPIRIES: u16 = 10;
+
+/// The ledger of one queue in one Redis, as one process sees it.
+pub struct Ledger {
+    /// The ledger's keys of the queue.
+    pub keys: Keys,
+    /// The random number of this process.
+    pub owner: [u8; 8],
+    scripts: &'static Scripts,
+    source: Arc<dyn Source>,
+}
+
+impl Ledger {
+    /// The ledger of a source's queue. `owner` is this process's random number.
+    pub fn new(source: Arc<dyn Source>, owner: [u8; 8]) -> Self {
+        Ledger { keys: Keys::of(source.tag()), owner, scripts: source.scripts(), source }
+    }
+
+    /// The foreign half of the queue.
+    pub fn source(&self) -> &Arc<dyn Source> {
+        &self.source
+    }
+
+    /// Takes the element of an entry apart: its id, and the payload or why there is none.
+    pub fn open(&self, entry: &Entry) -> (MessageId, Result<Bytes, super::Junk>) {
+        self.source.open(entry.header.origin, entry.header.given_id(), &entry.element)
+    }
+
+    /// The keys of scripts that have a half of the source: ours first.
+    fn with_source(&self) -> Vec<Bytes> {
+        let mut keys = vec![self.keys.in_flight.clone(), self.keys.retry.clone(), self.keys.dead.clone()];
+        keys.extend(self.source.keys());
+        keys
+    }
+}

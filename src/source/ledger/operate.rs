@@ -1,0 +1,52 @@
+//! What an operator asks for: another life for a dead letter, the end of an element that waits.
+
+use bytes::Bytes;
+
+use super::{BadReply, Ledger};
+use crate::link::Conn;
+use crate::source::SourceError;
+
+impl Ledger {
+    /// Removes an entry from the retry zset; `false` when it was not there.
+    ///
+    /// # Errors
+    ///
+    /// After any error it may be sent again.
+    pub async fn cancel_retry(&self, conn: &Conn, member: Bytes) -> Result<bool, SourceError> {
+        let keys = std::slice::from_ref(&self.keys.retry);
+        Ok(truth("cancel", conn.script(&self.scripts.cancel, keys, &[member]).await?)?)
+    }
+
+    /// Moves a dead letter to the retry zset under a new header; `false` when it was not there, or when the very same
+    /// member waits there already, from a dead letter with the same bytes: redrive this one later.
+    ///
+    /// # Errors
+    ///
+    /// After any error it may be sent again.
+    pub async fn redrive(&self, conn: &Conn, stream_id: &str, member: Bytes) -> Result<bool, SourceError> {
+        let args = [Bytes::from(stream_id.to_owned()), member];
+        let keys = [self.keys.dead.clone(), self.keys.retry.clone()];
+        Ok(truth("redrive", conn.script(&self.scripts.redrive, &keys, &args).await?)?)
+    }
+
+    /// How many daemons that deliver from this queue are connected, by their subscription to its presence channel. One
+    /// that is just connecting, or cut off from Redis, is not among them.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection, and a missing right to `PUBSUB`.
+    pub async fn daemons(&self, conn: &Conn) -> Result<u64, SourceError> {
+        let mut command = redis::cmd("PUBSUB");
+        command.arg("NUMSUB").arg(&*self.keys.presence);
+        let counts: Vec<(String, u64)> = conn.query(&command).await?;
+        Ok(counts.into_iter().map(|(_, subscribers)| subscribers).sum())
+    }
+}
+
+/// Reads the answer of a script that says whether it did something.
+pub(crate) fn truth(script: &'static str, reply: redis::Value) -> Result<bool, BadReply> {
+    match reply {
+        redis::Value::Int(n) => Ok(n == 1),
+        _ => Err(BadReply { script, expected: "0 or 1" }),
+    }
+}

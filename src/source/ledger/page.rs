@@ -1,0 +1,119 @@
+//! Reads the members of a sorted set or a list: page by page, bounded by count and by bytes, whatever is in the keys.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+
+use super::{BATCH_BYTES, BATCH_ENTRIES, BadReply, Clock, Fields, Ledger, whole};
+use crate::link::{Conn, LinkError, Script};
+use crate::source::SourceError;
+
+static PEEK: LazyLock<Script> =
+    LazyLock::new(|| Script::new("peek", whole(include_str!("scripts/peek.lua"), Clock::Redis)));
+
+/// Some of what stands at a place, as it stands there.
+#[derive(Debug, Clone)]
+pub struct Members {
+    /// Redis time in ms.
+    pub now_ms: i64,
+    /// Score in ms (none for a list), and the exact bytes.
+    pub members: Vec<(Option<i64>, Bytes)>,
+}
+
+/// What the peek script read.
+pub struct RawPage {
+    /// Redis time in ms.
+    pub now_ms: i64,
+    /// How many there are in all.
+    pub total: usize,
+    /// Score (none for a list), size, and the first bytes.
+    pub members: Vec<(Option<i64>, usize, Bytes)>,
+}
+
+impl Ledger {
+    /// Members of a sorted set from the `first` on, whole, with their scores: at least one unless the end is reached.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection; a key of a wrong type is `Server { code: "WRONGKEY" }`.
+    pub async fn members(&self, conn: &Conn, zset: &Bytes, first: usize) -> Result<Members, SourceError> {
+        members(conn, zset, Kind::Zset, first).await
+    }
+
+    /// How many members of a sorted set have a score below this time: the place of the first that has not.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn due_before(&self, conn: &Conn, zset: &Bytes, ms: i64) -> Result<usize, SourceError> {
+        let mut count = redis::cmd("ZCOUNT");
+        count.arg(&zset[..]).arg("-inf").arg(format!("({ms}"));
+        Ok(conn.query(&count).await?)
+    }
+}
+
+/// What a key holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A sorted set.
+    Zset,
+    /// A list.
+    List,
+}
+
+/// Members from the `first` on, whole, with the scores (none for a list): at least one unless the end is reached.
+///
+/// # Errors
+///
+/// Those of the connection; a key of a wrong type is `Server { code: "WRONGKEY" }`.
+pub async fn members(conn: &Conn, key: &Bytes, kind: Kind, first: usize) -> Result<Members, SourceError> {
+    let page = page(conn, key, kind, first, BATCH_ENTRIES, usize::MAX >> 12).await?;
+    let members = page.members.into_iter().map(|(score, _, bytes)| (score, bytes)).collect();
+    Ok(Members { now_ms: page.now_ms, members })
+}
+
+/// The same, as bytes: score, size, and the first `shown` bytes of each.
+///
+/// # Errors
+///
+/// As for [`members`].
+pub async fn page(
+    conn: &Conn,
+    key: &Bytes,
+    kind: Kind,
+    first: usize,
+    count: usize,
+    shown: usize,
+) -> Result<RawPage, SourceError> {
+    let kind = if kind == Kind::List { "list" } else { "zset" };
+    let args = [
+        kind.to_owned(),
+        first.to_string(),
+        count.min(BATCH_ENTRIES).to_string(),
+        BATCH_BYTES.to_string(),
+        shown.to_string(),
+    ];
+    let reply = conn.script(&PEEK, std::slice::from_ref(key), &args).await?;
+    let mut fields = Fields::of("peek", reply)?;
+    let (now_ms, total) = (fields.int()?, count_of(fields.int()?)?);
+    let mut rest = fields.array()?;
+    let mut members = Vec::new();
+    while !rest.is_empty() {
+        members.push((rest.score()?, count_of(rest.int()?)?, rest.bytes()?));
+    }
+    Ok(RawPage { now_ms, total, members })
+}
+
+fn count_of(number: i64) -> Result<usize, BadReply> {
+    usize::try_from(number).map_err(|_| BadReply { script: "peek", expected: "a count" })
+}
+
+/// Redis time in ms.
+///
+/// # Errors
+///
+/// Those of the connection.
+pub async fn redis_now_ms(conn: &Conn) -> Result<i64, LinkError> {
+    let (seconds, micros): (i64, i64) = conn.query(&redis::cmd("TIME")).await?;
+    Ok(seconds * 1000 + micros / 1000)
+}

@@ -1,0 +1,77 @@
+//! The ledger's Lua scripts, compiled in. What each takes, returns and bears is at its head.
+
+use crate::link::Script;
+
+/// One script for each move between the states of an element (R2). Those that touch the source have its half in them, so
+/// there is a set for each kind of source.
+pub struct Scripts {
+    pub(super) claim: Script,
+    pub(super) recover: Script,
+    pub(super) settle: Script,
+    pub(super) extend: Script,
+    pub(super) cancel: Script,
+    pub(super) redrive: Script,
+    pub(super) forward: Script,
+    pub(super) stats: Script,
+}
+
+/// The Lua text that a source adds to the ledger's scripts.
+#[derive(Debug, Clone, Copy)]
+pub struct Half {
+    /// Names for its keys, which come from the fourth of `KEYS` on, and `SOURCE_TYPES`, their types.
+    pub keys: &'static str,
+    /// `source_places()` and `source_end()`: see `claim.lua`.
+    pub claim: &'static str,
+    /// `source_depths()`: see `stats.lua`.
+    pub stats: &'static str,
+}
+
+/// Which clock decides in a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// Redis's.
+    Redis,
+    /// One that a test sets under [`TEST_CLOCK`], so that a seed replays.
+    Test,
+}
+
+/// Key that holds the seconds and microseconds of the test clock: a list of two.
+pub const TEST_CLOCK: &str = "delaybridge:test:clock";
+
+/// The text that Redis gets: what all scripts share, and the script.
+pub fn whole(body: &str, clock: Clock) -> String {
+    let text = format!("{}\n{body}", include_str!("scripts/prelude.lua"));
+    match clock {
+        Clock::Redis => text,
+        Clock::Test => text.replace("redis.call('TIME')", &format!("redis.call('LRANGE', '{TEST_CLOCK}', 0, 1)")),
+    }
+}
+
+impl Scripts {
+    /// The ledger's scripts with this half in them.
+    pub fn new(half: &Half, clock: Clock) -> Self {
+        let script = |name: &str, body: &str| {
+            let body = body
+                .replace("--#source keys", half.keys)
+                .replace("--#source claim", half.claim)
+                .replace("--#source stats", half.stats);
+            Script::new(name, whole(&body, clock))
+        };
+        Scripts {
+            claim: script("claim", include_str!("scripts/claim.lua")),
+            recover: script("recover", include_str!("scripts/recover.lua")),
+            settle: script("settle", include_str!("scripts/settle.lua")),
+            extend: script("extend", include_str!("scripts/extend.lua")),
+            cancel: script("cancel", include_str!("scripts/cancel.lua")),
+            redrive: script("redrive", include_str!("scripts/redrive.lua")),
+            forward: script("forward", include_str!("scripts/forward.lua")),
+            stats: script("stats", include_str!("scripts/stats.lua")),
+        }
+    }
+
+    /// All of them, to be loaded when a connection is made.
+    pub fn all(&self) -> [&Script; 8] {
+        let Scripts { claim, recover, settle, extend, cancel, redrive, forward, stats } = self;
+        [claim, recover, settle, extend, cancel, redrive, forward, stats]
+    }
+}

@@ -1,0 +1,200 @@
+//! Queues in Redis: the ledger and the source of each, over the one supervised connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::ledger::{
+    ClaimReply, ClaimRequest, DeadLetter, Entry, Forwarder, Hints, Ledger, Move, Order, RecoverRequest, Recovered,
+    Settled, Stats,
+};
+use super::store::{Call, Rescued, Scheduled, Server, Store};
+use super::{Announcement, Junk, Read, Source, SourceError, UpkeepRequest, Upkept};
+use crate::link::{Conn, Link, LinkError};
+use crate::message::{MessageId, Origin};
+
+/// One queue behind a connection.
+pub struct RedisStore {
+    link: Link,
+    ledger: Ledger,
+}
+
+impl RedisStore {
+    /// The queue of this source. `owner` is this process's random number.
+    pub fn new(link: Link, source: Arc<dyn Source>, owner: [u8; 8]) -> Self {
+        RedisStore { link, ledger: Ledger::new(source, owner) }
+    }
+
+    /// The scripts and keys behind it.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The connection, or the answer that nothing was sent.
+    fn conn(&self) -> Result<Conn, SourceError> {
+        current(&self.link)
+    }
+}
+
+fn current(link: &Link) -> Result<Conn, SourceError> {
+    link.current().ok_or(SourceError::Link(LinkError::NotSent { address: link.address().into() }))
+}
+
+impl Store for RedisStore {
+    fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Call<'a, ClaimReply> {
+        async { self.ledger.claim(&self.conn()?, request).await }.boxed()
+    }
+
+    fn recover<'a>(&'a self, request: &'a RecoverRequest) -> Call<'a, Recovered> {
+        async { self.ledger.recover(&self.conn()?, request).await }.boxed()
+    }
+
+    fn settle<'a>(
+        &'a self,
+        batch: &'a [(Bytes, Move)],
+        push_to: Option<&'a Bytes>,
+        dead_max_len: Option<u64>,
+    ) -> Call<'a, Settled> {
+        async move { self.ledger.settle(&self.conn()?, batch, push_to, dead_max_len).await }.boxed()
+    }
+
+    fn extend<'a>(&'a self, lease: Duration, members: &'a [Bytes]) -> Call<'a, Vec<bool>> {
+        async move { self.ledger.extend(&self.conn()?, lease, members).await }.boxed()
+    }
+
+    fn stats<'a>(&'a self, hints: &'a mut Hints) -> Call<'a, Stats> {
+        async { self.ledger.stats(&self.conn()?, hints).await }.boxed()
+    }
+
+    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
+        let keys = &self.ledger.keys;
+        let ours = [&keys.retry, &keys.in_flight].map(|key| Read::DueBefore { key: key.clone(), until_ms: now_ms });
+        self.ledger.source().poll(now_ms, ahead).into_iter().chain(ours).collect()
+    }
+
+    fn unannounced(&self) -> Option<(Read, Arc<str>)> {
+        let source = self.ledger.source();
+        Some((source.unannounced()?, source.channel()?.clone()))
+    }
+
+    fn channels(&self) -> Vec<Arc<str>> {
+        self.ledger.source().channel().into_iter().chain([&self.ledger.keys.presence]).cloned().collect()
+    }
+
+    fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement> {
+        let source = self.ledger.source();
+        source.channel().filter(|own| &***own == channel).map(|_| source.announcement(payload))
+    }
+
+    fn open(&self, entry: &Entry) -> (MessageId, Result<Bytes, Junk>) {
+        self.ledger.open(entry)
+    }
+
+    fn open_scheduled(&self, element: &Bytes) -> (MessageId, Result<Bytes, Junk>) {
+        self.ledger.source().open(Origin::Delayed, MessageId([0; 8]), element)
+    }
+
+    fn upkeep<'a>(&'a self, request: &'a UpkeepRequest) -> Call<'a, Upkept> {
+        async { self.ledger.source().upkeep(&self.conn()?, self.ledger.owner, request).await }.boxed()
+    }
+
+    fn due_before(&self, ms: i64) -> Call<'_, usize> {
+        async move { self.ledger.due_before(&self.conn()?, self.ledger.source().schedule(), ms).await }.boxed()
+    }
+
+    fn scheduled(&self, first: usize) -> Call<'_, Scheduled> {
+        async move {
+            let members = self.ledger.members(&self.conn()?, self.ledger.source().schedule(), first).await?;
+            // An element of a sorted set has a score; without one it is taken for due.
+            let elements = members.members.into_iter().map(|(due_ms, bytes)| (due_ms.unwrap_or(members.now_ms), bytes));
+            Ok(Scheduled { now_ms: members.now_ms, elements: elements.collect() })
+        }
+        .boxed()
+    }
+
+    fn rescue<'a>(&'a self, after: Duration, elements: &'a [Bytes]) -> Call<'a, Rescued> {
+        async move { self.ledger.source().rescue(&self.conn()?, after, elements).await }.boxed()
+    }
+
+    fn forwarded<'a>(&'a self, lease: Duration, confirmed: &'a [String]) -> Call<'a, Forwarder> {
+        async move { self.ledger.forwarded(&self.conn()?, lease, confirmed).await }.boxed()
+    }
+
+    fn dead_count(&self) -> Call<'_, usize> {
+        async { self.ledger.dead_count(&self.conn()?).await }.boxed()
+    }
+
+    fn dead_range<'a>(
+        &'a self,
+        order: Order,
+        from: &'a str,
+        until: &'a str,
+        count: usize,
+    ) -> Call<'a, Vec<DeadLetter>> {
+        async move { self.ledger.dead_range(&self.conn()?, order, from, until, count).await }.boxed()
+    }
+}
+
+/// The server behind a connection.
+pub struct RedisServer(Link);
+
+impl RedisServer {
+    /// The server that this link leads to.
+    pub fn new(link: Link) -> Self {
+        RedisServer(link)
+    }
+}
+
+impl Server for RedisServer {
+    fn ready(&self) -> BoxFuture<'_, ()> {
+        async { drop(self.0.ready().await) }.boxed()
+    }
+
+    fn is_up(&self) -> bool {
+        self.0.current().is_some()
+    }
+
+    fn call_timeout(&self) -> Duration {
+        self.0.command_timeout()
+    }
+
+    fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, SourceError>>> {
+        async move {
+            let mut pipe = redis::pipe();
+            for read in reads {
+                match read {
+                    Read::DueBefore { key, until_ms } => pipe.cmd("ZCOUNT").arg(&key[..]).arg("-inf").arg(*until_ms),
+                    Read::Length { key } => pipe.cmd("LLEN").arg(&key[..]),
+                };
+            }
+            let answers = current(&self.0)?.pipeline(&pipe).await?;
+            let number = |answer| match answer {
+                Ok(redis::Value::Int(n)) => Ok(n),
+                Ok(_) => Err(SourceError::Link(LinkError::Malformed("expected a number".to_owned()))),
+                Err(error) => Err(SourceError::Link(error)),
+            };
+            Ok(answers.into_iter().map(number).collect())
+        }
+        .boxed()
+    }
+
+    fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>> {
+        async move {
+            let mut command = redis::cmd("PUBSUB");
+            command.arg("NUMSUB");
+            for channel in channels {
+                command.arg(&**channel);
+            }
+            let counts: Vec<(String, i64)> = current(&self.0)?.query(&command).await?;
+            Ok(counts.into_iter().map(|(_, subscribers)| subscribers - 1).collect())
+        }
+        .boxed()
+    }
+
+    fn nearly_full(&self) -> Call<'_, bool> {
+        async { super::ledger::nearly_full(&current(&self.0)?).await }.boxed()
+    }
+}

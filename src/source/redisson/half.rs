@@ -1,0 +1,190 @@
+//! Redisson's half of a queue: its part of the scripts, how its elements are read, what its announcements mean.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::{Keys, Overdue, SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts, rescue_end};
+use crate::config::ListCleanup;
+use crate::link::rights::Grant;
+use crate::link::{Conn, Script};
+use crate::message::{MessageId, Origin};
+use crate::source::ledger::{BadReply, ClaimedFrom, Fields, Hints, large_head};
+use crate::source::store::Rescued;
+use crate::source::{
+    Activity, Announcement, ClaimAdded, Depths, Junk, Leftovers, Read, Source, SourceError, UpkeepRequest, Upkept,
+    ledger, millis, text,
+};
+
+/// A queue as Redisson keeps it.
+#[derive(Clone)]
+pub struct Half {
+    /// Its keys.
+    pub keys: Keys,
+    /// Elements of the sorted set are claimed.
+    pub(super) delayed: bool,
+    /// The ready list is drained.
+    pub(super) ready: bool,
+    pub(super) cleanup: ListCleanup,
+    pub(super) scripts: &'static Scripts,
+}
+
+impl Half {
+    /// The queue with this mapped name.
+    pub fn new(name: &str, delayed: bool, ready: bool, cleanup: ListCleanup) -> Self {
+        Half { keys: Keys::of(name), delayed, ready, cleanup, scripts: &SCRIPTS }
+    }
+
+    /// The same queue under the test clock.
+    pub(super) fn on_test_clock(&self) -> Self {
+        Half { scripts: &SCRIPTS_ON_TEST_CLOCK, ..self.clone() }
+    }
+
+    /// How the list is cleaned up, in the word of the scripts.
+    pub(super) fn cleanup_word(&self) -> Bytes {
+        Bytes::from_static(match self.cleanup {
+            ListCleanup::Auto => b"auto",
+            ListCleanup::Exact => b"exact",
+        })
+    }
+}
+
+fn score(score: Option<i64>) -> Bytes {
+    score.map(text).unwrap_or_default()
+}
+
+fn leftovers(count: i64, of: i64, oldest_ms: i64) -> Leftovers {
+    let natural = |n: i64| u64::try_from(n).unwrap_or(0);
+    Leftovers { count: natural(count), of: natural(of), oldest: Duration::from_millis(natural(oldest_ms)) }
+}
+
+impl Source for Half {
+    fn kind(&self) -> &'static str {
+        "redisson"
+    }
+
+    fn tag(&self) -> &str {
+        &self.keys.tag
+    }
+
+    fn keys(&self) -> Vec<Bytes> {
+        self.keys.in_scripts().map(Bytes::clone).to_vec()
+    }
+
+    fn scripts(&self) -> &'static ledger::Scripts {
+        &self.scripts.ledger
+    }
+
+    fn own_scripts(&self) -> Vec<&'static Script> {
+        self.scripts.own().to_vec()
+    }
+
+    fn claim_args(&self, hints: &Hints, ahead: Duration) -> Vec<Bytes> {
+        let consumed: &'static [u8] = match (self.delayed, self.ready) {
+            (true, false) => b"d",
+            (false, true) => b"r",
+            _ => b"dr",
+        };
+        vec![Bytes::from_static(consumed), self.cleanup_word(), score(hints.large_due), text(millis(ahead))]
+    }
+
+    fn claimed_from(&self, letter: u8) -> Option<ClaimedFrom> {
+        match letter {
+            b'd' => Some(ClaimedFrom::Delayed),
+            b'r' => Some(ClaimedFrom::Ready),
+            _ => None,
+        }
+    }
+
+    fn claim_added(&self, mut added: Fields) -> Result<ClaimAdded, BadReply> {
+        let (next_ms, size) = (added.score()?, added.int()?);
+        let (listed, ghosts, oldest_ms) = (added.int()?, added.int()?, added.int()?);
+        Ok(ClaimAdded { next_ms, large: large_head(next_ms, size), leftovers: leftovers(ghosts, listed, oldest_ms) })
+    }
+
+    fn depth_args(&self, hints: &Hints) -> Vec<Bytes> {
+        vec![score(hints.large_due)]
+    }
+
+    fn depths(&self, mut added: Fields) -> Result<Depths, BadReply> {
+        let (scheduled, due, ready) = (added.int()?, added.int()?, added.int()?);
+        let (head_ms, size) = (added.score()?, added.int()?);
+        let (listed, ghosts, oldest_ms, orphans) = (added.int()?, added.int()?, added.int()?, added.int()?);
+        Ok(Depths {
+            scheduled,
+            due,
+            ready,
+            head_ms,
+            large: large_head(head_ms, size),
+            leftovers: leftovers(ghosts, listed, oldest_ms),
+            // Z gone while L is not shows at once, without waiting for a turn of the sweep.
+            orphans: orphans.max(listed - scheduled - ghosts).max(0),
+        })
+    }
+
+    fn open(&self, origin: Origin, given: MessageId, element: &Bytes) -> (MessageId, Result<Bytes, Junk>) {
+        let (id, payload) = super::open(origin, given, element);
+        (id, payload.map_err(|junk| Junk(junk.to_string())))
+    }
+
+    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
+        let until_ms = now_ms.saturating_add(millis(ahead));
+        let due = self.delayed.then(|| Read::DueBefore { key: self.keys.delayed.clone(), until_ms });
+        due.into_iter().chain(self.unannounced()).collect()
+    }
+
+    fn channel(&self) -> Option<&Arc<str>> {
+        Some(&self.keys.channel)
+    }
+
+    fn announcement(&self, payload: &[u8]) -> Announcement {
+        match std::str::from_utf8(payload).ok().and_then(|text| text.parse::<f64>().ok()) {
+            Some(due_ms) => Announcement::DueAt(due_ms.ceil() as i64), // `as` saturates
+            None => Announcement::Changed,
+        }
+    }
+
+    fn unannounced(&self) -> Option<Read> {
+        self.ready.then(|| Read::Length { key: self.keys.ready.clone() })
+    }
+
+    fn upkeep<'a>(
+        &'a self,
+        conn: &'a Conn,
+        owner: [u8; 8],
+        request: &'a UpkeepRequest,
+    ) -> BoxFuture<'a, Result<Upkept, SourceError>> {
+        self.sweep(conn, owner, request).boxed()
+    }
+
+    fn schedule(&self) -> &Bytes {
+        &self.keys.delayed
+    }
+
+    fn rescue<'a>(
+        &'a self,
+        conn: &'a Conn,
+        after: Duration,
+        elements: &'a [Bytes],
+    ) -> BoxFuture<'a, Result<Rescued, SourceError>> {
+        async move {
+            let batch: Vec<_> = elements.iter().filter_map(|element| Overdue::of(element.clone()).ok()).collect();
+            let mut rescued = Rescued { moved: 0, junk: (elements.len() - batch.len()) as u64 };
+            let mut rest = batch.as_slice();
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at(rescue_end(rest));
+                rescued.moved += Half::rescue(self, conn, after, now).await? as u64;
+                rest = later;
+            }
+            Ok(rescued)
+        }
+        .boxed()
+    }
+
+    fn rights(&self, activity: Activity) -> Vec<Grant> {
+        self.to_do(activity)
+    }
+}

@@ -1,0 +1,137 @@
+//! What the pipeline does with a queue, wherever it is kept: the ledger over its source in Redis ([`redis`](super::redis)),
+//! or both in the memory of a test ([`memory`](super::memory)).
+//!
+//! `contract.rs` holds every implementation to the same behaviour.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+
+use super::ledger::{
+    ClaimReply, ClaimRequest, DeadLetter, Entry, Forwarder, Hints, Move, Order, RecoverRequest, Recovered, Settled,
+    Stats,
+};
+use super::{Announcement, Junk, Read, SourceError, UpkeepRequest, Upkept};
+use crate::message::MessageId;
+
+/// A call to the server that holds a queue.
+pub type Call<'a, T> = BoxFuture<'a, Result<T, SourceError>>;
+
+/// One queue, as one process works on it.
+///
+/// # Contract
+///
+/// - **Exactly one state** (R2). An element is scheduled, in flight, waiting for a retry, dead, or gone. Each call moves
+///   elements between these states as a whole or not at all.
+/// - **Unknown answers.** A call that ends with [`LinkError::Unknown`](crate::link::LinkError::Unknown) may have run. Every
+///   call but [`claim`](Store::claim) may be sent again: what was done is answered so, and nothing is done twice. What a
+///   lost claim took is found by [`recover`](Store::recover).
+/// - **The fence** (R3). A verdict or an extension names the exact member. What another process took over in the meantime
+///   is not touched, and the answer says so. A verdict after the end of the lease is accepted while nobody took over.
+/// - **Leases** (R5). What is not settled when its lease is over is claimed again, by any process, with one expiry more.
+///   From three expiries on it is claimed alone, from ten on it is [`Exhausted`](super::ledger::ClaimedFrom::Exhausted).
+/// - **Never early** (R9). The clock of the server decides what is due, not that of the caller.
+pub trait Store: Send + Sync + 'static {
+    /// Claims what is due, under a lease. Never sent twice under one number.
+    fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Call<'a, ClaimReply>;
+
+    /// Looks for what a claim took whose reply was lost; one slice.
+    fn recover<'a>(&'a self, request: &'a RecoverRequest) -> Call<'a, Recovered>;
+
+    /// Writes verdicts, each on an exact member. `push_to` is the list of exactly-once pushes, `dead_max_len` the exact
+    /// length that dead letters are trimmed to.
+    fn settle<'a>(
+        &'a self,
+        batch: &'a [(Bytes, Move)],
+        push_to: Option<&'a Bytes>,
+        dead_max_len: Option<u64>,
+    ) -> Call<'a, Settled>;
+
+    /// Moves the end of these members' leases to a full lease from now; answers which were still the caller's.
+    fn extend<'a>(&'a self, lease: Duration, members: &'a [Bytes]) -> Call<'a, Vec<bool>>;
+
+    /// The numbers behind the gauges.
+    fn stats<'a>(&'a self, hints: &'a mut Hints) -> Call<'a, Stats>;
+
+    /// Reads that find whether a claim would take something at this Redis time.
+    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read>;
+
+    /// A place that other clients fill without an announcement while they are awake, and the channel that shows that.
+    fn unannounced(&self) -> Option<(Read, Arc<str>)>;
+
+    /// Channels that a daemon listens to.
+    fn channels(&self) -> Vec<Arc<str>>;
+
+    /// What a message on one of these channels means; `None` for nothing.
+    fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement>;
+
+    /// Takes the element of an entry apart: its id, and the payload or why there is none.
+    fn open(&self, entry: &Entry) -> (MessageId, Result<Bytes, Junk>);
+
+    /// Takes a scheduled element apart, likewise.
+    fn open_scheduled(&self, element: &Bytes) -> (MessageId, Result<Bytes, Junk>);
+
+    /// One step of the removal of what claims left behind at the source.
+    fn upkeep<'a>(&'a self, request: &'a UpkeepRequest) -> Call<'a, Upkept>;
+
+    /// How many scheduled elements fall due before this time: the place of the first that does not.
+    fn due_before(&self, ms: i64) -> Call<'_, usize>;
+
+    /// Scheduled elements in due order, from the `first` on: at least one unless the end is reached.
+    fn scheduled(&self, first: usize) -> Call<'_, Scheduled>;
+
+    /// Does the source's own transfer for those of the elements that are overdue by at least `after`.
+    fn rescue<'a>(&'a self, after: Duration, elements: &'a [Bytes]) -> Call<'a, Rescued>;
+
+    /// Removes dead letters that a sink has confirmed, and takes or keeps the lease of the one process that forwards them. A
+    /// lease of zero gives it back.
+    fn forwarded<'a>(&'a self, lease: Duration, confirmed: &'a [String]) -> Call<'a, Forwarder>;
+
+    /// How many dead letters there are.
+    fn dead_count(&self) -> Call<'_, usize>;
+
+    /// Dead letters between two places of their stream, `-` and `+` being its ends and `(` excluding a place.
+    fn dead_range<'a>(&'a self, order: Order, from: &'a str, until: &'a str, count: usize)
+    -> Call<'a, Vec<DeadLetter>>;
+}
+
+/// Some of what is scheduled.
+#[derive(Debug, Clone)]
+pub struct Scheduled {
+    /// Redis time in ms.
+    pub now_ms: i64,
+    /// Due times in ms, and the exact elements.
+    pub elements: Vec<(i64, Bytes)>,
+}
+
+/// What became of elements that were to be transferred in place of the source's clients.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rescued {
+    /// Elements that were transferred.
+    pub moved: u64,
+    /// Elements that no consumer could read, left where they are.
+    pub junk: u64,
+}
+
+/// The server that holds queues: what concerns all of them at once.
+pub trait Server: Send + Sync + 'static {
+    /// Waits until the server can be asked.
+    fn ready(&self) -> BoxFuture<'_, ()>;
+
+    /// Whether it can be asked now.
+    fn is_up(&self) -> bool;
+
+    /// How long one call may take before its answer is unknown.
+    fn call_timeout(&self) -> Duration;
+
+    /// Makes several reads in one round trip; an error for one that the server refuses.
+    fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, SourceError>>>;
+
+    /// How many clients beside this process listen to each channel.
+    fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>>;
+
+    /// Whether more than 90 % of the memory is used that may be.
+    fn nearly_full(&self) -> Call<'_, bool>;
+}
