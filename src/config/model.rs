@@ -2,6 +2,7 @@
 //!
 //! Built only by [`super::load`]; every value here has been checked, every default filled in, every template compiled.
 
+#[path = "../../crates/redisson-codecs/src/coding.rs"]
 mod codec;
 mod sinks;
 

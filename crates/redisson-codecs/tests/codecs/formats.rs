@@ -7,7 +7,7 @@ use super::{bytes, json_of};
 #[test]
 fn what_javas_libraries_write_is_read() {
     let mut rows = 0;
-    for line in include_str!("../../../tests/vectors/java.tsv").lines() {
+    for line in include_str!("../../../../tests/vectors/java.tsv").lines() {
         let [codec, expected, digits] = line.split('\t').collect::<Vec<_>>().try_into().unwrap();
         let got = match decode(Coding::named(codec).unwrap(), &bytes(digits)) {
             Ok(payload) => json_of(&payload),

@@ -19,7 +19,7 @@ pub(super) struct Vector {
 /// All of them; versions that wrote the same bytes once.
 pub(super) fn vectors() -> Vec<Vector> {
     let mut seen = std::collections::HashSet::new();
-    let text = include_str!("../../../tests/vectors/redisson.jsonl");
+    let text = include_str!("../../../../tests/vectors/redisson.jsonl");
     let read = |line: &str| {
         let line: Value = serde_json::from_str(line).unwrap();
         let field = |name: &str| line[name].as_str().unwrap().to_owned();

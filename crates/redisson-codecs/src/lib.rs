@@ -19,12 +19,14 @@ mod marshalling;
 mod msgpack;
 mod number;
 mod objects;
+#[path = "compression.rs"]
 mod packing;
 mod payload;
 mod raw;
 mod reader;
 mod smile;
 mod string;
+#[path = "java_types.rs"]
 mod types;
 mod value;
 
@@ -104,4 +106,5 @@ fn plain(coding: Coding, bytes: &Bytes) -> Answer {
 }
 
 #[cfg(test)]
+#[path = "../tests/codecs/main.rs"]
 mod tests;
