@@ -12,9 +12,6 @@
 pub mod config;
 pub mod message;
 
-// Moved first, a crate next.
-#[path = "../crates/redisson-codecs/src/lib.rs"]
-pub mod decode;
 pub mod link;
 pub mod route;
 pub mod sink;

@@ -5,12 +5,11 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use clap::{ArgGroup, Args};
+use redisson_codecs::{Codec, Coding, DecodeError, JavaTypes, Payload};
 use serde_json::{Value, json};
 
 use super::session::{Session, attempted};
 use super::{Failed, Global, Output, payload};
-use crate::config::{Codec, Coding, JavaTypes};
-use crate::decode::{self, DecodeError, Payload};
 use crate::message::{MessageId, Origin};
 use crate::source::redisson::layout::{self, Layout};
 use crate::source::redisson::{Entry, Place, Show};
@@ -43,7 +42,7 @@ pub struct DecodeArgs {
     #[arg(long, value_name = "ID", requires = "queue", conflicts_with_all = ["hex", "file", "stdin"])]
     pub id: Option<MessageId>,
     /// The codec, as in the configuration; with --queue the queue's unless that is raw, else guessed
-    #[arg(long, value_name = "NAME", value_parser = codec)]
+    #[arg(long, value_name = "NAME")]
     pub codec: Option<Coding>,
     /// Leave the names of Java classes out of the value
     #[arg(long)]
@@ -70,13 +69,6 @@ fn digits(text: &str) -> Result<Bytes, String> {
     let digits = digits.strip_prefix("0x").unwrap_or(&digits);
     let bytes = hex::decode(digits).map(Bytes::from);
     bytes.map_err(|_| "write two hexadecimal digits for each byte, as in 036162e3".to_owned())
-}
-
-fn codec(name: &str) -> Result<Coding, String> {
-    Coding::named(name).ok_or_else(|| {
-        let all: Vec<_> = Codec::ALL.iter().map(|codec| codec.as_str()).collect();
-        format!("there are {}; in front of them lz4+, snappy+ or zstd+", all.join(", "))
-    })
 }
 
 /// Bytes, as far as they could be taken apart.
@@ -191,14 +183,14 @@ fn missing(queue: &str, what: &str) -> Failed {
 }
 
 fn read(payload: &Bytes, coding: Coding, sure: &'static str) -> Reading {
-    Reading { coding, sure, value: decode::decode(coding, payload) }
+    Reading { coding, sure, value: redisson_codecs::decode(coding, payload) }
 }
 
 /// What nobody recognises is bytes.
 fn guess(payload: &Bytes, settings: Coding) -> Reading {
-    match decode::guess(payload, settings) {
-        Some(guess) => Reading { coding: guess.coding, sure: guess.sure.as_str(), value: guess.payload },
-        None => read(payload, Codec::Raw.into(), decode::Sure::Guess.as_str()),
+    match redisson_codecs::guess(payload, settings) {
+        Some(guess) => Reading { coding: guess.coding, sure: guess.confidence.as_str(), value: guess.payload },
+        None => read(payload, Codec::Raw.into(), redisson_codecs::Confidence::Guess.as_str()),
     }
 }
 

@@ -11,7 +11,6 @@ use serde_json::json;
 use super::session::{Session, attempted, may_have_run};
 use super::{Failed, Global, Output, show};
 use crate::config::{OnDecodeError, QueueSpec};
-use crate::decode;
 use crate::message::MessageId;
 use crate::source::redisson::layout::{self, Layout};
 
@@ -123,7 +122,7 @@ fn read(args: &OfferArgs) -> Result<Bytes, Failed> {
 }
 
 fn refuse_what_cannot_be_delivered(queue: &str, spec: &QueueSpec, payload: &Bytes) -> Result<(), Failed> {
-    match decode::decode(spec.codec, payload) {
+    match redisson_codecs::decode(spec.codec, payload) {
         Err(error) if !error.is_opaque() && spec.on_decode_error != OnDecodeError::ForwardRaw => {
             Err(Failed::usage(format!(
                 "check the payload: {} at byte {}, and the codec of queue `{queue}` is {}; nothing was offered",

@@ -5,10 +5,8 @@ use std::fmt::Write as _;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use redisson_codecs::{Coding, Confidence, DecodeError, Payload, View};
 use serde_json::{Map, Value};
-
-use crate::config::Coding;
-use crate::decode::{self, DecodeError, Payload, Sure, View};
 
 /// Characters that a preview has.
 pub(super) const PREVIEW: usize = 80;
@@ -35,8 +33,10 @@ pub(super) fn preview(codec: impl Into<Coding>, payload: &Bytes, complete: bool,
 
 fn read(coding: Coding, payload: &Bytes) -> Option<Result<Payload, DecodeError>> {
     match coding.is_raw() {
-        true => decode::guess(payload, coding).filter(|guess| guess.sure > Sure::Guess).map(|guess| guess.payload),
-        false => Some(decode::decode(coding, payload)),
+        true => redisson_codecs::guess(payload, coding)
+            .filter(|guess| guess.confidence > Confidence::Guess)
+            .map(|guess| guess.payload),
+        false => Some(redisson_codecs::decode(coding, payload)),
     }
 }
 
@@ -140,8 +140,9 @@ fn cut(text: &str, complete: bool, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use redisson_codecs::Codec;
+
     use super::*;
-    use crate::config::Codec;
 
     #[test]
     fn a_preview_is_what_the_codec_reads_else_text_else_digits() {

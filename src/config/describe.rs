@@ -2,6 +2,7 @@
 
 mod sink;
 
+use redisson_codecs::JavaTypes;
 use serde_json::{Map, Value, json};
 
 use self::sink::{endpoint, sink};
@@ -86,7 +87,7 @@ fn queue(spec: &QueueSpec) -> Value {
         ("source", Some(json!({ "redisson": { "name": &*spec.name, "consume": consume } }))),
         ("codec", Some(coding.as_str().into())),
         ("java_types", coding.codec.has_java_types().then(|| java_types.into())),
-        ("max_decoded_size", coding.builds().then(|| show_size(coding.max_decoded_size as u64).into())),
+        ("max_decoded_size", coding.uses_max_decoded_size().then(|| show_size(coding.max_decoded_size as u64).into())),
     ]);
     let rest = json!({
         "on_decode_error": match spec.on_decode_error {

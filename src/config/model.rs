@@ -2,15 +2,14 @@
 //!
 //! Built only by [`super::load`]; every value here has been checked, every default filled in, every template compiled.
 
-#[path = "../../crates/redisson-codecs/src/coding.rs"]
-mod codec;
 mod sinks;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::codec::{Codec, Coding, JavaTypes, Packing, Reads};
+use redisson_codecs::Coding;
+
 pub use self::sinks::*;
 use crate::message::{About, AmqpProperty, Side};
 use crate::route::Template;

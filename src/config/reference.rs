@@ -1,7 +1,8 @@
 //! The configuration reference as Markdown, from the table of keys. A test keeps `docs/configuration.md` current.
 
-use super::{Codec, Packing};
 use std::fmt::Write as _;
+
+use redisson_codecs::{Codec, Compression};
 
 use super::keys::{Key, Kind, TABLES, Table, Word};
 use super::units::show_duration;
@@ -76,8 +77,8 @@ fn value(key: &Key) -> String {
         Kind::Word(_) => words(key.kind, true),
         Kind::Codec => {
             let codecs: Vec<_> = Codec::ALL.iter().map(|codec| format!("`{codec}`")).collect();
-            let packings = Packing::ALL.map(|packing| format!("`{}+`", packing.as_str()));
-            format!("{}; {} in front of all but `auto`", codecs.join(", "), packings.join(", "))
+            let compressions: Vec<_> = Compression::ALL.iter().map(|compression| format!("`{compression}+`")).collect();
+            format!("{}; {} in front of all but `auto`", codecs.join(", "), compressions.join(", "))
         }
         Kind::Words(_) => format!("list of {}", words(key.kind, true)),
         Kind::Section(table) => link(table),

@@ -1,6 +1,6 @@
 //! The JSON Schema of the YAML, from the table of keys. For editors: what it lets pass is checked again at load.
 
-use super::Coding;
+use redisson_codecs::Coding;
 use serde_json::{Map, Value, json};
 
 use super::keys::{Key, Kind, Table, Word, top};

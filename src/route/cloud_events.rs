@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
+use redisson_codecs::Payload;
+
 use super::ElementInfo;
-use crate::decode::Payload;
 
 /// Names of the headers, made once and shared by all elements.
 static NAMES: LazyLock<[Arc<str>; 6]> =

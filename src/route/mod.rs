@@ -12,9 +12,9 @@ mod template;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use redisson_codecs::Payload;
 
 use crate::config::{Envelope, RouteSpec, TargetSpec};
-use crate::decode::Payload;
 use crate::message::{AmqpProperty, Destination, MessageId};
 
 pub use preview::{Misfit, preview};

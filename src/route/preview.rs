@@ -1,10 +1,10 @@
 //! Where an element would go, without sending it: for those who only look.
 
 use bytes::Bytes;
+use redisson_codecs::Payload;
 
 use super::{ElementInfo, route};
 use crate::config::{OnDecodeError, QueueSpec};
-use crate::decode::{self, Payload};
 use crate::message::Destination;
 
 /// What delivery would do with an element instead of handing it to its sinks.
@@ -21,7 +21,7 @@ pub enum Misfit {
 /// # Errors
 /// [`Misfit`], by the same rules as delivery.
 pub fn preview(spec: &QueueSpec, element: &ElementInfo<'_>, payload: &Bytes) -> Result<Vec<Destination>, Misfit> {
-    let payload = match (decode::decode(spec.codec, payload), spec.on_decode_error) {
+    let payload = match (redisson_codecs::decode(spec.codec, payload), spec.on_decode_error) {
         (Ok(payload), _) => payload,
         (Err(error), _) if error.is_opaque() => Payload::opaque(payload.clone()),
         (Err(_), OnDecodeError::ForwardRaw) => Payload::opaque(payload.clone()),

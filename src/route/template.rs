@@ -8,10 +8,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use redisson_codecs::{Payload, View};
 use serde_json::Value;
 
 use super::ElementInfo;
-use crate::decode::{Payload, View};
 
 /// A text with `${...}` holes, compiled.
 #[derive(Debug, Clone)]

@@ -1,8 +1,9 @@
 //! Templates, envelopes and what each refuses.
 
+use redisson_codecs::{Codec, Coding, decode};
+
 use super::*;
-use crate::config::{Codec, Coding, Envelope};
-use crate::decode::decode;
+use crate::config::Envelope;
 use crate::message::Side;
 
 const ID: MessageId = MessageId(*b"RANDOM8B");
@@ -148,7 +149,7 @@ fn each_envelope_makes_its_body() {
 #[test]
 fn a_value_that_is_not_its_bytes_goes_into_every_envelope() {
     fn check(codec: &str, bytes: &'static [u8], decoded: &[u8], in_json: &str, filled: Option<&str>) {
-        let coding = Coding::named(codec).unwrap();
+        let coding: Coding = codec.parse().unwrap();
         let payload = decode(coding, &Bytes::from_static(bytes)).unwrap();
         let body = |envelope| route(&list("k", envelope), &element(), &payload).unwrap().body;
         for envelope in [Envelope::Raw, Envelope::CloudEvents] {

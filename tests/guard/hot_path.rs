@@ -4,7 +4,6 @@ use std::hint::black_box;
 
 use bytes::Bytes;
 use delaybridge::config::{self, QueueSpec};
-use delaybridge::decode;
 use delaybridge::message::{MessageId, Origin};
 use delaybridge::route::{self, ElementInfo};
 use delaybridge::source::redisson::layout::{Layout, pack};
@@ -61,7 +60,7 @@ impl Way {
         for member in members {
             let entry = Entry::decode(member).expect("an entry");
             let (id, payload) = open_entry(&entry);
-            let payload = decode::decode(self.spec.codec, &payload.expect("an element")).expect("a payload");
+            let payload = redisson_codecs::decode(self.spec.codec, &payload.expect("an element")).expect("a payload");
             let (due_ms, attempt) = (entry.header.due_ms(), entry.header.attempts + 1);
             let element = ElementInfo { id, queue: &self.spec.id, due_ms, attempt };
             let routed = route::route(&self.spec.to[0], &element, &payload).expect("a destination");

@@ -17,7 +17,12 @@ struct Source {
 }
 
 fn sources() -> Vec<Source> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    sources_under("src")
+}
+
+/// The files under `folder`; their paths begin there.
+fn sources_under(folder: &str) -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let (mut folders, mut found) = (vec![root.clone()], Vec::new());
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
@@ -143,22 +148,21 @@ fn part(path: &str) -> &str {
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("message", &["clock"]),
     ("clock", &[]),
-    // Template and codec are compiled when the configuration is checked, so config sees route; it is plain data else.
-    ("config", &["message", "route", "decode"]),
-    ("decode", &["message", "config"]),
-    ("route", &["message", "config", "decode"]),
+    // Templates are compiled when the configuration is checked, so config sees route; it is plain data else.
+    ("config", &["message", "route"]),
+    ("route", &["message", "config"]),
     ("link", &["message", "config", "clock"]),
     ("source", &["message", "config", "clock", "link"]),
     ("sink", &["message", "config", "clock", "link"]),
     ("telemetry", &["message", "clock"]),
-    ("pipeline", &["message", "config", "clock", "decode", "route", "link", "source", "sink", "telemetry"]),
-    ("app", &["message", "config", "clock", "decode", "route", "link", "source", "sink", "telemetry", "pipeline"]),
-    ("cli", &["message", "config", "clock", "decode", "route", "link", "source", "sink", "telemetry", "app"]),
+    ("pipeline", &["message", "config", "clock", "route", "link", "source", "sink", "telemetry"]),
+    ("app", &["message", "config", "clock", "route", "link", "source", "sink", "telemetry", "pipeline"]),
+    ("cli", &["message", "config", "clock", "route", "link", "source", "sink", "telemetry", "app"]),
     ("main", &["cli", "config", "telemetry", "app"]),
     ("lib", &[]),
 ];
 
-const WHY_LAYERS: &str = "The path of an element is main -> app -> pipeline -> {source, decode, route, sink} -> message. \
+const WHY_LAYERS: &str = "The path of an element is main -> app -> pipeline -> {source, route, sink} -> message. \
      A stage returns values and errors; only the pipeline decides and reports. A stage that imports another stage, the \
      pipeline or telemetry cannot be tested, replaced or read alone. If the new arrow is right, add it to MAY_IMPORT in \
      tests/it/tidy.rs and say why in the commit.";
@@ -207,8 +211,14 @@ const ONLY_UNDER: &[OnlyUnder] = &[
               command line goes through source or link",
     },
     OnlyUnder {
+        word: "redisson_codecs::",
+        places: &["config/", "route/", "pipeline/", "cli/"],
+        why: "source, link, sink and telemetry carry payloads as bytes; only config (names of codecs), the pipeline \
+              (decoding), route and the command line see values",
+    },
+    OnlyUnder {
         word: "Deserialize",
-        places: &["config/", "decode/"],
+        places: &["config/"],
         why: "what comes from outside is checked where it is parsed; everywhere else values are valid by construction",
     },
     OnlyUnder {
@@ -289,9 +299,11 @@ fn what_belongs_in_one_place_stands_there_only() {
 
 #[test]
 fn each_file_opens_by_saying_what_it_is_for() {
-    let silent: Vec<_> =
-        sources().into_iter().filter(|source| !source.text.starts_with("//! ")).map(|source| source.path).collect();
-    assert!(silent.is_empty(), "no `//!` header, the first thing a reader looks for, in src/: {silent:?}");
+    for folder in ["src", "crates/redisson-codecs/src"] {
+        let silent = sources_under(folder).into_iter().filter(|source| !source.text.starts_with("//! "));
+        let silent: Vec<_> = silent.map(|source| source.path).collect();
+        assert!(silent.is_empty(), "no `//!` header, the first thing a reader looks for, in {folder}/: {silent:?}");
+    }
 }
 
 #[test]

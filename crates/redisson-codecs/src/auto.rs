@@ -1,5 +1,4 @@
-//! Codec `auto`: which codec wrote a payload, and how sure that is. For those who look, and for queues whose producers
-//! use several; a configured codec is never second-guessed.
+//! Codec `auto`: finds out which codec wrote a payload, and says how sure that is.
 //!
 //! A codec is a candidate only if it reads the payload to its last byte. Formats with a mark of their own, and values
 //! with structure, leave no doubt; short text and small numbers can be several things at once.
@@ -9,62 +8,72 @@ use serde_json::Value;
 
 use super::error::{ClassName, DecodeError, DecodeProblem};
 use super::payload::{Payload, View};
-use super::{decode, java, marshalling, smile, types};
-use crate::config::{Codec, Coding, JavaTypes, Packing};
+use super::{decode, java, java_types, marshalling, smile};
+use crate::coding::{Codec, Coding, Compression, JavaTypes};
 
-/// How sure a guess is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sure {
-    /// Other codecs could have written the same bytes.
+/// How sure a guess is, from the least to the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Confidence {
+    /// Several codecs could have written these bytes: a small number of Kryo, short text that is CBOR as well.
     Guess,
-    /// Other codecs could have, but hardly this.
+    /// Other codecs could write these bytes, but are unlikely to: plain text, a number in digits, a list in CBOR.
     Likely,
-    /// No other codec of Redisson writes such bytes.
+    /// The format has a mark of its own, or the value a structure that no other codec of Redisson writes.
     Certain,
 }
 
-impl Sure {
-    /// The word for a person.
+impl Confidence {
+    /// The name in lower case.
     pub fn as_str(self) -> &'static str {
         match self {
-            Sure::Guess => "guess",
-            Sure::Likely => "likely",
-            Sure::Certain => "certain",
+            Confidence::Guess => "guess",
+            Confidence::Likely => "likely",
+            Confidence::Certain => "certain",
         }
     }
 }
 
-/// What a payload seems to be.
+/// The codec that a payload was probably written with.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Guess {
-    /// The codec.
+    /// The codec, with its compression.
     pub coding: Coding,
     /// How sure that is.
-    pub sure: Sure,
-    /// What it reads; or why not, where an object needs its class.
+    pub confidence: Confidence,
+    /// What the codec decodes; an error where the payload is an object that only its Java class can read.
     pub payload: Result<Payload, DecodeError>,
 }
 
-/// Guesses which codec wrote `payload`; `settings` says what becomes of class names and how large a value may be.
+/// Guesses which codec wrote `payload`. Of `settings` only `java_types` and `max_decoded_size` count.
 ///
-/// None if no codec reads it.
+/// A codec is a candidate only if it reads the payload to its last byte. `None` if there is no candidate. The work is that
+/// of trying every codec in turn, still linear in the payload and in what it unpacks to. Numbers and short text are the
+/// weak point: name the codec where it is known.
+///
+/// ```
+/// use redisson_codecs::{Codec, Confidence, bytes::Bytes, guess};
+///
+/// let guess = guess(&Bytes::from_static(b"\x03ab\xe3"), Codec::Auto).expect("a codec");
+/// assert_eq!((guess.coding.codec, guess.confidence), (Codec::Kryo5, Confidence::Certain));
+/// ```
 pub fn guess(payload: &Bytes, settings: impl Into<Coding>) -> Option<Guess> {
     let settings = settings.into();
     let plain = plain(payload, settings);
     match plain {
-        Some(guess) if guess.sure > Sure::Guess => Some(guess),
+        Some(guess) if guess.confidence > Confidence::Guess => Some(guess),
         plain => packed(payload, settings).or(plain),
     }
 }
 
 fn plain(payload: &Bytes, settings: Coding) -> Option<Guess> {
     let read = |codec| {
-        let coding = Coding { packing: None, codec, ..settings };
+        let coding = Coding { compression: None, codec, ..settings };
         (coding, decode(coding, payload))
     };
-    let guess = |codec, sure| {
+    let guess = |codec, confidence| {
         let (coding, payload) = read(codec);
-        Some(Guess { coding, sure, payload })
+        Some(Guess { coding, confidence, payload })
     };
     let reads = |codec| read(codec).1.is_ok();
     // An object that only Java can read still says which codec wrote it.
@@ -74,37 +83,39 @@ fn plain(payload: &Bytes, settings: Coding) -> Option<Guess> {
     };
     let first = payload.first().copied();
     match first {
-        None => return guess(Codec::String, Sure::Guess),
+        None => return guess(Codec::String, Confidence::Guess),
         Some(_) if payload.starts_with(java::MAGIC) && names_class(Codec::Java) => {
-            return guess(Codec::Java, Sure::Certain);
+            return guess(Codec::Java, Confidence::Certain);
         }
         Some(_) if payload.starts_with(smile::MAGIC) && reads(Codec::Smile) => {
-            return guess(Codec::Smile, Sure::Certain);
+            return guess(Codec::Smile, Confidence::Certain);
         }
-        Some(0x01) if reads(Codec::Kryo5) => return guess(Codec::Kryo5, Sure::Certain),
-        Some(0x01) if reads(Codec::Kryo5Refs) => return guess(Codec::Kryo5Refs, Sure::Certain),
+        Some(0x01) if reads(Codec::Kryo5) => return guess(Codec::Kryo5, Confidence::Certain),
+        Some(0x01) if reads(Codec::Kryo5Refs) => return guess(Codec::Kryo5Refs, Confidence::Certain),
         // Whether it has references cannot be told without the class.
-        Some(0x01) if names_class(Codec::Kryo5) => return guess(Codec::Kryo5, Sure::Likely),
+        Some(0x01) if names_class(Codec::Kryo5) => return guess(Codec::Kryo5, Confidence::Likely),
         // A text that begins with the character 1 is rarer than a codec with references.
         Some(0x03) if payload.get(1) == Some(&0x01) && reads(Codec::Kryo5Refs) => {
-            return guess(Codec::Kryo5Refs, Sure::Likely);
+            return guess(Codec::Kryo5Refs, Confidence::Likely);
         }
-        Some(0x03) if reads(Codec::Kryo5) => return guess(Codec::Kryo5, Sure::Certain),
+        Some(0x03) if reads(Codec::Kryo5) => return guess(Codec::Kryo5, Confidence::Certain),
         // Five bytes can be a Float of Kryo.
         Some(marshalling::VERSION) if payload.len() != 5 && names_class(Codec::Marshalling) => {
-            return guess(Codec::Marshalling, Sure::Certain);
+            return guess(Codec::Marshalling, Confidence::Certain);
         }
-        Some(marshalling::VERSION) if reads(Codec::Marshalling) => return guess(Codec::Marshalling, Sure::Likely),
+        Some(marshalling::VERSION) if reads(Codec::Marshalling) => {
+            return guess(Codec::Marshalling, Confidence::Likely);
+        }
         _ => {}
     }
-    if let Some((codec, sure)) = text(payload) {
+    if let Some((codec, confidence)) = text(payload) {
         let (coding, payload) = read(codec);
         // Short texts of CBOR begin with a letter.
-        let sure = if codec == Codec::String && reads(Codec::Cbor) { Sure::Guess } else { sure };
-        return Some(Guess { coding, sure, payload });
+        let confidence = if codec == Codec::String && reads(Codec::Cbor) { Confidence::Guess } else { confidence };
+        return Some(Guess { coding, confidence, payload });
     }
     if matches!(first, Some(0x02..=0x0b)) && reads(Codec::Kryo5) {
-        return guess(Codec::Kryo5, Sure::Guess);
+        return guess(Codec::Kryo5, Confidence::Guess);
     }
     [Codec::Cbor, Codec::Msgpack].into_iter().find_map(|codec| {
         let (coding, _) = read(codec);
@@ -114,56 +125,58 @@ fn plain(payload: &Bytes, settings: Coding) -> Option<Guess> {
 }
 
 /// How much a value of a format without a mark says about the format.
-fn structure(payload: &Payload) -> Sure {
+fn structure(payload: &Payload) -> Confidence {
     match payload.view() {
-        View::Json(value) if types::present(value) => Sure::Certain,
-        View::Json(Value::Array(_) | Value::Object(_)) => Sure::Likely,
-        View::Text(text) if text.len() > 3 => Sure::Likely,
-        _ => Sure::Guess,
+        View::Json(value) if java_types::present(value) => Confidence::Certain,
+        View::Json(Value::Array(_) | Value::Object(_)) => Confidence::Likely,
+        View::Text(text) if text.len() > 3 => Confidence::Likely,
+        _ => Confidence::Guess,
     }
 }
 
 /// The codec of what is UTF-8 and nothing that nobody would write.
-fn text(payload: &Bytes) -> Option<(Codec, Sure)> {
+fn text(payload: &Bytes) -> Option<(Codec, Confidence)> {
     let text = std::str::from_utf8(payload).ok()?;
     match serde_json::from_str(text) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => {
-            return Some((if types::present(&value) { Codec::Jackson } else { Codec::Json }, Sure::Certain));
+            return Some((if java_types::present(&value) { Codec::Jackson } else { Codec::Json }, Confidence::Certain));
         }
-        Ok(Value::Number(_)) if decode(Codec::Number, payload).is_ok() => return Some((Codec::Number, Sure::Likely)),
+        Ok(Value::Number(_)) if decode(Codec::Number, payload).is_ok() => {
+            return Some((Codec::Number, Confidence::Likely));
+        }
         // Text in quotes is what Jackson makes of text.
-        Ok(Value::String(_)) => return Some((Codec::Jackson, Sure::Likely)),
-        Ok(Value::Bool(_)) => return Some((Codec::Json, Sure::Guess)),
+        Ok(Value::String(_)) => return Some((Codec::Jackson, Confidence::Likely)),
+        Ok(Value::Bool(_)) => return Some((Codec::Json, Confidence::Guess)),
         _ => {}
     }
     let control = |letter: char| letter.is_control() && !matches!(letter, '\t' | '\n' | '\r');
-    (!text.chars().any(control)).then_some((Codec::String, Sure::Likely))
+    (!text.chars().any(control)).then_some((Codec::String, Confidence::Likely))
 }
 
 /// Whether it unpacks, and to what.
 fn packed(payload: &Bytes, settings: Coding) -> Option<Guess> {
     // A block of Snappy has no mark, so it has to hold something that is known.
-    let marked = |packing| match packing {
-        Packing::Zstd => payload.get(4..8) == Some(b"\x28\xb5\x2f\xfd"),
-        Packing::Snappy => payload.starts_with(&[0, 0]),
-        Packing::Lz4 => payload.len() > 4,
+    let marked = |compression| match compression {
+        Compression::Zstd => payload.get(4..8) == Some(b"\x28\xb5\x2f\xfd"),
+        Compression::Snappy => payload.starts_with(&[0, 0]),
+        Compression::Lz4 => payload.len() > 4,
     };
-    [Packing::Zstd, Packing::Snappy, Packing::Lz4]
+    [Compression::Zstd, Compression::Snappy, Compression::Lz4]
         .into_iter()
-        .filter(|packing| marked(*packing))
-        .find_map(|packing| unpacked(packing, payload, settings))
+        .filter(|compression| marked(*compression))
+        .find_map(|compression| unpacked(compression, payload, settings))
         .or_else(|| {
-            let guess = unpacked(Packing::Snappy, payload, settings)?;
-            (guess.sure > Sure::Guess).then_some(Guess { sure: Sure::Likely, ..guess })
+            let guess = unpacked(Compression::Snappy, payload, settings)?;
+            (guess.confidence > Confidence::Guess).then_some(Guess { confidence: Confidence::Likely, ..guess })
         })
 }
 
-fn unpacked(packing: Packing, payload: &Bytes, settings: Coding) -> Option<Guess> {
-    let inner = super::packing::unpack(packing, payload, settings.max_decoded_size).ok()?;
-    let (codec, sure) = match plain(&inner, settings) {
-        Some(guess) => (guess.coding.codec, guess.sure),
-        None => (Codec::Raw, Sure::Guess),
+fn unpacked(compression: Compression, payload: &Bytes, settings: Coding) -> Option<Guess> {
+    let inner = super::compression::unpack(compression, payload, settings.max_decoded_size).ok()?;
+    let (codec, confidence) = match plain(&inner, settings) {
+        Some(guess) => (guess.coding.codec, guess.confidence),
+        None => (Codec::Raw, Confidence::Guess),
     };
-    let coding = Coding { packing: Some(packing), codec, ..settings };
-    Some(Guess { coding, sure, payload: decode(coding, payload) })
+    let coding = Coding { compression: Some(compression), codec, ..settings };
+    Some(Guess { coding, confidence, payload: decode(coding, payload) })
 }

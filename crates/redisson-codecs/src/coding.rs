@@ -1,33 +1,37 @@
-//! Codecs: what wrote the payloads of a queue, by the names that the configuration has for them.
+//! How a payload is read: the names of codecs and compressions, and what decoding may be told.
 
 use std::fmt;
+use std::str::FromStr;
 
 macro_rules! codecs {
     ($($(#[$help:meta])* $codec:ident $name:literal,)*) => {
-        /// A format that payloads are written in, named after the codec of Redisson that writes it.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        /// The format of a payload, named after the codec of Redisson that writes it.
+        ///
+        /// Parses from its name: `"kryo5".parse()`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
         pub enum Codec {
             $($(#[$help])* $codec,)*
         }
 
         impl Codec {
-            /// Every codec, in the order of the reference.
+            /// Every codec, in the order of the documentation.
             pub const ALL: &[Codec] = &[$(Codec::$codec),*];
 
-            /// The name in the configuration.
+            /// The name, as [`FromStr`] reads it.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Codec::$codec => $name,)*
                 }
             }
 
-            /// The name with that of the compression in front.
-            const fn packed(self, packing: Packing) -> &'static str {
-                match (packing, self) {
+            /// The name with the compression in front.
+            const fn compressed(self, compression: Compression) -> &'static str {
+                match (compression, self) {
                     $(
-                        (Packing::Lz4, Codec::$codec) => concat!("lz4+", $name),
-                        (Packing::Snappy, Codec::$codec) => concat!("snappy+", $name),
-                        (Packing::Zstd, Codec::$codec) => concat!("zstd+", $name),
+                        (Compression::Lz4, Codec::$codec) => concat!("lz4+", $name),
+                        (Compression::Snappy, Codec::$codec) => concat!("snappy+", $name),
+                        (Compression::Zstd, Codec::$codec) => concat!("zstd+", $name),
                     )*
                 }
             }
@@ -36,47 +40,47 @@ macro_rules! codecs {
 }
 
 codecs! {
-    /// Bytes, not looked into.
+    /// Bytes, not decoded (`ByteArrayCodec`).
     Raw "raw",
-    /// UTF-8 text.
+    /// UTF-8 text (`StringCodec`).
     String "string",
-    /// A number in decimal digits.
+    /// A number in decimal digits (`LongCodec`, `IntegerCodec`, `DoubleCodec`).
     Number "number",
-    /// One JSON value.
+    /// One JSON value (`TypedJsonJacksonCodec`).
     Json "json",
-    /// JSON with Jackson's type information.
+    /// JSON with Jackson's type information (`JsonJacksonCodec`).
     Jackson "jackson",
-    /// Kryo 5 without references.
+    /// Kryo 5 without references (`Kryo5Codec`, the default since Redisson 3.19.0).
     Kryo5 "kryo5",
-    /// Kryo 5 with references.
+    /// Kryo 5 with references (`Kryo5Codec` with `useReferences`).
     Kryo5Refs "kryo5_refs",
-    /// JBoss Marshalling, protocol River.
+    /// JBoss Marshalling, protocol River (`MarshallingCodec`, the default from Redisson 3.13.0 to 3.18.1).
     Marshalling "marshalling",
-    /// Java serialization.
+    /// Java serialization (`SerializationCodec`).
     Java "java",
-    /// CBOR with Jackson's type information.
+    /// CBOR with Jackson's type information (`CborJacksonCodec`).
     Cbor "cbor",
-    /// MessagePack with Jackson's type information.
+    /// MessagePack with Jackson's type information (`MsgPackJacksonCodec`).
     Msgpack "msgpack",
-    /// Smile with Jackson's type information.
+    /// Smile with Jackson's type information (`SmileJacksonCodec`).
     Smile "smile",
-    /// Whichever of the others fits the element best.
+    /// The codec, with or without compression, that fits each payload best; see [`guess`](crate::guess()).
     Auto "auto",
 }
 
-/// What a codec finds in a payload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What kind of value a codec can give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reads {
-    /// Bytes.
+    /// Bytes only.
     Nothing,
     /// One text or number.
     Scalars,
-    /// Values with fields.
+    /// Values of any kind, with fields and elements.
     Structures,
 }
 
 impl Codec {
-    /// What templates can ask for.
+    /// What kind of value the codec can give, before any payload is seen.
     pub fn reads(self) -> Reads {
         match self {
             Codec::Raw => Reads::Nothing,
@@ -94,15 +98,16 @@ impl Codec {
         }
     }
 
-    /// Whether names of Java classes are among its values.
+    /// Whether names of Java classes can be among the values, so that [`JavaTypes`] makes a difference.
     pub fn has_java_types(self) -> bool {
         self.reads() == Reads::Structures && !matches!(self, Codec::Json | Codec::Kryo5 | Codec::Kryo5Refs)
     }
 }
 
-/// Compression around a codec.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Packing {
+/// The compression around a codec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Compression {
     /// `LZ4Codec`, `LZ4CodecV2`.
     Lz4,
     /// `SnappyCodec`, `SnappyCodecV2`.
@@ -111,22 +116,22 @@ pub enum Packing {
     Zstd,
 }
 
-impl Packing {
-    /// Every compression, in the order of the reference.
-    pub const ALL: [Packing; 3] = [Packing::Lz4, Packing::Snappy, Packing::Zstd];
+impl Compression {
+    /// Every compression, in the order of the documentation.
+    pub const ALL: &[Compression] = &[Compression::Lz4, Compression::Snappy, Compression::Zstd];
 
-    /// What stands in front of the codec's name, without the `+`.
+    /// The name in front of the codec's, without the `+`.
     pub fn as_str(self) -> &'static str {
         match self {
-            Packing::Lz4 => "lz4",
-            Packing::Snappy => "snappy",
-            Packing::Zstd => "zstd",
+            Compression::Lz4 => "lz4",
+            Compression::Snappy => "snappy",
+            Compression::Zstd => "zstd",
         }
     }
 }
 
-/// What becomes of the names of Java classes that a codec finds beside the values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Whether the names of Java classes stay in the decoded value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JavaTypes {
     /// They stay as Jackson writes them: `"@class"` in objects, `["java.lang.Long",7]`.
     Keep,
@@ -134,65 +139,119 @@ pub enum JavaTypes {
     Strip,
 }
 
-/// How the payloads of a queue are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a payload is decoded: the codec, the compression around it, and the limits.
+///
+/// Made from a [`Codec`] or parsed from a name, with the defaults for the rest; the fields are there to be changed:
+///
+/// ```
+/// use redisson_codecs::{Codec, Coding, Compression, JavaTypes};
+///
+/// let coding: Coding = "lz4+cbor".parse()?;
+/// assert_eq!((coding.compression, coding.codec), (Some(Compression::Lz4), Codec::Cbor));
+/// let coding = Coding { java_types: JavaTypes::Strip, max_decoded_size: 1 << 20, ..coding };
+/// assert_eq!(coding.as_str(), "lz4+cbor");
+/// # Ok::<(), redisson_codecs::ParseCodecError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Coding {
-    /// The compression around it.
-    pub packing: Option<Packing>,
-    /// The format.
+    /// The compression around the codec; none by default.
+    pub compression: Option<Compression>,
+    /// The codec.
     pub codec: Codec,
-    /// What becomes of class names.
+    /// Whether names of Java classes stay; they do by default.
     pub java_types: JavaTypes,
-    /// Most bytes that compressed data may unpack to, and that a value which is built may take.
+    /// Upper limit in bytes for what a compressed payload unpacks to, and for the memory that the value of a binary codec
+    /// takes. [`Coding::DEFAULT_MAX_DECODED_SIZE`] by default.
     pub max_decoded_size: usize,
 }
 
 impl Coding {
-    /// The default of `max_decoded_size`, in bytes.
-    pub const MAX_DECODED_SIZE: usize = 16 << 20;
+    /// The default of `max_decoded_size`: 16 MiB.
+    pub const DEFAULT_MAX_DECODED_SIZE: usize = 16 << 20;
 
-    /// The coding that the configuration calls so, with the defaults of the rest.
-    pub fn named(name: &str) -> Option<Coding> {
-        Self::all().find(|coding| coding.as_str() == name)
-    }
-
-    /// Every name, those without compression first.
+    /// Every name that parses, those without compression first.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Self::all().map(Coding::as_str)
     }
 
     fn all() -> impl Iterator<Item = Coding> {
-        let packings = std::iter::once(None).chain(Packing::ALL.map(Some));
-        packings
-            .flat_map(|packing| Codec::ALL.iter().map(move |&codec| Coding { packing, ..codec.into() }))
-            // What is not looked into needs no unpacking, and a guess unpacks by itself.
-            .filter(|coding| coding.packing.is_none() || coding.codec != Codec::Auto)
+        let compressions = std::iter::once(None).chain(Compression::ALL.iter().copied().map(Some));
+        compressions
+            .flat_map(|compression| Codec::ALL.iter().map(move |&codec| Coding { compression, ..codec.into() }))
+            // `auto` finds out the compression by itself.
+            .filter(|coding| coding.compression.is_none() || coding.codec != Codec::Auto)
     }
 
-    /// The name in the configuration, in metrics and in dead letters.
+    /// The name, as [`FromStr`] reads it: `kryo5`, `lz4+kryo5`.
     pub const fn as_str(self) -> &'static str {
-        match self.packing {
+        match self.compression {
             None => self.codec.as_str(),
-            Some(packing) => self.codec.packed(packing),
+            Some(compression) => self.codec.compressed(compression),
         }
     }
 
-    /// Whether anything is made that is not a part of the payload, and that `max_decoded_size` bounds.
-    pub fn builds(self) -> bool {
+    /// Whether `max_decoded_size` makes a difference: it limits what is built beside the payload's own bytes, but not the
+    /// values of JSON text.
+    pub fn uses_max_decoded_size(self) -> bool {
         let text = matches!(self.codec, Codec::Json | Codec::Jackson);
-        self.packing.is_some() || (self.codec.reads() == Reads::Structures && !text)
+        self.compression.is_some() || (self.codec.reads() == Reads::Structures && !text)
     }
 
-    /// Whether the payload is not looked into at all.
+    /// Whether payloads are neither unpacked nor decoded.
     pub fn is_raw(self) -> bool {
-        self.packing.is_none() && self.codec == Codec::Raw
+        self.compression.is_none() && self.codec == Codec::Raw
     }
 }
 
 impl From<Codec> for Coding {
     fn from(codec: Codec) -> Self {
-        let max_decoded_size = Self::MAX_DECODED_SIZE;
-        Coding { packing: None, codec, java_types: JavaTypes::Keep, max_decoded_size }
+        let max_decoded_size = Self::DEFAULT_MAX_DECODED_SIZE;
+        Coding { compression: None, codec, java_types: JavaTypes::Keep, max_decoded_size }
+    }
+}
+
+/// The name is no name of a codec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ParseCodecError;
+
+impl fmt::Display for ParseCodecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unknown codec; use one of ")?;
+        for (place, codec) in Codec::ALL.iter().enumerate() {
+            write!(f, "{}{codec}", if place == 0 { "" } else { ", " })?;
+        }
+        f.write_str(", and in front of all but auto one of ")?;
+        for (place, compression) in Compression::ALL.iter().enumerate() {
+            write!(f, "{}{compression}+", if place == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ParseCodecError {}
+
+impl FromStr for Codec {
+    type Err = ParseCodecError;
+
+    /// Reads the name of a codec without compression.
+    fn from_str(name: &str) -> Result<Self, ParseCodecError> {
+        Codec::ALL.iter().copied().find(|codec| codec.as_str() == name).ok_or(ParseCodecError)
+    }
+}
+
+impl FromStr for Coding {
+    type Err = ParseCodecError;
+
+    /// Reads the name of a codec, with or without a compression in front; the rest has its defaults.
+    fn from_str(name: &str) -> Result<Self, ParseCodecError> {
+        Self::all().find(|coding| coding.as_str() == name).ok_or(ParseCodecError)
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -215,14 +274,25 @@ mod tests {
     #[test]
     fn every_name_leads_back_to_its_coding() {
         let names: Vec<_> = Coding::names().collect();
-        assert_eq!(names.len(), Codec::ALL.len() + Packing::ALL.len() * (Codec::ALL.len() - 1));
+        assert_eq!(names.len(), Codec::ALL.len() + Compression::ALL.len() * (Codec::ALL.len() - 1));
         for name in names {
-            assert_eq!(Coding::named(name).map(Coding::as_str), Some(name));
+            assert_eq!(name.parse().map(Coding::as_str), Ok(name));
         }
-        let packed = Coding::named("lz4+kryo5").unwrap();
-        assert_eq!((packed.packing, packed.codec), (Some(Packing::Lz4), Codec::Kryo5));
+        for codec in Codec::ALL {
+            assert_eq!(codec.as_str().parse(), Ok(*codec));
+        }
+        let compressed: Coding = "lz4+kryo5".parse().unwrap();
+        assert_eq!((compressed.compression, compressed.codec), (Some(Compression::Lz4), Codec::Kryo5));
+        assert_eq!("lz4+kryo5".parse::<Codec>(), Err(ParseCodecError));
         for name in ["", "+", "lz4", "lz4+", "+raw", "lz4+lz4+raw", "kryo", "zstd+auto", "Raw"] {
-            assert_eq!(Coding::named(name), None, "{name}");
+            assert_eq!(name.parse::<Coding>(), Err(ParseCodecError), "{name}");
         }
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_all_names() {
+        let expected = "unknown codec; use one of raw, string, number, json, jackson, kryo5, kryo5_refs, marshalling, java, \
+                        cbor, msgpack, smile, auto, and in front of all but auto one of lz4+, snappy+, zstd+";
+        assert_eq!(ParseCodecError.to_string(), expected);
     }
 }

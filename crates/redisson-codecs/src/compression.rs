@@ -18,16 +18,16 @@ use ruzstd::decoding::FrameDecoder;
 
 use super::error::{DecodeProblem, Refusal};
 use super::reader::{Read, Reader};
-use crate::config::Packing;
+use crate::coding::Compression;
 
 /// What `payload` unpacks to, which is at most `limit` bytes.
-pub(super) fn unpack(packing: Packing, payload: &[u8], limit: usize) -> Result<Bytes, Refusal> {
+pub(super) fn unpack(compression: Compression, payload: &[u8], limit: usize) -> Result<Bytes, Refusal> {
     let mut reader = Reader::new(payload, limit);
-    let unpacked = match packing {
-        Packing::Lz4 => lz4(&mut reader),
-        Packing::Zstd => zstd(&mut reader, limit),
-        Packing::Snappy if payload.is_empty() || payload.starts_with(&[0, 0]) => snappy_chunks(&mut reader),
-        Packing::Snappy => {
+    let unpacked = match compression {
+        Compression::Lz4 => lz4(&mut reader),
+        Compression::Zstd => zstd(&mut reader, limit),
+        Compression::Snappy if payload.is_empty() || payload.starts_with(&[0, 0]) => snappy_chunks(&mut reader),
+        Compression::Snappy => {
             let mut unpacked = Vec::new();
             snappy_block(&mut reader, payload, &mut unpacked).map(|()| unpacked)
         }

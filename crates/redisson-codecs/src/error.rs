@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use crate::config::Coding;
+use crate::coding::Coding;
 
-/// The codec refuses the payload. Says where, never what it read.
+/// The codec refuses the payload. Says where and why, and repeats nothing of the payload but the name of a Java class.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("decode payload as {codec}: {problem} at byte {offset}")]
+#[non_exhaustive]
 pub struct DecodeError {
-    /// The name of the codec that refused.
+    /// The name of the codec, with its compression: [`Coding::as_str`].
     pub codec: &'static str,
     /// Offset in bytes from the start of the payload, 0-based; behind a compression, from the start of what it unpacks
     /// to.
@@ -22,13 +23,25 @@ impl DecodeError {
         DecodeError { codec: coding.as_str(), offset: refusal.offset, problem: refusal.problem }
     }
 
-    /// Whether it is an object as the codec writes them, with the name of its class, but one that only a program with that
-    /// class can read. It goes on as bytes: there is nothing that anybody could mend.
+    /// Whether the payload is an object whose class is known by name, but which only a program with that class can read:
+    /// code `opaque_class`. The payload is in order, so most programs pass it on as bytes ([`Payload::opaque`]).
+    ///
+    /// [`Payload::opaque`]: crate::Payload::opaque
     pub fn is_opaque(&self) -> bool {
         matches!(&self.problem, DecodeProblem::Opaque(ClassName(Some(_))))
     }
 
-    /// Short stable code, safe as a metric label and in dead letters.
+    /// A short code for metrics, logs and programs. Codes stay the same from version to version.
+    ///
+    /// | code | meaning |
+    /// |---|---|
+    /// | `not_utf8`, `not_json`, `json_truncated`, `json_too_deep`, `json_trailing`, `not_number` | no such text |
+    /// | `truncated`, `trailing`, `malformed` | not what this codec writes: probably another codec |
+    /// | `opaque_class` | an object that only its Java class can read |
+    /// | `unsupported` | a part of the format that is not decoded |
+    /// | `lone_surrogate` | text with half of a surrogate pair |
+    /// | `too_deep`, `too_large` | beyond the limits |
+    /// | `not_recognised` | nothing that [`Codec::Auto`](crate::Codec::Auto) recognises |
     pub fn code(&self) -> &'static str {
         match self.problem {
             DecodeProblem::NotUtf8 => "not_utf8",
@@ -63,8 +76,9 @@ impl Refusal {
     }
 }
 
-/// The ways in which bytes are not what the codec reads.
+/// What is wrong with a payload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DecodeProblem {
     /// A byte that UTF-8 does not have there.
     #[error("not UTF-8")]
@@ -75,19 +89,19 @@ pub enum DecodeProblem {
     /// The JSON value is not finished.
     #[error("JSON ends too early")]
     JsonTruncated,
-    /// More levels than anybody means; a bound on our stack.
+    /// More levels than [`MAX_DEPTH`](crate::MAX_DEPTH).
     #[error("JSON nested deeper than 127 levels")]
     JsonTooDeep,
     /// More than one JSON value.
     #[error("text after the JSON value")]
     JsonTrailing,
-    /// No decimal number.
+    /// Not a decimal number.
     #[error("not a number in decimal digits")]
     NotNumber,
     /// The bytes end within a value.
     #[error("it ends too early")]
     Truncated,
-    /// More levels than anybody means; a bound on our stack.
+    /// More levels than [`MAX_DEPTH`](crate::MAX_DEPTH).
     #[error("nested deeper than 127 levels")]
     TooDeep,
     /// The value ends before the bytes do.
@@ -96,32 +110,37 @@ pub enum DecodeProblem {
     /// A byte that the format does not have there.
     #[error("not {0}")]
     Malformed(&'static str),
-    /// Half of a pair of UTF-16: no text has it, and JSON could not say it.
+    /// Half of a surrogate pair of UTF-16, which no Unicode text contains.
     #[error("half of a surrogate pair, which is no character")]
     LoneSurrogate,
-    /// The value, or what is unpacked, is larger than it may be.
+    /// The value, or what the payload unpacks to, exceeds [`Coding::max_decoded_size`].
     #[error("larger than max_decoded_size")]
     TooLarge,
-    /// An object that can only be read with its class at hand.
+    /// An object that can only be read with its class.
     #[error("an object of the class {0}, which only Java can read")]
     Opaque(ClassName),
-    /// Something of the format that has no form in JSON, or that is not read.
+    /// A part of the format that has no form in JSON, or that is not decoded.
     #[error("{0}, which is not read")]
     Unsupported(&'static str),
-    /// Nothing that codec `auto` knows.
+    /// Nothing that codec `auto` recognises.
     #[error("nothing that any codec recognises")]
     NotRecognised,
 }
 
-/// The name of a Java class that stood in a payload.
+/// The name of a Java class in a payload.
 ///
-/// The one thing that an error takes out of a payload, so that the user knows what to do about it. It is made only of
-/// what can be a class's name: identifiers of ASCII letters and digits with dots between, 200 characters at most.
+/// The only part of a payload that an error repeats, because a reader of the error needs it. A name consists of
+/// identifiers of ASCII letters and digits with dots between, and has at most 200 characters; any other text is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassName(Option<Box<str>>);
 
 impl ClassName {
     const LONGEST: usize = 200;
+
+    /// The name; `None` if the payload has a text in its place that cannot be one.
+    pub fn as_str(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
 
     /// The name, if `text` can be one; else one that says that there is none.
     pub(super) fn of(text: &str) -> Self {
@@ -148,7 +167,7 @@ impl ClassName {
 
 impl fmt::Display for ClassName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.as_deref().unwrap_or("(a name that no class has)"))
+        f.write_str(self.as_str().unwrap_or("(a name that no class has)"))
     }
 }
 
@@ -162,6 +181,7 @@ mod tests {
             ["com.example.Order", "a.B$C", "[Lcom.example.Order;", "[[I", "[B", "java.util.Collections$SetFromMap"]
         {
             assert_eq!(ClassName::of(name).to_string(), name);
+            assert_eq!(ClassName::of(name).as_str(), Some(name));
         }
         for name in ["", "secret", "4111 1111", "a..B", ".a", "a.b c", "a.\u{e9}", "[", "[Q", "x.1a", &"a.".repeat(200)]
         {

@@ -4,13 +4,13 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::payload::Decoded;
-use super::{Answer, json, types};
-use crate::config::JavaTypes;
+use super::{Answer, java_types, json};
+use crate::coding::JavaTypes;
 
 /// Parses the payload; the producer's own text stays where nothing is taken out of it.
 pub(super) fn decode(payload: &Bytes, java_types: JavaTypes) -> Answer {
     let mut value = json::parse(payload)?;
-    let changed = java_types == JavaTypes::Strip && types::strip(&mut value);
+    let changed = java_types == JavaTypes::Strip && java_types::strip(&mut value);
     match value {
         Value::String(_) => Ok(Decoded::Value(value)),
         value if changed => Ok(Decoded::Value(value)),

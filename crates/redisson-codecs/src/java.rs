@@ -14,7 +14,7 @@ use super::error::DecodeProblem;
 use super::objects::{self, Part, Written};
 use super::reader::{MAX_DEPTH, Read, Reader};
 use super::value::{self, Item};
-use crate::config::JavaTypes;
+use crate::coding::JavaTypes;
 
 /// What every payload begins with.
 pub(super) const MAGIC: &[u8] = b"\xac\xed\x00\x05";

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::error::ClassName;
 use super::value::Item;
-use crate::config::JavaTypes;
+use crate::coding::JavaTypes;
 
 /// The field of an object that holds its class.
 pub(super) const CLASS: &str = "@class";

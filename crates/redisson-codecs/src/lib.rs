@@ -1,56 +1,53 @@
-//! From bytes to a value that templates and envelopes can use. Pure, one codec a file.
+//! Decodes what the codecs of Redisson write, without Java and within bounds.
 //!
-//! Knows nothing of queues, destinations or Redis. What is decoded here came from somebody else's process: any bytes
-//! whatsoever end as a value or as a [`DecodeError`], never as a panic, and no error repeats what it read, but for the
-//! name of a Java class.
-//!
-//! The binary formats read through one bounded `reader` into one kind of `value`, so that depth, memory and the form of
-//! numbers, bytes and maps in JSON are decided once. Crates for these formats build trees of their own without a bound
-//! on memory, and know nothing of Java's text or Jackson's types; only compression is left to crates.
+#![doc = include_str!("../README.md")]
 
 mod auto;
 mod cbor;
+mod coding;
+mod compression;
 mod error;
 mod jackson;
 mod java;
+mod java_types;
 mod json;
 mod kryo5;
 mod marshalling;
 mod msgpack;
 mod number;
 mod objects;
-#[path = "compression.rs"]
-mod packing;
 mod payload;
 mod raw;
 mod reader;
 mod smile;
 mod string;
-#[path = "java_types.rs"]
-mod types;
 mod value;
 
 use bytes::Bytes;
 
-pub use self::auto::{Guess, Sure, guess};
+pub use self::auto::{Confidence, Guess, guess};
+pub use self::coding::{Codec, Coding, Compression, JavaTypes, ParseCodecError, Reads};
 pub use self::error::{ClassName, DecodeError, DecodeProblem};
 pub use self::payload::{Payload, View};
+pub use self::reader::MAX_DEPTH;
+#[doc(no_inline)]
+pub use {bytes, serde_json};
 
 use self::error::Refusal;
 use self::payload::Decoded;
-use crate::config::{Codec, Coding};
 
 /// What a codec answers: a value, or the offset and the kind of the problem.
 type Answer = Result<Decoded, Refusal>;
 
-/// Looks into `payload` as `coding` says.
+/// Decodes `payload` as `coding` says, which is a [`Codec`] or a [`Coding`].
 ///
-/// Work is linear in the payload and in what it unpacks to; the depth of recursion is bounded. What is built beside the
-/// payload's own bytes takes at most `max_decoded_size`, but for `json` and `jackson`, whose values are in proportion to
-/// their text.
+/// Any bytes give a value or an error, and never a panic. The work is linear in the payload and in what it unpacks to; the
+/// depth of recursion is at most [`MAX_DEPTH`]. What is built beside the payload's own bytes takes at most
+/// [`Coding::max_decoded_size`], but for the values of `json` and `jackson`, which are in proportion to their text.
 ///
 /// # Errors
-/// When the bytes are not what the codec reads.
+/// When the bytes are not what the codec writes, exceed a limit, or need a Java class to be read; [`DecodeError::code`] lists
+/// the codes.
 pub fn decode(coding: impl Into<Coding>, payload: &Bytes) -> Result<Payload, DecodeError> {
     let coding = coding.into();
     if coding.codec == Codec::Auto {
@@ -59,10 +56,10 @@ pub fn decode(coding: impl Into<Coding>, payload: &Bytes) -> Result<Payload, Dec
             None => Err(DecodeError::new(coding, Refusal::at(0, DecodeProblem::NotRecognised))),
         };
     }
-    let decoded = match coding.packing {
+    let decoded = match coding.compression {
         None => plain(coding, payload),
-        Some(packing) => {
-            packing::unpack(packing, payload, coding.max_decoded_size).and_then(|inner| plain(coding, &inner))
+        Some(compression) => {
+            compression::unpack(compression, payload, coding.max_decoded_size).and_then(|inner| plain(coding, &inner))
         }
     };
     match decoded {
@@ -74,7 +71,7 @@ pub fn decode(coding: impl Into<Coding>, payload: &Bytes) -> Result<Payload, Dec
 /// The media type of the payload's own bytes.
 fn media_type(coding: Coding) -> &'static str {
     match coding.codec {
-        _ if coding.packing.is_some() => payload::OCTETS,
+        _ if coding.compression.is_some() => payload::OCTETS,
         Codec::Json | Codec::Jackson => "application/json",
         Codec::String | Codec::Number => "text/plain; charset=utf-8",
         Codec::Cbor => "application/cbor",
@@ -98,13 +95,9 @@ fn plain(coding: Coding, bytes: &Bytes) -> Answer {
         Codec::Kryo5Refs => kryo5::decode(bytes, budget, kryo5::References::On),
         Codec::Marshalling => marshalling::decode(bytes, budget, coding.java_types),
         Codec::Java => java::decode(bytes, budget, coding.java_types),
-        Codec::Cbor => cbor::decode(bytes, budget).map(|item| types::apply(coding.java_types, item)),
-        Codec::Msgpack => msgpack::decode(bytes, budget).map(|item| types::apply(coding.java_types, item)),
-        Codec::Smile => smile::decode(bytes, budget).map(|item| types::apply(coding.java_types, item)),
+        Codec::Cbor => cbor::decode(bytes, budget).map(|item| java_types::apply(coding.java_types, item)),
+        Codec::Msgpack => msgpack::decode(bytes, budget).map(|item| java_types::apply(coding.java_types, item)),
+        Codec::Smile => smile::decode(bytes, budget).map(|item| java_types::apply(coding.java_types, item)),
         Codec::Auto => Err(Refusal::at(0, DecodeProblem::NotRecognised)),
     }
 }
-
-#[cfg(test)]
-#[path = "../tests/codecs/main.rs"]
-mod tests;

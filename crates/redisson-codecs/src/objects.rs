@@ -8,10 +8,10 @@ use bytes::Buf;
 use serde_json::{Map, Number, Value};
 
 use super::error::{ClassName, DecodeProblem, Refusal};
+use super::java_types::CLASS;
 use super::reader::{Read, Reader};
-use super::types::CLASS;
 use super::value::{self, Item};
-use crate::config::JavaTypes;
+use crate::coding::JavaTypes;
 
 /// What one class of an object holds.
 pub(super) struct Part {

@@ -1,11 +1,12 @@
-//! A payload and what its codec saw in it.
+//! A payload and its decoded value.
 
 use bytes::Bytes;
 use serde_json::Value;
 
-/// A payload whose bytes have been looked at: the bytes as they came, and what the codec saw in them.
+/// A decoded payload: its bytes as they came, and the value in them.
 ///
-/// Built only by [`decode`](super::decode()) and [`Payload::opaque`], so that the value always belongs to the bytes.
+/// Made only by [`decode`](crate::decode()), [`guess`](crate::guess()) and [`Payload::opaque`], so that the value always
+/// belongs to the bytes. Cheap to make for text and JSON text, which stay where they are in the bytes.
 #[derive(Clone, Debug)]
 pub struct Payload {
     bytes: Bytes,
@@ -16,10 +17,10 @@ pub struct Payload {
 /// The media type of bytes that are nothing more.
 pub(super) const OCTETS: &str = "application/octet-stream";
 
-/// What the codec found out. Whatever can is a part of the payload's own memory, not a copy.
+/// What the codec found. Where possible a part of the payload's own memory, not a copy.
 #[derive(Clone, Debug)]
 pub(super) enum Decoded {
-    /// Bytes that nobody looked into; the payload's own, or what it unpacked to.
+    /// Bytes, the payload's own or what they unpack to.
     Opaque(Bytes),
     /// UTF-8 text that was checked.
     Text(Bytes),
@@ -29,20 +30,19 @@ pub(super) enum Decoded {
     Value(Value),
 }
 
-/// A payload as templates and envelopes see it.
+/// The value of a payload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum View<'a> {
-    /// Bytes that nobody looked into.
+    /// Bytes and nothing else, as `byte[]` or with codec `raw`; [`Payload::decoded`] has them.
     Opaque,
     /// Plain text.
     Text(&'a str),
-    /// A JSON value; [`Payload::decoded`] is its text.
+    /// Any other value; [`Payload::decoded`] has its text.
     Json(&'a Value),
 }
 
 impl Payload {
-    /// A payload that is not looked into: codec `raw`, or bytes that the codec refused and that go on all the same
-    /// (`on_decode_error: forward_raw`).
+    /// A payload that is not decoded, for example because its codec refused it.
     pub fn opaque(bytes: Bytes) -> Self {
         Payload { decoded: Decoded::Opaque(bytes.clone()), bytes, media_type: OCTETS }
     }
@@ -51,7 +51,7 @@ impl Payload {
         Payload { bytes, decoded, media_type }
     }
 
-    /// The media type of [`bytes`](Payload::bytes), as far as the codec says.
+    /// The media type of [`bytes`](Payload::bytes): `application/octet-stream` where the format has none.
     pub fn media_type(&self) -> &'static str {
         self.media_type
     }
@@ -61,7 +61,7 @@ impl Payload {
         &self.bytes
     }
 
-    /// What the codec saw.
+    /// The value.
     pub fn view(&self) -> View<'_> {
         match &self.decoded {
             Decoded::Opaque(_) => View::Opaque,
@@ -73,11 +73,10 @@ impl Payload {
         }
     }
 
-    /// The decoded value as bytes: plain text as it is, any other value as JSON, and what nobody looked into as it is,
-    /// unpacked.
+    /// The value as bytes: plain text as it is, any other value as JSON, bytes as they are, unpacked.
     ///
-    /// JSON that came as JSON stays the producer's own text, with its spelling of numbers and its spaces. Only a value
-    /// that came in another format is written anew, at every call.
+    /// JSON that came as JSON is the producer's own text, with its spelling of numbers and its spaces. A value that came
+    /// in another format is serialized at every call.
     pub fn decoded(&self) -> Bytes {
         match &self.decoded {
             Decoded::Opaque(bytes) | Decoded::Text(bytes) | Decoded::Json(bytes, _) => bytes.clone(),

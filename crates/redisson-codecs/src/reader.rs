@@ -6,8 +6,8 @@
 
 use super::error::{DecodeProblem, Refusal};
 
-/// Levels of nesting; as deep as the JSON parser goes, and a bound on the stack of whoever walks or drops the value.
-pub(super) const MAX_DEPTH: usize = 127;
+/// Most levels of nesting in a value: as deep as the JSON parser goes. Bounds the stack of whoever walks or drops a value.
+pub const MAX_DEPTH: usize = 127;
 
 /// What one value costs beside its text: a little more than a number, a list or an entry of an object takes in memory.
 const VALUE_COST: usize = 128;

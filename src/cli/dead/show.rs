@@ -4,13 +4,13 @@ use std::io::Write;
 
 use bytes::Bytes;
 use clap::Args;
+use redisson_codecs::{Codec, Coding};
 use serde_json::{Value, json};
 
 use super::super::errors::explain;
 use super::super::session::Session;
 use super::super::{Failed, Global, Output, payload, show as words};
 use super::{Which, each, not_found};
-use crate::config::{Codec, Coding};
 use crate::source::redisson::{DeadLetter, layout};
 
 /// Show everything that is known of one dead letter.

@@ -1,16 +1,14 @@
 //! Which codec a queue's payloads were written with, as far as samples tell. Pure.
 
 use bytes::Bytes;
-
-use crate::config::{Codec, Coding};
-use crate::decode::{self, Sure};
+use redisson_codecs::{Codec, Coding, Confidence};
 
 /// A codec, and what speaks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Guess {
     pub(super) coding: Coding,
     /// Of the samples that look like it, the one that could be something else the most.
-    pub(super) sure: Sure,
+    pub(super) sure: Confidence,
     /// How many samples there were; it reads them all.
     pub(super) of: usize,
 }
@@ -18,24 +16,24 @@ pub(super) struct Guess {
 /// The codec that most samples look like and that reads every one; `raw`, which reads everything, if there is none.
 pub(super) fn codec(samples: &[Bytes]) -> Guess {
     let of = samples.len();
-    let mut candidates: Vec<(Coding, usize, Sure)> = Vec::new();
-    for guess in samples.iter().filter_map(|sample| decode::guess(sample, Codec::Auto)) {
+    let mut candidates: Vec<(Coding, usize, Confidence)> = Vec::new();
+    for guess in samples.iter().filter_map(|sample| redisson_codecs::guess(sample, Codec::Auto)) {
         match candidates.iter_mut().find(|(coding, ..)| *coding == guess.coding) {
-            Some((_, votes, sure)) => (*votes, *sure) = (*votes + 1, guess.sure.min(*sure)),
-            None => candidates.push((guess.coding, 1, guess.sure)),
+            Some((_, votes, sure)) => (*votes, *sure) = (*votes + 1, guess.confidence.min(*sure)),
+            None => candidates.push((guess.coding, 1, guess.confidence)),
         }
     }
     candidates.sort_by_key(|(_, votes, sure)| std::cmp::Reverse((*votes, *sure)));
     let reads_all = |coding: Coding| samples.iter().all(|sample| reads(coding, sample));
     match candidates.into_iter().find(|(coding, ..)| reads_all(*coding)) {
         Some((coding, _, sure)) => Guess { coding, sure, of },
-        None => Guess { coding: Codec::Raw.into(), sure: Sure::Guess, of },
+        None => Guess { coding: Codec::Raw.into(), sure: Confidence::Guess, of },
     }
 }
 
 /// An object that only Java can read says which codec wrote it.
 fn reads(coding: Coding, sample: &Bytes) -> bool {
-    decode::decode(coding, sample).map_or_else(|error| error.is_opaque(), |_| true)
+    redisson_codecs::decode(coding, sample).map_or_else(|error| error.is_opaque(), |_| true)
 }
 
 #[cfg(test)]
@@ -49,11 +47,11 @@ mod tests {
             let guess = codec(&samples);
             assert_eq!((guess.coding.codec, guess.sure), (expected, sure), "{samples:?}");
         };
-        check(&[b"{}", b"[1]"], Codec::Json, Sure::Certain);
-        check(&[b"{}", b"order 7"], Codec::String, Sure::Likely);
-        check(&[b"{}", b"\xff"], Codec::Raw, Sure::Guess);
-        check(&[b"\x03\x61\x62\xe3", b"\x03\x61\xe2"], Codec::Kryo5, Sure::Certain);
-        check(&[b"\xac\xed\x00\x05t\x00\x01a"], Codec::Java, Sure::Certain);
-        check(&[], Codec::Raw, Sure::Guess);
+        check(&[b"{}", b"[1]"], Codec::Json, Confidence::Certain);
+        check(&[b"{}", b"order 7"], Codec::String, Confidence::Likely);
+        check(&[b"{}", b"\xff"], Codec::Raw, Confidence::Guess);
+        check(&[b"\x03\x61\x62\xe3", b"\x03\x61\xe2"], Codec::Kryo5, Confidence::Certain);
+        check(&[b"\xac\xed\x00\x05t\x00\x01a"], Codec::Java, Confidence::Certain);
+        check(&[], Codec::Raw, Confidence::Guess);
     }
 }

@@ -1,9 +1,11 @@
 //! Dead letters: the stream that keeps them, and the sink that they are moved on to.
 
+use redisson_codecs::Codec;
+
 use super::place::{At, Place};
 use super::sink::{self, Sink};
 use crate::config::keys::{dead_letter, dead_stream, queue, to};
-use crate::config::model::{Codec, Envelope, RouteSpec};
+use crate::config::model::{Envelope, RouteSpec};
 use crate::config::problem::Spot;
 use crate::config::reader::Section;
 

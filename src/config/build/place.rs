@@ -1,11 +1,13 @@
 //! Where in a sink elements go: the keys under `to:` and `dead_letter:`, and the same keys as defaults on the sink.
 
+use redisson_codecs::{Coding, Reads};
+
 use super::amqp_place::AmqpPlace;
 use super::kafka::KafkaPlace;
 use super::redis_place::RedisPlace;
 use super::sink::Sink;
 use crate::config::keys::{Key, to};
-use crate::config::model::{Coding, Reads, SinkKind, SinkSpec, TargetSpec};
+use crate::config::model::{SinkKind, SinkSpec, TargetSpec};
 use crate::config::problem::Spot;
 use crate::config::reader::Section;
 use crate::route::Template;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use redisson_codecs::{Coding, JavaTypes};
+
 use super::dead_letter;
 use super::keyspace::works_in_cluster;
 use super::place::At;
@@ -10,7 +12,7 @@ use super::route::{self, Route};
 use super::sink::Sink;
 use crate::config::keys::{Key, nearest, queue, redisson, source, top};
 use crate::config::model::{
-    Coding, JavaTypes, ListCleanup, MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec,
+    ListCleanup, MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec,
 };
 use crate::config::problem::{Report, Spot};
 use crate::config::reader::{Section, clip};
@@ -131,7 +133,7 @@ fn coding(section: &Section<'_>) -> Coding {
         let message = format!("codec {coding} finds no names of Java classes");
         section.cx.report.problem(&section.spot(&queue::JAVA_TYPES), message, "remove `java_types`");
     }
-    if section.has(&queue::MAX_DECODED_SIZE) && !coding.builds() {
+    if section.has(&queue::MAX_DECODED_SIZE) && !coding.uses_max_decoded_size() {
         let message = format!("codec {coding} neither unpacks nor builds anything");
         section.cx.report.problem(&section.spot(&queue::MAX_DECODED_SIZE), message, "remove `max_decoded_size`");
     }

@@ -1,9 +1,11 @@
 //! One destination of a queue: the route's own keys first, then those of its sink.
 
+use redisson_codecs::Coding;
+
 use super::place::{At, Place};
 use super::sink::{self, Sink};
 use crate::config::keys::to;
-use crate::config::model::{Coding, Envelope, RouteSpec, TargetSpec};
+use crate::config::model::{Envelope, RouteSpec, TargetSpec};
 use crate::config::problem::Spot;
 use crate::config::reader::Section;
 use crate::message::AmqpProperty;

@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use redisson_codecs::{Codec, Coding};
+
 use super::{Context, Scalar, Section, clip};
 use crate::config::keys::{Key, Kind, Word, nearest};
-use crate::config::model::{Codec, Coding};
 use crate::config::units::{self, BadUnit};
 use crate::route::Template;
 
@@ -125,7 +126,7 @@ impl Section<'_> {
     pub(in crate::config) fn codec(&self, key: &Key) -> Coding {
         let raw = Coding::from(Codec::Raw);
         let Some(scalar) = self.scalar(key) else { return raw };
-        Coding::named(&scalar.value).unwrap_or_else(|| {
+        scalar.value.parse().unwrap_or_else(|_| {
             let help = match nearest(&scalar.value, Coding::names()) {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => {

@@ -16,7 +16,7 @@ fn every_default_of_the_table_reads_back() {
             }
             keys::Kind::Factor { min, max } => default.parse().is_ok_and(|value: f64| (min..=max).contains(&value)),
             keys::Kind::Word(words) => words.iter().any(|word| word.text == default && word.available),
-            keys::Kind::Codec => Coding::named(default).is_some(),
+            keys::Kind::Codec => default.parse::<redisson_codecs::Coding>().is_ok(),
             keys::Kind::Rate | keys::Kind::DurationOrNone => default == "none",
             keys::Kind::DurationOrAuto { .. } => default == "auto",
             keys::Kind::Address => default.parse::<std::net::SocketAddr>().is_ok(),

@@ -1,5 +1,7 @@
 //! One value at a time: its kind, its unit, its range.
 
+use redisson_codecs::{Coding, JavaTypes};
+
 use super::*;
 
 #[test]

@@ -1,5 +1,7 @@
 //! YAML that is read, that cannot be read, and that is made to hurt.
 
+use redisson_codecs::Codec;
+
 use super::*;
 
 #[test]

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use redisson_codecs::Payload;
 
 use crate::clock::Instant;
-use crate::decode::Payload;
 use crate::link::Conn;
 use crate::message::{Class, Failure, MessageId, Outbound, Outcome};
 use crate::pipeline::limits::circuit::Allow;

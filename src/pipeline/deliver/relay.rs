@@ -11,10 +11,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use redisson_codecs::Payload;
 
 use crate::clock::Instant;
 use crate::config::{OnDecodeError, OnExpired, TargetSpec};
-use crate::decode::{self, Payload};
 use crate::message::{Class, Destination, Failure, Outbound, Outcome, Side};
 use crate::pipeline::claim::{Claim, Parts};
 use crate::pipeline::dead_letters::fields;
@@ -204,7 +204,7 @@ fn readable(parts: &Parts) -> Result<Payload, Decided> {
 }
 
 fn decoded(queue: &Queue, payload: &Bytes) -> Result<Payload, Decided> {
-    decode::decode(queue.spec.codec, payload).or_else(|error| {
+    redisson_codecs::decode(queue.spec.codec, payload).or_else(|error| {
         queue.events.metrics().decode_error(queue.spec.codec.as_str());
         if error.is_opaque() {
             queue.events.opaque(&error.to_string());

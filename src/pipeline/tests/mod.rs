@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use redisson_codecs::Codec;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{
-    Codec, Envelope, ListCleanup, MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec,
-    TargetSpec,
+    Envelope, ListCleanup, MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec, TargetSpec,
 };
 use crate::link::rights::{to_connect, to_load_scripts};
 use crate::link::test_server::{TestServer, eventually, soon};

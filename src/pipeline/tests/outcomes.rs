@@ -1,5 +1,7 @@
 //! One sink and what it answers.
 
+use redisson_codecs::Codec;
+
 use super::*;
 
 const SINK_UP: &str = "delaybridge_sink_up{sink=\"s\"}";

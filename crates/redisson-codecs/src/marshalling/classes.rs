@@ -4,11 +4,11 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::super::error::DecodeProblem;
-use super::super::objects;
-use super::super::reader::{MAX_DEPTH, Read};
-use super::super::value::{self, Item};
 use super::River;
+use crate::error::DecodeProblem;
+use crate::objects;
+use crate::reader::{MAX_DEPTH, Read};
+use crate::value::{self, Item};
 
 /// A class as it stands in the payload.
 #[derive(Clone)]

@@ -26,7 +26,7 @@ use super::error::{DecodeProblem, Refusal};
 use super::objects::{self, Part, Written};
 use super::reader::{Read, Reader};
 use super::value::{self, Item};
-use crate::config::JavaTypes;
+use crate::coding::JavaTypes;
 
 /// The version that every payload begins with.
 pub(super) const VERSION: u8 = 4;

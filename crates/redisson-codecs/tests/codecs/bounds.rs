@@ -1,12 +1,14 @@
 //! Bytes that are meant to hurt, or that were damaged on the way.
 
-use super::super::*;
-use super::{bytes, vectors};
+use redisson_codecs::bytes::Bytes;
+use redisson_codecs::{Codec, Coding, decode};
+
+use super::{bytes, coding_of, vectors};
 
 #[test]
 fn references_and_nesting_end_at_their_bounds() {
     let check = |name: &str, payload: Vec<u8>, expected: &str| {
-        let error = decode(Coding::named(name).unwrap(), &payload.into()).unwrap_err();
+        let error = decode(coding_of(name), &payload.into()).unwrap_err();
         assert_eq!(error.code(), expected, "{name}: {error}");
     };
     for (name, before, level) in [
@@ -19,7 +21,7 @@ fn references_and_nesting_end_at_their_bounds() {
         ("java", "aced0005", "757200025b4c0000000000000000020000787000000001"),
     ] {
         let payload = [bytes(before).to_vec(), bytes(level).repeat(10_000)].concat();
-        let error = decode(Coding::named(name).unwrap(), &payload.into()).unwrap_err();
+        let error = decode(coding_of(name), &payload.into()).unwrap_err();
         assert!(matches!(error.code(), "too_deep" | "json_too_deep"), "{name}: {error}");
     }
     // Lists of two that each refer to the last: two to the power of forty values.
@@ -63,7 +65,7 @@ fn no_damage_to_a_recorded_payload_does_any_harm() {
             values += u32::from(decode(coding, &bytes).is_ok());
             answers += 1;
             if random.u8(..) < 16 {
-                harmless(Coding { packing: None, codec: Codec::Auto, ..coding }, &bytes);
+                harmless(Coding { compression: None, codec: Codec::Auto, ..coding }, &bytes);
             }
         }
     }
@@ -80,7 +82,7 @@ fn no_bytes_make_any_codec_panic() {
         ["", "0100", "03", "04", "0404", "0453", "aced0005", "aced000573", "3a290a03", "bf", "9f", "00000020"];
     let beginnings = beginnings.map(bytes);
     for name in Coding::names() {
-        let coding = Coding { max_decoded_size: 64 << 10, ..Coding::named(name).unwrap() };
+        let coding = Coding { max_decoded_size: 64 << 10, ..coding_of(name) };
         for _ in 0..2_000 {
             let mut payload = beginnings[random.usize(..beginnings.len())].to_vec();
             let top = if random.bool() { u8::MAX } else { 0x7f };

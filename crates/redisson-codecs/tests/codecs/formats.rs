@@ -1,7 +1,9 @@
 //! Values of every format: what Java's libraries write, and what the specifications say.
 
-use super::super::*;
-use super::{bytes, json_of};
+use redisson_codecs::bytes::Bytes;
+use redisson_codecs::{Codec, Coding, View, decode, serde_json};
+
+use super::{bytes, coding_of, json_of};
 
 /// What Kryo 5.6.2, JBoss Marshalling 2.0.11 and JDK 17 write, as `codec, JSON or !code, hexadecimal digits`.
 #[test]
@@ -9,7 +11,7 @@ fn what_javas_libraries_write_is_read() {
     let mut rows = 0;
     for line in include_str!("../../../../tests/vectors/java.tsv").lines() {
         let [codec, expected, digits] = line.split('\t').collect::<Vec<_>>().try_into().unwrap();
-        let got = match decode(Coding::named(codec).unwrap(), &bytes(digits)) {
+        let got = match decode(coding_of(codec), &bytes(digits)) {
             Ok(payload) => json_of(&payload),
             Err(error) => format!("!{}", error.code()),
         };
@@ -105,7 +107,7 @@ fn formats_are_read_as_their_specifications_say() {
 #[test]
 fn compression_is_undone_within_its_bound() {
     fn check(name: &str, digits: &str, limit: usize, expected: &str) {
-        let coding = Coding { max_decoded_size: limit, ..Coding::named(name).unwrap() };
+        let coding = Coding { max_decoded_size: limit, ..coding_of(name) };
         let got = match decode(coding, &bytes(digits)) {
             Ok(payload) => json_of(&payload),
             Err(error) => format!("!{}", error.code()),

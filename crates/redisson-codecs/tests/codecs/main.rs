@@ -1,10 +1,11 @@
-//! What every codec promises: values, refusals, and that no bytes do any harm.
+//! What every codec promises: values, errors, and that no bytes do any harm.
 
 mod bounds;
 mod formats;
 mod vectors;
 
-use super::*;
+use redisson_codecs::bytes::Bytes;
+use redisson_codecs::{Codec, Coding, DecodeProblem, Payload, View, decode, serde_json};
 
 fn check(codec: Codec, payload: &[u8], expected: Result<View<'_>, (usize, DecodeProblem)>) {
     let payload = Bytes::copy_from_slice(payload);
@@ -102,6 +103,10 @@ fn json_of(payload: &Payload) -> String {
         View::Text(text) => serde_json::Value::from(text).to_string(),
         View::Json(value) => value.to_string(),
     }
+}
+
+fn coding_of(name: &str) -> Coding {
+    name.parse().unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 fn bytes(digits: &str) -> Bytes {

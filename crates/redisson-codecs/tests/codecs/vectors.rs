@@ -2,10 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
-
-use super::super::*;
-use crate::config::{JavaTypes, Packing};
+use redisson_codecs::bytes::Bytes;
+use redisson_codecs::serde_json::{self, Value};
+use redisson_codecs::{Codec, Coding, Compression, Confidence, JavaTypes, Payload, View, decode, guess};
 
 /// One recorded element.
 pub(super) struct Vector {
@@ -42,13 +41,13 @@ pub(super) fn coding(vector: &Vector) -> Option<Coding> {
         Some((outer, inner)) => (outer, Some(inner.trim_end_matches(')'))),
         None => (class, None),
     };
-    let packing = match outer {
-        "LZ4Codec" | "LZ4CodecV2" => Some(Packing::Lz4),
-        "SnappyCodec" | "SnappyCodecV2" => Some(Packing::Snappy),
-        "ZStdCodec" => Some(Packing::Zstd),
+    let compression = match outer {
+        "LZ4Codec" | "LZ4CodecV2" => Some(Compression::Lz4),
+        "SnappyCodec" | "SnappyCodecV2" => Some(Compression::Snappy),
+        "ZStdCodec" => Some(Compression::Zstd),
         _ => None,
     };
-    let codec = match (packing, outer, inner) {
+    let codec = match (compression, outer, inner) {
         (Some(_), _, Some("StringCodec")) | (None, "StringCodec", _) => Codec::String,
         (Some(_), ..) if vector.redisson.starts_with("3.16.") || vector.redisson.starts_with("3.18.") => {
             Codec::Marshalling
@@ -69,7 +68,7 @@ pub(super) fn coding(vector: &Vector) -> Option<Coding> {
         (None, "FstCodec", _) => return None,
         other => panic!("a codec that this test does not know: {other:?}"),
     };
-    Some(Coding { packing, java_types: JavaTypes::Strip, ..codec.into() })
+    Some(Coding { compression, java_types: JavaTypes::Strip, ..codec.into() })
 }
 
 /// Whether this is what was offered.
@@ -134,10 +133,12 @@ fn what_wrote_a_recorded_payload_is_guessed_or_left_open() {
         let Some(coding) = coding(&vector) else { continue };
         total += 1;
         match guess(&vector.payload, coding) {
-            Some(guess) if (guess.coding.packing, guess.coding.codec) == (coding.packing, coding.codec) => right += 1,
+            Some(guess) if (guess.coding.compression, guess.coding.codec) == (coding.compression, coding.codec) => {
+                right += 1
+            }
             // A number, text or flag that several codecs write alike.
-            Some(guess) if guess.sure < Sure::Certain => {
-                wrong.push(format!("{} {}: {} {}", vector.codec, vector.kind, guess.sure.as_str(), guess.coding))
+            Some(guess) if guess.confidence < Confidence::Certain => {
+                wrong.push(format!("{} {}: {} {}", vector.codec, vector.kind, guess.confidence.as_str(), guess.coding))
             }
             Some(guess) => {
                 // The same text is JSON to one and Jackson's JSON or plain text to another; the value is the same.
