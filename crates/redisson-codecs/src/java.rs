@@ -65,7 +65,7 @@ enum Handle {
 
 /// A class as the stream describes it.
 struct Class {
-    name: String,
+    name: Rc<str>,
     /// It has fields at all.
     serializable: bool,
     /// Its object wrote something by itself.
@@ -207,7 +207,7 @@ impl Java<'_> {
         if depth > MAX_DEPTH {
             return Err(self.reader.refuse(DecodeProblem::TooDeep));
         }
-        let class = Rc::new(Class { name, serializable, writes, fields, parent, depth });
+        let class = Rc::new(Class { name: name.into(), serializable, writes, fields, parent, depth });
         self.handles[place] = Handle::Class(class.clone());
         Ok(class)
     }

@@ -4,6 +4,8 @@
 //! what the class wrote by itself. The JDK's lists, maps, boxed and big numbers, dates and UUIDs have a form of their own
 //! in JSON; every other object is its fields. What another class wrote by itself only that class can read.
 
+use std::rc::Rc;
+
 use bytes::Buf;
 use serde_json::{Map, Number, Value};
 
@@ -15,8 +17,8 @@ use crate::coding::JavaTypes;
 
 /// What one class of an object holds.
 pub(super) struct Part {
-    /// The class.
-    pub(super) class: String,
+    /// The class. Shared: an object within an object must not copy a long name once more.
+    pub(super) class: Rc<str>,
     pub(super) fields: Vec<(String, Item)>,
     /// What the class wrote beside its fields.
     pub(super) written: Vec<Written>,
@@ -180,15 +182,18 @@ fn plain(reader: &mut Reader<'_>, own: &str, parts: Vec<Part>, types: JavaTypes)
     let mut object = Map::new();
     if types == JavaTypes::Keep {
         reader.pay_for(own.len())?;
-        object.insert(CLASS.to_owned(), own.into());
+        object.insert(CLASS.to_owned(), Value::String(own.to_owned()));
     }
     for part in parts {
         for (name, value) in part.fields {
-            reader.pay_for(name.len())?;
             let name = match object.contains_key(&name) {
-                true => format!("{}.{name}", part.class),
+                true => {
+                    reader.pay_for(part.class.len() + 1)?;
+                    format!("{}.{name}", part.class)
+                }
                 false => name,
             };
+            reader.pay_for(name.len())?;
             object.insert(name, value.into_json());
         }
     }

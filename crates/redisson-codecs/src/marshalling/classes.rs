@@ -22,7 +22,7 @@ pub(super) enum Class {
 }
 
 pub(super) struct Described {
-    pub(super) name: String,
+    pub(super) name: Rc<str>,
     pub(super) writes: bool,
     pub(super) fields: Vec<(String, u8)>,
     pub(super) parent: Option<Rc<Described>>,
@@ -129,7 +129,7 @@ impl River<'_> {
         if depth > MAX_DEPTH {
             return Err(self.reader.refuse(DecodeProblem::TooDeep));
         }
-        let class = Class::Object(Rc::new(Described { name, writes, fields, parent, depth }));
+        let class = Class::Object(Rc::new(Described { name: name.into(), writes, fields, parent, depth }));
         self.classes[place] = Some(class.clone());
         Ok(class)
     }

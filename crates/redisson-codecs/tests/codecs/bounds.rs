@@ -35,6 +35,30 @@ fn references_and_nesting_end_at_their_bounds() {
     check("cbor", bytes("9f").iter().copied().chain(std::iter::repeat_n(0, 1 << 20)).collect(), "too_large");
 }
 
+/// Two classes of one object with the same fields: those of the lower one get the name of their class in front. A long name
+/// is refused before it is copied 5,000 times.
+#[test]
+fn the_name_of_a_class_counts_as_often_as_it_is_written() {
+    let text = |text: &str| [&(text.len() as u16).to_be_bytes(), text.as_bytes()].concat();
+    let class = |name: &str| {
+        let fields: Vec<u8> = (0..5_000).flat_map(|n| [b"B".to_vec(), text(&format!("f{n}"))].concat()).collect();
+        [&[0x72][..], &text(name), &[0; 8], &[2, 0x13, 0x88], &fields, &[0x78]].concat()
+    };
+    let of = |name: &str| -> Bytes {
+        [&[0xac, 0xed, 0, 5, 0x73], &*class(name), &*class("a.Upper"), &[0x70], &[0; 10_000]].concat().into()
+    };
+    let coding = Coding { max_decoded_size: 8 << 20, ..Codec::Java.into() };
+    assert!(decode(coding, &of("a.Lower")).unwrap().decoded().ends_with(b",\"a.Lower.f4999\":0}"));
+    let error = decode(coding, &of(&format!("a.{}", "Long".repeat(16_000)))).unwrap_err();
+    assert_eq!(error.code(), "too_large");
+    // In kB; all other tests of this process together take a small part of it.
+    if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next());
+        let peak: u64 = peak.unwrap().parse().unwrap();
+        assert!(peak < 200_000, "{peak} kB");
+    }
+}
+
 /// Every recorded payload, cut everywhere and with every bit turned over: an answer, and never more than is allowed.
 #[test]
 fn no_damage_to_a_recorded_payload_does_any_harm() {
