@@ -6,7 +6,9 @@
 
 use super::error::{DecodeProblem, Refusal};
 
-/// Most levels of nesting in a value: as deep as the JSON parser goes. Bounds the stack of whoever walks or drops a value.
+/// Most levels of nesting in a payload: as deep as the JSON parser goes. Bounds the stack of whoever walks or drops a value.
+///
+/// A map that becomes a list of `[key, value]` is one level in the payload, and two in the value.
 pub const MAX_DEPTH: usize = 127;
 
 /// What one value costs beside its text: a little more than a number, a list or an entry of an object takes in memory.

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod formats;
+mod mutations;
 mod vectors;
 
 use redisson_codecs::bytes::Bytes;
