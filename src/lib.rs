@@ -7,6 +7,8 @@
 //! Redis     lease    codec     templates  sink      retry     Redis
 //! ```
 //!
+//! `decode` is the crate `redisson_codecs`.
+//!
 //! `ARCHITECTURE.md` states what must stay true; the numbered promises (R1 to R9) that comments and tests name are there.
 
 pub mod config;
