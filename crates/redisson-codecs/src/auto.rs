@@ -92,7 +92,7 @@ fn plain(payload: &Bytes, settings: Coding) -> Option<Guess> {
         }
         Some(0x01) if reads(Codec::Kryo5) => return guess(Codec::Kryo5, Confidence::Certain),
         Some(0x01) if reads(Codec::Kryo5Refs) => return guess(Codec::Kryo5Refs, Confidence::Certain),
-        // Whether it has references cannot be told without the class.
+        // Only the class shows whether there are references.
         Some(0x01) if names_class(Codec::Kryo5) => return guess(Codec::Kryo5, Confidence::Likely),
         // A text that begins with the character 1 is rarer than a codec with references.
         Some(0x03) if payload.get(1) == Some(&0x01) && reads(Codec::Kryo5Refs) => {
@@ -134,7 +134,7 @@ fn structure(payload: &Payload) -> Confidence {
     }
 }
 
-/// The codec of what is UTF-8 and nothing that nobody would write.
+/// The codec of UTF-8 text without control characters.
 fn text(payload: &Bytes) -> Option<(Codec, Confidence)> {
     let text = std::str::from_utf8(payload).ok()?;
     match serde_json::from_str(text) {

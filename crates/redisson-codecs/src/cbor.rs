@@ -17,7 +17,7 @@ pub(super) fn decode(payload: &[u8], budget: usize) -> Read<Item> {
     Ok(item)
 }
 
-/// What stands in the head of an item beside its major type.
+/// The head of an item without its major type.
 enum Argument {
     Number(u64),
     Indefinite,

@@ -1,4 +1,4 @@
-//! How a payload is read: the names of codecs and compressions, and what decoding may be told.
+//! How a payload is read: the names of codecs and compressions, and the settings of a decoder.
 
 use std::fmt;
 use std::str::FromStr;

@@ -7,7 +7,7 @@
 //! SnappyCodec            any number of (u32 BE packed length   one Snappy block of at most 32,767 bytes unpacked)
 //! ```
 //!
-//! The two of Snappy are told apart by the first byte. A packed length is below 64 KiB, so chunks open with two zeros; a
+//! The first byte distinguishes the two of Snappy. A packed length is below 64 KiB, so chunks open with two zeros; a
 //! block that opens with a zero is empty and nothing follows it.
 //!
 //! A declared length is checked against the bound before anything is allocated, and what comes out has to be as long as

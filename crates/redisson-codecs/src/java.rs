@@ -1,7 +1,7 @@
 //! Codec `java`: Java serialization, as Redisson's `SerializationCodec` writes it.
 //!
 //! Format: the Java Object Serialization Specification, chapter 6. A stream names its classes with their fields, so that
-//! objects can be read without them; what a class writes by itself is another matter (see `objects`). The crates that
+//! objects can be read without them; what a class writes with a method of its own is another matter (see `objects`). The crates that
 //! parse it give a tree without a bound on its size, so that two levels of references fill any memory.
 
 use std::rc::Rc;
@@ -68,7 +68,7 @@ struct Class {
     name: Rc<str>,
     /// It has fields at all.
     serializable: bool,
-    /// Its object wrote something by itself.
+    /// The class wrote something with its own method.
     writes: bool,
     fields: Vec<Field>,
     parent: Option<Rc<Class>>,
@@ -242,7 +242,7 @@ impl Java<'_> {
         self.close(place, item)
     }
 
-    /// What a class wrote by itself, up to the end mark.
+    /// What a class wrote with its own method, up to the end mark.
     fn written(&mut self) -> Read<Vec<Written>> {
         let mut written = Vec::new();
         loop {

@@ -51,9 +51,9 @@ mod tests {
     use super::*;
 
     /// With its feature `raw_value`, the parser would read the text of such an object as another document, with a limit
-    /// on the depth of its own: as often as somebody nests them.
+    /// on the depth of its own, at every level of such objects.
     #[test]
-    fn no_key_makes_the_parser_begin_anew() {
+    fn no_key_starts_another_parser() {
         let mut text = "[".repeat(100) + &"]".repeat(100);
         for _ in 0..3 {
             let inside = serde_json::to_string(&text).unwrap();

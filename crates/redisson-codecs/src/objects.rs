@@ -1,8 +1,8 @@
 //! Objects of Java that carry the names of their fields: what `java` and `marshalling` have in common.
 //!
 //! An object comes as one part for each class that it is made of, from the topmost down: the fields of that class, and
-//! what the class wrote by itself. The JDK's lists, maps, boxed and big numbers, dates and UUIDs have a form of their own
-//! in JSON; every other object is its fields. What another class wrote by itself only that class can read.
+//! what the class wrote with a method of its own. The JDK's lists, maps, boxed and big numbers, dates and UUIDs have a form of their own
+//! in JSON; every other object is its fields. What any other class wrote with its own method only that class can read.
 
 use std::rc::Rc;
 
@@ -24,7 +24,7 @@ pub(super) struct Part {
     pub(super) written: Vec<Written>,
 }
 
-/// What a class wrote by itself.
+/// What a class wrote with its own method.
 pub(super) enum Written {
     Block(Vec<u8>),
     Value(Item),
@@ -97,7 +97,7 @@ impl Kind {
     }
 }
 
-/// Refuses a class that writes its content by itself, unless it is known how.
+/// Refuses a class that writes its content with its own method, unless the method is known.
 pub(super) fn check_self_written(reader: &Reader<'_>, start: usize, class: &str) -> Read<()> {
     match Kind::of(class) {
         Kind::Plain => Err(opaque(reader, start, class)),
@@ -105,7 +105,7 @@ pub(super) fn check_self_written(reader: &Reader<'_>, start: usize, class: &str)
     }
 }
 
-/// An object of this class, which stands at `start`, cannot be read.
+/// The object of this class at `start` cannot be read.
 pub(super) fn opaque(reader: &Reader<'_>, start: usize, class: &str) -> Refusal {
     reader.refuse_at(start, DecodeProblem::Opaque(ClassName::of(class)))
 }

@@ -1,4 +1,4 @@
-//! Codec `raw`: bytes, not looked into. Nothing is ever refused.
+//! Codec `raw`: bytes, not decoded. Nothing is ever refused.
 
 use bytes::Bytes;
 

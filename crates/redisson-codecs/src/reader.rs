@@ -1,4 +1,4 @@
-//! Reads bytes that nobody has checked, within bounds.
+//! Reads untrusted bytes within bounds.
 //!
 //! Whatever the bytes say, a codec that reads through this ends: it never reads past the end, never goes deeper than
 //! [`MAX_DEPTH`], and pays for every value that it makes out of a budget. A length that is read is a claim, not a size

@@ -14,7 +14,7 @@ pub(super) const MAGIC: &[u8] = b":)\n";
 
 const NAME: &str = "Smile";
 const FLAG_SHARED_TEXTS: u8 = 0x02;
-/// When so many are numbered, the numbers begin anew.
+/// After so many the numbers start at zero again.
 const MOST_SHARED: usize = 1024;
 const END_OF_TEXT: u8 = 0xfc;
 const END_OF_CONTENT: u8 = 0xff;
@@ -150,7 +150,7 @@ impl Smile<'_> {
         Ok(text.into())
     }
 
-    /// Text that stood here before.
+    /// Text that was read before.
     fn text(&mut self, number: usize) -> Read<Item> {
         let text = self.texts.as_ref().and_then(|texts| texts.get(number));
         let text = text.ok_or_else(|| self.malformed())?.clone();

@@ -1,4 +1,4 @@
-//! The classes of objects, as they stand in front of them.
+//! The descriptions of classes in front of objects.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use crate::objects;
 use crate::reader::{MAX_DEPTH, Read};
 use crate::value::{self, Item};
 
-/// A class as it stands in the payload.
+/// A class as the payload describes it.
 #[derive(Clone)]
 pub(super) enum Class {
     /// One that has a code of its own, or a name and nothing else.

@@ -7,9 +7,9 @@
 //! number      49 Byte  4a Short  4b Integer  4c Long  4d Character  4e Float  4f Double  50 true  51 false  01 null
 //! array       41 empty   42 u8   43 u16   44 i32, then the class of the elements, then the elements
 //! list        52 empty   53 u8   54 u16   55 i32, then the kind of collection, then its elements
-//! object      04, its class, then for each class from the topmost down its fields and what it wrote by itself
-//! class       09 or 38 (writes by itself): name, u64, i32 fields (name, class, u8), the class above
-//! block       32 u8   33 u16   34 i32 bytes; 35 ends what a class wrote by itself
+//! object      04, its class, then for each class from the topmost down its fields and what it wrote with its own method
+//! class       09 or 38 (has a write method): name, u64, i32 fields (name, class, u8), the class above
+//! block       32 u8   33 u16   34 i32 bytes; 35 ends what a class wrote with its own method
 //! again       39 u8   3a u16 counted back, 02 i32 counted from the front: a value; 3b, 3c, 06: a class
 //! ```
 //!
@@ -294,7 +294,7 @@ impl River<'_> {
         self.close(place, item)
     }
 
-    /// What a class wrote by itself, up to the end mark.
+    /// What a class wrote with its own method, up to the end mark.
     fn written(&mut self) -> Read<Vec<Written>> {
         let mut written = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! Bytes that are meant to hurt, or that were damaged on the way.
+//! Malicious and damaged bytes.
 
 use redisson_codecs::bytes::Bytes;
 use redisson_codecs::{Codec, Coding, decode};

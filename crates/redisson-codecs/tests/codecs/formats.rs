@@ -142,7 +142,7 @@ fn compression_is_undone_within_its_bound() {
 fn date(name: Option<&str>, millis: i64) -> Bytes {
     let text = |text: &str| [&(text.len() as u16).to_be_bytes(), text.as_bytes()].concat();
     let version = [0; 8];
-    // Written by itself (3), without fields, without a parent.
+    // With a write method (3), without fields, without a parent.
     let of_date = [&[0x72][..], &text("java.util.Date"), &version, &[3, 0, 0, 0x78, 0x70]].concat();
     let of_class = match name {
         Some(name) => {
