@@ -18,10 +18,9 @@ use crate::pipeline::gate::Probe;
 use crate::pipeline::leases::LeaseStatus;
 use crate::pipeline::limits::budget::Reservation;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::settle::{Ending, Settling};
+use crate::pipeline::settle::verdict::{Release, Verdict};
 use crate::source::Junk;
-use crate::source::ledger::{ClaimedFrom, Entry, Header, Move};
-use crate::telemetry::labels::ReleaseReason;
+use crate::source::ledger::{ClaimedFrom, Entry};
 
 /// Whether others may be in flight in this process beside the element.
 #[derive(Debug, Clone)]
@@ -106,9 +105,9 @@ impl Claim {
     }
 
     /// Hands the verdict to the settler of the queue.
-    pub fn settle(mut self, step: Move, ending: Ending) {
+    pub fn settle(mut self, verdict: Verdict) {
         if let Some(parts) = self.parts.take() {
-            push(parts, step, ending);
+            settle(parts, verdict);
         }
     }
 
@@ -124,36 +123,21 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if let Some(parts) = self.parts.take() {
-            let step = parts.release();
-            let reason = match parts.queue.process.stopping.is_cancelled() {
-                true => ReleaseReason::Shutdown,
-                false => ReleaseReason::Backpressure,
+            let why = match parts.queue.process.stopping.is_cancelled() {
+                true => Release::Shutdown,
+                false => Release::Dropped,
             };
-            push(parts, step, Ending::Released(reason));
+            settle(parts, Verdict::Release { why });
         }
     }
 }
 
-fn push(mut parts: Box<Parts>, step: Move, ending: Ending) {
-    // The element cannot do any harm any more, so it stands in nobody's way, however long the verdict takes to write. One
-    // that was alone stays alone until it is settled.
-    parts.leave_shared();
+fn settle(parts: Box<Parts>, verdict: Verdict) {
     let queue = parts.queue.clone();
-    queue.leases.settling(parts.entry.header.key);
-    let member = parts.entry.member.clone();
-    queue
-        .settler
-        .push(&queue, Settling { member, step, ending, parts: Some(parts), reply: None, since: Instant::now() });
+    queue.settler.settle(parts, verdict);
 }
 
 impl Parts {
-    /// The move that puts the element back as if it had not been claimed: uncounted, in the order that it had.
-    pub fn release(&self) -> Move {
-        let mut header = self.entry.header.clone();
-        header.expiries = 0;
-        Move::Release { at_ms: header.time_ms, header }
-    }
-
     /// Leaves what is in flight, as far as an entry that must be alone is concerned.
     pub fn leave_shared(&mut self) {
         if let Some(Isolation::Shared(_)) = self.isolation {
@@ -167,13 +151,6 @@ impl Parts {
             let shared = self.queue.process.isolation.clone().read_owned().await;
             self.isolation = Some(Isolation::Shared(Arc::new(shared)));
         }
-    }
-
-    /// The header of an entry that has a verdict and stays: the leases that ran out before do not count any more.
-    pub fn kept_header(&self) -> Header {
-        let mut header = self.entry.header.clone();
-        header.expiries = 0;
-        header
     }
 
     /// Whether the lease has long enough to go for the element to be handed to a sink; if so, until when the sink may

@@ -3,21 +3,14 @@
 
 use bytes::Bytes;
 
-use crate::message::Failure;
 use crate::pipeline::claim::Parts;
-use crate::pipeline::settle::judge::DeadReason;
+use crate::pipeline::settle::verdict::Death;
 
-/// The fields of the dead stream, in their order. `sink` is the place of the sink that decided; `destination` what it
-/// was to be delivered to.
-pub fn fields(
-    parts: &Parts,
-    attempts: u32,
-    reason: DeadReason,
-    sink: Option<usize>,
-    destination: Option<String>,
-    failure: Option<&Failure>,
-) -> Vec<(&'static str, Bytes)> {
+/// The fields of the dead stream, in their order.
+pub fn fields(parts: &Parts, death: &Death) -> Vec<(&'static str, Bytes)> {
+    let Death { reason, sink, destination, failure } = death;
     let header = &parts.entry.header;
+    let attempts = header.attempts.saturating_add(death.ended_an_attempt().into());
     let now_ms = parts.queue.process.clock.now_ms();
     let text = |value: String| Bytes::from(value);
     let time = |ms: i64| if ms == 0 { Bytes::new() } else { text(ms.to_string()) };
@@ -49,7 +42,7 @@ pub fn fields(
         ("code", text(code)),
         ("message", text(message)),
         ("sink", text(sink.and_then(sink_name).unwrap_or_default())),
-        ("destination", text(destination.unwrap_or_default())),
+        ("destination", text(destination.clone().unwrap_or_default())),
         ("confirmed", text(confirmed.join(","))),
         ("codec", Bytes::from_static(parts.queue.spec.codec.as_str().as_bytes())),
         ("attempts_seen", text(attempts_seen)),

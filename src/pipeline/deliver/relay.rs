@@ -5,7 +5,6 @@
 //! ```
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,18 +14,16 @@ use redisson_codecs::Payload;
 
 use crate::clock::Instant;
 use crate::config::{OnDecodeError, OnExpired, TargetSpec};
-use crate::message::{Class, Destination, Failure, Outbound, Outcome, Side};
+use crate::message::{Class, Destination, Failure, Outbound, Outcome};
 use crate::pipeline::claim::{Claim, Parts};
-use crate::pipeline::dead_letters::fields;
-use crate::pipeline::deliver::sink_handle::SinkHandle;
+use crate::pipeline::deliver::conclude;
 use crate::pipeline::limits::circuit::Allow;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::settle::Ending;
-use crate::pipeline::settle::history::Attempt;
-use crate::pipeline::settle::judge::{self, Answer, DeadReason, Judged, Release, Round, Verdict};
+use crate::pipeline::settle::judge::Answer;
+use crate::pipeline::settle::verdict::{self, Death, Release, Verdict};
 use crate::route::{self, ElementInfo};
-use crate::source::redisson::{ClaimedFrom, Entry, Move};
-use crate::telemetry::labels::ReleaseReason;
+use crate::source::ledger::{ClaimedFrom, Entry};
+use crate::telemetry::labels::DeadReason;
 
 /// How long one sink is waited for after another has confirmed, before that is written down.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
@@ -50,27 +47,31 @@ pub fn begin(claims: Vec<Claim>) -> impl Future<Output = ()> + Send {
 
 /// What one round found out.
 #[derive(Default)]
-struct Found {
-    answers: Vec<Answer>,
+pub(super) struct Found {
+    /// What sinks answered.
+    pub answers: Vec<Answer>,
     /// Sinks that the element was handed to.
-    asked: Vec<usize>,
+    pub asked: Vec<usize>,
     /// Where it was to go, by sink.
-    destinations: Vec<(usize, Destination)>,
-    /// The element's fate is decided without a sink.
-    decided: Option<Decided>,
-    /// What the settling script is to push.
-    push: Option<(Side, Bytes)>,
-    panicked: bool,
+    pub destinations: Vec<(usize, Destination)>,
+    /// Work on the element panicked.
+    pub panicked: bool,
+    /// The drain's time was up before the sinks had answered.
+    pub given_up: bool,
 }
 
-/// A fate that needs no sink.
-enum Decided {
-    Dead(DeadReason, Option<usize>, Option<Failure>),
-    Hold(Failure),
-    /// The lease is over: not ours to send.
+/// Why an element's sinks have nothing to say about it.
+enum Early {
+    /// The verdict is there without them.
+    Decided(Verdict),
+    /// The lease is over: not ours to send, and not ours to settle.
     Stale,
-    /// Nothing is delivered now: back to Redis, uncounted.
-    Release(ReleaseReason),
+}
+
+impl From<Verdict> for Early {
+    fn from(verdict: Verdict) -> Self {
+        Early::Decided(verdict)
+    }
 }
 
 async fn relay(mut claim: Claim) {
@@ -82,32 +83,30 @@ async fn relay(mut claim: Claim) {
         ended = AssertUnwindSafe(attempt(&mut claim, &mut found)).catch_unwind() => Some(ended),
         () = process.abandon.cancelled() => None,
     };
-    let given_up = ended.is_none();
-    if let Some(Err(_panic)) = ended {
-        found.panicked = true;
-        let parts = claim.parts();
-        parts.queue.events.panicked(parts.id, "deliver");
+    match ended {
+        Some(Ok(Err(Early::Stale))) => return claim.drop_stale(),
+        Some(Ok(Err(Early::Decided(verdict)))) => return conclude::without_sinks(claim, verdict),
+        Some(Ok(Ok(()))) => {}
+        Some(Err(_panic)) => {
+            found.panicked = true;
+            let parts = claim.parts();
+            parts.queue.events.panicked(parts.id, "deliver");
+        }
+        None => found.given_up = true,
     }
-    conclude(claim, found, given_up);
+    conclude::by_answers(claim, found);
 }
 
 /// Decodes, routes and delivers; fills `found` as it goes, so that what is known survives a panic or the end of the
 /// drain.
-async fn attempt(claim: &mut Claim, found: &mut Found) {
+async fn attempt(claim: &mut Claim, found: &mut Found) -> Result<(), Early> {
     let parts = claim.parts();
     // Boxed, like every way that few elements take: each would be moved and allocated with the room for it.
-    if !parts.queue.spec.claim_ahead.is_zero()
-        && let Err(decided) = Box::pin(wait_until_due(parts)).await
-    {
-        return found.decided = Some(decided);
+    if !parts.queue.spec.claim_ahead.is_zero() {
+        Box::pin(wait_until_due(parts)).await?;
     }
-    let payload = match readable(parts) {
-        Ok(payload) => payload,
-        Err(decided) => return found.decided = Some(decided),
-    };
-    let Some(send_before) = parts.fresh() else {
-        return found.decided = Some(Decided::Stale);
-    };
+    let payload = readable(parts)?;
+    let send_before = parts.fresh().ok_or(Early::Stale)?;
     let now_ms = parts.queue.process.clock.now_ms();
     let mut messages = Vec::with_capacity(parts.queue.routes.len());
     for (place, route) in parts.queue.routes.iter().enumerate() {
@@ -120,7 +119,9 @@ async fn attempt(claim: &mut Claim, found: &mut Found) {
                 messages.push((place, message));
             }
             Err(failure) => {
-                return found.decided = Some(Decided::Dead(DeadReason::Unroutable, Some(place), Some(failure)));
+                let (reason, sink) = (DeadReason::Unroutable, Some(place));
+                let death = Death { reason, sink, destination: None, failure: Some(failure) };
+                return Err(Verdict::Dead(death).into());
             }
         }
     }
@@ -128,18 +129,21 @@ async fn attempt(claim: &mut Claim, found: &mut Found) {
     drop(payload);
     if let Some((_, side)) = parts.queue.exactly_once() {
         // The settling script delivers.
-        found.push = messages.pop().map(|(_, message)| (side, message.body));
-        return;
+        return match messages.pop() {
+            Some((_, message)) => Err(Verdict::Push { side, body: message.body }.into()),
+            None => Ok(()),
+        };
     }
     deliver(claim, messages, found, now_ms).await;
     let stale = |answer: &Answer| matches!(&answer.outcome, Err(failure) if failure.is_stale());
-    if !found.answers.is_empty() && found.answers.iter().all(stale) {
-        found.decided = Some(Decided::Stale);
+    match !found.answers.is_empty() && found.answers.iter().all(stale) {
+        true => Err(Early::Stale),
+        false => Ok(()),
     }
 }
 
 /// Holds an element that was claimed ahead until it is due (R9), or until there is a reason to give it back.
-async fn wait_until_due(parts: &mut Parts) -> Result<(), Decided> {
+async fn wait_until_due(parts: &mut Parts) -> Result<(), Verdict> {
     let queue = parts.queue.clone();
     let Some(due_ms) = parts.entry.header.due_ms() else { return Ok(()) };
     let mut waited = false;
@@ -156,7 +160,7 @@ async fn wait_until_due(parts: &mut Parts) -> Result<(), Decided> {
         // Order: a stop goes first. Both may be left at any time.
         tokio::select! {
             biased;
-            () = queue.process.stopping.cancelled() => return Err(Decided::Release(ReleaseReason::Shutdown)),
+            () = queue.process.stopping.cancelled() => return Err(Verdict::Release { why: Release::Shutdown }),
             () = tokio::time::sleep(left) => {}
         }
     }
@@ -164,7 +168,7 @@ async fn wait_until_due(parts: &mut Parts) -> Result<(), Decided> {
         parts.join_shared().await;
         // What was on its way to a sink when the hold began is sent all the same; this one need not be.
         if queue.hold().why().is_some() && parts.probe.is_none() {
-            return Err(Decided::Release(ReleaseReason::Hold));
+            return Err(Verdict::Release { why: Release::OnHold });
         }
         parts.since = Instant::now();
     }
@@ -172,7 +176,7 @@ async fn wait_until_due(parts: &mut Parts) -> Result<(), Decided> {
 }
 
 /// The payload, or why the element needs no sink.
-fn readable(parts: &Parts) -> Result<Payload, Decided> {
+fn readable(parts: &Parts) -> Result<Payload, Verdict> {
     let queue = &parts.queue;
     if parts.from == ClaimedFrom::Exhausted {
         let failure = Failure::new(
@@ -180,13 +184,13 @@ fn readable(parts: &Parts) -> Result<Payload, Decided> {
             "lease_expired",
             "ten leases in a row ran out: the process died or stood still each time it worked on this element",
         );
-        return Err(Decided::Dead(DeadReason::LeaseExpired, None, Some(failure)));
+        return Err(dead(DeadReason::LeaseExpired, failure));
     }
     let payload = match &parts.payload {
         Ok(payload) => payload,
         Err(junk) => {
             let failure = Failure::new(Class::MessagePermanent, "junk", junk.to_string());
-            return Err(Decided::Dead(DeadReason::Junk, None, Some(failure)));
+            return Err(dead(DeadReason::Junk, failure));
         }
     };
     if let (Some(limit), Some(late)) = (queue.spec.max_lateness, parts.lateness())
@@ -198,12 +202,12 @@ fn readable(parts: &Parts) -> Result<Payload, Decided> {
         }
         let text = format!("{} ms late, max_lateness is {} ms", late.as_millis(), limit.as_millis());
         let failure = Failure::new(Class::MessagePermanent, "expired", text);
-        return Err(Decided::Dead(DeadReason::Expired, None, Some(failure)));
+        return Err(dead(DeadReason::Expired, failure));
     }
     decoded(queue, payload)
 }
 
-fn decoded(queue: &Queue, payload: &Bytes) -> Result<Payload, Decided> {
+fn decoded(queue: &Queue, payload: &Bytes) -> Result<Payload, Verdict> {
     redisson_codecs::decode(queue.spec.codec, payload).or_else(|error| {
         queue.events.metrics().decode_error(queue.spec.codec.as_str());
         if error.is_opaque() {
@@ -213,10 +217,17 @@ fn decoded(queue: &Queue, payload: &Bytes) -> Result<Payload, Decided> {
         let failure = Failure::new(Class::MessagePermanent, error.code(), error.to_string());
         match queue.spec.on_decode_error {
             OnDecodeError::ForwardRaw => Ok(Payload::opaque(payload.clone())),
-            OnDecodeError::DeadLetter => Err(Decided::Dead(DeadReason::Undecodable, None, Some(failure))),
-            OnDecodeError::Hold => Err(Decided::Hold(Failure { class: Class::TargetPermanent, ..failure })),
+            OnDecodeError::DeadLetter => Err(dead(DeadReason::Undecodable, failure)),
+            OnDecodeError::Hold => {
+                let failure = Failure { class: Class::TargetPermanent, ..failure };
+                Err(Verdict::Release { why: Release::Hold { sink: None, failure } })
+            }
         }
     })
+}
+
+fn dead(reason: DeadReason, failure: Failure) -> Verdict {
+    Verdict::Dead(Death::without_sink(reason, failure))
 }
 
 fn message(
@@ -330,7 +341,7 @@ fn own_target(failure: Failure, target: &TargetSpec) -> Failure {
 
 async fn write_progress(claim: &mut Claim, found: &Found) {
     let parts = claim.parts();
-    let mut header = parts.kept_header();
+    let mut header = verdict::kept(&parts.entry);
     for answer in found.answers.iter().filter(|answer| answer.outcome.is_ok()) {
         header.confirm(parts.queue.routes[answer.sink].handle.hash);
     }
@@ -340,147 +351,5 @@ async fn write_progress(claim: &mut Claim, found: &Found) {
         if let Some(entry) = Entry::decode(member) {
             parts.entry = entry;
         }
-    }
-}
-
-/// Turns what was found out into a verdict, and hands it to the settler.
-fn conclude(mut claim: Claim, found: Found, given_up: bool) {
-    let Found { answers, asked, destinations, decided, push, panicked } = found;
-    let parts = claim.parts();
-    let queue = parts.queue.clone();
-    let destination = |sink: Option<usize>| {
-        destinations.iter().find(|(place, _)| Some(*place) == sink).map(|(_, destination)| destination.to_string())
-    };
-    match (decided, push) {
-        (Some(Decided::Stale), _) => return claim.drop_stale(),
-        (Some(Decided::Release(reason)), _) => return release(claim, reason),
-        (Some(Decided::Dead(reason, sink, failure)), _) => {
-            let attempts = parts.entry.header.attempts;
-            let fields = fields::fields(parts, attempts, reason, sink, destination(sink), failure.as_ref());
-            return claim.settle(Move::Dead { fields }, Ending::Dead(reason, failure));
-        }
-        (Some(Decided::Hold(failure)), _) => {
-            queue.hold_because(None, &failure);
-            if let Some(probe) = parts.probe.take() {
-                probe.answered(true, |_| false);
-            }
-            return release(claim, ReleaseReason::Hold);
-        }
-        (None, Some((side, body))) if !panicked => {
-            // A probe stays with the element: whether it was delivered, the script will tell.
-            return claim.settle(Move::Push { side, body }, Ending::Delivered);
-        }
-        (None, _) => {}
-    }
-
-    let unanswered = given_up && asked.iter().any(|place| answers.iter().all(|answer| answer.sink != *place));
-    let header = &parts.entry.header;
-    let confirmed = queue.routes.iter().map(|route| header.confirmed.contains(&route.handle.hash)).collect();
-    let round = Round {
-        confirmed,
-        answers: &answers,
-        counted: header.attempts,
-        probe: parts.probe.is_some(),
-        panicked,
-        stopping: given_up,
-        abandoned: unanswered,
-    };
-    let Judged { verdict, confirmed, possible_duplicate } = judge::judge(round, &queue.spec.retry, fastrand::f64());
-    if possible_duplicate {
-        queue.events.metrics().possible_duplicates(1);
-    }
-    note(parts, &answers, panicked);
-    let hold_moved = move_hold(&queue, &verdict);
-    if let Some(probe) = parts.probe.take() {
-        // A breaker has seen an answer, not a question: one that was given up is asked again.
-        let seen = |handle: &SinkHandle| {
-            let told = |answer: &&Answer| !matches!(&answer.outcome, Err(failure) if failure.is_stale());
-            answers.iter().filter(told).any(|answer| queue.routes[answer.sink].handle.hash == handle.hash)
-        };
-        probe.answered(hold_moved, seen);
-    }
-
-    let now_ms = queue.process.clock.now_ms();
-    let mut header = parts.kept_header();
-    for (route, confirmed) in queue.routes.iter().zip(&confirmed) {
-        if *confirmed {
-            header.confirm(route.handle.hash);
-        }
-    }
-    if !asked.is_empty() || panicked {
-        header.last_attempt_ms = now_ms;
-        header.first_attempt_ms = if header.first_attempt_ms == 0 { now_ms } else { header.first_attempt_ms };
-    }
-    match verdict {
-        Verdict::Confirm => claim.settle(Move::Confirm, Ending::Delivered),
-        Verdict::Retry { after, counted, class, code } => {
-            header.attempts = header.attempts.saturating_add(counted.into());
-            header.set_failure(class, code);
-            let delay_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-            queue.alarm.announce(now_ms.saturating_add_unsigned(delay_ms));
-            claim.settle(Move::Retry { header, delay_ms }, Ending::Retried);
-        }
-        Verdict::Dead { reason, sink, failure } => {
-            // The attempt that ended it counts.
-            let attempts = header.attempts.saturating_add(1);
-            header.expiries = parts.entry.header.expiries;
-            parts.entry.header = header;
-            let fields = fields::fields(parts, attempts, reason, sink, destination(sink), failure.as_ref());
-            claim.settle(Move::Dead { fields }, Ending::Dead(reason, failure));
-        }
-        Verdict::Release { why } => {
-            let reason = match why {
-                Release::Hold { .. } => ReleaseReason::Hold,
-                Release::Backpressure { .. } => ReleaseReason::Backpressure,
-                Release::Shutdown => ReleaseReason::Shutdown,
-            };
-            claim.settle(Move::Release { at_ms: header.time_ms, header }, Ending::Released(reason));
-        }
-    }
-}
-
-fn release(mut claim: Claim, reason: ReleaseReason) {
-    let parts = claim.parts();
-    let step = parts.release();
-    claim.settle(step, Ending::Released(reason));
-}
-
-fn note(parts: &Parts, answers: &[Answer], panicked: bool) {
-    let at_ms = parts.queue.process.clock.now_ms();
-    for answer in answers {
-        if let Err(failure) = &answer.outcome {
-            let sink = parts.queue.routes[answer.sink].spec.sink.to_string();
-            parts.queue.history.note(parts.id, Attempt { at_ms, sink, class: failure.class, code: failure.code });
-        }
-    }
-    if panicked {
-        let attempt = Attempt { at_ms, sink: String::new(), class: Class::Unknown, code: judge::PANIC };
-        parts.queue.history.note(parts.id, attempt);
-    }
-}
-
-/// Lets the queue's hold see the verdict; whether it learned something from it.
-fn move_hold(queue: &Arc<Queue>, verdict: &Verdict) -> bool {
-    let inconclusive = |class| {
-        let mut hold = queue.hold();
-        hold.on_failure(class, Instant::now(), fastrand::f64());
-        if hold.why().is_some() {
-            // A probe that proved nothing: those who wait have a new time to wait for.
-            queue.process.gates.send_modify(|n| *n += 1);
-        }
-        true
-    };
-    match verdict {
-        Verdict::Confirm => {
-            queue.release_hold();
-            true
-        }
-        Verdict::Release { why: Release::Hold { sink, failure } } => {
-            queue.hold_because(queue.routes.get(*sink).map(|route| &*route.spec.sink), failure);
-            true
-        }
-        Verdict::Retry { class, .. } => inconclusive(*class),
-        Verdict::Dead { .. } => inconclusive(Class::MessagePermanent),
-        Verdict::Release { .. } => false,
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod history;
 pub mod judge;
+pub mod verdict;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,42 +20,30 @@ use crate::clock::Instant;
 use crate::link::LinkError;
 use crate::message::{Class, Failure};
 use crate::pipeline::claim::Parts;
+use crate::pipeline::dead_letters::fields;
 use crate::pipeline::leases::Leases;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::settle::judge::DeadReason;
+use crate::pipeline::settle::verdict::{Release, Verdict};
 use crate::source::redisson::{Answer, ClaimKey, Entry, Header, Move, SourceError, batch_end};
-use crate::telemetry::labels::ReleaseReason;
 
-/// What a verdict means to the counters once it is written.
+/// Something on its way to Redis, and what its answer means.
 #[derive(Debug)]
-pub enum Ending {
-    /// Every sink has the element.
-    Delivered,
-    /// It waits for another attempt.
-    Retried,
-    /// It went back uncounted.
-    Released(ReleaseReason),
-    /// It is a dead letter.
-    Dead(DeadReason, Option<Failure>),
-    /// It stays in flight, as this member.
-    Progressed(ClaimKey, Bytes),
+struct Settling {
+    /// The exact member.
+    member: Bytes,
+    /// The move; it follows from what is settled.
+    step: Move,
+    what: What,
+    /// When it was handed over.
+    since: Instant,
 }
 
-/// A verdict on its way.
 #[derive(Debug)]
-pub struct Settling {
-    /// The exact member.
-    pub member: Bytes,
-    /// The move.
-    pub step: Move,
-    /// What it means.
-    pub ending: Ending,
-    /// The element with its room; none for progress, which leaves it with its claim.
-    pub parts: Option<Box<Parts>>,
-    /// Who waits for the answer.
-    pub reply: Option<oneshot::Sender<bool>>,
-    /// When it was handed over.
-    pub since: Instant,
+enum What {
+    /// The verdict about an element, with its room.
+    Verdict(Verdict, Box<Parts>),
+    /// Some sinks have confirmed. The element stays in flight, as this member, with its claim, which waits for the answer.
+    Progress { key: ClaimKey, member: Bytes, reply: oneshot::Sender<bool> },
 }
 
 /// The verdicts of one queue.
@@ -72,8 +61,33 @@ struct State {
 const REFUSED: Duration = Duration::from_millis(500);
 
 impl Settler {
-    /// Hands over a verdict. Bounded by what is in flight.
-    pub fn push(&self, queue: &Arc<Queue>, settling: Settling) {
+    /// Hands over the verdict about an element. Bounded by what is in flight.
+    pub fn settle(&self, mut parts: Box<Parts>, verdict: Verdict) {
+        // The element cannot do any harm any more, so it stands in nobody's way, however long the verdict takes to write.
+        // One that was alone stays alone until it is settled.
+        parts.leave_shared();
+        let queue = parts.queue.clone();
+        queue.leases.settling(parts.entry.header.key);
+        if let Verdict::Retry { after, .. } = verdict {
+            let delay_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+            queue.alarm.announce(queue.process.clock.now_ms().saturating_add_unsigned(delay_ms));
+        }
+        let step = verdict.step(&parts.entry, |death| fields::fields(&parts, death));
+        let member = parts.entry.member.clone();
+        self.push(&queue, Settling { member, step, what: What::Verdict(verdict, parts), since: Instant::now() });
+    }
+
+    /// Writes which sinks have confirmed so far; `false` if the entry is not ours any more.
+    pub async fn progress(&self, queue: &Arc<Queue>, entry: &Entry, header: Header) -> bool {
+        let (reply, answer) = oneshot::channel();
+        queue.leases.settling(header.key);
+        let what = What::Progress { key: header.key, member: entry.under(&header), reply };
+        let member = entry.member.clone();
+        self.push(queue, Settling { member, step: Move::Progress { header }, what, since: Instant::now() });
+        answer.await.unwrap_or(false)
+    }
+
+    fn push(&self, queue: &Arc<Queue>, settling: Settling) {
         let start = {
             let mut state = self.0.lock();
             state.waiting.push_back(settling);
@@ -84,42 +98,29 @@ impl Settler {
         }
     }
 
-    /// Writes which sinks have confirmed so far; `false` if the entry is not ours any more.
-    pub async fn progress(&self, queue: &Arc<Queue>, entry: &Entry, header: Header) -> bool {
-        let (reply, answer) = oneshot::channel();
-        queue.leases.settling(header.key);
-        let settling = Settling {
-            member: entry.member.clone(),
-            ending: Ending::Progressed(header.key, entry.under(&header)),
-            step: Move::Progress { header },
-            parts: None,
-            reply: Some(reply),
-            since: Instant::now(),
-        };
-        self.push(queue, settling);
-        answer.await.unwrap_or(false)
-    }
-
     fn next_batch(&self, leases: &Leases) -> Vec<Settling> {
         let mut state = self.0.lock();
         let mut end = batch_end(state.waiting.iter().map(|settling| (&settling.member, &settling.step)));
         // A verdict behind the progress of the same element names the member that the progress makes: not in one batch.
         let mut progressed = Vec::new();
         for (place, settling) in state.waiting.iter().take(end).enumerate() {
-            match (&settling.ending, &settling.parts) {
-                (Ending::Progressed(key, _), _) => progressed.push(*key),
-                (_, Some(parts)) if progressed.contains(&parts.entry.header.key) => {
+            match &settling.what {
+                What::Progress { key, .. } => progressed.push(*key),
+                What::Verdict(_, parts) if progressed.contains(&parts.entry.header.key) => {
                     end = place;
                     break;
                 }
-                _ => {}
+                What::Verdict(..) => {}
             }
         }
         let mut batch: Vec<Settling> = state.waiting.drain(..end).collect();
         state.running = !batch.is_empty();
         for settling in &mut batch {
-            let present = settling.parts.as_ref().and_then(|parts| leases.member(parts.entry.header.key));
-            settling.member = present.unwrap_or_else(|| settling.member.clone());
+            if let What::Verdict(_, parts) = &settling.what
+                && let Some(present) = leases.member(parts.entry.header.key)
+            {
+                settling.member = present;
+            }
         }
         batch
     }
@@ -131,7 +132,8 @@ async fn run(queue: Arc<Queue>) {
         if batch.is_empty() {
             return;
         }
-        let moves: Vec<(Bytes, Move)> = batch.iter().map(|s| (s.member.clone(), s.step.clone())).collect();
+        let (moves, batch): (Vec<_>, Vec<_>) =
+            batch.into_iter().map(|s| ((s.member, s.step), (s.what, s.since))).unzip();
         // Order: an answer that has come counts, even if the time for writing verdicts is up.
         let answered = tokio::select! {
             biased;
@@ -141,8 +143,18 @@ async fn run(queue: Arc<Queue>) {
         match answered {
             Some((answers, resent)) => {
                 let now = Instant::now();
-                for (settling, answer) in batch.into_iter().zip(answers) {
-                    finish(&queue, settling, answer, resent, now);
+                for ((what, since), answer) in batch.into_iter().zip(answers) {
+                    match what {
+                        What::Verdict(verdict, parts) => finish(verdict, parts, since, answer, resent, now),
+                        What::Progress { key, member, reply } => {
+                            let done = is_done(answer, resent);
+                            if done {
+                                queue.leases.rewritten(key, member);
+                            }
+                            // Whoever asked may be gone.
+                            let _ = reply.send(done);
+                        }
+                    }
                 }
             }
             // Left under their leases; the process ends.
@@ -188,66 +200,65 @@ async fn send(queue: &Arc<Queue>, moves: &[(Bytes, Move)]) -> (Vec<Answer>, bool
     }
 }
 
-fn finish(queue: &Arc<Queue>, mut settling: Settling, answer: Answer, resent: bool, now: Instant) {
-    let metrics = queue.events.metrics();
-    let done = match answer {
+/// Whether what was asked for is done.
+fn is_done(answer: Answer, resent: bool) -> bool {
+    match answer {
         Answer::Done | Answer::Already => true,
         // The answer to a resend of something that was done.
-        Answer::NotMine if resent => true,
-        Answer::NotMine => false,
-        Answer::WrongType => return refused_push(queue, settling),
-    };
-    if let (true, Ending::Progressed(key, member)) = (done, &settling.ending) {
-        queue.leases.rewritten(*key, member.clone());
+        Answer::NotMine => resent,
+        Answer::WrongType => false,
     }
-    if let Some(reply) = settling.reply.take() {
-        // Whoever asked may be gone.
-        let _ = reply.send(done);
+}
+
+/// The verdict was answered: the lease and the room end, and the counters follow from the verdict.
+fn finish(verdict: Verdict, parts: Box<Parts>, since: Instant, answer: Answer, resent: bool, now: Instant) {
+    if answer == Answer::WrongType {
+        return refused_push(parts);
     }
-    let Some(mut parts) = settling.parts else { return };
+    let queue = &parts.queue;
     let deadline = queue.leases.remove(parts.entry.header.key);
-    if !done {
+    if !is_done(answer, resent) {
         queue.events.stale_acks(1);
         return;
     }
     // The answer to a resend says nothing of when it was done.
     if !resent && deadline.is_some_and(|deadline| deadline < now) {
-        metrics.late_acks(1);
+        queue.events.metrics().late_acks(1);
     }
-    match settling.ending {
-        Ending::Delivered => {
-            metrics.delivered(1);
-            queue.settled.fetch_add(1, Ordering::Relaxed);
-            drop(queue.history.take(parts.id));
-            if let Some(limit) = queue
-                .adaptive
-                .as_ref()
-                .and_then(|adaptive| adaptive.answered(settling.since.since(parts.since), queue.budget.used().count))
-            {
-                queue.budget.set_count_limit(limit);
-            }
-            if queue.exactly_once().is_some() {
-                pushed(&mut parts);
-            }
+    if let Verdict::Release { why } = &verdict {
+        queue.events.metrics().released(why.reason(), 1);
+        queue.released.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    queue.settled.fetch_add(1, Ordering::Relaxed);
+    match verdict {
+        Verdict::Confirm => delivered(&parts, since),
+        Verdict::Push { .. } => {
+            delivered(&parts, since);
+            pushed(parts);
         }
-        Ending::Dead(reason, failure) => {
-            queue.settled.fetch_add(1, Ordering::Relaxed);
-            queue.events.dead_lettered(parts.id, reason, failure.as_ref());
+        Verdict::Dead(death) => {
+            queue.events.dead_lettered(parts.id, death.reason, death.failure.as_ref());
             queue.dead_letters.notify_one();
         }
-        Ending::Released(reason) => {
-            metrics.released(reason, 1);
-            queue.released.fetch_add(1, Ordering::Relaxed);
-        }
-        Ending::Retried => {
-            queue.settled.fetch_add(1, Ordering::Relaxed);
-        }
-        Ending::Progressed(..) => {}
+        Verdict::Retry { .. } | Verdict::Release { .. } => {}
+    }
+}
+
+/// Every sink has the element.
+fn delivered(parts: &Parts, since: Instant) {
+    let queue = &parts.queue;
+    queue.events.metrics().delivered(1);
+    drop(queue.history.take(parts.id));
+    let took = since.since(parts.since);
+    let limit = queue.adaptive.as_ref().and_then(|adaptive| adaptive.answered(took, queue.budget.used().count));
+    if let Some(limit) = limit {
+        queue.budget.set_count_limit(limit);
     }
 }
 
 /// The push and the settling were one script, so this is the moment of delivery.
-fn pushed(parts: &mut Parts) {
+fn pushed(mut parts: Box<Parts>) {
     for route in &parts.queue.routes {
         route.handle.confirmed(parts.queue.process.clock.now_ms());
         route.metrics.attempt(&Ok(()));
@@ -262,8 +273,8 @@ fn pushed(parts: &mut Parts) {
 }
 
 /// The destination is not a list: the same as a sink that says so.
-fn refused_push(queue: &Arc<Queue>, settling: Settling) {
-    let Some(mut parts) = settling.parts else { return };
+fn refused_push(mut parts: Box<Parts>) {
+    let queue = parts.queue.clone();
     let failure = Failure::new(
         Class::TargetPermanent,
         "WRONGTYPE",
@@ -277,18 +288,6 @@ fn refused_push(queue: &Arc<Queue>, settling: Settling) {
     if let Some(probe) = parts.probe.take() {
         probe.answered(true, |_| false);
     }
-    let member = parts.entry.member.clone();
-    let step = parts.release();
-    let since = Instant::now();
-    queue.settler.push(
-        queue,
-        Settling {
-            member,
-            step,
-            ending: Ending::Released(ReleaseReason::Hold),
-            parts: Some(parts),
-            reply: None,
-            since,
-        },
-    );
+    let sink = (!queue.routes.is_empty()).then_some(0);
+    queue.settler.settle(parts, Verdict::Release { why: Release::Hold { sink, failure } });
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::config::RetryPolicy;
 use crate::message::{Class, Failure, Outcome};
-pub use crate::telemetry::labels::DeadReason;
+use crate::pipeline::settle::verdict::{Death, Release, Verdict};
+use crate::telemetry::labels::DeadReason;
 
 /// One round: an element was given to those of its sinks that had not confirmed it, and all of them have answered, or
 /// the daemon gave up waiting.
@@ -53,57 +54,6 @@ pub struct Judged {
     pub possible_duplicate: bool,
 }
 
-/// What becomes of an element.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
-    /// Every sink has it: it leaves Redis.
-    Confirm,
-    /// It is tried again.
-    Retry {
-        /// The least time to wait.
-        after: Duration,
-        /// Whether this attempt counts towards `max_attempts`.
-        counted: bool,
-        /// Class of the gravest failure, for the header.
-        class: Class,
-        /// Its code.
-        code: &'static str,
-    },
-    /// It is stored as a dead letter.
-    Dead {
-        /// Why.
-        reason: DeadReason,
-        /// The sink that decided it; `None` if the element never came to one.
-        sink: Option<usize>,
-        /// What the sink said.
-        failure: Option<Failure>,
-    },
-    /// It goes back as if it had not been claimed.
-    Release {
-        /// Why.
-        why: Release,
-    },
-}
-
-/// Why an element is given back uncounted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Release {
-    /// No element can be delivered to this target until somebody mends it: hold the queue.
-    Hold {
-        /// The sink.
-        sink: usize,
-        /// What it said.
-        failure: Failure,
-    },
-    /// The sink is full, or was not asked.
-    Backpressure {
-        /// The sink.
-        sink: usize,
-    },
-    /// The daemon stops.
-    Shutdown,
-}
-
 /// The code of a panic; its class is `Unknown`, which always counts.
 pub const PANIC: &str = "panic";
 
@@ -134,8 +84,7 @@ fn decide(round: &Round<'_>, policy: &RetryPolicy, draw: f64) -> Verdict {
     }
     let of_class = |class: Class| failures(answers).find(|(_, failure)| failure.class == class);
     if let Some((answer, failure)) = of_class(Class::MessagePermanent) {
-        let failure = Some(failure.clone());
-        return Verdict::Dead { reason: DeadReason::MessagePermanent, sink: Some(answer.sink), failure };
+        return dead(DeadReason::MessagePermanent, Some(answer.sink), failure);
     }
     // A panic goes before all releases: it is a property of the element, which released uncounted would come back for
     // ever (R5).
@@ -144,7 +93,7 @@ fn decide(round: &Round<'_>, policy: &RetryPolicy, draw: f64) -> Verdict {
         return retry(None, &failure, true, counted, policy, draw);
     }
     if let Some((answer, failure)) = of_class(Class::TargetPermanent) {
-        return Verdict::Release { why: Release::Hold { sink: answer.sink, failure: failure.clone() } };
+        return Verdict::Release { why: Release::Hold { sink: Some(answer.sink), failure: failure.clone() } };
     }
     if let Some((answer, _)) = of_class(Class::Backpressure) {
         return Verdict::Release { why: Release::Backpressure { sink: answer.sink } };
@@ -186,10 +135,15 @@ fn retry(
     let counted = counted.saturating_add(counts.into());
     // Only an attempt that counts can be the last one: a policy that became stricter must not kill in an outage.
     if counts && counted >= policy.max_attempts {
-        return Verdict::Dead { reason: DeadReason::MaxAttempts, sink, failure: Some(failure.clone()) };
+        return dead(DeadReason::MaxAttempts, sink, failure);
     }
     let after = backoff(policy, counted, draw);
     Verdict::Retry { after, counted: counts, class: failure.class, code: failure.code }
+}
+
+/// The destination is not the judge's to know.
+fn dead(reason: DeadReason, sink: Option<usize>, failure: &Failure) -> Verdict {
+    Verdict::Dead(Death { reason, sink, destination: None, failure: Some(failure.clone()) })
 }
 
 /// How long to wait after `attempt` counted attempts (0 is taken as 1). `draw` is a random number of `0.0..=1.0`, used

@@ -31,8 +31,8 @@ fn again(after_ms: u64, counted: bool, class: Class) -> Verdict {
     Verdict::Retry { after: Duration::from_millis(after_ms), counted, class, code: "CODE" }
 }
 
-fn dead(reason: DeadReason, class: Class) -> Verdict {
-    Verdict::Dead { reason, sink: Some(0), failure: fail(class).err() }
+fn dead_of(reason: DeadReason, class: Class) -> Verdict {
+    Verdict::Dead(Death { reason, sink: Some(0), destination: None, failure: fail(class).err() })
 }
 
 #[test]
@@ -40,19 +40,19 @@ fn each_class_has_its_verdict() {
     let check = |class: Class, moved, counted, expected: Verdict| {
         assert_eq!(one(fail(class), moved, counted), expected, "{class:?}, moved {moved}, counted {counted}");
     };
-    let hold = Release::Hold { sink: 0, failure: fail(Class::TargetPermanent).unwrap_err() };
+    let hold = Release::Hold { sink: Some(0), failure: fail(Class::TargetPermanent).unwrap_err() };
     assert_eq!(one(Ok(()), true, 2), Verdict::Confirm);
     for moved in [true, false] {
         check(Class::Backpressure, moved, 2, Verdict::Release { why: Release::Backpressure { sink: 0 } });
         check(Class::TargetPermanent, moved, 2, Verdict::Release { why: hold.clone() });
-        check(Class::MessagePermanent, moved, 0, dead(DeadReason::MessagePermanent, Class::MessagePermanent));
+        check(Class::MessagePermanent, moved, 0, dead_of(DeadReason::MessagePermanent, Class::MessagePermanent));
         check(Class::Unknown, moved, 0, again(500, true, Class::Unknown));
-        check(Class::Unknown, moved, 2, dead(DeadReason::MaxAttempts, Class::Unknown));
+        check(Class::Unknown, moved, 2, dead_of(DeadReason::MaxAttempts, Class::Unknown));
     }
     for class in [Class::Transient, Class::Ambiguous] {
         check(class, true, 0, again(500, true, class));
         check(class, true, 1, again(1000, true, class));
-        check(class, true, 2, dead(DeadReason::MaxAttempts, class));
+        check(class, true, 2, dead_of(DeadReason::MaxAttempts, class));
         check(class, false, 0, again(500, false, class));
         check(class, false, 2, again(1000, false, class));
         check(class, false, 1_000, again(60_000, false, class));
@@ -78,7 +78,7 @@ fn a_probe_never_counts_but_a_panic_always_does() {
     for probe in [true, false] {
         let panicked = |counted| judge(Round { probe, panicked: true, ..round(&[], counted) }, &POLICY, 1.0).verdict;
         assert!(matches!(panicked(0), Verdict::Retry { counted: true, code: PANIC, .. }));
-        assert!(matches!(panicked(2), Verdict::Dead { reason: DeadReason::MaxAttempts, .. }));
+        assert!(matches!(panicked(2), Verdict::Dead(Death { reason: DeadReason::MaxAttempts, .. })));
     }
 }
 
@@ -101,7 +101,7 @@ fn the_gravest_answer_of_a_fan_out_decides() {
                 let round = Round { confirmed: vec![false, false], ..round(&answers, 0) };
                 let verdict = judge(round, &POLICY, 1.0).verdict;
                 let found = match verdict {
-                    Verdict::Dead { reason: DeadReason::MessagePermanent, .. } => Class::MessagePermanent,
+                    Verdict::Dead(Death { reason: DeadReason::MessagePermanent, .. }) => Class::MessagePermanent,
                     Verdict::Release { why: Release::Hold { .. } } => Class::TargetPermanent,
                     Verdict::Release { why: Release::Backpressure { .. } } => Class::Backpressure,
                     Verdict::Retry { class, .. } => class,
@@ -214,13 +214,13 @@ fn random_rounds_keep_the_promises() {
         assert_eq!(judged.confirmed, (0..sinks).map(has).collect::<Vec<_>>(), "{context}");
         let classes: Vec<Class> = answers.iter().filter_map(|a| Some(a.outcome.as_ref().err()?.class)).collect();
         match judged.verdict {
-            Verdict::Dead { reason: DeadReason::MaxAttempts, .. } => {
+            Verdict::Dead(Death { reason: DeadReason::MaxAttempts, .. }) => {
                 assert!(counted + 1 >= POLICY.max_attempts, "{context}");
                 assert!(panicked || !probe, "{context}");
                 let moved = answers.iter().any(|a| a.outcome.is_err() && a.sink_moved);
                 assert!(panicked || moved || classes.contains(&Class::Unknown), "an outage killed: {context}");
             }
-            Verdict::Dead { reason, .. } => {
+            Verdict::Dead(Death { reason, .. }) => {
                 assert_eq!(reason, DeadReason::MessagePermanent, "{context}");
                 assert!(classes.contains(&Class::MessagePermanent), "{context}");
             }
@@ -229,6 +229,7 @@ fn random_rounds_keep_the_promises() {
                 assert!(after <= POLICY.max_interval, "{context}");
             }
             Verdict::Confirm | Verdict::Release { .. } => {}
+            Verdict::Push { .. } => panic!("{context}"),
         }
     }
 }

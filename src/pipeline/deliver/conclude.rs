@@ -1,0 +1,133 @@
+//! From what was found out about an element to its verdict: the judge is asked, and everything that learns from the
+//! verdict is told before it is settled: the history, the queue's hold, the breakers that wait for a probe.
+
+use std::sync::Arc;
+
+use crate::clock::Instant;
+use crate::message::{Class, Failure};
+use crate::pipeline::claim::{Claim, Parts};
+use crate::pipeline::deliver::relay::Found;
+use crate::pipeline::deliver::sink_handle::SinkHandle;
+use crate::pipeline::queue::Queue;
+use crate::pipeline::settle::history::Attempt;
+use crate::pipeline::settle::judge::{self, Answer, Judged, Round};
+use crate::pipeline::settle::verdict::{Death, Release, Verdict};
+
+/// Settles an element whose verdict needs no answer of a sink.
+pub fn without_sinks(mut claim: Claim, verdict: Verdict) {
+    if let Verdict::Release { why: Release::Hold { sink, failure } } = &verdict {
+        let parts = claim.parts();
+        hold(&parts.queue, *sink, failure);
+        if let Some(probe) = parts.probe.take() {
+            probe.answered(true, |_| false);
+        }
+    }
+    // Otherwise a probe stays with the element: the script says whether an element that it pushes was delivered, and
+    // what is decided here says nothing about a sink.
+    claim.settle(verdict);
+}
+
+/// Judges what the sinks answered, and settles the element.
+pub(super) fn by_answers(mut claim: Claim, found: Found) {
+    let parts = claim.parts();
+    let queue = parts.queue.clone();
+    let Judged { mut verdict, confirmed, possible_duplicate } = judged(parts, &found);
+    if possible_duplicate {
+        queue.events.metrics().possible_duplicates(1);
+    }
+    note(parts, &found.answers, found.panicked);
+    let hold_moved = move_hold(&queue, &verdict);
+    answer_probe(parts, &found.answers, hold_moved);
+    if let Verdict::Dead(Death { sink: Some(sink), destination, .. }) = &mut verdict {
+        *destination = found.destinations.iter().find(|(place, _)| place == sink).map(|(_, found)| found.to_string());
+    }
+    if verdict != Verdict::Confirm {
+        record(parts, &confirmed, !found.asked.is_empty() || found.panicked);
+    }
+    claim.settle(verdict);
+}
+
+fn judged(parts: &Parts, found: &Found) -> Judged {
+    let Found { answers, asked, panicked, given_up, .. } = found;
+    let (queue, header) = (&parts.queue, &parts.entry.header);
+    let unanswered = |place: &usize| answers.iter().all(|answer| answer.sink != *place);
+    let round = Round {
+        confirmed: queue.routes.iter().map(|route| header.confirmed.contains(&route.handle.hash)).collect(),
+        answers,
+        counted: header.attempts,
+        probe: parts.probe.is_some(),
+        panicked: *panicked,
+        stopping: *given_up,
+        abandoned: *given_up && asked.iter().any(unanswered),
+    };
+    judge::judge(round, &queue.spec.retry, fastrand::f64())
+}
+
+/// Notes in the entry what this round came to, for every verdict that keeps the entry or tells of it.
+fn record(parts: &mut Parts, confirmed: &[bool], attempted: bool) {
+    let now_ms = parts.queue.process.clock.now_ms();
+    let header = &mut parts.entry.header;
+    for (route, _) in parts.queue.routes.iter().zip(confirmed).filter(|(_, confirmed)| **confirmed) {
+        header.confirm(route.handle.hash);
+    }
+    if attempted {
+        header.last_attempt_ms = now_ms;
+        header.first_attempt_ms = if header.first_attempt_ms == 0 { now_ms } else { header.first_attempt_ms };
+    }
+}
+
+/// A breaker has seen an answer, not a question: one that was given up is asked again.
+fn answer_probe(parts: &mut Parts, answers: &[Answer], hold_moved: bool) {
+    let Some(probe) = parts.probe.take() else { return };
+    let said = |answer: &&Answer| !matches!(&answer.outcome, Err(failure) if failure.is_stale());
+    let seen = |handle: &SinkHandle| {
+        answers.iter().filter(said).any(|answer| parts.queue.routes[answer.sink].handle.hash == handle.hash)
+    };
+    probe.answered(hold_moved, seen);
+}
+
+fn note(parts: &Parts, answers: &[Answer], panicked: bool) {
+    let at_ms = parts.queue.process.clock.now_ms();
+    for answer in answers {
+        if let Err(failure) = &answer.outcome {
+            let sink = parts.queue.routes[answer.sink].spec.sink.to_string();
+            parts.queue.history.note(parts.id, Attempt { at_ms, sink, class: failure.class, code: failure.code });
+        }
+    }
+    if panicked {
+        let attempt = Attempt { at_ms, sink: String::new(), class: Class::Unknown, code: judge::PANIC };
+        parts.queue.history.note(parts.id, attempt);
+    }
+}
+
+/// Lets the queue's hold see the verdict; whether it learned something from it.
+fn move_hold(queue: &Arc<Queue>, verdict: &Verdict) -> bool {
+    let inconclusive = |class| {
+        let mut hold = queue.hold();
+        hold.on_failure(class, Instant::now(), fastrand::f64());
+        if hold.why().is_some() {
+            // A probe that proved nothing: those who wait have a new time to wait for.
+            queue.process.gates.send_modify(|n| *n += 1);
+        }
+        true
+    };
+    match verdict {
+        Verdict::Confirm => {
+            queue.release_hold();
+            true
+        }
+        Verdict::Release { why: Release::Hold { sink, failure } } => {
+            hold(queue, *sink, failure);
+            true
+        }
+        Verdict::Retry { class, .. } => inconclusive(*class),
+        Verdict::Dead { .. } => inconclusive(Class::MessagePermanent),
+        // Whether a push worked, the script will say.
+        Verdict::Push { .. } | Verdict::Release { .. } => false,
+    }
+}
+
+fn hold(queue: &Queue, sink: Option<usize>, failure: &Failure) {
+    let sink = sink.and_then(|place| queue.routes.get(place)).map(|route| &*route.spec.sink);
+    queue.hold_because(sink, failure);
+}

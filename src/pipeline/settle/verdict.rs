@@ -1,0 +1,192 @@
+//! What becomes of a claimed element: one type from the judge to the settler.
+//!
+//! The pipeline decides a [`Verdict`], [`Claim::settle`](crate::pipeline::claim::Claim::settle) consumes the claim with
+//! it, and the settler writes it. Everything else follows from the verdict: the move of the settle script
+//! ([`Verdict::step`]) and, once it is written, the counters. Progress is no verdict: it leaves the claim alive. Neither
+//! is a stale element, about which nothing is written.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::message::{Class, Failure, Side};
+use crate::source::ledger::{Entry, Header, Move};
+use crate::telemetry::labels::{DeadReason, ReleaseReason};
+
+/// What becomes of an element.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// Every sink has it: it leaves Redis.
+    Confirm,
+    /// It leaves Redis, and the same script pushes it to the destination list.
+    Push {
+        /// End of the list.
+        side: Side,
+        /// What is pushed.
+        body: Bytes,
+    },
+    /// It is tried again.
+    Retry {
+        /// The least time to wait.
+        after: Duration,
+        /// Whether this attempt counts towards `max_attempts`.
+        counted: bool,
+        /// Class of the gravest failure, for the header.
+        class: Class,
+        /// Its code.
+        code: &'static str,
+    },
+    /// It is stored as a dead letter.
+    Dead(Death),
+    /// It goes back as if it had not been claimed: uncounted, in the order that it had.
+    Release {
+        /// Why.
+        why: Release,
+    },
+}
+
+/// Why an element is stored as a dead letter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Death {
+    /// Why.
+    pub reason: DeadReason,
+    /// The sink that decided it, by its place among the queue's destinations; `None` if no sink had a part in it.
+    pub sink: Option<usize>,
+    /// Where that sink was to deliver it.
+    pub destination: Option<String>,
+    /// What the sink, or the stage, said.
+    pub failure: Option<Failure>,
+}
+
+/// Why an element is given back uncounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Release {
+    /// No element can be delivered until this is fixed: hold the queue.
+    Hold {
+        /// The sink; `None` where the queue itself has to change.
+        sink: Option<usize>,
+        /// What is wrong.
+        failure: Failure,
+    },
+    /// The queue went on hold while the element waited for its due time.
+    OnHold,
+    /// The sink is full, or was not asked.
+    Backpressure {
+        /// The sink.
+        sink: usize,
+    },
+    /// The claim was dropped before it had a verdict.
+    Dropped,
+    /// The daemon stops.
+    Shutdown,
+}
+
+impl Verdict {
+    /// The move of the settle script that writes this verdict about `entry`. `letter` makes the fields of a dead letter,
+    /// and is called for [`Verdict::Dead`] only.
+    pub fn step(&self, entry: &Entry, letter: impl FnOnce(&Death) -> Vec<(&'static str, Bytes)>) -> Move {
+        match self {
+            Verdict::Confirm => Move::Confirm,
+            Verdict::Push { side, body } => Move::Push { side: *side, body: body.clone() },
+            Verdict::Retry { after, counted, class, code } => {
+                let mut header = kept(entry);
+                header.attempts = header.attempts.saturating_add((*counted).into());
+                header.set_failure(*class, code);
+                Move::Retry { header, delay_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX) }
+            }
+            Verdict::Dead(death) => Move::Dead { fields: letter(death) },
+            Verdict::Release { .. } => Move::Release { at_ms: entry.header.time_ms, header: kept(entry) },
+        }
+    }
+}
+
+/// The header of an entry that is written back: the leases that ran out before do not count any more.
+pub fn kept(entry: &Entry) -> Header {
+    let mut header = entry.header.clone();
+    header.expiries = 0;
+    header
+}
+
+impl Death {
+    /// A death that no sink had a part in.
+    pub fn without_sink(reason: DeadReason, failure: Failure) -> Self {
+        Death { reason, sink: None, destination: None, failure: Some(failure) }
+    }
+
+    /// Whether an attempt ended the element. That attempt counts as well.
+    pub fn ended_an_attempt(&self) -> bool {
+        match self.reason {
+            DeadReason::MaxAttempts | DeadReason::MessagePermanent => true,
+            DeadReason::Expired
+            | DeadReason::LeaseExpired
+            | DeadReason::Undecodable
+            | DeadReason::Unroutable
+            | DeadReason::Junk => false,
+        }
+    }
+}
+
+impl Release {
+    /// The label of the counter.
+    pub fn reason(&self) -> ReleaseReason {
+        match self {
+            Release::Hold { .. } | Release::OnHold => ReleaseReason::Hold,
+            Release::Backpressure { .. } | Release::Dropped => ReleaseReason::Backpressure,
+            Release::Shutdown => ReleaseReason::Shutdown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{MessageId, Origin};
+
+    fn entry() -> Entry {
+        let mut header = Header::redriven(Origin::Delayed, MessageId([7; 8]), 1_000, [1; 8], vec![5]);
+        (header.attempts, header.expiries) = (2, 3);
+        let mut member = header.encode();
+        member.extend_from_slice(b"element");
+        Entry::decode(member.into()).unwrap()
+    }
+
+    fn no_letter(_: &Death) -> Vec<(&'static str, Bytes)> {
+        panic!("no dead letter was asked for")
+    }
+
+    #[test]
+    fn a_retry_is_counted_in_the_header_if_it_counts() {
+        for (counted, attempts) in [(true, 3), (false, 2)] {
+            let after = Duration::from_millis(250);
+            let verdict = Verdict::Retry { after, counted, class: Class::Transient, code: "CODE" };
+            let Move::Retry { header, delay_ms } = verdict.step(&entry(), no_letter) else { panic!("{verdict:?}") };
+            assert_eq!((header.attempts, header.expiries, delay_ms), (attempts, 0, 250));
+            assert_eq!(
+                (header.class, header.code(), &header.confirmed[..]),
+                (Some(Class::Transient), "CODE", &[5][..])
+            );
+        }
+    }
+
+    #[test]
+    fn a_release_keeps_the_order_and_the_attempts() {
+        for why in [Release::OnHold, Release::Dropped, Release::Shutdown, Release::Backpressure { sink: 0 }] {
+            let step = Verdict::Release { why }.step(&entry(), no_letter);
+            let Move::Release { header, at_ms } = step else { panic!("{step:?}") };
+            assert_eq!((header.attempts, header.expiries, header.class, at_ms), (2, 0, None, 1_000));
+        }
+    }
+
+    #[test]
+    fn what_leaves_redis_has_no_header() {
+        assert!(matches!(Verdict::Confirm.step(&entry(), no_letter), Move::Confirm));
+        let push = Verdict::Push { side: Side::Left, body: Bytes::from_static(b"body") };
+        assert!(matches!(push.step(&entry(), no_letter), Move::Push { side: Side::Left, body } if body == "body"));
+        let failure = Failure::new(Class::MessagePermanent, "junk", "fits no layout");
+        let dead = Verdict::Dead(Death::without_sink(DeadReason::Junk, failure));
+        let Move::Dead { fields } = dead.step(&entry(), |death| vec![(death.reason.as_str(), Bytes::new())]) else {
+            panic!("{dead:?}")
+        };
+        assert_eq!(fields[0].0, "junk");
+    }
+}
