@@ -184,7 +184,8 @@ pub struct Outbound {
     pub attempt: u32,
     /// Redis time, in milliseconds since the epoch, at which the element was handed to the sink.
     pub now_ms: i64,
-    /// A sink that has not begun to send by then must not send: the lease may be over, and the element somebody else's.
+    /// A sink that has not begun to send by then must not send: the lease is about to end, and another daemon may take
+    /// the element over. A fifth of the lease before its end.
     /// It answers [`Failure::stale`].
     pub send_before: Instant,
     /// Where the sink puts it.

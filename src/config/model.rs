@@ -88,8 +88,11 @@ pub struct QueueSpec {
 }
 
 impl QueueSpec {
-    /// What of the lease is not to be used: nothing is handed to a sink that late, and every sink's time-out fits into
-    /// the rest. A fifth, so that it grows with the pauses that a long lease is meant for.
+    /// The last part of a lease, in which nothing begins: no element is handed to a sink, and no sink begins to send
+    /// one. A fifth of the lease, so that it grows with the pauses that a long lease is meant for.
+    ///
+    /// The configuration is refused unless the time-out of every sink is shorter than the rest: an element that is sent
+    /// at once after its claim has its answer before the margin begins, even if its lease cannot be extended.
     pub fn lease_margin(&self) -> Duration {
         self.lease / 5
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -206,11 +205,6 @@ impl Queue {
         for bucket in self.rate.iter().chain(self.routes.iter().filter_map(|route| route.handle.rate())) {
             lock(bucket).refund(unused);
         }
-    }
-
-    /// What a lease must have left for an element to be handed to a sink.
-    pub fn margin(&self) -> Duration {
-        (self.spec.lease / 10).min(Duration::from_secs(1))
     }
 }
 

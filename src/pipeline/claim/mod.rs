@@ -158,7 +158,7 @@ impl Parts {
     pub fn fresh(&self) -> Option<Instant> {
         match self.queue.leases.status(self.entry.header.key) {
             LeaseStatus::Until(deadline) => {
-                let latest = deadline.before(self.queue.margin());
+                let latest = deadline.before(self.queue.spec.lease_margin());
                 (Instant::now() < latest).then_some(latest)
             }
             LeaseStatus::Lost => None,

@@ -111,3 +111,18 @@ async fn a_claimer_that_waits_is_alive_and_one_whose_claim_does_not_come_back_is
     eventually("the claimer to wait for Redis", async || in_an_hour().ok).await;
     server.thaw();
 }
+
+#[tokio::test]
+async fn a_sink_may_begin_to_send_until_a_fifth_of_the_lease_is_left() {
+    let (server, sink) = (TestServer::start(), sink());
+    let lease = Duration::from_secs(50);
+    let sinks = [("s", sink.clone())];
+    let bridge = Bridge::without_keeper(&server, 1, &sinks, QueueSpec { lease, ..spec(&sinks) });
+    let before = Instant::now();
+    bridge.offer([1]).await;
+    eventually("the sink to be asked", async || sink.attempts().len() == 1).await;
+    let usable = Duration::from_secs(40);
+    let send_before = sink.attempts()[0].send_before;
+    assert!(send_before >= before.after(usable), "{:?}", send_before.since(before));
+    assert!(send_before <= Instant::now().after(usable), "{:?}", send_before.since(before));
+}
