@@ -19,6 +19,7 @@ pub mod route;
 pub mod sink;
 pub mod source;
 
+pub mod backoff;
 pub mod clock;
 pub mod pipeline;
 pub mod telemetry;

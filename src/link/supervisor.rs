@@ -12,6 +12,7 @@ use super::conn::{Conn, Reports};
 use super::connect::connect;
 use super::error::{ConnectError, LinkError};
 use super::{LinkOptions, LinkState};
+use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
 use crate::config::RedisEndpoint;
 
@@ -187,11 +188,11 @@ impl Supervisor {
 
 /// Full jitter below a bound that doubles with every failure: many daemons do not come back in step.
 pub(super) fn wait_after(failures: u32, max: Duration) -> Duration {
-    bound(failures, max).mul_f64(fastrand::f64())
+    backoff(max).wait(failures.saturating_sub(1), fastrand::f64())
 }
 
-fn bound(failures: u32, max: Duration) -> Duration {
-    FIRST_WAIT.saturating_mul(1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX)).min(max)
+fn backoff(max: Duration) -> Backoff {
+    Backoff::doubling(FIRST_WAIT, max, Jitter::Full)
 }
 
 #[cfg(test)]
@@ -203,7 +204,10 @@ mod tests {
         for (failures, millis) in
             [(0, 50), (1, 50), (2, 100), (3, 200), (6, 1600), (7, 2000), (33, 2000), (u32::MAX, 2000)]
         {
-            assert_eq!(bound(failures, MAX_WAIT), Duration::from_millis(millis), "{failures}");
+            let bound = backoff(MAX_WAIT).bound(failures.saturating_sub(1));
+            assert_eq!(bound, Duration::from_millis(millis), "{failures}");
+            let longest = (0..200).map(|_| wait_after(failures, MAX_WAIT)).max();
+            assert!(longest.is_some_and(|longest| longest <= bound && longest > bound / 2), "{failures}: {longest:?}");
         }
     }
 

@@ -148,14 +148,15 @@ fn part(path: &str) -> &str {
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("message", &["clock"]),
     ("clock", &[]),
+    ("backoff", &[]),
     // Templates are compiled when the configuration is checked, so config sees route; it is plain data else.
     ("config", &["message", "route"]),
     ("route", &["message", "config"]),
-    ("link", &["message", "config", "clock"]),
+    ("link", &["message", "config", "clock", "backoff"]),
     ("source", &["message", "config", "clock", "link"]),
-    ("sink", &["message", "config", "clock", "link"]),
+    ("sink", &["message", "config", "clock", "backoff", "link"]),
     ("telemetry", &["message", "clock"]),
-    ("pipeline", &["message", "config", "clock", "route", "link", "source", "sink", "telemetry"]),
+    ("pipeline", &["message", "config", "clock", "backoff", "route", "link", "source", "sink", "telemetry"]),
     ("app", &["message", "config", "clock", "route", "link", "source", "sink", "telemetry", "pipeline"]),
     ("cli", &["message", "config", "clock", "route", "link", "source", "sink", "telemetry", "app"]),
     ("main", &["cli", "config", "telemetry", "app"]),

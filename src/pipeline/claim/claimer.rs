@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
 use crate::link::{Conn, LinkError};
 use crate::pipeline::claim::outstanding::{Answered, Outstanding, Sending};
@@ -25,8 +26,8 @@ use crate::source::redisson::{
 use crate::telemetry::labels::{ClaimLabel, Wakeup};
 use crate::telemetry::status::Heartbeat;
 
-/// First and longest wait after Redis refused a claim.
-const REFUSED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// Waits after Redis refused claims.
+const REFUSED: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30), Jitter::None);
 
 /// Longest wait when Redis only cannot answer now.
 const BUSY: Duration = Duration::from_millis(500);
@@ -249,7 +250,7 @@ impl Claimer {
         );
         let wait = match passing {
             true => BUSY,
-            false => REFUSED.0.saturating_mul(2u32.saturating_pow(self.refusals)).min(REFUSED.1),
+            false => REFUSED.bound(self.refusals),
         };
         self.refusals = self.refusals.saturating_add(1);
         queue.alarm.ring(Wakeup::Poll);

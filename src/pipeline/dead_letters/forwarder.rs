@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redisson_codecs::Payload;
 
+use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
 use crate::link::Conn;
 use crate::message::{Class, Failure, MessageId, Outbound, Outcome};
@@ -24,8 +25,8 @@ use crate::source::redisson::{DeadLetter, Forwarder as Whose, Order, SourceError
 const LOOK: Duration = Duration::from_secs(5);
 /// Letters that are at the sink at once.
 const PAGE: usize = 100;
-/// First and longest wait after a failure.
-const WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// Waits after failures. Only one daemon forwards a queue's dead letters, so there is no jitter.
+const WAIT: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30), Jitter::None);
 /// How long a letter that was refused for good is left alone.
 const REFUSED: Duration = Duration::from_secs(600);
 /// How long one that failed otherwise is left alone, so that it does not stand in the way of those behind it.
@@ -113,7 +114,7 @@ impl Forwarder<'_> {
         match ended {
             Ended::Idle => LOOK,
             Ended::Again => Duration::ZERO,
-            Ended::Failed => WAIT.0.saturating_mul(2u32.saturating_pow(self.failures - 1)).min(WAIT.1),
+            Ended::Failed => WAIT.bound(self.failures - 1),
         }
     }
 

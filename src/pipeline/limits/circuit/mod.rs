@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
 use crate::message::Class;
 
@@ -16,9 +17,9 @@ const BREAKER_FIRST: Duration = Duration::from_millis(200);
 const HOLD_FIRST: Duration = Duration::from_secs(1);
 /// Longest wait of both.
 const CEILING: Duration = Duration::from_secs(30);
-/// A wait is drawn from this part of its bound upwards. Enough to spread daemons out, and at the ceiling no more than
-/// 24 probes in ten minutes: a probe is a real element, and an ambiguous one may be a duplicate.
-const LEAST_DRAW: f64 = 0.85;
+/// Enough to spread daemons out, and at the ceiling no more than 24 probes in ten minutes: a probe is a real element, and
+/// an ambiguous one may be a duplicate.
+const JITTER: Jitter = Jitter::From(0.85);
 
 /// The state machine.
 #[derive(Debug, Clone)]
@@ -186,9 +187,7 @@ impl Circuit {
             Kind::Breaker => BREAKER_FIRST,
             Kind::Hold => HOLD_FIRST,
         };
-        let bound = first.saturating_mul(2u32.saturating_pow(step)).min(CEILING);
-        let draw = if draw.is_finite() { draw.clamp(0.0, 1.0) } else { 1.0 };
-        let until = now.after(bound.mul_f64(LEAST_DRAW + (1.0 - LEAST_DRAW) * draw));
+        let until = now.after(Backoff::doubling(first, CEILING, JITTER).wait(step, draw));
         self.state = State::Open { until, step, why };
     }
 }

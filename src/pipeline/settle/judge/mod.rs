@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::backoff::{Backoff, Jitter};
 use crate::config::RetryPolicy;
 use crate::message::{Class, Failure, Outcome};
 use crate::pipeline::settle::verdict::{Death, Release, Verdict};
@@ -149,15 +150,9 @@ fn dead(reason: DeadReason, sink: Option<usize>, failure: &Failure) -> Verdict {
 /// How long to wait after `attempt` counted attempts (0 is taken as 1). `draw` is a random number of `0.0..=1.0`, used
 /// only with full jitter.
 pub fn backoff(policy: &RetryPolicy, attempt: u32, draw: f64) -> Duration {
-    let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
-    let bound = policy.initial_interval.as_secs_f64() * policy.multiplier.powi(exponent);
-    // Beyond what a Duration holds, infinity included: the upper bound.
-    let bound = Duration::try_from_secs_f64(bound).unwrap_or(policy.max_interval).min(policy.max_interval);
-    if !policy.full_jitter {
-        return bound;
-    }
-    let draw = if draw.is_finite() { draw.clamp(0.0, 1.0) } else { 1.0 };
-    bound.mul_f64(draw).min(bound)
+    let jitter = if policy.full_jitter { Jitter::Full } else { Jitter::None };
+    let &RetryPolicy { initial_interval: first, max_interval: ceiling, multiplier, .. } = policy;
+    Backoff { first, ceiling, multiplier, jitter }.wait(attempt.saturating_sub(1), draw)
 }
 
 #[cfg(test)]
