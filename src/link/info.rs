@@ -70,12 +70,7 @@ impl ServerInfo {
     ///
     /// What is missing or cannot be worked with, and what to do about it.
     pub fn parse(text: &str) -> Result<ServerInfo, (ConnectErrorKind, String)> {
-        let field = |name: &str| {
-            text.lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-                .map(str::trim)
-                .filter(|v| !v.is_empty())
-        };
+        let field = |name: &str| field(text, name);
         let version = field("redis_version").and_then(Version::parse).ok_or_else(|| {
             (ConnectErrorKind::Server, "INFO tells no redis_version: is this a Redis server?".to_owned())
         })?;
@@ -103,7 +98,7 @@ impl ServerInfo {
         Ok(ServerInfo {
             version,
             role,
-            maxmemory: field("maxmemory").and_then(|text| text.parse().ok()).unwrap_or(0),
+            maxmemory: Memory::parse(text).limit.unwrap_or(0),
             maxmemory_policy: field("maxmemory_policy").unwrap_or("unknown").to_owned(),
         })
     }
@@ -112,6 +107,39 @@ impl ServerInfo {
     pub fn evicts(&self) -> bool {
         self.maxmemory_policy != "noeviction" && self.maxmemory_policy != "unknown"
     }
+}
+
+/// What a server says of its memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes in use.
+    pub used: u64,
+    /// Bytes that it may use (`maxmemory`); `None` where it has no limit.
+    pub limit: Option<u64>,
+}
+
+impl Memory {
+    /// Reads the reply to `INFO memory`, alone or among others. What is not there counts as 0.
+    pub fn parse(text: &str) -> Memory {
+        let number = |name: &str| field(text, name).and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
+        Memory { used: number("used_memory"), limit: Some(number("maxmemory")).filter(|limit| *limit > 0) }
+    }
+
+    /// Whether more than 90 % of the limit is in use.
+    pub fn is_nearly_full(&self) -> bool {
+        self.limit.is_some_and(|limit| self.used as f64 > limit as f64 * 0.9)
+    }
+
+    /// Bytes that the server may still take; `None` where it has no limit.
+    pub fn left(&self) -> Option<u64> {
+        self.limit.map(|limit| limit.saturating_sub(self.used))
+    }
+}
+
+/// The value of a field of `INFO`, unless it is missing or empty.
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.map(str::trim).filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]
@@ -160,6 +188,20 @@ mod tests {
         check(&info("7.0.15", "slave"), ConnectErrorKind::Replica, "replica of 10.0.0.1:6379");
         check(&info("7.0.15", "sentinel"), ConnectErrorKind::Server, "sentinel");
         check("", ConnectErrorKind::Server, "redis_version");
+    }
+
+    #[test]
+    fn memory_is_compared_with_its_limit() {
+        fn check(used: u64, limit: u64, nearly_full: bool, left: Option<u64>) {
+            let text = format!("# Memory\r\nused_memory:{used}\r\nused_memory_rss:7\r\nmaxmemory:{limit}\r\n");
+            let memory = Memory::parse(&text);
+            assert_eq!((memory.is_nearly_full(), memory.left()), (nearly_full, left), "{used} of {limit}");
+        }
+        check(90, 100, false, Some(10));
+        check(91, 100, true, Some(9));
+        check(101, 100, true, Some(0));
+        check(101, 0, false, None);
+        assert_eq!(Memory::parse("# Server\r\n"), Memory { used: 0, limit: None });
     }
 
     #[test]

@@ -36,7 +36,7 @@ use crate::config::RedisEndpoint;
 
 pub use conn::Conn;
 pub use error::{ConnectError, ConnectErrorKind, LinkError, NoAnswer, server_code};
-pub use info::{Role, ServerInfo, Version};
+pub use info::{Memory, Role, ServerInfo, Version};
 pub use rights::{missing_rights, whoami};
 pub use script::Script;
 pub use subscriber::{Subscriber, SubscriberEvent, SubscriberState};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{Redisson, millis};
-use crate::link::{Conn, LinkError};
+use crate::link::{Conn, LinkError, Memory};
 use crate::source::ledger;
 
 /// The server answers; how long that takes is the round trip.
@@ -26,12 +26,7 @@ pub async fn ping(conn: &Conn) -> Result<(), LinkError> {
 /// Those of the connection.
 pub async fn memory_left(conn: &Conn) -> Result<Option<u64>, LinkError> {
     let info: String = conn.query(redis::cmd("INFO").arg("memory")).await?;
-    let number = |name: &str| {
-        let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        value.and_then(|value| value.trim().parse::<u64>().ok()).unwrap_or(0)
-    };
-    let limit = Some(number("maxmemory")).filter(|limit| *limit > 0);
-    Ok(limit.map(|limit| limit.saturating_sub(number("used_memory"))))
+    Ok(Memory::parse(&info).left())
 }
 
 impl Redisson {
