@@ -18,7 +18,7 @@ use crate::pipeline::claim::recover::{Looked, Lost};
 use crate::pipeline::claim::{Claim, Isolation};
 use crate::pipeline::gate::{Gate, Probe};
 use crate::pipeline::leases::keeper;
-use crate::pipeline::limits::budget::{Reservation, Room};
+use crate::pipeline::limits::budget::{Reserved, Room};
 use crate::pipeline::queue::Queue;
 use crate::source::redisson::{
     BATCH_BYTES, BATCH_ENTRIES, ClaimReply, ClaimRequest, Claimed, ClaimedFrom, SourceError,
@@ -41,7 +41,7 @@ const DEPTH: usize = 2;
 /// What a claim is made with. Given back when it is dropped.
 struct Ready {
     conn: Conn,
-    room: [Reservation; 2],
+    room: Reserved,
     isolation: Isolation,
     probe: Option<Probe>,
     alone: bool,
@@ -174,8 +174,8 @@ impl Claimer {
             not_after_ms: sent_ms.saturating_add(i64::try_from(patience.as_millis()).unwrap_or(i64::MAX)),
             lease: queue.spec.lease,
             ahead,
-            most: room[1].room().count.min(BATCH_ENTRIES as u64) as usize,
-            bytes: room[0].room().bytes.min(room[1].room().bytes) as usize,
+            most: room.room().count.min(BATCH_ENTRIES as u64) as usize,
+            bytes: room.room().bytes as usize,
             alone,
             rotation: self.rotation,
             hints: queue.hints().clone(),
@@ -305,7 +305,7 @@ impl Claimer {
         let probing = probe.is_some();
         for (from, entry) in claimed.entries {
             let bytes = entry.member.len() as u64;
-            let room = [room[0].split(bytes), room[1].split(bytes)];
+            let room = room.split(bytes);
             let place = match from {
                 ClaimedFrom::Delayed => ClaimLabel::Delayed,
                 ClaimedFrom::Ready => ClaimLabel::Ready,
@@ -427,15 +427,10 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
     let limit = queue.spec.max_in_flight_bytes.min(process.budget.byte_limit());
     let share = (limit / 4).min(BATCH_BYTES as u64);
     let bytes = share.max(queue.hints().largest() as u64);
-    let room = async {
-        let own = queue.budget.reserve(Room { count: granted.into(), bytes }).await;
-        let want = own.room();
-        [own, process.budget.reserve(want).await]
-    };
     let rate = Refund { queue, unused: granted };
-    let room = room.await;
+    let room = Reserved::of(&queue.budget, &process.budget, Room { count: granted.into(), bytes }).await;
     let conn = process.link.ready().await;
-    rate.used(room[1].room().count);
+    rate.used(room.room().count);
     woke();
     Some(Ready { conn, room, isolation, probe, alone, ahead })
 }

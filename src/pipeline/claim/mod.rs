@@ -16,7 +16,7 @@ use crate::clock::Instant;
 use crate::message::MessageId;
 use crate::pipeline::gate::Probe;
 use crate::pipeline::leases::LeaseStatus;
-use crate::pipeline::limits::budget::Reservation;
+use crate::pipeline::limits::budget::Reserved;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Release, Verdict};
 use crate::source::Junk;
@@ -57,7 +57,7 @@ pub struct Parts {
     pub probe: Option<Probe>,
     /// When it was claimed; if that was ahead of its due time, when it fell due.
     pub since: Instant,
-    _room: [Reservation; 2],
+    _room: Reserved,
     isolation: Option<Isolation>,
 }
 
@@ -69,7 +69,7 @@ impl Claim {
         from: ClaimedFrom,
         entry: Entry,
         deadline: Instant,
-        room: [Reservation; 2],
+        room: Reserved,
         isolation: Isolation,
     ) -> Option<Claim> {
         if !queue.leases.insert(entry.header.key, entry.member.clone(), deadline) {

@@ -18,7 +18,7 @@ use crate::link::Conn;
 use crate::pipeline::claim::Isolation;
 use crate::pipeline::gate::Probe;
 use crate::pipeline::leases::ReplyPending;
-use crate::pipeline::limits::budget::Reservation;
+use crate::pipeline::limits::budget::Reserved;
 use crate::pipeline::queue::Queue;
 use crate::source::redisson::{ClaimReply, ClaimRequest, SourceError};
 
@@ -36,7 +36,7 @@ pub struct Sending {
     /// be what it leaves.
     pub nothing_due_ms: i64,
     /// What the elements will take.
-    pub room: [Reservation; 2],
+    pub room: Reserved,
     /// Who may be in flight beside them.
     pub isolation: Isolation,
     /// What one of them is to find out.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::clock::Instant;
 use crate::link::{Conn, LinkError};
 use crate::pipeline::claim::{Claim, Isolation};
-use crate::pipeline::limits::budget::{Reservation, Room};
+use crate::pipeline::limits::budget::{Reserved, Room};
 use crate::pipeline::queue::Queue;
 use crate::source::redisson::{
     BATCH_BYTES, BATCH_ENTRIES, ClaimRequest, ClaimedFrom, Cursor, MAX_EXPIRIES, RecoverRequest, Recovered,
@@ -28,7 +28,7 @@ pub struct Lost {
     until_ms: i64,
     /// What the claim was made with. None for entries that turned up again: they get it when nothing else is in flight,
     /// because one of them may have to be alone, and hold nothing until then.
-    means: Option<([Reservation; 2], Isolation)>,
+    means: Option<(Reserved, Isolation)>,
     /// Nobody has counted yet what the claim took.
     uncounted: bool,
 }
@@ -45,7 +45,7 @@ pub enum Looked {
 
 impl Lost {
     /// A claim whose reply was lost, sent at this Redis time, with what it was made with.
-    pub fn reply(request: &ClaimRequest, sent_ms: i64, room: [Reservation; 2], isolation: Isolation) -> Self {
+    pub fn reply(request: &ClaimRequest, sent_ms: i64, room: Reserved, isolation: Isolation) -> Self {
         let lease_ms = millis(request.lease);
         Lost {
             number: request.number,
@@ -82,7 +82,7 @@ impl Lost {
                 let alone = process.isolation.clone().write_owned().await;
                 // Nothing is in flight, so there is room.
                 let want = Room { count: BATCH_ENTRIES as u64, bytes: BATCH_BYTES as u64 };
-                let room = [queue.budget.reserve(want).await, process.budget.reserve(want).await];
+                let room = Reserved::of(&queue.budget, &process.budget, want).await;
                 (room, Isolation::Alone(Arc::new(alone)))
             };
             // Order: the end goes first; a place in a line may be left at any time.
@@ -123,7 +123,7 @@ impl Lost {
                 let mut claims = Vec::with_capacity(entries.len());
                 for entry in entries {
                     let bytes = entry.member.len() as u64;
-                    let room = [room[0].split(bytes), room[1].split(bytes)];
+                    let room = room.split(bytes);
                     // From where does not matter any more, only whether it may be delivered.
                     let from = if entry.header.expiries >= MAX_EXPIRIES {
                         ClaimedFrom::Exhausted
