@@ -248,6 +248,37 @@ pub enum About {
     Route,
 }
 
+/// Whether a failed element may have left this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It was sent, or nothing is known about it: an attempt.
+    Maybe,
+    /// It never left this process: no attempt at all.
+    No,
+    /// It was not sent because its lease was over: says something about this process, nothing about the sink.
+    Stale,
+}
+
+/// The code of a failure: a text, and what the pipeline concludes from it. A plain text makes one without a conclusion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailureCode {
+    text: &'static str,
+    sent: Sent,
+}
+
+impl FailureCode {
+    /// The text that metrics, logs and dead letters use.
+    pub fn as_str(self) -> &'static str {
+        self.text
+    }
+}
+
+impl From<&'static str> for FailureCode {
+    fn from(text: &'static str) -> Self {
+        FailureCode { text, sent: Sent::Maybe }
+    }
+}
+
 /// A failed delivery: its class, and what to tell the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -259,6 +290,8 @@ pub struct Failure {
     pub message: String,
     /// What it is about. Where the element's own payload chose that, it is the element's fault, not the target's.
     pub about: About,
+    /// Whether the element may have left this process; from the constant that the code was made with.
+    pub sent: Sent,
 }
 
 impl Failure {
@@ -266,13 +299,15 @@ impl Failure {
     pub const MESSAGE_MAX: usize = 512;
 
     /// A failure whose message is cut to [`Failure::MESSAGE_MAX`] bytes at a character boundary.
-    pub fn new(class: Class, code: &'static str, message: impl Into<String>) -> Self {
-        let mut message = message.into();
+    ///
+    /// Where nothing was sent, `code` is [`Failure::NOT_SENT`] or [`Failure::NOT_CONNECTED`], never their text.
+    pub fn new(class: Class, code: impl Into<FailureCode>, message: impl Into<String>) -> Self {
+        let (mut message, FailureCode { text: code, sent }) = (message.into(), code.into());
         if message.len() > Self::MESSAGE_MAX {
             let end = (0..=Self::MESSAGE_MAX).rev().find(|&i| message.is_char_boundary(i)).unwrap_or(0);
             message.truncate(end);
         }
-        Failure { class, code, message, about: About::Sink }
+        Failure { class, code, message, about: About::Sink, sent }
     }
 
     /// The same failure, known to be about a part of the destination alone.
@@ -286,21 +321,21 @@ impl Failure {
     }
 
     /// Code of [`Failure::stale`].
-    pub const STALE: &'static str = "stale_lease";
+    pub const STALE: FailureCode = FailureCode { text: "stale_lease", sent: Sent::Stale };
 
     /// Whether this is [`Failure::stale`].
     pub fn is_stale(&self) -> bool {
-        self.code == Self::STALE
+        self.sent == Sent::Stale
     }
 
     /// Code of an element that waited for its turn in the sink's client until the time-out, and was not sent.
-    pub const NOT_SENT: &'static str = "not_sent";
+    pub const NOT_SENT: FailureCode = FailureCode { text: "not_sent", sent: Sent::No };
     /// Code of an element that found no connection.
-    pub const NOT_CONNECTED: &'static str = "not_connected";
+    pub const NOT_CONNECTED: FailureCode = FailureCode { text: "not_connected", sent: Sent::No };
 
     /// Whether the element never left this process: no attempt at all.
     pub fn is_unsent(&self) -> bool {
-        matches!(self.code, Self::NOT_SENT | Self::NOT_CONNECTED)
+        self.sent == Sent::No
     }
 }
 
@@ -323,6 +358,20 @@ mod tests {
         assert_eq!(id.to_string(), "52414e444f4d3842");
         assert_eq!("52414e444f4d3842".parse(), Ok(id));
         assert_eq!("52414e".parse::<MessageId>(), Err(InvalidMessageId));
+    }
+
+    #[test]
+    fn only_the_constants_say_that_nothing_was_sent() {
+        fn check(failure: Failure, unsent: bool, stale: bool) {
+            assert_eq!((failure.is_unsent(), failure.is_stale()), (unsent, stale), "{failure}");
+            // What a sink changes about a failure keeps it.
+            let changed = Failure { class: Class::Ambiguous, ..failure.about(About::Target) };
+            assert_eq!((changed.is_unsent(), changed.is_stale()), (unsent, stale), "{changed}");
+        }
+        check(Failure::new(Class::Transient, Failure::NOT_SENT, ""), true, false);
+        check(Failure::new(Class::Transient, Failure::NOT_CONNECTED, ""), true, false);
+        check(Failure::stale(), false, true);
+        check(Failure::new(Class::Transient, "timeout", ""), false, false);
     }
 
     #[test]

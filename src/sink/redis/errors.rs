@@ -9,13 +9,13 @@ use crate::message::{About, Class, Failure};
 pub(super) fn classify(command: &str, error: &LinkError) -> Failure {
     let (class, code) = match error {
         LinkError::NotSent { .. } => (Class::Transient, Failure::NOT_CONNECTED),
-        LinkError::Unknown { reason, .. } => (Class::Ambiguous, no_answer(reason)),
-        LinkError::Server { code, .. } => (class_of(code), *code),
-        LinkError::Malformed(_) => (Class::Unknown, "unexpected_reply"),
+        LinkError::Unknown { reason, .. } => (Class::Ambiguous, no_answer(reason).into()),
+        LinkError::Server { code, .. } => (class_of(code), (*code).into()),
+        LinkError::Malformed(_) => (Class::Unknown, "unexpected_reply".into()),
     };
     let failure = Failure::new(class, code, format!("{command}: {error}"));
     // These three are about a key; a login that is refused is about all of them.
-    if matches!(code, "WRONGTYPE" | "NOPERM" | "CROSSSLOT") { failure.about(About::Target) } else { failure }
+    if matches!(failure.code, "WRONGTYPE" | "NOPERM" | "CROSSSLOT") { failure.about(About::Target) } else { failure }
 }
 
 fn no_answer(reason: &crate::link::NoAnswer) -> &'static str {

@@ -78,7 +78,7 @@ impl Sink for RedisSink {
             tokio::time::timeout(self.timeout(), check).await.unwrap_or_else(|_elapsed| {
                 let text =
                     format!("connect to Redis {}: not connected within {:?}", self.link.address(), self.timeout());
-                Err(Failure::new(Class::Transient, "not_connected", text))
+                Err(Failure::new(Class::Transient, Failure::NOT_CONNECTED, text))
             })
         }
         .boxed()

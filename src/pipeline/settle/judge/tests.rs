@@ -64,7 +64,7 @@ fn what_never_left_the_process_does_not_count() {
     for code in [Failure::NOT_SENT, Failure::NOT_CONNECTED] {
         let unsent = Err(Failure::new(Class::Transient, code, "push to list x: not sent within 1s"));
         let verdict = one(unsent, true, 2);
-        assert!(matches!(verdict, Verdict::Retry { counted: false, .. }), "{code}: {verdict:?}");
+        assert!(matches!(verdict, Verdict::Retry { counted: false, .. }), "{code:?}: {verdict:?}");
     }
 }
 

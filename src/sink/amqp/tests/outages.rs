@@ -100,7 +100,7 @@ async fn what_the_client_could_not_send_in_time_is_never_sent() {
         let failure = outcome.unwrap_err();
         match failure.class {
             Class::Ambiguous => sent += 1,
-            _ => assert_failure(Err(failure), Class::Transient, Failure::NOT_SENT).clear(),
+            _ => assert_failure(Err(failure), Class::Transient, Failure::NOT_SENT.as_str()).clear(),
         }
     }
     // More than the sockets hold, and no more than the window allows.
@@ -220,7 +220,7 @@ async fn more_closed_channels_than_a_connection_has_stop_nothing() {
         sink.deliver(outbound(1, destination(exchange, "key"), "0")).await.unwrap();
     }
     let outcome = sink.deliver(outbound(1, destination("", &queue), "0")).await;
-    let said = assert_failure(outcome, Class::Transient, Failure::NOT_CONNECTED);
+    let said = assert_failure(outcome, Class::Transient, Failure::NOT_CONNECTED.as_str());
     assert!(said.contains("raise the broker's channel_max"), "{said}");
     sink.deliver(outbound(1, destination(&exchanges[0], "key"), "0")).await.unwrap();
     limit.over().await;

@@ -320,7 +320,7 @@ async fn the_check_names_what_is_missing_and_creates_nothing() {
     assert!(failure.code.ends_with("AUTHORIZATION_FAILED"), "{failure}");
     let nobody = KafkaSink::new(Arc::new(spec("127.0.0.1:1")), Duration::from_secs(3));
     let failure = nobody.check(&[topic(&there)]).await.unwrap_err();
-    assert_eq!((failure.class, failure.code), (Class::Transient, Failure::NOT_CONNECTED));
+    assert_eq!((failure.class, failure.code), (Class::Transient, Failure::NOT_CONNECTED.as_str()));
     assert!(failure.message.contains("127.0.0.1:1"), "{failure}");
 }
 
