@@ -1,4 +1,5 @@
-//! The one task of a queue that claims: waits until something may be due, makes room, claims, hands over.
+//! The one task of a queue that claims: [prepares](crate::pipeline::claim::prepare) a claim, sends it, and takes over
+//! what its [reply](crate::pipeline::claim::reply) brings.
 //!
 //! Everything up to the claim may be cancelled at any point. From the moment a claim is sent it is not: either its reply
 //! is read, or it is a lost claim that recover looks for. Replies are handled in the order of the claims, also where two are
@@ -14,16 +15,13 @@ use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
 use crate::link::{Conn, LinkError};
 use crate::pipeline::claim::outstanding::{Answered, Outstanding, Sending};
+use crate::pipeline::claim::prepare::{Ready, Turn, prepare};
 use crate::pipeline::claim::recover::{Looked, Lost};
-use crate::pipeline::claim::{Claim, Isolation};
-use crate::pipeline::gate::{Gate, Probe};
+use crate::pipeline::claim::reply;
 use crate::pipeline::leases::keeper;
-use crate::pipeline::limits::budget::{Reserved, Room};
 use crate::pipeline::queue::Queue;
-use crate::source::redisson::{
-    BATCH_BYTES, BATCH_ENTRIES, ClaimReply, ClaimRequest, Claimed, ClaimedFrom, SourceError,
-};
-use crate::telemetry::labels::{ClaimLabel, Wakeup};
+use crate::source::redisson::{BATCH_ENTRIES, ClaimReply, ClaimRequest, Claimed, SourceError};
+use crate::telemetry::labels::Wakeup;
 use crate::telemetry::status::Heartbeat;
 
 /// Waits after Redis refused claims.
@@ -37,16 +35,6 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Claims under way while more is due than one takes.
 const DEPTH: usize = 2;
-
-/// What a claim is made with. Given back when it is dropped.
-struct Ready {
-    conn: Conn,
-    room: Reserved,
-    isolation: Isolation,
-    probe: Option<Probe>,
-    alone: bool,
-    ahead: Duration,
-}
 
 /// Claims until the process stops.
 pub async fn run(queue: Arc<Queue>, heartbeat: Heartbeat) {
@@ -214,7 +202,7 @@ impl Claimer {
                 if std::mem::take(&mut self.refusals) > 0 {
                     queue.resume();
                 }
-                self.look_at_due_times(&claimed, claim.nothing_due_ms);
+                reply::look_at_due_times(&queue, &claimed, claim.nothing_due_ms);
                 self.take_over(claimed, claim).await;
             }
             Err(SourceError::Link(LinkError::NotSent { .. })) => {
@@ -265,82 +253,20 @@ impl Claimer {
         }
     }
 
-    /// What the due times tell of the clocks that made them: see `Queue::saw_nothing_due`.
-    fn look_at_due_times(&self, claimed: &Claimed, nothing_due_ms: i64) {
-        let delayed = claimed.entries.iter().filter(|(from, _)| *from == ClaimedFrom::Delayed);
-        for due_ms in delayed.filter_map(|(_, entry)| entry.header.due_ms()) {
-            let by = nothing_due_ms.saturating_sub(due_ms);
-            if by > 0 {
-                self.queue.events.metrics().offered_overdue(Duration::from_millis(by.unsigned_abs()));
-            }
-        }
-        if !claimed.more && claimed.next_ms.is_none_or(|next| next > claimed.now_ms) {
-            self.queue.saw_nothing_due(claimed.now_ms);
-        }
-    }
-
     async fn take_over(&mut self, claimed: Claimed, claim: Sending) {
         let queue = self.queue.clone();
-        let Sending { request, sent, mut room, isolation, mut probe, .. } = claim;
-        let (most, deadline) = (request.most, sent.after(queue.spec.lease));
-        let metrics = queue.events.metrics();
-        *queue.hints() = claimed.hints;
+        let Sending { request, sent, room, isolation, probe, .. } = claim;
+        let (most, deadline, probing) = (request.most, sent.after(queue.spec.lease), probe.is_some());
+        let (taken, more_due) = (claimed.entries.len(), reply::more_is_due(&claimed));
         self.suspects = claimed.suspects > 0;
-        if claimed.unknown > 0 {
-            queue.events.unknown_entries(claimed.unknown);
-        }
-        if claimed.leftovers.count > 0 || metrics.has_gauges() {
-            metrics.ghosts(claimed.leftovers.count, claimed.leftovers.oldest);
-        }
-        let taken = claimed.entries.len();
-        let more_due = claimed.more || claimed.next_ms.is_some_and(|next| next <= claimed.now_ms);
-        let full = queue.process.redis_nearly_full.load(Ordering::Relaxed);
-        if claimed.leftovers.want_turn(queue.spec.ghost_max_age, more_due && !full) {
-            queue.sweep_due.store(true, Ordering::Relaxed);
-        }
+        reply::note(&queue, &claimed);
+        *queue.hints() = claimed.hints;
         queue.refund_rate(u32::try_from(most.saturating_sub(taken)).unwrap_or(0));
-        let mut claims = Vec::with_capacity(taken);
-        let mut counts = [0u64; 4];
-        let worn = claimed.entries.iter().filter(|(from, _)| *from == ClaimedFrom::Exhausted).count() as u64;
-        let probing = probe.is_some();
-        for (from, entry) in claimed.entries {
-            let bytes = entry.member.len() as u64;
-            let room = room.split(bytes);
-            let place = match from {
-                ClaimedFrom::Delayed => ClaimLabel::Delayed,
-                ClaimedFrom::Ready => ClaimLabel::Ready,
-                ClaimedFrom::Retry => ClaimLabel::Retry,
-                ClaimedFrom::Expired | ClaimedFrom::Exhausted => ClaimLabel::Expired,
-            };
-            counts[place as usize] += 1;
-            if let Some(mut claim) = Claim::accept(&queue, from, entry, deadline, room, isolation.clone()) {
-                if let Some(probe) = probe.take() {
-                    claim = claim.with_probe(probe);
-                }
-                claims.push(claim);
-            }
-        }
-        for (place, count) in
-            [ClaimLabel::Delayed, ClaimLabel::Ready, ClaimLabel::Retry, ClaimLabel::Expired].into_iter().zip(counts)
-        {
-            if count > 0 {
-                metrics.claimed(place, count);
-            }
-        }
-        // Whose lease ran out may have delivered it.
-        metrics.possible_duplicates(counts[ClaimLabel::Expired as usize] - worn);
-        let mut strays: Vec<u64> = Vec::new();
-        for key in claimed.own {
-            match queue.leases.contains(key) {
-                true => queue.leases.extended(key, deadline),
-                false if !strays.contains(&key.claim) => strays.push(key.claim),
-                false => {}
-            }
-        }
+        let claims = reply::accept(&queue, claimed.entries, deadline, (room, isolation, probe));
         // An entry of ours that is not here: its claim's reply was lost, or it was dropped. Adopt asks whether it is still
         // there, now that it has a new lease.
-        self.lost.extend(strays.into_iter().map(|number| Lost::stray(number, claimed.now_ms, queue.spec.lease)));
-        drop((room, probe, isolation));
+        let strays = reply::extend_own(&queue, &claimed.own, deadline).into_iter();
+        self.lost.extend(strays.map(|number| Lost::stray(number, claimed.now_ms, queue.spec.lease)));
         queue.alarm.next(claimed.next_ms);
         // A probe that found only suspects waits for the safety poll: the gate would let it through again at once.
         let left = taken >= most || claimed.more;
@@ -366,112 +292,5 @@ impl Claimer {
             Looked::Found => drop(self.lost.remove(place)),
             Looked::Refused(problem) => self.refused(&problem).await,
         }
-    }
-}
-
-/// Which claim is next.
-#[derive(Clone, Copy)]
-struct Turn {
-    number: u64,
-    /// The last claim saw entries that must be claimed alone.
-    suspects: bool,
-    /// Another is under way, and will leave something.
-    follows: bool,
-}
-
-/// Waits until something may be due, and until there is everything that a claim needs. Cancel safe.
-async fn prepare(queue: &Arc<Queue>, turn: Turn) -> Option<Ready> {
-    let reason = match turn.follows {
-        true => Wakeup::More,
-        false => queue.alarm.wait(&queue.process.clock).await,
-    };
-    // Boxed, because most of ten thousand queues only wait.
-    Box::pin(get_ready(queue, turn, reason)).await
-}
-
-/// Waits until there is everything that a claim needs.
-async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Ready> {
-    let process = &queue.process;
-    let probe = pass_gate(queue).await;
-    let alone = turn.suspects && turn.number % 4 == 3;
-    let isolation = match alone {
-        true => Isolation::Alone(Arc::new(process.isolation.clone().write_owned().await)),
-        false => Isolation::Shared(Arc::new(process.isolation.clone().read_owned().await)),
-    };
-    let most = if probe.is_some() || alone { 1 } else { BATCH_ENTRIES as u32 };
-    let (granted, next_at, slowest) = queue.take_rate(most);
-    // The first look is no answer to anything, and would make a series for every queue.
-    let woke = || {
-        if turn.number > 0 {
-            queue.events.metrics().woke(reason)
-        }
-    };
-    if granted == 0 {
-        woke();
-        let wait = next_at.since(Instant::now());
-        match slowest {
-            Some(route) => route.metrics.throttled(wait),
-            None => queue.events.metrics().throttled(wait),
-        }
-        queue.alarm.ring(Wakeup::More);
-        drop((probe, isolation));
-        tokio::time::sleep(wait).await;
-        return None;
-    }
-    // What is to find out something now does not wait for its due time first, and what only waits does not fill the
-    // room of what is due.
-    let now_only = alone || probe.is_some() || queue.budget.is_half_full() || process.budget.is_half_full();
-    let ahead = if now_only { Duration::ZERO } else { queue.spec.claim_ahead };
-    // Not all the room there is: an element that hangs would keep everything else out of what is left. At least as
-    // many bytes as the largest element met lately, so that the claim does not overshoot.
-    let limit = queue.spec.max_in_flight_bytes.min(process.budget.byte_limit());
-    let share = (limit / 4).min(BATCH_BYTES as u64);
-    let bytes = share.max(queue.hints().largest() as u64);
-    let rate = Refund { queue, unused: granted };
-    let room = Reserved::of(&queue.budget, &process.budget, Room { count: granted.into(), bytes }).await;
-    let conn = process.link.ready().await;
-    rate.used(room.room().count);
-    woke();
-    Some(Ready { conn, room, isolation, probe, alone, ahead })
-}
-
-/// Waits until nothing holds the queue up; with a permission if it takes one.
-async fn pass_gate(queue: &Arc<Queue>) -> Option<Probe> {
-    let mut changes = queue.process.gates.subscribe();
-    loop {
-        changes.mark_unchanged();
-        let until = match queue.gate() {
-            Gate::Free => return None,
-            Gate::Probe(probe) => {
-                queue.events.metrics().woke(Wakeup::Probe);
-                return Some(probe);
-            }
-            Gate::Wait(until) => until,
-        };
-        let wait = until.map_or(Duration::from_secs(60), |at| at.since(Instant::now()));
-        // Order does not matter: both only lead to another look at the gate. A closed channel means that the
-        // process is gone.
-        tokio::select! {
-            changed = changes.changed() => drop(changed),
-            () = tokio::time::sleep(wait.max(Duration::from_millis(1))) => {}
-        }
-    }
-}
-
-/// Tokens that come back if the claim is not made after all.
-struct Refund<'a> {
-    queue: &'a Queue,
-    unused: u32,
-}
-
-impl Refund<'_> {
-    fn used(mut self, count: u64) {
-        self.unused = self.unused.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX));
-    }
-}
-
-impl Drop for Refund<'_> {
-    fn drop(&mut self) {
-        self.queue.refund_rate(self.unused);
     }
 }

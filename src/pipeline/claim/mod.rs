@@ -4,7 +4,9 @@ pub mod alarm;
 pub mod claimer;
 pub mod outstanding;
 pub mod pollers;
+pub mod prepare;
 pub mod recover;
+pub mod reply;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +18,7 @@ use crate::clock::Instant;
 use crate::message::MessageId;
 use crate::pipeline::gate::Probe;
 use crate::pipeline::leases::LeaseStatus;
-use crate::pipeline::limits::budget::Reserved;
+use crate::pipeline::limits::reserved::Reserved;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Release, Verdict};
 use crate::source::Junk;

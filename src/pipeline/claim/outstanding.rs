@@ -18,7 +18,7 @@ use crate::link::Conn;
 use crate::pipeline::claim::Isolation;
 use crate::pipeline::gate::Probe;
 use crate::pipeline::leases::ReplyPending;
-use crate::pipeline::limits::budget::Reserved;
+use crate::pipeline::limits::reserved::Reserved;
 use crate::pipeline::queue::Queue;
 use crate::source::redisson::{ClaimReply, ClaimRequest, SourceError};
 

@@ -9,10 +9,11 @@ use std::time::Duration;
 use crate::clock::Instant;
 use crate::link::{Conn, LinkError};
 use crate::pipeline::claim::{Claim, Isolation};
-use crate::pipeline::limits::budget::{Reserved, Room};
+use crate::pipeline::limits::budget::Room;
+use crate::pipeline::limits::reserved::Reserved;
 use crate::pipeline::queue::Queue;
 use crate::source::redisson::{
-    BATCH_BYTES, BATCH_ENTRIES, ClaimRequest, ClaimedFrom, Cursor, MAX_EXPIRIES, RecoverRequest, Recovered,
+    BATCH_BYTES, BATCH_ENTRIES, ClaimRequest, ClaimedFrom, Cursor, Entry, MAX_EXPIRIES, RecoverRequest, Recovered,
     SourceError, millis,
 };
 use crate::telemetry::labels::ClaimLabel;
@@ -78,21 +79,13 @@ impl Lost {
     pub async fn look(&mut self, queue: &Arc<Queue>, conn: &Conn) -> Looked {
         let process = &queue.process;
         if self.means.is_none() {
-            let prepare = async {
-                let alone = process.isolation.clone().write_owned().await;
-                // Nothing is in flight, so there is room.
-                let want = Room { count: BATCH_ENTRIES as u64, bytes: BATCH_BYTES as u64 };
-                let room = Reserved::of(&queue.budget, &process.budget, want).await;
-                (room, Isolation::Alone(Arc::new(alone)))
-            };
             // Order: the end goes first; a place in a line may be left at any time.
             self.means = tokio::select! {
                 biased;
                 () = process.abandon.cancelled() => return Looked::Again,
-                means = prepare => Some(means),
+                means = means(queue) => Some(means),
             };
         }
-        let Some((room, isolation)) = &mut self.means else { return Looked::Again };
         let request = RecoverRequest {
             number: self.number,
             not_after_ms: self.not_after_ms,
@@ -117,33 +110,7 @@ impl Lost {
             Ok(Recovered::Slice { now_ms, entries, next }) => {
                 process.clock.observe(now_ms);
                 process.events.metrics().script("recover").took(sent.elapsed());
-                let deadline = sent.after(queue.spec.lease);
-                // Every verdict sets the expiries back, so only a claim of expired leases leaves any.
-                let expired = entries.iter().filter(|entry| entry.header.expiries > 0).count() as u64;
-                let mut claims = Vec::with_capacity(entries.len());
-                for entry in entries {
-                    let bytes = entry.member.len() as u64;
-                    let room = room.split(bytes);
-                    // From where does not matter any more, only whether it may be delivered.
-                    let from = if entry.header.expiries >= MAX_EXPIRIES {
-                        ClaimedFrom::Exhausted
-                    } else {
-                        ClaimedFrom::Delayed
-                    };
-                    claims.extend(Claim::accept(queue, from, entry, deadline, room, isolation.clone()));
-                }
-                let metrics = queue.events.metrics();
-                metrics.recovered(claims.len() as u64);
-                if self.uncounted && expired > 0 {
-                    // Whose lease ran out may have delivered it, also where the reply that says so was lost.
-                    metrics.claimed(ClaimLabel::Expired, expired);
-                    metrics.possible_duplicates(expired);
-                }
-                if process.stopping.is_cancelled() {
-                    drop(claims); // Released: nothing new is delivered after SIGTERM.
-                } else {
-                    queue.dispatch.push(queue, claims);
-                }
+                self.take_up(queue, entries, sent.after(queue.spec.lease));
                 match next {
                     Some(cursor) => {
                         self.cursor = cursor;
@@ -162,4 +129,40 @@ impl Lost {
             Err(problem) => Looked::Refused(problem),
         }
     }
+
+    /// Takes up what was found, under a lease that ends at `deadline`.
+    fn take_up(&mut self, queue: &Arc<Queue>, entries: Vec<Entry>, deadline: Instant) {
+        let Some((room, isolation)) = &mut self.means else { return };
+        // Every verdict sets the expiries back, so only a claim of expired leases leaves any.
+        let expired = entries.iter().filter(|entry| entry.header.expiries > 0).count() as u64;
+        let mut claims = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let room = room.split(entry.member.len() as u64);
+            // From where does not matter any more, only whether it may be delivered.
+            let from = match entry.header.expiries >= MAX_EXPIRIES {
+                true => ClaimedFrom::Exhausted,
+                false => ClaimedFrom::Delayed,
+            };
+            claims.extend(Claim::accept(queue, from, entry, deadline, room, isolation.clone()));
+        }
+        let metrics = queue.events.metrics();
+        metrics.recovered(claims.len() as u64);
+        if self.uncounted && expired > 0 {
+            // Whose lease ran out may have delivered it, also where the reply that says so was lost.
+            metrics.claimed(ClaimLabel::Expired, expired);
+            metrics.possible_duplicates(expired);
+        }
+        match queue.process.stopping.is_cancelled() {
+            true => drop(claims), // Released: nothing new is delivered after SIGTERM.
+            false => queue.dispatch.push(queue, claims),
+        }
+    }
+}
+
+/// Waits until nothing else is in flight; then there is room as well.
+async fn means(queue: &Queue) -> (Reserved, Isolation) {
+    let alone = queue.process.isolation.clone().write_owned().await;
+    let want = Room { count: BATCH_ENTRIES as u64, bytes: BATCH_BYTES as u64 };
+    let room = Reserved::of(&queue.budget, &queue.process.budget, want).await;
+    (room, Isolation::Alone(Arc::new(alone)))
 }

@@ -1,8 +1,9 @@
 //! From a claim to the answers of its sinks: batches leave in the order of their claims ([`dispatch`]), each element is
-//! decoded, routed and delivered ([`relay`]) through the handles of its sinks ([`sink_handle`]), and its verdict is
-//! concluded from what they answered ([`conclude`]).
+//! decoded and routed ([`outbound`]) and delivered ([`relay`]) through the handles of its sinks ([`sink_handle`]), and
+//! its verdict is concluded from what they answered ([`conclude`]).
 
 pub mod conclude;
 pub mod dispatch;
+pub mod outbound;
 pub mod relay;
 pub mod sink_handle;

@@ -7,22 +7,18 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use redisson_codecs::Payload;
 
 use crate::clock::Instant;
-use crate::config::{OnDecodeError, OnExpired, TargetSpec};
+use crate::config::TargetSpec;
 use crate::message::{Class, Destination, Failure, Outbound, Outcome};
 use crate::pipeline::claim::{Claim, Parts};
-use crate::pipeline::deliver::conclude;
+use crate::pipeline::deliver::{conclude, outbound};
 use crate::pipeline::limits::circuit::Allow;
-use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::judge::Answer;
 use crate::pipeline::settle::verdict::{self, Death, Release, Verdict};
-use crate::route::{self, ElementInfo};
-use crate::source::ledger::{ClaimedFrom, Entry};
+use crate::source::ledger::Entry;
 use crate::telemetry::labels::DeadReason;
 
 /// How long one sink is waited for after another has confirmed, before that is written down.
@@ -105,7 +101,7 @@ async fn attempt(claim: &mut Claim, found: &mut Found) -> Result<(), Early> {
     if !parts.queue.spec.claim_ahead.is_zero() {
         Box::pin(wait_until_due(parts)).await?;
     }
-    let payload = readable(parts)?;
+    let payload = outbound::readable(parts)?;
     let send_before = parts.fresh().ok_or(Early::Stale)?;
     let now_ms = parts.queue.process.clock.now_ms();
     let mut messages = Vec::with_capacity(parts.queue.routes.len());
@@ -113,7 +109,7 @@ async fn attempt(claim: &mut Claim, found: &mut Found) -> Result<(), Early> {
         if parts.entry.header.confirmed.contains(&route.handle.hash) {
             continue;
         }
-        match message(parts, &payload, place, now_ms, send_before) {
+        match outbound::message(parts, &payload, place, now_ms, send_before) {
             Ok(message) => {
                 found.destinations.push((place, message.destination.clone()));
                 messages.push((place, message));
@@ -173,87 +169,6 @@ async fn wait_until_due(parts: &mut Parts) -> Result<(), Verdict> {
         parts.since = Instant::now();
     }
     Ok(())
-}
-
-/// The payload, or why the element needs no sink.
-fn readable(parts: &Parts) -> Result<Payload, Verdict> {
-    let queue = &parts.queue;
-    if parts.from == ClaimedFrom::Exhausted {
-        let failure = Failure::new(
-            Class::Unknown,
-            "lease_expired",
-            "ten leases in a row ran out: the process died or stood still each time it worked on this element",
-        );
-        return Err(dead(DeadReason::LeaseExpired, failure));
-    }
-    let payload = match &parts.payload {
-        Ok(payload) => payload,
-        Err(junk) => {
-            let failure = Failure::new(Class::MessagePermanent, "junk", junk.to_string());
-            return Err(dead(DeadReason::Junk, failure));
-        }
-    };
-    if let (Some(limit), Some(late)) = (queue.spec.max_lateness, parts.lateness())
-        && late > limit
-    {
-        if queue.spec.on_expired == OnExpired::Deliver {
-            queue.events.metrics().expired_delivery();
-            return decoded(queue, payload);
-        }
-        let text = format!("{} ms late, max_lateness is {} ms", late.as_millis(), limit.as_millis());
-        let failure = Failure::new(Class::MessagePermanent, "expired", text);
-        return Err(dead(DeadReason::Expired, failure));
-    }
-    decoded(queue, payload)
-}
-
-fn decoded(queue: &Queue, payload: &Bytes) -> Result<Payload, Verdict> {
-    redisson_codecs::decode(queue.spec.codec, payload).or_else(|error| {
-        queue.events.metrics().decode_error(queue.spec.codec.as_str());
-        if error.is_opaque() {
-            queue.events.opaque(&error.to_string());
-            return Ok(Payload::opaque(payload.clone()));
-        }
-        let failure = Failure::new(Class::MessagePermanent, error.code(), error.to_string());
-        match queue.spec.on_decode_error {
-            OnDecodeError::ForwardRaw => Ok(Payload::opaque(payload.clone())),
-            OnDecodeError::DeadLetter => Err(dead(DeadReason::Undecodable, failure)),
-            OnDecodeError::Hold => {
-                let failure = Failure { class: Class::TargetPermanent, ..failure };
-                Err(Verdict::Release { why: Release::Hold { sink: None, failure } })
-            }
-        }
-    })
-}
-
-fn dead(reason: DeadReason, failure: Failure) -> Verdict {
-    Verdict::Dead(Death::without_sink(reason, failure))
-}
-
-fn message(
-    parts: &Parts,
-    payload: &Payload,
-    place: usize,
-    now_ms: i64,
-    send_before: Instant,
-) -> Result<Outbound, Failure> {
-    let queue = &parts.queue;
-    let (spec, header) = (&queue.routes[place].spec, &parts.entry.header);
-    let attempt = header.attempts.saturating_add(1);
-    let element = ElementInfo { id: parts.id, queue: &queue.spec.id, due_ms: header.due_ms(), attempt };
-    let routed = route::route(spec, &element, payload)
-        .map_err(|error| Failure::new(Class::MessagePermanent, error.code(), error.to_string()))?;
-    Ok(Outbound {
-        id: parts.id,
-        queue: queue.spec.id.clone(),
-        due_ms: header.due_ms(),
-        attempt,
-        now_ms,
-        send_before,
-        destination: routed.destination,
-        body: routed.body,
-        headers: routed.headers,
-    })
 }
 
 /// Hands the messages to their sinks, all at once.

@@ -6,3 +6,4 @@ pub mod adaptive;
 pub mod budget;
 pub mod circuit;
 pub mod rate;
+pub mod reserved;

@@ -1,0 +1,139 @@
+//! Before a claim: waits until something may be due, until nothing holds the queue up, and until there is everything that
+//! a claim needs. All of it is cancel safe; what is reserved is given back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Instant;
+use crate::link::Conn;
+use crate::pipeline::claim::Isolation;
+use crate::pipeline::gate::{Gate, Probe};
+use crate::pipeline::limits::budget::Room;
+use crate::pipeline::limits::reserved::Reserved;
+use crate::pipeline::queue::Queue;
+use crate::source::redisson::{BATCH_BYTES, BATCH_ENTRIES};
+use crate::telemetry::labels::Wakeup;
+
+/// What a claim is made with. Given back when it is dropped.
+pub struct Ready {
+    /// The connection.
+    pub conn: Conn,
+    /// What the elements will take.
+    pub room: Reserved,
+    /// Who may be in flight beside them.
+    pub isolation: Isolation,
+    /// What one of them is to find out.
+    pub probe: Option<Probe>,
+    /// Whether the claim is for one suspect alone.
+    pub alone: bool,
+    /// How long before its due time an element is claimed.
+    pub ahead: Duration,
+}
+
+/// Which claim is next.
+#[derive(Clone, Copy)]
+pub struct Turn {
+    /// How many were made before it.
+    pub number: u64,
+    /// The last claim saw entries that must be claimed alone.
+    pub suspects: bool,
+    /// Another is under way, and will leave something.
+    pub follows: bool,
+}
+
+/// Waits until something may be due, and until there is everything that a claim needs. Cancel safe.
+pub async fn prepare(queue: &Arc<Queue>, turn: Turn) -> Option<Ready> {
+    let reason = match turn.follows {
+        true => Wakeup::More,
+        false => queue.alarm.wait(&queue.process.clock).await,
+    };
+    // Boxed, because most of ten thousand queues only wait.
+    Box::pin(get_ready(queue, turn, reason)).await
+}
+
+/// Waits until there is everything that a claim needs.
+async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Ready> {
+    let process = &queue.process;
+    let probe = pass_gate(queue).await;
+    let alone = turn.suspects && turn.number % 4 == 3;
+    let isolation = match alone {
+        true => Isolation::Alone(Arc::new(process.isolation.clone().write_owned().await)),
+        false => Isolation::Shared(Arc::new(process.isolation.clone().read_owned().await)),
+    };
+    let most = if probe.is_some() || alone { 1 } else { BATCH_ENTRIES as u32 };
+    let (granted, next_at, slowest) = queue.take_rate(most);
+    // The first look is no answer to anything, and would make a series for every queue.
+    let woke = || {
+        if turn.number > 0 {
+            queue.events.metrics().woke(reason)
+        }
+    };
+    if granted == 0 {
+        woke();
+        let wait = next_at.since(Instant::now());
+        match slowest {
+            Some(route) => route.metrics.throttled(wait),
+            None => queue.events.metrics().throttled(wait),
+        }
+        queue.alarm.ring(Wakeup::More);
+        drop((probe, isolation));
+        tokio::time::sleep(wait).await;
+        return None;
+    }
+    // What is to find out something now does not wait for its due time first, and what only waits does not fill the
+    // room of what is due.
+    let now_only = alone || probe.is_some() || queue.budget.is_half_full() || process.budget.is_half_full();
+    let ahead = if now_only { Duration::ZERO } else { queue.spec.claim_ahead };
+    // Not all the room there is: an element that hangs would keep everything else out of what is left. At least as
+    // many bytes as the largest element met lately, so that the claim does not overshoot.
+    let limit = queue.spec.max_in_flight_bytes.min(process.budget.byte_limit());
+    let share = (limit / 4).min(BATCH_BYTES as u64);
+    let bytes = share.max(queue.hints().largest() as u64);
+    let rate = Refund { queue, unused: granted };
+    let room = Reserved::of(&queue.budget, &process.budget, Room { count: granted.into(), bytes }).await;
+    let conn = process.link.ready().await;
+    rate.used(room.room().count);
+    woke();
+    Some(Ready { conn, room, isolation, probe, alone, ahead })
+}
+
+/// Waits until nothing holds the queue up; with a permission if it takes one.
+async fn pass_gate(queue: &Arc<Queue>) -> Option<Probe> {
+    let mut changes = queue.process.gates.subscribe();
+    loop {
+        changes.mark_unchanged();
+        let until = match queue.gate() {
+            Gate::Free => return None,
+            Gate::Probe(probe) => {
+                queue.events.metrics().woke(Wakeup::Probe);
+                return Some(probe);
+            }
+            Gate::Wait(until) => until,
+        };
+        let wait = until.map_or(Duration::from_secs(60), |at| at.since(Instant::now()));
+        // Order does not matter: both only lead to another look at the gate. A closed channel means that the
+        // process is gone.
+        tokio::select! {
+            changed = changes.changed() => drop(changed),
+            () = tokio::time::sleep(wait.max(Duration::from_millis(1))) => {}
+        }
+    }
+}
+
+/// Tokens that come back if the claim is not made after all.
+struct Refund<'a> {
+    queue: &'a Queue,
+    unused: u32,
+}
+
+impl Refund<'_> {
+    fn used(mut self, count: u64) {
+        self.unused = self.unused.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX));
+    }
+}
+
+impl Drop for Refund<'_> {
+    fn drop(&mut self) {
+        self.queue.refund_rate(self.unused);
+    }
+}

@@ -1,0 +1,57 @@
+//! The room of one claim, in the two budgets that stand behind it.
+
+use crate::pipeline::limits::budget::{Budget, Reservation, Room};
+
+/// Room for one claim: in its queue's budget, and in the one that all queues share.
+#[derive(Debug)]
+pub struct Reserved {
+    queue: Reservation,
+    process: Reservation,
+}
+
+impl Reserved {
+    /// Waits for room in both: in the queue's budget first, so that a queue that is full holds nothing of the process's,
+    /// and then as much in the process's. Cancel safe.
+    pub async fn of(queue: &Budget, process: &Budget, want: Room) -> Reserved {
+        let queue = queue.reserve(want).await;
+        let process = process.reserve(queue.room()).await;
+        Reserved { queue, process }
+    }
+
+    /// What is held in both.
+    pub fn room(&self) -> Room {
+        let (queue, process) = (self.queue.room(), self.process.room());
+        Room { count: queue.count.min(process.count), bytes: queue.bytes.min(process.bytes) }
+    }
+
+    /// Cuts off room for one element of this size, from both: see [`Reservation::split`].
+    pub fn split(&mut self, bytes: u64) -> Reserved {
+        Reserved { queue: self.queue.split(bytes), process: self.process.split(bytes) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn room(count: u64, bytes: u64) -> Room {
+        Room { count, bytes }
+    }
+
+    #[tokio::test]
+    async fn room_of_a_claim_is_in_both_budgets_and_no_more_than_the_smaller_has() {
+        let (queue, process) = (Budget::new(10, 100), Budget::new(4, 1_000));
+        let mut claim = Reserved::of(&queue, &process, room(50, 60)).await;
+        assert_eq!(claim.room(), room(4, 60));
+        let one = claim.split(20);
+        drop(claim);
+        assert_eq!((queue.used(), process.used()), (room(1, 20), room(1, 20)));
+        drop(one);
+        assert_eq!((queue.used(), process.used()), (room(0, 0), room(0, 0)));
+        let _full = queue.reserve(room(10, 1)).await;
+        assert!(Reserved::of(&queue, &process, room(1, 1)).now_or_never().is_none());
+        assert_eq!(process.used(), room(0, 0), "a queue that is full holds nothing of the process's");
+    }
+}
