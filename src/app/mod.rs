@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use self::signals::{Signal, Signals};
 use self::systemd::Notifier;
-use crate::config::{Config, Mode};
+use crate::config::{Config, Mode, QueueSpec};
 use crate::link::{Link, LinkOptions, LinkState, Subscriber, SubscriberEvent, missing_rights, tls};
 use crate::pipeline::claim::{claimer, pollers};
 use crate::pipeline::dead_letters::forwarder;
@@ -31,7 +31,9 @@ use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::upkeep;
 use crate::sink;
-use crate::source::redisson::{SCRIPTS, advice, blocked_consumers, millis};
+use crate::source::competitors::{advice, blocked_consumers};
+use crate::source::redis::{RedisServer, RedisStore};
+use crate::source::{self, Announcement, millis};
 use crate::telemetry::events::Events;
 use crate::telemetry::http;
 use crate::telemetry::labels::Wakeup;
@@ -76,6 +78,7 @@ pub async fn run(config: Config) -> anyhow::Result<u8> {
 
 /// Everything that runs.
 struct App {
+    link: Link,
     process: Arc<Process>,
     queues: Vec<Arc<Queue>>,
     sinks: Vec<Arc<SinkHandle>>,
@@ -88,10 +91,10 @@ impl App {
     fn start(config: &Config, events: Events) -> anyhow::Result<App> {
         let mut owner = [0; 8];
         getrandom::fill(&mut owner).context("draw a random number for this process")?;
-        let options = LinkOptions { scripts: SCRIPTS.all().into_iter().cloned().collect(), ..LinkOptions::default() };
-        let link = Link::start(config.redis.clone(), options);
+        let scripts = source::scripts(&config.queues).into_iter().cloned().collect();
+        let link = Link::start(config.redis.clone(), LinkOptions { scripts, ..LinkOptions::default() });
         let budget = Budget::new(config.limits.in_flight.into(), config.limits.in_flight_bytes);
-        let process = Arc::new(Process::new(owner, link.clone(), budget, events.clone()));
+        let process = Arc::new(Process::new(owner, Arc::new(RedisServer::new(link.clone())), budget, events.clone()));
 
         let sinks: Vec<Arc<SinkHandle>> = config
             .sinks
@@ -103,11 +106,15 @@ impl App {
             })
             .collect();
         let by_name: HashMap<&str, &Arc<SinkHandle>> = sinks.iter().map(|handle| (&*handle.name, handle)).collect();
-        let queues: Vec<Arc<Queue>> = config
+        let stores: Vec<Arc<RedisStore>> = config
             .queues
             .iter()
-            .map(|spec| Queue::new(spec.clone(), process.clone(), |name| by_name.get(name).map(|&o| o.clone())))
+            .map(|spec| Arc::new(RedisStore::new(link.clone(), source::build(spec), owner)))
             .collect();
+        let new_queue = |(spec, store): (&Arc<QueueSpec>, &Arc<RedisStore>)| {
+            Queue::new(spec.clone(), process.clone(), store.clone(), |name| by_name.get(name).map(|&sink| sink.clone()))
+        };
+        let queues: Vec<Arc<Queue>> = config.queues.iter().zip(&stores).map(new_queue).collect();
 
         let of_mode = |meant: fn(Mode) -> bool| -> Vec<_> {
             queues.iter().filter(|queue| meant(queue.spec.mode)).cloned().collect()
@@ -118,8 +125,7 @@ impl App {
         // A shadow writes nothing, so it sweeps nothing either.
         let swept = of_mode(|mode| mode != Mode::Shadow);
 
-        let keys = || delivering.iter().map(|queue| &queue.source.keys);
-        let channels = keys().map(|keys| &keys.channel).chain(keys().map(|keys| &keys.presence)).cloned().collect();
+        let channels = delivering.iter().flat_map(|queue| queue.store.channels()).collect();
         let (subscriber, announcements) = Subscriber::start(config.redis.clone(), channels);
 
         let stuck = STUCK.saturating_add(config.redis.command_timeout);
@@ -145,17 +151,18 @@ impl App {
             let poll = pollers::safety_poll(process.clone(), delivering.clone(), beat("safety poll"));
             tasks.spawn(named("safety poll", poll));
         }
-        if delivering.iter().any(|queue| queue.spec.consume_ready) {
-            tasks.spawn(named("ready lists", pollers::ready_lists(process.clone(), delivering.clone())));
+        if delivering.iter().any(|queue| queue.store.unannounced().is_some()) {
+            tasks.spawn(named("unannounced", pollers::unannounced(process.clone(), delivering.clone())));
         }
         tasks.spawn(named("gauges", pollers::gauges(process.clone(), queues.clone())));
         tasks.spawn(named("announcements", listen(process.clone(), delivering, announcements)));
-        tasks.spawn(named("Redis watch", watch_link(process.clone(), queues.clone(), sinks.len())));
-        Ok(App { process, queues, sinks, subscriber, tasks })
+        let watched = Watched { link: link.clone(), stores };
+        tasks.spawn(named("Redis watch", watch_link(watched, process.clone(), queues.clone(), sinks.len())));
+        Ok(App { link, process, queues, sinks, subscriber, tasks })
     }
 
     async fn until_stopped(mut self, signals: &mut Signals, notifier: &Notifier, timeout: Duration) -> u8 {
-        let process = self.process.clone();
+        let (process, link) = (self.process.clone(), self.link.clone());
         let mut dead_sinks: FuturesUnordered<_> = self
             .sinks
             .iter()
@@ -172,7 +179,7 @@ impl App {
                     Signal::Stop(name) => break Some(name),
                 },
                 () = process.failed.cancelled() => break None,
-                () = process.link.ended() => {
+                () = link.ended() => {
                     process.events.task_ended("Redis supervisor", "it returned");
                     break None;
                 }
@@ -199,7 +206,7 @@ impl App {
             drop(tokio::time::timeout(Duration::from_millis(500), handle.close()).await);
         }
         drop(tokio::time::timeout(Duration::from_millis(500), self.subscriber.close()).await);
-        drop(tokio::time::timeout(Duration::from_millis(500), process.link.close()).await);
+        drop(tokio::time::timeout(Duration::from_millis(500), self.link.close()).await);
         if signal.is_some() { code } else { FAILED }
     }
 }
@@ -209,14 +216,16 @@ fn named(name: &'static str, task: impl Future<Output = ()>) -> impl Future<Outp
     task.map(move |()| name)
 }
 
-/// Passes on what Redisson announces.
+/// Passes on what is announced on the channels of the queues.
 async fn listen(
     process: Arc<Process>,
     queues: Vec<Arc<Queue>>,
     mut announcements: tokio::sync::mpsc::Receiver<SubscriberEvent>,
 ) {
-    let by_channel: HashMap<Arc<str>, Arc<Queue>> =
-        queues.iter().map(|queue| (queue.source.keys.channel.clone(), queue.clone())).collect();
+    let of = |queue: &Arc<Queue>| {
+        queue.store.channels().into_iter().map(|channel| (channel, queue.clone())).collect::<Vec<_>>()
+    };
+    let by_channel: HashMap<Arc<str>, Arc<Queue>> = queues.iter().flat_map(of).collect();
     loop {
         // Order: the end goes first. An announcement that is left behind is only a hint.
         let event = tokio::select! {
@@ -228,11 +237,12 @@ async fn listen(
             Some(SubscriberEvent::Subscribed) => queues.iter().for_each(|queue| queue.alarm.ring(Wakeup::Reconnect)),
             Some(SubscriberEvent::Message { channel, payload }) => {
                 let Some(queue) = by_channel.get(&channel) else { continue };
-                match std::str::from_utf8(&payload).ok().and_then(|text| text.parse::<f64>().ok()) {
-                    Some(due_ms) => {
-                        queue.alarm.announce((due_ms.ceil() as i64).saturating_sub(millis(queue.spec.claim_ahead)))
+                match queue.store.announcement(&channel, &payload) {
+                    Some(Announcement::DueAt(due_ms)) => {
+                        queue.alarm.announce(due_ms.saturating_sub(millis(queue.spec.claim_ahead)));
                     }
-                    None => queue.alarm.ring(Wakeup::Published),
+                    Some(Announcement::Changed) => queue.alarm.ring(Wakeup::Published),
+                    None => {}
                 }
             }
             None => return,
@@ -240,13 +250,20 @@ async fn listen(
     }
 }
 
+/// What the watch of the connection looks at.
+struct Watched {
+    link: Link,
+    /// Of all queues, in the order of the configuration.
+    stores: Vec<Arc<RedisStore>>,
+}
+
 /// Tells what becomes of the connection, and makes everybody look after each reconnect.
-async fn watch_link(process: Arc<Process>, queues: Vec<Arc<Queue>>, sinks: usize) {
-    let mut state = process.link.state();
+async fn watch_link(watched: Watched, process: Arc<Process>, queues: Vec<Arc<Queue>>, sinks: usize) {
+    let mut state = watched.link.state();
     let mut started = false;
     loop {
         let now = state.borrow_and_update().clone();
-        let address = process.link.address();
+        let address = watched.link.address();
         match now {
             LinkState::Up { info, .. } => {
                 process.events.redis_up(address, &info.version.to_string());
@@ -262,8 +279,8 @@ async fn watch_link(process: Arc<Process>, queues: Vec<Arc<Queue>>, sinks: usize
                         );
                     }
                     process.events.started(queues.len(), sinks);
-                    tell_missing_rights(&process, &queues).await;
-                    tell_consumers(&process, &queues).await;
+                    tell_missing_rights(&watched, &process, &queues).await;
+                    tell_consumers(&watched, &process, &queues).await;
                 } else {
                     queues.iter().for_each(|queue| queue.alarm.ring(Wakeup::Reconnect));
                 }
@@ -282,26 +299,23 @@ async fn watch_link(process: Arc<Process>, queues: Vec<Arc<Queue>>, sinks: usize
     }
 }
 
-/// Java consumers that wait on a ready list would share its elements with this daemon.
-async fn tell_consumers(process: &Process, queues: &[Arc<Queue>]) {
-    let Some(conn) = process.link.current() else { return };
-    let drained: Vec<_> = queues
-        .iter()
-        .filter(|queue| queue.spec.consume_ready && !matches!(queue.spec.mode, Mode::Rescue { .. }))
-        .map(|queue| &queue.source)
-        .collect();
-    // Who may not ask is not told: `check --live` says so.
+/// Consumers that wait on a list that a daemon drains would share its elements.
+async fn tell_consumers(watched: &Watched, process: &Process, queues: &[Arc<Queue>]) {
+    let Some(conn) = watched.link.current() else { return };
+    let delivering = queues.iter().filter(|queue| !matches!(queue.spec.mode, Mode::Rescue { .. }));
+    let drained: Vec<_> = delivering.filter_map(|queue| Some(queue.store.unannounced()?.0)).collect();
+    // A user who may not ask is not advised: `check --live` says so.
     let Ok(Some((blocked, empty))) = blocked_consumers(&conn, &drained).await else { return };
     if let (Some(advice), true) = (advice(&blocked), empty > 0) {
-        process.events.redis_advice(process.link.address(), &advice);
+        process.events.redis_advice(watched.link.address(), &advice);
     }
 }
 
-async fn tell_missing_rights(process: &Process, queues: &[Arc<Queue>]) {
-    let Some(conn) = process.link.current() else { return };
-    for queue in queues.iter().take(RIGHTS_CHECKED) {
-        // A server that cannot tell, or a connection that is gone: the first command refused will tell.
-        let Ok(Some(missing)) = missing_rights(&conn, &queue.source.to_run(&queue.spec)).await else { return };
+async fn tell_missing_rights(watched: &Watched, process: &Process, queues: &[Arc<Queue>]) {
+    let Some(conn) = watched.link.current() else { return };
+    for (queue, store) in queues.iter().zip(&watched.stores).take(RIGHTS_CHECKED) {
+        // A server that cannot answer, or a connection that is gone: the first command refused will show it.
+        let Ok(Some(missing)) = missing_rights(&conn, &store.rights(&queue.spec)).await else { return };
         if let Some(first) = missing.first() {
             let text = format!(
                 "queue {}: {} rights are missing, the first: {}; `check --live` prints what gives them",
@@ -309,7 +323,7 @@ async fn tell_missing_rights(process: &Process, queues: &[Arc<Queue>]) {
                 missing.len(),
                 first.words
             );
-            process.events.redis_advice(process.link.address(), &text);
+            process.events.redis_advice(watched.link.address(), &text);
         }
     }
 }

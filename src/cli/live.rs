@@ -11,7 +11,8 @@ use super::table::{Align, Table};
 use crate::config::{Config, ListCleanup, Mode, QueueSpec};
 use crate::link::rights::{Dialect, Grant, Missing, Rules};
 use crate::link::{Conn, LinkError, missing_rights, whoami};
-use crate::source::redisson::{Hints, Stats, advice, blocked_consumers};
+use crate::source::competitors::{advice, blocked_consumers};
+use crate::source::redisson::{Hints, Stats};
 
 /// How one thing stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,12 +95,12 @@ fn eviction(conn: &Conn) -> Finding {
 /// Java consumers that wait on a ready list which the daemon would drain as well.
 async fn consumers(conn: &Conn, config: &Config) -> Option<Finding> {
     let drained = config.queues.iter().filter(|spec| spec.consume_ready && !matches!(spec.mode, Mode::Rescue { .. }));
-    let drained: Vec<_> = drained.map(|spec| Queue::of(spec.clone()).redisson).collect();
+    let drained: Vec<_> = drained.filter_map(|spec| crate::source::build(spec).unannounced()).collect();
     if drained.is_empty() {
         return None;
     }
     let what = "consumers of ready lists";
-    Some(match blocked_consumers(conn, &drained.iter().collect::<Vec<_>>()).await {
+    Some(match blocked_consumers(conn, &drained).await {
         Ok(Some((blocked, empty))) => match advice(&blocked).filter(|_| empty > 0) {
             Some(advice) => finding(what, State::Warning, advice),
             None => finding(what, State::Well, "none waits; one that polls would not be seen"),

@@ -10,16 +10,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::RedisClock;
-use crate::link::Link;
 use crate::pipeline::limits::budget::Budget;
+use crate::source::store::Server;
 use crate::telemetry::events::Events;
 
 /// What all queues of the process share.
 pub struct Process {
     /// Random number of this process: the owner in every header.
     pub owner: [u8; 8],
-    /// The connection to the Redis that holds the queues.
-    pub link: Link,
+    /// The server that holds the queues.
+    pub server: Arc<dyn Server>,
     /// Its clock.
     pub clock: RedisClock,
     /// In flight over all queues.
@@ -49,11 +49,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// The shared part of a process that claims from the Redis behind `link`.
-    pub fn new(owner: [u8; 8], link: Link, budget: Budget, events: Events) -> Self {
+    /// The shared part of a process that claims from this server.
+    pub fn new(owner: [u8; 8], server: Arc<dyn Server>, budget: Budget, events: Events) -> Self {
         Process {
             owner,
-            link,
+            server,
             clock: RedisClock::new(),
             budget,
             isolation: Arc::default(),

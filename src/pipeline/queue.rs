@@ -21,7 +21,8 @@ use crate::pipeline::limits::rate::Bucket;
 use crate::pipeline::process::Process;
 use crate::pipeline::settle::Settler;
 use crate::pipeline::settle::history::History;
-use crate::source::redisson::{Hints, Redisson};
+use crate::source::ledger::Hints;
+use crate::source::store::Store;
 use crate::telemetry::events::QueueEvents;
 use crate::telemetry::metrics::DeliveryMetrics;
 
@@ -47,8 +48,8 @@ pub struct DeadLetterTarget {
 pub struct Queue {
     /// Its part of the configuration.
     pub spec: Arc<QueueSpec>,
-    /// Its scripts.
-    pub source: Redisson,
+    /// Where its elements are.
+    pub store: Arc<dyn Store>,
     /// Its destinations, in the order of the configuration.
     pub routes: Vec<Route>,
     /// What all queues share.
@@ -104,6 +105,7 @@ impl Queue {
     pub fn new(
         spec: Arc<QueueSpec>,
         process: Arc<Process>,
+        store: Arc<dyn Store>,
         handle: impl Fn(&str) -> Option<Arc<SinkHandle>>,
     ) -> Arc<Self> {
         let events = process.events.queue(&spec.id);
@@ -122,13 +124,7 @@ impl Queue {
             MaxInFlight::Fixed(n) => (None, u64::from(n)),
         };
         Arc::new(Queue {
-            source: Redisson::new(
-                &spec.name,
-                process.owner,
-                spec.consume_delayed,
-                spec.consume_ready,
-                spec.list_cleanup,
-            ),
+            store,
             routes,
             leases: Leases::default(),
             budget: Budget::new(count, spec.max_in_flight_bytes),

@@ -68,9 +68,8 @@ async fn turn(queue: &Arc<Queue>, heartbeat: &Heartbeat) {
 
 async fn step(queue: &Arc<Queue>, request: &UpkeepRequest) -> Result<Upkept, SourceError> {
     for _ in 0..3 {
-        let Some(conn) = queue.process.link.current() else { break };
         let sent = Instant::now();
-        match queue.source.sweep(&conn, request).await {
+        match queue.store.upkeep(request).await {
             Err(SourceError::Link(crate::link::LinkError::Unknown { .. })) => {}
             other => {
                 queue.process.events.metrics().script("sweep").took(sent.elapsed());

@@ -5,6 +5,7 @@
 //! and what else has to go with them belongs to a foreign program; each kind of it is an implementation of [`Source`].
 //! A script is put together from our half and the half of the source.
 
+pub mod competitors;
 pub mod ledger;
 #[doc(hidden)]
 pub mod memory;
@@ -18,8 +19,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-use self::ledger::{BadReply, ClaimedFrom, Fields, Hints, Scripts};
+use self::ledger::{BadReply, ClaimedFrom, Fields, Hints, Ledger, Scripts, Use};
 use self::store::Rescued;
+use crate::config::{Mode, QueueSpec, TargetSpec};
 use crate::link::rights::Grant;
 use crate::link::{Conn, LinkError, Script};
 use crate::message::{MessageId, Origin};
@@ -286,6 +288,38 @@ impl Leftovers {
     pub fn want_turn(&self, max_age: Duration, more_due: bool) -> bool {
         self.count > 0 && (self.oldest >= max_age || !more_due && self.count * 2 > self.of)
     }
+}
+
+/// The source that a queue's configuration describes.
+pub fn build(spec: &QueueSpec) -> Arc<dyn Source> {
+    Arc::new(redisson::Half::new(&spec.name, spec.consume_delayed, spec.consume_ready, spec.list_cleanup))
+}
+
+/// Every script that a daemon runs for these queues, to be loaded when a connection is made.
+pub fn scripts(queues: &[Arc<QueueSpec>]) -> Vec<&'static Script> {
+    let mut kinds: Vec<Arc<dyn Source>> = Vec::new();
+    for spec in queues {
+        let source = build(spec);
+        if kinds.iter().all(|known| known.kind() != source.kind()) {
+            kinds.push(source);
+        }
+    }
+    kinds.iter().flat_map(|source| source.scripts().all().into_iter().chain(source.own_scripts())).collect()
+}
+
+/// What a daemon needs to be allowed for a queue with this configuration.
+pub fn rights_to_run(ledger: &Ledger, spec: &QueueSpec) -> Vec<Grant> {
+    let activity = match spec.mode {
+        Mode::Shadow => Activity::Look,
+        Mode::Rescue { .. } => Activity::Rescue,
+        Mode::Deliver => Activity::Deliver,
+    };
+    let push = spec.to.iter().find_map(|route| match &route.target {
+        TargetSpec::RedisList { key, push, exactly_once: true } => Some((key.static_bytes()?.clone(), *push)),
+        _ => None,
+    });
+    let trims_dead = spec.dead_letter_max_len.is_some();
+    ledger.rights(activity, &Use { trims_dead, forwards: spec.dead_letter_to.is_some(), push })
 }
 
 fn text(value: impl std::fmt::Display) -> Bytes {

@@ -13,14 +13,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
-use crate::link::{Conn, LinkError};
+use crate::link::LinkError;
 use crate::pipeline::claim::outstanding::{Answered, Outstanding, Sending};
 use crate::pipeline::claim::prepare::{Ready, Turn, prepare};
 use crate::pipeline::claim::recover::{Looked, Lost};
 use crate::pipeline::claim::reply;
 use crate::pipeline::leases::keeper;
 use crate::pipeline::queue::Queue;
-use crate::source::redisson::{BATCH_ENTRIES, ClaimReply, ClaimRequest, Claimed, SourceError};
+use crate::source::SourceError;
+use crate::source::ledger::{BATCH_ENTRIES, ClaimReply, ClaimRequest, Claimed};
 use crate::telemetry::labels::Wakeup;
 use crate::telemetry::status::Heartbeat;
 
@@ -107,7 +108,7 @@ impl Claimer {
             };
             let Some(ready) = ready else { continue };
             self.heartbeat.beat();
-            Box::pin(self.keep_leases(&ready.conn)).await;
+            Box::pin(self.keep_leases()).await;
             self.heartbeat.beat();
             if !queue.process.stopping.is_cancelled() {
                 self.send(ready);
@@ -121,13 +122,13 @@ impl Claimer {
     async fn recover_lost(&mut self, until: &CancellationToken) {
         self.receive_all().await;
         let queue = self.queue.clone();
-        let conn = tokio::select! {
+        tokio::select! {
             biased;
             () = until.cancelled() => return,
-            conn = queue.process.link.ready() => conn,
-        };
-        self.keep_leases(&conn).await;
-        self.look_up(&conn).await;
+            () = queue.process.server.ready() => {}
+        }
+        self.keep_leases().await;
+        self.look_up().await;
     }
 
     /// What claims that are under way or lost have taken must not wait for its lease (R5, R6).
@@ -141,9 +142,9 @@ impl Claimer {
     }
 
     /// The process may have stood still: what it holds is made sure of before it takes more.
-    async fn keep_leases(&mut self, conn: &Conn) {
+    async fn keep_leases(&mut self) {
         if self.heartbeat_at.elapsed() > self.queue.spec.lease / 2 {
-            keeper::extend(&self.queue, conn).await;
+            keeper::extend(&self.queue).await;
         }
         self.heartbeat_at = Instant::now();
     }
@@ -151,12 +152,12 @@ impl Claimer {
     fn send(&mut self, ready: Ready) {
         let queue = &self.queue;
         let process = &queue.process;
-        let Ready { conn, room, isolation, probe, alone, ahead } = ready;
+        let Ready { room, isolation, probe, alone, ahead } = ready;
         self.turns += 1;
         self.rotation += u64::from(!alone);
         queue.alarm.begin();
         let sent_ms = process.clock.now_ms();
-        let patience = self.patience.min(conn.command_timeout());
+        let patience = self.patience.min(process.server.call_timeout());
         let request = ClaimRequest {
             number: process.next_claim(),
             not_after_ms: sent_ms.saturating_add(i64::try_from(patience.as_millis()).unwrap_or(i64::MAX)),
@@ -171,7 +172,7 @@ impl Claimer {
         let nothing_due_ms = queue.nothing_due_ms();
         let sent = Instant::now();
         let claim = Sending { request, sent_ms, sent, patience, nothing_due_ms, room, isolation, probe };
-        self.outstanding.push(queue.clone(), conn, claim);
+        self.outstanding.push(queue.clone(), claim);
     }
 
     /// Handles the answers of all claims under way.
@@ -281,13 +282,13 @@ impl Claimer {
     }
 
     /// Looks for a lost claim; for those that hold something first.
-    async fn look_up(&mut self, conn: &Conn) {
+    async fn look_up(&mut self) {
         let queue = self.queue.clone();
         let Some(place) = self.lost.iter().position(Lost::holds).or((!self.lost.is_empty()).then_some(0)) else {
             return;
         };
         let Some(lost) = self.lost.get_mut(place) else { return };
-        match lost.look(&queue, conn).await {
+        match lost.look(&queue).await {
             Looked::Again => {}
             Looked::Found => drop(self.lost.remove(place)),
             Looked::Refused(problem) => self.refused(&problem).await,

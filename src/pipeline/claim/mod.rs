@@ -77,7 +77,7 @@ impl Claim {
         if !queue.leases.insert(entry.header.key, entry.member.clone(), deadline) {
             return None;
         }
-        let (id, payload) = queue.source.open(&entry);
+        let (id, payload) = queue.store.open(&entry);
         let parts = Parts {
             queue: queue.clone(),
             from,

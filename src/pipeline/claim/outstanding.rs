@@ -14,13 +14,13 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, MaybeDone, maybe_done};
 
 use crate::clock::Instant;
-use crate::link::Conn;
 use crate::pipeline::claim::Isolation;
 use crate::pipeline::gate::Probe;
 use crate::pipeline::leases::ReplyPending;
 use crate::pipeline::limits::reserved::Reserved;
 use crate::pipeline::queue::Queue;
-use crate::source::redisson::{ClaimReply, ClaimRequest, SourceError};
+use crate::source::SourceError;
+use crate::source::ledger::{ClaimReply, ClaimRequest};
 
 /// A claim as it is sent.
 pub struct Sending {
@@ -62,10 +62,10 @@ pub struct Outstanding(VecDeque<MaybeDone<BoxFuture<'static, Box<Answered>>>>);
 impl Outstanding {
     /// Adds a claim behind the others. It is sent by the next poll of [`next`](Self::next), which sends in this order, and
     /// so one connection answers in this order too.
-    pub fn push(&mut self, queue: Arc<Queue>, conn: Conn, claim: Sending) {
+    pub fn push(&mut self, queue: Arc<Queue>, claim: Sending) {
         let looking = queue.leases.reply_pending();
         let answered = async move {
-            let answer = queue.source.claim(&conn, &claim.request).await;
+            let answer = queue.store.claim(&claim.request).await;
             Box::new(Answered { took: claim.sent.elapsed(), claim, answer, looking })
         };
         self.0.push_back(maybe_done(answered.boxed()));

@@ -10,10 +10,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use crate::clock::{Asked, Skew};
-use crate::link::Conn;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
-use crate::source::redisson::{Polled, SourceError, Stats, other_subscribers, poll};
+use crate::source::ledger::Stats;
+use crate::source::{Read, SourceError};
 use crate::telemetry::labels::{MessageState, Wakeup};
 use crate::telemetry::status::Heartbeat;
 
@@ -42,55 +42,68 @@ pub async fn safety_poll(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbe
                 return;
             }
             heartbeat.beat();
-            let Some(conn) = process.link.current() else { continue };
+            if !process.server.is_up() {
+                continue;
+            }
             let now_ms = process.clock.now_ms();
-            let sources: Vec<_> = some.iter().map(|queue| (&queue.source, queue.spec.claim_ahead)).collect();
-            if let Ok(found) = poll(&conn, &sources, now_ms).await {
-                for (queue, found) in some.iter().zip(found) {
-                    match found {
-                        // The estimate is as good as Redis's own time once Redis has told it, which a claim has seen to.
-                        Polled::Nothing if queue.nothing_due_ms() > i64::MIN => queue.saw_nothing_due(now_ms),
-                        Polled::Nothing => {}
-                        // What cannot be read (a key of a wrong type) is the claimer's to report.
-                        Polled::Something | Polled::Error => queue.alarm.ring(Wakeup::Poll),
-                    }
+            let of_each: Vec<_> = some.iter().map(|queue| queue.store.poll(now_ms, queue.spec.claim_ahead)).collect();
+            let reads: Vec<_> = of_each.iter().flatten().cloned().collect();
+            let Ok(answers) = process.server.read(&reads).await else { continue };
+            let mut answers = answers.into_iter();
+            for (queue, reads) in some.iter().zip(of_each) {
+                // What cannot be read (a key of a wrong type) is the claimer's to report.
+                let own = answers.by_ref().take(reads.len());
+                let nothing = own.fold(true, |nothing, answer| nothing & matches!(answer, Ok(0)));
+                match nothing {
+                    // The estimate is as good as Redis's own time once Redis has told it, which a claim has seen to.
+                    true if queue.nothing_due_ms() > i64::MIN => queue.saw_nothing_due(now_ms),
+                    true => {}
+                    false => queue.alarm.ring(Wakeup::Poll),
                 }
             }
         }
     }
 }
 
-/// Looks at the ready lists while other clients, whose transfer tasks push to them, listen to the queue's channel.
-pub async fn ready_lists(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
-    let queues: Vec<_> = queues.into_iter().filter(|queue| queue.spec.consume_ready).collect();
+/// Polls the places that other clients fill without an announcement, as long as such clients are awake: they listen to the
+/// queue's channel.
+pub async fn unannounced(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
+    let watched: Vec<(Arc<Queue>, Read, Arc<str>)> = queues
+        .into_iter()
+        .filter_map(|queue| queue.store.unannounced().map(|(read, channel)| (queue, read, channel)))
+        .collect();
     let (mut beside, mut round) = (Vec::new(), 0);
-    let every = 10 * queues.len().div_ceil(POLL_BUDGET);
-    while !queues.is_empty() {
+    let every = 10 * watched.len().div_ceil(POLL_BUDGET);
+    while !watched.is_empty() {
         if pause(&process, READY).await.is_stopping() {
             return;
         }
-        let Some(conn) = process.link.current() else { continue };
+        if !process.server.is_up() {
+            continue;
+        }
         if round % every == 0 {
-            beside = listened_to(&conn, &queues).await.unwrap_or(beside);
+            beside = listened_to(&process, &watched).await.unwrap_or(beside);
         }
         round += 1;
-        let sources: Vec<_> = beside.iter().map(|queue: &Arc<Queue>| &queue.source).collect();
-        if let Ok(lengths) = crate::source::redisson::ready_lengths(&conn, &sources).await {
-            for (queue, length) in beside.iter().zip(lengths) {
-                if length > 0 {
-                    queue.alarm.ring(Wakeup::Poll);
+        let reads: Vec<_> = beside.iter().map(|place: &usize| watched[*place].1.clone()).collect();
+        if let Ok(answers) = process.server.read(&reads).await {
+            for (place, answer) in beside.iter().zip(answers) {
+                if answer.is_ok_and(|number| number > 0) {
+                    watched[*place].0.alarm.ring(Wakeup::Poll);
                 }
             }
         }
     }
 }
 
-async fn listened_to(conn: &Conn, queues: &[Arc<Queue>]) -> Option<Vec<Arc<Queue>>> {
+/// The places of those whose channel others listen to.
+async fn listened_to(process: &Process, watched: &[(Arc<Queue>, Read, Arc<str>)]) -> Option<Vec<usize>> {
     let mut beside = Vec::new();
-    for some in queues.chunks(POLL_BUDGET) {
-        let channels: Vec<_> = some.iter().map(|queue| &*queue.source.keys.channel).collect();
-        let others = other_subscribers(conn, &channels).await.ok()?;
-        beside.extend(some.iter().zip(others).filter(|(_, others)| *others > 0).map(|(queue, _)| queue.clone()));
+    for (chunk, some) in watched.chunks(POLL_BUDGET).enumerate() {
+        let channels: Vec<_> = some.iter().map(|(_, _, channel)| channel.clone()).collect();
+        let others = process.server.listeners(&channels).await.ok()?;
+        let places = others.into_iter().enumerate().filter(|(_, others)| *others > 0);
+        beside.extend(places.map(|(place, _)| chunk * POLL_BUDGET + place));
     }
     Some(beside)
 }
@@ -105,13 +118,15 @@ pub async fn gauges(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
             return;
         }
         wait = GAUGES;
-        let Some(conn) = process.link.current() else { continue };
-        if let Ok(full) = crate::source::ledger::nearly_full(&conn).await {
+        if !process.server.is_up() {
+            continue;
+        }
+        if let Ok(full) = process.server.nearly_full().await {
             process.redis_nearly_full.store(full, Ordering::Relaxed);
         }
         for some in slices.next().unwrap_or_default().chunks(GAUGES_AT_ONCE) {
             let asked = Asked::now();
-            let read = join_all(some.iter().map(|queue| read_stats(&conn, queue))).await;
+            let read = join_all(some.iter().map(|queue| read_stats(queue))).await;
             // What cannot be read is the claimer's to report.
             let read = some.iter().zip(read).filter_map(|(queue, stats)| Some((queue, stats.ok()?)));
             let mut last_ms = None;
@@ -130,9 +145,9 @@ pub async fn gauges(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
     }
 }
 
-async fn read_stats(conn: &Conn, queue: &Queue) -> Result<Stats, SourceError> {
+async fn read_stats(queue: &Queue) -> Result<Stats, SourceError> {
     let mut hints = queue.hints().clone();
-    queue.source.stats(conn, &mut hints).await
+    queue.store.stats(&mut hints).await
 }
 
 fn show_gauges(queue: &Queue, stats: &Stats) {

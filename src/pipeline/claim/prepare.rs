@@ -5,19 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::link::Conn;
 use crate::pipeline::claim::Isolation;
 use crate::pipeline::gate::{Gate, Probe};
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::reserved::Reserved;
 use crate::pipeline::queue::Queue;
-use crate::source::redisson::{BATCH_BYTES, BATCH_ENTRIES};
+use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use crate::telemetry::labels::Wakeup;
 
 /// What a claim is made with. Given back when it is dropped.
 pub struct Ready {
-    /// The connection.
-    pub conn: Conn,
     /// What the elements will take.
     pub room: Reserved,
     /// Who may be in flight beside them.
@@ -91,10 +88,10 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
     let bytes = share.max(queue.hints().largest() as u64);
     let rate = Refund { queue, unused: granted };
     let room = Reserved::of(&queue.budget, &process.budget, Room { count: granted.into(), bytes }).await;
-    let conn = process.link.ready().await;
+    process.server.ready().await;
     rate.used(room.room().count);
     woke();
-    Some(Ready { conn, room, isolation, probe, alone, ahead })
+    Some(Ready { room, isolation, probe, alone, ahead })
 }
 
 /// Waits until nothing holds the queue up; with a permission if it takes one.

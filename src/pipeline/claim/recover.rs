@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::link::{Conn, LinkError};
+use crate::link::LinkError;
 use crate::pipeline::claim::{Claim, Isolation};
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::reserved::Reserved;
 use crate::pipeline::queue::Queue;
-use crate::source::redisson::{
+use crate::source::ledger::{
     BATCH_BYTES, BATCH_ENTRIES, ClaimRequest, ClaimedFrom, Cursor, Entry, MAX_EXPIRIES, RecoverRequest, Recovered,
-    SourceError, millis,
 };
+use crate::source::{SourceError, millis};
 use crate::telemetry::labels::ClaimLabel;
 
 /// How far the estimate of Redis's clock may be off, in ms.
@@ -76,7 +76,7 @@ impl Lost {
     }
 
     /// Looks once, at one slice of what is in flight, and takes up what it finds.
-    pub async fn look(&mut self, queue: &Arc<Queue>, conn: &Conn) -> Looked {
+    pub async fn look(&mut self, queue: &Arc<Queue>) -> Looked {
         let process = &queue.process;
         if self.means.is_none() {
             // Order: the end goes first; a place in a line may be left at any time.
@@ -95,7 +95,7 @@ impl Lost {
         };
         let looking = queue.leases.reply_pending();
         let sent = Instant::now();
-        match queue.source.recover(conn, &request).await {
+        match queue.store.recover(&request).await {
             Ok(Recovered::Wait { now_ms }) => {
                 drop(looking);
                 process.clock.observe(now_ms);

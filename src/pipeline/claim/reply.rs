@@ -9,7 +9,7 @@ use crate::pipeline::claim::{Claim, Isolation};
 use crate::pipeline::gate::Probe;
 use crate::pipeline::limits::reserved::Reserved;
 use crate::pipeline::queue::Queue;
-use crate::source::redisson::{ClaimKey, Claimed, ClaimedFrom, Entry};
+use crate::source::ledger::{ClaimKey, Claimed, ClaimedFrom, Entry};
 use crate::telemetry::labels::ClaimLabel;
 
 /// Whether something is due that the claim did not take.

@@ -14,12 +14,12 @@ use redisson_codecs::Payload;
 
 use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
-use crate::link::Conn;
 use crate::message::{Class, Failure, MessageId, Outbound, Outcome};
 use crate::pipeline::limits::circuit::Allow;
 use crate::pipeline::queue::{DeadLetterTarget, Queue};
 use crate::route::{self, ElementInfo};
-use crate::source::redisson::{DeadLetter, Forwarder as Whose, Order, SourceError};
+use crate::source::SourceError;
+use crate::source::ledger::{DeadLetter, DeadPages, Forwarder as Whose, Order};
 
 /// Time between two looks at a stream that nobody announced anything for: another daemon may have stored a letter.
 const LOOK: Duration = Duration::from_secs(5);
@@ -52,16 +52,16 @@ pub async fn run(queue: Arc<Queue>) {
     let stopping = &queue.process.stopping;
     loop {
         // Order: the end goes first.
-        let conn = tokio::select! {
+        tokio::select! {
             biased;
             () = stopping.cancelled() => break,
-            conn = queue.process.link.ready() => conn,
-        };
+            () = queue.process.server.ready() => {}
+        }
         // Order: what a sink has confirmed is removed, even if the drain's time is up. What is given up in the middle
         // stays in the stream.
         let ended = tokio::select! {
             biased;
-            ended = forwarder.round(&conn) => ended,
+            ended = forwarder.round() => ended,
             () = queue.process.abandon.cancelled() => {
                 queue.events.metrics().possible_duplicates(at_sink.load(Ordering::Relaxed));
                 break;
@@ -76,11 +76,9 @@ pub async fn run(queue: Arc<Queue>) {
             () = tokio::time::sleep(wait) => {}
         }
     }
-    if let Some(conn) = queue.process.link.current() {
-        // Another daemon need not wait for the lease to end; if this fails, it does.
-        let give_back = queue.source.forwarded(&conn, Duration::ZERO, &forwarder.confirmed);
-        drop(tokio::time::timeout(Duration::from_millis(500), give_back).await);
-    }
+    // Another daemon need not wait for the lease to end; if this fails, it does.
+    let give_back = queue.store.forwarded(Duration::ZERO, &forwarder.confirmed);
+    drop(tokio::time::timeout(Duration::from_millis(500), give_back).await);
 }
 
 /// How a look at the stream ended.
@@ -123,8 +121,8 @@ impl Forwarder<'_> {
         self.target.handle.longest().saturating_mul(4).max(Duration::from_secs(60))
     }
 
-    async fn round(&mut self, conn: &Conn) -> Ended {
-        match self.pages(conn).await {
+    async fn round(&mut self) -> Ended {
+        match self.pages().await {
             Ok(ended) => ended,
             // Nothing is lost by a lost answer: the letters stay, or they are gone because they were confirmed.
             Err(SourceError::Link(_)) => Ended::Failed,
@@ -135,10 +133,10 @@ impl Forwarder<'_> {
         }
     }
 
-    async fn pages(&mut self, conn: &Conn) -> Result<Ended, SourceError> {
+    async fn pages(&mut self) -> Result<Ended, SourceError> {
         let now = Instant::now();
         self.aside.retain(|_, until| *until > now);
-        let count = self.queue.source.dead_count(conn).await?;
+        let count = self.queue.store.dead_count().await?;
         let changed = std::mem::replace(&mut self.count, count) != count;
         // What was put aside is not read again and again.
         if count == 0 || !changed && count <= self.aside.len() {
@@ -147,11 +145,15 @@ impl Forwarder<'_> {
         }
         // The lease before the letters: what is read under another's lease may have been moved on when it is sent.
         let mut taken_over = false;
-        let Some(mut send_before) = self.renew(conn, &mut taken_over).await? else { return Ok(Ended::Idle) };
-        let mut letters = self.queue.source.dead_letters(conn, Order::Oldest).await?;
+        let Some(mut send_before) = self.renew(&mut taken_over).await? else { return Ok(Ended::Idle) };
+        let store = &self.queue.store;
+        let newest = store.dead_range(Order::Newest, "+", "-", 1).await?.pop().map(|letter| letter.stream_id);
+        let mut pages = DeadPages::new(Order::Oldest, newest);
         let mut strikes = 0;
         loop {
-            let mut page = letters.next(conn, PAGE).await?;
+            let Some((order, from, until, count)) = pages.next(PAGE) else { return Ok(Ended::Idle) };
+            let mut page = store.dead_range(order, &from, &until, count).await?;
+            pages.read(&page);
             if page.is_empty() {
                 return Ok(Ended::Idle);
             }
@@ -169,7 +171,7 @@ impl Forwarder<'_> {
             let all = page.len();
             let sent = self.deliver(page, send_before).await;
             let arrived = self.confirmed.len();
-            let Some(next) = self.renew(conn, &mut taken_over).await? else { return Ok(Ended::Idle) };
+            let Some(next) = self.renew(&mut taken_over).await? else { return Ok(Ended::Idle) };
             send_before = next;
             strikes = if arrived > 0 { 0 } else { strikes + 1 };
             if strikes >= STRIKES || self.target.handle.allows() != Allow::Free {
@@ -183,9 +185,9 @@ impl Forwarder<'_> {
 
     /// Removes what is confirmed and renews the lease; until when letters may be sent under it, `None` if another daemon
     /// has it.
-    async fn renew(&mut self, conn: &Conn, taken_over: &mut bool) -> Result<Option<Instant>, SourceError> {
+    async fn renew(&mut self, taken_over: &mut bool) -> Result<Option<Instant>, SourceError> {
         let before = Instant::now();
-        let whose = self.queue.source.forwarded(conn, self.lease(), &self.confirmed).await?;
+        let whose = self.queue.store.forwarded(self.lease(), &self.confirmed).await?;
         self.confirmed.clear();
         *taken_over |= whose == Whose::TakenOver;
         Ok((whose != Whose::Another).then(|| before.after(self.lease() / 2)))
@@ -260,7 +262,9 @@ impl Forwarder<'_> {
     fn message(&self, letter: &DeadLetter, send_before: Instant) -> Result<Outbound, Failure> {
         let spec = &self.target.spec;
         let unreadable = |text: String| Failure::new(Class::MessagePermanent, "not_a_letter", text);
-        let body = self.queue.source.dead_payload(letter).map_err(|problem| unreadable(problem.to_string()))?;
+        let body = letter
+            .payload(|entry| self.queue.store.open(entry).1.ok())
+            .map_err(|problem| unreadable(problem.to_string()))?;
         let id: MessageId = letter.text("id").parse().map_err(|_| unreadable("the letter has no id".to_owned()))?;
         let attempt = letter.number("attempts").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
         let due_ms = letter.number("due_ms");

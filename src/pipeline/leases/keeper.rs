@@ -6,10 +6,9 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 
 use crate::clock::Instant;
-use crate::link::Conn;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
-use crate::source::redisson::{BATCH_BYTES, BATCH_ENTRIES};
+use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use crate::telemetry::status::Heartbeat;
 
 /// Queues that are extended at the same time.
@@ -27,9 +26,11 @@ pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Hear
             () = tokio::time::sleep(every) => {}
         }
         heartbeat.beat();
-        let Some(conn) = process.link.current() else { continue };
-        let round = stream::iter(queues.iter().filter(|queue| !queue.leases.is_empty()))
-            .for_each_concurrent(PARALLEL, |queue| extend(queue, &conn));
+        if !process.server.is_up() {
+            continue;
+        }
+        let round =
+            stream::iter(queues.iter().filter(|queue| !queue.leases.is_empty())).for_each_concurrent(PARALLEL, extend);
         tokio::select! {
             biased;
             () = process.give_up.cancelled() => return,
@@ -39,7 +40,7 @@ pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Hear
 }
 
 /// Extends every lease of the queue that has less than half of its time left.
-pub async fn extend(queue: &Arc<Queue>, conn: &Conn) {
+pub async fn extend(queue: &Arc<Queue>) {
     let lease = queue.spec.lease;
     loop {
         let due = queue.leases.due(Instant::now(), lease / 2, BATCH_ENTRIES, BATCH_BYTES);
@@ -48,7 +49,7 @@ pub async fn extend(queue: &Arc<Queue>, conn: &Conn) {
         }
         let (keys, members): (Vec<_>, Vec<_>) = due.into_iter().unzip();
         let sent = Instant::now();
-        let answers = match queue.source.extend(conn, lease, &members).await {
+        let answers = match queue.store.extend(lease, &members).await {
             Ok(answers) => answers,
             // The next round asks again; a key of a wrong type is the claimer's to report.
             Err(_) => return,

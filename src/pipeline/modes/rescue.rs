@@ -7,7 +7,7 @@ use crate::clock::Instant;
 use crate::config::Mode;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
-use crate::source::redisson::{Overdue, Place, SourceError, redis_now_ms, rescue_end};
+use crate::source::SourceError;
 use crate::telemetry::status::Heartbeat;
 
 /// Longest time between two looks.
@@ -53,34 +53,28 @@ async fn look(queue: &Queue, heartbeat: &Heartbeat) -> Result<(u64, u64), Source
     let after = after(queue);
     let limit = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
     let (mut moved, mut junk) = (0, 0);
-    let Some(conn) = queue.process.link.current() else { return Ok((0, 0)) };
     let mut first = 0;
-    // One look needs nothing but a count while all is well.
-    let now_ms = redis_now_ms(&conn).await?;
-    if queue.source.due_before(&conn, &queue.source.keys.delayed, now_ms.saturating_sub(limit)).await? == 0 {
+    // One look needs nothing but a count while all is well. The estimate of Redis's clock is good enough for that: the script
+    // asks Redis's own.
+    let now_ms = queue.process.clock.now_ms();
+    if queue.store.due_before(now_ms.saturating_sub(limit)).await? == 0 {
         return Ok((0, 0));
     }
     while !queue.process.stopping.is_cancelled() {
         heartbeat.beat();
-        let page = queue.source.members(&conn, Place::Scheduled, first).await?;
+        let page = queue.store.scheduled(first).await?;
         let overdue = page.now_ms.saturating_sub(limit);
-        let late = page.members.iter().take_while(|(score, _)| score.is_some_and(|score| score <= overdue));
-        let late: Vec<_> = late.map(|(_, element)| element.clone()).collect();
+        let late = page.elements.into_iter().take_while(|(due_ms, _)| *due_ms <= overdue);
+        let late: Vec<_> = late.map(|(_, element)| element).collect();
         if late.is_empty() {
             break;
         }
-        let found = late.len();
-        let batch: Vec<_> = late.into_iter().filter_map(|element| Overdue::of(element).ok()).collect();
-        junk += (found - batch.len()) as u64;
-        first += found - batch.len();
-        let mut rest = batch.as_slice();
-        while !rest.is_empty() {
-            let (now, later) = rest.split_at(rescue_end(rest));
-            let sent = Instant::now();
-            moved += queue.source.rescue(&conn, after, now).await? as u64;
-            queue.process.events.metrics().script("rescue").took(sent.elapsed());
-            rest = later;
-        }
+        let sent = Instant::now();
+        let rescued = queue.store.rescue(after, &late).await?;
+        queue.process.events.metrics().script("rescue").took(sent.elapsed());
+        moved += rescued.moved;
+        junk += rescued.junk;
+        first += rescued.junk as usize;
     }
     Ok((moved, junk))
 }

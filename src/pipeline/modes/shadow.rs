@@ -15,8 +15,7 @@ use crate::message::{About, Destination, MessageId};
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
 use crate::route::{self, ElementInfo, Misfit};
-use crate::source::redisson::layout;
-use crate::source::redisson::{Place, SourceError};
+use crate::source::{Junk, SourceError};
 use crate::telemetry::labels::Fate;
 use crate::telemetry::status::Heartbeat;
 
@@ -73,24 +72,22 @@ impl Shadow {
     }
 
     async fn look(&mut self) -> Result<(), SourceError> {
-        let Some(conn) = self.queue.process.link.current() else { return Ok(()) };
         let queue = self.queue.clone();
-        let mut first = queue.source.due_before(&conn, &queue.source.keys.delayed, self.shown_until).await?;
+        let mut first = queue.store.due_before(self.shown_until).await?;
         let (mut seen, mut last) = (0, self.shown_until);
         loop {
-            let page = queue.source.members(&conn, Place::Scheduled, first).await?;
+            let page = queue.store.scheduled(first).await?;
             let horizon = page.now_ms.saturating_add(AHEAD_MS);
-            let due = page.members.iter().take_while(|(score, _)| score.is_some_and(|score| score <= horizon));
+            let due = page.elements.iter().take_while(|(due_ms, _)| *due_ms <= horizon);
             let count = due.clone().count();
-            for (score, element) in due {
-                let due_ms = score.unwrap_or(horizon);
+            for &(due_ms, ref element) in due {
                 last = last.max(due_ms);
                 if self.shown.insert((due_ms, xxhash_rust::xxh3::xxh3_64(element))) {
                     self.show(element, due_ms, page.now_ms);
                 }
             }
             (first, seen) = (first + count, seen + count);
-            let whole = count < page.members.len() || page.members.is_empty();
+            let whole = count < page.elements.len() || page.elements.is_empty();
             if whole || seen >= MOST {
                 // Where it was cut short, the next look begins at the last one shown.
                 let until = if whole { page.now_ms.saturating_sub(BACK_MS) } else { last };
@@ -103,7 +100,8 @@ impl Shadow {
 
     fn show(&mut self, element: &Bytes, due_ms: i64, now_ms: i64) {
         let events = &self.queue.events;
-        let (id, fate) = fate(&self.queue.spec, element, due_ms, now_ms);
+        let (id, payload) = self.queue.store.open_scheduled(element);
+        let fate = fate(&self.queue.spec, id, payload, due_ms, now_ms);
         match fate {
             Ok(destinations) => {
                 self.delivered += 1;
@@ -129,30 +127,26 @@ impl Shadow {
 /// of [`relay`](crate::pipeline::deliver::relay).
 fn fate(
     spec: &QueueSpec,
-    element: &Bytes,
+    id: MessageId,
+    payload: Result<Bytes, Junk>,
     due_ms: i64,
     now_ms: i64,
-) -> (MessageId, Result<Vec<String>, (Fate, String)>) {
-    let parsed = match layout::parse(element) {
-        Ok(parsed) => parsed,
-        Err(junk) => return (layout::junk_id(element), Err((Fate::DeadLetter, junk.to_string()))),
-    };
-    let id = parsed.id;
+) -> Result<Vec<String>, (Fate, String)> {
+    let payload = payload.map_err(|junk| (Fate::DeadLetter, junk.to_string()))?;
     let late = u64::try_from(now_ms.saturating_sub(due_ms)).unwrap_or(0);
     if let (Some(limit), OnExpired::DeadLetter) = (spec.max_lateness, spec.on_expired)
         && Duration::from_millis(late) > limit
     {
-        return (id, Err((Fate::DeadLetter, format!("{late} ms late, more than max_lateness"))));
+        return Err((Fate::DeadLetter, format!("{late} ms late, more than max_lateness")));
     }
     let info = ElementInfo { id, queue: &spec.id, due_ms: Some(due_ms), attempt: 1 };
-    let fate = match route::preview(spec, &info, &parsed.payload) {
+    match route::preview(spec, &info, &payload) {
         Ok(destinations) => {
             Ok(spec.to.iter().zip(destinations).map(|(to, destination)| told(to, &destination)).collect())
         }
         Err(Misfit::DeadLetter(reason)) => Err((Fate::DeadLetter, reason)),
         Err(Misfit::Hold(reason)) => Err((Fate::Hold, reason)),
-    };
-    (id, fate)
+    }
 }
 
 /// A destination for the log: one that the payload chose has words of the payload in it.
@@ -167,7 +161,6 @@ fn told(to: &RouteSpec, destination: &Destination) -> String {
 mod tests {
     use super::*;
     use crate::config;
-    use crate::source::redisson::layout::{Layout, pack};
 
     fn spec(rest: &str) -> Arc<QueueSpec> {
         let text = format!(
@@ -179,18 +172,18 @@ mod tests {
 
     #[test]
     fn the_fate_is_what_delivery_would_have_made_of_it() {
-        let element = |payload: &str| Bytes::from(pack(Layout::New, MessageId(*b"RANDOM8B"), payload.as_bytes()));
-        let check = |rest: &str, element: &Bytes, expected: Result<&str, Fate>| {
-            let (_, got) = fate(&spec(rest), element, 1_000, 9_000);
+        let element = |payload: &str| Ok(Bytes::from(payload.to_owned()));
+        let check = |rest: &str, element: Result<Bytes, Junk>, expected: Result<&str, Fate>| {
+            let got = fate(&spec(rest), MessageId(*b"RANDOM8B"), element, 1_000, 9_000);
             assert_eq!(got.map(|all| all.join(", ")).map_err(|(fate, _)| fate), expected.map(str::to_owned), "{rest}");
         };
-        check("", &element("{\"a\":\"x\"}"), Ok("out: chosen by the payload, fix: stdout"));
-        check("", &element("{}"), Ok("out: chosen by the payload, fix: stdout"));
-        check("", &element("oops"), Err(Fate::DeadLetter));
-        check("    on_decode_error: hold\n", &element("oops"), Err(Fate::Hold));
-        check("    on_decode_error: forward_raw\n", &element("oops"), Ok("out: chosen by the payload, fix: stdout"));
-        check("", &Bytes::from_static(b"junk"), Err(Fate::DeadLetter));
-        check("    max_lateness: 7s\n", &element("{}"), Err(Fate::DeadLetter));
-        check("    max_lateness: 9s\n", &element("{}"), Ok("out: chosen by the payload, fix: stdout"));
+        check("", element("{\"a\":\"x\"}"), Ok("out: chosen by the payload, fix: stdout"));
+        check("", element("{}"), Ok("out: chosen by the payload, fix: stdout"));
+        check("", element("oops"), Err(Fate::DeadLetter));
+        check("    on_decode_error: hold\n", element("oops"), Err(Fate::Hold));
+        check("    on_decode_error: forward_raw\n", element("oops"), Ok("out: chosen by the payload, fix: stdout"));
+        check("", Err(Junk("junk".to_owned())), Err(Fate::DeadLetter));
+        check("    max_lateness: 7s\n", element("{}"), Err(Fate::DeadLetter));
+        check("    max_lateness: 9s\n", element("{}"), Ok("out: chosen by the payload, fix: stdout"));
     }
 }

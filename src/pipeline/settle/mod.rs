@@ -24,7 +24,8 @@ use crate::pipeline::dead_letters::fields;
 use crate::pipeline::leases::Leases;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Release, Verdict};
-use crate::source::redisson::{Answer, ClaimKey, Entry, Header, Move, SourceError, batch_end};
+use crate::source::SourceError;
+use crate::source::ledger::{Answer, ClaimKey, Entry, Header, Move, batch_end};
 
 /// Something on its way to Redis, and what its answer means.
 #[derive(Debug)]
@@ -169,10 +170,10 @@ async fn send(queue: &Arc<Queue>, moves: &[(Bytes, Move)]) -> (Vec<Answer>, bool
     let script = queue.process.events.metrics().script("settle");
     let (mut resent, mut told) = (false, false);
     loop {
-        let conn = queue.process.link.ready().await;
+        queue.process.server.ready().await;
         let sent = Instant::now();
         let max_len = queue.spec.dead_letter_max_len;
-        let problem = match queue.source.settle(&conn, moves, list.as_ref(), max_len).await {
+        let problem = match queue.store.settle(moves, list.as_ref(), max_len).await {
             Ok(settled) => {
                 script.took(sent.elapsed());
                 if let Some(now_ms) = settled.now_ms {

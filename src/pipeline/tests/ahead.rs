@@ -14,7 +14,7 @@ impl Bridge {
         let conn = soon("a connection", self.producer.ready()).await;
         for n in ids {
             let element = layout::pack(Layout::New, id(n), b"later");
-            self.queue.source.offer(&conn, element.into(), delay).await.unwrap();
+            self.source.offer(&conn, element.into(), delay).await.unwrap();
         }
         self.queue.alarm.ring(crate::telemetry::labels::Wakeup::Published);
     }

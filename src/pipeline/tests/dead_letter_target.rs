@@ -96,12 +96,12 @@ async fn another_daemon_leaves_the_letters_to_the_one_that_has_the_lease() {
     let server = TestServer::start();
     let target = sink();
     let bridge = bridge(&server, 1, &target);
-    let conn = soon("a connection", bridge.process.link.ready()).await;
+    let conn = soon("a connection", bridge.link.ready()).await;
     let other = crate::source::redisson::Redisson::new("q", [9; 8], true, true, ListCleanup::Auto);
     let minute = Duration::from_secs(60);
     assert_eq!(other.forwarded(&conn, minute, &[]).await.unwrap(), Forwarder::Own);
     assert_eq!(other.forwarded(&conn, minute, &[]).await.unwrap(), Forwarder::Own, "sent twice it is the same");
-    assert_eq!(bridge.queue.source.forwarded(&conn, minute, &[]).await.unwrap(), Forwarder::Another);
+    assert_eq!(bridge.source.forwarded(&conn, minute, &[]).await.unwrap(), Forwarder::Another);
     bridge.offer(0..1).await;
     bridge.metric_is("delaybridge_dead_lettered_messages_total{queue=\"q\",reason=\"message_permanent\"}", 1.0).await;
     assert_eq!(other.forwarded(&conn, Duration::ZERO, &[]).await.unwrap(), Forwarder::Own);

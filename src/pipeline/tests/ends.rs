@@ -17,7 +17,7 @@ async fn a_verdict_on_an_element_that_somebody_took_over_is_refused_and_counted(
     eventually("the sink to be asked", async || sink.attempts().len() == 1).await;
 
     let other = Redisson::new("q", [2; 8], true, true, ListCleanup::Auto);
-    let conn = soon("a connection", bridge.process.link.ready()).await;
+    let conn = soon("a connection", bridge.link.ready()).await;
     let request = ClaimRequest {
         number: 1,
         not_after_ms: i64::MAX / 2,

@@ -28,6 +28,7 @@ use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
 use crate::sink::fake::{FakeSink, Step};
+use crate::source::redis::{RedisServer, RedisStore};
 use crate::source::redisson::layout::{self, Layout};
 use crate::source::redisson::{Entry, Redisson, SCRIPTS};
 use crate::telemetry::events::Events;
@@ -86,6 +87,10 @@ struct Bridge {
     queue: Arc<Queue>,
     /// A login that may do anything: producers share no user with the daemon.
     producer: Link,
+    /// The login of the daemon.
+    link: Link,
+    /// Redisson's side of the queue.
+    source: Redisson,
     runtime: Option<Runtime>,
 }
 
@@ -116,7 +121,12 @@ impl Bridge {
         let link = Link::start(Arc::new(server.endpoint_within(&format!("daemon-{owner}"), &grants)), options.clone());
         let producer = Link::start(Arc::new(server.endpoint()), options);
         let events = Events::default();
-        let process = Arc::new(Process::new([owner; 8], link, Budget::new(1000, 1 << 26), events.clone()));
+        let process = Arc::new(Process::new(
+            [owner; 8],
+            Arc::new(RedisServer::new(link.clone())),
+            Budget::new(1000, 1 << 26),
+            events.clone(),
+        ));
         let sinks: Vec<Arc<SinkHandle>> = sinks
             .iter()
             .map(|(name, sink)| {
@@ -125,13 +135,14 @@ impl Bridge {
                 Arc::new(SinkHandle::new(name, sink.clone(), None, events, gates))
             })
             .collect();
-        let queue = Queue::new(Arc::new(spec), process.clone(), |name| {
+        let store = Arc::new(RedisStore::new(link.clone(), crate::source::build(&spec), [owner; 8]));
+        let queue = Queue::new(Arc::new(spec), process.clone(), store, |name| {
             sinks.iter().find(|handle| &*handle.name == name).cloned()
         });
         let heartbeat = process.events.status().heartbeat("claimer", Duration::from_secs(60));
         runtime.spawn(claimer::run(queue.clone(), heartbeat));
         drop(guard);
-        Bridge { process, queue, producer, runtime: Some(runtime) }
+        Bridge { process, queue, producer, link, source, runtime: Some(runtime) }
     }
 
     /// Offers elements with these ids that are due at once.
@@ -139,7 +150,7 @@ impl Bridge {
         let conn = soon("a connection", self.producer.ready()).await;
         for n in ids {
             let element = layout::pack(Layout::New, id(n), format!("payload {n}").as_bytes());
-            self.queue.source.offer(&conn, element.into(), Duration::ZERO).await.unwrap();
+            self.source.offer(&conn, element.into(), Duration::ZERO).await.unwrap();
         }
         self.queue.alarm.ring(crate::telemetry::labels::Wakeup::Published);
     }

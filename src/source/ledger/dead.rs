@@ -58,6 +58,17 @@ impl DeadLetter {
         self.stream_id == name || self.text("id").eq_ignore_ascii_case(name)
     }
 
+    /// What a sink would have got: the payload that `open` finds in the element, or the whole of it if it finds none.
+    ///
+    /// # Errors
+    ///
+    /// When a field that this needs is missing.
+    pub fn payload(&self, open: impl FnOnce(&Entry) -> Option<Bytes>) -> Result<Bytes, NotALetter> {
+        let entry = Entry::decode(self.reborn()?);
+        let element = self.bytes("element").cloned().unwrap_or_default();
+        Ok(entry.and_then(|entry| open(&entry)).unwrap_or(element))
+    }
+
     /// The entry that it becomes when it is redriven: the same bytes, id, due time and confirmed sinks, no attempts.
     ///
     /// # Errors
@@ -152,15 +163,13 @@ pub struct DeadLetters<'a> {
 }
 
 impl Ledger {
-    /// What a sink would have got: the payload of the letter's element, or the whole of it if its source cannot read it.
+    /// As [`DeadLetter::payload`], read as the source of this queue reads it.
     ///
     /// # Errors
     ///
-    /// When a field of the letter that this needs is missing.
+    /// As for [`DeadLetter::payload`].
     pub fn dead_payload(&self, letter: &DeadLetter) -> Result<Bytes, NotALetter> {
-        let entry = Entry::decode(letter.reborn()?);
-        let element = letter.bytes("element").cloned().unwrap_or_default();
-        Ok(entry.and_then(|entry| self.open(&entry).1.ok()).unwrap_or(element))
+        letter.payload(|entry| self.open(entry).1.ok())
     }
 
     /// A reader of the letters that are there now, from one end on.

@@ -5,7 +5,6 @@
 //! of overdue elements, the way back to Redisson's keys, the change of layouts, the discovery of queues.
 
 mod command;
-mod consumers;
 mod discover;
 mod half;
 mod inspect;
@@ -26,7 +25,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use self::consumers::{Blocked, advice, blocked_consumers};
 pub use self::discover::{Found, discover, name_of, redisson_clients};
 pub use self::half::Half;
 pub use self::inspect::{Located, Page, Place, Seen, Shape, Show};

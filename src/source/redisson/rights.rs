@@ -3,26 +3,16 @@
 use bytes::Bytes;
 
 use super::{Half, Redisson};
-use crate::config::{ListCleanup, Mode, QueueSpec, TargetSpec};
+use crate::config::{ListCleanup, QueueSpec};
 use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
-use crate::source::Activity;
 use crate::source::ledger::Use;
+use crate::source::{Activity, rights_to_run};
 
 impl Redisson {
     /// What a daemon needs for this queue.
     pub fn to_run(&self, spec: &QueueSpec) -> Vec<Grant> {
-        let activity = match spec.mode {
-            Mode::Shadow => Activity::Look,
-            Mode::Rescue { .. } => Activity::Rescue,
-            Mode::Deliver => Activity::Deliver,
-        };
-        let push = spec.to.iter().find_map(|route| match &route.target {
-            TargetSpec::RedisList { key, push, exactly_once: true } => Some((key.static_bytes()?.clone(), *push)),
-            _ => None,
-        });
-        let trims_dead = spec.dead_letter_max_len.is_some();
-        self.rights(activity, &Use { trims_dead, forwards: spec.dead_letter_to.is_some(), push })
+        rights_to_run(self, spec)
     }
 
     /// What the command line needs to look at this queue, to offer, cancel, redrive and purge, to migrate and to restore.

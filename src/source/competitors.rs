@@ -4,7 +4,7 @@
 //! that the list is empty; so where the ready list holds something, none of the waiting clients waits there. What polls
 //! (`poll()`, `drainTo()`) does not block and is not seen at all.
 
-use super::{Redisson, SourceError};
+use super::{Read, SourceError};
 use crate::link::rights::to_see_clients;
 use crate::link::{Conn, LinkError, missing_rights};
 
@@ -34,16 +34,13 @@ impl std::fmt::Display for Blocked {
 /// Commands that wait for an element of a list and take it.
 const TAKING: [&str; 5] = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop"];
 
-/// Clients that wait on some list of the connection's database, and how many of the queues' ready lists are empty, so
+/// Clients that wait on some list of the connection's database, and how many of these lists are empty, so
 /// that they could be waited on. `None` if the user may not ask.
 ///
 /// # Errors
 ///
 /// Those of the connection.
-pub async fn blocked_consumers(
-    conn: &Conn,
-    queues: &[&Redisson],
-) -> Result<Option<(Vec<Blocked>, usize)>, SourceError> {
+pub async fn blocked_consumers(conn: &Conn, lists: &[Read]) -> Result<Option<(Vec<Blocked>, usize)>, SourceError> {
     // Asked about first: a command that is refused would stand in the server's ACL log.
     if missing_rights(conn, &[to_see_clients()]).await?.is_some_and(|missing| !missing.is_empty()) {
         return Ok(None);
@@ -51,8 +48,10 @@ pub async fn blocked_consumers(
     let mut pipe = redis::pipe();
     pipe.cmd("CLIENT").arg("INFO");
     pipe.cmd("CLIENT").arg("LIST").arg("TYPE").arg("normal");
-    for queue in queues {
-        pipe.cmd("LLEN").arg(&queue.keys.ready[..]);
+    for list in lists {
+        if let Read::Length { key } = list {
+            pipe.cmd("LLEN").arg(&key[..]);
+        }
     }
     let mut answers = conn.pipeline(&pipe).await?.into_iter();
     let mut text = || match answers.next() {
