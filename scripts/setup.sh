@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what this machine lacks, from Debian's packages; Kafka and Redisson, which Debian does not have, from the Maven
-# repository; kustomize, kubeconform and the schemas of Kubernetes from Go's module proxy.
+# repository; kustomize, kubeconform, actionlint and the schemas of Kubernetes from Go's module proxy.
 # Does nothing, and needs neither root nor network, where everything is there already.
 #
 # usage: scripts/setup.sh [PART]...
@@ -11,6 +11,7 @@
 #   redisson    Redisson in the versions that the tests run, with its Java
 #   prometheus  Prometheus with promtool, which the rules and the dashboard are tried on
 #   kubernetes  what renders and validates deploy/kubernetes
+#   workflow    what validates the forge's workflow
 #   test        all of these, valgrind and the lints (the default)
 #   image       what `make image-test` runs; no part of test
 #   release     what packs a release; no part of test
@@ -26,6 +27,7 @@ kustomize=sigs.k8s.io/kustomize/kustomize/v5@v5.0.3
 kubeconform=github.com/yannh/kubeconform/cmd/kubeconform@v0.6.3
 kubernetes=k8s.io/kubernetes@v1.29.6
 prometheus_operator=github.com/prometheus-operator/prometheus-operator@v0.85.0
+actionlint=github.com/rhysd/actionlint/cmd/actionlint@v1.7.7 # also in tests/brokers/src/cache.rs; builds with Debian's Go
 cache=${DELAYBRIDGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/delaybridge}
 
 fail() {
@@ -37,8 +39,8 @@ parts=" $* "
 [ $# -gt 0 ] || parts=" test "
 for part in $parts; do
   case $part in
-  build | redis | kafka | rabbitmq | redisson | prometheus | kubernetes | test | image | release) ;;
-  *) fail "unknown part $part: build, redis, kafka, rabbitmq, redisson, prometheus, kubernetes, test, image and release are known" ;;
+  build | redis | kafka | rabbitmq | redisson | prometheus | kubernetes | workflow | test | image | release) ;;
+  *) fail "unknown part $part: build, redis, kafka, rabbitmq, redisson, prometheus, kubernetes, workflow, test, image and release are known" ;;
   esac
 done
 wanted() { # wanted PART
@@ -97,6 +99,10 @@ if wanted redisson; then
 fi
 if wanted kubernetes; then
   kubernetes_is_complete || need go golang-go
+  need flock util-linux
+fi
+if wanted workflow; then
+  [ -e "$cache/${actionlint##*/}" ] || need go golang-go
   need flock util-linux
 fi
 if wanted image; then
@@ -261,6 +267,27 @@ fetch_kubernetes() {
   ) 9>"$cache/setup.lock"
 }
 
+fetch_actionlint() {
+  local program=$cache/${actionlint##*/}
+  [ ! -e "$program" ] || return 0
+  mkdir -p "$cache"
+  (
+    flock 9 # two checkouts may ask at the same time
+    [ ! -e "$program" ] || exit 0
+    # What an interrupted run left.
+    rm -rf "$program.new"
+    mkdir "$program.new"
+    cd "$program.new"
+    echo "setup: building actionlint into $program"
+    # As for kustomize above.
+    export GOPATH=$PWD/go GOBIN=$PWD GOCACHE=$PWD/go/build GOFLAGS=-modcacherw CGO_ENABLED=0
+    go install "$actionlint" 2>log ||
+      fail "fetch actionlint from Go's module proxy: $(tail -5 log); GOPROXY names another proxy"
+    mv -T actionlint "$program"
+    rm -rf "$program.new"
+  ) 9>"$cache/setup.lock"
+}
+
 [ ${#missing[@]} -eq 0 ] || install_missing
 if wanted kafka || wanted redisson; then
   version=$(java -version 2>&1 | sed -n '1s/[^"]*"\([0-9]*\).*/\1/p')
@@ -273,3 +300,4 @@ fi
 ! wanted kafka || fetch_kafka
 ! wanted redisson || fetch_redisson
 ! wanted kubernetes || fetch_kubernetes
+! wanted workflow || fetch_actionlint

@@ -18,3 +18,4 @@ mod observe;
 mod redisson;
 mod systemd;
 mod tidy;
+mod workflow;

@@ -9,6 +9,9 @@ use crate::error::{During, Error, Result};
 /// The version that scripts/setup.sh fetches.
 pub(crate) const KAFKA: &str = "kafka-4.3.1";
 
+/// The version of actionlint that scripts/setup.sh builds.
+const ACTIONLINT: &str = "actionlint@v1.7.7";
+
 /// The folder of Kafka, where setup has completed it.
 pub(crate) fn kafka() -> Result<PathBuf> {
     let folder = root()?.join(KAFKA);
@@ -44,6 +47,20 @@ pub fn kubernetes() -> Result<PathBuf> {
         Ok(folder)
     } else {
         Err(Error::new(format!("find kustomize in {}: not there; run `make setup`", folder.display())))
+    }
+}
+
+/// The program actionlint, where setup has built it.
+///
+/// # Errors
+///
+/// When it is not there.
+pub fn actionlint() -> Result<PathBuf> {
+    let program = root()?.join(ACTIONLINT);
+    if program.exists() {
+        Ok(program)
+    } else {
+        Err(Error::new(format!("find {}: not there; run `make setup`", program.display())))
     }
 }
 

@@ -1,0 +1,46 @@
+//! The forge's workflow: valid by actionlint, and nothing but targets of the Makefile.
+
+use std::path::Path;
+use std::process::Command;
+
+const WORKFLOW: &str = ".github/workflows/test.yml";
+
+fn read(file: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("read {file}: {e}"))
+}
+
+#[test]
+fn actionlint_accepts_the_workflow() {
+    let program = brokers::actionlint().unwrap_or_else(|e| panic!("{e}"));
+    let output = Command::new(program)
+        // Not what the machine has by chance: shellcheck and pyflakes would be used where they are installed.
+        .args(["-no-color", "-shellcheck=", "-pyflakes=", WORKFLOW])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("run actionlint");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// A command that only the forge runs would be one that no contributor can try.
+#[test]
+fn every_step_is_a_checkout_or_a_target_of_the_makefile() {
+    let makefile = read("Makefile");
+    let targets: Vec<&str> =
+        makefile.lines().filter_map(|line| line.strip_prefix(".PHONY:")).flat_map(str::split_whitespace).collect();
+    let workflow = read(WORKFLOW);
+    let steps = |key: &'static str| {
+        workflow.lines().filter_map(move |line| line.trim_start().trim_start_matches("- ").strip_prefix(key))
+    };
+    let mut commands = 0;
+    for command in steps("run:") {
+        let target = command.trim().strip_prefix("make ").unwrap_or_else(|| panic!("not a make target: {command}"));
+        assert!(targets.contains(&target), "the Makefile has no target {target}: {targets:?}");
+        commands += 1;
+    }
+    assert!(commands > 0, "{WORKFLOW} runs nothing");
+    assert!(
+        steps("uses:").all(|action| action.trim().starts_with("actions/checkout@")),
+        "another action than checkout"
+    );
+}
