@@ -1,29 +1,29 @@
-//! Every metric of the daemon, in one table: names, labels and help texts live here and nowhere else.
+//! Every metric of the daemon, in one table: names, labels and help texts are here and nowhere else.
 //!
-//! Both the families that are registered and the page `docs/metrics.md` come out of this table, so they cannot
-//! differ. Knows nothing of who counts.
+//! The registered families and the page `docs/metrics.md` are both generated from this table, so they cannot differ. It
+//! does not depend on the code that counts.
 
 use std::fmt::Write as _;
 
 use prometheus::core::Collector;
 use prometheus::{CounterVec, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 
-/// Due time to acknowledgement: 1 ms is the best a poll can do, an hour is an outage.
+/// Due time to acknowledgement: 1 ms is the best that polling can reach, an hour is an outage.
 const LATENESS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0];
-/// A delivery: from a local Redis up to the longest time-out that is sane.
+/// A delivery: from a local Redis up to the longest reasonable time-out.
 const ACKS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 /// A script: 5 ms is the rule for small elements, 1 s is a batch of the largest ones.
 const SCRIPTS: &[f64] = &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
 
-/// Closes the help of a gauge that every daemon on a queue reads from the same keys.
+/// The end of the help of a gauge that every daemon on a queue reads from the same keys.
 macro_rules! shared {
     ($help:literal) => {
         concat!($help, " Read from Redis, the same for all daemons on a queue: aggregate with max by (queue).")
     };
 }
 
-/// What one metric is called and means.
+/// The name and the meaning of one metric.
 #[derive(Debug, Clone, Copy)]
 pub struct Definition {
     /// Full name, with the prefix and the unit.
@@ -100,58 +100,58 @@ fn add<F: Family>(registry: &Registry, definition: Option<&Definition>) -> prome
 
 catalogue! {
     messages: IntGaugeVec, "delaybridge_queue_messages", "elements", ["queue", "state"], &[],
-        shared!("Elements by state; every element is in exactly one.");
+        shared!("Elements by state. Every element is in exactly one state.");
     oldest_due_age: GaugeVec, "delaybridge_queue_oldest_due_age_seconds", "seconds", ["queue"], &[],
-        shared!("How long the oldest due element has been waiting; 0 when nothing is due.");
+        shared!("Age of the oldest due element, from its due time; 0 when nothing is due.");
     next_due: GaugeVec, "delaybridge_queue_next_due_timestamp_seconds", "seconds since the epoch", ["queue"], &[],
-        shared!("When the next element falls due; 0 when nothing is scheduled.");
+        shared!("Due time of the next element; 0 when nothing is scheduled.");
     lateness: HistogramVec, "delaybridge_delivery_lateness_seconds", "seconds", ["queue", "sink"], LATENESS,
-        "Due time to acknowledgement of delivered elements: the one to alert on. \
-         Elements of the ready list have no due time and are left out.";
+        "Time from the due time to the acknowledgement of delivered elements. Alert on this metric. \
+         Elements of the ready list have no due time and are not counted.";
     attempts: IntCounterVec, "delaybridge_delivery_attempts_total", "attempts", ["queue", "sink", "class"], &[],
-        "Deliveries tried, by the class of the sink's answer; class ok is a success.";
+        "Delivery attempts, by the class of the sink's answer; class ok is a success.";
     sink_errors: IntCounterVec, "delaybridge_sink_errors_total", "errors", ["sink", "class", "code"], &[],
-        "Failed deliveries, by class and by the short code of the sink's answer.";
+        "Failed deliveries, by the class and the code of the sink's answer.";
     claimed: IntCounterVec, "delaybridge_claimed_messages_total", "elements", ["queue", "from"], &[],
-        "Elements claimed, by where they stood: due in the sorted set, on the ready list, waiting for a retry, \
-         or under a lease that had run out.";
+        "Claimed elements, by their state before the claim: due in the sorted set, on the ready list, waiting for a \
+         retry, or under an expired lease.";
     recovered: IntCounterVec, "delaybridge_recovered_messages_total", "elements", ["queue"], &[],
-        "Elements of a claim whose reply was lost, taken over again by the daemon that had claimed them.";
+        "Elements of a claim with a lost reply that the daemon has found again.";
     delivered: IntCounterVec, "delaybridge_delivered_messages_total", "elements", ["queue"], &[],
-        "Elements that every sink confirmed and that have left Redis.";
+        "Elements that every sink has confirmed and that have left Redis.";
     dead_lettered: IntCounterVec, "delaybridge_dead_lettered_messages_total", "elements", ["queue", "reason"], &[],
         "Elements stored as dead letters, by reason.";
     dead_letters_forwarded: IntCounterVec, "delaybridge_dead_letters_forwarded_total", "dead letters", ["queue", "sink", "class"], &[],
-        "Dead letters handed to the sink that dead_letter names, by the class of its answer; class ok has left the stream.";
+        "Dead letters sent to the sink of dead_letter, by the class of its answer; with class ok they have left the stream.";
     released: IntCounterVec, "delaybridge_released_messages_total", "elements", ["queue", "reason"], &[],
-        "Elements given back to Redis without an attempt being counted.";
+        "Elements released to Redis, without a counted attempt.";
     possible_duplicates: IntCounterVec, "delaybridge_possible_duplicates_total", "elements", ["queue"], &[],
-        "Deliveries that are tried again although the sink may have taken them; together with leases that expired, an \
-         upper bound for duplicates.";
+        "Retried deliveries that the sink may have accepted before. Together with expired leases they are an upper bound \
+         for duplicates.";
     leases_expired: IntCounterVec, "delaybridge_leases_expired_total", "elements", ["queue"], &[],
-        "Claimed elements whose lease had run out: their daemon died or stood still.";
+        "Claimed elements with an expired lease: their daemon died or stalled.";
     stale_acks: IntCounterVec, "delaybridge_stale_acks_total", "elements", ["queue"], &[],
-        "Verdicts that were refused, because another claim had taken the element over.";
+        "Refused verdicts: another claim had taken the element over.";
     expired_deliveries: IntCounterVec, "delaybridge_expired_deliveries_total", "elements", ["queue"], &[],
-        "Attempts to deliver elements later than max_lateness, where on_expired says deliver.";
+        "Attempts to deliver elements later than max_lateness, with on_expired: deliver.";
     dead_letters_trimmed: IntCounterVec, "delaybridge_dead_letters_trimmed_total", "elements", ["queue"], &[],
-        "Dead letters that the stream's max_len threw away: lost, as the configuration allowed.";
+        "Dead letters that the stream's max_len has dropped. They are lost, as the configuration allows.";
     late_acks: IntCounterVec, "delaybridge_late_acks_total", "elements", ["queue"], &[],
-        "Verdicts that came after the lease, but before anybody had taken the element over.";
+        "Verdicts after the end of the lease, accepted because no other claim had taken the element over.";
     stale_drops: IntCounterVec, "delaybridge_stale_drops_total", "elements", ["queue"], &[],
-        "Elements not handed to a sink because their lease was over; they come back after it.";
+        "Elements not sent to a sink because their lease was nearly over; they come back after it.";
     panics: IntCounterVec, "delaybridge_panics_total", "panics", ["queue"], &[],
-        "Panics while an element was worked on; the element was retried.";
+        "Panics during work on an element; the element is retried.";
     decode_errors: IntCounterVec, "delaybridge_decode_errors_total", "elements", ["queue", "codec"], &[],
-        "Payloads that the queue's codec refused.";
+        "Payloads that the queue's codec has refused.";
     wakeups: IntCounterVec, "delaybridge_wakeups_total", "wake-ups", ["queue", "reason"], &[],
-        "What made the claimer look at Redis.";
+        "Wake-ups of the claimer, by their cause.";
     throttled: CounterVec, "delaybridge_throttled_seconds_total", "seconds", ["queue", "sink"], &[],
-        "Time that elements waited for max_rate; sink is empty where the queue's own rate was the limit.";
+        "Time that elements waited for max_rate; sink is empty if the queue's own rate was the limit.";
     shadowed: IntCounterVec, "delaybridge_shadow_messages_total", "elements", ["queue", "fate"], &[],
-        "Elements that fell due while mode: shadow looked on, by what would have become of them; nothing was sent.";
+        "Elements due in mode: shadow, by the outcome that delivery would have. Nothing is sent.";
     rescued: IntCounterVec, "delaybridge_rescued_messages_total", "elements", ["queue"], &[],
-        "Overdue elements that mode: rescue moved to the ready list.";
+        "Overdue elements that mode: rescue has moved to the ready list.";
     rescue_junk: IntGaugeVec, "delaybridge_rescue_junk", "entries", ["queue"], &[],
         "Overdue entries of no layout of Redisson that mode: rescue leaves alone; Redisson's own clients are jammed by them.";
     ghosts: IntGaugeVec, "delaybridge_ghosts", "entries", ["queue"], &[],
@@ -163,34 +163,33 @@ catalogue! {
     unknown_entries: IntGaugeVec, "delaybridge_unknown_entries", "entries", ["queue"], &[],
         "Entries in a format that this version does not know, left alone for the newer daemon that wrote them.";
     queue_held: IntGaugeVec, "delaybridge_queue_held", "0 or 1", ["queue"], &[],
-        "1 while this daemon claims nothing from the queue until somebody mends it; /readyz has the reason.";
+        "1 while the queue is on hold: this daemon claims nothing from it until the cause is fixed. /readyz has the reason.";
     sink_up: IntGaugeVec, "delaybridge_sink_up", "0 or 1", ["sink"], &[],
-        "1 while deliveries to the sink are tried, 0 while its breaker is open.";
+        "1 while the daemon delivers to the sink, 0 while its breaker is open.";
     sink_blocked: IntGaugeVec, "delaybridge_sink_blocked", "0 or 1", ["sink"], &[],
-        "1 while the sink says that it is full.";
+        "1 while the sink reports that it is full.";
     ack_duration: HistogramVec, "delaybridge_sink_ack_duration_seconds", "seconds", ["sink"], ACKS,
-        "From handing an element to the sink to its answer.";
+        "Time from the delivery to the sink to its answer.";
     script_duration: HistogramVec, "delaybridge_script_duration_seconds", "seconds", ["script"], SCRIPTS,
-        "From sending a script to Redis to its reply.";
+        "Time from the call of a script to its reply.";
     offered_overdue: HistogramVec, "delaybridge_offered_overdue_seconds", "seconds", ["queue"], LATENESS,
-        "Elements that were overdue already when they were offered, by how much at least, in Redis's time: their \
-         producer's clock is behind, or the offer was long on its way. A producer whose clock is ahead cannot be told \
-         from one that offers with a longer delay.";
+        "Elements that were already overdue when they were offered, with the minimum lateness by Redis's clock: their \
+         producer's clock is behind, or the offer took long to arrive. A clock that is ahead looks like a longer delay.";
     clock_skew: GaugeVec, "delaybridge_clock_skew_seconds", "seconds", [], &[],
-        "By how much the clock of this machine is ahead of Redis's, negative when it is behind; right to half of a round \
-         trip. Producers on the same machine, as beside a sidecar, have the same clock.";
+        "How far this machine's clock is ahead of Redis's; negative if it is behind. Exact to half of a round trip. \
+         Producers on the same machine, as beside a sidecar, have the same clock.";
     redis_up: IntGaugeVec, "delaybridge_redis_up", "0 or 1", [], &[],
         "1 while the Redis that holds the queues answers.";
     build_info: IntGaugeVec, "delaybridge_build_info", "1", ["version", "revision"], &[],
-        "Always 1; the labels say what is running.";
+        "Always 1; the labels have the running version.";
 }
 
-/// The reference page, as it stands in `docs/metrics.md`.
+/// The reference page, `docs/metrics.md`.
 pub fn reference() -> String {
     let mut page = String::from(
         "# Metrics\n\n\
-         <!-- Written by a test from src/telemetry/catalogue.rs; change it there. -->\n\n\
-         `GET /metrics` answers in the Prometheus text format. A series appears when it is first used. Labels are names \
+         <!-- Generated by a test from src/telemetry/catalogue.rs; change it there. -->\n\n\
+         `GET /metrics` answers in the Prometheus text format. A series appears with its first value. Labels are names \
          from the configuration or words of a fixed list, never keys, payloads or messages.\n\n\
          | name | type | unit | labels | meaning |\n|---|---|---|---|---|\n",
     );
@@ -201,7 +200,7 @@ pub fn reference() -> String {
             writeln!(page, "| `{}` | {} | {} | {labels} | {} |", metric.name, metric.kind, metric.unit, metric.help);
     }
     page.push_str(
-        "\nBeside these, the usual `process_*` metrics tell of CPU, memory, threads, file descriptors and start time.\n\n\
+        "\nThe standard `process_*` metrics show CPU, memory, threads, file descriptors and start time.\n\n\
          ## Words used as labels\n\n",
     );
     for (label, words) in super::labels::documented() {
@@ -234,7 +233,7 @@ mod tests {
     #[test]
     fn the_names_are_those_that_dashboards_use() {
         let names: Vec<_> = CATALOGUE.iter().map(|metric| metric.name.trim_start_matches("delaybridge_")).collect();
-        // Renaming one breaks somebody's alert: say so in the changelog before changing this list.
+        // A renamed metric breaks users' alerts: note it in the changelog before you change this list.
         let pinned = "queue_messages queue_oldest_due_age_seconds queue_next_due_timestamp_seconds \
              delivery_lateness_seconds delivery_attempts_total sink_errors_total claimed_messages_total \
              recovered_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total \

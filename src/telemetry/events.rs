@@ -2,7 +2,7 @@
 //! cannot drift apart.
 //!
 //! A line is written when a state changes, never for an element that went well; what can come in thousands is written
-//! at most once in ten seconds, with the number of those left out. Takes plain values; knows no pipeline type. Payloads
+//! at most once in ten seconds, with the number of those left out. Takes plain values, no types of the pipeline. Payloads
 //! and secrets never get here: a [`Failure`] carries neither.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::message::{Failure, MessageId};
 /// Shortest time between two lines of one kind about one queue.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// Target of the lines about single elements that a shadow looks at.
+/// Target of the lines about single elements in shadow mode.
 const SHADOW: &str = "delaybridge::shadow";
 
 /// Everything that one daemon reports. Cheap to clone.
@@ -47,7 +47,7 @@ impl Events {
         &self.status
     }
 
-    /// The events of one queue; puts it on the board. Ask once and keep it, the quiet time lives in it.
+    /// The events of one queue; puts it on the board. Call it once and keep the result: it holds the quiet time.
     pub fn queue(&self, queue: &Arc<str>) -> QueueEvents {
         self.status.add_queue(queue);
         QueueEvents(Arc::new(QueueInner {
@@ -82,7 +82,7 @@ impl Events {
         info!(queues, sinks, "started");
     }
 
-    /// Redis answers. A line only if it did not before.
+    /// Redis answers. Logged only after an outage.
     pub fn redis_up(&self, address: &str, version: &str) {
         self.metrics.redis_up(true);
         if self.status.redis_up() {
@@ -90,7 +90,7 @@ impl Events {
         }
     }
 
-    /// Redis does not answer. A line only if it did before, or never has; the board keeps the latest problem.
+    /// Redis does not answer. Logged once for each outage; the board keeps the latest problem.
     pub fn redis_lost(&self, address: &str, problem: &str) {
         self.metrics.redis_up(false);
         if self.status.redis_lost(problem.to_owned()) {
@@ -98,7 +98,7 @@ impl Events {
         }
     }
 
-    /// Something about the Redis server that will hurt, found at start (`maxmemory-policy` evicts).
+    /// A dangerous setting of the Redis server, found at start (`maxmemory-policy` evicts).
     pub fn redis_advice(&self, address: &str, advice: &str) {
         warn!(redis = address, "{advice}");
     }
@@ -109,7 +109,7 @@ impl Events {
         info!(signal, in_flight, timeout_seconds = timeout.as_secs(), "stopping: nothing new is claimed");
     }
 
-    /// The drain goes on; `holders` names what is still busy, shortened by the caller.
+    /// The drain continues; `holders` names the busy queues and sinks, shortened by the caller.
     pub fn draining(&self, in_flight: u64, left: Duration, holders: &str) {
         info!(in_flight, seconds_left = left.as_secs(), holders, "still draining");
     }
@@ -119,13 +119,13 @@ impl Events {
         if left_over == 0 {
             info!(settled, released, "stopped: everything in flight was settled or released");
         } else {
-            warn!(settled, released, left_over, "stopped with leftovers: they come back when their leases run out");
+            warn!(settled, released, left_over, "stopped with leftovers: they come back when their leases expire");
         }
     }
 
-    /// Nobody reads what the service manager is to know.
+    /// The service manager does not read the notifications.
     pub fn service_manager_lost(&self, problem: &str) {
-        warn!(problem, "cannot tell systemd how it goes; it will restart the daemon if it waits for that");
+        warn!(problem, "cannot notify systemd; it restarts the daemon if it waits for notifications");
     }
 
     /// SIGHUP came.
@@ -133,7 +133,7 @@ impl Events {
         warn!("reload the configuration: not available in this version; restart the daemon instead");
     }
 
-    /// A task that must not end has ended; the process follows.
+    /// An essential task has ended; the process ends too.
     pub fn task_ended(&self, task: &str, problem: &str) {
         error!(task, problem, "a task ended that the daemon cannot live without: exiting");
     }
@@ -155,7 +155,7 @@ struct QueueInner {
     unknown: Throttle,
     opaque: Throttle,
     shadow: Throttle,
-    /// How many there were at the last look.
+    /// Their number at the last check.
     orphans: AtomicU64,
     /// The same for overdue junk.
     junk: AtomicU64,
@@ -167,18 +167,18 @@ impl QueueEvents {
         &self.0.metrics
     }
 
-    /// The queue is held: nothing is claimed but a probe now and then. Told again with the same code, it only updates
-    /// the reason.
+    /// The queue is on hold: nothing is claimed except a probe now and then. A second call with the same code only
+    /// updates the reason.
     pub fn on_hold(&self, sink: Option<&str>, code: &str, reason: &str) {
         let text = sink.map_or_else(|| reason.to_owned(), |sink| format!("sink {sink}: {reason}"));
         let code = format!("{} {code}", sink.unwrap_or_default());
         self.0.metrics.held(true);
         if self.0.status.held(self.id(), Some(Reason { code, text })) {
-            warn!(queue = &**self.id(), sink, reason, "queue held until this is mended; its elements stay in Redis");
+            warn!(queue = &**self.id(), sink, reason, "queue on hold until this is fixed; its elements stay in Redis");
         }
     }
 
-    /// A key of the queue has another type than it must have: the queue is held, nothing was changed.
+    /// A key of the queue has the wrong type: the queue is on hold, and nothing was changed.
     pub fn wrong_type(&self, key: &str, expected: &'static str, found: &str) {
         self.on_hold(
             None,
@@ -187,7 +187,7 @@ impl QueueEvents {
         );
     }
 
-    /// The queue goes on.
+    /// The queue resumes.
     pub fn resumed(&self) {
         self.0.metrics.held(false);
         if self.0.status.held(self.id(), None) {
@@ -205,7 +205,7 @@ impl QueueEvents {
         }
     }
 
-    /// A dead letter stays in the stream, because the sink that it is to go on to refuses it for good.
+    /// A dead letter stays in the stream, because its sink refuses it permanently.
     pub fn dead_letter_stays(&self, stream_id: &str, problem: &str) {
         if let Some(left_out) = self.0.letters.admit(Instant::now()) {
             warn!(
@@ -213,7 +213,7 @@ impl QueueEvents {
                 letter = stream_id,
                 problem,
                 left_out,
-                "dead letter not moved on; it stays in the stream"
+                "dead letter not forwarded; it stays in the stream"
             );
         }
     }
@@ -234,7 +234,7 @@ impl QueueEvents {
         }
     }
 
-    /// `n` elements were not handed to a sink, because their lease was over or nearly so.
+    /// `n` elements were not sent to a sink, because their leases had expired or nearly so.
     pub fn stale_drops(&self, n: u64) {
         if n == 0 {
             return;
@@ -245,12 +245,12 @@ impl QueueEvents {
                 queue = &**self.id(),
                 elements = n,
                 left_out,
-                "elements dropped here, not sent: the process stood still for longer than their leases; Redis has them"
+                "elements dropped here, not sent: the process stalled for longer than their leases; Redis has them"
             );
         }
     }
 
-    /// `n` leases could not be extended: the elements belong to somebody else.
+    /// `n` leases could not be extended: the elements belong to another claim.
     pub fn leases_lost(&self, n: u64) {
         if n == 0 {
             return;
@@ -268,7 +268,7 @@ impl QueueEvents {
         }
     }
 
-    /// The last look found `n` orphans in Redisson's list. They stay until somebody decides, so a line is written only
+    /// The last check found `n` orphans in Redisson's list. They stay until a person decides, so a line is written only
     /// when there are more than before.
     pub fn orphans(&self, n: u64) {
         self.0.metrics.orphans(n);
@@ -276,13 +276,13 @@ impl QueueEvents {
             warn!(
                 queue = &**self.id(),
                 entries = n,
-                "entries of Redisson's list are in no sorted set and were recorded by nobody: left alone, they may be \
-                 the last copies of elements whose sorted set was deleted or evicted"
+                "entries of Redisson's list are in no sorted set, and no claim recorded them: they are kept, because they \
+                 may be the last copies of elements whose sorted set was deleted or evicted"
             );
         }
     }
 
-    /// The last look found `n` entries of a format that a newer daemon wrote.
+    /// The last check found `n` entries in the format of a newer daemon.
     pub fn unknown_entries(&self, n: u64) {
         self.0.metrics.unknown_entries(n);
         if n > 0
@@ -297,21 +297,21 @@ impl QueueEvents {
         }
     }
 
-    /// A payload is an object that only its Java class can read, and goes on as bytes.
+    /// A payload is an object that only its Java class can read; it is forwarded as bytes.
     pub fn opaque(&self, why: &str) {
         if let Some(left_out) = self.0.opaque.admit(Instant::now()) {
-            info!(queue = &**self.id(), why, left_out, "payload is passed on as bytes");
+            info!(queue = &**self.id(), why, left_out, "payload is forwarded as bytes");
         }
     }
 
-    /// A shadow has seen an element fall due that would have been delivered to `destinations`. One line for each, for
-    /// those who ask for it with the filter `delaybridge::shadow=debug`.
+    /// An element is due in shadow mode, and would be delivered to `destinations`. One line for each element, with the
+    /// filter `delaybridge::shadow=debug`.
     pub fn would_deliver(&self, id: MessageId, due_ms: i64, bytes: usize, destinations: &str) {
         self.0.metrics.shadowed(Fate::Deliver);
         debug!(target: SHADOW, queue = &**self.id(), %id, due_ms, bytes, destinations, "would be delivered");
     }
 
-    /// A shadow has seen an element fall due that would have gone wrong.
+    /// An element is due in shadow mode, and its delivery would fail.
     pub fn would_fail(&self, id: MessageId, due_ms: i64, fate: Fate, reason: &str) {
         self.0.metrics.shadowed(fate);
         let fate = fate.as_str();
@@ -321,7 +321,7 @@ impl QueueEvents {
         }
     }
 
-    /// What a shadow has seen since the last time.
+    /// The results of shadow mode since the last summary.
     pub fn shadow_summary(&self, delivered: u64, failed: u64, time: Duration) {
         let seconds = time.as_secs();
         info!(
@@ -333,8 +333,8 @@ impl QueueEvents {
         );
     }
 
-    /// A look for overdue elements moved some to the ready list, and left `junk` alone. A line about junk when there is
-    /// more than before.
+    /// A rescue moved overdue elements to the ready list, and skipped `junk`. Junk is logged when there is more than
+    /// before.
     pub fn rescued(&self, moved: u64, junk: u64) {
         self.0.metrics.rescued(moved, junk);
         if moved > 0 {
@@ -344,17 +344,17 @@ impl QueueEvents {
             warn!(
                 queue = &**self.id(),
                 entries = junk,
-                "overdue entries are of no layout of Redisson: left alone; Redisson clients cannot get past them"
+                "overdue entries have no Redisson layout: they are kept; Redisson clients cannot get past them"
             );
         }
     }
 
-    /// Redis refuses what a look needs; told when the words change.
+    /// Redis refuses a read that the queue needs; logged when the message changes.
     pub fn look_failed(&self, problem: &str) {
-        self.on_hold(None, "look", &format!("look at the queue: {problem}"));
+        self.on_hold(None, "look", &format!("read the queue: {problem}"));
     }
 
-    /// A turn of the sweep is over.
+    /// A turn of the sweep is complete.
     pub fn swept(&self, entries: u64, removed: u64, time: Duration) {
         debug!(queue = &**self.id(), entries, removed, seconds = time.as_secs_f64(), "turn of the sweep finished");
     }
@@ -381,7 +381,7 @@ impl SinkEvents {
         &self.metrics
     }
 
-    /// The breaker opened, or a probe failed again; a line only if the failure is news.
+    /// The breaker opened, or a probe failed again; logged only if the failure is new.
     pub fn down(&self, failure: &Failure) {
         self.metrics.up(false);
         self.metrics.blocked(false);
@@ -406,7 +406,7 @@ impl SinkEvents {
         }
     }
 
-    /// The sink takes elements again.
+    /// The sink accepts elements again.
     pub fn up(&self) {
         self.metrics.up(true);
         self.metrics.blocked(false);

@@ -75,7 +75,7 @@ impl HttpServer {
     }
 
     /// Accepts no more and waits for the requests under way, at most `within`. The last thing to stop, so that the
-    /// probes tell of the drain. Blocks the thread: call it when the pipeline's runtime has nothing left to do.
+    /// probes report the drain. Blocks the thread: call it when the pipeline's runtime has nothing left to do.
     pub fn stop(self, within: Duration) {
         self.stop.cancel();
         // Both answers mean that there is nothing more to wait for: closed, or out of time.

@@ -1,4 +1,4 @@
-//! The words that stand as label values: fixed lists, so that no metric can grow without bound.
+//! The label values: fixed lists of words, so that no metric can grow without bound.
 //!
 //! Knows nothing of metrics; the pipeline may use these types to say what happened.
 
@@ -23,7 +23,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Where a claimed element stood.
+    /// The state of an element before its claim.
     ClaimLabel {
         /// Due in Redisson's sorted set.
         Delayed = "delayed",
@@ -41,7 +41,7 @@ words! {
     MessageState {
         /// Its time has not come.
         Scheduled = "scheduled",
-        /// Due, claimed by nobody.
+        /// Due and unclaimed.
         Due = "due",
         /// Claimed.
         InFlight = "in_flight",
@@ -119,7 +119,7 @@ words! {
         MessagePermanent = "message_permanent",
         /// Later than `max_lateness`.
         Expired = "expired",
-        /// Ten leases in a row ran out: it kills or stalls whoever claims it.
+        /// Ten leases in a row expired: the element kills or stalls every daemon that claims it.
         LeaseExpired = "lease_expired",
         /// The codec refused the payload.
         Undecodable = "undecodable",

@@ -66,8 +66,8 @@ fn json(format: Format, terminal: bool) -> bool {
     }
 }
 
-/// What a client logs of its own, and must not: every failure comes back as an error that is told once, where it is
-/// judged. Whoever asks for `lapin=debug` gets it.
+/// The logs of client libraries, which are off: every failure comes back as an error and is logged once, where it is
+/// judged. The filter `lapin=debug` turns them on.
 const QUIET: &str = "lapin=off";
 /// Show payloads, of returned messages and of whole frames, so they stay off whatever is asked for.
 const NEVER: [&str; 3] = ["lapin::returned_messages=off", "lapin::channels=off", "lapin::frames=off"];

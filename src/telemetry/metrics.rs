@@ -125,7 +125,7 @@ impl QueueMetrics {
         self.add(bound, n, || self.families().claimed.with_label_values(&[self.label(), from.as_str()]));
     }
 
-    /// `n` elements of a claim whose reply was lost were taken over again.
+    /// `n` elements of a claim with a lost reply were found again.
     pub fn recovered(&self, n: u64) {
         self.add(&self.0.recovered, n, || self.families().recovered.with_label_values(&[self.label()]));
     }

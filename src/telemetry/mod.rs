@@ -1,6 +1,6 @@
 //! What the operator sees: logs, metrics, probes.
 //!
-//! The pipeline tells [`events`] what happened; the line in the log, the counter and the state that the probes show
+//! The pipeline reports to [`events`] what happened; the line in the log, the counter and the state that the probes show
 //! all come out of that one call. Knows plain values only: no stage, no pipeline type.
 
 pub mod catalogue;

@@ -1,7 +1,7 @@
-//! The board that the probes read: what is held, what is down, who still breathes.
+//! The board that the probes read: queues on hold, sinks that are down, tasks that show signs of life.
 //!
 //! The pipeline writes to it when a state changes, the HTTP thread reads it while everything else may be stuck. No
-//! lock is ever held over an await. Knows no metric and no log; [`events`](super::events) writes here.
+//! lock is ever held over an await. It depends on no metric and no log; [`events`](super::events) writes here.
 
 mod headline;
 
@@ -17,11 +17,11 @@ use crate::clock::Instant;
 /// How many queues and sinks a readiness answer names; the rest is counted.
 const LISTED: usize = 100;
 
-/// Why something does not go on. Equal are reasons with the same code, however their texts differ: what is tried again
-/// and again fails in other words each time, and that is no news.
+/// Why a queue or a sink is stopped. Two reasons with the same code are equal, even with different texts: repeated
+/// attempts fail with different messages each time, and that is no news.
 #[derive(Clone, Debug, Eq)]
 pub struct Reason {
-    /// What tells it from other reasons.
+    /// Distinguishes it from other reasons.
     pub code: String,
     /// What the operator reads.
     pub text: String,
@@ -36,9 +36,9 @@ impl PartialEq for Reason {
 /// The state of a sink as one daemon sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinkState {
-    /// Deliveries are tried.
+    /// It accepts deliveries.
     Up,
-    /// It said that it is full: nothing is claimed for it, no alarm.
+    /// It reports that it is full: nothing is claimed for it, no alarm.
     Blocked(Reason),
     /// Its breaker is open.
     Down(Reason),
@@ -128,7 +128,7 @@ impl Status {
         let mut board = self.board();
         let slot = board.queues.entry(queue.clone()).or_default();
         let news = slot.as_ref().map(|(old, _)| old) != reason.as_ref();
-        // A hold whose reason changes goes on; its age is that of the hold.
+        // A hold with a new reason continues; its age is that of the hold.
         let since = slot.take().map_or_else(Instant::now, |(_, since)| since);
         *slot = reason.map(|reason| (reason, since));
         news
@@ -147,7 +147,7 @@ impl Status {
         }
     }
 
-    /// Readiness: started, not stopping, Redis there, no queue held, no sink down. A full sink is no reason: taking
+    /// Readiness: started, not stopping, Redis there, no queue on hold, no sink down. A full sink is no reason: taking
     /// the daemon out of service would not empty it.
     pub fn ready(&self) -> Answer {
         let board = self.board();
@@ -214,7 +214,7 @@ impl Status {
         Answer { ok: stuck.is_empty(), body: json!({ "live": stuck.is_empty(), "stuck": stuck }) }
     }
 
-    /// Who has been silent for too long, and for how long; at most [`LISTED`] of them.
+    /// The tasks that have been silent for too long, and their times; at most [`LISTED`].
     fn stuck(&self, now: Instant) -> Vec<(Arc<Beat>, Duration)> {
         let beats = self.0.beats.lock().unwrap_or_else(PoisonError::into_inner);
         let silent = beats.iter().filter_map(Weak::upgrade).map(|beat| (beat.age(now), beat));
@@ -263,7 +263,7 @@ struct Beat {
     last_ms: AtomicU64,
 }
 
-/// In place of a time: the task waits, and nobody expects a sign of it.
+/// In place of a time: the task waits, and no sign of life is due.
 const RESTING: u64 = u64::MAX;
 
 impl Heartbeat {

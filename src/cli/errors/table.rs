@@ -26,7 +26,7 @@ server, and never part of a payload. An entry that waits in Redis keeps the firs
 Exit codes of the program: 0 done; 1 it failed while running; 2 wrong arguments or configuration; 3 stopped, but some
 elements in flight could be neither settled nor handed back in time (their leases bring them back). A problem of the
 configuration has no code: `check` tells each with its file, line, column and key, and what to write instead. Log lines
-that are no failure of an element, such as `queue held` or `leases lost`, say in words what happened and what follows.
+that are no failure of an element, such as `queue on hold` or `leases lost`, describe the event and its effect.
 ";
 
 pub(super) const KAFKA: &str = "\

@@ -1,4 +1,4 @@
-//! The board in one line, for `systemctl status`: what is in the way, the worst first.
+//! The board in one line, for `systemctl status`: the current problems, the worst first.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const NAMED: usize = 3;
 const LONGEST: usize = 1000;
 
 impl Status {
-    /// What is in the way, or that nothing is.
+    /// The current problems, or that there are none.
     pub fn headline(&self) -> String {
         let stuck = self.stuck(Instant::now());
         let stuck = stuck.iter().map(|(beat, silent)| format!("{} silent for {}", beat.task, seconds(*silent)));
@@ -36,23 +36,23 @@ impl Status {
             Redis::Lost(reason, since) => Some(format!("Redis unreachable for {}: {reason}", age(*since))),
         };
         let (queues, sinks) = (board.queues.len(), board.sinks.len());
-        let troubles = [
+        let problems = [
             board.stopping.then(|| "stopping".to_owned()),
             list(stuck, |count| format!("tasks stuck: {count}")),
             redis,
-            list(held, |count| format!("queues held: {count} of {queues}")),
+            list(held, |count| format!("queues on hold: {count} of {queues}")),
             list(down, |count| format!("sinks down: {count} of {sinks}")),
             list(full, |count| format!("sinks full: {count} of {sinks}")),
         ];
-        let troubles: Vec<_> = troubles.into_iter().flatten().collect();
-        match troubles.is_empty() {
-            true => format!("nothing in the way; queues: {queues}, sinks: {sinks}"),
-            false => one_line(&troubles.join("; ")),
+        let problems: Vec<_> = problems.into_iter().flatten().collect();
+        match problems.is_empty() {
+            true => format!("no problems; queues: {queues}, sinks: {sinks}"),
+            false => one_line(&problems.join("; ")),
         }
     }
 }
 
-/// `queues held: 2 of 12 (orders for 4m, ...; payments for 3s, ...)`; None where there is none.
+/// `queues on hold: 2 of 12 (orders for 4m, ...; payments for 3s, ...)`; None where there is none.
 fn list(entries: impl Iterator<Item = String>, title: impl FnOnce(usize) -> String) -> Option<String> {
     let (mut named, mut count) = (Vec::new(), 0);
     for entry in entries {
@@ -67,7 +67,7 @@ fn list(entries: impl Iterator<Item = String>, title: impl FnOnce(usize) -> Stri
     (count > 0).then(|| format!("{} ({})", title(count), named.join("; ")))
 }
 
-/// A line break in a broker's words would begin another message to systemd.
+/// A line break in a broker's message would start another message to systemd.
 fn one_line(text: &str) -> String {
     let end = (0..=LONGEST.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     text[..end].chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
@@ -87,13 +87,13 @@ mod tests {
     use crate::telemetry::status::tests::{reason, running};
 
     #[test]
-    fn it_names_what_is_in_the_way() {
+    fn it_names_every_problem() {
         let check = |change: &dyn Fn(&Status), expected: &str| {
             let status = running();
             change(&status);
             assert_eq!(status.headline(), expected);
         };
-        check(&|_| (), "nothing in the way; queues: 1, sinks: 1");
+        check(&|_| (), "no problems; queues: 1, sinks: 1");
         check(&|status| assert!(status.redis_lost("refused".into())), "Redis unreachable for 0s: refused");
         check(
             &|status| {
@@ -101,7 +101,7 @@ mod tests {
                 status.held(&"orders".into(), Some(reason("sink events: no topic")));
                 status.sink(&"events".into(), SinkState::Down(reason("no broker")));
             },
-            "stopping; queues held: 1 of 1 (orders for 0s, sink events: no topic); \
+            "stopping; queues on hold: 1 of 1 (orders for 0s, sink events: no topic); \
              sinks down: 1 of 1 (events for 0s, no broker)",
         );
         check(
@@ -129,7 +129,7 @@ mod tests {
         }
         let line = status.headline();
         assert!(!line.contains(char::is_control), "{line:?}");
-        assert!(line.starts_with("queues held: 10 of 11 (q0 for 0s, no WATCHDOG=trigger"), "{line}");
+        assert!(line.starts_with("queues on hold: 10 of 11 (q0 for 0s, no WATCHDOG=trigger"), "{line}");
         assert!(line.ends_with("; 7 more)"), "{line}");
         status.held(&"long".into(), Some(reason(&"ä".repeat(5000))));
         assert!(status.headline().len() <= LONGEST);

@@ -27,7 +27,7 @@ async fn an_exchange_that_is_missing_unbound_or_deleted_holds_the_queue_until_it
     let rabbit = start();
     let mut daemon = Daemon::start(&yaml(&server, &rabbit, "", "max_in_flight: 500")).await;
     tolerate_stalls(&mut daemon);
-    daemon.expect_log("queue held").expect_log("sink down");
+    daemon.expect_log("queue on hold").expect_log("sink down");
     let (mut oracle, mut arrived) = (Oracle::new(), Arrived::at(&rabbit));
     offer(&server, &mut oracle, "no exchange", 300, Duration::from_secs(1)).await;
     is_held(&daemon, "NOT_FOUND").await;
@@ -60,7 +60,7 @@ async fn a_missing_exchange_is_no_elements_fault_though_the_payload_chooses_the_
         .replace("sink: out }]", "sink: out, routing_key: '${payload.to}' }]");
     let mut daemon = Daemon::start(&yaml).await;
     tolerate_stalls(&mut daemon);
-    daemon.expect_log("queue held").expect_log("sink down");
+    daemon.expect_log("queue on hold").expect_log("sink down");
     let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
     let now = redis_now_ms(&mut redis).await;
     let offered: Vec<Element> =
@@ -83,7 +83,7 @@ async fn a_wrong_password_holds_the_queue_until_the_file_has_the_right_one() {
     let login = format!("username: guest, password_file: '{}', {DECLARE}", password.display());
     let mut daemon = Daemon::start(&yaml(&server, &rabbit, &login, "max_in_flight: 500")).await;
     tolerate_stalls(&mut daemon);
-    daemon.expect_log("queue held").expect_log("sink down");
+    daemon.expect_log("queue on hold").expect_log("sink down");
     let (mut oracle, mut arrived) = (Oracle::new(), Arrived::at(&rabbit));
     offer(&server, &mut oracle, "locked out", 300, Duration::from_secs(1)).await;
     is_held(&daemon, "ACCESS_REFUSED").await;

@@ -27,7 +27,7 @@ async fn a_broker_that_stands_still_dies_throws_us_out_and_forgets_loses_nothing
     let rabbit = start();
     let mut daemon = Daemon::start(&yaml(&server, &rabbit, DECLARE, "max_in_flight: 500")).await;
     tolerate_stalls(&mut daemon);
-    daemon.expect_log("queue held");
+    daemon.expect_log("queue on hold");
     let (mut oracle, mut arrived) = (Oracle::new(), Arrived::at(&rabbit));
     offer(&server, &mut oracle, "before", 500, Duration::from_secs(1)).await;
     arrived.all("arrived", &oracle).await;

@@ -28,7 +28,7 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
         )
     };
     let mut a = Daemon::start(&yaml(&server, &sink(&slow_a, "a", "9s"), "lease: 12s, max_in_flight: 6000")).await;
-    a.expect_log("not sent: the process stood still").expect_log("verdicts refused").expect_log("leases lost");
+    a.expect_log("not sent: the process stalled").expect_log("verdicts refused").expect_log("leases lost");
     // What it had sent has no answer within the time-out, as far as it can see: it stood still.
     a.expect_log("sink down");
     slow_a.set_mode(Mode::Freeze);

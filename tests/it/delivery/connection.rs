@@ -77,7 +77,7 @@ async fn under_the_least_rights_nothing_is_refused() {
     let _: () = redis.set("out", "not a stream").await.unwrap();
 
     let mut daemon = Daemon::spawn(&yaml);
-    daemon.expect_log("queue held").expect_log("dead letter stored");
+    daemon.expect_log("queue on hold").expect_log("dead letter stored");
     unready(&daemon, "WRONGTYPE").await;
     let _: () = redis.del("out").await.unwrap();
     stream_of(&mut redis, "out", 6_010).await;
@@ -121,7 +121,7 @@ async fn a_missing_right_is_named_at_the_start_and_loses_nothing() {
         let yaml = yaml.replace("redis: {}", "redis: { timeout: 1s }");
         acl(&mut redis, &least_rights(&yaml).replace(&format!("+{right}"), "")).await;
         let mut daemon = Daemon::spawn(&yaml);
-        daemon.expect_log("queue held").expect_log("rights are missing").expect_log("dead letter stored");
+        daemon.expect_log("queue on hold").expect_log("rights are missing").expect_log("dead letter stored");
         // On purpose: what a claim that was cut short had taken comes back soon.
         daemon.expect_log("not longer than twice redis.command_timeout");
         running.push((right, queue, elements, ready, dir, daemon));

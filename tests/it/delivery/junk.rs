@@ -155,7 +155,7 @@ async fn json_that_cannot_be_read_is_forwarded_as_it_is_if_that_is_wanted() {
 #[tokio::test]
 async fn json_that_cannot_be_read_holds_the_queue_until_it_is_taken_away_if_that_is_wanted() {
     let (server, queue, mut daemon) = with_broken_json("hold").await;
-    daemon.expect_log("queue held");
+    daemon.expect_log("queue on hold");
     let mut redis = server.client().await;
     unready(&daemon, "held").await;
     let reason = daemon.get("/readyz").await.unwrap().body;

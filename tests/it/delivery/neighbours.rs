@@ -26,7 +26,7 @@ queues:
   good: { source: { redisson: { name: good } }, to: [{ sink: same, stream: out }] }
 ",
     ));
-    daemon.expect_log("queue held");
+    daemon.expect_log("queue on hold");
     unready(&daemon, "WRONGTYPE").await;
 
     for round in 1..=10 {
@@ -65,7 +65,7 @@ queues:
   q: { source: { redisson: { name: q } }, to: [{ sink: same, stream: out }] }
 ",
     ));
-    daemon.expect_log("queue held");
+    daemon.expect_log("queue on hold");
     unready(&daemon, "holds a string").await;
     assert_eq!(redis.zcard::<_, usize>(&queue.timeouts).await.unwrap(), 20);
     assert_eq!(redis.llen::<_, usize>(&queue.list).await.unwrap(), 20);

@@ -179,7 +179,7 @@ async fn verdicts(server: &RedisServer, sink: Sink, times: u64) {
 /// writes them has to look at that stream, which confirmations alone do not.
 async fn extensions(server: &RedisServer, times: u64) {
     let mut rig = Rig::start(server, "extensions", Sink::ExactlyOnce, ("5s", "3s"), "").await;
-    rig.daemon.expect_log("queue held");
+    rig.daemon.expect_log("queue on hold");
     let (in_flight, dead) = (rig.feed.queue.bridge_key("inflight"), rig.feed.queue.bridge_key("dead"));
     loop {
         // Lost claims are recovered a second later: time enough to break the key that verdicts need.

@@ -53,7 +53,7 @@ async fn a_key_of_another_type_holds_its_queue_until_it_is_mended_and_changes_no
     ))
     .await;
     tolerate_stalls(&mut daemon);
-    daemon.expect_log("queue held");
+    daemon.expect_log("queue on hold");
 
     // Broken while the daemon runs: the key is set aside, another takes its place, and elements fall due.
     let mut oracles = Vec::new();
@@ -139,7 +139,7 @@ async fn a_string_in_place_of_the_list(exactly_once: bool) {
         server.url()
     ));
     tolerate_stalls(&mut daemon);
-    daemon.expect_log("queue held");
+    daemon.expect_log("queue on hold");
     metric(&daemon, "delaybridge_queue_held", |held| held == 1.0).await;
     let body = readyz(&daemon, 503, "sink out").await;
     println!("{body}");

@@ -29,7 +29,7 @@ async fn a_topic_that_is_missing_and_later_deleted_holds_the_queue_until_it_is_t
     let sink = format!("brokers: ['{}'], timeout: 5s, topic: arrived", kafka.bootstrap());
     let mut daemon = Daemon::start(&yaml(&server, &sink, "lease: 20s")).await;
     tolerate_stalls(&mut daemon);
-    daemon.expect_log("queue held");
+    daemon.expect_log("queue on hold");
     let mut feed = Feed::new(&server, RedissonQueue::new("q")).await;
     for _ in 0..5 {
         feed.tick(20, 0).await;
@@ -60,7 +60,7 @@ async fn a_topic_that_is_missing_and_later_deleted_holds_the_queue_until_it_is_t
     let tried = attempts(&daemon).await - before;
     println!("held for {held:?}: {tried} elements were tried");
     assert!(tried <= 25.0, "{tried} elements were tried during the hold");
-    let lines = daemon.log().all().iter().filter(|line| line.contains("queue held")).count();
+    let lines = daemon.log().all().iter().filter(|line| line.contains("queue on hold")).count();
     // One for each hold; a partition that goes a moment later than another can make one more.
     assert!((2..=4).contains(&lines), "{lines} lines for two holds");
     blocking(|| kafka.create_topic("arrived", 4, &[])).expect("create the topic");
@@ -85,7 +85,7 @@ async fn a_right_that_is_revoked_holds_the_queue_until_it_is_given_back() {
     );
     let mut daemon = Daemon::start(&yaml(&server, &sink, "lease: 20s")).await;
     tolerate_stalls(&mut daemon);
-    daemon.expect_log("queue held").expect_log("sink down");
+    daemon.expect_log("queue on hold").expect_log("sink down");
     let mut feed = Feed::new(&server, RedissonQueue::new("q")).await;
     for _ in 0..5 {
         feed.tick(20, 0).await;
@@ -116,7 +116,7 @@ async fn a_wrong_password_holds_the_queue_until_the_file_has_the_right_one() {
     );
     let mut daemon = Daemon::start(&yaml(&server, &sink, "lease: 20s")).await;
     tolerate_stalls(&mut daemon);
-    daemon.expect_log("queue held").expect_log("sink down");
+    daemon.expect_log("queue on hold").expect_log("sink down");
     let mut feed = Feed::new(&server, RedissonQueue::new("q")).await;
     for _ in 0..5 {
         feed.tick(20, 0).await;

@@ -142,11 +142,11 @@ async fn every_step_does_what_the_page_says() {
     // What cannot be delivered waits for a retry when the daemon is stopped.
     let _: () = redis::cmd("RENAME").arg("orders:due").arg("aside").query_async(&mut redis).await.unwrap();
     let _: () = redis.set("orders:due", "not a stream").await.unwrap();
-    deliver.expect_log("queue held");
+    deliver.expect_log("queue on hold");
     let now = redis_now_ms(&mut redis).await;
     let late = queue.offer(&mut redis, now, "{\"n\":4}").await;
-    eventually("the queue to be held", PATIENCE, async || {
-        let held = deliver.log().all().iter().any(|line| line.contains("queue held"));
+    eventually("the queue to be on hold", PATIENCE, async || {
+        let held = deliver.log().all().iter().any(|line| line.contains("queue on hold"));
         if held { Ok(()) } else { Err("it is not".to_owned()) }
     })
     .await;

@@ -170,7 +170,7 @@ async fn every_panel_shows_data_and_every_rule_is_evaluated() {
     for told in [
         "sink down",
         "sink full",
-        "queue held",
+        "queue on hold",
         "dead letter",
         "entries of Redisson's list",
         "entries of a newer format",

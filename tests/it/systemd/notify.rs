@@ -64,7 +64,7 @@ async fn ready_means_that_claims_can_be_made_and_the_status_says_what_is_in_the_
     proxy.set_mode(Mode::Refuse);
     let environment = [("NOTIFY_SOCKET", &*manager.address()), ("WATCHDOG_USEC", "2000000")];
     let mut daemon = Daemon::spawn_with(&yaml(&format!("{{ url: '{}' }}", proxy.url())), &environment);
-    daemon.expect_log("cannot reach Redis").expect_log("queue held");
+    daemon.expect_log("cannot reach Redis").expect_log("queue on hold");
 
     manager.hears("STATUS=Redis unreachable for ").await;
     manager.hears("WATCHDOG=1").await;
@@ -77,10 +77,10 @@ async fn ready_means_that_claims_can_be_made_and_the_status_says_what_is_in_the_
     let mut redis = server.client().await;
     let key = "redisson_delay_queue_timeout:{told}";
     redis::cmd("SET").arg(key).arg("not a sorted set").exec_async(&mut redis).await.unwrap();
-    let held = manager.hears("STATUS=queues held: 1 of 1 (q for ").await;
+    let held = manager.hears("STATUS=queues on hold: 1 of 1 (q for ").await;
     assert!(held.contains(key), "{held}");
     redis::cmd("DEL").arg(key).exec_async(&mut redis).await.unwrap();
-    manager.hears("STATUS=nothing in the way; queues: 1, sinks: 1").await;
+    manager.hears("STATUS=no problems; queues: 1, sinks: 1").await;
 
     daemon.signal(Signal::TERM);
     // 25 seconds for the drain and 5 for closing.
