@@ -105,7 +105,7 @@ queues:
     assert_eq!(entries.ids[0].get::<Vec<u8>>("payload"), Some(order.clone()));
     let lines = daemon.log().all();
     let why = "an object of the class com.example.Order";
-    assert!(lines.iter().any(|line| line.contains("passed on as bytes") && line.contains(why)), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("forwarded as bytes") && line.contains(why)), "{lines:#?}");
     // Where a template needs what is inside, there is nothing to deliver.
     let letter = dead_letters(&mut redis, &asked).await.remove(0);
     assert_eq!(letter["code"], b"template_field_missing");

@@ -42,7 +42,7 @@ const QUEUES: [(&str, &str); 8] = [
 const TROUBLE: [&str; 5] = [
     "would not be delivered",
     "dead letter stored",
-    "of no layout of Redisson",
+    "have no Redisson layout",
     "of a newer format",
     "no queue delivers",
 ];

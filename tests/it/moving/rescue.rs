@@ -30,7 +30,7 @@ async fn overdue_elements_of_both_layouts_reach_the_consumers_and_junk_holds_up_
          source: {{ redisson: {{ name: \"{NAME}\" }} }}\n    mode: rescue\n    rescue_after: 200ms\n",
         server.url()
     ));
-    daemon.expect_log("of no layout of Redisson");
+    daemon.expect_log("have no Redisson layout");
     daemon.wait_ready().await;
     eventually("all to be rescued", PATIENCE, async || {
         match redis.clone().llen::<_, usize>(NAME).await.map_err(|e| e.to_string())? {

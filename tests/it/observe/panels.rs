@@ -1,17 +1,17 @@
-//! The rows of the dashboard, in the order in which one asks at three in the morning.
+//! The rows of the dashboard, in the order of the questions during an incident.
 //!
-//! A panel names metrics of the catalogue; unit, description and the labels to filter by come from there. A name that
-//! the catalogue does not have panics, and a metric that no panel shows fails a test: so the two cannot drift apart.
+//! A panel names metrics of the catalogue. Unit, description and filter labels come from there. A name that is not in the
+//! catalogue panics, and a metric without a panel fails a test, so the two cannot drift apart.
 
 use delaybridge::telemetry::catalogue::{CATALOGUE, Definition};
 
-/// A heading and what stands under it.
+/// A heading and its panels.
 pub struct Row {
     pub title: &'static str,
     pub panels: Vec<Panel>,
 }
 
-/// One picture.
+/// One panel.
 pub struct Panel {
     pub title: &'static str,
     pub description: String,
@@ -24,16 +24,16 @@ pub struct Panel {
 /// How a panel is drawn.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Look {
-    /// One number, which is good or bad.
+    /// One number, good or bad.
     Number(Good),
     /// Lines over time.
     Lines,
 }
 
-/// Which numbers are good ones.
+/// Which numbers are good.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Good {
-    /// None but zero.
+    /// Only zero.
     Zero,
     /// Up to this.
     UpTo(u32),
@@ -41,7 +41,7 @@ pub enum Good {
     AtLeastOne,
 }
 
-/// What is asked of Prometheus.
+/// A query to Prometheus.
 pub struct Query {
     pub expr: String,
     pub legend: String,
@@ -56,10 +56,10 @@ pub fn rows() -> Vec<Row> {
             vec![
                 number("Daemons", "build_info", Good::AtLeastOne, "count({}) or vector(0)"),
                 number("Daemons without Redis", "redis_up", Good::Zero, "count({} == 0) or vector(0)"),
-                number("Queues held", "queue_held", Good::Zero, "sum(max by (queue) ({})) or vector(0)"),
+                number("Queues on hold", "queue_held", Good::Zero, "sum(max by (queue) ({})) or vector(0)"),
                 number("Sinks down", "sink_up", Good::Zero, "count(min by (sink) ({}) == 0) or vector(0)"),
                 number("Oldest due element", "queue_oldest_due_age_seconds", Good::UpTo(60), "max({})"),
-                number("Dead letters kept", "queue_messages", Good::Zero, "sum(max by (queue) ({state=\"dead\"}))"),
+                number("Dead letters", "queue_messages", Good::Zero, "sum(max by (queue) ({state=\"dead\"}))"),
                 gauge("Oldest due element by queue", "queue_oldest_due_age_seconds", &["queue"]),
                 gauge("Elements by queue and state", "queue_messages", &["queue", "state"]),
                 lines("Time until the next element falls due", "queue_next_due_timestamp_seconds", "s", &["queue"])
@@ -77,17 +77,17 @@ pub fn rows() -> Vec<Row> {
                          / sum by (queue) (rate({count}[$__rate_interval]))",
                         "{{queue}}",
                     ),
-                quantiles("Overdue already when offered", "offered_overdue_seconds", &["queue"]),
+                quantiles("Already overdue when offered", "offered_overdue_seconds", &["queue"]),
             ],
         ),
         row(
             "Throughput by stage",
             vec![
-                rate("Claimed, by where it stood", "claimed_messages_total", &["from"]),
+                rate("Claimed, by origin", "claimed_messages_total", &["from"]),
                 rate("Delivery attempts", "delivery_attempts_total", &["class"]),
                 rate("Delivered", "delivered_messages_total", &["queue"]),
-                rate("Given back uncounted", "released_messages_total", &["queue", "reason"]),
-                rate("Waking up", "wakeups_total", &["reason"]),
+                rate("Released, not counted", "released_messages_total", &["queue", "reason"]),
+                rate("Wake-ups of the claimer", "wakeups_total", &["reason"]),
                 lines("Elements that wait for max_rate", "throttled_seconds_total", "short", &["queue", "sink"])
                     .ask("sum by (queue, sink) (rate({}[$__rate_interval])) or vector(0)", "{{queue}} {{sink}}"),
             ],
@@ -101,9 +101,9 @@ pub fn rows() -> Vec<Row> {
             ],
         ),
         row(
-            "Held queues and open breakers",
+            "Holds and open breakers",
             vec![
-                rare("Queue held", "queue_held", &["queue"]),
+                rare("Queue on hold", "queue_held", &["queue"]),
                 lines("Sink up", "sink_up", "short", &["sink"]).ask("min by (sink) ({})", "{{sink}}"),
                 gauge("Sink full", "sink_blocked", &["sink"]),
             ],
@@ -111,11 +111,11 @@ pub fn rows() -> Vec<Row> {
         row(
             "Dead letters",
             vec![
-                lines("Dead letters kept", "queue_messages", "short", &["queue"])
+                lines("Dead letters in the stream", "queue_messages", "short", &["queue"])
                     .ask("max by (queue) ({state=\"dead\"})", "{{queue}}"),
-                total("Made, by reason", "dead_lettered_messages_total", &["queue", "reason"]),
-                total("Moved on to a sink", "dead_letters_forwarded_total", &["queue", "sink", "class"]),
-                total("Thrown away by max_len", "dead_letters_trimmed_total", &["queue"]),
+                total("New dead letters, by reason", "dead_lettered_messages_total", &["queue", "reason"]),
+                total("Forwarded to a sink", "dead_letters_forwarded_total", &["queue", "sink", "class"]),
+                total("Dropped by max_len", "dead_letters_trimmed_total", &["queue"]),
                 total("Payloads that the codec refused", "decode_errors_total", &["queue", "codec"]),
                 total("Delivered although expired", "expired_deliveries_total", &["queue"]),
             ],
@@ -124,11 +124,11 @@ pub fn rows() -> Vec<Row> {
             "Duplicates and leases",
             vec![
                 total("Possible duplicates", "possible_duplicates_total", &["queue"]),
-                total("Leases that ran out", "leases_expired_total", &["queue"]),
-                total("Verdicts refused", "stale_acks_total", &["queue"]),
-                total("Verdicts late, but accepted", "late_acks_total", &["queue"]),
-                total("Dropped unsent on a stale lease", "stale_drops_total", &["queue"]),
-                total("Taken over again after a lost reply", "recovered_messages_total", &["queue"]),
+                total("Expired leases", "leases_expired_total", &["queue"]),
+                total("Refused verdicts", "stale_acks_total", &["queue"]),
+                total("Late verdicts, accepted", "late_acks_total", &["queue"]),
+                total("Not sent, lease nearly over", "stale_drops_total", &["queue"]),
+                total("Recovered after a lost reply", "recovered_messages_total", &["queue"]),
                 total("Panics", "panics_total", &["queue"]),
             ],
         ),
@@ -140,7 +140,7 @@ pub fn rows() -> Vec<Row> {
                 quantiles("Script times", "script_duration_seconds", &["script"]),
                 lines("Script calls", "script_duration_seconds", "cps", &["script"])
                     .ask("sum by (script) (rate({count}[$__rate_interval]))", "{{script}}"),
-                lines("Reconnects, seen by each queue", "wakeups_total", "short", &["queue"])
+                lines("Reconnects, by queue", "wakeups_total", "short", &["queue"])
                     .ask("sum by (queue) ({reason=\"reconnect\"}) or vector(0)", "{{queue}}"),
                 lines("Clock ahead of Redis's", "clock_skew_seconds", "s", &["instance"])
                     .ask("max by (instance) ({})", "{{instance}}"),
@@ -165,9 +165,9 @@ pub fn rows() -> Vec<Row> {
         row(
             "Shadow and rescue",
             vec![
-                rate("Seen by mode: shadow", "shadow_messages_total", &["queue", "fate"]),
+                rate("Outcomes in mode: shadow", "shadow_messages_total", &["queue", "fate"]),
                 rate("Moved by mode: rescue", "rescued_messages_total", &["queue"]),
-                rare("Left alone by mode: rescue", "rescue_junk", &["queue"]),
+                rare("Skipped by mode: rescue", "rescue_junk", &["queue"]),
             ],
         ),
     ]
@@ -186,7 +186,7 @@ fn unit(metric: &Definition) -> &'static str {
     if metric.unit == "seconds" { "s" } else { "short" }
 }
 
-/// The template with the metric and its filters in the place of `{}`. `{bucket}` and `{count}` are those parts of a
+/// The template, with the metric and its filters in place of `{}`. `{bucket}` and `{count}` are those parts of a
 /// histogram, `{state="dead"}` filters further, `{bucket,le="5"}` does both.
 fn filled(template: &str, metric: &Definition) -> String {
     let mut filters = vec!["job=~\"$job\"".to_owned()];
@@ -214,21 +214,21 @@ fn panel(title: &'static str, name: &str, unit: &'static str, look: Look) -> (Pa
     (Panel { title, description: metric.help.to_owned(), unit, look, queries: Vec::new() }, metric)
 }
 
-/// One number out of all series of the metric.
+/// One number from all series of the metric.
 fn number(title: &'static str, name: &str, good: Good, template: &str) -> Panel {
     let (mut panel, metric) = panel(title, name, unit(metric(name)), Look::Number(good));
     panel.queries.push(Query { expr: filled(template, metric), legend: String::new() });
     panel
 }
 
-/// Lines whose query follows.
+/// Lines; the query follows.
 fn lines(title: &'static str, name: &'static str, unit: &'static str, by: &[&str]) -> Lines {
     assert!(by.iter().all(|label| *label == "instance" || metric(name).labels.contains(label)), "labels of {name}");
     let (panel, metric) = panel(title, name, unit, Look::Lines);
     Lines { panel, metric }
 }
 
-/// A panel that wants its query.
+/// A panel without its query.
 struct Lines {
     panel: Panel,
     metric: &'static Definition,
@@ -241,18 +241,18 @@ impl Lines {
     }
 }
 
-/// The highest that any daemon says. No daemon, no line: a zero would look like good news.
+/// The highest value of all daemons. Without a daemon there is no line: a zero would look like good news.
 fn gauge(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
     lines(title, name, unit(metric(name)), by).ask(&format!("max by ({}) ({{}})", by.join(", ")), &legend(by))
 }
 
-/// The same for a gauge that is set for the first time when there is something to tell: until then 0.
+/// The same for a gauge that appears with its first event: 0 until then.
 fn rare(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
     let template = format!("max by ({}) ({{}}) or vector(0)", by.join(", "));
     lines(title, name, unit(metric(name)), by).ask(&template, &legend(by))
 }
 
-/// Counts per second, over all daemons. A counter comes into being with its first count: until then 0.
+/// Counts per second, over all daemons. A counter appears with its first count: 0 until then.
 fn rate(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
     assert_eq!(metric(name).kind, "counter", "{name}");
     let by_list = by.join(", ");
@@ -260,15 +260,15 @@ fn rate(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
         .ask(&format!("sum by ({by_list}) (rate({{}}[$__rate_interval])) or vector(0)"), &legend(by))
 }
 
-/// What the daemons have counted since they started, for what is rare: a step is seen, where the rate of a series that
-/// comes into being with its first count shows nothing of it.
+/// The daemons' counts since their start, for rare events: a step is visible, while the rate of a series that appears
+/// with its first count is not.
 fn total(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
     assert_eq!(metric(name).kind, "counter", "{name}");
     let template = format!("sum by ({}) ({{}}) or vector(0)", by.join(", "));
     lines(title, name, "short", by).ask(&template, &legend(by))
 }
 
-/// Half of them and nearly all of them were within this time.
+/// The median and the 99th percentile.
 fn quantiles(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
     assert_eq!(metric(name).kind, "histogram", "{name}");
     let by_list = by.join(", ");
@@ -285,7 +285,7 @@ fn quantiles(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
     panel
 }
 
-/// One of the usual metrics of a process.
+/// One of the standard metrics of a process.
 fn process(title: &'static str, unit: &'static str, expr: &str, description: &str) -> Panel {
     let at = expr.find('[').unwrap_or(expr.len());
     let expr = format!("{}{{job=~\"$job\"}}{}", &expr[..at], &expr[at..]);

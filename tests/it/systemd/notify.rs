@@ -58,7 +58,7 @@ fn yaml(redis: &str) -> String {
 }
 
 #[tokio::test]
-async fn ready_means_that_claims_can_be_made_and_the_status_says_what_is_in_the_way() {
+async fn ready_means_that_the_daemon_can_claim_and_the_status_names_the_problem() {
     let (server, mut manager) = (RedisServer::start().await, Manager::listen());
     let proxy = Proxy::start(server.port()).await;
     proxy.set_mode(Mode::Refuse);
@@ -90,7 +90,7 @@ async fn ready_means_that_claims_can_be_made_and_the_status_says_what_is_in_the_
 }
 
 #[tokio::test]
-async fn a_watchdog_that_is_somebody_elses_is_not_fed_and_a_password_comes_as_a_credential() {
+async fn the_watchdog_of_another_process_is_not_notified_and_a_password_comes_as_a_credential() {
     let (server, mut manager) = (RedisServer::start().await, Manager::listen());
     let mut user = redis::cmd("ACL");
     user.arg(&["SETUSER", "default", "resetpass", ">geheim"]);
@@ -114,13 +114,13 @@ async fn a_watchdog_that_is_somebody_elses_is_not_fed_and_a_password_comes_as_a_
 }
 
 #[tokio::test]
-async fn without_anybody_to_tell_it_says_so_once_and_delivers() {
+async fn without_a_service_manager_it_warns_once_and_delivers() {
     let server = RedisServer::start().await;
     let environment = [("NOTIFY_SOCKET", "/nowhere/notify"), ("WATCHDOG_USEC", "20000")];
     let mut daemon = Daemon::spawn_with(&yaml(&format!("{{ url: '{}' }}", server.url())), &environment);
-    daemon.expect_log("cannot tell systemd");
+    daemon.expect_log("cannot notify systemd");
     daemon.wait_ready().await;
     assert_eq!(daemon.stop().await, 0);
-    let lines = daemon.log().all().into_iter().filter(|line| line.contains("cannot tell systemd"));
+    let lines = daemon.log().all().into_iter().filter(|line| line.contains("cannot notify systemd"));
     assert_eq!(lines.count(), 1);
 }

@@ -1,9 +1,9 @@
-# What a Java service does with RDelayedQueue.offer("reminder 1", 5, SECONDS), every ten seconds, by redis-cli.
+# The same as RDelayedQueue.offer("reminder 1", 5, SECONDS) in a Java service, every ten seconds, with redis-cli.
 set -eu
 REDISCLI_AUTH=$(cat "$(dirname "$0")/redis-password")
 export REDISCLI_AUTH
 pause=
-# Process 1 ends by no signal that it does not ask for.
+# Process 1 ignores every signal without a handler.
 trap 'kill $pause; exit 0' TERM
 
 offer='
@@ -17,11 +17,11 @@ offer='
 n=0
 while :; do
   n=$((n + 1))
-  # Redis may be away, as it may be for a Java service.
+  # Redis may be down, as for a Java service.
   redis-cli -h "$REDIS_HOST" -p "${REDIS_PORT:-6379}" --user "$REDIS_USER" EVAL "$offer" \
     2 'redisson_delay_queue_timeout:{reminders}' 'redisson_delay_queue:{reminders}' \
     "reminder $n" 5000 'redisson_delay_queue_channel:{reminders}' || true
-  # In the background, because the shell takes no signal while it waits for a command.
+  # In the background, because the shell handles no signal while it waits for a command.
   sleep 10 &
   pause=$!
   wait
