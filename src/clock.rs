@@ -14,6 +14,10 @@ pub struct Instant(Duration);
 impl Instant {
     /// Now.
     pub fn now() -> Self {
+        #[cfg(test)]
+        if let Some(now) = paused::now() {
+            return now;
+        }
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         // Both fields are non-negative on this clock.
         Instant(Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0)))
@@ -138,6 +142,49 @@ impl Skew {
 }
 
 #[cfg(test)]
+pub(crate) use paused::follow_tokio;
+
+/// Lets a test on paused time move this clock: `CLOCK_BOOTTIME` goes on while the time of the runtime stands still.
+#[cfg(test)]
+mod paused {
+    use std::cell::Cell;
+    use std::marker::PhantomData;
+
+    use super::Instant;
+
+    /// A point on this clock, and the same point on the clock of the runtime.
+    type Start = (Instant, tokio::time::Instant);
+
+    thread_local! {
+        static START: Cell<Option<Start>> = const { Cell::new(None) };
+    }
+
+    /// While this value lives, [`Instant::now`] follows the time of tokio on this thread. It stays on its thread.
+    #[must_use = "the clock follows tokio's time until this value is dropped"]
+    pub(crate) struct Followed {
+        before: Option<Start>,
+        thread: PhantomData<*const ()>,
+    }
+
+    /// Makes [`Instant::now`] follow the time of the running runtime, for tests with `start_paused`. It concerns this
+    /// thread alone: the runtime must be of the kind `current_thread`, which `#[tokio::test]` uses.
+    pub(crate) fn follow_tokio() -> Followed {
+        let start = (Instant::now(), tokio::time::Instant::now());
+        Followed { before: START.replace(Some(start)), thread: PhantomData }
+    }
+
+    pub(super) fn now() -> Option<Instant> {
+        START.get().map(|(start, on_tokio)| start.after(on_tokio.elapsed()))
+    }
+
+    impl Drop for Followed {
+        fn drop(&mut self) {
+            START.set(self.before.take());
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -167,5 +214,26 @@ mod tests {
         skew.observe(&asked, 998_000);
         // Asked at 1000 s, answered at 1002 s.
         assert!((skew.seconds().unwrap() - 3.0).abs() < 0.5, "{skew:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn on_request_the_clock_follows_paused_time_and_goes_back_to_its_own() {
+        const HOUR: Duration = Duration::from_secs(3600);
+        let (before, clock) = (Instant::now(), RedisClock::new());
+        clock.observe(1_000);
+        {
+            let _clock = follow_tokio();
+            let start = Instant::now();
+            std::thread::sleep(Duration::from_millis(2));
+            assert_eq!(Instant::now(), start, "paused time stands still");
+            tokio::time::sleep(HOUR).await;
+            assert!(start.elapsed() >= HOUR, "{:?}", start.elapsed());
+            assert!(clock.now_ms() >= 3_601_000, "{}", clock.now_ms());
+            let inner = follow_tokio();
+            assert!(start.elapsed() >= HOUR, "a second switch changes nothing");
+            drop(inner);
+            assert!(start.elapsed() >= HOUR, "nor does its end");
+        }
+        assert!(before.elapsed() < HOUR, "the machine's clock again");
     }
 }
