@@ -71,7 +71,7 @@ mod tests {
             "{offer}"
         );
         assert!(page("delaybridge.1").contains("delaybridge\\-check(1)"));
-        assert_eq!(page("delaybridge-fsck.1"), "");
+        assert_eq!(page("delaybridge-man.1"), "");
 
         let nowhere = run(&ManArgs { directory: directory.path().join("nowhere") }).unwrap_err();
         assert!(nowhere.message.contains("nowhere") && nowhere.code == 1, "{nowhere}");

@@ -12,7 +12,6 @@ mod dead;
 mod decode;
 mod discover;
 mod errors;
-mod later;
 mod live;
 mod man;
 mod migrate;
@@ -120,16 +119,6 @@ pub enum Command {
     Completions(completions::CompletionsArgs),
     #[command(hide = true)]
     Man(man::ManArgs),
-    #[command(hide = true, disable_help_flag = true)]
-    RunNow(later::Refused),
-    #[command(hide = true, disable_help_flag = true)]
-    Pause(later::Refused),
-    #[command(hide = true, disable_help_flag = true)]
-    Resume(later::Refused),
-    #[command(hide = true, disable_help_flag = true)]
-    Fsck(later::Refused),
-    #[command(hide = true, disable_help_flag = true)]
-    Top(later::Refused),
 }
 
 /// Why a command did not do what it was asked: the exit code, and what to tell the person.
@@ -217,11 +206,6 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Completions(args) => completions::run(&args, out).map(|()| 0).map_err(Failed::from),
         Command::Man(args) => man::run(&args).map(|()| 0),
         Command::Run(_) => Err(Failed::runtime("run: it is started by the program itself, not from here")),
-        Command::RunNow(_) => later::refuse("run-now"),
-        Command::Pause(_) => later::refuse("pause"),
-        Command::Resume(_) => later::refuse("resume"),
-        Command::Fsck(_) => later::refuse("fsck"),
-        Command::Top(_) => later::refuse("top"),
     }?;
     out.flush()?;
     Ok(code)
@@ -286,6 +270,8 @@ mod tests {
             "bench --payload-bytes 99999999",
             "acl --for everybody",
             "acl --redis 5",
+            "run-now q 0123456789abcdef",
+            "fsck --repair q",
         ] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}: {error}");
@@ -304,15 +290,5 @@ mod tests {
             }
         }
         walk(&Cli::command(), "delaybridge");
-    }
-
-    #[test]
-    fn commands_of_later_versions_take_any_arguments_and_are_refused() {
-        for line in ["fsck --repair q", "run-now q id", "top"] {
-            assert!(parse(line).is_ok(), "{line}");
-        }
-        let failed = later::refuse("top").unwrap_err();
-        assert_eq!(failed.code, 2);
-        assert!(failed.message.contains("not available in this version"), "{failed}");
     }
 }

@@ -14,19 +14,10 @@ fn help_teaches_and_the_schema_is_printed() {
     for words in ["claim -> decode -> route -> deliver", "Examples:", "Exit codes:", "  3  stopped"] {
         assert!(help.contains(words), "{words} in\n{help}");
     }
-    assert!(!help.contains("fsck"), "{help}");
+    assert!(!help.contains("\n  man "), "it is for packages: {help}");
     assert!(ask(&config, "offer --help").well().contains("printf hello | delaybridge offer reminders --delay 10m -"));
     assert!(ask(&config, "--version").well().starts_with("delaybridge "));
     assert_eq!(ask(&config, "schema").json()["title"], "delaybridge");
-}
-
-#[test]
-fn what_a_later_version_can_do_is_refused_by_name() {
-    let config = unconnected();
-    for line in ["run-now texts 0123456789abcdef", "pause texts", "resume texts", "fsck --repair", "top"] {
-        let name = line.split(' ').next().unwrap();
-        ask(&config, line).failed(2, &[&format!("{name}: not available in this version")]);
-    }
 }
 
 #[test]
