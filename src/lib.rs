@@ -7,7 +7,7 @@
 //! Redis     lease    codec     templates  sink      retry     Redis
 //! ```
 //!
-//! `decode` is the crate `redisson_codecs`.
+//! `decode` is the crate `redisson_codecs`. `operate` holds what an operator can do; `cli` parses arguments and prints.
 //!
 //! `ARCHITECTURE.md` states what must stay true; the numbered promises (R1 to R9) that comments and tests name are there.
 
@@ -23,6 +23,8 @@ pub mod backoff;
 pub mod clock;
 pub mod pipeline;
 pub mod telemetry;
+
+pub mod operate;
 
 pub mod app;
 pub mod cli;

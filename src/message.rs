@@ -29,6 +29,12 @@ impl fmt::Debug for MessageId {
     }
 }
 
+impl serde::Serialize for MessageId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// The text is not 16 hexadecimal digits.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("an element's id is 16 hexadecimal digits, as `peek` and the `delaybridge-id` header show it")]

@@ -3,12 +3,11 @@
 use std::io::Write;
 
 use clap::Args;
-use serde_json::json;
 
-use super::session::{Session, attempted, may_have_run};
-use super::{Failed, Global, Output};
+use super::{Failed, Global, answer, on_queue};
 use crate::message::MessageId;
-use crate::source::redisson::Place;
+use crate::operate::cancel::cancel;
+use crate::operate::peek::State;
 
 /// Remove an element that is scheduled or waits for a retry.
 ///
@@ -34,45 +33,11 @@ Example:
 Exit codes: 0 cancelled, 1 not found, or in flight, or failed, 2 wrong arguments or configuration";
 
 pub(super) async fn run(global: &Global, args: &CancelArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let (session, queue) = Session::on_queue(global, &args.queue).await?;
-    let what = format!("cancel {} in `{}`", args.id, args.queue);
-    let found = queue.redisson.locate(&session.conn, args.id).await.map_err(attempted(&what))?;
-    let Some(found) = found else {
-        return Err(Failed::runtime(format!(
-            "{what}: not found among what is scheduled, waits for a retry or is in flight; it was delivered or cancelled, \
-             is a dead letter (`delaybridge dead ls {}`), or fits no layout of Redisson and has no id of its own",
-            args.queue
-        )));
-    };
-    let in_retry = match found.place {
-        Place::Scheduled => false,
-        Place::Retry => true,
-        Place::InFlight | Place::Ready | Place::Listed => return Err(in_flight(&what)),
-    };
-    match queue.redisson.cancel(&session.conn, found.member, in_retry).await {
-        Ok(true) => {}
-        // Claimed between the look and the removal: nothing else takes an element away that stands there.
-        Ok(false) => return Err(in_flight(&what)),
-        Err(error) if may_have_run(&error) => {
-            return Err(Failed::runtime(format!(
-                "{what}: {error}; it may have been cancelled: run the command again, which does no harm"
-            )));
-        }
-        Err(error) => return Err(attempted(&what)(error)),
-    }
-    let from = if in_retry { "retry" } else { "scheduled" };
-    match global.output {
-        Output::Json => {
-            writeln!(out, "{}", json!({ "id": args.id.to_string(), "queue": args.queue, "cancelled_from": from }))?;
-        }
-        Output::Text => writeln!(out, "{} cancelled in {} (it was {from})", args.id, args.queue)?,
-    }
+    let (_session, queue) = on_queue(global, &args.queue).await?;
+    answer(global, out, &cancel(&queue, args.id).await?, |cancelled| {
+        let [element] = &cancelled.elements;
+        let from = if element.cancelled_from == State::Retry { "retry" } else { "scheduled" };
+        format!("{} cancelled in {} (it was {from})\n", element.id, cancelled.queue)
+    })?;
     Ok(0)
-}
-
-fn in_flight(what: &str) -> Failed {
-    Failed::runtime(format!(
-        "{what}: it is in flight and cannot be cancelled: a daemon has claimed it and may be delivering it now; try again \
-         if it comes back for a retry"
-    ))
 }

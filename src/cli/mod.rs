@@ -1,7 +1,7 @@
 //! The command line, one file a subcommand.
 //!
-//! A command reads its arguments, asks `config`, `link`, `source` or `sink`, and writes text or JSON. No decision about
-//! an element is made here, and no key of a queue is spelled.
+//! A command reads its arguments, calls `operate`, and prints the result as text or JSON. Nothing here talks to Redis or
+//! to a sink.
 
 mod acl;
 mod bench;
@@ -11,35 +11,37 @@ mod completions;
 mod dead;
 mod decode;
 mod discover;
+mod endpoint;
 mod errors;
-mod live;
+mod failed;
+mod layout;
 mod man;
 mod migrate;
 mod offer;
-mod payload;
 mod peek;
 mod queues;
 mod reference;
 mod restore;
 mod run;
 mod schema;
-mod session;
 mod show;
 mod table;
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
+use bytes::Bytes;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Serialize;
 
-pub use acl::{Purpose, Server, User, users};
 pub use errors::reference as errors_reference;
+pub use failed::Failed;
 pub use reference::reference;
 pub use run::{RunArgs, log_warnings};
 
-use crate::config::{self, ConfigErrors, Loaded, Problem, SinkSpec};
-use crate::sink;
+use self::endpoint::endpoint;
+use crate::config::Loaded;
+use crate::operate::{self, Queue, Session};
 
 /// Delivers the due elements of Redisson delayed queues, and loses none.
 ///
@@ -65,6 +67,10 @@ Examples:
   delaybridge offer order_timeout --delay 5s --payload '{\"orderId\":1}'
   delaybridge queues                                     what is pending, late, stuck
 
+With --output json a result is one object. Its lists have names (queues, elements, dead_letters,
+users, errors), a thing has the same field name everywhere, and times are milliseconds in fields
+that end in _ms.
+
 Exit codes:
   0  done
   1  it failed while running; the message says what was attempted and what to do
@@ -83,7 +89,7 @@ pub struct Global {
         default_value = "/etc/delaybridge/delaybridge.yaml"
     )]
     pub config: PathBuf,
-    /// How results are written: text, or json (one document)
+    /// How results are written: text, or json (one object)
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Output::Text, hide_possible_values = true)]
     pub output: Output,
 }
@@ -99,7 +105,7 @@ pub enum Output {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-#[expect(missing_docs, reason = "what a command does stands at its arguments, where --help takes it from")]
+#[expect(missing_docs, reason = "--help takes what a command does from its arguments")]
 pub enum Command {
     Run(run::RunArgs),
     Check(check::CheckArgs),
@@ -121,66 +127,61 @@ pub enum Command {
     Man(man::ManArgs),
 }
 
-/// Why a command did not do what it was asked: the exit code, and what to tell the person.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct Failed {
-    /// The exit code.
-    pub code: u8,
-    /// What was attempted, what happened, what to do.
-    pub message: String,
-}
-
-impl Failed {
-    /// Exit code 1: it failed while running.
-    fn runtime(message: impl Into<String>) -> Self {
-        Failed { code: 1, message: message.into() }
-    }
-
-    /// Exit code 2: the arguments or the configuration are wrong.
-    fn usage(message: impl Into<String>) -> Self {
-        Failed { code: 2, message: message.into() }
-    }
-}
-
-impl From<io::Error> for Failed {
-    /// An error of the output; whoever closed a pipe early (`head`) has seen enough.
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Failed { code: 0, message: String::new() },
-            _ => Failed::runtime(format!("write the result: {error}")),
-        }
-    }
-}
-
 /// Reads the configuration for a command that needs it.
 ///
 /// # Errors
 ///
 /// Exit code 2, with everything that is wrong.
 pub fn load(global: &Global) -> Result<Loaded, Failed> {
-    read(&global.config).map_err(|errors| Failed::usage(errors.to_string()))
-}
-
-/// Reads the configuration, and asks the clients of the sinks whether they take their settings.
-fn read(path: &Path) -> Result<Loaded, ConfigErrors> {
-    let loaded = config::load(path, &environment)?;
-    let refused = |spec: &Arc<SinkSpec>| {
-        let failure = sink::validate(spec).err()?;
-        Some(Problem {
-            file: path.display().to_string(),
-            position: None,
-            path: format!("sinks.{}.{}", spec.name, spec.kind.as_str()),
-            message: failure.message,
-            help: None,
-        })
-    };
-    let problems: Vec<_> = loaded.config.sinks.iter().filter_map(refused).collect();
-    if problems.is_empty() { Ok(loaded) } else { Err(ConfigErrors { problems, warnings: loaded.warnings }) }
+    operate::check::read(&global.config, &environment).map_err(|errors| Failed::usage(errors.to_string()))
 }
 
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// Reads the configuration, finds the queue and connects.
+async fn on_queue(global: &Global, id: &str) -> Result<(Session, Queue), Failed> {
+    Ok(Session::on_queue(load(global)?.config, id).await?)
+}
+
+/// Prints a result: as JSON, or as the text that `text` makes of it.
+fn answer<T: Serialize>(
+    global: &Global,
+    out: &mut dyn Write,
+    result: &T,
+    text: impl FnOnce(&T) -> String,
+) -> Result<(), Failed> {
+    match global.output {
+        Output::Text => out.write_all(text(result).as_bytes())?,
+        Output::Json => {
+            serde_json::to_writer_pretty(&mut *out, result).map_err(io::Error::from)?;
+            writeln!(out)?;
+        }
+    }
+    Ok(())
+}
+
+/// The longest string that Redis holds; nothing larger is an element.
+const LONGEST: u64 = 512 << 20;
+
+/// Reads a file, or standard input where there is none; `what` names what is in it.
+fn input(what: &str, file: Option<&Path>) -> Result<Bytes, Failed> {
+    let mut bytes = Vec::new();
+    let (read, from) = match file {
+        Some(path) => {
+            let read = std::fs::File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes));
+            (read, path.display().to_string())
+        }
+        None => (io::stdin().lock().take(LONGEST + 1).read_to_end(&mut bytes), "standard input".to_owned()),
+    };
+    match read {
+        Ok(length) if length as u64 > LONGEST => {
+            Err(Failed::usage(format!("read the {what} from {from}: more than the 512 MiB that Redis can hold")))
+        }
+        Ok(_) => Ok(bytes.into()),
+        Err(error) => Err(Failed::usage(format!("read the {what} from {from}: {error}"))),
+    }
 }
 
 /// Carries out any command but `run`, and answers the exit code.

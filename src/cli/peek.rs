@@ -1,17 +1,14 @@
-//! `peek`: who stands where in a queue. Takes nothing.
+//! `peek`: the elements of a queue. Takes nothing.
 
 use std::io::Write;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
 
-use super::session::{Session, attempted};
 use super::table::{Align, Table};
-use super::{Failed, Global, Output, payload, show};
-use crate::config::QueueSpec;
-use crate::message::MessageId;
-use crate::route::{self, ElementInfo, Misfit};
-use crate::source::redisson::{Place, Seen, Shape, Show};
+use super::{Failed, Global, Output, answer, on_queue, show};
+use crate::operate::peek::{Elements, Peek, State, peek};
+use crate::operate::words;
 
 /// Look at the elements of a queue without taking them.
 ///
@@ -50,181 +47,104 @@ In JSON a payload is `payload` (text) or `payload_base64`; `payload_cut` says th
 `value` is what the queue's codec read in it; with codec `raw`, what another one most likely wrote.
 An element whose layout is `junk` is none of Redisson's; it becomes a dead letter when it falls due.";
 
-/// Where to look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum State {
-    /// Not claimed yet.
-    Scheduled,
-    /// Waits for another attempt.
-    Retry,
-    /// Claimed.
-    InFlight,
-    /// Transferred by a Redisson client.
-    Ready,
-}
-
-impl State {
-    fn place(self) -> Place {
-        match self {
-            State::Scheduled => Place::Scheduled,
-            State::Retry => Place::Retry,
-            State::InFlight => Place::InFlight,
-            State::Ready => Place::Ready,
-        }
+impl ValueEnum for State {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[State::Scheduled, State::Retry, State::InFlight, State::Ready]
     }
 
-    /// What the score of that place means, if it is not the due time itself.
-    fn score(self) -> Option<(&'static str, &'static str)> {
-        match self {
-            State::Scheduled | State::Ready => None,
-            State::Retry => Some(("NEXT ATTEMPT", "next_attempt_ms")),
-            State::InFlight => Some(("LEASE ENDS", "lease_ends_ms")),
-        }
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = match self {
+            State::Scheduled => ("scheduled", "Not claimed yet"),
+            State::Retry => ("retry", "Waits for another attempt"),
+            State::InFlight => ("in-flight", "Claimed"),
+            State::Ready => ("ready", "Transferred by a Redisson client"),
+        };
+        Some(PossibleValue::new(name).help(help))
     }
 }
 
-/// Bytes of a payload that are read for a person, and for a program. A character has at most four.
-const START_TEXT: usize = 4 * (payload::PREVIEW + 1);
+/// Characters of a payload in a row.
+const PREVIEW: usize = 80;
+/// Bytes of a payload that are read for a person: a character has at most four. A codec can only read a payload that was
+/// read to its end, so it is a little more than is shown.
+const START_TEXT: usize = 4096;
+/// The same for a program.
 const START_JSON: usize = 64 << 10;
 
 pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let (session, queue) = Session::on_queue(global, &args.queue).await?;
-    let read = match (args.full || args.routes, global.output) {
-        (true, _) => Show::All,
-        // JSON can only be read as such when it was read to its end, so a little more than is shown.
-        (false, Output::Text) => Show::Start(START_TEXT.max(4096)),
-        (false, Output::Json) => Show::Start(START_JSON),
-    };
-    let what = format!("look at queue `{}`", args.queue);
-    let (mut seen, mut now_ms, mut total) = (Vec::new(), 0, 0);
-    while seen.len() < args.limit {
-        let page = queue.redisson.peek(&session.conn, args.state.place(), seen.len(), args.limit - seen.len(), read);
-        let page = page.await.map_err(attempted(&what))?;
-        (now_ms, total) = (page.now_ms, page.total);
-        if page.seen.is_empty() {
-            break;
-        }
-        seen.extend(page.seen);
-    }
-    match global.output {
-        Output::Json => {
-            let elements: Vec<_> = seen.iter().map(|seen| json_row(args, &queue.spec, seen)).collect();
-            let answer = json!({ "queue": args.queue, "now_ms": now_ms, "total": total, "elements": elements });
-            writeln!(out, "{answer:#}")?;
-        }
-        Output::Text => {
-            write!(out, "{}", text(args, &queue.spec, now_ms, &seen))?;
-            writeln!(out, "\n{} of {}", seen.len(), show::count(total, "element"))?;
-        }
-    }
+    let (_session, queue) = on_queue(global, &args.queue).await?;
+    let start = if global.output == Output::Json { START_JSON } else { START_TEXT };
+    let PeekArgs { limit, state, full, routes, .. } = *args;
+    let ask = Peek { state, limit, payload_bytes: (!full).then_some(start), routes };
+    answer(global, out, &peek(&queue, &ask).await?, |found| text(found, &ask))?;
     Ok(0)
 }
 
-fn text(args: &PeekArgs, spec: &QueueSpec, now_ms: i64, seen: &[Seen]) -> String {
+fn text(found: &Elements, ask: &Peek) -> String {
     use Align::{Left, Right};
+    let score = match ask.state {
+        State::Scheduled | State::Ready => None,
+        State::Retry => Some("NEXT ATTEMPT"),
+        State::InFlight => Some("LEASE ENDS"),
+    };
     let mut columns = vec![("ID", Left), ("DUE", Left), ("", Left)];
-    columns.extend(args.state.score().map(|(title, _)| (title, Left)));
+    columns.extend(score.map(|title| (title, Left)));
     columns.extend([("ATTEMPTS", Right), ("LAYOUT", Left), ("SIZE", Right), ("PAYLOAD", Left)]);
-    columns.extend(args.routes.then_some(("WOULD GO TO", Left)));
+    columns.extend(ask.routes.then_some(("WOULD GO TO", Left)));
     let mut table = Table::new(&columns);
     let none = || "-".to_owned();
-    let most = if args.full { usize::MAX } else { payload::PREVIEW };
-    for element in seen {
+    let relative = |ms| show::relative(ms, found.now_ms);
+    for element in &found.elements {
         let mut row = vec![
             element.id.map_or_else(none, |id| id.to_string()),
             element.due_ms.map_or_else(none, show::absolute),
-            element.due_ms.map_or_else(String::new, |ms| show::relative(ms, now_ms)),
+            element.due_ms.map_or_else(String::new, relative),
         ];
-        if args.state.score().is_some() {
-            row.push(element.score_ms.map_or_else(none, |ms| show::relative(ms, now_ms)));
+        if score.is_some() {
+            row.push(element.next_attempt_ms.or(element.lease_ends_ms).map_or_else(none, relative));
         }
         let failed = if element.code.is_empty() { String::new() } else { format!(" ({})", element.code) };
+        let most = if ask.payload_bytes.is_none() { usize::MAX } else { PREVIEW };
         row.extend([
             format!("{}{failed}", element.attempts),
-            element.shape.as_str().to_owned(),
+            element.layout.to_owned(),
             show::size(element.size),
-            payload::preview(spec.codec, &element.payload, element.is_complete(), most),
+            element.content.preview(most),
         ]);
-        row.extend(args.routes.then(|| routes(spec, element).join(", ")));
+        row.extend(element.routes.as_ref().map(|routes| routes.join(", ")));
         table.row(row);
     }
-    table.render()
-}
-
-/// Where an element would go, by sink, or what else would become of it.
-fn routes(spec: &QueueSpec, element: &Seen) -> Vec<String> {
-    if matches!(element.shape, Shape::Junk | Shape::Unknown) {
-        let fate = if element.shape == Shape::Junk { "dead letter: of no layout" } else { "left to a newer daemon" };
-        return vec![fate.to_owned()];
-    }
-    let id = element.id.unwrap_or(MessageId([0; 8]));
-    let info = ElementInfo { id, queue: &spec.id, due_ms: element.due_ms, attempt: element.attempts.saturating_add(1) };
-    match route::preview(spec, &info, &element.payload) {
-        Ok(destinations) => {
-            spec.to.iter().zip(destinations).map(|(to, place)| format!("{}: {place}", to.sink)).collect()
-        }
-        Err(Misfit::DeadLetter(reason)) => vec![format!("dead letter: {reason}")],
-        Err(Misfit::Hold(reason)) => vec![format!("hold: {reason}")],
-    }
-}
-
-fn json_row(args: &PeekArgs, spec: &QueueSpec, element: &Seen) -> Value {
-    let state = args.state;
-    let mut row = json!({
-        "id": element.id.map(|id| id.to_string()),
-        "due_ms": element.due_ms,
-        "attempts": element.attempts,
-        "layout": element.shape.as_str(),
-        "size": element.size,
-    });
-    if let Some((_, name)) = state.score() {
-        row[name] = element.score_ms.into();
-    }
-    if args.routes {
-        row["routes"] = routes(spec, element).into();
-    }
-    if !element.code.is_empty() {
-        row["code"] = element.code.as_str().into();
-    }
-    if let Some(fields) = row.as_object_mut() {
-        fields.extend(payload::fields(spec.codec, &element.payload, element.is_complete()));
-    }
-    row
+    format!("{}\n{} of {}\n", table.render(), found.elements.len(), words::count(found.total, "element"))
 }
 
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use redisson_codecs::Codec;
 
     use super::*;
-    use crate::source::redisson::layout::Layout;
-
-    fn sample() -> Seen {
-        Seen {
-            id: Some(MessageId(*b"RANDOM8B")),
-            due_ms: Some(1_795_251_632_252),
-            score_ms: Some(1_795_251_637_252),
-            attempts: 2,
-            code: "timeout".to_owned(),
-            shape: Shape::Packed(Layout::New),
-            size: 100,
-            payload: Bytes::from("x".repeat(100)),
-        }
-    }
-
-    fn spec() -> std::sync::Arc<QueueSpec> {
-        let text = "redis: { url: 'redis://h' }\nsinks: { out: { redis: { list: 'l:${payload.a}' } } }\nqueues:\n  q:\n    \
-                    source: { redisson: { name: n } }\n    codec: string\n    to: [{ sink: out, list: done }]\n";
-        crate::config::load_str(text, "c.yaml", &|_| None).unwrap().config.queues.remove(0)
-    }
-
-    fn args(state: State) -> PeekArgs {
-        PeekArgs { queue: "q".to_owned(), limit: 20, state, full: false, routes: false }
-    }
+    use crate::message::MessageId;
+    use crate::operate::content::Content;
+    use crate::operate::peek::Element;
 
     #[test]
-    fn a_row_tells_who_when_and_what() {
-        let text = text(&args(State::Retry), &spec(), 1_795_251_642_252, &[sample()]);
+    fn a_row_says_which_when_and_what() {
+        let element = Element {
+            id: Some(MessageId(*b"RANDOM8B")),
+            state: State::Retry,
+            due_ms: Some(1_795_251_632_252),
+            next_attempt_ms: Some(1_795_251_637_252),
+            lease_ends_ms: None,
+            attempts: 2,
+            code: "timeout".to_owned(),
+            layout: "new",
+            size: 100,
+            routes: None,
+            content: Content::new(Codec::String, Bytes::from("x".repeat(100)), true),
+        };
+        let found = Elements { queue: "q".to_owned(), now_ms: 1_795_251_642_252, total: 1, elements: vec![element] };
+        let ask = Peek { state: State::Retry, limit: 20, payload_bytes: Some(START_TEXT), routes: false };
+        let text = text(&found, &ask);
         let row = text.lines().nth(1).unwrap();
         assert_eq!(
             row.split("  ").filter(|cell| !cell.is_empty()).map(str::trim).collect::<Vec<_>>(),
@@ -239,21 +159,5 @@ mod tests {
                 &format!("{}...", "x".repeat(80))
             ]
         );
-    }
-
-    #[test]
-    fn json_names_the_score_by_its_meaning() {
-        let row = json_row(&args(State::InFlight), &spec(), &sample());
-        assert_eq!((&row["lease_ends_ms"], &row["code"]), (&json!(1_795_251_637_252_i64), &json!("timeout")));
-        assert_eq!(row["payload"], "x".repeat(100));
-        assert!(json_row(&args(State::Scheduled), &spec(), &sample()).get("lease_ends_ms").is_none());
-    }
-
-    #[test]
-    fn with_routes_a_row_says_where_it_would_go() {
-        let row = json_row(&PeekArgs { routes: true, ..args(State::Scheduled) }, &spec(), &sample());
-        assert_eq!(row["routes"], json!(["out: list done"]));
-        let junk = Seen { shape: Shape::Junk, ..sample() };
-        assert_eq!(routes(&spec(), &junk), ["dead letter: of no layout"]);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use crate::operate::words::duration;
+
 /// The last millisecond of the year 9999, where calendars end.
 const LAST: i64 = 253_402_300_799_999;
 
@@ -23,46 +25,12 @@ pub(super) fn relative(ms: i64, now_ms: i64) -> String {
     }
 }
 
-/// A length of time, its two largest units; below a second in milliseconds.
-pub(super) fn duration(ms: u64) -> String {
-    const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
-    let Some(first) = UNITS.iter().position(|(unit, _)| ms >= *unit) else { return format!("{ms}ms") };
-    let (unit, name) = UNITS[first];
-    let text = format!("{}{name}", ms / unit);
-    match UNITS.get(first + 1) {
-        Some((below, below_name)) if ms % unit >= *below => format!("{text} {}{below_name}", ms % unit / below),
-        _ => text,
-    }
-}
-
 /// A number of bytes.
 pub(super) fn size(bytes: usize) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
         _ => format!("{:.1}", bytesize::ByteSize(bytes as u64).display().iec()),
     }
-}
-
-/// `1 element`, `2 elements`.
-pub(super) fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}
-
-/// The names that are most like the one that was given, best first, at most three.
-pub(super) fn similar<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let lower = given.to_lowercase();
-    let mut near: Vec<(usize, &str)> = names
-        .into_iter()
-        .filter_map(|name| {
-            let other = name.to_lowercase();
-            let distance = strsim::damerau_levenshtein(&lower, &other);
-            let close = distance <= 1 + lower.chars().count() / 4;
-            let part = lower.len() >= 3 && (other.contains(&lower) || lower.contains(&other));
-            (close || part).then_some((distance, name))
-        })
-        .collect();
-    near.sort();
-    near.into_iter().map(|(_, name)| name).take(3).collect()
 }
 
 #[cfg(test)]
@@ -93,15 +61,5 @@ mod tests {
         for (bytes, expected) in [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (100 << 20, "100.0 MiB")] {
             assert_eq!(size(bytes), expected);
         }
-    }
-
-    #[test]
-    fn a_slip_of_the_pen_finds_the_name() {
-        let names = ["order_timeout", "reminders", "reminders_eu"];
-        assert_eq!(similar("order_timout", names), ["order_timeout"]);
-        assert_eq!(similar("Order_Timeout", names), ["order_timeout"]);
-        assert_eq!(similar("reminder", names), ["reminders", "reminders_eu"]);
-        assert_eq!(similar("order", names), ["order_timeout"]);
-        assert!(similar("x", names).is_empty());
     }
 }

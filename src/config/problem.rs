@@ -5,8 +5,10 @@
 use std::cell::RefCell;
 use std::fmt;
 
+use serde::Serialize;
+
 /// A place in the file; both numbers count from 1, columns in characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Position {
     /// Line.
     pub line: u64,
@@ -15,11 +17,12 @@ pub struct Position {
 }
 
 /// One thing that is wrong, or doubtful.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// Name of the file, as it was given.
     pub file: String,
     /// Where in the file; absent when the file could not be read.
+    #[serde(flatten)]
     pub position: Option<Position>,
     /// Path of the key in the YAML (`queues.orders.to[0].sink`); empty for the file as a whole.
     pub path: String,

@@ -158,7 +158,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("telemetry", &["message", "clock"]),
     ("pipeline", &["message", "config", "clock", "backoff", "route", "link", "source", "sink", "telemetry"]),
     ("app", &["message", "config", "clock", "route", "link", "source", "sink", "telemetry", "pipeline"]),
-    ("cli", &["message", "config", "clock", "route", "link", "source", "sink", "telemetry", "app"]),
+    // What an operator can do, apart from how it is asked for and printed: several interfaces call it.
+    ("operate", &["message", "config", "clock", "route", "link", "source", "sink"]),
+    // Arguments and printing only; sink for the catalogue of Kafka's error codes.
+    ("cli", &["message", "config", "sink", "telemetry", "operate", "app"]),
     ("main", &["cli", "config", "telemetry", "app"]),
     ("lib", &[]),
 ];
@@ -213,9 +216,9 @@ const ONLY_UNDER: &[OnlyUnder] = &[
     },
     OnlyUnder {
         word: "redisson_codecs::",
-        places: &["config/", "route/", "pipeline/", "cli/"],
+        places: &["config/", "route/", "pipeline/", "operate/", "cli/"],
         why: "source, link, sink and telemetry carry payloads as bytes; only config (names of codecs), the pipeline \
-              (decoding), route and the command line see values",
+              (decoding), route, operate and the command line see values",
     },
     OnlyUnder {
         word: "Deserialize",

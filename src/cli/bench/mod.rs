@@ -1,31 +1,24 @@
 //! `bench`: what this Redis can do, on a queue of the command's own.
 
-mod clean;
-mod deep;
-mod late;
-mod limits;
 mod progress;
-mod report;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use clap::Args;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 
 use self::progress::Progress;
-use super::discover::endpoint;
-use super::session::{first, link};
-use super::{Failed, Global, load};
-use crate::config::ListCleanup;
-use crate::link::{Conn, LinkError};
-use crate::source::redisson::{Redisson, SourceError, memory_left};
+use super::table::{Align, Table};
+use super::{Failed, Global, answer, endpoint, load};
+use crate::operate::bench::{Figures, Options, Quantiles, measure};
 
 /// Measure claim and settling against your Redis.
 ///
 /// Fills a queue of its own, claims and settles part of it, measures how late a short run is, and takes all of it away
-/// again, also after Ctrl-C. Keys that are there already are not touched: the command refuses to begin. Every figure stands
+/// again, also after Ctrl-C. Keys that are there already are not touched: the command refuses to begin. Every figure is
 /// beside what the same Redis does with the barest command. Nothing is delivered anywhere: sinks are not measured.
 ///
 /// While it runs it takes as much of Redis's time as it gets: not for the peak hours of a server that others need. It needs
@@ -69,14 +62,10 @@ Exit codes: 0 done, 1 it failed or was stopped (the message says whether anythin
 
 /// What the name of the queue must hold.
 const OWN: &str = "delaybridge-bench";
-/// Elements of one command while the queue is filled: small enough that other clients come in between.
-const PIECE: usize = 500;
-/// If this process is killed, what it left is gone after so long.
-const AT_LATEST: Duration = Duration::from_secs(3_600);
-/// Bytes of Redis for an element beside its payload, which is stored twice: 210 of 10,000, more while a table grows.
-const OVERHEAD: u64 = 300;
+/// What a shell expects of a process that a Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
 
-/// A queue of an application may be empty now and not when its keys are taken away: what is offered meanwhile would be lost.
+/// A queue of an application may be empty now and not when its keys are removed: what is offered meanwhile would be lost.
 /// So its name is never taken.
 fn own_name(text: &str) -> Result<String, String> {
     match text.contains(OWN) {
@@ -85,107 +74,61 @@ fn own_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// What all parts of the measurement work on.
-struct Trial<'a> {
-    args: &'a BenchArgs,
-    conn: Conn,
-    queue: Redisson,
-    /// Somebody pressed Ctrl-C.
-    stopped: Arc<AtomicBool>,
-    progress: Progress,
-}
-
-/// Why a part of the measurement did not come to its end.
-enum Ended {
-    /// Ctrl-C.
-    Stopped,
-    /// What was attempted, and what happened.
-    Failed(String),
-}
-
-impl From<SourceError> for Ended {
-    fn from(error: SourceError) -> Self {
-        Ended::Failed(super::session::explained(&error))
-    }
-}
-
-impl From<LinkError> for Ended {
-    fn from(error: LinkError) -> Self {
-        SourceError::from(error).into()
-    }
-}
-
-impl Trial<'_> {
-    /// Asked before each step; a step takes milliseconds.
-    fn go_on(&self) -> Result<(), Ended> {
-        if self.stopped.load(Ordering::Relaxed) { Err(Ended::Stopped) } else { Ok(()) }
-    }
-}
-
 pub(super) async fn run(global: &Global, args: &BenchArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let endpoint = match &args.redis {
         Some(url) => endpoint(url, args.password_file.as_deref(), "--redis")?,
         None => load(global)?.config.redis,
     };
-    let link = link(&endpoint);
-    let conn = first(&link).await.map_err(|error| Failed::runtime(error.to_string()))?;
-    let mut owner = [0; 8];
-    getrandom::fill(&mut owner).map_err(|error| Failed::runtime(format!("draw a random number: {error}")))?;
-    let queue = Redisson::new(&args.name, owner, true, true, ListCleanup::Auto);
-    let what = format!("measure Redis {}", endpoint.address());
-    refuse_what_is_not_ours(&conn, &queue, args).await.map_err(|why| Failed::runtime(format!("{what}: {why}")))?;
-
-    let stopped = clean::stop_on_signals().map_err(|error| Failed::runtime(format!("catch signals: {error}")))?;
-    let trial = Trial { args, conn, queue, stopped, progress: Progress::start() };
-    let ended = measure(&trial).await;
-    // Whatever happened: nothing of it stays.
-    let cleaned = clean::clean(&link, &trial.queue).await;
-    trial.progress.clear();
-    let left = cleaned.as_ref().err().map_or("nothing is left in Redis", String::as_str);
-    let found = match ended {
-        Ok(found) => found,
-        Err(Ended::Stopped) => return Err(Failed::runtime(format!("{what}: stopped; {left}"))),
-        Err(Ended::Failed(why)) => return Err(Failed::runtime(format!("{what}: {why}; {left}"))),
+    let BenchArgs { depth, drain, payload_bytes, rate, seconds, .. } = *args;
+    let options = Options { name: args.name.clone(), depth, drain, payload_bytes, rate, seconds };
+    let stopped = stop_on_signals().map_err(|error| Failed::runtime(format!("catch signals: {error}")))?;
+    let progress = Progress::start();
+    let watch = |part: &'static str, done, of| {
+        progress.show(part, done, of);
+        !stopped.load(Ordering::Relaxed)
     };
-    report::write(global.output, &trial, &found, out)?;
-    cleaned.map(|()| 0).map_err(|why| Failed::runtime(format!("{what}: measured, but {why}")))
+    let measured = measure(&endpoint, &options, &watch).await;
+    progress.clear();
+    let (figures, removed) = measured?;
+    answer(global, out, &figures, text)?;
+    removed?;
+    Ok(0)
 }
 
-/// What was found, in the order in which it was measured.
-struct Found {
-    round_trip: limits::Times,
-    filled: limits::Filled,
-    deep: deep::Drained,
-    late: late::Late,
-}
-
-async fn measure(trial: &Trial<'_>) -> Result<Found, Ended> {
-    let round_trip = limits::round_trip(trial).await?;
-    let filled = limits::fill(trial).await?;
-    let deep = deep::drain(trial).await?;
-    let late = late::run(trial).await?;
-    Ok(Found { round_trip, filled, deep, late })
-}
-
-async fn refuse_what_is_not_ours(conn: &Conn, queue: &Redisson, args: &BenchArgs) -> Result<(), String> {
-    let there = queue.keys_there(conn).await.map_err(|error| super::session::explained(&error.into()))?;
-    if !there.is_empty() {
-        return Err(format!(
-            "there is something under the name `{}` already: {}; it was left as it is. If an earlier run of this command was \
-             killed, it goes by itself within an hour; else choose another --name",
-            args.name,
-            there.join(", ")
-        ));
+/// True from the first SIGINT or SIGTERM on; the second ends the process at once.
+fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
+    let stopped = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the first signal finds the flag down and only raises it.
+        flag::register_conditional_shutdown(signal, INTERRUPTED, stopped.clone())?;
+        flag::register(signal, stopped.clone())?;
     }
-    let needed = u64::from(args.depth) * (2 * u64::from(args.payload_bytes) + OVERHEAD);
-    match memory_left(conn).await.map_err(|error| super::session::explained(&error.into()))? {
-        Some(left) if needed > left / 2 => Err(format!(
-            "{} elements need about {} MB, which is more than half of the {} MB that are left below its maxmemory; choose a \
-             smaller --depth",
-            args.depth,
-            needed / 1_000_000,
-            left / 1_000_000
-        )),
-        _ => Ok(()),
-    }
+    Ok(stopped)
+}
+
+fn text(found: &Figures) -> String {
+    let times =
+        |times: &Quantiles| format!("p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms", times.p50, times.p99, times.max);
+    let beside_ping = |times: &Quantiles| format!("{:.0} round trips", times.p50 / found.ping_ms.p50.max(0.001));
+    let share = found.claim_and_settle_per_second / found.zadd_per_second * 100.0;
+    let mut table = Table::new(&["MEASURED", "FOUND", "BESIDE ITS LIMIT"].map(|name| (name, Align::Left)));
+    let mut row = |measured: &str, found: String, limit: String| table.row([measured.to_owned(), found, limit]);
+    row("round trip (PING)", times(&found.ping_ms), "the limit".to_owned());
+    row("ZADD alone, 500 a command", format!("{:.0}/s", found.zadd_per_second), "the limit".to_owned());
+    let both = format!("{:.0}/s", found.claim_and_settle_per_second);
+    row("claim and settle", both, format!("{share:.0} % of ZADD alone"));
+    row("  claim of up to 500", times(&found.claim_ms), beside_ping(&found.claim_ms));
+    row("  settle of up to 500", times(&found.settle_ms), beside_ping(&found.settle_ms));
+    row(&format!("lateness at {}/s", found.late_per_second), times(&found.late_ms), beside_ping(&found.late_ms));
+    format!(
+        "Redis {} {}: {} pending of {} B, due times in another order than the offers; {} claimed and settled, {} more one by \
+         one as they fell due, nothing delivered\n\n{}",
+        found.redis_version,
+        found.redis,
+        found.pending,
+        found.payload_bytes,
+        found.claimed_and_settled,
+        found.late,
+        table.render()
+    )
 }

@@ -117,6 +117,6 @@ async fn what_could_not_be_taken_away_is_told() {
     let (config, mut redis) = (anybody(&server), server.client().await);
     let child = long_run(&config, &mut redis).await;
     server.kill();
-    let told = end(child).await.failed(1, &["could not be taken away", "redis-cli UNLINK"]);
+    let told = end(child).await.failed(1, &["could not be removed", "redis-cli UNLINK"]);
     assert!(told.contains("'redisson_delay_queue_timeout:{delaybridge-bench}'"), "{told}");
 }

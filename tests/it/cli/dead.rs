@@ -74,7 +74,7 @@ async fn letters_are_listed_shown_redriven_and_purged() {
     assert!(ask(&config, "dead ls texts --limit 3").well().lines().count() == 4);
 
     let listed = ask(&config, "dead ls texts --output json").json();
-    let letters = listed["dead"].as_array().unwrap();
+    let letters = listed["dead_letters"].as_array().unwrap();
     assert_eq!(letters.len(), 5);
     let letter = |due: i64| letters.iter().find(|letter| letter["due_ms"] == due).unwrap();
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
@@ -83,6 +83,7 @@ async fn letters_are_listed_shown_redriven_and_purged() {
     let shown = ask(&config, &format!("dead show texts {}", text(&letter(1)["id"]))).well();
     assert!(shown.contains("payload           one") && shown.contains("push to list done"), "{shown}");
     let shown = ask(&config, &format!("dead show texts {} --output json", text(&letter(2)["stream_id"]))).json();
+    let shown = &shown["dead_letters"][0];
     assert_eq!((&shown["payload_base64"], &shown["attempts"]), (&"AP90d28=".into(), &10.into()));
 
     let line = format!("dead redrive texts {} {}", text(&letter(1)["id"]), text(&letter(2)["stream_id"]));
@@ -122,8 +123,8 @@ async fn all_means_all_however_many_and_however_large() {
     }
     assert!(ask(&config, "dead redrive texts --all").failed(1, &["field `origin`"]).contains("read dead letter"));
     let listed = ask(&config, "dead ls texts --limit 1000 --output json").json();
-    assert_eq!(listed["dead"].as_array().unwrap().len(), 250);
-    assert_eq!(listed["dead"][0]["id"], format!("{:016x}", 249), "the latest first");
+    assert_eq!(listed["dead_letters"].as_array().unwrap().len(), 250);
+    assert_eq!(listed["dead_letters"][0]["id"], format!("{:016x}", 249), "the latest first");
     assert!(ask(&config, "dead purge texts --all --yes").well().starts_with("250 dead letters"));
     let left: i64 = redis.xlen(&key).await.unwrap();
     assert_eq!(left, 0);

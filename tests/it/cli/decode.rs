@@ -27,7 +27,7 @@ fn alone(arguments: &[&str], input: &[u8]) -> Answer {
 }
 
 fn json_of(arguments: &[&str], input: &[u8]) -> Value {
-    alone(&[arguments, &["--output", "json"]].concat(), input).json()
+    alone(&[arguments, &["--output", "json"]].concat(), input).json()["elements"][0].clone()
 }
 
 #[test]
@@ -103,7 +103,9 @@ async fn an_element_of_a_queue_is_found_in_redis() {
     let first = queue.offer(&mut redis, 1_000, b"\x03ab\xe3".to_vec()).await;
     let second = queue.offer(&mut redis, 2_000, b"\x09\x0e".to_vec()).await;
 
-    let read = |line: &str| ask(&config, format!("decode --queue bytes --output json {line}").trim_end()).json();
+    let read = |line: &str| {
+        ask(&config, format!("decode --queue bytes --output json {line}").trim_end()).json()["elements"][0].clone()
+    };
     assert_eq!((&read("")["id"], &read("")["value"]), (&json!(first.id_text()), &json!("abc")));
     let seen = read(&format!("--id {}", second.id_text()));
     assert_eq!((&seen["codec"], &seen["sure"], &seen["value"]), (&json!("kryo5"), &json!("guess"), &json!(7)));
@@ -117,7 +119,7 @@ async fn an_element_of_a_queue_is_found_in_redis() {
     // With a codec of its own the queue's is taken.
     let docs = Element::new(Layout::New, 1_000, "{\"a\": 1}");
     RedissonQueue::new("app:docs").offer_bulk(&mut redis, &[docs]).await;
-    let answer = ask(&config, "decode --queue docs --output json").json();
+    let answer = &ask(&config, "decode --queue docs --output json").json()["elements"][0];
     assert_eq!((&answer["codec"], &answer["sure"]), (&json!("json"), &json!("configured")));
     let left: i64 = redis.zcard(&queue.timeouts).await.unwrap();
     assert_eq!(left, 2);

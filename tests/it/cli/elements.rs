@@ -17,7 +17,8 @@ async fn what_is_offered_is_what_redisson_would_have_written() {
     let queue = RedissonQueue::new("app:bytes");
     let before = redis_now_ms(&mut redis).await;
 
-    let answer = ask_with(&config, "offer bytes --delay 60s --output json -", b"\x00\xff payload").json();
+    let offered = ask_with(&config, "offer bytes --delay 60s --output json -", b"\x00\xff payload").json();
+    let answer = &offered["elements"][0];
     assert_eq!(answer["layout"], "new");
     let due = answer["due_ms"].as_i64().unwrap();
     assert!((before + 60_000..before + 70_000).contains(&due), "{due}");
@@ -40,7 +41,7 @@ async fn layout_auto_follows_what_stands_in_the_queue() {
     let _: () = redis.zadd(&queue.timeouts, "junk", 1).await.unwrap();
     queue.offer(&mut redis, 4_000_000_000_000, "an old one").await;
 
-    let layout = |line: &str| ask(&config, line).json()["layout"].as_str().unwrap().to_owned();
+    let layout = |line: &str| ask(&config, line).json()["elements"][0]["layout"].as_str().unwrap().to_owned();
     assert_eq!(layout("offer texts --delay 1h --output json --payload x"), "old");
     assert_eq!(layout("offer texts --delay 1h --output json --payload x --layout new"), "new");
     assert_eq!(layout("offer docs --delay 1h --output json --payload {}"), "new");
@@ -59,6 +60,7 @@ async fn an_element_can_be_offered_looked_at_and_cancelled() {
     let file = config.write("element.json", "{\"order\": 4711}");
 
     let offered = ask(&config, &format!("offer docs --delay 10m --output json --file {}", file.display())).json();
+    let offered = &offered["elements"][0];
     let id = offered["id"].as_str().unwrap();
     let late = queue.offer(&mut redis, 1, "[1]").await;
 
@@ -121,7 +123,7 @@ async fn what_waits_for_a_retry_is_cancelled_and_what_is_in_flight_is_not() {
 
     let seen = ask(&config, "peek texts --state retry --output json").json();
     let expected = json!({
-        "id": hex::encode("waiting."), "due_ms": 5000, "attempts": 0, "layout": "new", "size": 5,
+        "id": hex::encode("waiting."), "state": "retry", "due_ms": 5000, "attempts": 0, "layout": "new", "size": 5,
         "next_attempt_ms": 9000, "payload": "later",
     });
     assert_eq!(seen["elements"][0], expected);

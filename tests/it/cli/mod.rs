@@ -5,6 +5,7 @@ mod check;
 mod dead;
 mod decode;
 mod elements;
+mod json;
 mod words;
 
 use std::io::Write;

@@ -3,8 +3,8 @@
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
-use delaybridge::cli::{Purpose, Server, users};
 use delaybridge::config::load_str;
+use delaybridge::operate::acl::{Purpose, Server, users};
 
 use crate::harness::daemon::{ConfigFile, cli};
 use crate::harness::oracle::{read_list, read_stream};
@@ -136,7 +136,7 @@ async fn a_missing_right_is_named_at_the_start_and_loses_nothing() {
         // The cure that the look prints is one.
         let look = cli(daemon.config(), &["check", "--live"]);
         let text = String::from_utf8(look.stdout).expect("text");
-        let cures: Vec<_> = text.lines().filter_map(|line| line.split_once("mend it with: ACL SETUSER ")).collect();
+        let cures: Vec<_> = text.lines().filter_map(|line| line.split_once("fix it with: ACL SETUSER ")).collect();
         assert!(look.status.code() == Some(1) && !cures.is_empty(), "{text}");
         for (_, rules) in cures {
             acl(&mut redis, rules).await;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use delaybridge::cli::Purpose;
+use delaybridge::operate::acl::Purpose;
 use rustix::process::Signal;
 use tempfile::TempDir;
 

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
-use delaybridge::cli::{Purpose, Server, users};
 use delaybridge::config::{Config, RedisEndpoint, load_str};
+use delaybridge::operate::acl::{Purpose, Server, users};
 
 /// The variable that hands the password to a process, and the password.
 pub const PASSWORD: (&str, &str) = ("DELAYBRIDGE_TEST_PASSWORD", "least");
@@ -119,7 +119,7 @@ pub fn endpoint(open: RedisEndpoint, config: &Config, more: &[&str]) -> RedisEnd
     let server = servers().get(&open.port).cloned().expect("a server that keeps its users");
     let both = [Purpose::Run, Purpose::Operator].into_iter().flat_map(|purpose| users(config, purpose));
     let grants = both.flat_map(|user| user.grants).collect();
-    let user = delaybridge::cli::User { endpoint: Arc::new(open.clone()), uses: Vec::new(), grants };
+    let user = delaybridge::operate::acl::User { endpoint: Arc::new(open.clone()), uses: Vec::new(), grants };
     let rules: Vec<_> = user.rules(Server::Seven).into_iter().chain(more.iter().map(ToString::to_string)).collect();
     RedisEndpoint {
         username: Some(new_user(&server, &rules)),

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::cli::{Purpose, users};
 use delaybridge::config::{ListCleanup, load_str};
 use delaybridge::message::{MessageId, Origin};
+use delaybridge::operate::acl::{Purpose, users};
 use delaybridge::source::redisson::{Header, Move, Redisson, Start, SweepRequest};
 use futures_util::future::join_all;
 use redis::AsyncCommands;

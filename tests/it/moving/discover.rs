@@ -63,7 +63,7 @@ async fn the_configuration_that_is_printed_can_be_run() {
 
     let (_, out, _) = discover(&server.url(), &["--output", "json"]);
     let found: serde_json::Value = serde_json::from_str(&out).expect("one JSON document");
-    let orders = found.as_array().unwrap().iter().find(|row| row["name"] == "app:orders").unwrap();
+    let orders = found["queues"].as_array().unwrap().iter().find(|row| row["name"] == "app:orders").unwrap();
     assert_eq!((&orders["redisson_clients"], &orders["layouts"]["new"]), (&1.into(), &2.into()));
 }
 

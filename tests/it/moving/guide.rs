@@ -109,7 +109,7 @@ async fn every_step_does_what_the_page_says() {
     assert!(found.contains("name: \"orders\"") && found.contains("MIXED"), "{found}");
 
     let told = guide.run("migrate orders --to new --config shadow.yaml");
-    assert!(told.contains("1 element would be packed anew"), "{told}");
+    assert!(told.contains("1 element would be repacked"), "{told}");
     guide.run("migrate orders --to new --apply --config shadow.yaml");
     let element = Layout::New.pack(old.id, &old.payload);
     let score: Option<i64> = redis.zscore(&queue.timeouts, element).await.unwrap();

@@ -88,7 +88,7 @@ async fn a_queue_that_two_layouts_have_jammed_is_mended_and_what_was_transferred
     );
     let text = well(&config, "migrate orders --to new --apply");
     assert!(text.contains("2 elements transferred before by a client that then failed, 6 copies"), "{text}");
-    assert!(text.contains("1 element packed anew in the new layout"), "{text}");
+    assert!(text.contains("1 element repacked in the new layout"), "{text}");
     // Who does not want the second once more cancels it.
     well(&config, &format!("cancel orders {}", second.id_text()));
     new.transfer(&mut redis, now).await.expect("the jam is over");
@@ -121,7 +121,7 @@ async fn junk_stays_and_is_told_and_a_batch_that_is_sent_twice_finds_nothing() {
     assert_eq!(source.migrate(&conn, &batch[..2]).await.unwrap(), [Moved::Gone, Moved::Gone]);
     link.close().await;
     let (code, out, err) = ask(&config, "migrate orders --to new --apply");
-    assert!(code == 1 && out.contains("1 element packed anew") && err.contains("1 of no layout"), "{out}{err}");
+    assert!(code == 1 && out.contains("1 element repacked") && err.contains("1 of no layout"), "{out}{err}");
     let (scheduled, listed) = look(&mut redis, &queue).await;
     let expected: Vec<_> = elements.iter().map(|e| Layout::New.pack(e.id, &e.payload)).collect();
     assert_eq!((scheduled.len(), listed), (4, expected));

@@ -76,7 +76,7 @@ async fn without_apply_it_only_tells_and_both_layouts_want_a_word() {
     let text = well(&config, "restore orders --layout new");
     for words in [
         "2 elements would be scheduled again, in the new layout",
-        "1 of them would be packed anew",
+        "1 of them would be repacked",
         "1 payload would go to the head of the ready list",
         "1 element of no layout of Redisson",
         "1 element written by a newer delaybridge",
@@ -134,7 +134,7 @@ async fn a_batch_that_is_sent_twice_moves_once_and_what_became_the_head_is_annou
 }
 
 #[tokio::test]
-async fn a_dead_letter_that_is_packed_anew_leaves_no_entry_of_the_other_layout() {
+async fn a_dead_letter_that_is_repacked_leaves_no_entry_of_the_other_layout() {
     let server = RedisServer::start().await;
     let (config, mut redis) = (config(&server), server.client().await);
     let queue = RedissonQueue::new(NAME);

@@ -1,0 +1,97 @@
+//! What was found, as YAML with comments. Pure.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::config::RedisEndpoint;
+use crate::operate::redisson::discover::{DiscoveredQueue, Layouts};
+use crate::operate::words;
+
+/// A configuration that `check` accepts.
+pub(super) fn yaml(endpoint: &RedisEndpoint, password_file: Option<&str>, queues: &[DiscoveredQueue]) -> String {
+    let mut text = String::from(
+        "# Found by `delaybridge discover`. In `mode: shadow` nothing is claimed and nothing is written: name your sinks,\n\
+         # watch what it says, and change the mode queue by queue.\n",
+    );
+    let scheme = if endpoint.tls.is_some() { "rediss" } else { "redis" };
+    let url = quoted(&format!("{scheme}://{}", endpoint.address()));
+    // Writing to a String cannot fail.
+    let _ = write!(text, "redis:\n  url: {url}\n");
+    if let Some(user) = &endpoint.username {
+        let _ = writeln!(text, "  username: {}", quoted(user));
+    }
+    match (password_file, &endpoint.password) {
+        (Some(file), _) => drop(writeln!(text, "  password_file: {}", quoted(file))),
+        (None, Some(_)) => {
+            text.push_str("  # password: ${REDIS_PASSWORD}   # or password_file; it is not printed here\n")
+        }
+        (None, None) => {}
+    }
+    text.push_str("sinks:\n  out:\n    stdout: {}   # put your sink here: kafka, amqp, redis\nqueues:\n");
+    queues.iter().for_each(|queue| one(&mut text, queue));
+    text
+}
+
+fn one(text: &mut String, queue: &DiscoveredQueue) {
+    let s = &queue.state;
+    let _ = writeln!(text, "  {}:", s.queue);
+    let overdue = s.oldest_overdue_ms.map(words::duration);
+    let overdue = overdue.map(|age| format!(", the oldest for {age}")).unwrap_or_default();
+    let _ = writeln!(text, "    # {} scheduled, {} due{overdue}, {} on the ready list", s.scheduled, s.due, s.ready);
+    let _ = writeln!(text, "    # {}", layouts(queue));
+    let _ = writeln!(text, "    # {}", clients(queue));
+    if let Some(other) = &queue.or_name {
+        let _ = writeln!(text, "    # the keys fit the name {} as well: is the ready list called so?", quoted(other));
+    }
+    let _ = writeln!(text, "    source: {{ redisson: {{ name: {} }} }}", quoted(&queue.name));
+    let _ = writeln!(text, "    codec: {}   # {}", queue.codec, sure(queue));
+    text.push_str("    mode: shadow\n    to:\n      - sink: out\n");
+}
+
+fn layouts(queue: &DiscoveredQueue) -> String {
+    let Layouts { old, new, junk: none } = queue.layouts;
+    let sampled = old + new + none;
+    match (old, new) {
+        (0, 0) => format!("layout unknown: none of {sampled} sampled elements is of Redisson's"),
+        (_, 0) if none == 0 => format!("layout old (Redisson up to 3.21.0), all {sampled} sampled elements"),
+        (0, _) if none == 0 => format!("layout new (Redisson from 3.21.1 on), all {sampled} sampled elements"),
+        _ => format!(
+            "MIXED: {old} old, {new} new and {none} of no layout among {sampled} sampled elements; Redisson clients stop at \
+             the first that they cannot read: see `delaybridge migrate`"
+        ),
+    }
+}
+
+fn clients(queue: &DiscoveredQueue) -> String {
+    match queue.redisson_clients {
+        None => "who listens cannot be told: that takes the right to PUBSUB NUMSUB".to_owned(),
+        Some(0) => "no Redisson client listens: nobody transfers what falls due".to_owned(),
+        Some(1) => "1 Redisson client listens".to_owned(),
+        Some(count) => format!("{count} Redisson clients listen"),
+    }
+}
+
+fn sure(queue: &DiscoveredQueue) -> String {
+    let DiscoveredQueue { codec, sure, sampled, .. } = queue;
+    match (sampled, codec.as_str()) {
+        (0, _) => "nothing could be sampled".to_owned(),
+        (_, "raw") => format!("no codec reads all {sampled} sampled payloads"),
+        _ => format!("{sure}: it reads all {sampled} sampled payloads"),
+    }
+}
+
+/// A text as YAML and the configuration read it back.
+fn quoted(text: &str) -> String {
+    Value::from(text.replace("${", "$${")).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_survive_yaml_and_variables() {
+        assert_eq!(quoted("a\"b\n${X}"), "\"a\\\"b\\n$${X}\"");
+    }
+}

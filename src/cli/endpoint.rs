@@ -1,0 +1,26 @@
+//! A Redis that an argument names in place of the configuration.
+
+use std::sync::Arc;
+
+use super::Failed;
+use crate::config::{self, RedisEndpoint};
+
+/// The settings behind a URL, read by the rules of the configuration.
+pub(super) fn endpoint(url: &str, password_file: Option<&str>, option: &str) -> Result<Arc<RedisEndpoint>, Failed> {
+    let text = |text: &str| serde_json::Value::from(text.replace("${", "$${")).to_string();
+    let file = password_file.map(|file| format!(", password_file: {}", text(file))).unwrap_or_default();
+    // The queue is never read; a configuration has one.
+    let yaml = format!(
+        "http: none\nredis: {{ url: {}{file} }}\nqueues: {{ q: {{ source: {{ redisson: {{ name: q }} }}, mode: rescue }} }}\n",
+        text(url)
+    );
+    match config::load_str(&yaml, option, &|_| None) {
+        Ok(loaded) => Ok(loaded.config.redis),
+        Err(errors) => {
+            let words = errors.problems.iter().map(|problem| {
+                problem.help.iter().fold(problem.message.clone(), |words, help| format!("{words}; {help}"))
+            });
+            Err(Failed::usage(format!("read {option}: {}", words.collect::<Vec<_>>().join("; "))))
+        }
+    }
+}

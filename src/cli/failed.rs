@@ -1,0 +1,44 @@
+//! How a command fails: its exit code and its message.
+
+use std::io;
+
+use crate::operate::{self, Kind};
+
+/// A command that did not do what it was asked: the exit code and the message.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Failed {
+    /// The exit code.
+    pub code: u8,
+    /// What was attempted, what happened, what to do.
+    pub message: String,
+}
+
+impl Failed {
+    /// Exit code 1: it failed while running.
+    pub(super) fn runtime(message: impl Into<String>) -> Self {
+        Failed { code: 1, message: message.into() }
+    }
+
+    /// Exit code 2: the arguments or the configuration are wrong.
+    pub(super) fn usage(message: impl Into<String>) -> Self {
+        Failed { code: 2, message: message.into() }
+    }
+}
+
+impl From<operate::Error> for Failed {
+    fn from(error: operate::Error) -> Self {
+        let code = if error.kind == Kind::Invalid { 2 } else { 1 };
+        Failed { code, message: error.message }
+    }
+}
+
+impl From<io::Error> for Failed {
+    /// An error of the output; a pipe that was closed early (`head`) is no failure.
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failed { code: 0, message: String::new() },
+            _ => Failed::runtime(format!("write the result: {error}")),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! `restore`: the way out. Everything that delaybridge holds of a queue goes back to Redisson's keys.
+
+use std::io::Write;
+
+use clap::Args;
+
+use super::layout::LayoutArg;
+use super::{Failed, Global, Output, answer, on_queue};
+use crate::operate::redisson::restore::{Confirmed, KeptCount, Options, Plan, Restored, apply, plan};
+use crate::operate::words;
+
+/// Return everything that delaybridge holds to Redisson's keys.
+///
+/// For leaving: stop the daemons first. What was in flight, waits for a retry or was given back is scheduled in Redisson
+/// again with its due time, or goes to the head of the ready list in its order if it came from there. Without --apply
+/// nothing is changed and the command shows what it would do. Junk, and what a newer delaybridge wrote, stays.
+///
+/// in flight (its lease over) | retry | dead (--dead) -> scheduled | ready
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct RestoreArgs {
+    /// The queue's id in the configuration
+    #[arg(value_name = "QUEUE")]
+    pub queue: String,
+    /// Do it; without this, only show what would be done
+    #[arg(long)]
+    pub apply: bool,
+    /// Dead letters too
+    #[arg(long)]
+    pub dead: bool,
+    /// The layout that the Redisson clients of this queue read; what has the other one is repacked under its id. auto is
+    /// that of what is scheduled, else that of what is held, and is refused where both exist
+    #[arg(long, value_enum, value_name = "LAYOUT", default_value_t = LayoutArg::Auto)]
+    pub layout: LayoutArg,
+}
+
+const AFTER: &str = "\
+Examples:
+  delaybridge restore order_timeout                       what would be restored
+  delaybridge restore order_timeout --apply --layout new
+  delaybridge restore order_timeout --apply --dead
+
+It refuses while a daemon is at work: while one listens on the queue's presence channel, a lease in flight is not over,
+or another client sweeps the list. A daemon that is cut off from Redis is seen by its leases only; what it had handed to a sink
+may arrive there as well. Run again after a failure: nothing is restored twice.
+
+Exit codes: 0 done, 1 a daemon is at work, or something had to stay, or it failed, 2 wrong arguments or configuration";
+
+pub(super) async fn run(global: &Global, args: &RestoreArgs, out: &mut dyn Write) -> Result<u8, Failed> {
+    let (session, queue) = on_queue(global, &args.queue).await?;
+    let options = Options { layout: args.layout.layout(), dead: args.dead };
+    let plan = plan(&session.config, &queue, options).await?;
+    if !args.apply {
+        answer(global, out, &plan, planned)?;
+        return Ok(0);
+    }
+    // Before anything is restored: what is scheduled again is not held any more, and no other run would name it.
+    if global.output == Output::Text && plan.at_work.is_none() {
+        write!(out, "{}", seen_twice(&plan.confirmed, plan.doubtful))?;
+        out.flush()?;
+    }
+    let done = match apply(&queue, &plan).await {
+        Ok(done) => done,
+        Err(error) => {
+            if global.output == Output::Json && plan.at_work.is_none() {
+                answer(global, out, &plan, planned)?;
+                out.flush()?;
+            }
+            return Err(error.into());
+        }
+    };
+    answer(global, out, &done, restored)?;
+    match kept(&done.kept) {
+        None => Ok(0),
+        Some(kept) => Err(Failed::runtime(format!(
+            "restore `{}`: {kept} stayed where they were; `delaybridge peek {0} --state retry` and `--state in-flight` \
+             show them",
+            args.queue
+        ))),
+    }
+}
+
+fn planned(plan: &Plan) -> String {
+    let elements = words::count(plan.scheduled, "element");
+    let mut lines = vec![format!("{elements} would be scheduled again, in the {} layout", plan.layout)];
+    if plan.repacked > 0 {
+        lines.push(format!("{} of them would be repacked, under their ids", plan.repacked));
+    }
+    lines.push(format!("{} would go to the head of the ready list", words::count(plan.ready, "payload")));
+    if plan.dead > 0 {
+        lines.push(format!("{} among them", words::count(plan.dead, "dead letter")));
+    }
+    lines.push(format!(
+        "{} would be swept first",
+        words::count(usize::try_from(plan.ghosts).unwrap_or(usize::MAX), "ghost")
+    ));
+    lines.extend(kept(&plan.kept).map(|kept| format!("{kept} would stay")));
+    let mut text = lines.join("\n") + "\n" + &seen_twice(&plan.confirmed, plan.doubtful);
+    if let Some(reason) = &plan.at_work {
+        text.push_str(&format!("It would be refused now: {reason}\n"));
+    }
+    text + "Nothing was changed; --apply does it\n"
+}
+
+/// What a Java consumer will see although a sink has it.
+fn seen_twice(confirmed: &[Confirmed], doubtful: usize) -> String {
+    let line = |found: &Confirmed| format!("{} had been confirmed by {}\n", found.id, found.sinks.join(", "));
+    let mut text: String = confirmed.iter().map(line).collect();
+    if doubtful > 0 {
+        let elements = words::count(doubtful, "element");
+        text.push_str(&format!("{elements} may have arrived at a sink: the last delivery had no answer\n"));
+    }
+    text
+}
+
+fn restored(done: &Restored) -> String {
+    let scheduled = words::count(done.scheduled, "element");
+    let ready = words::count(done.ready, "payload");
+    let orphans = match done.orphans {
+        0 => String::new(),
+        orphans => format!("Entries of Redisson's list that are in no sorted set, left alone: {orphans}\n"),
+    };
+    format!("{scheduled} of {} scheduled again, {ready} on the ready list\n{orphans}", done.queue)
+}
+
+/// `2 elements of no layout ..., 1 element written by ...`.
+fn kept(kept: &[KeptCount]) -> Option<String> {
+    let words: Vec<_> =
+        kept.iter().map(|kept| format!("{} {}", words::count(kept.count, "element"), kept.why)).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}

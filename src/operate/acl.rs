@@ -1,0 +1,238 @@
+//! The least rights that a Redis has to grant, as the rules of a user.
+//!
+//! Connects nowhere and knows no password.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::session::source;
+use crate::config::{Config, Mode, QueueSpec, RedisEndpoint, SinkKind};
+use crate::link::rights::{self, Dialect, Grant, Rules};
+use crate::sink::redis::to_deliver;
+
+/// What a user is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The daemon, and `check --live` with its configuration.
+    Run,
+    /// A person's commands at the queues.
+    Operator,
+}
+
+/// Major versions that differ in what they understand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Server {
+    /// Redis 6.2.
+    Six,
+    /// Redis 7.0 and newer.
+    Seven,
+}
+
+impl Server {
+    fn dialect(self) -> Dialect {
+        match self {
+            Server::Six => Dialect::Flat,
+            Server::Seven => Dialect::Selectors,
+        }
+    }
+}
+
+/// A user on a server, and what it needs there.
+#[derive(Debug, Clone)]
+pub struct User {
+    /// How the server is reached.
+    pub endpoint: Arc<RedisEndpoint>,
+    /// What it is there for.
+    pub uses: Vec<String>,
+    /// What it needs.
+    pub grants: Vec<Grant>,
+}
+
+impl User {
+    /// Its rules from nothing, as `ACL SETUSER` takes them behind the name.
+    pub fn rules(&self, server: Server) -> Vec<String> {
+        let nothing = match server {
+            Server::Six => &["on", "resetkeys", "resetchannels", "-@all"][..],
+            Server::Seven => &["on", "resetkeys", "resetchannels", "clearselectors", "-@all"],
+        };
+        let rules = Rules::of(&self.grants, server.dialect());
+        nothing.iter().copied().chain(rules.iter()).map(str::to_owned).collect()
+    }
+
+    /// Key patterns that more than one key may match.
+    fn patterns(&self) -> Vec<String> {
+        let mut all: Vec<_> =
+            self.grants.iter().flat_map(Grant::patterns).map(|pattern| pattern.glob().to_owned()).collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+}
+
+/// Every user that the configuration needs, that of the queues first.
+pub fn users(config: &Config, purpose: Purpose) -> Vec<User> {
+    let mut first = User { endpoint: config.redis.clone(), uses: vec!["the queues".to_owned()], grants: Vec::new() };
+    first.grants = vec![rights::to_connect(config.redis.database), rights::to_load_scripts()];
+    if purpose == Purpose::Operator {
+        let queues = config.queues.iter().flat_map(|spec| source(spec).to_operate());
+        first.grants.extend(queues);
+        return vec![first];
+    }
+    first.grants.push(rights::to_ask_for_rights());
+    for spec in &config.queues {
+        first.grants.extend(of_queue(spec));
+    }
+    let mut users = vec![first];
+    for sink in &config.sinks {
+        let SinkKind::Redis { endpoint } = &sink.kind else { continue };
+        let endpoint = endpoint.as_ref().unwrap_or(&config.redis);
+        // Rights do not know databases, so that one user on one server has those of all.
+        let same = |user: &User| {
+            user.endpoint.host == endpoint.host
+                && user.endpoint.port == endpoint.port
+                && user.endpoint.username == endpoint.username
+        };
+        let user = match users.iter().position(same) {
+            Some(at) => &mut users[at],
+            None => {
+                users.push(User { endpoint: endpoint.clone(), uses: Vec::new(), grants: Vec::new() });
+                users.last_mut().expect("it was just put there")
+            }
+        };
+        user.uses.push(format!("sink {}", sink.name));
+        user.grants.extend([rights::to_connect(endpoint.database), rights::to_ask_for_rights()]);
+        user.grants.extend(of_sink(config, &sink.name));
+    }
+    users
+}
+
+/// What the daemon needs for a queue on the server of the queues.
+pub(super) fn of_queue(spec: &Arc<QueueSpec>) -> Vec<Grant> {
+    let mut grants = source(spec).to_run(spec);
+    if spec.consume_ready && !matches!(spec.mode, Mode::Rescue { .. }) {
+        grants.push(rights::to_see_clients());
+    }
+    grants
+}
+
+/// What deliveries to a Redis sink need. Shadows and rescues deliver nothing.
+pub(super) fn of_sink(config: &Config, name: &str) -> Vec<Grant> {
+    let delivering = config.queues.iter().filter(|queue| queue.mode == Mode::Deliver);
+    let routes = delivering.flat_map(|queue| queue.to.iter().chain(&queue.dead_letter_to).map(move |to| (queue, to)));
+    routes.filter(|(_, to)| *to.sink == *name).filter_map(|(queue, to)| to_deliver(&to.target, &queue.id)).collect()
+}
+
+/// The users of a configuration, as a server takes them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Users {
+    /// That of the queues first.
+    pub users: Vec<UserRules>,
+}
+
+/// A user as a server takes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UserRules {
+    /// `host:port/database`.
+    pub server: String,
+    /// What it is there for.
+    pub uses: Vec<String>,
+    /// Its name.
+    pub user: String,
+    /// Whether the configuration logs in as this user already.
+    pub configured: bool,
+    /// Its rules from nothing, as `ACL SETUSER` takes them behind the name.
+    pub rules: Vec<String>,
+    /// Key patterns that more than one key may match, because the elements choose the key.
+    pub patterns: Vec<String>,
+}
+
+/// The least rights that a configuration needs; `user` replaces the name of the configuration.
+pub fn least(config: &Config, purpose: Purpose, server: Server, user: Option<&str>) -> Users {
+    let row = |found: &User| {
+        let configured = found.endpoint.username.as_deref();
+        let default = match purpose {
+            Purpose::Run => configured.unwrap_or("delaybridge"),
+            // Never the daemon's: the line would take from it what it needs.
+            Purpose::Operator => "delaybridge-operator",
+        };
+        let user = user.unwrap_or(default);
+        UserRules {
+            server: found.endpoint.address(),
+            uses: found.uses.clone(),
+            user: user.to_owned(),
+            configured: configured == Some(user),
+            rules: found.rules(server),
+            patterns: found.patterns(),
+        }
+    };
+    Users { users: users(config, purpose).iter().map(row).collect() }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::config::load_str;
+
+    fn config(text: &str) -> Config {
+        load_str(text, "c.yaml", &|_| Some("geheim".to_owned())).unwrap_or_else(|errors| panic!("{errors}")).config
+    }
+
+    pub(crate) const TWO_SERVERS: &str = "
+redis: { url: 'redis://bridge:${P}@h/3' }
+sinks:
+  same: { redis: { list: out } }
+  other: { redis: { url: 'redis://o:1', stream: 's:${payload.tenant:-x}:${queue}' } }
+queues:
+  a: { source: { redisson: { name: 'q a', consume: [delayed] } }, codec: json, to: [{ sink: same }, { sink: other }] }
+  b: { source: { redisson: { name: b } }, mode: shadow, to: [{ sink: same, list: never }] }
+";
+
+    #[test]
+    fn every_server_has_a_user_with_what_is_used_there() {
+        let config = config(TWO_SERVERS);
+        let all = users(&config, Purpose::Run);
+        let rules = |n: usize| all[n].rules(Server::Seven);
+        let uses: Vec<_> = all.iter().map(|user| user.uses.join(", ")).collect();
+        assert_eq!(uses, ["the queues, sink same", "sink other"]);
+        for rule in [
+            "+select",
+            "&redisson_delay_queue_channel:{q?a}",
+            "(%R~b %R~q?a %R~redisson_delay_queue:{b} +llen +type)",
+            "(%W~out +rpush)",
+            "(%W~delaybridge:dead:{q?a} +type +xadd +xlen)",
+            "(%R~delaybridge:dead:{b} +type +xlen)",
+            "(%R~redisson_delay_queue_timeout:{b} +type +zcard +zcount +zrange)",
+        ] {
+            assert!(rules(0).iter().any(|found| found == rule), "{rule} in {:#?}", rules(0));
+        }
+        let other = [
+            "on",
+            "resetkeys",
+            "resetchannels",
+            "clearselectors",
+            "-@all",
+            "+acl|dryrun",
+            "+acl|whoami",
+            "+client|setname",
+            "+info",
+            "+ping",
+            "(%W~s:*:a +xadd)",
+        ];
+        assert_eq!(rules(1), other);
+        assert_eq!(all[1].patterns(), ["s:*:a"]);
+        assert!(!rules(0).join(" ").contains("never"), "a shadow delivers nothing");
+    }
+
+    #[test]
+    fn an_operator_is_never_the_user_of_the_daemon_unless_it_is_named() {
+        let config = config(TWO_SERVERS);
+        let check = |purpose, user: Option<&str>, expected: &str| {
+            assert_eq!(least(&config, purpose, Server::Seven, user).users[0].user, expected);
+        };
+        check(Purpose::Run, None, "bridge");
+        check(Purpose::Run, Some("other"), "other");
+        check(Purpose::Operator, None, "delaybridge-operator");
+        check(Purpose::Operator, Some("bridge"), "bridge");
+    }
+}

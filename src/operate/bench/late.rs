@@ -1,0 +1,46 @@
+//! Lateness of a short run without a sink: from the due time to the settling, by Redis's clock alone.
+
+use std::time::Duration;
+
+use super::deep::claim;
+use super::limits::{Times, element};
+use super::{Claimer, Ended, PIECE, Trial, confirmed, settle};
+use crate::clock::Instant;
+use crate::source::redisson::{BATCH_ENTRIES, redis_now_ms};
+
+/// Until the first one falls due: time to offer a second's worth.
+const LEAD_MS: i64 = 1_000;
+/// The end of the measurement is asked for at least as often.
+const LONGEST_SLEEP_MS: i64 = 200;
+
+pub(super) async fn run(trial: &Trial<'_>) -> Result<Times, Ended> {
+    let (rate, count) = (i64::from(trial.options.rate), (trial.options.rate * trial.options.seconds) as usize);
+    let start = redis_now_ms(&trial.conn).await? + LEAD_MS;
+    // In order, so that those that fall due first are there first, however long the offers take.
+    let elements: Vec<_> = (0..count).map(|n| element(trial, start + n as i64 * 1_000 / rate)).collect();
+    for some in elements.chunks(PIECE) {
+        trial.step("lateness", 0, count)?;
+        trial.queue.schedule(&trial.conn, some).await?;
+        trial.queue.list(&trial.conn, some).await?;
+    }
+    let (mut claimer, mut late) = (Claimer::new(redis_now_ms(&trial.conn).await?), Times::default());
+    while late.count() < count {
+        trial.step("lateness", late.count(), count)?;
+        let reply = claim(trial, &mut claimer, BATCH_ENTRIES).await?;
+        if reply.entries.is_empty() {
+            let wait = reply.next_ms.map_or(LONGEST_SLEEP_MS, |next| next - reply.now_ms);
+            let wait = u64::try_from(wait.clamp(1, LONGEST_SLEEP_MS)).unwrap_or(1);
+            tokio::time::sleep(Duration::from_millis(wait)).await;
+            continue;
+        }
+        let due: Vec<i64> = reply.entries.iter().filter_map(|(_, entry)| entry.header.due_ms()).collect();
+        // By Redis's clock at the claim, and by ours from then on.
+        let (claimed_ms, claimed) = (reply.now_ms, Instant::now());
+        settle(&trial.conn, &trial.queue, &confirmed(reply)).await?;
+        let settled_ms = claimed_ms + i64::try_from(claimed.elapsed().as_millis()).unwrap_or(i64::MAX);
+        for due in due {
+            late.add(Duration::from_millis((settled_ms - due).max(0).unsigned_abs()));
+        }
+    }
+    Ok(late)
+}

@@ -1,0 +1,226 @@
+//! What a Redis can do, measured on a queue that exists only for this.
+
+mod claimer;
+mod deep;
+mod late;
+mod limits;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub use self::claimer::{Claimer, confirmed, settle};
+use super::error::{Error, explained};
+use super::session::{connected, link};
+use crate::config::{ListCleanup, RedisEndpoint};
+use crate::link::{Conn, Link, LinkError};
+use crate::source::redisson::{Redisson, SourceError, memory_left};
+
+/// Elements of one command while the queue is filled: small enough that other clients come in between.
+const PIECE: usize = 500;
+/// If this process is killed, what it left is gone after so long.
+const AT_LATEST: Duration = Duration::from_secs(3_600);
+/// Bytes of Redis for an element beside its payload, which is stored twice: 210 of 10,000, more while a table grows.
+const OVERHEAD: u64 = 300;
+/// How long the server is waited for if the connection broke before the queue was removed.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The queue's name in Redis; nothing may be there, and everything there is removed afterwards.
+    pub name: String,
+    /// Elements pending while it measures.
+    pub depth: u32,
+    /// How many of them are claimed and settled.
+    pub drain: u32,
+    /// Bytes of each payload.
+    pub payload_bytes: u32,
+    /// Elements a second of the run that measures lateness.
+    pub rate: u32,
+    /// How long that run is, in seconds.
+    pub seconds: u32,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct Figures {
+    /// `host:port/database`.
+    pub redis: String,
+    /// Version of the server.
+    pub redis_version: String,
+    /// Elements that were pending.
+    pub pending: u32,
+    /// Bytes of each payload.
+    pub payload_bytes: u32,
+    /// A round trip.
+    pub ping_ms: Quantiles,
+    /// Elements a second of `ZADD` alone, 500 a command.
+    pub zadd_per_second: f64,
+    /// Elements that were claimed and settled.
+    pub claimed_and_settled: usize,
+    /// How many of them a second.
+    pub claim_and_settle_per_second: f64,
+    /// A claim, the way to Redis and back included.
+    pub claim_ms: Quantiles,
+    /// A settling, the way to Redis and back included.
+    pub settle_ms: Quantiles,
+    /// Elements of the run that measures lateness.
+    pub late: usize,
+    /// How many of them fell due a second.
+    pub late_per_second: u32,
+    /// From the due time to the settling.
+    pub late_ms: Quantiles,
+}
+
+/// Times in milliseconds, by the share that did not exceed them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Quantiles {
+    /// Half of them.
+    pub p50: f64,
+    /// 99 of 100.
+    pub p99: f64,
+    /// All.
+    pub max: f64,
+}
+
+/// Why a measurement did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Ended {
+    /// The caller asked for it.
+    #[error("stopped")]
+    Stopped,
+    /// What was attempted, and what happened.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<SourceError> for Ended {
+    fn from(error: SourceError) -> Self {
+        Ended::Failed(explained(&error))
+    }
+}
+
+impl From<LinkError> for Ended {
+    fn from(error: LinkError) -> Self {
+        SourceError::from(error).into()
+    }
+}
+
+/// Is called before each step, which takes milliseconds, with the name of the part, how much of it is done, and of how
+/// much; returns false to end the measurement.
+pub type Watch<'a> = &'a dyn Fn(&'static str, usize, usize) -> bool;
+
+/// What all parts of the measurement share.
+struct Trial<'a> {
+    options: &'a Options,
+    conn: Conn,
+    queue: Redisson,
+    watch: Watch<'a>,
+}
+
+impl Trial<'_> {
+    fn step(&self, part: &'static str, done: usize, of: usize) -> Result<(), Ended> {
+        if (self.watch)(part, done, of) { Ok(()) } else { Err(Ended::Stopped) }
+    }
+}
+
+/// Measures, and removes the queue again, whatever happened. The second value says what could not be removed.
+///
+/// # Errors
+///
+/// When the connection cannot be made, when there is something under the name or no room, when it was ended, and when Redis
+/// cannot be asked. The message says whether anything is left in Redis.
+pub async fn measure(
+    endpoint: &Arc<RedisEndpoint>,
+    options: &Options,
+    watch: Watch<'_>,
+) -> Result<(Figures, Result<(), Error>), Error> {
+    let what = format!("measure Redis {}", endpoint.address());
+    let link = link(endpoint);
+    let conn = connected(&link).await?;
+    let mut owner = [0; 8];
+    getrandom::fill(&mut owner).map_err(|error| Error::failed(format!("draw a random number: {error}")))?;
+    let queue = Redisson::new(&options.name, owner, true, true, ListCleanup::Auto);
+    let ended = |why: Ended| Error::failed(format!("{what}: {why}"));
+    refuse_what_is_not_ours(&conn, &queue, options).await.map_err(ended)?;
+
+    let trial = Trial { options, conn, queue, watch };
+    let measured = figures(&trial).await;
+    let removed = remove(&link, &trial.queue).await;
+    match measured {
+        Ok(figures) => Ok((figures, removed.map_err(|why| Error::failed(format!("{what}: measured, but {why}"))))),
+        Err(why) => {
+            let left = removed.err().unwrap_or_else(|| "nothing is left in Redis".to_owned());
+            Err(Error::failed(format!("{what}: {why}; {left}")))
+        }
+    }
+}
+
+async fn figures(trial: &Trial<'_>) -> Result<Figures, Ended> {
+    let round_trip = limits::round_trip(trial).await?;
+    let zadd_per_second = limits::fill(trial).await?;
+    let deep = deep::drain(trial).await?;
+    let late = late::run(trial).await?;
+    Ok(Figures {
+        redis: trial.conn.address().to_owned(),
+        redis_version: trial.conn.info().version.to_string(),
+        pending: trial.options.depth,
+        payload_bytes: trial.options.payload_bytes,
+        ping_ms: round_trip.quantiles(),
+        zadd_per_second,
+        claimed_and_settled: deep.count,
+        claim_and_settle_per_second: deep.per_second,
+        claim_ms: deep.claims.quantiles(),
+        settle_ms: deep.settlings.quantiles(),
+        late: late.count(),
+        late_per_second: trial.options.rate,
+        late_ms: late.quantiles(),
+    })
+}
+
+async fn refuse_what_is_not_ours(conn: &Conn, queue: &Redisson, options: &Options) -> Result<(), Ended> {
+    let there = queue.keys_there(conn).await?;
+    if !there.is_empty() {
+        return Err(Ended::Failed(format!(
+            "there is something under the name `{}` already: {}; it was left as it is. If an earlier run of this command was \
+             killed, it goes by itself within an hour; else choose another --name",
+            options.name,
+            there.join(", ")
+        )));
+    }
+    let needed = u64::from(options.depth) * (2 * u64::from(options.payload_bytes) + OVERHEAD);
+    match memory_left(conn).await? {
+        Some(left) if needed > left / 2 => Err(Ended::Failed(format!(
+            "{} elements need about {} MB, which is more than half of the {} MB that are left below its maxmemory; choose a \
+             smaller --depth",
+            options.depth,
+            needed / 1_000_000,
+            left / 1_000_000
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Removes the queue; the error says what is left and what to do.
+async fn remove(link: &Link, queue: &Redisson) -> Result<(), String> {
+    // A connection that broke in the middle of it is replaced meanwhile.
+    let removed = async {
+        let conn = link.ready().await;
+        queue.unlink(&conn).await?;
+        queue.keys_there(&conn).await
+    };
+    let why = match tokio::time::timeout(PATIENCE, removed).await {
+        Ok(Ok(left)) if left.is_empty() => return Ok(()),
+        Ok(Ok(left)) => format!("another client wrote to {}", left.join(", ")),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("Redis did not answer for {} s", PATIENCE.as_secs()),
+    };
+    let keys = queue.stored_names().join("' '");
+    Err(format!(
+        "its keys could not be removed: {why}. Most of them expire within {} minutes; to remove them now: \
+         redis-cli UNLINK '{keys}'",
+        AT_LATEST.as_secs() / 60
+    ))
+}

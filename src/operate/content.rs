@@ -1,0 +1,191 @@
+//! Payloads as a person or a program reads them: text where it is text, else bytes. Pure.
+
+use std::fmt::Write as _;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use redisson_codecs::{Coding, Confidence, DecodeError, Payload, View};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+
+/// A payload, or its beginning, and the codec that should read it.
+///
+/// As JSON: `payload` if it is text, else `payload_base64`; `payload_cut` if it is only the beginning; `value` if a codec
+/// found one that is not this text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    bytes: Bytes,
+    complete: bool,
+    coding: Coding,
+}
+
+impl Content {
+    /// The payload; `complete` unless it is only the beginning.
+    pub fn new(coding: impl Into<Coding>, bytes: Bytes, complete: bool) -> Self {
+        Content { bytes, complete, coding: coding.into() }
+    }
+
+    /// One line for a person, at most `most` characters: what the codec makes of the payload if it is complete and the
+    /// codec takes it, else text if it is some, else hexadecimal digits. Where the codec is `raw`, what is certainly or
+    /// most likely written by another codec is read with that one.
+    pub fn preview(&self, most: usize) -> String {
+        let shown = match self.read() {
+            Some(Ok(decoded)) => match value(&decoded) {
+                Some(Value::String(text)) => escaped(&text),
+                Some(value) => escaped(&value.to_string()),
+                None => plain(&decoded.decoded(), true),
+            },
+            Some(Err(error)) => {
+                format!("({} at byte {}) {}", error.problem, error.offset, plain(&self.bytes, true))
+            }
+            None => plain(&self.bytes, self.complete),
+        };
+        cut(&shown, self.complete, most)
+    }
+
+    /// What a codec reads; `None` where none is meant, and for a beginning.
+    fn read(&self) -> Option<Result<Payload, DecodeError>> {
+        match self.coding.is_raw() {
+            _ if !self.complete => None,
+            true => {
+                let guess = redisson_codecs::guess(&self.bytes, self.coding)
+                    .filter(|guess| guess.confidence > Confidence::Guess);
+                guess.map(|guess| guess.payload)
+            }
+            false => Some(redisson_codecs::decode(self.coding, &self.bytes)),
+        }
+    }
+}
+
+impl Serialize for Content {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_map(None)?;
+        match text_of(&self.bytes, self.complete) {
+            Some(text) => fields.serialize_entry("payload", text)?,
+            None => fields.serialize_entry("payload_base64", &base64(&self.bytes))?,
+        }
+        if !self.complete {
+            fields.serialize_entry("payload_cut", &true)?;
+        }
+        if let Some(Ok(decoded)) = self.read()
+            && decoded.decoded() != self.bytes
+            && let Some(value) = value(&decoded)
+        {
+            fields.serialize_entry("value", &value)?;
+        }
+        fields.end()
+    }
+}
+
+/// The decoded value as JSON; bytes that no codec looked into have none.
+pub(super) fn value(payload: &Payload) -> Option<Value> {
+    match payload.view() {
+        View::Opaque => None,
+        View::Text(text) => Some(text.into()),
+        View::Json(value) => Some(value.clone()),
+    }
+}
+
+/// Bytes as JSON carries them.
+pub(super) fn base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
+fn plain(payload: &Bytes, complete: bool) -> String {
+    match text_of(payload, complete).filter(|text| !looks_binary(text)) {
+        Some(text) => escaped(text),
+        None => {
+            let mut digits = "0x".to_owned();
+            for byte in payload {
+                // Writing to a String cannot fail.
+                let _ = write!(digits, "{byte:02x}");
+            }
+            digits
+        }
+    }
+}
+
+/// The payload as UTF-8; where it was cut, a character may be cut too.
+fn text_of(payload: &Bytes, complete: bool) -> Option<&str> {
+    match std::str::from_utf8(payload) {
+        Ok(text) => Some(text),
+        Err(error) if !complete && error.error_len().is_none() => {
+            std::str::from_utf8(&payload[..error.valid_up_to()]).ok()
+        }
+        Err(_) => None,
+    }
+}
+
+/// Serialised objects are sometimes UTF-8 by chance; nobody reads them as text.
+fn looks_binary(text: &str) -> bool {
+    text.chars().any(|letter| letter.is_control() && !matches!(letter, '\t' | '\n' | '\r'))
+}
+
+/// On one line, and without anything that a terminal would obey.
+pub fn escaped(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            letter
+                if letter.is_control()
+                    || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
+            {
+                line.extend(letter.escape_default());
+            }
+            letter => line.push(letter),
+        }
+    }
+    line
+}
+
+fn cut(text: &str, complete: bool, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None if complete => text.to_owned(),
+        None => format!("{text}..."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redisson_codecs::Codec;
+
+    use super::*;
+
+    #[test]
+    fn a_preview_is_what_the_codec_reads_else_text_else_digits() {
+        let check = |codec, payload: &'static [u8], complete, expected: &str| {
+            let content = Content::new(codec, Bytes::from_static(payload), complete);
+            assert_eq!(content.preview(20), expected);
+        };
+        check(Codec::String, b"hello", true, "hello");
+        check(Codec::Raw, b"hello", true, "hello");
+        check(Codec::Raw, b"a\nb\x7f", true, "0x610a627f");
+        check(Codec::Raw, b"\x03\x61\x62\xe3", true, "abc");
+        check(Codec::Kryo5, b"\x09\x0e", true, "7");
+        check(Codec::Kryo5, b"\x01\x00\x5b\xc2\x03\xff\x00", true, "0xff00");
+        check(Codec::Kryo5, b"\x03", true, "(it ends too early a...");
+        check(Codec::String, b"a\nb\x1b[31m", true, "a\\nb\\u{1b}[31m");
+        check(Codec::Json, b"{ \"a\" : 1.10 }", true, "{\"a\":1.10}");
+        check(Codec::Json, b"{oops", true, "(not JSON at byte 1)...");
+        check(Codec::Raw, b"\xff\x00", true, "0xff00");
+        check(Codec::Json, b"{\"a\":", false, "{\"a\":...");
+        check(Codec::String, b"012345678901234567890123", true, "01234567890123456789...");
+        check(Codec::String, b"ab\xe2\x82", false, "ab...");
+        check(Codec::String, b"", true, "");
+    }
+
+    #[test]
+    fn a_program_gets_text_or_base64() {
+        let check = |payload: &'static [u8], complete, expected: &str| {
+            let content = Content::new(Codec::Raw, Bytes::from_static(payload), complete);
+            assert_eq!(serde_json::to_string(&content).unwrap(), expected);
+        };
+        check(b"hello", true, r#"{"payload":"hello"}"#);
+        check(b"\x00\xff", true, r#"{"payload_base64":"AP8="}"#);
+        check(b"\x03\x61\x62\xe3", true, r#"{"payload_base64":"A2Fi4w==","value":"abc"}"#);
+        check(b"ab\xe2\x82", false, r#"{"payload":"ab","payload_cut":true}"#);
+        check(b"ab\xe2\x82", true, r#"{"payload_base64":"YWLigg=="}"#);
+    }
+}

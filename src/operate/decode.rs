@@ -1,0 +1,181 @@
+//! What is in an element, or in a payload.
+
+use bytes::Bytes;
+use redisson_codecs::{Codec, Coding, Confidence, DecodeError, JavaTypes, Payload};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::content;
+use super::error::{Attempt, Error};
+use super::session::Queue;
+use crate::message::{MessageId, Origin};
+use crate::source::redisson::layout;
+use crate::source::redisson::{Entry, Place, Shape, Show, open_entry};
+
+/// How to read a payload.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// The codec; else that of the queue unless it is `raw`, else it is guessed.
+    pub codec: Option<Coding>,
+    /// Leave the names of Java classes out.
+    pub strip_types: bool,
+}
+
+/// What was read.
+#[derive(Debug, Clone, Serialize)]
+pub struct Decoded {
+    /// The one element.
+    pub elements: [DecodedElement; 1],
+}
+
+/// An element taken apart.
+#[derive(Debug, Clone, Serialize)]
+pub struct DecodedElement {
+    /// `old`, `new`, `bare` or `junk`.
+    pub layout: &'static str,
+    /// Its id, if it has one.
+    pub id: Option<MessageId>,
+    /// Bytes of the payload.
+    pub size: usize,
+    /// The codec.
+    pub codec: String,
+    /// How sure the codec is: `certain`, `likely` or `guess`; `given` or `configured`.
+    pub sure: &'static str,
+    /// What the codec reads.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// What a codec reads in a payload.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// A value.
+    Value(Value),
+    /// Bytes and nothing else.
+    #[serde(rename = "value_base64", serialize_with = "as_base64")]
+    Bytes(Bytes),
+    /// Why it is refused.
+    Error(String),
+}
+
+fn as_base64<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&content::base64(bytes))
+}
+
+/// Reads an element of Redisson in either layout, an entry of delaybridge, or a bare payload.
+pub fn decode(bytes: Bytes, options: Options) -> Decoded {
+    take_apart(bytes).read(options, None)
+}
+
+/// Reads the element of a queue with this id, or the one that falls due first.
+///
+/// # Errors
+///
+/// When there is none, and when Redis cannot be asked.
+pub async fn decode_in(queue: &Queue, id: Option<MessageId>, options: Options) -> Result<Decoded, Error> {
+    let what = format!("read an element of queue `{}`", queue.id());
+    let missing = |thing: &str| {
+        Error::not_found(format!("{what}: there is {thing}; `delaybridge peek {}` lists what is there", queue.id()))
+    };
+    let whole = match id {
+        Some(id) => {
+            let located = queue.redisson.locate(&queue.conn, id).await.attempt(&what)?;
+            take_apart(located.ok_or_else(|| missing(&format!("no element {id}")))?.member)
+        }
+        None => {
+            let page = queue.redisson.peek(&queue.conn, Place::Scheduled, 0, 1, Show::All).await.attempt(&what)?;
+            let first = page.seen.into_iter().next().ok_or_else(|| missing("nothing scheduled"))?;
+            Whole { shape: first.shape, id: first.id, payload: first.payload }
+        }
+    };
+    Ok(whole.read(options, Some(queue.spec.codec)))
+}
+
+/// Bytes, as far as they could be taken apart.
+struct Whole {
+    shape: Shape,
+    id: Option<MessageId>,
+    payload: Bytes,
+}
+
+/// An entry of ours, an element of Redisson, or else a payload.
+fn take_apart(bytes: Bytes) -> Whole {
+    let Some(entry) = Entry::decode(bytes.clone()) else {
+        return match layout::parse(&bytes) {
+            Ok(element) => {
+                Whole { shape: Shape::Packed(element.layout), id: Some(element.id), payload: element.payload }
+            }
+            Err(_) => Whole { shape: Shape::Bare, id: None, payload: bytes },
+        };
+    };
+    let (id, payload) = open_entry(&entry);
+    let shape = match entry.header.origin {
+        Origin::Ready => Shape::Bare,
+        Origin::Delayed => layout::parse(&entry.element).map_or(Shape::Junk, |element| Shape::Packed(element.layout)),
+    };
+    Whole { shape, id: Some(id), payload: payload.unwrap_or(entry.element) }
+}
+
+impl Whole {
+    /// `configured` is the queue's codec; where it is `raw`, the codec is guessed all the same.
+    fn read(self, options: Options, configured: Option<Coding>) -> Decoded {
+        let typed = |coding: Coding| match options.strip_types {
+            true => Coding { java_types: JavaTypes::Strip, ..coding },
+            false => coding,
+        };
+        let configured = configured.filter(|coding| !coding.is_raw());
+        let (coding, sure, value) = match (options.codec, configured) {
+            (Some(coding), _) if coding.codec != Codec::Auto => self.with(typed(coding), "given"),
+            (None, Some(coding)) if coding.codec != Codec::Auto => self.with(typed(coding), "configured"),
+            (_, configured) => self.guess(typed(configured.unwrap_or(Codec::Auto.into()))),
+        };
+        let outcome = match value {
+            Ok(payload) => match content::value(&payload) {
+                Some(value) => Outcome::Value(value),
+                None => Outcome::Bytes(payload.decoded().clone()),
+            },
+            Err(error) => Outcome::Error(error.to_string()),
+        };
+        let Whole { shape, id, payload } = self;
+        let (layout, size, codec) = (shape.as_str(), payload.len(), coding.as_str().to_owned());
+        Decoded { elements: [DecodedElement { layout, id, size, codec, sure, outcome }] }
+    }
+
+    fn with(&self, coding: Coding, sure: &'static str) -> Reading {
+        (coding, sure, redisson_codecs::decode(coding, &self.payload))
+    }
+
+    /// What no codec recognises is bytes.
+    fn guess(&self, settings: Coding) -> Reading {
+        match redisson_codecs::guess(&self.payload, settings) {
+            Some(guess) => (guess.coding, guess.confidence.as_str(), guess.payload),
+            None => self.with(Codec::Raw.into(), Confidence::Guess.as_str()),
+        }
+    }
+}
+
+type Reading = (Coding, &'static str, Result<Payload, DecodeError>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::redisson::Header;
+
+    #[test]
+    fn an_element_an_entry_and_a_payload_are_told_apart() {
+        use crate::source::redisson::layout::{Layout, pack};
+        let id = MessageId(*b"RANDOM8B");
+        let check = |bytes: Vec<u8>, layout: &str, id: Option<MessageId>| {
+            let whole = take_apart(bytes.into());
+            assert_eq!((whole.shape.as_str(), whole.id, &whole.payload[..]), (layout, id, &b"\x03ab\xe3"[..]));
+        };
+        let element = pack(Layout::New, id, b"\x03ab\xe3");
+        let header = |origin| Header::redriven(origin, id, 5, [0; 8], vec![7]).encode();
+        check(element.clone(), "new", Some(id));
+        check(pack(Layout::Old, id, b"\x03ab\xe3"), "old", Some(id));
+        check([header(Origin::Delayed), element].concat(), "new", Some(id));
+        check([header(Origin::Ready), b"\x03ab\xe3".to_vec()].concat(), "bare", Some(id));
+        check(b"\x03ab\xe3".to_vec(), "bare", None);
+    }
+}

@@ -1,0 +1,88 @@
+//! Why an operation failed: a kind for a program, a message for a person.
+
+use serde::Serialize;
+
+use crate::link::LinkError;
+use crate::source::SourceError;
+
+/// An operation that did not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    /// What kind of failure it is.
+    pub kind: Kind,
+    /// What was attempted, what happened, what to do.
+    pub message: String,
+}
+
+/// Kinds of failures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The arguments or the configuration are wrong.
+    Invalid,
+    /// What was named does not exist.
+    NotFound,
+    /// The state of the queue or of the element forbids it.
+    Conflict,
+    /// It failed while running.
+    Failed,
+}
+
+impl Error {
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Error { kind: Kind::Invalid, message: message.into() }
+    }
+
+    pub(super) fn not_found(message: impl Into<String>) -> Self {
+        Error { kind: Kind::NotFound, message: message.into() }
+    }
+
+    pub(super) fn conflict(message: impl Into<String>) -> Self {
+        Error { kind: Kind::Conflict, message: message.into() }
+    }
+
+    pub(super) fn failed(message: impl Into<String>) -> Self {
+        Error { kind: Kind::Failed, message: message.into() }
+    }
+}
+
+/// A queue that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct QueueError {
+    /// The queue.
+    pub queue: String,
+    /// What happened, and what to do where that is known.
+    pub message: String,
+}
+
+/// Puts what was attempted in front of an error of the source.
+pub(super) trait Attempt<T> {
+    fn attempt(self, what: &str) -> Result<T, Error>;
+}
+
+impl<T, E: Into<SourceError>> Attempt<T> for Result<T, E> {
+    fn attempt(self, what: &str) -> Result<T, Error> {
+        self.map_err(|error| Error::failed(format!("{what}: {}", explained(&error.into()))))
+    }
+}
+
+/// What happened, and what to do where that is known.
+pub(super) fn explained(error: &SourceError) -> String {
+    let help = match error {
+        SourceError::Link(LinkError::Unknown { .. }) => "; check the server and try again",
+        SourceError::Link(LinkError::Server { code: "NOPERM", .. }) => {
+            "; `check --live` lists the rights that are missing"
+        }
+        SourceError::Link(LinkError::Server { code: "WRONGKEY" | "WRONGTYPE", .. }) => {
+            "; is `source.redisson.name` the name of the queue? Another program's key was left as it is"
+        }
+        _ => "",
+    };
+    format!("{error}{help}")
+}
+
+/// Whether the command may have run although there is no answer.
+pub(super) fn may_have_run(error: &SourceError) -> bool {
+    matches!(error, SourceError::Link(LinkError::Unknown { .. }))
+}

@@ -1,0 +1,231 @@
+//! `check --live`: what can be known before the first element is claimed. Reads only, and reports everything at once.
+
+mod sinks;
+
+use serde::Serialize;
+
+use super::acl;
+use super::error::explained;
+use super::queues::{self, QueueState};
+use super::session::{Queue, first, link};
+use super::words;
+use crate::config::{Config, ListCleanup, Mode, QueueSpec};
+use crate::link::rights::{Dialect, Grant, Missing, Rules};
+use crate::link::{Conn, LinkError, missing_rights, whoami};
+use crate::source::competitors::{advice, blocked_consumers};
+
+/// The state of one thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It works.
+    #[serde(rename = "ok")]
+    Well,
+    /// It works, with a drawback.
+    Warning,
+    /// It does not work.
+    Failed,
+}
+
+/// What was found about one thing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The thing.
+    pub what: String,
+    /// Its state.
+    pub state: State,
+    /// What was found, and what to do.
+    pub detail: String,
+}
+
+fn finding(what: impl Into<String>, state: State, detail: impl Into<String>) -> Finding {
+    Finding { what: what.into(), state, detail: detail.into() }
+}
+
+/// Nanoseconds that `LREM` takes for each entry of the list, on average over all places of the element.
+const LREM_NS: u64 = 36;
+
+/// Looks at everything that the configuration names.
+pub(super) async fn look(config: &Config) -> Vec<Finding> {
+    let link = link(&config.redis);
+    let conn = first(&link).await;
+    let mut findings = Vec::new();
+    let what = format!("redis {}", config.redis.address());
+    match &conn {
+        // The address stands in the first column already.
+        Err(error) => findings.push(finding(what, State::Failed, error.message.clone())),
+        Ok(conn) => {
+            findings.push(finding(what, State::Well, format!("Redis {}, master", conn.info().version)));
+            findings.push(eviction(conn));
+            for spec in &config.queues {
+                findings.extend(queue(conn, spec).await);
+            }
+            findings.extend(consumers(conn, config).await);
+        }
+    }
+    for spec in &config.sinks {
+        findings.push(sinks::look(config, spec, &link, conn.as_ref().ok()).await);
+    }
+    findings
+}
+
+fn eviction(conn: &Conn) -> Finding {
+    let info = conn.info();
+    let what = "redis maxmemory-policy";
+    match (info.evicts(), info.maxmemory) {
+        (false, _) => finding(what, State::Well, info.maxmemory_policy.clone()),
+        (true, 0) => finding(
+            what,
+            State::Warning,
+            format!(
+                "{}, without effect while maxmemory is 0; set noeviction before you set a limit",
+                info.maxmemory_policy
+            ),
+        ),
+        (true, _) => finding(
+            what,
+            State::Warning,
+            format!("{}: a full server throws elements away; set noeviction", info.maxmemory_policy),
+        ),
+    }
+}
+
+/// Java consumers that wait on a ready list which the daemon would drain as well.
+async fn consumers(conn: &Conn, config: &Config) -> Option<Finding> {
+    let drained = config.queues.iter().filter(|spec| spec.consume_ready && !matches!(spec.mode, Mode::Rescue { .. }));
+    let drained: Vec<_> = drained.filter_map(|spec| crate::source::build(spec).unannounced()).collect();
+    if drained.is_empty() {
+        return None;
+    }
+    let what = "consumers of ready lists";
+    Some(match blocked_consumers(conn, &drained).await {
+        Ok(Some((blocked, empty))) => match advice(&blocked).filter(|_| empty > 0) {
+            Some(advice) => finding(what, State::Warning, advice),
+            None => finding(what, State::Well, "none waits; one that polls would not be seen"),
+        },
+        Ok(None) => {
+            finding(what, State::Warning, "cannot be told: that takes the rights to CLIENT INFO and CLIENT LIST")
+        }
+        Err(error) => finding(what, State::Failed, explained(&error)),
+    })
+}
+
+async fn queue(conn: &Conn, spec: &std::sync::Arc<QueueSpec>) -> Vec<Finding> {
+    let queue = Queue::new(spec.clone(), conn.clone());
+    let what = format!("queue {}", spec.id);
+    let rights = rights(conn, format!("{what}: rights"), &acl::of_queue(spec)).await;
+    let keys = match queues::state(&queue).await {
+        Ok(stats) => depths(what, spec.list_cleanup, &stats),
+        Err(error) => finding(what, State::Failed, explained(&error)),
+    };
+    vec![keys, rights]
+}
+
+/// Whether everything is allowed, and what to run where it is not.
+async fn rights(conn: &Conn, what: String, grants: &[Grant]) -> Finding {
+    let missing = missing_rights(conn, grants).await;
+    // Who could be asked for rights could be asked for a name.
+    let user = whoami(conn).await.unwrap_or_default();
+    judged(what, &user, missing)
+}
+
+fn judged(what: String, user: &str, missing: Result<Option<Vec<Missing>>, LinkError>) -> Finding {
+    match missing {
+        Ok(Some(missing)) if missing.is_empty() => finding(what, State::Well, "complete"),
+        Ok(Some(missing)) => finding(what, State::Failed, mending(user, missing)),
+        Ok(None) => finding(
+            what,
+            State::Warning,
+            "cannot be told: that takes Redis 7.0 or newer and the right to ACL WHOAMI and ACL DRYRUN",
+        ),
+        Err(error) => finding(what, State::Failed, error.to_string()),
+    }
+}
+
+/// What is missing in the server's words, and the line that gives it.
+pub(super) fn mending(user: &str, missing: Vec<Missing>) -> String {
+    let (mut words, grants): (Vec<_>, Vec<_>) = missing.into_iter().map(|right| (right.words, right.grant)).unzip();
+    words.sort();
+    words.dedup();
+    // A server that can be asked knows selectors.
+    let rules: Vec<_> = Rules::of(&grants, Dialect::Selectors).iter().map(str::to_owned).collect();
+    format!("{}; fix it with: ACL SETUSER {user} {}", words.join("; "), rules.join(" "))
+}
+
+/// The depths, and what `list_cleanup: exact` costs at them.
+fn depths(what: String, cleanup: ListCleanup, s: &QueueState) -> Finding {
+    let mut detail = format!(
+        "{} scheduled, {} due, {} in flight, {} in retry, {} dead, {} on the ready list",
+        s.scheduled, s.due, s.in_flight, s.retry, s.dead, s.ready
+    );
+    let mut state = State::Well;
+    if s.orphans > 0 {
+        state = State::Warning;
+        detail.push_str(&format!(
+            "; {} entries of Redisson's list are in no sorted set: they are left alone, nobody delivers them",
+            s.orphans
+        ));
+    }
+    if cleanup == ListCleanup::Exact {
+        let entries = s.listed;
+        let micros = entries.saturating_mul(LREM_NS) / 1000;
+        detail.push_str(&format!(
+            "; list_cleanup: exact costs about {} of Redis's time for each element at the present {entries} entries",
+            if micros < 1000 { format!("{micros}us") } else { words::duration(micros / 1000) }
+        ));
+        // At 1 ms each, Redis is full of it at 1,000 elements a second.
+        if micros >= 1000 {
+            state = State::Warning;
+            detail.push_str(" (auto costs less)");
+        }
+    }
+    finding(what, state, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::rights::Pattern;
+    use crate::link::rights::command::XADD;
+
+    #[test]
+    fn the_price_of_exact_is_told_at_the_present_depth() {
+        let check = |cleanup, listed, state, words: &str| {
+            let found = depths(
+                "q".to_owned(),
+                cleanup,
+                &QueueState { listed, scheduled: listed as i64, ..QueueState::default() },
+            );
+            assert_eq!(found.state, state, "{}", found.detail);
+            assert!(found.detail.contains(words), "{}", found.detail);
+        };
+        check(ListCleanup::Auto, 500_000, State::Well, "500000 scheduled");
+        check(
+            ListCleanup::Exact,
+            1_000,
+            State::Well,
+            "about 36us of Redis's time for each element at the present 1000",
+        );
+        check(ListCleanup::Exact, 500_000, State::Warning, "about 18ms");
+    }
+
+    #[test]
+    fn orphans_are_a_warning() {
+        let found = depths("q".to_owned(), ListCleanup::Auto, &QueueState { orphans: 3, ..QueueState::default() });
+        assert_eq!(found.state, State::Warning);
+        assert!(found.detail.contains("3 entries"), "{}", found.detail);
+    }
+
+    #[test]
+    fn rights_that_are_missing_are_told_once_each() {
+        let lack = |words: &str, key: &'static str| Missing {
+            words: words.to_owned(),
+            grant: Grant::on([Pattern::exact(key)], [XADD]),
+        };
+        let missing = vec![lack("no xadd", "a"), lack("no key", "b"), lack("no xadd", "a")];
+        let found = judged("q".to_owned(), "me", Ok(Some(missing)));
+        let words = "no key; no xadd; fix it with: ACL SETUSER me (%W~a %W~b +xadd)";
+        assert_eq!((found.state, found.detail.as_str()), (State::Failed, words));
+        assert_eq!(judged("q".to_owned(), "", Ok(None)).state, State::Warning);
+    }
+}

@@ -1,0 +1,29 @@
+//! Use cases of an operator: what the command line does, apart from arguments and printing.
+//!
+//! A function here takes a queue, a configuration or a connection, and returns a plain result that derives `Serialize`.
+//! The command line prints these results as tables or JSON; other interfaces send them as they are. Nothing here prints,
+//! and nothing here knows arguments.
+//!
+//! The shapes agree with each other: a result is an object with a named list (`queues`, `elements`, `dead_letters`,
+//! `users`, `errors`), a thing has one field name everywhere (`queue`, `id`, `due_ms`, `attempts`, `layout`, `payload`),
+//! and times are milliseconds in a field that ends in `_ms`.
+//!
+//! What works for every source is in this folder; what exists for Redisson only is in [`redisson`].
+
+pub mod acl;
+pub mod bench;
+pub mod cancel;
+pub mod check;
+pub mod content;
+pub mod dead;
+pub mod decode;
+mod error;
+mod live;
+pub mod peek;
+pub mod queues;
+pub mod redisson;
+mod session;
+pub mod words;
+
+pub use self::error::{Error, Kind, QueueError};
+pub use self::session::{Queue, Session};

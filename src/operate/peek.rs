@@ -1,0 +1,196 @@
+//! Elements of a queue, without taking them.
+
+use serde::Serialize;
+
+use super::content::Content;
+use super::error::{Attempt, Error};
+use super::session::Queue;
+use crate::config::QueueSpec;
+use crate::message::MessageId;
+use crate::route::{self, ElementInfo, Misfit};
+use crate::source::redisson::{Place, Seen, Shape, Show};
+
+/// What to read.
+#[derive(Debug, Clone, Copy)]
+pub struct Peek {
+    /// Elements in this state.
+    pub state: State,
+    /// At most so many.
+    pub limit: usize,
+    /// At most so many bytes of each payload; `None` for whole payloads.
+    pub payload_bytes: Option<usize>,
+    /// Whether to say where each would go now; that needs whole payloads.
+    pub routes: bool,
+}
+
+/// Where an element of a queue is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Not claimed yet.
+    Scheduled,
+    /// Waits for another attempt.
+    Retry,
+    /// Claimed.
+    InFlight,
+    /// On the ready list.
+    Ready,
+}
+
+/// Some elements of a queue.
+#[derive(Debug, Clone, Serialize)]
+pub struct Elements {
+    /// The queue.
+    pub queue: String,
+    /// Redis time.
+    pub now_ms: i64,
+    /// How many elements are in this state in all.
+    pub total: usize,
+    /// Those that were read, the first one first.
+    pub elements: Vec<Element>,
+}
+
+/// One element.
+#[derive(Debug, Clone, Serialize)]
+pub struct Element {
+    /// Its id; elements of the ready list have none.
+    pub id: Option<MessageId>,
+    /// Where it is.
+    pub state: State,
+    /// When it falls or fell due.
+    pub due_ms: Option<i64>,
+    /// Of one that waits for a retry: when it is tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_attempt_ms: Option<i64>,
+    /// Of one in flight: when its lease ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_ends_ms: Option<i64>,
+    /// Attempts that counted so far.
+    pub attempts: u32,
+    /// Code of the last failure.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub code: String,
+    /// `old`, `new`, `bare`, `junk` or `unknown`.
+    pub layout: &'static str,
+    /// Bytes of the payload.
+    pub size: usize,
+    /// Where it would go now, by sink, or what else would become of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub routes: Option<Vec<String>>,
+    /// The payload.
+    #[serde(flatten)]
+    pub content: Content,
+}
+
+/// Reads the first elements in a state.
+///
+/// # Errors
+///
+/// When Redis cannot be asked.
+pub async fn peek(queue: &Queue, ask: &Peek) -> Result<Elements, Error> {
+    let show = ask.payload_bytes.filter(|_| !ask.routes).map_or(Show::All, Show::Start);
+    let place = match ask.state {
+        State::Scheduled => Place::Scheduled,
+        State::Retry => Place::Retry,
+        State::InFlight => Place::InFlight,
+        State::Ready => Place::Ready,
+    };
+    let what = format!("look at queue `{}`", queue.id());
+    let mut answer = Elements { queue: queue.id().to_owned(), now_ms: 0, total: 0, elements: Vec::new() };
+    while answer.elements.len() < ask.limit {
+        let (first, rest) = (answer.elements.len(), ask.limit - answer.elements.len());
+        let page = queue.redisson.peek(&queue.conn, place, first, rest, show).await.attempt(&what)?;
+        (answer.now_ms, answer.total) = (page.now_ms, page.total);
+        if page.seen.is_empty() {
+            break;
+        }
+        answer.elements.extend(page.seen.into_iter().map(|seen| Element::of(&queue.spec, ask, seen)));
+    }
+    Ok(answer)
+}
+
+impl Element {
+    fn of(spec: &QueueSpec, ask: &Peek, seen: Seen) -> Self {
+        let score = |state| seen.score_ms.filter(|_| ask.state == state);
+        Element {
+            id: seen.id,
+            state: ask.state,
+            due_ms: seen.due_ms,
+            next_attempt_ms: score(State::Retry),
+            lease_ends_ms: score(State::InFlight),
+            attempts: seen.attempts,
+            layout: seen.shape.as_str(),
+            size: seen.size,
+            routes: ask.routes.then(|| routes(spec, &seen)),
+            content: Content::new(spec.codec, seen.payload.clone(), seen.is_complete()),
+            code: seen.code,
+        }
+    }
+}
+
+/// Where an element would go, by sink, or what else would become of it.
+fn routes(spec: &QueueSpec, element: &Seen) -> Vec<String> {
+    match element.shape {
+        Shape::Junk => return vec!["dead letter: of no layout".to_owned()],
+        Shape::Unknown => return vec!["left to a newer daemon".to_owned()],
+        Shape::Packed(_) | Shape::Bare => {}
+    }
+    let id = element.id.unwrap_or(MessageId([0; 8]));
+    let info = ElementInfo { id, queue: &spec.id, due_ms: element.due_ms, attempt: element.attempts.saturating_add(1) };
+    match route::preview(spec, &info, &element.payload) {
+        Ok(destinations) => {
+            spec.to.iter().zip(destinations).map(|(to, place)| format!("{}: {place}", to.sink)).collect()
+        }
+        Err(Misfit::DeadLetter(reason)) => vec![format!("dead letter: {reason}")],
+        Err(Misfit::Hold(reason)) => vec![format!("hold: {reason}")],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::source::redisson::layout::Layout;
+
+    fn sample() -> Seen {
+        Seen {
+            id: Some(MessageId(*b"RANDOM8B")),
+            due_ms: Some(1_795_251_632_252),
+            score_ms: Some(1_795_251_637_252),
+            attempts: 2,
+            code: "timeout".to_owned(),
+            shape: Shape::Packed(Layout::New),
+            size: 100,
+            payload: Bytes::from("x".repeat(100)),
+        }
+    }
+
+    fn spec() -> std::sync::Arc<QueueSpec> {
+        let text = "redis: { url: 'redis://h' }\nsinks: { out: { redis: { list: 'l:${payload.a}' } } }\nqueues:\n  q:\n    \
+                    source: { redisson: { name: n } }\n    codec: string\n    to: [{ sink: out, list: done }]\n";
+        crate::config::load_str(text, "c.yaml", &|_| None).unwrap().config.queues.remove(0)
+    }
+
+    fn json(state: State, routes: bool) -> Value {
+        let ask = Peek { state, limit: 20, payload_bytes: None, routes };
+        serde_json::to_value(Element::of(&spec(), &ask, sample())).unwrap()
+    }
+
+    #[test]
+    fn json_names_the_score_by_its_meaning() {
+        let row = json(State::InFlight, false);
+        assert_eq!((&row["lease_ends_ms"], &row["code"]), (&json!(1_795_251_637_252_i64), &json!("timeout")));
+        assert_eq!((&row["state"], &row["id"]), (&json!("in_flight"), &json!("52414e444f4d3842")));
+        assert_eq!(row["payload"], "x".repeat(100));
+        assert!(json(State::Scheduled, false).get("lease_ends_ms").is_none());
+    }
+
+    #[test]
+    fn with_routes_an_element_says_where_it_would_go() {
+        assert_eq!(json(State::Scheduled, true)["routes"], json!(["out: list done"]));
+        let junk = Seen { shape: Shape::Junk, ..sample() };
+        assert_eq!(routes(&spec(), &junk), ["dead letter: of no layout"]);
+    }
+}

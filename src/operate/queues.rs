@@ -1,0 +1,108 @@
+//! The numbers of every queue.
+
+use serde::Serialize;
+
+use super::error::{QueueError, explained};
+use super::session::{Queue, Session};
+use crate::source::ledger::{Hints, Stats};
+use crate::source::{SourceError, millis};
+
+/// Every queue of a configuration, in its order.
+#[derive(Debug, Clone, Serialize)]
+pub struct Queues {
+    /// Queues that could be read.
+    pub queues: Vec<QueueState>,
+    /// Queues that could not.
+    pub errors: Vec<QueueError>,
+}
+
+/// The numbers of one queue. The states exclude each other: what is due is not counted as scheduled.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct QueueState {
+    /// Its id in the configuration.
+    pub queue: String,
+    /// Redis time.
+    pub now_ms: i64,
+    /// Elements that are not due yet.
+    pub scheduled: i64,
+    /// Elements that are due and not claimed.
+    pub due: i64,
+    /// Elements under a lease.
+    pub in_flight: i64,
+    /// Elements that wait for another attempt.
+    pub retry: i64,
+    /// Dead letters.
+    pub dead: i64,
+    /// Elements on the ready list.
+    pub ready: i64,
+    /// Entries of Redisson's list.
+    pub listed: u64,
+    /// Entries of that list that claims left behind.
+    pub ghosts: u64,
+    /// Age of the oldest of them.
+    pub oldest_ghost_age_ms: Option<i64>,
+    /// Entries of that list that are scheduled nowhere and that no claim recorded.
+    pub orphans: i64,
+    /// Due time of the first element, also where it is overdue.
+    pub next_due_ms: Option<i64>,
+    /// How long the first element is overdue.
+    pub oldest_overdue_ms: Option<u64>,
+}
+
+/// Reads every queue; one that cannot be read does not keep the others from being read.
+pub async fn queues(session: &Session) -> Queues {
+    let mut answer = Queues { queues: Vec::new(), errors: Vec::new() };
+    for spec in &session.config.queues {
+        match state(&Queue::new(spec.clone(), session.conn.clone())).await {
+            Ok(state) => answer.queues.push(state),
+            Err(error) => {
+                answer.errors.push(QueueError { queue: spec.id.to_string(), message: explained(&error) });
+            }
+        }
+    }
+    answer
+}
+
+/// Reads one queue.
+pub(super) async fn state(queue: &Queue) -> Result<QueueState, SourceError> {
+    let stats = queue.redisson.stats(&queue.conn, &mut Hints::default()).await?;
+    Ok(QueueState::of(queue.id(), &stats))
+}
+
+impl QueueState {
+    pub(super) fn of(queue: &str, s: &Stats) -> Self {
+        QueueState {
+            queue: queue.to_owned(),
+            now_ms: s.now_ms,
+            scheduled: s.source.scheduled - s.source.due,
+            due: s.source.due,
+            in_flight: s.in_flight,
+            retry: s.retry,
+            dead: s.dead,
+            ready: s.source.ready,
+            listed: s.source.leftovers.of,
+            ghosts: s.source.leftovers.count,
+            oldest_ghost_age_ms: (s.source.leftovers.count > 0).then_some(millis(s.source.leftovers.oldest)),
+            orphans: s.source.orphans,
+            next_due_ms: s.source.head_ms,
+            oldest_overdue_ms: s.source.head_ms.filter(|head| *head <= s.now_ms).map(|head| head.abs_diff(s.now_ms)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Depths;
+
+    #[test]
+    fn only_what_is_due_is_overdue() {
+        let stats = |due, head_ms| {
+            let source = Depths { scheduled: 3, due, head_ms, ..Depths::default() };
+            Stats { now_ms: 10_000, source, ..Stats::default() }
+        };
+        let late = QueueState::of("q", &stats(2, Some(4_000)));
+        assert_eq!((late.scheduled, late.due, late.oldest_overdue_ms), (1, 2, Some(6_000)));
+        assert_eq!(QueueState::of("q", &stats(0, Some(15_000))).oldest_overdue_ms, None);
+    }
+}

@@ -1,0 +1,164 @@
+//! Finds the delayed queues of a Redis, and what can be learned of each.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::{Layout, guess};
+use crate::config::{ListCleanup, RedisEndpoint};
+use crate::link::Conn;
+use crate::operate::error::{Attempt, Error, QueueError, explained};
+use crate::operate::queues::QueueState;
+use crate::operate::session::{connected, link};
+use crate::source::redisson::{self, Found, Hints, Place, Redisson, Shape, Show, SourceError};
+
+/// Elements of each queue that are sampled.
+const SAMPLES: usize = 50;
+/// Bytes of each that are read: a larger payload is no sample for the codec.
+const SAMPLE_BYTES: usize = 64 << 10;
+
+/// Every delayed queue that has something scheduled.
+#[derive(Debug, Clone, Serialize)]
+pub struct Discovered {
+    /// Queues that could be read.
+    pub queues: Vec<DiscoveredQueue>,
+    /// Queues that could not, by their names in Redis.
+    pub errors: Vec<QueueError>,
+    /// Keys with the prefix of Redisson's delayed queues and a name that it never gives.
+    pub unknown_keys: usize,
+}
+
+/// What was learned of one queue.
+#[derive(Debug, Clone, Serialize)]
+pub struct DiscoveredQueue {
+    /// Its name in Redis.
+    pub name: String,
+    /// Another name that the keys fit as well.
+    pub or_name: Option<String>,
+    /// Its numbers, with an id that a configuration can give it.
+    #[serde(flatten)]
+    pub state: QueueState,
+    /// Layouts of the elements that were sampled.
+    pub layouts: Layouts,
+    /// The codec that reads all samples.
+    pub codec: String,
+    /// How sure the codec is: `certain`, `likely` or `guess`.
+    pub sure: &'static str,
+    /// How many payloads were sampled for the codec.
+    pub sampled: usize,
+    /// Redisson clients that listen; none where the user may not ask.
+    pub redisson_clients: Option<u64>,
+}
+
+/// How many elements of each layout were sampled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Layouts {
+    /// Of Redisson up to 3.21.0.
+    pub old: usize,
+    /// Of Redisson from 3.21.1 on.
+    pub new: usize,
+    /// Of neither.
+    pub junk: usize,
+}
+
+/// Scans the database in small steps; changes nothing.
+///
+/// # Errors
+///
+/// When the connection cannot be made, when Redis cannot be asked, and when there is no queue.
+pub async fn discover(endpoint: &Arc<RedisEndpoint>) -> Result<Discovered, Error> {
+    let link = link(endpoint);
+    let conn = connected(&link).await?;
+    let what = format!("look for delayed queues in Redis {}", endpoint.address());
+    let (found, unknown_keys) = redisson::discover(&conn).await.attempt(&what)?;
+    let mut answer = Discovered { queues: Vec::new(), errors: Vec::new(), unknown_keys };
+    let mut taken = HashSet::new();
+    for found in found {
+        match look(&conn, &found).await {
+            Ok(mut queue) => {
+                queue.state.queue = id(&found.name, &mut taken);
+                answer.queues.push(queue);
+            }
+            Err(error) => answer.errors.push(QueueError { queue: found.name, message: explained(&error) }),
+        }
+    }
+    if answer.queues.is_empty() && answer.errors.is_empty() {
+        return Err(Error::not_found(format!(
+            "{what}: there is none with anything scheduled; an empty queue has no keys: look again when something has been \
+             offered, or write its name under `queues:` yourself"
+        )));
+    }
+    Ok(answer)
+}
+
+async fn look(conn: &Conn, found: &Found) -> Result<DiscoveredQueue, SourceError> {
+    let redisson = Redisson::new(&found.name, [0; 8], true, true, ListCleanup::Auto);
+    let stats = redisson.stats(conn, &mut Hints::default()).await?;
+    let page = redisson.peek(conn, Place::Scheduled, 0, SAMPLES, Show::Start(SAMPLE_BYTES)).await?;
+    let mut layouts = Layouts::default();
+    for seen in &page.seen {
+        match seen.shape {
+            Shape::Packed(Layout::Old) => layouts.old += 1,
+            Shape::Packed(Layout::New) => layouts.new += 1,
+            Shape::Bare | Shape::Junk | Shape::Unknown => layouts.junk += 1,
+        }
+    }
+    let samples = page.seen.iter().filter(|seen| matches!(seen.shape, Shape::Packed(_)) && seen.is_complete());
+    let samples: Vec<Bytes> = samples.map(|seen| seen.payload.clone()).collect();
+    let guess = guess::codec(&samples);
+    Ok(DiscoveredQueue {
+        name: found.name.clone(),
+        or_name: found.or.clone(),
+        state: QueueState::of(&found.name, &stats),
+        layouts,
+        codec: guess.coding.as_str().to_owned(),
+        sure: guess.sure.as_str(),
+        sampled: guess.of,
+        redisson_clients: redisson::redisson_clients(conn, &redisson).await.ok(),
+    })
+}
+
+/// An id for the configuration: what an id may not have becomes `_`, and no two are the same.
+fn id(name: &str, taken: &mut HashSet<String>) -> String {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    let plain: String = name.chars().map(|c| if allowed(c) { c } else { '_' }).take(56).collect();
+    let plain = plain.trim_matches('_');
+    let plain = if plain.is_empty() { "queue" } else { plain };
+    // YAML reads `1`, `no` or `1e3` as something else than a name.
+    let plain = match plain.starts_with(|c: char| c.is_ascii_alphabetic()) && !WORDS.contains(&plain) {
+        true => plain.to_owned(),
+        false => format!("q_{plain}"),
+    };
+    let mut id = plain.clone();
+    let mut number = 2;
+    while !taken.insert(id.clone()) {
+        id = format!("{plain}_{number}");
+        number += 1;
+    }
+    id
+}
+
+/// Words that YAML does not read as text.
+const WORDS: [&str; 10] = ["true", "false", "null", "yes", "no", "on", "off", "True", "False", "Null"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_gets_an_id_of_its_own() {
+        let mut taken = HashSet::new();
+        let mut check = |name: &str, expected: &str| assert_eq!(id(name, &mut taken), expected, "{name}");
+        check("app:orders", "app_orders");
+        check("app orders", "app_orders_2");
+        check("{app}:orders", "app__orders");
+        check("7", "q_7");
+        check("no", "q_no");
+        check("::", "queue");
+        check("\u{fc}", "queue_2");
+        check(&"x".repeat(300), &"x".repeat(56));
+        check(&"x".repeat(301), &format!("{}_2", "x".repeat(56)));
+    }
+}

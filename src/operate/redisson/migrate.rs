@@ -1,0 +1,135 @@
+//! One layout for all elements of a queue, and an end to the jam that two of them make.
+
+use serde::Serialize;
+
+use super::survey::Survey;
+use super::{Layout, name};
+use crate::message::MessageId;
+use crate::operate::error::{Attempt, Error, may_have_run};
+use crate::operate::session::Queue;
+use crate::source::redisson::{Moved, Repack, SourceError, migrate_end};
+
+/// Surveys after which clients must be writing the other layout as fast as it is repacked.
+const ROUNDS: usize = 5;
+
+/// What was found in a queue, and what was done.
+#[derive(Debug, Clone, Serialize)]
+pub struct Migration {
+    /// The queue.
+    pub queue: String,
+    /// The layout that is wanted.
+    pub to: &'static str,
+    /// Whether anything was changed.
+    pub applied: bool,
+    /// Elements that were in the new layout.
+    pub new: usize,
+    /// Elements that were in the old layout.
+    pub old: usize,
+    /// Elements that were not in the layout that is wanted and can be repacked.
+    pub foreign: usize,
+    /// Elements that were repacked.
+    pub packed: usize,
+    /// Elements of no layout.
+    pub junk: usize,
+    /// Elements that would be read as the other layout.
+    pub ambiguous: usize,
+    /// Elements whose repacked bytes are scheduled already.
+    pub twins: usize,
+    /// Entries of Redisson's list in the other layout that are scheduled nowhere.
+    pub strays: usize,
+    /// Elements that had to stay as they were.
+    pub kept: usize,
+    /// Due elements that are missing in Redisson's list: a client transferred them and then failed.
+    pub transferred: Vec<Transferred>,
+}
+
+/// An element that a client transferred without removing it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Transferred {
+    /// Its id.
+    pub id: MessageId,
+    /// How often its payload is on the ready list now.
+    pub ready_copies: usize,
+}
+
+/// Finds out what would be repacked; changes nothing.
+///
+/// # Errors
+///
+/// When Redis cannot be asked.
+pub async fn survey(queue: &Queue, to: Layout) -> Result<Migration, Error> {
+    let survey = look(queue, to).await?;
+    Ok(Migration {
+        queue: queue.id().to_owned(),
+        to: name(to),
+        applied: false,
+        new: survey.new,
+        old: survey.old,
+        foreign: survey.foreign,
+        packed: 0,
+        junk: survey.junk,
+        ambiguous: survey.ambiguous,
+        twins: 0,
+        strays: survey.strays,
+        kept: survey.junk + survey.ambiguous + survey.strays,
+        transferred: survey.transferred,
+    })
+}
+
+/// Repacks until no element of the other layout is left; returns the first survey with what was done.
+///
+/// # Errors
+///
+/// When Redis cannot be asked, and when clients write the other layout as fast as it is repacked. It can be run again.
+pub async fn apply(queue: &Queue, to: Layout, found: Migration) -> Result<Migration, Error> {
+    let mut packer = Packer { queue, packed: 0, twins: 0 };
+    for _ in 0..ROUNDS {
+        packer.twins = 0;
+        Survey::of(queue, to, &mut async |batch| packer.pack(&batch).await).await.attempt(&what(queue))?;
+        let after = look(queue, to).await?;
+        let Packer { packed, twins, .. } = packer;
+        if after.foreign <= twins {
+            let kept = after.junk + after.ambiguous + twins + after.strays;
+            return Ok(Migration { applied: true, packed, twins, strays: after.strays, kept, ..found });
+        }
+    }
+    Err(Error::conflict(format!(
+        "{}: elements of the other layout appear as fast as they are repacked ({} so far); stop the clients that write it \
+         and run the command again",
+        what(queue),
+        packer.packed
+    )))
+}
+
+async fn look(queue: &Queue, to: Layout) -> Result<Survey, Error> {
+    Survey::of(queue, to, &mut async |_| Ok(())).await.attempt(&what(queue))
+}
+
+fn what(queue: &Queue) -> String {
+    format!("migrate `{}`", queue.id())
+}
+
+/// Repacks batches, and counts.
+struct Packer<'a> {
+    queue: &'a Queue,
+    packed: usize,
+    twins: usize,
+}
+
+impl Packer<'_> {
+    async fn pack(&mut self, mut rest: &[Repack]) -> Result<(), SourceError> {
+        let Queue { redisson, conn, .. } = self.queue;
+        while !rest.is_empty() {
+            let batch = &rest[..migrate_end(rest)];
+            let moved = match redisson.migrate(conn, batch).await {
+                // What the first sending did is answered as gone: the count is too low, nothing else.
+                Err(error) if may_have_run(&error) => redisson.migrate(conn, batch).await?,
+                other => other?,
+            };
+            self.packed += moved.iter().filter(|moved| **moved == Moved::Yes).count();
+            self.twins += moved.iter().filter(|moved| **moved == Moved::Twin).count();
+            rest = &rest[moved.len()..];
+        }
+        Ok(())
+    }
+}

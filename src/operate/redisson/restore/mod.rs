@@ -1,0 +1,89 @@
+//! The way out: everything that delaybridge holds of a queue goes back to Redisson's keys.
+
+mod apply;
+mod plan;
+mod sweep;
+
+use serde::Serialize;
+
+pub use self::apply::{Restored, apply};
+pub use self::plan::{Plan, plan};
+use super::Layout;
+use crate::message::MessageId;
+use crate::operate::error::{Attempt, Error};
+use crate::operate::session::Queue;
+use crate::operate::words;
+use crate::source::redisson::{AtWork, Kept, Restored as Reply};
+
+/// What to restore.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// The layout that the Redisson clients read; else that of what is scheduled, or of what is held.
+    pub layout: Option<Layout>,
+    /// Dead letters too.
+    pub dead: bool,
+}
+
+/// An element that some sinks have confirmed: a Java consumer sees it although they have it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Confirmed {
+    /// The element.
+    pub id: MessageId,
+    /// The sinks.
+    pub sinks: Vec<String>,
+}
+
+/// Elements that stay where they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct KeptCount {
+    /// How many.
+    pub count: usize,
+    /// Why, behind `element`.
+    pub why: &'static str,
+}
+
+/// Counts of what stays, by reason.
+#[derive(Debug, Default)]
+struct Stay(std::collections::BTreeMap<Kept, usize>);
+
+impl Stay {
+    fn add(&mut self, why: Kept) {
+        *self.0.entry(why).or_default() += 1;
+    }
+
+    fn counts(&self) -> Vec<KeptCount> {
+        self.0.iter().map(|(why, count)| KeptCount { count: *count, why: why.as_str() }).collect()
+    }
+}
+
+/// Why nothing may be restored now; `None` if no daemon is at work.
+async fn refusal(queue: &Queue) -> Result<Option<String>, Error> {
+    let what = format!("look who is at work on `{}`", queue.id());
+    let daemons = queue.redisson.daemons(&queue.conn).await.attempt(&what)?;
+    if daemons > 0 {
+        let are = if daemons == 1 { "is" } else { "are" };
+        return Ok(Some(format!(
+            "{} of this queue {are} connected; stop what delivers from it first",
+            words::count(usize::try_from(daemons).unwrap_or(usize::MAX), "daemon")
+        )));
+    }
+    Ok(match queue.redisson.restore(&queue.conn, &[], false).await.attempt(&what)? {
+        Reply::AtWork(work) => Some(explain(queue, work)),
+        Reply::Done(_) | Reply::Ghosts(_) => None,
+    })
+}
+
+fn explain(queue: &Queue, work: AtWork) -> String {
+    match work {
+        AtWork { leases: 1.., .. } => format!(
+            "{} in flight under leases that are not over: a daemon is at work, or died less than {} ago; stop it, \
+             or wait for the end of the leases",
+            words::count(usize::try_from(work.leases).unwrap_or(usize::MAX), "element"),
+            humantime::format_duration(queue.spec.lease)
+        ),
+        AtWork { sweeps: true, .. } => {
+            "a daemon sweeps the queue's list, or died less than 10s ago; stop it, or wait".to_owned()
+        }
+        AtWork { .. } => "a daemon moves dead letters on, or died a moment ago; stop it, or wait".to_owned(),
+    }
+}

@@ -1,0 +1,52 @@
+//! Turns of the sweep until no ghost is recorded any more.
+
+use std::time::Duration;
+
+use crate::operate::error::{Attempt, Error, may_have_run};
+use crate::operate::session::Queue;
+use crate::source::redisson::{Hints, Start, SweepRequest, SweepState};
+
+/// Turns after which something must be making ghosts as fast as they are removed.
+const TURNS: usize = 5;
+/// Time between two looks while another one's sweep is waited for.
+const WAIT: Duration = Duration::from_millis(500);
+
+/// Sweeps, and answers how many entries of the list a full turn met that are in no zset and that nobody recorded.
+pub(super) async fn until_no_ghost_is_left(queue: &Queue) -> Result<u64, Error> {
+    let what = format!("sweep the list of `{}`", queue.id());
+    for _ in 0..TURNS {
+        let orphans = turn(queue, &what).await?;
+        let stats = queue.redisson.stats(&queue.conn, &mut Hints::default()).await.attempt(&what)?;
+        if stats.source.leftovers.count == 0 {
+            return Ok(orphans);
+        }
+    }
+    Err(Error::conflict(format!("{what}: new ghosts appear as fast as they are removed; is a daemon still running?")))
+}
+
+async fn turn(queue: &Queue, what: &str) -> Result<u64, Error> {
+    let mut request = SweepRequest {
+        step: None,
+        max_age: Duration::ZERO,
+        bandwidth: queue.spec.sweep_bandwidth,
+        // Also without a ghost: only a full turn tells whether the list has entries that nobody recorded.
+        start: Start::Census,
+        largest: 0,
+    };
+    loop {
+        // Sent again after a lost reply: a slice that was done is refused, with the number to go on with.
+        let swept = match queue.redisson.sweep(&queue.conn, &request).await {
+            Err(error) if may_have_run(&error) => queue.redisson.sweep(&queue.conn, &request).await,
+            other => other,
+        };
+        let swept = swept.attempt(what)?;
+        match swept.state {
+            SweepState::Done => return Ok(swept.orphans.unsigned_abs()),
+            // The turn is over, and its number went with a lost reply.
+            SweepState::Idle => request.step = None,
+            SweepState::Stale if swept.left == 0 => request.step = None,
+            SweepState::Begun | SweepState::Step | SweepState::Stale => request.step = Some(swept.step),
+            SweepState::Busy => tokio::time::sleep(WAIT).await,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Durations, counts and names in the messages of operations. Pure.
+
+/// A length of time, its two largest units; below a second in milliseconds.
+pub fn duration(ms: u64) -> String {
+    const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+    let Some(first) = UNITS.iter().position(|(unit, _)| ms >= *unit) else { return format!("{ms}ms") };
+    let (unit, name) = UNITS[first];
+    let text = format!("{}{name}", ms / unit);
+    match UNITS.get(first + 1) {
+        Some((below, below_name)) if ms % unit >= *below => format!("{text} {}{below_name}", ms % unit / below),
+        _ => text,
+    }
+}
+
+/// `1 element`, `2 elements`.
+pub fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// The names most similar to the given one, best first, at most three.
+pub fn similar<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let lower = given.to_lowercase();
+    let mut near: Vec<(usize, &str)> = names
+        .into_iter()
+        .filter_map(|name| {
+            let other = name.to_lowercase();
+            let distance = strsim::damerau_levenshtein(&lower, &other);
+            let close = distance <= 1 + lower.chars().count() / 4;
+            let part = lower.len() >= 3 && (other.contains(&lower) || lower.contains(&other));
+            (close || part).then_some((distance, name))
+        })
+        .collect();
+    near.sort();
+    near.into_iter().map(|(_, name)| name).take(3).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_pen_finds_the_name() {
+        let names = ["order_timeout", "reminders", "reminders_eu"];
+        assert_eq!(similar("order_timout", names), ["order_timeout"]);
+        assert_eq!(similar("Order_Timeout", names), ["order_timeout"]);
+        assert_eq!(similar("reminder", names), ["reminders", "reminders_eu"]);
+        assert_eq!(similar("order", names), ["order_timeout"]);
+        assert!(similar("x", names).is_empty());
+    }
+}
