@@ -9,10 +9,8 @@ use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use delaybridge::config::{self, ListCleanup};
 use delaybridge::link::{Conn, Link, LinkOptions};
-use delaybridge::source::redisson::{
-    Answer, BATCH_BYTES, BATCH_ENTRIES, ClaimReply, ClaimRequest, Hints, Move, Redisson, SCRIPTS, Start, SweepRequest,
-    SweepState,
-};
+use delaybridge::operate::bench::{Claimer, confirmed, settle};
+use delaybridge::source::redisson::{BATCH_ENTRIES, Move, Redisson, SCRIPTS, Start, SweepRequest, SweepState};
 use redis::aio::MultiplexedConnection;
 use tokio::sync::{mpsc, watch};
 
@@ -27,9 +25,7 @@ pub struct Scripts {
     link: Link,
     conn: Conn,
     queue: Redisson,
-    now_ms: i64,
-    /// Numbers are never used twice.
-    claims: u64,
+    claimer: Claimer,
     sweep: SweepRequest,
     /// Whether a drain sweeps when a turn is due.
     sweeping: bool,
@@ -69,7 +65,8 @@ impl Scripts {
         let queue = Redisson::new(name, fastrand::u64(..).to_le_bytes(), true, true, ListCleanup::Auto);
         let (ghost_max_age, bandwidth) = sweep_defaults()?;
         let sweep = SweepRequest { step: None, max_age: ghost_max_age, bandwidth, start: Start::Due, largest: 0 };
-        Ok(Scripts { link, conn, queue, now_ms: redis_now_ms(redis).await, claims: 0, sweep, sweeping })
+        let claimer = Claimer::new(redis_now_ms(redis).await);
+        Ok(Scripts { link, conn, queue, claimer, sweep, sweeping })
     }
 
     /// Claims and settles this many elements, two scripts under way at any time, and sweeps when the daemon would.
@@ -77,29 +74,25 @@ impl Scripts {
         let (claimed, mut to_settle) = mpsc::channel::<Vec<(Bytes, Move)>>(1);
         let (settled_all, mut ended) = watch::channel(false);
         let mut drained = Drained::default();
-        let (first, sweep) = (self.claims, self.sweep);
+        let (mut claimer, sweep) = (self.claimer.clone(), self.sweep);
         let (this, started) = (&*self, Instant::now());
         let claiming = async {
             let claimed = claimed;
-            let (mut taken, mut hints, mut number) = (0, Hints::default(), first);
+            let mut taken = 0;
             while taken < count {
-                number += 1;
                 let most = BATCH_ENTRIES.min(count - taken);
-                let reply = this.claim(number, most, hints).await?;
+                let reply = claimer.claim(&this.conn, &this.queue, most).await?;
                 ensure!(!reply.entries.is_empty(), "a claim took nothing");
                 drained.ghosts = drained.ghosts.max(reply.leftovers.count);
                 drained.oldest = drained.oldest.max(reply.leftovers.oldest);
-                hints = reply.hints;
                 taken += reply.entries.len();
-                let moves = reply.entries.into_iter().map(|(_, entry)| (entry.member, Move::Confirm)).collect();
-                claimed.send(moves).await.context("hand over what was claimed")?;
+                claimed.send(confirmed(reply)).await.context("hand over what was claimed")?;
             }
-            Ok(number)
+            Ok(claimer)
         };
         let settling = async {
             while let Some(moves) = to_settle.recv().await {
-                let settled = this.queue.settle(&this.conn, &moves, None, None).await?;
-                ensure!(settled.answers.iter().all(|answer| *answer == Answer::Done), "a settling was refused");
+                settle(&this.conn, &this.queue, &moves).await?;
             }
             let seconds = started.elapsed().as_secs_f64();
             settled_all.send_replace(true);
@@ -114,28 +107,10 @@ impl Scripts {
             }
             Ok(())
         };
-        let (claims, seconds, ()) = tokio::try_join!(claiming, settling, sweeping)?;
+        let (claimer, seconds, ()) = tokio::try_join!(claiming, settling, sweeping)?;
         drained.seconds = seconds;
-        self.claims = claims;
+        self.claimer = claimer;
         Ok(drained)
-    }
-
-    async fn claim(&self, number: u64, most: usize, hints: Hints) -> Result<delaybridge::source::redisson::Claimed> {
-        let request = ClaimRequest {
-            number,
-            not_after_ms: self.now_ms + 3_600_000,
-            lease: Duration::from_secs(3_600),
-            ahead: Duration::ZERO,
-            most,
-            bytes: BATCH_BYTES,
-            alone: false,
-            rotation: number,
-            hints,
-        };
-        match self.queue.claim(&self.conn, &request).await? {
-            ClaimReply::Claimed(reply) => Ok(reply),
-            ClaimReply::Late { .. } => bail!("a claim came late"),
-        }
     }
 
     /// One full turn of the sweep, due or not.
