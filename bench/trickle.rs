@@ -117,8 +117,8 @@ impl Trickle {
             ensure!(daemon.process.exit_status().is_none(), "the daemon ended: {}", daemon.said());
             tokio::time::sleep(Duration::from_secs(1)).await;
             let metrics = daemon.metrics().await?;
-            ghosts = ghosts.max(metrics.sum("delaybridge_ghosts"));
-            oldest = oldest.max(metrics.sum("delaybridge_oldest_ghost_age_seconds"));
+            ghosts = ghosts.max(metrics.sum("delaybridge_redisson_ghosts"));
+            oldest = oldest.max(metrics.sum("delaybridge_redisson_oldest_ghost_age_seconds"));
             let asked = Instant::now();
             let () = redis::cmd("PING").query_async(&mut redis).await?;
             pings.push(asked.elapsed().as_micros() as i64);

@@ -13,6 +13,7 @@
 
 pub mod config;
 pub mod message;
+pub mod metric;
 
 pub mod link;
 pub mod route;

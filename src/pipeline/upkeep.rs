@@ -58,7 +58,9 @@ async fn turn(queue: &Arc<Queue>, heartbeat: &Heartbeat) {
             }
             UpkeepState::Stale | UpkeepState::Step => request.step = Some(swept.step),
             UpkeepState::Done => {
-                queue.events.orphans(swept.orphans.unsigned_abs());
+                if let Some(terms) = queue.store.terms() {
+                    queue.events.orphans(terms, swept.orphans.unsigned_abs());
+                }
                 queue.events.swept(entries, removed, started.elapsed());
                 return;
             }

@@ -25,6 +25,7 @@ use crate::config::{Mode, QueueSpec, TargetSpec};
 use crate::link::rights::Grant;
 use crate::link::{Conn, LinkError, Script};
 use crate::message::{MessageId, Origin};
+use crate::metric::SourceTerms;
 
 /// Why a call to a source or to the ledger did not answer.
 #[derive(Debug, thiserror::Error)]
@@ -120,6 +121,9 @@ pub trait Source: Send + Sync + 'static {
         owner: [u8; 8],
         request: &'a UpkeepRequest,
     ) -> BoxFuture<'a, Result<Upkept, SourceError>>;
+
+    /// The names of what only this kind of source has to show; `None` if it has nothing of the kind.
+    fn terms(&self) -> Option<&'static SourceTerms>;
 
     /// The sorted set of what is scheduled: element -> due time in ms.
     fn schedule(&self) -> &Bytes;
@@ -293,6 +297,11 @@ impl Leftovers {
 /// The source that a queue's configuration describes.
 pub fn build(spec: &QueueSpec) -> Arc<dyn Source> {
     Arc::new(redisson::Half::new(&spec.name, spec.consume_delayed, spec.consume_ready, spec.list_cleanup))
+}
+
+/// The terms of every kind of source that has some.
+pub fn terms() -> Vec<&'static SourceTerms> {
+    vec![&redisson::TERMS]
 }
 
 /// Every script that a daemon runs for these queues, to be loaded when a connection is made.

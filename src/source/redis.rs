@@ -17,6 +17,7 @@ use crate::config::QueueSpec;
 use crate::link::rights::Grant;
 use crate::link::{Conn, Link, LinkError};
 use crate::message::{MessageId, Origin};
+use crate::metric::SourceTerms;
 
 /// One queue behind a connection.
 pub struct RedisStore {
@@ -94,6 +95,10 @@ impl Store for RedisStore {
     fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement> {
         let source = self.ledger.source();
         source.channel().filter(|own| &***own == channel).map(|_| source.announcement(payload))
+    }
+
+    fn terms(&self) -> Option<&'static SourceTerms> {
+        self.ledger.source().terms()
     }
 
     fn open(&self, entry: &Entry) -> (MessageId, Result<Bytes, Junk>) {

@@ -15,6 +15,7 @@ use super::ledger::{
 };
 use super::{Announcement, Junk, Read, SourceError, UpkeepRequest, Upkept};
 use crate::message::MessageId;
+use crate::metric::SourceTerms;
 
 /// A call to the server that holds a queue.
 pub type Call<'a, T> = BoxFuture<'a, Result<T, SourceError>>;
@@ -66,6 +67,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// What a message on one of these channels means; `None` for nothing.
     fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement>;
+
+    /// The names of what only this kind of source has to show; `None` if it has nothing of the kind.
+    fn terms(&self) -> Option<&'static SourceTerms>;
 
     /// Takes the element of an entry apart: its id, and the payload or why there is none.
     fn open(&self, entry: &Entry) -> (MessageId, Result<Bytes, Junk>);

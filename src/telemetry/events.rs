@@ -17,6 +17,7 @@ use super::status::{Reason, SinkState, Status};
 use super::throttle::Throttle;
 use crate::clock::Instant;
 use crate::message::{Failure, MessageId};
+use crate::metric::SourceTerms;
 
 /// Shortest time between two lines of one kind about one queue.
 const QUIET: Duration = Duration::from_secs(10);
@@ -268,17 +269,12 @@ impl QueueEvents {
         }
     }
 
-    /// The last check found `n` orphans in Redisson's list. They stay until a person decides, so a line is written only
-    /// when there are more than before.
-    pub fn orphans(&self, n: u64) {
-        self.0.metrics.orphans(n);
+    /// The last check found `n` orphans at the source. They stay until a person decides, so a line is written only when
+    /// there are more than before.
+    pub fn orphans(&self, terms: &'static SourceTerms, n: u64) {
+        self.0.metrics.orphans(terms, n);
         if n > self.0.orphans.swap(n, Ordering::Relaxed) {
-            warn!(
-                queue = &**self.id(),
-                entries = n,
-                "entries of Redisson's list are in no sorted set, and no claim recorded them: they are kept, because they \
-                 may be the last copies of elements whose sorted set was deleted or evicted"
-            );
+            warn!(queue = &**self.id(), entries = n, "{}", terms.orphans_found);
         }
     }
 
@@ -335,17 +331,13 @@ impl QueueEvents {
 
     /// A rescue moved overdue elements to the ready list, and skipped `junk`. Junk is logged when there is more than
     /// before.
-    pub fn rescued(&self, moved: u64, junk: u64) {
-        self.0.metrics.rescued(moved, junk);
+    pub fn rescued(&self, terms: &'static SourceTerms, moved: u64, junk: u64) {
+        self.0.metrics.rescued(terms, moved, junk);
         if moved > 0 {
             info!(queue = &**self.id(), elements = moved, "rescued: overdue elements moved to the ready list");
         }
         if junk > self.0.junk.swap(junk, Ordering::Relaxed) {
-            warn!(
-                queue = &**self.id(),
-                entries = junk,
-                "overdue entries have no Redisson layout: they are kept; Redisson clients cannot get past them"
-            );
+            warn!(queue = &**self.id(), entries = junk, "{}", terms.unreadable_found);
         }
     }
 

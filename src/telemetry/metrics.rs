@@ -4,15 +4,18 @@
 //! something was first seen there, so ten thousand idle queues expose nothing. Knows no log and no pipeline type. What
 //! has a line in the log as well is counted by [`events`](super::events) only, which is why those methods are not public.
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus::process_collector::ProcessCollector;
-use prometheus::{Gauge, Histogram, IntCounter, IntGauge, Registry, TextEncoder};
+use prometheus::{Gauge, GaugeVec, Histogram, IntCounter, IntGauge, Registry, TextEncoder};
 
-use super::catalogue::Families;
+use super::catalogue::{Families, Family};
 use super::labels::{ClaimLabel, Fate, MessageState, OK, ReleaseReason, Wakeup};
 use crate::message::{Class, Failure, Outcome};
+use crate::metric::{Definition, SourceTerms};
 
 /// All metrics of one daemon, in a registry of their own. Cheap to clone.
 #[derive(Clone)]
@@ -21,6 +24,8 @@ pub struct Metrics(Arc<Inner>);
 struct Inner {
     registry: Registry,
     families: Families,
+    /// By name: those that sources bring.
+    of_sources: Mutex<HashMap<&'static str, GaugeVec>>,
     redis_up: OnceLock<IntGauge>,
     clock_skew: OnceLock<Gauge>,
 }
@@ -35,7 +40,13 @@ impl Metrics {
         registry.register(Box::new(ProcessCollector::for_self())).expect("no other metric is called process_*");
         let revision = option_env!("DELAYBRIDGE_REVISION").unwrap_or("unknown");
         families.build_info.with_label_values(&[env!("CARGO_PKG_VERSION"), revision]).set(1);
-        Metrics(Arc::new(Inner { registry, families, redis_up: OnceLock::new(), clock_skew: OnceLock::new() }))
+        Metrics(Arc::new(Inner {
+            registry,
+            families,
+            of_sources: Mutex::default(),
+            redis_up: OnceLock::new(),
+            clock_skew: OnceLock::new(),
+        }))
     }
 
     /// The handles of a queue; ask once and keep them.
@@ -51,8 +62,7 @@ impl Metrics {
             delivered: OnceLock::new(),
             oldest_due_age: OnceLock::new(),
             next_due: OnceLock::new(),
-            ghosts: OnceLock::new(),
-            oldest_ghost_age: OnceLock::new(),
+            leftovers: OnceLock::new(),
         }))
     }
 
@@ -85,6 +95,18 @@ impl Metrics {
     fn families(&self) -> &Families {
         &self.0.families
     }
+
+    /// A family that a source brings, registered when it is first used.
+    fn source_family(&self, definition: &'static Definition) -> GaugeVec {
+        let mut families = self.0.of_sources.lock();
+        let family = families.entry(definition.name).or_insert_with(|| {
+            // As for the catalogue: every test that uses the source proves its names.
+            let family = GaugeVec::build(definition).expect("a source's metric has a valid name");
+            self.0.registry.register(Box::new(family.clone())).expect("no other metric has the name of a source's");
+            family
+        });
+        family.clone()
+    }
 }
 
 impl Default for Metrics {
@@ -110,8 +132,8 @@ struct QueueInner {
     delivered: OnceLock<IntCounter>,
     oldest_due_age: OnceLock<Gauge>,
     next_due: OnceLock<Gauge>,
-    ghosts: OnceLock<IntGauge>,
-    oldest_ghost_age: OnceLock<Gauge>,
+    /// How many, and the age of the oldest.
+    leftovers: OnceLock<[Gauge; 2]>,
 }
 
 impl QueueMetrics {
@@ -191,7 +213,7 @@ impl QueueMetrics {
 
     /// Whether the queue's gauges are there already.
     pub fn has_gauges(&self) -> bool {
-        self.0.oldest_due_age.get().is_some() || self.0.ghosts.get().is_some()
+        self.0.oldest_due_age.get().is_some() || self.0.leftovers.get().is_some()
     }
 
     /// How many elements are in a state, as Redis says.
@@ -213,12 +235,12 @@ impl QueueMetrics {
         self.0.next_due.get_or_init(make).set(due_ms.unwrap_or(0) as f64 / 1000.0);
     }
 
-    /// Ghosts left in Redisson's list, and an upper bound for the age of the oldest.
-    pub fn ghosts(&self, n: u64, oldest: Duration) {
-        let make = || self.families().ghosts.with_label_values(&[self.label()]);
-        self.0.ghosts.get_or_init(make).set(n.try_into().unwrap_or(i64::MAX));
-        let make = || self.families().oldest_ghost_age.with_label_values(&[self.label()]);
-        self.0.oldest_ghost_age.get_or_init(make).set(oldest.as_secs_f64());
+    /// What claims have left behind at the source, and an upper bound for the age of the oldest.
+    pub fn leftovers(&self, terms: &'static SourceTerms, n: u64, oldest: Duration) {
+        let make = || [&terms.leftovers, &terms.oldest_leftover].map(|gauge| self.source_gauge(gauge));
+        let [count, age] = self.0.leftovers.get_or_init(make);
+        count.set(n as f64);
+        age.set(oldest.as_secs_f64());
     }
 
     /// An element was overdue by at least so much when it was offered.
@@ -245,11 +267,11 @@ impl QueueMetrics {
         self.families().shadowed.with_label_values(&[self.label(), fate.as_str()]).inc();
     }
 
-    pub(super) fn rescued(&self, moved: u64, junk: u64) {
+    pub(super) fn rescued(&self, terms: &'static SourceTerms, moved: u64, junk: u64) {
         if moved > 0 {
             self.families().rescued.with_label_values(&[self.label()]).inc_by(moved);
         }
-        self.families().rescue_junk.with_label_values(&[self.label()]).set(junk.try_into().unwrap_or(i64::MAX));
+        self.source_gauge(&terms.unreadable).set(junk as f64);
     }
 
     pub(super) fn dead_lettered(&self, reason: &'static str) {
@@ -272,8 +294,12 @@ impl QueueMetrics {
         self.families().queue_held.with_label_values(&[self.label()]).set(held.into());
     }
 
-    pub(super) fn orphans(&self, n: u64) {
-        self.families().orphans.with_label_values(&[self.label()]).set(n.try_into().unwrap_or(i64::MAX));
+    pub(super) fn orphans(&self, terms: &'static SourceTerms, n: u64) {
+        self.source_gauge(&terms.orphans).set(n as f64);
+    }
+
+    fn source_gauge(&self, definition: &'static Definition) -> Gauge {
+        self.0.metrics.source_family(definition).with_label_values(&[self.label()])
     }
 
     pub(super) fn unknown_entries(&self, n: u64) {

@@ -165,8 +165,10 @@ fn show_gauges(queue: &Queue, stats: &Stats) {
     let overdue = source.head_ms.map_or(0, |head| stats.now_ms.saturating_sub(head).max(0));
     metrics.oldest_due_age(Duration::from_millis(count(overdue)));
     metrics.next_due(source.head_ms);
-    metrics.ghosts(source.leftovers.count, source.leftovers.oldest);
-    queue.events.orphans(count(source.orphans));
+    if let Some(terms) = queue.store.terms() {
+        metrics.leftovers(terms, source.leftovers.count, source.leftovers.oldest);
+        queue.events.orphans(terms, count(source.orphans));
+    }
     let full = queue.process.redis_nearly_full.load(Ordering::Relaxed);
     if full && source.leftovers.count > 0 || source.leftovers.want_turn(queue.spec.ghost_max_age, source.due > 0) {
         queue.sweep_due.store(true, Ordering::Relaxed);

@@ -38,7 +38,9 @@ pub fn note(queue: &Queue, claimed: &Claimed) {
     }
     let (metrics, leftovers) = (queue.events.metrics(), &claimed.leftovers);
     if leftovers.count > 0 || metrics.has_gauges() {
-        metrics.ghosts(leftovers.count, leftovers.oldest);
+        if let Some(terms) = queue.store.terms() {
+            metrics.leftovers(terms, leftovers.count, leftovers.oldest);
+        }
     }
     let full = queue.process.redis_nearly_full.load(Ordering::Relaxed);
     if leftovers.want_turn(queue.spec.ghost_max_age, more_is_due(claimed) && !full) {

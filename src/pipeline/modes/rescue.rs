@@ -30,7 +30,9 @@ pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Hear
             match look(queue, &heartbeat).await {
                 Ok((moved, junk)) => {
                     queue.events.resumed();
-                    queue.events.rescued(moved, junk);
+                    if let Some(terms) = queue.store.terms() {
+                        queue.events.rescued(terms, moved, junk);
+                    }
                 }
                 // The connection's state is told elsewhere; the next look finds what this one left.
                 Err(SourceError::Link(error)) if error.code().is_none() => {}

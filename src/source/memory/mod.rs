@@ -24,6 +24,7 @@ use super::{Announcement, Depths, Junk, Leftovers, Read, SourceError, UpkeepRequ
 use crate::clock::Instant;
 use crate::link::{LinkError, NoAnswer};
 use crate::message::{MessageId, Origin, Side};
+use crate::metric::SourceTerms;
 
 /// The time of the server when it is made, in ms.
 const START_MS: i64 = 1_800_000_000_000;
@@ -359,6 +360,10 @@ impl Store for MemoryStore {
     }
 
     fn announcement(&self, _channel: &str, _payload: &[u8]) -> Option<Announcement> {
+        None
+    }
+
+    fn terms(&self) -> Option<&'static SourceTerms> {
         None
     }
 

@@ -12,6 +12,7 @@ use crate::config::ListCleanup;
 use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
 use crate::message::{MessageId, Origin};
+use crate::metric::SourceTerms;
 use crate::source::ledger::{BadReply, ClaimedFrom, Fields, Hints, large_head};
 use crate::source::store::Rescued;
 use crate::source::{
@@ -158,6 +159,10 @@ impl Source for Half {
         request: &'a UpkeepRequest,
     ) -> BoxFuture<'a, Result<Upkept, SourceError>> {
         self.sweep(conn, owner, request).boxed()
+    }
+
+    fn terms(&self) -> Option<&'static SourceTerms> {
+        Some(&super::TERMS)
     }
 
     fn schedule(&self) -> &Bytes {

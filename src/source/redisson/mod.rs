@@ -19,6 +19,7 @@ mod rights;
 mod scratch_queue;
 mod scripts;
 mod sweep;
+mod terms;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub use self::rescue::{Overdue, rescue_end};
 pub use self::restore::{AtWork, Back, Held, Kept, Moved, Restored, put_back, repacked, restore_end};
 pub use self::scratch_queue::{memory_left, ping};
 pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
+pub use self::terms::TERMS;
 pub use super::ledger::*;
 use super::text;
 pub use super::{

@@ -7,6 +7,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;
 use crate::message::Class;
+use crate::metric::tests::TERMS;
 
 /// Log lines of one test.
 #[derive(Clone, Default)]
@@ -91,7 +92,7 @@ fn nothing_is_told_of_nothing() {
         queue.stale_acks(0);
         queue.stale_drops(0);
         queue.leases_lost(0);
-        queue.orphans(0);
+        queue.orphans(&TERMS, 0);
         queue.unknown_entries(0);
         queue.swept(10, 1, Duration::ZERO);
     });
@@ -103,14 +104,14 @@ fn orphans_are_told_when_there_are_more_than_before() {
     let (events, lines) = logged(|events| {
         let queue = events.queue(&"orders".into());
         for n in [0, 3, 3, 3, 4, 0, 0, 1] {
-            queue.orphans(n);
+            queue.orphans(&TERMS, n);
         }
     });
     assert_eq!(lines.len(), 3, "{lines:?}");
     for (line, entries) in lines.iter().zip(["entries=3", "entries=4", "entries=1"]) {
         assert!(line.contains(entries), "{line}");
     }
-    has(&events, r#"delaybridge_orphans{queue="orders"} 1"#);
+    has(&events, r#"delaybridge_test_orphans{queue="orders"} 1"#);
 }
 
 #[test]

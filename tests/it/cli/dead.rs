@@ -35,7 +35,7 @@ async fn let_die(server: &RedisServer) -> Vec<Entry> {
         .map(|entry| {
             let due = entry.header.due_ms().map(|ms| ms.to_string()).unwrap_or_default();
             let fields = vec![
-                ("id", Bytes::from(open_entry(&entry).0.to_string())),
+                ("id", Bytes::from(open_entry(entry).0.to_string())),
                 ("reason", Bytes::from("retries_exhausted")),
                 ("origin", Bytes::from(entry.header.origin.as_str())),
                 ("due_ms", due.into()),
@@ -107,7 +107,7 @@ async fn letters_are_listed_shown_redriven_and_purged() {
     assert_eq!(answer["redriven"], 2);
     let bare = retries(&server).await.into_iter().find(|entry| entry.header.due_ms().is_none()).unwrap();
     let was = died.iter().find(|entry| entry.header.due_ms().is_none()).unwrap();
-    assert_eq!((open_entry(&bare).0, &bare.element), (open_entry(&was).0, &was.element), "the id that it was given");
+    assert_eq!((open_entry(&bare).0, &bare.element), (open_entry(was).0, &was.element), "the id that it was given");
     assert!(!ask(&config, "dead ls texts").well().contains("timeout"));
 }
 

@@ -211,7 +211,7 @@ async fn slices(server: &RedisServer, sink: Sink, times: u64) {
     queue.offer_bulk(&mut rig.redis, &pending).await;
     let cuts = [(rig.proxy.cut(Cut::script(sha("sweep")).every(3).times(u64::MAX)), times)];
     rig.feed_until(&cuts).await;
-    metric(&rig.daemon, "delaybridge_ghosts", |ghosts| ghosts == 0.0).await;
+    metric(&rig.daemon, "delaybridge_redisson_ghosts", |ghosts| ghosts == 0.0).await;
     let mut redis = server.client().await;
     rig.judge("sweep", &cuts).await;
 

@@ -65,8 +65,8 @@ async fn delivered_elements_disappear(cleanup: &str, n: usize) {
     for element in pending.iter().step_by(PENDING / 10) {
         assert!(queue.contains(&mut redis, &element.payload).await.unwrap(), "a scheduled element is gone");
     }
-    metric(&daemon, "delaybridge_ghosts", |ghosts| ghosts == 0.0).await;
-    assert_eq!(daemon.metric("delaybridge_orphans").await, 0.0);
+    metric(&daemon, "delaybridge_redisson_ghosts", |ghosts| ghosts == 0.0).await;
+    assert_eq!(daemon.metric("delaybridge_redisson_orphans").await, 0.0);
 }
 
 #[tokio::test]

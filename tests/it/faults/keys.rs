@@ -187,7 +187,7 @@ async fn entries_whose_sorted_set_is_gone_are_left_alone_and_reported_once() {
     tolerate_stalls(&mut daemon);
     daemon.expect_log("entries of Redisson's list");
     let () = redis.del(&queue.timeouts).await.unwrap();
-    metric(&daemon, "delaybridge_orphans", |orphans| orphans == 25.0).await;
+    metric(&daemon, "delaybridge_redisson_orphans", |orphans| orphans == 25.0).await;
 
     // Elements that leave ghosts, so that the sweep comes by as well.
     let now = redis_now_ms(&mut redis).await;
@@ -206,7 +206,7 @@ async fn entries_whose_sorted_set_is_gone_are_left_alone_and_reported_once() {
     .await;
     // Two more readings of the gauges.
     pass(Duration::from_secs(11)).await;
-    metric(&daemon, "delaybridge_orphans", |orphans| orphans == 25.0).await;
+    metric(&daemon, "delaybridge_redisson_orphans", |orphans| orphans == 25.0).await;
     let mut left: Vec<Vec<u8>> = redis.lrange(&queue.list, 0, -1).await.unwrap();
     let mut expected: Vec<Vec<u8>> = lost.into_iter().map(|element| element.member).collect();
     left.sort_unstable();

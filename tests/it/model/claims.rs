@@ -121,7 +121,7 @@ impl World<'_> {
                 }
                 ClaimedFrom::Ready => {
                     assert_eq!(ready.next(), Some(&entry.element), "{what}: the ready list from its head");
-                    let id = u64::from_be_bytes(open_entry(&entry).0.0);
+                    let id = u64::from_be_bytes(open_entry(entry).0.0);
                     assert_eq!(entry.header, first_header(Origin::Ready, id, now, entry), "{what}");
                     assert!(self.given_ids.insert(id), "{what}: the id {id:016x} was given before");
                 }

@@ -122,7 +122,7 @@ impl World<'_> {
 /// What the dead letter of this test keeps: enough to redrive it.
 fn dead_fields(entry: &Entry) -> Vec<(&'static str, Bytes)> {
     let time = Bytes::from(entry.header.time_ms.to_string());
-    let id = Bytes::copy_from_slice(&open_entry(&entry).0.0);
+    let id = Bytes::copy_from_slice(&open_entry(entry).0.0);
     let origin = Bytes::from_static(entry.header.origin.as_str().as_bytes());
     let generation = Bytes::from(entry.header.generation.to_string());
     vec![("element", entry.element.clone()), ("time", time), ("id", id), ("origin", origin), ("generation", generation)]

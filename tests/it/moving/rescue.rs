@@ -45,7 +45,7 @@ async fn overdue_elements_of_both_layouts_reach_the_consumers_and_junk_holds_up_
         let metrics = daemon.metrics().await;
         let got = (
             metrics.sum("delaybridge_rescued_messages_total{queue=\"orders\"}"),
-            metrics.sum("delaybridge_rescue_junk{queue=\"orders\"}"),
+            metrics.sum("delaybridge_redisson_unreadable_entries{queue=\"orders\"}"),
         );
         if got == (601.0, 60.0) { Ok(()) } else { Err(format!("{got:?}")) }
     })

@@ -3,7 +3,9 @@
 //! A panel names metrics of the catalogue. Unit, description and filter labels come from there. A name that is not in the
 //! catalogue panics, and a metric without a panel fails a test, so the two cannot drift apart.
 
-use delaybridge::telemetry::catalogue::{CATALOGUE, Definition};
+use delaybridge::telemetry::catalogue::Definition;
+
+use super::catalogue;
 
 /// A heading and its panels.
 pub struct Row {
@@ -144,9 +146,9 @@ pub fn rows() -> Vec<Row> {
                     .ask("sum by (queue) ({reason=\"reconnect\"}) or vector(0)", "{{queue}}"),
                 lines("Clock ahead of Redis's", "clock_skew_seconds", "s", &["instance"])
                     .ask("max by (instance) ({})", "{{instance}}"),
-                gauge("Ghosts in Redisson's list", "ghosts", &["queue"]),
-                gauge("Oldest ghost", "oldest_ghost_age_seconds", &["queue"]),
-                gauge("Orphans in Redisson's list", "orphans", &["queue"]),
+                gauge("Ghosts in Redisson's list", "redisson_ghosts", &["queue"]),
+                gauge("Oldest ghost", "redisson_oldest_ghost_age_seconds", &["queue"]),
+                gauge("Orphans in Redisson's list", "redisson_orphans", &["queue"]),
                 rare("Entries of a newer version", "unknown_entries", &["queue"]),
             ],
         ),
@@ -167,16 +169,16 @@ pub fn rows() -> Vec<Row> {
             vec![
                 rate("Outcomes in mode: shadow", "shadow_messages_total", &["queue", "fate"]),
                 rate("Moved by mode: rescue", "rescued_messages_total", &["queue"]),
-                rare("Skipped by mode: rescue", "rescue_junk", &["queue"]),
+                rare("Skipped by mode: rescue", "redisson_unreadable_entries", &["queue"]),
             ],
         ),
     ]
 }
 
 /// The catalogue's entry, by its name without the prefix.
-fn metric(name: &str) -> &'static Definition {
-    CATALOGUE
-        .iter()
+fn metric(name: &str) -> Definition {
+    catalogue()
+        .into_iter()
         .find(|metric| metric.name.strip_prefix("delaybridge_") == Some(name))
         .unwrap_or_else(|| panic!("{name} is not in the catalogue"))
 }
@@ -209,15 +211,15 @@ fn legend(labels: &[&str]) -> String {
     labels.iter().map(|label| format!("{{{{{label}}}}}")).collect::<Vec<_>>().join(" ")
 }
 
-fn panel(title: &'static str, name: &str, unit: &'static str, look: Look) -> (Panel, &'static Definition) {
+fn panel(title: &'static str, name: &str, unit: &'static str, look: Look) -> (Panel, Definition) {
     let metric = metric(name);
     (Panel { title, description: metric.help.to_owned(), unit, look, queries: Vec::new() }, metric)
 }
 
 /// One number from all series of the metric.
 fn number(title: &'static str, name: &str, good: Good, template: &str) -> Panel {
-    let (mut panel, metric) = panel(title, name, unit(metric(name)), Look::Number(good));
-    panel.queries.push(Query { expr: filled(template, metric), legend: String::new() });
+    let (mut panel, metric) = panel(title, name, unit(&metric(name)), Look::Number(good));
+    panel.queries.push(Query { expr: filled(template, &metric), legend: String::new() });
     panel
 }
 
@@ -231,25 +233,25 @@ fn lines(title: &'static str, name: &'static str, unit: &'static str, by: &[&str
 /// A panel without its query.
 struct Lines {
     panel: Panel,
-    metric: &'static Definition,
+    metric: Definition,
 }
 
 impl Lines {
     fn ask(mut self, template: &str, legend: &str) -> Panel {
-        self.panel.queries.push(Query { expr: filled(template, self.metric), legend: legend.to_owned() });
+        self.panel.queries.push(Query { expr: filled(template, &self.metric), legend: legend.to_owned() });
         self.panel
     }
 }
 
 /// The highest value of all daemons. Without a daemon there is no line: a zero would look like good news.
 fn gauge(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
-    lines(title, name, unit(metric(name)), by).ask(&format!("max by ({}) ({{}})", by.join(", ")), &legend(by))
+    lines(title, name, unit(&metric(name)), by).ask(&format!("max by ({}) ({{}})", by.join(", ")), &legend(by))
 }
 
 /// The same for a gauge that appears with its first event: 0 until then.
 fn rare(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
     let template = format!("max by ({}) ({{}}) or vector(0)", by.join(", "));
-    lines(title, name, unit(metric(name)), by).ask(&template, &legend(by))
+    lines(title, name, unit(&metric(name)), by).ask(&template, &legend(by))
 }
 
 /// Counts per second, over all daemons. A counter appears with its first count: 0 until then.
@@ -277,7 +279,7 @@ fn quantiles(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
         .map(|(word, share)| Query {
             expr: filled(
                 &format!("histogram_quantile({share}, sum by (le, {by_list}) (rate({{bucket}}[$__rate_interval])))"),
-                metric,
+                &metric,
             ),
             legend: format!("{word} {}", legend(by)),
         })

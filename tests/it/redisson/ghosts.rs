@@ -109,7 +109,7 @@ async fn ghosts_show_in_java_until_the_sweep_and_never_longer_than_documented() 
     expected.sort_unstable_by_key(Value::to_string);
     assert_eq!(all, expected, "readAll() shows what is pending, each once");
     assert!(seen.remove(&value(&pending[1])).await, "and that is cancelled as ever");
-    assert_eq!(daemon.metric("delaybridge_orphans").await, 0.0);
+    assert_eq!(daemon.metric("delaybridge_redisson_orphans").await, 0.0);
     assert_eq!(daemon.stop().await, 0);
 }
 

@@ -1,0 +1,34 @@
+//! The names of Redisson's own gauges and log lines.
+
+use crate::metric::{Definition, SourceTerms};
+
+/// What Redisson's queues have that others have not.
+pub static TERMS: SourceTerms = SourceTerms {
+    leftovers: Definition::of_queues(
+        "delaybridge_redisson_ghosts",
+        "entries",
+        "Entries of Redisson's list whose elements have been claimed already; the sweep removes them. Read from Redis, the \
+         same for all daemons on a queue: aggregate with max by (queue).",
+    ),
+    oldest_leftover: Definition::of_queues(
+        "delaybridge_redisson_oldest_ghost_age_seconds",
+        "seconds",
+        "An upper bound for the age of the oldest ghost; 0 when there is none. Read from Redis, the same for all daemons on \
+         a queue: aggregate with max by (queue).",
+    ),
+    orphans: Definition::of_queues(
+        "delaybridge_redisson_orphans",
+        "entries",
+        "Entries of Redisson's list that are in no sorted set and that no claim recorded: never touched. Read from Redis, \
+         the same for all daemons on a queue: aggregate with max by (queue).",
+    ),
+    orphans_found: "entries of Redisson's list are in no sorted set, and no claim recorded them: they are kept, because they \
+                    may be the last copies of elements whose sorted set was deleted or evicted",
+    unreadable: Definition::of_queues(
+        "delaybridge_redisson_unreadable_entries",
+        "entries",
+        "Overdue entries of no layout of Redisson that mode: rescue leaves alone; Redisson's own clients cannot get past \
+         them.",
+    ),
+    unreadable_found: "overdue entries have no Redisson layout: they are kept; Redisson clients cannot get past them",
+};
