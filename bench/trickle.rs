@@ -176,7 +176,7 @@ impl Trickle {
         if self.planted {
             // As a claim records it, with the time.
             let now = redis_now_ms(redis).await;
-            let () = redis.hset(queue.bridge_key("state"), "oldest", now).await?;
+            let () = redis.hset(queue.bridge_key("sweep"), "oldest", now).await?;
             let () = redis.zrem(&queue.timeouts, &middle).await?;
             let () = redis.sadd(queue.bridge_key("ghosts"), &middle[..16]).await?;
         }

@@ -144,7 +144,7 @@ async fn a_missing_right_is_named_at_the_start_and_loses_nothing() {
         let look = cli(daemon.config(), &["check", "--live"]);
         assert!(!String::from_utf8_lossy(&look.stdout).contains("ACL SETUSER"), "{look:?}");
         list_of(&mut redis, &format!("out-{right}"), 320).await;
-        daemon.expect_log("were recorded by nobody");
+        daemon.expect_log("no claim recorded them");
         settled(&mut redis, queue).await;
         daemon.wait_ready().await;
         let mut oracle = Oracle::new();

@@ -132,7 +132,7 @@ async fn work_for_a_daemon(redis: &mut MultiplexedConnection) {
         }
     }
     let spent = [("lrem_at", 9_000_000_000_000_000), ("lrem_us", 0), ("oldest", now - 60_000)];
-    let _: () = redis.hset_multiple(queue.bridge_key("state"), &spent).await.unwrap();
+    let _: () = redis.hset_multiple(queue.bridge_key("sweep"), &spent).await.unwrap();
     let _: () = redis.zadd(&queue.timeouts, "junk", now).await.unwrap();
     let retries = [entry(Origin::Delayed, [3; 8], now, 1, vec![], b"junk"), b"\xdb\x02 of a later version".to_vec()];
     let _: () = redis.zadd_multiple(queue.bridge_key("retry"), &retries.map(|retry| (now, retry))).await.unwrap();

@@ -47,7 +47,7 @@ async fn it_refuses_while_a_lease_is_not_over_and_while_others_sweep() {
     assert!(err.contains("leases that are not over") && err.contains("nothing was changed"), "{err}");
     let _: () = redis.zadd(queue.bridge_key("inflight"), &flying, now - 1).await.unwrap();
     let sweeping = [("by", "somebody"), ("until", &(now + 3_600_000).to_string())];
-    let _: () = redis.hset_multiple(queue.bridge_key("state"), &sweeping).await.unwrap();
+    let _: () = redis.hset_multiple(queue.bridge_key("sweep"), &sweeping).await.unwrap();
     let (code, _, err) = ask(&config, "restore orders --apply");
     assert!(code == 1 && err.contains("sweeps the queue's list"), "{err}");
     let scheduled: i64 = redis.zcard(&queue.timeouts).await.unwrap();
