@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::session::source;
+use super::session::ledger;
 use crate::config::{Config, Mode, QueueSpec, RedisEndpoint, SinkKind};
 use crate::link::rights::{self, Dialect, Grant, Rules};
 use crate::sink::redis::to_deliver;
+use crate::source::ledger::Use;
+use crate::source::{Activity, rights_to_run};
 
 /// What a user is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +77,7 @@ pub fn users(config: &Config, purpose: Purpose) -> Vec<User> {
     let mut first = User { endpoint: config.redis.clone(), uses: vec!["the queues".to_owned()], grants: Vec::new() };
     first.grants = vec![rights::to_connect(config.redis.database), rights::to_load_scripts()];
     if purpose == Purpose::Operator {
-        let queues = config.queues.iter().flat_map(|spec| source(spec).to_operate());
+        let queues = config.queues.iter().flat_map(|spec| ledger(spec).rights(Activity::Operate, &Use::default()));
         first.grants.extend(queues);
         return vec![first];
     }
@@ -109,8 +111,9 @@ pub fn users(config: &Config, purpose: Purpose) -> Vec<User> {
 
 /// What the daemon needs for a queue on the server of the queues.
 pub(super) fn of_queue(spec: &Arc<QueueSpec>) -> Vec<Grant> {
-    let mut grants = source(spec).to_run(spec);
-    if spec.consume_ready && !matches!(spec.mode, Mode::Rescue { .. }) {
+    let ledger = ledger(spec);
+    let mut grants = rights_to_run(&ledger, spec);
+    if ledger.source().unannounced().is_some() && !matches!(spec.mode, Mode::Rescue { .. }) {
         grants.push(rights::to_see_clients());
     }
     grants

@@ -6,7 +6,7 @@ use super::error::{Attempt, Error, may_have_run};
 use super::peek::State;
 use super::session::Queue;
 use crate::message::MessageId;
-use crate::source::redisson::Place;
+use crate::source::ledger::Place;
 
 /// What was cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -33,7 +33,7 @@ pub struct CancelledElement {
 /// When it is not there, when it is in flight, and when Redis cannot be asked.
 pub async fn cancel(queue: &Queue, id: MessageId) -> Result<Cancelled, Error> {
     let what = format!("cancel {id} in `{}`", queue.id());
-    let Some(found) = queue.redisson.locate(&queue.conn, id).await.attempt(&what)? else {
+    let Some(found) = queue.ledger.locate(&queue.conn, id).await.attempt(&what)? else {
         return Err(Error::not_found(format!(
             "{what}: not found among what is scheduled, waits for a retry or is in flight; it was delivered or cancelled, \
              is a dead letter (`delaybridge dead ls {}`), or fits no layout of Redisson and has no id of its own",
@@ -43,9 +43,13 @@ pub async fn cancel(queue: &Queue, id: MessageId) -> Result<Cancelled, Error> {
     let cancelled_from = match found.place {
         Place::Scheduled => State::Scheduled,
         Place::Retry => State::Retry,
-        Place::InFlight | Place::Ready | Place::Listed => return Err(in_flight(&what)),
+        Place::InFlight | Place::Ready => return Err(in_flight(&what)),
     };
-    match queue.redisson.cancel(&queue.conn, found.member, cancelled_from == State::Retry).await {
+    let cancelled = match cancelled_from {
+        State::Retry => queue.ledger.cancel_retry(&queue.conn, found.member).await,
+        _ => queue.ledger.source().cancel(&queue.conn, &found.member).await,
+    };
+    match cancelled {
         Ok(true) => Ok(Cancelled { queue: queue.id().to_owned(), elements: [CancelledElement { id, cancelled_from }] }),
         // Claimed between the search and the removal: only a claim takes an element from there.
         Ok(false) => Err(in_flight(&what)),

@@ -9,8 +9,8 @@ use super::content;
 use super::error::{Attempt, Error};
 use super::session::Queue;
 use crate::message::{MessageId, Origin};
-use crate::source::redisson::layout;
-use crate::source::redisson::{Entry, Place, Shape, Show, open_entry};
+use crate::source;
+use crate::source::ledger::{Entry, Packed, Place, Shape, Show};
 
 /// How to read a payload.
 #[derive(Debug, Clone, Copy, Default)]
@@ -80,11 +80,11 @@ pub async fn decode_in(queue: &Queue, id: Option<MessageId>, options: Options) -
     };
     let whole = match id {
         Some(id) => {
-            let located = queue.redisson.locate(&queue.conn, id).await.attempt(&what)?;
+            let located = queue.ledger.locate(&queue.conn, id).await.attempt(&what)?;
             take_apart(located.ok_or_else(|| missing(&format!("no element {id}")))?.member)
         }
         None => {
-            let page = queue.redisson.peek(&queue.conn, Place::Scheduled, 0, 1, Show::All).await.attempt(&what)?;
+            let page = queue.ledger.peek(&queue.conn, Place::Scheduled, 0, 1, Show::All).await.attempt(&what)?;
             let first = page.seen.into_iter().next().ok_or_else(|| missing("nothing scheduled"))?;
             Whole { shape: first.shape, id: first.id, payload: first.payload }
         }
@@ -99,22 +99,19 @@ struct Whole {
     payload: Bytes,
 }
 
-/// An entry of ours, an element of Redisson, or else a payload.
+/// An entry of ours, an element of a source, or else a payload.
 fn take_apart(bytes: Bytes) -> Whole {
-    let Some(entry) = Entry::decode(bytes.clone()) else {
-        return match layout::parse(&bytes) {
-            Ok(element) => {
-                Whole { shape: Shape::Packed(element.layout), id: Some(element.id), payload: element.payload }
-            }
-            Err(_) => Whole { shape: Shape::Bare, id: None, payload: bytes },
-        };
+    let of = |packed: Packed| Whole { shape: packed.shape, id: packed.id, payload: packed.payload };
+    let Some(Entry { header, element, .. }) = Entry::decode(bytes.clone()) else {
+        return source::recognise(&bytes).map_or(Whole { shape: Shape::Bare, id: None, payload: bytes }, of);
     };
-    let (id, payload) = open_entry(&entry);
-    let shape = match entry.header.origin {
-        Origin::Ready => Shape::Bare,
-        Origin::Delayed => layout::parse(&entry.element).map_or(Shape::Junk, |element| Shape::Packed(element.layout)),
-    };
-    Whole { shape, id: Some(id), payload: payload.unwrap_or(entry.element) }
+    match header.origin {
+        Origin::Ready => Whole { shape: Shape::Bare, id: Some(header.given_id()), payload: element },
+        Origin::Delayed => match source::recognise(&element) {
+            Some(packed) => of(packed),
+            None => Whole { shape: Shape::Junk, id: Some(source::junk_id(&element)), payload: element },
+        },
+    }
 }
 
 impl Whole {
@@ -160,7 +157,7 @@ type Reading = (Coding, &'static str, Result<Payload, DecodeError>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::redisson::Header;
+    use crate::source::ledger::Header;
 
     #[test]
     fn an_element_an_entry_and_a_payload_are_told_apart() {

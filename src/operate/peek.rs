@@ -8,7 +8,7 @@ use super::session::Queue;
 use crate::config::QueueSpec;
 use crate::message::MessageId;
 use crate::route::{self, ElementInfo, Misfit};
-use crate::source::redisson::{Place, Seen, Shape, Show};
+use crate::source::ledger::{Place, Seen, Shape, Show};
 
 /// What to read.
 #[derive(Debug, Clone, Copy)]
@@ -99,7 +99,7 @@ pub async fn peek(queue: &Queue, ask: &Peek) -> Result<Elements, Error> {
     let mut answer = Elements { queue: queue.id().to_owned(), now_ms: 0, total: 0, elements: Vec::new() };
     while answer.elements.len() < ask.limit {
         let (first, rest) = (answer.elements.len(), ask.limit - answer.elements.len());
-        let page = queue.redisson.peek(&queue.conn, place, first, rest, show).await.attempt(&what)?;
+        let page = queue.ledger.peek(&queue.conn, place, first, rest, show).await.attempt(&what)?;
         (answer.now_ms, answer.total) = (page.now_ms, page.total);
         if page.seen.is_empty() {
             break;
@@ -152,7 +152,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::source::redisson::layout::Layout;
 
     fn sample() -> Seen {
         Seen {
@@ -161,7 +160,7 @@ mod tests {
             score_ms: Some(1_795_251_637_252),
             attempts: 2,
             code: "timeout".to_owned(),
-            shape: Shape::Packed(Layout::New),
+            shape: Shape::Packed("new"),
             size: 100,
             payload: Bytes::from("x".repeat(100)),
         }

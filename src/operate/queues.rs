@@ -65,7 +65,7 @@ pub async fn queues(session: &Session) -> Queues {
 
 /// Reads one queue.
 pub(super) async fn state(queue: &Queue) -> Result<QueueState, SourceError> {
-    let stats = queue.redisson.stats(&queue.conn, &mut Hints::default()).await?;
+    let stats = queue.ledger.stats(&queue.conn, &mut Hints::default()).await?;
     Ok(QueueState::of(queue.id(), &stats))
 }
 

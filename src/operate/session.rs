@@ -8,8 +8,8 @@ use super::error::{Attempt, Error};
 use super::words;
 use crate::config::{Config, QueueSpec, RedisEndpoint};
 use crate::link::{Conn, ConnectError, Link, LinkOptions, LinkState};
-use crate::source::ledger::{DeadLetter, Order};
-use crate::source::redisson::{Place, Redisson};
+use crate::source;
+use crate::source::ledger::{DeadLetter, Ledger, Order, Place};
 
 /// A configuration with a connection to its Redis.
 pub struct Session {
@@ -25,7 +25,7 @@ pub struct Session {
 pub struct Queue {
     /// Its settings.
     pub spec: Arc<QueueSpec>,
-    pub(super) redisson: Redisson,
+    pub(super) ledger: Ledger,
     pub(super) conn: Conn,
 }
 
@@ -57,7 +57,7 @@ impl Session {
 impl Queue {
     /// The queue with these settings, over this connection.
     pub fn new(spec: Arc<QueueSpec>, conn: Conn) -> Queue {
-        Queue { redisson: source(&spec), spec, conn }
+        Queue { ledger: ledger(&spec), spec, conn }
     }
 
     /// Its id in the configuration.
@@ -69,7 +69,7 @@ impl Queue {
     pub(super) async fn each_member(&self, place: Place, what: &str, mut see: impl FnMut(Bytes)) -> Result<(), Error> {
         let mut first = 0;
         loop {
-            let page = self.redisson.members(&self.conn, place, first).await.attempt(what)?.members;
+            let page = self.ledger.members(&self.conn, place, first).await.attempt(what)?.members;
             if page.is_empty() {
                 return Ok(());
             }
@@ -84,7 +84,7 @@ impl Queue {
         what: &str,
         mut see: impl AsyncFnMut(Vec<DeadLetter>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut letters = self.redisson.dead_letters(&self.conn, Order::Oldest).await.attempt(what)?;
+        let mut letters = self.ledger.dead_letters(&self.conn, Order::Oldest).await.attempt(what)?;
         loop {
             let page = letters.next(&self.conn, usize::MAX).await.attempt(what)?;
             if page.is_empty() {
@@ -96,8 +96,8 @@ impl Queue {
 }
 
 /// The queue in Redis. An operator claims nothing, so it owns nothing: zeros.
-pub(super) fn source(spec: &QueueSpec) -> Redisson {
-    Redisson::new(&spec.name, [0; 8], spec.consume_delayed, spec.consume_ready, spec.list_cleanup)
+pub(super) fn ledger(spec: &QueueSpec) -> Ledger {
+    Ledger::new(source::build(spec), [0; 8])
 }
 
 fn find(config: &Config, id: &str) -> Result<Arc<QueueSpec>, Error> {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-use self::ledger::{BadReply, ClaimedFrom, Fields, Hints, Ledger, Scripts, Use};
+use self::ledger::{BadReply, ClaimedFrom, Fields, Hints, Ledger, Packed, Scripts, Use};
 use self::store::Rescued;
 use crate::config::{Mode, QueueSpec, TargetSpec};
 use crate::link::rights::Grant;
@@ -121,6 +121,21 @@ pub trait Source: Send + Sync + 'static {
         owner: [u8; 8],
         request: &'a UpkeepRequest,
     ) -> BoxFuture<'a, Result<Upkept, SourceError>>;
+
+    /// The list of what the source's own clients have made ready, if it has one.
+    fn ready_list(&self) -> Option<&Bytes>;
+
+    /// Reads a scheduled element of `size` bytes from its beginning. The payload is what was read of it.
+    fn read(&self, start: &Bytes, size: usize) -> Packed;
+
+    /// Bytes in front of the payload of an element, at most.
+    fn overhead(&self) -> usize;
+
+    /// Glob patterns, one of which matches the scheduled element whose id is written as this literal.
+    fn patterns(&self, id: &[u8]) -> Vec<Vec<u8>>;
+
+    /// Removes a scheduled element; `false` when it is not there. It may be sent again.
+    fn cancel<'a>(&'a self, conn: &'a Conn, element: &'a Bytes) -> BoxFuture<'a, Result<bool, SourceError>>;
 
     /// The names of what only this kind of source has to show; `None` if it has nothing of the kind.
     fn terms(&self) -> Option<&'static SourceTerms>;
@@ -297,6 +312,16 @@ impl Leftovers {
 /// The source that a queue's configuration describes.
 pub fn build(spec: &QueueSpec) -> Arc<dyn Source> {
     Arc::new(redisson::Half::new(&spec.name, spec.consume_delayed, spec.consume_ready, spec.list_cleanup))
+}
+
+/// What an element is that comes without its queue; `None` for bytes in no format of any source.
+pub fn recognise(element: &Bytes) -> Option<Packed> {
+    redisson::recognise(element)
+}
+
+/// The identity of bytes in no format of their source: they carry none, so it is a hash of them, the same every time.
+pub fn junk_id(element: &[u8]) -> MessageId {
+    MessageId(xxhash_rust::xxh3::xxh3_64(element).to_be_bytes())
 }
 
 /// The terms of every kind of source that has some.

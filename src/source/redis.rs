@@ -8,8 +8,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::ledger::{
-    ClaimReply, ClaimRequest, DeadLetter, Entry, Forwarder, Hints, Ledger, Move, Order, RecoverRequest, Recovered,
-    Settled, Stats,
+    ClaimReply, ClaimRequest, DeadLetter, Entry, Forwarder, Hints, Ledger, Move, Order, Place, RecoverRequest,
+    Recovered, Settled, Stats,
 };
 use super::store::{Call, Rescued, Scheduled, Server, Store};
 use super::{Announcement, Junk, Read, Source, SourceError, UpkeepRequest, Upkept};
@@ -119,7 +119,7 @@ impl Store for RedisStore {
 
     fn scheduled(&self, first: usize) -> Call<'_, Scheduled> {
         async move {
-            let members = self.ledger.members(&self.conn()?, self.ledger.source().schedule(), first).await?;
+            let members = self.ledger.members(&self.conn()?, Place::Scheduled, first).await?;
             // An element of a sorted set has a score; without one it is taken for due.
             let elements = members.members.into_iter().map(|(due_ms, bytes)| (due_ms.unwrap_or(members.now_ms), bytes));
             Ok(Scheduled { now_ms: members.now_ms, elements: elements.collect() })

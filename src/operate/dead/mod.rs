@@ -87,7 +87,7 @@ pub fn is_name(text: &str) -> bool {
 pub async fn list(queue: &Queue, limit: usize) -> Result<DeadLetters, Error> {
     let what = format!("list the dead letters of `{}`", queue.id());
     let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
-    let mut letters = queue.redisson.dead_letters(&queue.conn, Order::Newest).await.attempt(&what)?;
+    let mut letters = queue.ledger.dead_letters(&queue.conn, Order::Newest).await.attempt(&what)?;
     let mut dead_letters = Vec::new();
     loop {
         let page = letters.next(&queue.conn, limit - dead_letters.len()).await.attempt(&what)?;
@@ -95,7 +95,7 @@ pub async fn list(queue: &Queue, limit: usize) -> Result<DeadLetters, Error> {
             return Ok(DeadLetters { queue: queue.id().to_owned(), now_ms, dead_letters });
         }
         // The elements are not kept: a thousand letters may hold gigabytes.
-        dead_letters.extend(page.iter().map(|letter| Summary::of(&queue.redisson, letter)));
+        dead_letters.extend(page.iter().map(|letter| Summary::of(&queue.ledger, letter)));
     }
 }
 
@@ -115,7 +115,7 @@ pub async fn show(queue: &Queue, name: &str) -> Result<Shown, Error> {
     match latest {
         Some(letter) => Ok(Shown {
             queue: queue.id().to_owned(),
-            dead_letters: [Letter::of(&queue.redisson, letter, queue.spec.codec)],
+            dead_letters: [Letter::of(&queue.ledger, letter, queue.spec.codec)],
         }),
         None => Err(none_of(queue.id(), &not_found, "nothing was shown")),
     }
@@ -142,7 +142,7 @@ pub async fn redrive(queue: &Queue, which: &Which) -> Result<Redriven, Error> {
                 letter.stream_id, answer.queue, answer.redriven
             );
             // False: another client took it meanwhile.
-            let moved = queue.redisson.redrive(&queue.conn, &letter.stream_id, member).await.attempt(&what)?;
+            let moved = queue.ledger.redrive(&queue.conn, &letter.stream_id, member).await.attempt(&what)?;
             answer.redriven += usize::from(moved);
         }
         Ok(())
@@ -162,7 +162,7 @@ pub async fn purge(queue: &Queue, which: &Which) -> Result<Purged, Error> {
     let not_found = each(queue, which, async |page| {
         let ids: Vec<_> = page.into_iter().map(|letter| letter.stream_id).collect();
         let what = format!("purge dead letters of `{}` ({} removed before)", answer.queue, answer.purged);
-        answer.purged += queue.redisson.purge(&queue.conn, &ids).await.attempt(&what)?;
+        answer.purged += queue.ledger.purge(&queue.conn, &ids).await.attempt(&what)?;
         Ok(())
     })
     .await?;
@@ -188,7 +188,7 @@ async fn each(
     let (places, elements): (Vec<_>, Vec<_>) = which.ids.iter().partition(|id| id.contains('-'));
     let mut unmet = which.ids.clone();
     for place in places {
-        if let Some(letter) = queue.redisson.dead_letter(&queue.conn, place).await.attempt(&what)? {
+        if let Some(letter) = queue.ledger.dead_letter(&queue.conn, place).await.attempt(&what)? {
             unmet.retain(|name| name != place);
             act(vec![letter]).await?;
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::{Layout, guess};
+use super::guess;
 use crate::config::{ListCleanup, RedisEndpoint};
 use crate::link::Conn;
 use crate::operate::error::{Attempt, Error, QueueError, explained};
@@ -100,8 +100,8 @@ async fn look(conn: &Conn, found: &Found) -> Result<DiscoveredQueue, SourceError
     let mut layouts = Layouts::default();
     for seen in &page.seen {
         match seen.shape {
-            Shape::Packed(Layout::Old) => layouts.old += 1,
-            Shape::Packed(Layout::New) => layouts.new += 1,
+            Shape::Packed("old") => layouts.old += 1,
+            Shape::Packed(_) => layouts.new += 1,
             Shape::Bare | Shape::Junk | Shape::Unknown => layouts.junk += 1,
         }
     }

@@ -118,7 +118,7 @@ struct Packer<'a> {
 
 impl Packer<'_> {
     async fn pack(&mut self, mut rest: &[Repack]) -> Result<(), SourceError> {
-        let Queue { redisson, conn, .. } = self.queue;
+        let (redisson, conn) = (self.queue.redisson(), &self.queue.conn);
         while !rest.is_empty() {
             let batch = &rest[..migrate_end(rest)];
             let moved = match redisson.migrate(conn, batch).await {

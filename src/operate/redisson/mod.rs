@@ -7,10 +7,19 @@ pub mod offer;
 pub mod restore;
 mod survey;
 
-use crate::source::redisson::Shape;
+use super::session::Queue;
+use crate::source::redisson::Redisson;
 pub use crate::source::redisson::layout::Layout;
+
+impl Queue {
+    /// The queue as one of Redisson.
+    fn redisson(&self) -> Redisson {
+        let spec = &self.spec;
+        Redisson::new(&spec.name, [0; 8], spec.consume_delayed, spec.consume_ready, spec.list_cleanup)
+    }
+}
 
 /// The word for a layout.
 pub fn name(layout: Layout) -> &'static str {
-    Shape::Packed(layout).as_str()
+    layout.as_str()
 }

@@ -47,13 +47,13 @@ pub async fn offer(queue: &Queue, payload: &Bytes, delay: Duration, layout: Opti
         Some(layout) => layout,
         None => {
             let what = format!("read the layout in use in `{}`", queue.id());
-            queue.redisson.layout_in_use(&queue.conn).await.attempt(&what)?.unwrap_or(Layout::New)
+            queue.redisson().layout_in_use(&queue.conn).await.attempt(&what)?.unwrap_or(Layout::New)
         }
     };
     let id = new_id(layout)?;
     let element = Bytes::from(layout::pack(layout, id, payload));
     let what = format!("offer element {id} to `{}`", queue.id());
-    let (due_ms, _) = match queue.redisson.offer(&queue.conn, element, delay).await {
+    let (due_ms, _) = match queue.redisson().offer(&queue.conn, element, delay).await {
         Err(error) if may_have_run(&error) => {
             return Err(Error::failed(format!(
                 "{what}: {error}; it may have been offered, so it was not sent again: look for the id with \

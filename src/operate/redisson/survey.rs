@@ -43,7 +43,7 @@ impl Survey {
         let mut lost: Vec<(MessageId, u64)> = Vec::new();
         let mut first = 0;
         loop {
-            let page = queue.redisson.members(&queue.conn, Place::Scheduled, first).await?;
+            let page = queue.redisson().members(&queue.conn, Place::Scheduled, first).await?;
             if page.members.is_empty() {
                 break;
             }
@@ -104,7 +104,7 @@ async fn list(
     let (mut hashes, mut foreign) = (HashSet::new(), HashMap::new());
     let mut first = 0;
     loop {
-        let page = queue.redisson.members(&queue.conn, Place::Listed, first).await?;
+        let page = queue.redisson().listed(&queue.conn, first).await?;
         if page.members.is_empty() {
             return Ok((hashes, foreign));
         }
@@ -129,7 +129,7 @@ async fn copies(queue: &Queue, lost: Vec<(MessageId, u64)>) -> Result<Vec<Transf
     let mut counts: HashMap<u64, usize> = lost.iter().map(|(_, payload)| (*payload, 0)).collect();
     let mut first = 0;
     while !counts.is_empty() {
-        let page = queue.redisson.members(&queue.conn, Place::Ready, first).await?;
+        let page = queue.redisson().members(&queue.conn, Place::Ready, first).await?;
         if page.members.is_empty() {
             break;
         }

@@ -7,6 +7,7 @@
 mod claim;
 mod dead;
 mod entry;
+mod inspect;
 mod keys;
 mod operate;
 mod page;
@@ -26,6 +27,7 @@ use bytes::Bytes;
 pub use self::claim::{ClaimReply, ClaimRequest, Claimed, ClaimedFrom, Hints, large_head};
 pub use self::dead::{DeadLetter, DeadLetters, DeadPages, Forwarder, NotALetter, Order};
 pub use self::entry::{ClaimKey, Entry, Header, sink_hash};
+pub use self::inspect::{Located, Packed, Page, Place, Seen, Shape, Show};
 pub use self::keys::Keys;
 pub(crate) use self::operate::truth;
 pub use self::page::{Kind, Members, RawPage, members, page, redis_now_ms};

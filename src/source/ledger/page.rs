@@ -31,15 +31,6 @@ pub struct RawPage {
 }
 
 impl Ledger {
-    /// Members of a sorted set from the `first` on, whole, with their scores: at least one unless the end is reached.
-    ///
-    /// # Errors
-    ///
-    /// Those of the connection; a key of a wrong type is `Server { code: "WRONGKEY" }`.
-    pub async fn members(&self, conn: &Conn, zset: &Bytes, first: usize) -> Result<Members, SourceError> {
-        members(conn, zset, Kind::Zset, first).await
-    }
-
     /// How many members of a sorted set have a score below this time: the place of the first that has not.
     ///
     /// # Errors

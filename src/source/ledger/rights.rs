@@ -32,7 +32,7 @@ impl Ledger {
                 if usage.forwards {
                     grants.push(on(&self.keys.dead, [XRANGE, XREVRANGE, XDEL]));
                     grants.push(Grant::on([&self.keys.dead, &self.keys.state].map(|key| exact(key)), [EVALSHA]));
-                    grants.push(on(&self.keys.state, [TYPE, HDEL, HMGET, HGET, HSET]));
+                    grants.push(on(&self.keys.state, [TYPE, HDEL, HMGET, HSET]));
                 }
             }
             Activity::Operate => grants.extend(self.to_operate()),

@@ -7,13 +7,13 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::{Keys, Overdue, SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts, rescue_end};
+use super::{Keys, Overdue, SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts, layout, rescue_end};
 use crate::config::ListCleanup;
 use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
 use crate::message::{MessageId, Origin};
 use crate::metric::SourceTerms;
-use crate::source::ledger::{BadReply, ClaimedFrom, Fields, Hints, large_head};
+use crate::source::ledger::{BadReply, ClaimedFrom, Fields, Hints, Packed, large_head};
 use crate::source::store::Rescued;
 use crate::source::{
     Activity, Announcement, ClaimAdded, Depths, Junk, Leftovers, Read, Source, SourceError, UpkeepRequest, Upkept,
@@ -159,6 +159,26 @@ impl Source for Half {
         request: &'a UpkeepRequest,
     ) -> BoxFuture<'a, Result<Upkept, SourceError>> {
         self.sweep(conn, owner, request).boxed()
+    }
+
+    fn ready_list(&self) -> Option<&Bytes> {
+        Some(&self.keys.ready)
+    }
+
+    fn read(&self, start: &Bytes, size: usize) -> Packed {
+        super::read(start, size)
+    }
+
+    fn overhead(&self) -> usize {
+        layout::FIXED
+    }
+
+    fn patterns(&self, id: &[u8]) -> Vec<Vec<u8>> {
+        vec![[b"\x08", id, b"*"].concat(), [id, b"*"].concat()]
+    }
+
+    fn cancel<'a>(&'a self, conn: &'a Conn, element: &'a Bytes) -> BoxFuture<'a, Result<bool, SourceError>> {
+        self.cancel_scheduled(conn, element.clone()).boxed()
     }
 
     fn terms(&self) -> Option<&'static SourceTerms> {

@@ -20,6 +20,24 @@ pub enum Layout {
     New,
 }
 
+impl Layout {
+    /// The word for a person.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Layout::Old => "old",
+            Layout::New => "new",
+        }
+    }
+
+    /// Bytes in front of the payload.
+    pub fn header(self) -> usize {
+        match self {
+            Layout::Old => 16,
+            Layout::New => 17,
+        }
+    }
+}
+
 /// An element taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Element {
@@ -75,11 +93,11 @@ pub fn parse_start(start: &Bytes, len: usize) -> Result<Element, Junk> {
         (false, true) => Layout::Old,
         (false, false) => return Err(junk),
     };
-    let (id, header) = match layout {
-        Layout::New => (id_at(start, 1), 17),
-        Layout::Old => (id_at(start, 0), 16),
+    let id = match layout {
+        Layout::New => id_at(start, 1),
+        Layout::Old => id_at(start, 0),
     };
-    Ok(Element { layout, id: id.ok_or(junk)?, payload: start.slice(header..) })
+    Ok(Element { layout, id: id.ok_or(junk)?, payload: start.slice(layout.header()..) })
 }
 
 /// Bytes in front of the payload, in the layout that has more of them.
@@ -97,10 +115,7 @@ pub fn pack(layout: Layout, id: MessageId, payload: &[u8]) -> Vec<u8> {
     element
 }
 
-/// Identity of bytes that fit no layout: they carry none, so it is a hash of them, the same every time.
-pub fn junk_id(element: &[u8]) -> MessageId {
-    MessageId(xxhash_rust::xxh3::xxh3_64(element).to_be_bytes())
-}
+pub use crate::source::junk_id;
 
 #[cfg(test)]
 mod tests {

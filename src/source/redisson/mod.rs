@@ -7,9 +7,9 @@
 mod command;
 mod discover;
 mod half;
-mod inspect;
 mod keys;
 pub mod layout;
+mod layouts;
 mod migrate;
 mod page;
 mod poll;
@@ -28,7 +28,6 @@ use bytes::Bytes;
 
 pub use self::discover::{Found, discover, name_of, redisson_clients};
 pub use self::half::Half;
-pub use self::inspect::{Located, Page, Place, Seen, Shape, Show};
 pub use self::keys::Keys;
 pub use self::migrate::{Repack, migrate_end};
 pub use self::poll::{Polled, other_subscribers, poll, ready_lengths};
@@ -93,4 +92,25 @@ pub fn open(origin: Origin, given: MessageId, element: &Bytes) -> (MessageId, Re
 /// Takes the element of an entry apart.
 pub fn open_entry(entry: &Entry) -> (MessageId, Result<Bytes, layout::Junk>) {
     open(entry.header.origin, entry.header.given_id(), &entry.element)
+}
+
+/// Reads an element of `size` bytes from its beginning. The id of junk is a hash of all its bytes.
+pub fn read(start: &Bytes, size: usize) -> Packed {
+    match layout::parse_start(start, size) {
+        Ok(element) => Packed {
+            id: Some(element.id),
+            shape: Shape::Packed(element.layout.as_str()),
+            size: size - element.layout.header(),
+            payload: element.payload,
+        },
+        Err(_) => {
+            let id = (start.len() == size).then(|| layout::junk_id(start));
+            Packed { id, shape: Shape::Junk, size, payload: start.clone() }
+        }
+    }
+}
+
+/// What these bytes are as an element of Redisson; `None` if they fit no layout.
+pub fn recognise(element: &Bytes) -> Option<Packed> {
+    Some(read(element, element.len())).filter(|packed| packed.shape != Shape::Junk)
 }

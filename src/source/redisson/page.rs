@@ -1,45 +1,16 @@
-//! The places of a queue as pages of bytes.
+//! Redisson's own places as pages of bytes.
 
-use bytes::Bytes;
-
-use super::{Place, Redisson, SourceError};
+use super::{Redisson, SourceError};
 use crate::link::Conn;
-use crate::source::ledger::{Kind, Members, RawPage, members, page};
+use crate::source::ledger::{Kind, Members, members};
 
 impl Redisson {
-    /// What is at a place from the `first` on, whole, with the scores (none for a list): at least one unless the end is
-    /// reached.
+    /// Entries of L from the `first` on, whole: at least one unless the end is reached.
     ///
     /// # Errors
     ///
-    /// As for [`peek`](Redisson::peek).
-    pub async fn members(&self, conn: &Conn, place: Place, first: usize) -> Result<Members, SourceError> {
-        members(conn, self.key(place), kind(place), first).await
+    /// As for [`members`].
+    pub async fn listed(&self, conn: &Conn, first: usize) -> Result<Members, SourceError> {
+        members(conn, &self.keys.list, Kind::List, first).await
     }
-
-    /// The same, as bytes: score, size, and the first `shown` bytes of each.
-    pub(super) async fn page(
-        &self,
-        conn: &Conn,
-        place: Place,
-        first: usize,
-        count: usize,
-        shown: usize,
-    ) -> Result<RawPage, SourceError> {
-        page(conn, self.key(place), kind(place), first, count, shown).await
-    }
-
-    pub(super) fn key(&self, place: Place) -> &Bytes {
-        match place {
-            Place::Scheduled => &self.keys.delayed,
-            Place::Retry => &self.keys.retry,
-            Place::InFlight => &self.keys.in_flight,
-            Place::Ready => &self.keys.ready,
-            Place::Listed => &self.keys.list,
-        }
-    }
-}
-
-fn kind(place: Place) -> Kind {
-    if matches!(place, Place::Ready | Place::Listed) { Kind::List } else { Kind::Zset }
 }

@@ -86,7 +86,7 @@ impl Mover<'_> {
         // What stays is stepped over: payloads of the ready list, which come later, and what cannot be restored.
         let mut first = 0;
         loop {
-            let page = queue.redisson.members(&queue.conn, place, first).await.attempt(&what)?.members;
+            let page = queue.redisson().members(&queue.conn, place, first).await.attempt(&what)?.members;
             if page.is_empty() {
                 return Ok(());
             }
@@ -177,7 +177,7 @@ impl Mover<'_> {
     /// Moves all of them, in batches.
     async fn all(&self, mut items: &[(Held, Back)]) -> Result<Vec<Moved>, Error> {
         let what = format!("restore elements of `{}`", self.queue.id());
-        let Queue { redisson, conn, .. } = self.queue;
+        let (redisson, conn) = (self.queue.redisson(), &self.queue.conn);
         let mut all = Vec::with_capacity(items.len());
         while !items.is_empty() {
             let batch = &items[..restore_end(items)];

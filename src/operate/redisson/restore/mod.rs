@@ -59,7 +59,7 @@ impl Stay {
 /// Why nothing may be restored now; `None` if no daemon is at work.
 async fn refusal(queue: &Queue) -> Result<Option<String>, Error> {
     let what = format!("look who is at work on `{}`", queue.id());
-    let daemons = queue.redisson.daemons(&queue.conn).await.attempt(&what)?;
+    let daemons = queue.redisson().daemons(&queue.conn).await.attempt(&what)?;
     if daemons > 0 {
         let are = if daemons == 1 { "is" } else { "are" };
         return Ok(Some(format!(
@@ -67,7 +67,7 @@ async fn refusal(queue: &Queue) -> Result<Option<String>, Error> {
             words::count(usize::try_from(daemons).unwrap_or(usize::MAX), "daemon")
         )));
     }
-    Ok(match queue.redisson.restore(&queue.conn, &[], false).await.attempt(&what)? {
+    Ok(match queue.redisson().restore(&queue.conn, &[], false).await.attempt(&what)? {
         Reply::AtWork(work) => Some(explain(queue, work)),
         Reply::Done(_) | Reply::Ghosts(_) => None,
     })

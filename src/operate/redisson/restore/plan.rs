@@ -54,7 +54,7 @@ pub struct Plan {
 pub async fn plan(config: &Config, queue: &Queue, options: Options) -> Result<Plan, Error> {
     let at_work = refusal(queue).await?;
     let what = format!("look at what is held of `{}`", queue.id());
-    let stats = queue.redisson.stats(&queue.conn, &mut Hints::default()).await.attempt(&what)?;
+    let stats = queue.redisson().stats(&queue.conn, &mut Hints::default()).await.attempt(&what)?;
     let mut found = Entries::default();
     for place in [Place::Retry, Place::InFlight] {
         queue.each_member(place, &what, |member| found.add(Entry::decode(member), Some(place))).await?;
@@ -68,7 +68,7 @@ pub async fn plan(config: &Config, queue: &Queue, options: Options) -> Result<Pl
         each_page.await?;
     }
     let scheduled = match options.layout {
-        None => queue.redisson.layouts_scheduled(&queue.conn).await.attempt(&what)?,
+        None => queue.redisson().layouts_scheduled(&queue.conn).await.attempt(&what)?,
         Some(_) => Vec::new(),
     };
     let to = chosen(options.layout, &scheduled, &found.by_layout).ok_or_else(|| {

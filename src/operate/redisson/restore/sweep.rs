@@ -16,7 +16,7 @@ pub(super) async fn until_no_ghost_is_left(queue: &Queue) -> Result<u64, Error> 
     let what = format!("sweep the list of `{}`", queue.id());
     for _ in 0..TURNS {
         let orphans = turn(queue, &what).await?;
-        let stats = queue.redisson.stats(&queue.conn, &mut Hints::default()).await.attempt(&what)?;
+        let stats = queue.redisson().stats(&queue.conn, &mut Hints::default()).await.attempt(&what)?;
         if stats.source.leftovers.count == 0 {
             return Ok(orphans);
         }
@@ -35,8 +35,8 @@ async fn turn(queue: &Queue, what: &str) -> Result<u64, Error> {
     };
     loop {
         // Sent again after a lost reply: a slice that was done is refused, with the number to go on with.
-        let swept = match queue.redisson.sweep(&queue.conn, &request).await {
-            Err(error) if may_have_run(&error) => queue.redisson.sweep(&queue.conn, &request).await,
+        let swept = match queue.redisson().sweep(&queue.conn, &request).await {
+            Err(error) if may_have_run(&error) => queue.redisson().sweep(&queue.conn, &request).await,
             other => other,
         };
         let swept = swept.attempt(what)?;

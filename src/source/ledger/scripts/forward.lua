@@ -13,12 +13,12 @@ if bad then return bad end
 local now = clock()
 -- A full Redis refuses a script whose first write may grow.
 redis.call('HDEL', KEYS[2], '')
-local state = redis.call('HMGET', KEYS[2], 'forwarder', 'forwards_until')
+local state = redis.call('HMGET', KEYS[2], 'forwarder', 'forwards_until', 'forwards_returned')
 local lease_end = tonumber(state[2]) or 0
 local own = not state[1] or state[1] == ARGV[1]
 local mine = own or lease_end <= now
 -- A lease that was given back ended at the moment of its giving back, which `returned` remembers.
-local taken_over = not own and mine and redis.call('HGET', KEYS[2], 'forwards_returned') ~= '1'
+local taken_over = not own and mine and state[3] ~= '1'
 if mine then
   redis.call('HSET', KEYS[2], 'forwarder', ARGV[1], 'forwards_until', now + tonumber(ARGV[2]),
     'forwards_returned', ARGV[2] == '0' and '1' or '0')

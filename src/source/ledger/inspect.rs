@@ -1,29 +1,26 @@
-//! What a person wants to see of a queue: who stands where, and where one element is. Takes nothing, changes nothing.
+//! Elements of a queue as an operator sees them: a page of a place, or the place of one element. Takes nothing, changes
+//! nothing.
 //!
-//! Every read is bounded by count and by bytes, whatever lies in the keys. Formats nothing.
+//! Every read is bounded by count and by bytes, whatever is in the keys. Formats nothing.
 
 use bytes::Bytes;
 
-use super::layout::{self, Layout};
-use super::{Redisson, SourceError};
+use super::{Fields, Header, Kind, Ledger, Members, members, page, redis_now_ms};
 use crate::link::Conn;
 use crate::message::{MessageId, Origin};
-use crate::source::ledger::Fields;
-use crate::source::ledger::Header;
+use crate::source::SourceError;
 
-/// The places of a queue that elements stand in.
+/// The places of a queue that hold elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Redisson's sorted set.
+    /// The source's schedule.
     Scheduled,
-    /// Waits for another attempt, or was handed back.
+    /// Waits for another attempt, or was released.
     Retry,
     /// Claimed.
     InFlight,
-    /// The ready list.
+    /// Made ready by the source's own clients.
     Ready,
-    /// Redisson's list of what is scheduled.
-    Listed,
 }
 
 /// How much of each element is read over the wire.
@@ -35,7 +32,7 @@ pub enum Show {
     All,
 }
 
-/// What stands at one place, as far as it was read.
+/// An element, as far as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// Identity; none for elements of the ready list, and for what could not be read.
@@ -66,11 +63,11 @@ impl Seen {
 /// What the bytes of an element are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// An element of Redisson.
-    Packed(Layout),
-    /// A payload of the ready list.
+    /// An element of the source, in the format with this name.
+    Packed(&'static str),
+    /// A bare payload.
     Bare,
-    /// Neither layout of Redisson; the payload is all of its bytes.
+    /// In no format of the source; the payload is all of its bytes.
     Junk,
     /// An entry whose header this version does not know; the payload is all of its bytes.
     Unknown,
@@ -80,8 +77,7 @@ impl Shape {
     /// The word for a person.
     pub fn as_str(self) -> &'static str {
         match self {
-            Shape::Packed(Layout::Old) => "old",
-            Shape::Packed(Layout::New) => "new",
+            Shape::Packed(format) => format,
             Shape::Bare => "bare",
             Shape::Junk => "junk",
             Shape::Unknown => "unknown",
@@ -89,14 +85,27 @@ impl Shape {
     }
 }
 
-/// Some of what stands at a place.
+/// What a source reads in the beginning of one of its elements.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Packed {
+    /// Identity; none where all bytes are needed for it and were not read.
+    pub id: Option<MessageId>,
+    /// The name of its format, or junk.
+    pub shape: Shape,
+    /// Length of the payload in bytes.
+    pub size: usize,
+    /// The payload, or its beginning.
+    pub payload: Bytes,
+}
+
+/// Some elements of a place.
 #[derive(Debug, Clone)]
 pub struct Page {
     /// Redis time in ms.
     pub now_ms: i64,
-    /// How many stand there in all.
+    /// How many there are in all.
     pub total: usize,
-    /// Those that were read: at least one unless the place ends before.
+    /// Those that were read: at least one unless the end is reached.
     pub seen: Vec<Seen>,
 }
 
@@ -105,16 +114,13 @@ pub struct Page {
 pub struct Located {
     /// The place.
     pub place: Place,
-    /// The exact member there.
+    /// The exact member.
     pub member: Bytes,
 }
 
 /// The longest header that an entry can have (255 sinks), so that it is always read as a whole.
 const LONGEST_HEADER: usize = 86 + 8 * 255;
-/// Elements at either end of Z whose layout is looked at.
-const ENDS: usize = 50;
-
-impl Redisson {
+impl Ledger {
     /// Looks at up to `count` elements from the `first` on (0 is the head). Fewer may come where they are large: ask
     /// again from the next.
     ///
@@ -129,51 +135,43 @@ impl Redisson {
         count: usize,
         show: Show,
     ) -> Result<Page, SourceError> {
+        let Some((key, kind)) = self.place(place) else {
+            return Ok(Page { now_ms: redis_now_ms(conn).await?, total: 0, seen: Vec::new() });
+        };
         let shown = match show {
-            Show::Start(bytes) => bytes.saturating_add(LONGEST_HEADER + layout::FIXED),
+            Show::Start(bytes) => bytes.saturating_add(LONGEST_HEADER + self.source.overhead()),
             Show::All => usize::MAX >> 12, // exact as a Lua number, and more than a string of Redis can hold
         };
-        let raw = self.page(conn, place, first, count, shown).await?;
-        let seen = raw.members.into_iter().map(|(score, size, start)| read(place, score, size, start)).collect();
+        let raw = page(conn, &key, kind, first, count, shown).await?;
+        let seen = raw.members.into_iter().map(|(score, size, start)| self.read(place, score, size, start)).collect();
         Ok(Page { now_ms: raw.now_ms, total: raw.total, seen })
     }
 
-    /// The layout of what stands first in Z, as far as it can be told from the first few; `None` for an empty one.
+    /// Members of a place from the `first` on, whole, with the scores (none for a list): at least one unless the end is
+    /// reached.
     ///
     /// # Errors
     ///
-    /// As for [`peek`](Redisson::peek).
-    pub async fn layout_in_use(&self, conn: &Conn) -> Result<Option<Layout>, SourceError> {
-        let page = self.peek(conn, Place::Scheduled, 0, 10, Show::Start(0)).await?;
-        Ok(page.seen.iter().find_map(|seen| match seen.shape {
-            Shape::Packed(layout) => Some(layout),
-            _ => None,
-        }))
-    }
-
-    /// The layouts of what stands first and last in Z, each once: two where elements of both are scheduled, as far as the
-    /// ends tell.
-    ///
-    /// # Errors
-    ///
-    /// As for [`peek`](Redisson::peek).
-    pub async fn layouts_scheduled(&self, conn: &Conn) -> Result<Vec<Layout>, SourceError> {
-        let first = self.peek(conn, Place::Scheduled, 0, ENDS, Show::Start(0)).await?;
-        let behind = first.total.saturating_sub(ENDS);
-        let last = self.peek(conn, Place::Scheduled, behind, ENDS, Show::Start(0)).await?;
-        let mut layouts = Vec::new();
-        for seen in first.seen.iter().chain(&last.seen) {
-            if let Shape::Packed(layout) = seen.shape
-                && !layouts.contains(&layout)
-            {
-                layouts.push(layout);
-            }
+    /// As for [`peek`](Ledger::peek).
+    pub async fn members(&self, conn: &Conn, place: Place, first: usize) -> Result<Members, SourceError> {
+        match self.place(place) {
+            Some((key, kind)) => members(conn, &key, kind, first).await,
+            None => Ok(Members { now_ms: redis_now_ms(conn).await?, members: Vec::new() }),
         }
-        Ok(layouts)
     }
 
-    /// Where the element with this id stands; Z, then the retry zset, then in flight. What moves from one to another
-    /// meanwhile can be missed. Junk has no id of its own and is not found.
+    /// The key of a place, and what it holds; `None` for a place that the source has not.
+    pub fn place(&self, place: Place) -> Option<(Bytes, Kind)> {
+        match place {
+            Place::Scheduled => Some((self.source.schedule().clone(), Kind::Zset)),
+            Place::Ready => self.source.ready_list().map(|key| (key.clone(), Kind::List)),
+            Place::Retry => Some((self.keys.retry.clone(), Kind::Zset)),
+            Place::InFlight => Some((self.keys.in_flight.clone(), Kind::Zset)),
+        }
+    }
+
+    /// The place of the element with this id: the schedule, then the retry zset, then in flight. An element that moves
+    /// between them meanwhile can be missed. Junk has no id of its own and is not found.
     ///
     /// # Errors
     ///
@@ -191,12 +189,12 @@ impl Redisson {
     async fn scan(&self, conn: &Conn, place: Place, id: MessageId) -> Result<Option<Bytes>, SourceError> {
         let literal = glob_literal(&id.0);
         let (patterns, step) = match place {
-            // The id stands at the beginning: a mismatch is seen at once, however long the member is.
-            Place::Scheduled => (vec![[b"\x08", &literal[..], b"*"].concat(), [&literal[..], b"*"].concat()], 1000),
-            // It stands behind a header of variable length: all bytes may be compared, so fewer at a time.
+            // The id is at the beginning: a mismatch is seen at once, however long the member is.
+            Place::Scheduled => (self.source.patterns(&literal), 1000),
+            // It is behind a header of variable length: all bytes may be compared, so fewer at a time.
             _ => (vec![[b"*", &literal[..], b"*"].concat()], 100),
         };
-        let key = self.key(place);
+        let Some((key, _)) = self.place(place) else { return Ok(None) };
         for pattern in patterns {
             let mut cursor = Bytes::from_static(b"0");
             loop {
@@ -207,7 +205,7 @@ impl Redisson {
                 // Members and scores in turn.
                 let found = fields.all_bytes()?;
                 let exact = found.into_iter().step_by(2).find(|member| {
-                    let seen = read(place, None, member.len(), member.clone());
+                    let seen = self.read(place, None, member.len(), member.clone());
                     seen.id == Some(id) && seen.shape != Shape::Junk
                 });
                 if exact.is_some() {
@@ -219,6 +217,38 @@ impl Redisson {
             }
         }
         Ok(None)
+    }
+
+    /// Reads one element of `size` bytes from its beginning.
+    fn read(&self, place: Place, score_ms: Option<i64>, size: usize, start: Bytes) -> Seen {
+        let bare = |id, shape, size, payload| Packed { id, shape, size, payload };
+        let (header, packed) = match place {
+            Place::Ready => (None, bare(None, Shape::Bare, size, start)),
+            Place::Scheduled => (None, self.source.read(&start, size)),
+            Place::Retry | Place::InFlight => match Header::decode(&start) {
+                None => (None, bare(None, Shape::Unknown, size, start)),
+                Some((header, at)) => {
+                    let (element, size) = (start.slice(at..), size - at);
+                    let packed = match header.origin {
+                        Origin::Delayed => self.source.read(&element, size),
+                        Origin::Ready => bare(Some(header.given_id()), Shape::Bare, size, element),
+                    };
+                    (Some(header), packed)
+                }
+            },
+        };
+        let Packed { id, shape, size, payload } = packed;
+        let scheduled_ms = score_ms.filter(|_| place == Place::Scheduled);
+        Seen {
+            id,
+            due_ms: header.as_ref().map_or(scheduled_ms, Header::due_ms),
+            score_ms: score_ms.filter(|_| place != Place::Ready),
+            attempts: header.as_ref().map_or(0, |header| header.attempts),
+            code: header.as_ref().map_or_else(String::new, |header| header.code().to_owned()),
+            shape,
+            size,
+            payload,
+        }
     }
 }
 
@@ -234,68 +264,16 @@ fn glob_literal(bytes: &[u8]) -> Vec<u8> {
     pattern
 }
 
-/// Reads one element of `size` bytes from its beginning.
-fn read(place: Place, score_ms: Option<i64>, size: usize, start: Bytes) -> Seen {
-    let bare = |shape| Seen {
-        id: None,
-        due_ms: None,
-        score_ms,
-        attempts: 0,
-        code: String::new(),
-        shape,
-        size,
-        payload: start.clone(),
-    };
-    match place {
-        Place::Ready => bare(Shape::Bare),
-        Place::Scheduled | Place::Listed => {
-            Seen { due_ms: score_ms, score_ms, attempts: 0, code: String::new(), ..packed(&start, size) }
-        }
-        Place::Retry | Place::InFlight => {
-            let Some((header, at)) = Header::decode(&start) else { return bare(Shape::Unknown) };
-            let (element, size) = (start.slice(at..), size - at);
-            let inner = match header.origin {
-                Origin::Delayed => packed(&element, size),
-                Origin::Ready => Seen { id: Some(header.given_id()), size, payload: element, ..bare(Shape::Bare) },
-            };
-            Seen {
-                due_ms: header.due_ms(),
-                score_ms,
-                attempts: header.attempts,
-                code: header.code().to_owned(),
-                ..inner
-            }
-        }
-    }
-}
-
-/// An element as Redisson packs it, or junk. The id of junk is a hash of all its bytes.
-fn packed(start: &Bytes, size: usize) -> Seen {
-    let seen = |id, shape, size, payload| Seen {
-        id,
-        due_ms: None,
-        score_ms: None,
-        attempts: 0,
-        code: String::new(),
-        shape,
-        size,
-        payload,
-    };
-    match layout::parse_start(start, size) {
-        Ok(element) => {
-            let fixed = if element.layout == Layout::New { 17 } else { 16 };
-            seen(Some(element.id), Shape::Packed(element.layout), size - fixed, element.payload)
-        }
-        Err(_) => {
-            let id = (start.len() == size).then(|| layout::junk_id(start));
-            seen(id, Shape::Junk, size, start.clone())
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ListCleanup;
+    use crate::source::redisson::Half;
+    use crate::source::redisson::layout::{self, Layout};
+
+    fn ledger() -> Ledger {
+        Ledger::new(std::sync::Arc::new(Half::new("q", true, true, ListCleanup::Auto)), [0; 8])
+    }
 
     #[test]
     fn a_pattern_of_any_bytes_matches_only_those_bytes() {
@@ -314,24 +292,24 @@ mod tests {
         let check = |place, bytes: &[u8], shape, id: Option<MessageId>, due_ms| {
             for shown in [bytes.len(), bytes.len() - 3] {
                 let start = Bytes::copy_from_slice(&bytes[..shown]);
-                let seen = read(place, Some(9_000), bytes.len(), start);
+                let seen = ledger().read(place, Some(9_000), bytes.len(), start);
                 assert_eq!((seen.shape, seen.id, seen.due_ms), (shape, id, due_ms), "{place:?}");
                 assert_eq!((seen.size, seen.is_complete()), (5, shown == bytes.len()));
                 assert_eq!(&seen.payload[..], &b"hello"[..5 - (bytes.len() - shown)]);
             }
         };
-        check(Place::Scheduled, &element, Shape::Packed(Layout::New), Some(id), Some(9_000));
-        check(Place::Retry, &entry, Shape::Packed(Layout::New), Some(id), Some(5_000));
+        check(Place::Scheduled, &element, Shape::Packed("new"), Some(id), Some(9_000));
+        check(Place::Retry, &entry, Shape::Packed("new"), Some(id), Some(5_000));
         check(Place::InFlight, &given, Shape::Bare, Some(id), None);
         check(Place::Ready, b"hello", Shape::Bare, None, None);
     }
 
     #[test]
     fn what_cannot_be_read_is_shown_as_it_is() {
-        let junk = read(Place::Scheduled, Some(1), 4, Bytes::from_static(b"junk"));
+        let junk = ledger().read(Place::Scheduled, Some(1), 4, Bytes::from_static(b"junk"));
         assert_eq!((junk.shape, junk.id), (Shape::Junk, Some(layout::junk_id(b"junk"))));
-        assert_eq!(read(Place::Scheduled, Some(1), 9, Bytes::from_static(b"junk")).id, None);
-        let newer = read(Place::Retry, Some(1), 4, Bytes::from_static(b"\xdb\x02.."));
+        assert_eq!(ledger().read(Place::Scheduled, Some(1), 9, Bytes::from_static(b"junk")).id, None);
+        let newer = ledger().read(Place::Retry, Some(1), 4, Bytes::from_static(b"\xdb\x02.."));
         assert_eq!((newer.shape, newer.size), (Shape::Unknown, 4));
     }
 }
