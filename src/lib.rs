@@ -11,9 +11,12 @@
 //!
 //! `ARCHITECTURE.md` states what must stay true; the numbered promises (R1 to R9) that comments and tests name are there.
 
+pub mod codes;
 pub mod config;
 pub mod message;
 pub mod metric;
+pub(crate) mod settings;
+pub mod template;
 
 pub mod link;
 pub mod route;

@@ -1,14 +1,9 @@
-//! What an element is called on its way: identity, outbound form, outcome.
+//! What an element is called on its way: identity, origin, outcome.
 //!
 //! Plain data, shared by all stages. Knows no Redis, no broker, no configuration file.
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
-
-use bytes::Bytes;
-
-use crate::clock::Instant;
 
 /// Identity of an element: it never changes over retries, restarts and redrives.
 ///
@@ -67,139 +62,6 @@ impl Origin {
             Origin::Ready => "ready",
         }
     }
-}
-
-/// The end of a list that a push goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// `LPUSH`.
-    Left,
-    /// `RPUSH`: what a Redisson consumer of the list expects.
-    Right,
-}
-
-/// Where one sink is to put the element; the templates are already filled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Destination {
-    /// The bare payload is pushed to a list.
-    RedisList {
-        /// The list's key.
-        key: Bytes,
-        /// The end that the payload goes to.
-        push: Side,
-    },
-    /// An entry is added to a stream.
-    RedisStream {
-        /// The stream's key.
-        key: Bytes,
-        /// Approximate length that the stream is trimmed to (`MAXLEN ~`).
-        max_len: Option<u64>,
-    },
-    /// A record of a topic.
-    KafkaTopic {
-        /// The topic.
-        topic: Arc<str>,
-        /// The record's key, which decides the partition; without one partitions take turns.
-        key: Option<Bytes>,
-    },
-    /// A message published to an exchange.
-    AmqpExchange {
-        /// The exchange; empty is the default exchange, where the routing key is a queue's name.
-        exchange: Arc<str>,
-        /// The routing key.
-        routing_key: Arc<str>,
-        /// Properties of the message beside those that every message gets.
-        properties: Vec<(AmqpProperty, String)>,
-    },
-    /// One JSON object a line on standard output.
-    Stdout,
-}
-
-/// A property of an AMQP message that the user may set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AmqpProperty {
-    /// MIME type of the body.
-    ContentType,
-    /// MIME encoding of the body.
-    ContentEncoding,
-    /// 0 to 255; more matters more, in queues that were declared with priorities.
-    Priority,
-    /// What the message answers.
-    CorrelationId,
-    /// Where answers go.
-    ReplyTo,
-    /// Milliseconds after which the broker may drop the message.
-    Expiration,
-    /// The application's name for this kind of message.
-    Type,
-}
-
-impl AmqpProperty {
-    /// Every property, in the order of the reference.
-    pub const ALL: [AmqpProperty; 7] = [
-        AmqpProperty::ContentType,
-        AmqpProperty::ContentEncoding,
-        AmqpProperty::Priority,
-        AmqpProperty::CorrelationId,
-        AmqpProperty::ReplyTo,
-        AmqpProperty::Expiration,
-        AmqpProperty::Type,
-    ];
-
-    /// The name in the configuration, which is the one in the AMQP 0-9-1 specification with `_` for `-`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            AmqpProperty::ContentType => "content_type",
-            AmqpProperty::ContentEncoding => "content_encoding",
-            AmqpProperty::Priority => "priority",
-            AmqpProperty::CorrelationId => "correlation_id",
-            AmqpProperty::ReplyTo => "reply_to",
-            AmqpProperty::Expiration => "expiration",
-            AmqpProperty::Type => "type",
-        }
-    }
-}
-
-impl fmt::Display for Destination {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Destination::RedisList { key, .. } => write!(f, "list {}", String::from_utf8_lossy(key)),
-            Destination::RedisStream { key, .. } => write!(f, "stream {}", String::from_utf8_lossy(key)),
-            Destination::KafkaTopic { topic, .. } => write!(f, "topic {topic}"),
-            Destination::AmqpExchange { exchange, routing_key, .. } if exchange.is_empty() => {
-                write!(f, "default exchange, routing key {routing_key}")
-            }
-            Destination::AmqpExchange { exchange, routing_key, .. } => {
-                write!(f, "exchange {exchange}, routing key {routing_key}")
-            }
-            Destination::Stdout => f.write_str("stdout"),
-        }
-    }
-}
-
-/// One element on its way to one sink: decoded and routed, nothing left to decide.
-#[derive(Clone, Debug)]
-pub struct Outbound {
-    /// Identity, the same at every attempt.
-    pub id: MessageId,
-    /// The queue's id in the configuration.
-    pub queue: Arc<str>,
-    /// Due time in Redis milliseconds since the epoch; absent for elements of the ready list.
-    pub due_ms: Option<i64>,
-    /// Number of this attempt, starting at 1; attempts that do not count do not raise it.
-    pub attempt: u32,
-    /// Redis time, in milliseconds since the epoch, at which the element was handed to the sink.
-    pub now_ms: i64,
-    /// A sink that has not begun to send by then must not send: the lease is about to end, and another daemon may take
-    /// the element over. A fifth of the lease before its end.
-    /// It answers [`Failure::stale`].
-    pub send_before: Instant,
-    /// Where the sink puts it.
-    pub destination: Destination,
-    /// The bytes to deliver, after the envelope.
-    pub body: Bytes,
-    /// The user's headers, in the order of the configuration.
-    pub headers: Vec<(Arc<str>, String)>,
 }
 
 /// Why a delivery did not succeed, as the pipeline has to treat it.
@@ -321,7 +183,7 @@ impl Failure {
         Failure { about, ..self }
     }
 
-    /// The answer of a sink that found an element past its [`send_before`](Outbound::send_before): nothing was sent.
+    /// The answer of a sink that found an element past its `send_before`: nothing was sent.
     pub fn stale() -> Self {
         Failure::new(Class::Transient, Self::STALE, "send: the element's lease was over before its turn came")
     }

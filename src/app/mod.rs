@@ -30,7 +30,6 @@ use crate::pipeline::modes::{rescue, shadow};
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::upkeep;
-use crate::sink;
 use crate::source::competitors::{advice, blocked_consumers};
 use crate::source::redis::{RedisServer, RedisStore};
 use crate::source::{self, Announcement, millis};
@@ -100,7 +99,7 @@ impl App {
             .sinks
             .iter()
             .map(|spec| {
-                let sink = sink::build(spec, &link);
+                let sink = spec.connect(&link);
                 let (events, gates) = (events.sink(&spec.name), process.gates.clone());
                 Arc::new(SinkHandle::new(spec.name.clone(), sink, spec.max_rate, events, gates))
             })

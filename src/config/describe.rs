@@ -1,14 +1,12 @@
 //! The settings in effect, defaults filled in, for `check`. Shows no secret: passwords are "hidden" or a file's name.
 
-mod sink;
-
 use redisson_codecs::JavaTypes;
 use serde_json::{Map, Value, json};
 
-use self::sink::{endpoint, sink};
 use super::model::*;
-use super::units::{show_duration, show_size};
-use crate::message::Side;
+use crate::route::MessageSpec;
+use crate::settings::units::{show_duration, show_size};
+use crate::sink::SinkSpec;
 
 /// The settings in effect, in the shape and the units of the YAML.
 pub fn describe_json(config: &Config) -> Value {
@@ -19,7 +17,7 @@ pub fn describe_json(config: &Config) -> Value {
             "in_flight": config.limits.in_flight,
             "in_flight_bytes": show_size(config.limits.in_flight_bytes),
         },
-        "redis": endpoint(&config.redis),
+        "redis": config.redis.settings(),
         "sinks": config.sinks.iter().map(|spec| (spec.name.to_string(), sink(spec))).collect::<Map<_, _>>(),
         "queues": config.queues.iter().map(|spec| (spec.id.to_string(), queue(spec))).collect::<Map<_, _>>(),
     })
@@ -144,51 +142,26 @@ fn dead_letter(spec: &QueueSpec) -> Value {
 
 fn route(route: &RouteSpec) -> Value {
     let mut fields = target(route);
-    let headers = route.headers.iter().map(|(name, template)| (name.to_string(), json!(template.source())));
-    if !route.headers.is_empty() {
+    let MessageSpec { headers, envelope } = &route.message;
+    if !headers.is_empty() {
+        let headers = headers.iter().map(|(name, template)| (name.to_string(), json!(template)));
         fields.insert("headers".to_owned(), headers.collect::<Map<_, _>>().into());
     }
-    let envelope = match route.envelope {
-        Envelope::Raw => "raw",
-        Envelope::Decoded => "decoded",
-        Envelope::Json => "json",
-        Envelope::CloudEvents => "cloudevents",
-    };
     fields.insert("envelope".to_owned(), json!(envelope));
     fields.into()
 }
 
 /// The sink and the place in it.
 fn target(route: &RouteSpec) -> Map<String, Value> {
-    let fields = match &route.target {
-        TargetSpec::RedisList { key, push, exactly_once } => {
-            let push = match push {
-                Side::Left => "left",
-                Side::Right => "right",
-            };
-            json!({ "list": key.source(), "push": push, "exactly_once": exactly_once })
-        }
-        TargetSpec::RedisStream { key, max_len } => json!({ "stream": key.source(), "max_len": count(*max_len) }),
-        TargetSpec::KafkaTopic { topic, key } => {
-            let key = key.as_ref().map(|key| json!(key.source()));
-            object([("topic", Some(json!(topic.source()))), ("key", key)])
-        }
-        TargetSpec::AmqpExchange { exchange, routing_key, properties } => {
-            let properties = properties.iter().map(|(name, value)| (name.as_str().to_owned(), json!(value.source())));
-            let properties = properties.collect::<Map<_, _>>();
-            object([
-                ("exchange", Some(json!(exchange.source()))),
-                ("routing_key", Some(json!(routing_key.source()))),
-                ("properties", (!properties.is_empty()).then(|| properties.into())),
-            ])
-        }
-        TargetSpec::Stdout => json!({}),
-    };
-    let mut all = Map::from_iter([("sink".to_owned(), json!(&*route.sink))]);
-    if let Value::Object(fields) = fields {
-        all.extend(fields);
-    }
-    all
+    std::iter::once(("sink".to_owned(), json!(&*route.sink))).chain(route.target.keys()).collect()
+}
+
+/// A sink under its kind.
+fn sink(spec: &SinkSpec) -> Value {
+    let mut fields = spec.connector.settings();
+    fields.insert("timeout".to_owned(), json!(show_duration(spec.timeout)));
+    fields.insert("max_rate".to_owned(), rate(spec.max_rate));
+    json!({ spec.kind(): fields })
 }
 
 fn none() -> String {

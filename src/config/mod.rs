@@ -1,28 +1,25 @@
 //! From the YAML file to the validated [`Config`].
 //!
-//! The file becomes a tree that knows its places (`node`), is read against the one table of keys (`keys`, `reader`) and
-//! built into validated types (`build`). All problems are reported at once. Schema and reference come from the same
-//! table. Nothing here connects anywhere; files that the configuration names are opened, to see that they are there.
+//! The file becomes a tree that knows its places, is read against the tables of keys (`tables`, with the tools of
+//! `settings`) and becomes validated types (`validate`, `model`). All problems are reported at once. Schema and reference come from the same
+//! tables. Nothing here connects anywhere; files that the configuration names are opened, to see that they are there.
 
-mod build;
 mod describe;
-mod expand;
-mod keys;
 mod model;
-mod node;
-mod problem;
-mod reader;
 mod reference;
 mod schema;
-mod units;
+mod tables;
+mod validate;
 
 use std::path::{Path, PathBuf};
 
 pub use describe::{describe, describe_json};
 pub use model::*;
-pub use problem::{ConfigErrors, Position, Problem};
 pub use reference::reference;
 pub use schema::schema;
+
+pub use crate::settings::problem::{ConfigErrors, Position, Problem};
+use crate::settings::{node, problem, reader};
 
 /// A configuration that can be run.
 #[derive(Debug, Clone)]
@@ -67,7 +64,7 @@ pub fn load_str(text: &str, file_name: &str, env: &dyn Fn(&str) -> Option<String
     let base = Path::new(file_name).parent().map(PathBuf::from).unwrap_or_default();
     let cx = reader::Context { report: problem::Report::new(file_name), env, base };
     let tree = node::parse(text, &cx.report);
-    let config = tree.as_ref().and_then(|tree| build::config(&cx, tree));
+    let config = tree.as_ref().and_then(|tree| validate::config(&cx, tree));
     let (config, warnings) = cx.report.finish(config)?;
     Ok(Loaded { config, warnings })
 }

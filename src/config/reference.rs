@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use redisson_codecs::{Codec, Compression};
-
-use super::keys::{Key, Kind, TABLES, Table, Word};
-use super::units::show_duration;
+use super::tables;
+use crate::settings::keys::{Key, Kind, Table, Word};
+use crate::settings::units::show_duration;
 
 const INTRODUCTION: &str = include_str!("reference_intro.md");
 
@@ -13,13 +12,13 @@ const INTRODUCTION: &str = include_str!("reference_intro.md");
 pub fn reference() -> String {
     let mut text = String::from(INTRODUCTION);
     text.push_str("\n## Keys\n");
-    for table in TABLES {
+    for table in tables::all() {
         section(&mut text, table);
     }
     text.push_str("\n## Not available in this version\n\n");
     text.push_str("These are known, and refused with a message that says so:\n\n");
-    for table in TABLES {
-        for key in table.keys {
+    for table in tables::all() {
+        for key in table.keys() {
             let path = join(table.path, key.name);
             if !key.available {
                 line(&mut text, format_args!("- `{path}`: {}", key.help));
@@ -37,13 +36,18 @@ fn section(text: &mut String, table: &Table) {
     let path = if table.path.is_empty() { "Top level".to_owned() } else { format!("`{}`", table.path) };
     line(text, format_args!("\n### {path}\n\n{}\n", table.help));
     line(text, format_args!("| key | value | default | |\n|---|---|---|---|"));
-    for key in table.keys.iter().filter(|key| key.available) {
-        let default = match (key.default, key.required) {
-            (Some(default), _) => format!("`{default}`"),
-            (None, true) => "required".to_owned(),
-            (None, false) => String::new(),
+    let own = table.own.iter().map(|key| (None, key));
+    let offered = table.offered.iter().flat_map(|group| group.keys.iter().map(|key| (group.of, key)));
+    for (of, key) in own.chain(offered).filter(|(_, key)| key.available) {
+        let default = match (of, key.default, key.required) {
+            // Left out on a route, it is what the sink says.
+            (Some(_), _, _) => String::new(),
+            (None, Some(default), _) => format!("`{default}`"),
+            (None, None, true) => "required".to_owned(),
+            (None, None, false) => String::new(),
         };
-        line(text, format_args!("| `{}` | {} | {default} | {} |", key.name, value(key), key.help));
+        let of = of.map(|of| format!("{of}: ")).unwrap_or_default();
+        line(text, format_args!("| `{}` | {} | {default} | {of}{} |", key.name, value(key), key.help));
     }
 }
 
@@ -75,11 +79,7 @@ fn value(key: &Key) -> String {
         Kind::Headers => "names with templates".to_owned(),
         Kind::Scalars => "names with values".to_owned(),
         Kind::Word(_) => words(key.kind, true),
-        Kind::Codec => {
-            let codecs: Vec<_> = Codec::ALL.iter().map(|codec| format!("`{codec}`")).collect();
-            let compressions: Vec<_> = Compression::ALL.iter().map(|compression| format!("`{compression}+`")).collect();
-            format!("{}; {} in front of all but `auto`", codecs.join(", "), compressions.join(", "))
-        }
+        Kind::Name { summary, .. } => summary(),
         Kind::Words(_) => format!("list of {}", words(key.kind, true)),
         Kind::Section(table) => link(table),
         Kind::SectionOrNone(table) => format!("{} or `none`", link(table)),

@@ -1,9 +1,9 @@
 //! The JSON Schema of the YAML, from the table of keys. For editors: what it lets pass is checked again at load.
 
-use redisson_codecs::Coding;
 use serde_json::{Map, Value, json};
 
-use super::keys::{Key, Kind, Table, Word, top};
+use super::tables::top;
+use crate::settings::keys::{Key, Kind, Table, Word};
 
 /// JSON Schema (2020-12) of the configuration file, with the keys of this version.
 pub fn schema() -> Value {
@@ -18,8 +18,14 @@ pub fn schema() -> Value {
 }
 
 fn section(table: &Table) -> Value {
-    let available = || table.keys.iter().filter(|key| key.available);
-    let properties: Map<String, Value> = available().map(|key| (key.name.to_owned(), property(key))).collect();
+    let available = || table.keys().filter(|key| key.available);
+    let mut properties: Map<String, Value> = available().map(|key| (key.name.to_owned(), property(key))).collect();
+    // Left out on a route, it is what the sink says.
+    for key in table.offered.iter().filter(|group| group.of.is_some()).flat_map(|group| group.keys) {
+        if let Some(fields) = properties.get_mut(key.name).and_then(Value::as_object_mut) {
+            fields.shift_remove("default");
+        }
+    }
     let required: Vec<_> = available().filter(|key| key.required).map(|key| key.name).collect();
     // A map without required keys may be left empty.
     let kind = if required.is_empty() { json!(["object", "null"]) } else { json!("object") };
@@ -98,7 +104,7 @@ fn value(kind: Kind) -> Value {
             "additionalProperties": { "type": ["string", "number", "boolean"] },
         }),
         Kind::Headers => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
-        Kind::Codec => or_variable(json!({ "enum": Coding::names().collect::<Vec<_>>() })),
+        Kind::Name { all, .. } => or_variable(json!({ "enum": all() })),
         Kind::Word(words) => or_variable(json!({ "enum": available(words) })),
         Kind::Words(words) => {
             json!({ "type": "array", "minItems": 1, "items": or_variable(json!({ "enum": available(words) })) })

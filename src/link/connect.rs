@@ -20,7 +20,8 @@ use tokio::time::{Instant, timeout_at};
 use super::error::{ConnectError, ConnectErrorKind, server_code};
 use super::info::ServerInfo;
 use super::{LinkOptions, tls};
-use crate::config::{RedisEndpoint, Secret};
+use crate::link::RedisEndpoint;
+use crate::settings::Secret;
 
 /// How long unacknowledged data may wait before the kernel gives the connection up.
 const USER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -8,15 +8,20 @@
 //! Knows nothing of queues, entries, sinks or metrics. It repeats nothing by itself, except a script that the server
 //! refused because it did not have it.
 
+pub(crate) mod codes;
+pub(crate) mod config;
 mod conn;
 mod connect;
+mod endpoint;
 mod error;
 mod info;
 pub mod rights;
 mod script;
+mod slot;
 mod subscriber;
 mod supervisor;
 pub mod tls;
+mod url;
 
 #[cfg(test)]
 pub(crate) mod test_server;
@@ -32,13 +37,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::clock::Instant;
-use crate::config::RedisEndpoint;
 
 pub use conn::Conn;
+pub use endpoint::{RedisEndpoint, Side};
 pub use error::{ConnectError, ConnectErrorKind, LinkError, NoAnswer, server_code};
 pub use info::{Memory, Role, ServerInfo, Version};
 pub use rights::{missing_rights, whoami};
 pub use script::Script;
+pub(crate) use slot::hashed;
 pub use subscriber::{Subscriber, SubscriberEvent, SubscriberState};
 
 /// What a link does beyond connecting.

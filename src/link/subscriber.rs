@@ -18,7 +18,7 @@ use super::connect::connect_pubsub;
 use super::error::{ConnectError, ConnectErrorKind};
 use super::supervisor::wait_after;
 use crate::clock::Instant;
-use crate::config::RedisEndpoint;
+use crate::link::RedisEndpoint;
 
 /// Channels in one `SUBSCRIBE`.
 const CHUNK: usize = 256;

@@ -14,7 +14,7 @@ use super::error::{ConnectError, LinkError};
 use super::{LinkOptions, LinkState};
 use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
-use crate::config::RedisEndpoint;
+use crate::link::RedisEndpoint;
 
 /// Upper bound of the first wait after a failed attempt; doubles from there.
 const FIRST_WAIT: Duration = Duration::from_millis(50);

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::rights::{Dialect, Grant, Rules};
-use crate::config::{RedisEndpoint, Secret};
+use crate::link::RedisEndpoint;
+use crate::settings::Secret;
 
 /// How long a test waits for anything before it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

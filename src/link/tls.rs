@@ -5,7 +5,7 @@ use std::sync::Once;
 
 use redis::{ClientTlsConfig, TlsCertificates};
 
-use crate::config::TlsFiles;
+use crate::settings::TlsFiles;
 
 /// Chooses the crypto provider of the process; the Redis client brings none and would panic at the first handshake.
 /// Calling it again does nothing.

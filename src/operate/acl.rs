@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::session::ledger;
-use crate::config::{Config, Mode, QueueSpec, RedisEndpoint, SinkKind};
+use crate::config::{Config, Mode, QueueSpec, RedisEndpoint, RouteSpec};
 use crate::link::rights::{self, Dialect, Grant, Rules};
-use crate::sink::redis::to_deliver;
+use crate::sink::RedisServer;
 use crate::source::ledger::Use;
 use crate::source::{Activity, rights_to_run};
 
@@ -87,8 +87,11 @@ pub fn users(config: &Config, purpose: Purpose) -> Vec<User> {
     }
     let mut users = vec![first];
     for sink in &config.sinks {
-        let SinkKind::Redis { endpoint } = &sink.kind else { continue };
-        let endpoint = endpoint.as_ref().unwrap_or(&config.redis);
+        let endpoint = match sink.connector.redis() {
+            Some(RedisServer::OfTheQueues) => &config.redis,
+            Some(RedisServer::Own(endpoint)) => endpoint,
+            None => continue,
+        };
         // Rights do not know databases, so that one user on one server has those of all.
         let same = |user: &User| {
             user.endpoint.host == endpoint.host
@@ -123,7 +126,8 @@ pub(super) fn of_queue(spec: &Arc<QueueSpec>) -> Vec<Grant> {
 pub(super) fn of_sink(config: &Config, name: &str) -> Vec<Grant> {
     let delivering = config.queues.iter().filter(|queue| queue.mode == Mode::Deliver);
     let routes = delivering.flat_map(|queue| queue.to.iter().chain(&queue.dead_letter_to).map(move |to| (queue, to)));
-    routes.filter(|(_, to)| *to.sink == *name).filter_map(|(queue, to)| to_deliver(&to.target, &queue.id)).collect()
+    let grant = |(queue, to): (&Arc<QueueSpec>, &RouteSpec)| to.target.redis_write()?.grant(&queue.id);
+    routes.filter(|(_, to)| *to.sink == *name).filter_map(grant).collect()
 }
 
 /// The users of a configuration, as a server takes them.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use super::live::{Finding, State};
-use crate::config::{self, ConfigErrors, Loaded, Problem, SinkSpec};
+use crate::config::{self, ConfigErrors, Loaded, Problem};
 use crate::sink;
 
 /// What was found.
@@ -33,12 +33,12 @@ pub struct Check {
 /// Everything that is wrong.
 pub fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, ConfigErrors> {
     let loaded = config::load(path, variable)?;
-    let refused = |spec: &Arc<SinkSpec>| {
-        let failure = sink::validate(spec).err()?;
+    let refused = |spec: &Arc<sink::SinkSpec>| {
+        let failure = spec.validate().err()?;
         Some(Problem {
             file: path.display().to_string(),
             position: None,
-            path: format!("sinks.{}.{}", spec.name, spec.kind.as_str()),
+            path: format!("sinks.{}.{}", spec.name, spec.kind()),
             message: failure.message,
             help: None,
         })

@@ -5,9 +5,9 @@ use serde::Serialize;
 use super::content::Content;
 use super::error::{Attempt, Error};
 use super::session::Queue;
-use crate::config::QueueSpec;
+use crate::config::{Misfit, QueueSpec};
 use crate::message::MessageId;
-use crate::route::{self, ElementInfo, Misfit};
+use crate::route::ElementInfo;
 use crate::source::ledger::{Place, Seen, Shape, Show};
 
 /// What to read.
@@ -137,7 +137,7 @@ fn routes(spec: &QueueSpec, element: &Seen) -> Vec<String> {
     }
     let id = element.id.unwrap_or(MessageId([0; 8]));
     let info = ElementInfo { id, queue: &spec.id, due_ms: element.due_ms, attempt: element.attempts.saturating_add(1) };
-    match route::preview(spec, &info, &element.payload) {
+    match spec.preview(&info, &element.payload) {
         Ok(destinations) => {
             spec.to.iter().zip(destinations).map(|(to, place)| format!("{}: {place}", to.sink)).collect()
         }

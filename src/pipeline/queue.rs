@@ -8,8 +8,8 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::clock::Instant;
-use crate::config::{MaxInFlight, QueueSpec, RouteSpec, TargetSpec};
-use crate::message::Side;
+use crate::config::{MaxInFlight, QueueSpec, RouteSpec};
+use crate::link::Side;
 use crate::pipeline::claim::alarm::Alarm;
 use crate::pipeline::deliver::dispatch::Dispatch;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
@@ -151,10 +151,7 @@ impl Queue {
     /// The list that exactly-once pushes go to: the queue's only destination, if it asks for that.
     pub fn exactly_once(&self) -> Option<(&Bytes, Side)> {
         match self.routes.as_slice() {
-            [Route { spec, .. }] => match &spec.target {
-                TargetSpec::RedisList { exactly_once: true, key, push } => Some((key.static_bytes()?, *push)),
-                _ => None,
-            },
+            [Route { spec, .. }] => spec.target.redis_write()?.push_with_verdict(),
             _ => None,
         }
     }

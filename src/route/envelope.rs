@@ -5,8 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use redisson_codecs::{Payload, View};
 
-use super::ElementInfo;
-use crate::config::Envelope;
+use super::{ElementInfo, Envelope};
 
 /// The body that `envelope` makes of the payload.
 pub(super) fn wrap(envelope: Envelope, element: &ElementInfo<'_>, payload: &Payload) -> Bytes {

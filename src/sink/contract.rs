@@ -3,6 +3,7 @@
 //! A kind brings a [`Rig`]: a destination that it can look into, break, stall and mend. `contract_tests!` makes one
 //! test of each clause.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,8 +12,10 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 
-use super::Sink;
-use crate::message::{Class, Destination, MessageId, Outbound};
+use super::{Sink, Target};
+use crate::message::{Class, MessageId};
+use crate::sink::{Destination, Outbound};
+use crate::template::{ElementInfo, Fields, Filler, Template};
 
 /// How long a test waits for anything before it fails.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -50,6 +53,28 @@ pub(crate) fn outbound(id: u64, destination: Destination, body: impl AsRef<[u8]>
         body: Bytes::copy_from_slice(body.as_ref()),
         headers: Vec::new(),
     }
+}
+
+/// Fields of a payload, by their path.
+struct FakeFields(&'static [(&'static str, &'static str)]);
+
+impl Fields for FakeFields {
+    fn field(&self, path: &[String]) -> Option<Cow<'_, str>> {
+        let path = path.join(".");
+        self.0.iter().find(|(name, _)| *name == path).map(|(_, value)| (*value).into())
+    }
+}
+
+/// The destination of an element of the queue `orders` with some fields, or the code and the text of the error.
+pub(crate) fn filled(target: &dyn Target) -> Result<Destination, String> {
+    let element = ElementInfo { id: MessageId(*b"RANDOM8B"), queue: "orders", due_ms: Some(1), attempt: 2 };
+    let payload = FakeFields(&[("orderId", "A-7"), ("vip", "true"), ("empty", "")]);
+    let filled = target.fill(&Filler::new(&element, &payload, None));
+    filled.map_err(|error| format!("{} {error}", error.code()))
+}
+
+pub(crate) fn template(text: &str) -> Template {
+    Template::compile(text).unwrap()
 }
 
 fn numbered(rig: &impl Rig, range: std::ops::Range<u64>) -> Vec<Outbound> {

@@ -1,6 +1,6 @@
 //! The headers that every broker's message gets: how a consumer knows the element and recognises a second copy. Pure.
 
-use crate::message::Outbound;
+use crate::sink::Outbound;
 
 /// Header with the element's id: the same at every attempt, so consumers de-duplicate by it.
 pub(super) const ID: &str = "delaybridge-id";
@@ -10,6 +10,11 @@ pub(super) const QUEUE: &str = "delaybridge-queue";
 pub(super) const DUE_MS: &str = "delaybridge-due-ms";
 /// Header with the number of the attempt, from 1.
 pub(super) const ATTEMPT: &str = "delaybridge-attempt";
+
+/// Whether the name is kept for headers of ours, in any spelling.
+pub(super) fn is_standard(name: &str) -> bool {
+    name.to_ascii_lowercase().starts_with("delaybridge-")
+}
 
 /// The standard headers of an element, to stand before the user's.
 pub(super) fn standard(message: &Outbound) -> impl Iterator<Item = (&'static str, String)> {
@@ -23,12 +28,12 @@ pub(super) fn standard(message: &Outbound) -> impl Iterator<Item = (&'static str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Destination;
+    use crate::sink::Destination;
     use crate::sink::contract::outbound;
 
     #[test]
     fn an_element_is_known_by_its_headers() {
-        let message = Outbound { attempt: 3, ..outbound(0xabcd, Destination::Stdout, "x") };
+        let message = Outbound { attempt: 3, ..outbound(0xabcd, Destination::STDOUT, "x") };
         let headers: Vec<_> = standard(&message).collect();
         let expected = [
             ("delaybridge-id", "000000000000abcd"),
@@ -41,7 +46,7 @@ mod tests {
 
     #[test]
     fn an_unknown_due_time_has_no_header() {
-        let message = Outbound { due_ms: None, ..outbound(1, Destination::Stdout, "x") };
+        let message = Outbound { due_ms: None, ..outbound(1, Destination::STDOUT, "x") };
         assert!(standard(&message).all(|(name, _)| name != DUE_MS));
     }
 }

@@ -21,7 +21,7 @@ use futures_util::future::BoxFuture;
 
 use self::ledger::{BadReply, ClaimedFrom, Fields, Hints, Ledger, Packed, Scripts, Use};
 use self::store::Rescued;
-use crate::config::{Mode, QueueSpec, TargetSpec};
+use crate::config::{Mode, QueueSpec};
 use crate::link::rights::Grant;
 use crate::link::{Conn, LinkError, Script};
 use crate::message::{MessageId, Origin};
@@ -348,9 +348,9 @@ pub fn rights_to_run(ledger: &Ledger, spec: &QueueSpec) -> Vec<Grant> {
         Mode::Rescue { .. } => Activity::Rescue,
         Mode::Deliver => Activity::Deliver,
     };
-    let push = spec.to.iter().find_map(|route| match &route.target {
-        TargetSpec::RedisList { key, push, exactly_once: true } => Some((key.static_bytes()?.clone(), *push)),
-        _ => None,
+    let push = spec.to.iter().find_map(|route| {
+        let (list, side) = route.target.redis_write()?.push_with_verdict()?;
+        Some((list.clone(), side))
     });
     let trims_dead = spec.dead_letter_max_len.is_some();
     ledger.rights(activity, &Use { trims_dead, forwards: spec.dead_letter_to.is_some(), push })

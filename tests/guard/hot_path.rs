@@ -5,7 +5,7 @@ use std::hint::black_box;
 use bytes::Bytes;
 use delaybridge::config::{self, QueueSpec};
 use delaybridge::message::{MessageId, Origin};
-use delaybridge::route::{self, ElementInfo};
+use delaybridge::route::ElementInfo;
 use delaybridge::source::redisson::layout::{Layout, pack};
 use delaybridge::source::redisson::{Entry, Header, Move, batch_end, confirmation, open_entry};
 
@@ -63,7 +63,7 @@ impl Way {
             let payload = redisson_codecs::decode(self.spec.codec, &payload.expect("an element")).expect("a payload");
             let (due_ms, attempt) = (entry.header.due_ms(), entry.header.attempts + 1);
             let element = ElementInfo { id, queue: &self.spec.id, due_ms, attempt };
-            let routed = route::route(&self.spec.to[0], &element, &payload).expect("a destination");
+            let routed = self.spec.to[0].fill(&element, &payload).expect("a destination");
             black_box(routed);
             moves.push((entry.member, Move::Confirm));
         }

@@ -2,6 +2,7 @@
 #![cfg(feature = "amqp")]
 
 use super::*;
+use crate::sink::amqp::{AmqpArgument, AmqpLogin, AmqpQueue, AmqpSpec, AmqpTarget, AmqpTopology};
 
 /// The good file with this AMQP sink and this route to it, each the inside of a `{ }`.
 fn file(sink: &str, route: &str) -> String {
@@ -21,9 +22,10 @@ fn route(sink: &str, route: &str, expected: &[&str]) {
 }
 
 #[track_caller]
-fn spec(sink: &str) -> std::sync::Arc<AmqpSpec> {
+fn spec(sink: &str) -> AmqpSpec {
     let config = load(&file(&format!("exchange: x, {sink}"), "")).unwrap_or_else(|errors| panic!("{errors}")).config;
-    let SinkKind::Amqp(spec) = &config.sinks[0].kind else { panic!("{config:?}") };
+    let connector: &dyn std::any::Any = &*config.sinks[0].connector;
+    let spec = connector.downcast_ref::<AmqpSpec>().expect("an AMQP sink");
     spec.clone()
 }
 
@@ -245,9 +247,7 @@ fn a_route_names_its_exchange_or_the_sink_does() {
     let target = |sink: &str, route: &str| {
         let text = file(&format!("url: 'amqp://r'{sink}"), route);
         let config = load(&text).unwrap_or_else(|errors| panic!("{errors}")).config;
-        let TargetSpec::AmqpExchange { exchange, routing_key, properties } = &config.queues[1].to[0].target else {
-            panic!("{config:?}")
-        };
+        let AmqpTarget { exchange, routing_key, properties } = super::target(&config.queues[1].to[0]);
         let properties: Vec<_> =
             properties.iter().map(|(name, value)| format!(" {}={}", name.as_str(), value.source())).collect();
         format!("{}|{}{}", exchange.source(), routing_key.source(), properties.concat())

@@ -1,6 +1,11 @@
 //! Dead letters that are moved on to a sink.
 
 use super::*;
+#[cfg(feature = "amqp")]
+use crate::sink::amqp::AmqpTarget;
+#[cfg(feature = "kafka")]
+use crate::sink::kafka::KafkaTarget;
+use crate::sink::redis::RedisTarget;
 
 /// The good file, with these lines in place of the codec of the queue `mails`.
 fn file(dead_letter: &str) -> String {
@@ -22,11 +27,11 @@ fn a_sink_for_dead_letters_alone_is_used() {
     let queue = &config.queues[1];
     let to = queue.dead_letter_to.as_ref().unwrap();
     assert_eq!(
-        (&*to.sink, to.envelope, to.headers.len(), queue.dead_letter_max_len),
-        ("grave", Envelope::Raw, 0, Some(5))
+        (&*to.sink, to.message.envelope, to.message.headers.len(), queue.dead_letter_max_len),
+        ("grave", crate::route::Envelope::Raw, 0, Some(5))
     );
-    let TargetSpec::RedisStream { key, .. } = &to.target else { panic!("{to:?}") };
-    assert_eq!(key.source(), "dead:${queue}");
+    let RedisTarget::Stream { stream, .. } = target(to) else { panic!("{to:?}") };
+    assert_eq!(stream.source(), "dead:${queue}");
     let shown =
         "    dead_letter:\n      sink: grave\n      sink_stream: dead:${queue}\n      stream:\n        max_len: 5\n";
     assert!(describe(&config).contains(shown), "{}", describe(&config));
@@ -97,9 +102,7 @@ fn dead_letters_go_to_a_topic_of_their_own() {
         file(dead).replace("stdout: {}", &format!("kafka: {{ brokers: [k], topic: t{sink} }}"))
     };
     let config = load(&kafka("", "sink: out, topic: '${queue}.dead', key: '${id}'")).unwrap().config;
-    let TargetSpec::KafkaTopic { topic, key } = &config.queues[1].dead_letter_to.as_ref().unwrap().target else {
-        panic!("{config:?}")
-    };
+    let KafkaTarget { topic, key } = target(config.queues[1].dead_letter_to.as_ref().unwrap());
     assert_eq!((topic.source(), key.as_ref().map(|key| key.source())), ("${queue}.dead", Some("${id}")));
     check_words(
         &kafka(", key: '${payload.a}'", "sink: out, topic: dead"),
@@ -116,10 +119,6 @@ fn dead_letters_go_to_an_exchange_of_their_own() {
     let text = file("sink: out, exchange: '', routing_key: dead")
         .replace("stdout: {}", "amqp: { url: 'amqp://r', exchange: x, routing_key: k }");
     let config = load(&text).unwrap().config;
-    let TargetSpec::AmqpExchange { exchange, routing_key, .. } =
-        &config.queues[1].dead_letter_to.as_ref().unwrap().target
-    else {
-        panic!("{config:?}")
-    };
+    let AmqpTarget { exchange, routing_key, .. } = target(config.queues[1].dead_letter_to.as_ref().unwrap());
     assert_eq!((exchange.source(), routing_key.source()), ("", "dead"));
 }

@@ -1,28 +1,28 @@
 //! What is generated from the table of keys, and the files that have to follow it.
 
 use super::*;
+use crate::settings::keys::{Kind, Table};
+use crate::settings::units;
 
 #[test]
 fn every_default_of_the_table_reads_back() {
-    for key in keys::TABLES.iter().flat_map(|table| table.keys) {
+    for key in tables::all().into_iter().flat_map(Table::keys) {
         let (Some(default), kind) = (key.default, key.kind) else { continue };
         let good = match kind {
-            keys::Kind::Duration { min_ms } => {
-                units::duration(default).is_ok_and(|value| value.as_millis() >= min_ms.into())
-            }
-            keys::Kind::Size => units::size(default).is_ok_and(|value| value > 0),
-            keys::Kind::Count { min, max, word } => {
+            Kind::Duration { min_ms } => units::duration(default).is_ok_and(|value| value.as_millis() >= min_ms.into()),
+            Kind::Size => units::size(default).is_ok_and(|value| value > 0),
+            Kind::Count { min, max, word } => {
                 word == Some(default) || default.parse::<u64>().is_ok_and(|value| (min..=max).contains(&value))
             }
-            keys::Kind::Factor { min, max } => default.parse().is_ok_and(|value: f64| (min..=max).contains(&value)),
-            keys::Kind::Word(words) => words.iter().any(|word| word.text == default && word.available),
-            keys::Kind::Codec => default.parse::<redisson_codecs::Coding>().is_ok(),
-            keys::Kind::Rate | keys::Kind::DurationOrNone => default == "none",
-            keys::Kind::DurationOrAuto { .. } => default == "auto",
-            keys::Kind::Address => default.parse::<std::net::SocketAddr>().is_ok(),
-            keys::Kind::Flag => matches!(default, "true" | "false"),
-            keys::Kind::Words(_) => default == "[delayed, ready]",
-            keys::Kind::Text => !default.is_empty(),
+            Kind::Factor { min, max } => default.parse().is_ok_and(|value: f64| (min..=max).contains(&value)),
+            Kind::Word(words) => words.iter().any(|word| word.text == default && word.available),
+            Kind::Name { all, .. } => all().contains(&default),
+            Kind::Rate | Kind::DurationOrNone => default == "none",
+            Kind::DurationOrAuto { .. } => default == "auto",
+            Kind::Address => default.parse::<std::net::SocketAddr>().is_ok(),
+            Kind::Flag => matches!(default, "true" | "false"),
+            Kind::Words(_) => default == "[delayed, ready]",
+            Kind::Text => !default.is_empty(),
             _ => false,
         };
         assert!(good, "{}: {default}", key.name);

@@ -2,6 +2,7 @@
 #![cfg(feature = "kafka")]
 
 use super::*;
+use crate::sink::kafka::{KafkaSpec, KafkaTarget};
 
 /// The good file with this Kafka sink and this route to it, each the inside of a `{ }`.
 fn file(sink: &str, route: &str) -> String {
@@ -21,7 +22,8 @@ fn route(sink: &str, route: &str, expected: &[&str]) {
 }
 
 fn spec(config: &Config) -> &KafkaSpec {
-    let SinkKind::Kafka(spec) = &config.sinks[0].kind else { panic!("{config:?}") };
+    let connector: &dyn std::any::Any = &*config.sinks[0].connector;
+    let spec = connector.downcast_ref::<KafkaSpec>().expect("a Kafka sink");
     spec
 }
 
@@ -236,7 +238,7 @@ fn a_route_names_its_topic_or_the_sink_does() {
     let target = |sink: &str, route: &str| {
         let config =
             load(&file(&format!("brokers: [k], {sink}"), route)).unwrap_or_else(|errors| panic!("{errors}")).config;
-        let TargetSpec::KafkaTopic { topic, key } = &config.queues[1].to[0].target else { panic!("{config:?}") };
+        let KafkaTarget { topic, key } = super::target(&config.queues[1].to[0]);
         format!("{} {:?}", topic.source(), key.as_ref().map(|key| key.source()))
     };
     assert_eq!(target("topic: t", ""), "t None");

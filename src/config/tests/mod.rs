@@ -105,6 +105,13 @@ fn check_warnings(text: &str, expected: &[&str]) {
     assert!(same, "for\n{text}\ngot {got:#?}\nnot {expected:#?}");
 }
 
+/// The destination of a route, by its kind.
+#[track_caller]
+fn target<T: crate::sink::Target>(route: &RouteSpec) -> &T {
+    let any: &dyn std::any::Any = &*route.target;
+    any.downcast_ref().unwrap_or_else(|| panic!("another kind: {route:?}"))
+}
+
 #[test]
 fn what_is_left_out_has_the_documented_default() {
     let Loaded { config, warnings } = load(GOOD).unwrap();

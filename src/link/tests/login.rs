@@ -1,7 +1,7 @@
 //! Login, and what the operator reads when it fails.
 
 use super::*;
-use crate::config::Secret;
+use crate::settings::Secret;
 
 fn check(error: &ConnectError, kind: ConnectErrorKind, words: &[&str]) {
     let text = error.to_string();

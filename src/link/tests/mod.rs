@@ -14,7 +14,7 @@ use super::rights::command::{RPUSH, XADD};
 use super::rights::{Grant, Pattern};
 use super::test_server::{TestServer, eventually, soon};
 use super::*;
-use crate::config::RedisEndpoint;
+use crate::link::RedisEndpoint;
 
 fn start(endpoint: RedisEndpoint) -> Link {
     start_with(endpoint, Vec::new())

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
 use super::*;
-use crate::config::TlsFiles;
+use crate::settings::TlsFiles;
 
 /// A CA with a server's and a client's certificate, as files.
 struct Pki {

@@ -3,21 +3,20 @@
 use super::super::acl;
 use super::super::session::{first, link};
 use super::{Finding, State, finding, mending};
-use crate::config::{Config, RouteSpec, SinkKind, SinkSpec, TargetSpec};
+use crate::config::Config;
 use crate::link::{Conn, Link, missing_rights, whoami};
-use crate::message::Destination;
-use crate::sink;
+use crate::sink::{Fixed, RedisServer, SinkSpec};
 
 /// Looks at one sink.
 pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Link, source_conn: Option<&Conn>) -> Finding {
     let what = format!("sink {}", spec.name);
-    let (own, conn) = match &spec.kind {
-        SinkKind::Stdout | SinkKind::Kafka(_) | SinkKind::Amqp(_) => (None, None),
-        SinkKind::Redis { endpoint: None } => match source_conn {
+    let (own, conn) = match spec.connector.redis() {
+        None => (None, None),
+        Some(RedisServer::OfTheQueues) => match source_conn {
             Some(conn) => (None, Some(conn.clone())),
             None => return finding(what, State::Failed, "uses the Redis of the queues, which is not connected"),
         },
-        SinkKind::Redis { endpoint: Some(endpoint) } => {
+        Some(RedisServer::Own(endpoint)) => {
             let own = link(endpoint);
             match first(&own).await {
                 Ok(conn) => (Some(own), Some(conn)),
@@ -26,8 +25,9 @@ pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Link, source
         }
     };
     let destinations = destinations(config, spec);
-    let sink = sink::build(spec, source);
-    let checked = sink.check(&destinations).await;
+    let sink = spec.connect(source);
+    let wanted: Vec<_> = destinations.iter().map(|fixed| fixed.destination.clone()).collect();
+    let checked = sink.check(&wanted).await;
     sink.close().await;
     let place = place(spec, conn.as_ref());
     if let Err(failure) = checked {
@@ -55,70 +55,29 @@ pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Link, source
 
 /// The kind, and where it is.
 fn place(spec: &SinkSpec, conn: Option<&Conn>) -> String {
-    match (&spec.kind, conn) {
-        (SinkKind::Kafka(kafka), _) => format!("kafka {}", kafka.brokers.join(", ")),
-        (SinkKind::Amqp(amqp), _) => format!("amqp {}, vhost {}", amqp.addresses().join(", "), amqp.vhost),
-        (kind, Some(conn)) => format!("{} {}", kind.as_str(), conn.address()),
-        (kind, None) => kind.as_str().to_owned(),
-    }
+    let address = conn.map_or_else(|| spec.connector.address(), |conn| conn.address().to_owned());
+    format!("{} {address}", spec.kind()).trim_end().to_owned()
 }
 
 /// What the sink was asked for; of the rest nothing can be known before there is an element.
-fn asked(spec: &SinkSpec, destinations: &[Destination]) -> String {
-    match spec.kind {
-        SinkKind::Redis { .. } | SinkKind::Stdout => String::new(),
-        SinkKind::Kafka(_) | SinkKind::Amqp(_) if destinations.is_empty() => {
-            "; connected and logged in, every destination is a template".to_owned()
-        }
-        SinkKind::Kafka(_) | SinkKind::Amqp(_) => {
-            let name = |destination: &Destination| match destination {
-                Destination::AmqpExchange { exchange, routing_key, .. } if exchange.is_empty() => {
-                    format!("queue {routing_key}")
-                }
-                Destination::AmqpExchange { exchange, .. } => format!("exchange {exchange}"),
-                other => other.to_string(),
-            };
-            format!("; found {}", destinations.iter().map(name).collect::<Vec<_>>().join(", "))
-        }
+fn asked(spec: &SinkSpec, destinations: &[Fixed]) -> String {
+    match destinations {
+        _ if !spec.connector.looks_for_destinations() => String::new(),
+        [] => "; connected and logged in, every destination is a template".to_owned(),
+        some => format!("; found {}", some.iter().map(|fixed| &*fixed.name).collect::<Vec<_>>().join(", ")),
     }
 }
 
 /// Destinations in the sink that are the same for every element, each once; those of dead letters too.
-fn destinations(config: &Config, spec: &SinkSpec) -> Vec<Destination> {
+fn destinations(config: &Config, spec: &SinkSpec) -> Vec<Fixed> {
     let routes = config.queues.iter().flat_map(|queue| queue.to.iter().chain(&queue.dead_letter_to));
     let mut all = Vec::new();
-    for destination in routes.filter(|route| route.sink == spec.name).filter_map(fixed) {
-        if !all.contains(&destination) {
-            all.push(destination);
+    for fixed in routes.filter(|route| route.sink == spec.name).filter_map(|route| route.target.fixed()) {
+        if !all.contains(&fixed) {
+            all.push(fixed);
         }
     }
     all
-}
-
-fn fixed(route: &RouteSpec) -> Option<Destination> {
-    Some(match &route.target {
-        TargetSpec::RedisList { key, push, .. } => {
-            Destination::RedisList { key: key.static_bytes()?.clone(), push: *push }
-        }
-        TargetSpec::RedisStream { key, max_len } => {
-            Destination::RedisStream { key: key.static_bytes()?.clone(), max_len: *max_len }
-        }
-        // What tells records of one topic, or messages of one exchange and key, apart is not asked for.
-        TargetSpec::KafkaTopic { topic, key: _ } => {
-            Destination::KafkaTopic { topic: topic.static_shared()?.clone(), key: None }
-        }
-        TargetSpec::AmqpExchange { exchange, routing_key, properties: _ } => {
-            let exchange = exchange.static_shared()?.clone();
-            // Whether an exchange is there does not depend on the routing key; the default exchange always is.
-            let routing_key = match routing_key.static_shared() {
-                Some(routing_key) if exchange.is_empty() => routing_key.clone(),
-                None if exchange.is_empty() => return None,
-                _ => "".into(),
-            };
-            Destination::AmqpExchange { exchange, routing_key, properties: Vec::new() }
-        }
-        TargetSpec::Stdout => return None,
-    })
 }
 
 #[cfg(test)]
@@ -137,7 +96,7 @@ queues:
 ";
         let config = load_str(text, "c.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}")).config;
         let asked = |sink: usize| -> Vec<String> {
-            destinations(&config, &config.sinks[sink]).iter().map(ToString::to_string).collect()
+            destinations(&config, &config.sinks[sink]).into_iter().map(|fixed| fixed.name).collect()
         };
         assert_eq!(asked(0), ["list all", "list dead"]);
         assert_eq!(asked(1), ["stream s"]);

@@ -14,10 +14,11 @@ use redisson_codecs::Payload;
 
 use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
-use crate::message::{Class, Failure, MessageId, Outbound, Outcome};
+use crate::message::{Class, Failure, MessageId, Outcome};
 use crate::pipeline::limits::circuit::Allow;
 use crate::pipeline::queue::{DeadLetterTarget, Queue};
-use crate::route::{self, ElementInfo};
+use crate::route::ElementInfo;
+use crate::sink::Outbound;
 use crate::source::SourceError;
 use crate::source::ledger::{DeadLetter, DeadPages, Forwarder as Whose, Order};
 
@@ -269,7 +270,8 @@ impl Forwarder<'_> {
         let attempt = letter.number("attempts").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
         let due_ms = letter.number("due_ms");
         let element = ElementInfo { id, queue: &self.queue.spec.id, due_ms, attempt };
-        let routed = route::route(spec, &element, &Payload::opaque(body))
+        let routed = spec
+            .fill(&element, &Payload::opaque(body))
             .map_err(|error| Failure::new(Class::MessagePermanent, error.code(), error.to_string()))?;
         Ok(Outbound {
             id,
@@ -279,8 +281,8 @@ impl Forwarder<'_> {
             now_ms: self.queue.process.clock.now_ms(),
             send_before,
             destination: routed.destination,
-            body: routed.body,
-            headers: causes(letter).chain(routed.headers).collect(),
+            body: routed.message.body,
+            headers: causes(letter).chain(routed.message.headers).collect(),
         })
     }
 }

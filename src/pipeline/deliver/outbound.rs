@@ -5,11 +5,12 @@ use redisson_codecs::Payload;
 
 use crate::clock::Instant;
 use crate::config::{OnDecodeError, OnExpired};
-use crate::message::{Class, Failure, Outbound};
+use crate::message::{Class, Failure};
 use crate::pipeline::claim::Parts;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Death, Release, Verdict};
-use crate::route::{self, ElementInfo};
+use crate::route::ElementInfo;
+use crate::sink::Outbound;
 use crate::source::ledger::ClaimedFrom;
 use crate::telemetry::labels::DeadReason;
 
@@ -80,7 +81,8 @@ pub fn message(
     let (spec, header) = (&queue.routes[place].spec, &parts.entry.header);
     let attempt = header.attempts.saturating_add(1);
     let element = ElementInfo { id: parts.id, queue: &queue.spec.id, due_ms: header.due_ms(), attempt };
-    let routed = route::route(spec, &element, payload)
+    let routed = spec
+        .fill(&element, payload)
         .map_err(|error| Failure::new(Class::MessagePermanent, error.code(), error.to_string()))?;
     Ok(Outbound {
         id: parts.id,
@@ -90,7 +92,7 @@ pub fn message(
         now_ms,
         send_before,
         destination: routed.destination,
-        body: routed.body,
-        headers: routed.headers,
+        body: routed.message.body,
+        headers: routed.message.headers,
     })
 }

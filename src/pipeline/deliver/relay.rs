@@ -11,13 +11,13 @@ use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::clock::Instant;
-use crate::config::TargetSpec;
-use crate::message::{Class, Destination, Failure, Outbound, Outcome};
+use crate::message::{Class, Failure, Outcome};
 use crate::pipeline::claim::{Claim, Parts};
 use crate::pipeline::deliver::{conclude, outbound};
 use crate::pipeline::limits::circuit::Allow;
 use crate::pipeline::settle::judge::Answer;
 use crate::pipeline::settle::verdict::{self, Death, Release, Verdict};
+use crate::sink::{Destination, Outbound, Target};
 use crate::source::ledger::Entry;
 use crate::telemetry::labels::DeadReason;
 
@@ -229,7 +229,7 @@ async fn deliver_to_several(claim: &mut Claim, messages: Vec<(usize, Outbound)>,
 fn answered(claim: &mut Claim, found: &mut Found, place: usize, outcome: Outcome, since_ms: i64) -> bool {
     let parts = claim.parts();
     let route = &parts.queue.routes[place];
-    let outcome = outcome.map_err(|failure| own_target(failure, &route.spec.target));
+    let outcome = outcome.map_err(|failure| own_target(failure, &*route.spec.target));
     let stale = matches!(&outcome, Err(failure) if failure.is_stale());
     if !stale {
         route.metrics.attempt(&outcome);
@@ -245,7 +245,7 @@ fn answered(claim: &mut Claim, found: &mut Found, place: usize, outcome: Outcome
 
 /// A target that came out of a template on the payload is the message's own: what would hold the queue for a static
 /// target kills only the message.
-fn own_target(failure: Failure, target: &TargetSpec) -> Failure {
+fn own_target(failure: Failure, target: &dyn Target) -> Failure {
     match failure.class {
         Class::TargetPermanent if target.is_chosen_by_payload(failure.about) => {
             Failure { class: Class::MessagePermanent, ..failure }

@@ -8,9 +8,10 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::clock::Instant;
-use crate::message::{Class, Failure, Outbound, Outcome};
+use crate::message::{Class, Failure, Outcome};
 use crate::pipeline::limits::circuit::{Allow, Circuit, Transition, Why};
 use crate::pipeline::limits::rate::Bucket;
+use crate::sink::Outbound;
 use crate::sink::Sink;
 use crate::source::ledger::sink_hash;
 use crate::telemetry::events::SinkEvents;

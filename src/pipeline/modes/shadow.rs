@@ -10,11 +10,12 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::clock::Instant;
-use crate::config::{OnExpired, QueueSpec, RouteSpec};
-use crate::message::{About, Destination, MessageId};
+use crate::config::{Misfit, OnExpired, QueueSpec, RouteSpec};
+use crate::message::{About, MessageId};
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
-use crate::route::{self, ElementInfo, Misfit};
+use crate::route::ElementInfo;
+use crate::sink::Destination;
 use crate::source::{Junk, SourceError};
 use crate::telemetry::labels::Fate;
 use crate::telemetry::status::Heartbeat;
@@ -140,7 +141,7 @@ fn fate(
         return Err((Fate::DeadLetter, format!("{late} ms late, more than max_lateness")));
     }
     let info = ElementInfo { id, queue: &spec.id, due_ms: Some(due_ms), attempt: 1 };
-    match route::preview(spec, &info, &payload) {
+    match spec.preview(&info, &payload) {
         Ok(destinations) => {
             Ok(spec.to.iter().zip(destinations).map(|(to, destination)| told(to, &destination)).collect())
         }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::message::{Class, Failure, Side};
+use crate::link::Side;
+use crate::message::{Class, Failure};
 use crate::source::ledger::{Entry, Header, Move};
 use crate::telemetry::labels::{DeadReason, ReleaseReason};
 

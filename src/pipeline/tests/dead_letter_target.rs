@@ -11,9 +11,8 @@ fn bridge(server: &TestServer, owner: u8, target: &Arc<FakeSink>) -> Bridge {
     let mut spec = spec(&[("main", main.clone())]);
     spec.dead_letter_to = Some(RouteSpec {
         sink: "target".into(),
-        target: TargetSpec::Stdout,
-        headers: Vec::new(),
-        envelope: Envelope::Raw,
+        target: Arc::new(StdoutSpec),
+        message: MessageSpec { headers: Vec::new(), envelope: Envelope::Raw },
     });
     let sinks = [("main", main), ("target", target.clone())];
     let bridge = Bridge::without_keeper(server, owner, &sinks, spec);
@@ -21,7 +20,7 @@ fn bridge(server: &TestServer, owner: u8, target: &Arc<FakeSink>) -> Bridge {
     bridge
 }
 
-fn header<'a>(message: &'a crate::message::Outbound, name: &str) -> Option<&'a str> {
+fn header<'a>(message: &'a crate::sink::Outbound, name: &str) -> Option<&'a str> {
     message.headers.iter().find(|(header, _)| &**header == name).map(|(_, value)| value.as_str())
 }
 

@@ -14,9 +14,7 @@ use bytes::Bytes;
 use redisson_codecs::Codec;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::config::{
-    Envelope, ListCleanup, MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec, TargetSpec,
-};
+use crate::config::{ListCleanup, MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec};
 use crate::link::rights::{to_connect, to_load_scripts};
 use crate::link::test_server::{TestServer, eventually, soon};
 use crate::link::{Link, LinkOptions};
@@ -27,7 +25,9 @@ use crate::pipeline::leases::keeper;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
+use crate::route::{Envelope, MessageSpec};
 use crate::sink::fake::{FakeSink, Step};
+use crate::sink::stdout::StdoutSpec;
 use crate::source::redis::{RedisServer, RedisStore};
 use crate::source::redisson::layout::{self, Layout};
 use crate::source::redisson::{Entry, Redisson, SCRIPTS};
@@ -46,9 +46,8 @@ fn failure(class: Class, code: &'static str) -> Failure {
 fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
     let to = sinks.iter().map(|(name, _)| RouteSpec {
         sink: (*name).into(),
-        target: TargetSpec::Stdout,
-        headers: Vec::new(),
-        envelope: Envelope::Raw,
+        target: Arc::new(StdoutSpec),
+        message: MessageSpec { headers: Vec::new(), envelope: Envelope::Raw },
     });
     QueueSpec {
         mode: Mode::Deliver,

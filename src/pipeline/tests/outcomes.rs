@@ -3,6 +3,7 @@
 use redisson_codecs::Codec;
 
 use super::*;
+use crate::sink::Target;
 
 const SINK_UP: &str = "delaybridge_sink_up{sink=\"s\"}";
 const HELD: &str = "delaybridge_queue_held{queue=\"q\"}";
@@ -210,13 +211,14 @@ async fn elements_reach_the_sink_in_the_order_of_their_claims() {
 
 #[tokio::test]
 async fn a_target_named_after_the_queue_is_mended_and_one_named_by_the_payload_is_the_elements_own() {
-    let template = |text| crate::route::Template::compile(text).unwrap();
-    let list =
-        |key| TargetSpec::RedisList { key: template(key), push: crate::message::Side::Right, exactly_once: false };
-    let exchange = |exchange, routing_key| TargetSpec::AmqpExchange {
-        exchange: template(exchange),
-        routing_key: template(routing_key),
-        properties: Vec::new(),
+    let template = |text| crate::template::Template::compile(text).unwrap();
+    let list = |key| -> Arc<dyn Target> {
+        let (list, push) = (template(key), crate::link::Side::Right);
+        Arc::new(crate::sink::redis::RedisTarget::List { list, push, exactly_once: false })
+    };
+    let exchange = |exchange, routing_key| -> Arc<dyn Target> {
+        let (exchange, routing_key) = (template(exchange), template(routing_key));
+        Arc::new(crate::sink::amqp::AmqpTarget { exchange, routing_key, properties: Vec::new() })
     };
     let rows = [
         (list("due-${queue}"), About::Target, true),

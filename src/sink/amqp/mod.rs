@@ -1,194 +1,44 @@
-//! The `amqp` sink: publishes to exchanges of an AMQP 0-9-1 broker (RabbitMQ) and waits for its confirmations.
+//! The `amqp` sink: messages to exchanges of an AMQP 0-9-1 broker (RabbitMQ).
 //!
-//! ```text
-//! deliver -> worker -> publisher of the exchange -> flight on a channel of its own
-//!                            supervisor: one connection to one node of the cluster
-//! ```
-//!
-//! **Returned messages.** An unroutable message is returned and then confirmed, and the library may hand out the return
-//! with somebody else's confirmation: with a thousand messages in flight, dozens of unroutable ones look delivered. Its
-//! pairing is not used. Every publication has a `message_id` of its own, by which a return is recognised, and a
-//! confirmation without a return is believed when it is known that no return of that message can be left anywhere; the
-//! rules, and why they are exact, stand in `ledger.rs`. They delay nothing: a window of messages is always under way, and
-//! each is settled by itself as soon as its fate is certain. (Waiting for whole batches would be exact as well, but a
-//! message whose queue does not answer would hold up the others of its batch.)
-//!
-//! **What a failure of one costs the others.** Exchanges do not share a channel. The first message on a channel, very
-//! large ones, and those that were there when the broker closed a channel go alone, so that where it closes the channel
-//! over one message it is known which; see `publisher.rs`. All rows of what an error means stand in `errors.rs`.
-//!
-//! **Blocked connections.** While an alarm of the broker lasts, what was not sent is refused at once, what was sent goes
-//! on waiting, and nothing more is published. The library may hold messages back then; where one has timed out, the
-//! connection is ended, so that none leaves after its answer.
+//! `config` has the keys and how the cluster is reached, `declare` what is declared there, `target` the exchanges as
+//! destinations, `errors` what a failure means, `codes` what to do about it, `client` the sink itself, which needs lapin.
 
-mod channels;
-mod connect;
+#[cfg(feature = "amqp")]
+mod client;
+mod codes;
+mod config;
+mod declare;
+#[cfg(feature = "amqp")]
 mod errors;
-mod flight;
-mod ledger;
-mod message;
-mod publisher;
-mod session;
-mod supervisor;
-mod topology;
-mod worker;
+mod target;
+mod url;
 
-#[cfg(test)]
-mod tests;
+pub use config::{AmqpLogin, AmqpSpec};
+pub use declare::{AmqpArgument, AmqpQueue, AmqpTopology};
+pub use target::{AmqpDestination, AmqpProperty, AmqpTarget};
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+#[cfg(feature = "amqp")]
+pub use client::AmqpSink;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use super::kind::SinkKind;
+use crate::codes::Codes;
+use crate::settings::keys::{Kind, Table, key};
 
-use self::supervisor::State;
-use super::Sink;
-use super::handoff::Handoff;
-use crate::config::AmqpSpec;
-use crate::message::{Class, Destination, Failure, Outbound, Outcome};
+/// What the kind offers.
+pub(crate) static KIND: SinkKind = SinkKind {
+    key: key("amqp", Kind::Section(&config::sink_amqp::TABLE), "AMQP 0-9-1 exchanges (RabbitMQ)."),
+    title: "AMQP",
+    built: cfg!(feature = "amqp"),
+    tables: TABLES,
+    to: target::KEYS,
+    dead_letter: target::DEAD_LETTER_KEYS,
+    read: config::read,
+    codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
+};
 
-/// Elements that wait for the worker; whoever comes later waits in `deliver`.
-const QUEUE: usize = 1024;
-/// What closing may take beyond the time-out of the deliveries that it waits for.
-const CLOSE: Duration = Duration::from_secs(3);
-
-/// What all tasks of the sink share.
-#[derive(Debug)]
-struct Context {
-    spec: Arc<AmqpSpec>,
-    timeout: Duration,
-    ids: Ids,
-}
-
-/// Makes `message_id`s: unlike everybody else's, and with a number that grows.
-#[derive(Debug)]
-struct Ids {
-    prefix: String,
-    last: AtomicU64,
-}
-
-impl Ids {
-    fn new() -> Ids {
-        Ids { prefix: format!("{:016x}-", fastrand::u64(..)), last: AtomicU64::new(0) }
-    }
-
-    /// The next number; the first is 1.
-    fn next(&self) -> u64 {
-        self.last.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    fn text(&self, number: u64) -> String {
-        format!("{}{number}", self.prefix)
-    }
-
-    fn number(&self, text: &str) -> Option<u64> {
-        text.strip_prefix(self.prefix.as_str())?.parse().ok()
-    }
-}
-
-/// Delivers to the exchanges of one broker, or cluster of brokers.
-#[derive(Debug)]
-pub struct AmqpSink {
-    context: Arc<Context>,
-    handoff: Handoff,
-    state: watch::Receiver<State>,
-    stop: CancellationToken,
-    worker: Mutex<Option<JoinHandle<()>>>,
-    supervisor: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl AmqpSink {
-    /// A sink that answers within `timeout`. It begins to connect at once.
-    pub fn new(spec: Arc<AmqpSpec>, timeout: Duration) -> AmqpSink {
-        let (handoff, jobs) = Handoff::new("amqp", timeout, QUEUE);
-        let (sender, state) = watch::channel(State::Connecting { failure: None });
-        let stop = CancellationToken::new();
-        let supervisor = tokio::spawn(supervisor::run(spec.clone(), sender, stop.clone()));
-        let context = Arc::new(Context { spec, timeout, ids: Ids::new() });
-        let worker = tokio::spawn(worker::run(context.clone(), jobs, state.clone()));
-        AmqpSink {
-            context,
-            handoff,
-            state,
-            stop,
-            worker: Mutex::new(Some(worker)),
-            supervisor: Mutex::new(Some(supervisor)),
-        }
-    }
-}
-
-impl Drop for AmqpSink {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
-}
-
-impl Sink for AmqpSink {
-    fn kind(&self) -> &'static str {
-        self.handoff.kind()
-    }
-
-    fn timeout(&self) -> Duration {
-        self.handoff.timeout()
-    }
-
-    fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
-        self.handoff.deliver(message).boxed()
-    }
-
-    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
-        let mut state = self.state.clone();
-        let check = async move {
-            let session = supervisor::session(&mut state).await?;
-            topology::look(&session, destinations, self.timeout()).await
-        };
-        async move {
-            tokio::time::timeout(self.timeout(), check).await.unwrap_or_else(|_elapsed| {
-                let text = format!(
-                    "connect to AMQP {}: not connected within {:?}",
-                    connect::address(&self.context.spec, 0),
-                    self.timeout()
-                );
-                Err(Failure::new(Class::Transient, Failure::NOT_CONNECTED, text))
-            })
-        }
-        .boxed()
-    }
-
-    fn ended(&self) -> BoxFuture<'_, ()> {
-        async move {
-            let mut state = self.state.clone();
-            tokio::select! {
-                () = self.handoff.ended() => {}
-                // An error means that the supervisor ended without a word.
-                Err(_) = state.wait_for(|state| matches!(state, State::Closed)) => {}
-            }
-        }
-        .boxed()
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        async move {
-            self.handoff.close();
-            let take = |task: &Mutex<Option<JoinHandle<()>>>| {
-                task.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
-            };
-            if let Some(mut worker) = take(&self.worker) {
-                // What is in the queue is answered by then, or has timed out. A panic has answered all deliveries.
-                if tokio::time::timeout(self.timeout() + CLOSE, &mut worker).await.is_err() {
-                    worker.abort();
-                }
-            }
-            self.stop.cancel();
-            if let Some(supervisor) = take(&self.supervisor) {
-                drop(tokio::time::timeout(CLOSE, supervisor).await);
-            }
-        }
-        .boxed()
-    }
-}
+static TABLES: &[&Table] = &[
+    &config::sink_amqp::TABLE,
+    &declare::amqp_declare::TABLE,
+    &declare::amqp_queue::TABLE,
+    &target::amqp_properties::TABLE,
+];

@@ -9,7 +9,8 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::Sink;
-use crate::message::{Class, Destination, Failure, MessageId, Outbound, Outcome};
+use crate::message::{Class, Failure, MessageId, Outcome};
+use crate::sink::{Destination, Outbound};
 
 /// What the sink does with one delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 use delivery_status::Persistence;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
+use crate::codes::{Code as Entry, code};
 use crate::message::{About, Class, Failure};
 
 /// What became of a record: librdkafka's delivery report.
@@ -45,7 +46,7 @@ const CORRUPT_TRIES: u32 = 3;
 const CREATE: &str = "create the topic, or correct its name in the configuration";
 /// Advice where a record is too large.
 const LARGER: &str = "raise `max.message.bytes` of the topic, or `message.max.bytes` of the brokers, and \
-                      `max_message_bytes` of the sink";
+                      `max_message_size` of the sink";
 
 #[rustfmt::skip]
 const TABLE: &[Row] = &[
@@ -147,20 +148,42 @@ fn told(what: &str, code: Code, name: &'static str) -> Failure {
     if is_about_topic(code) { failure.about(About::Target) } else { failure }
 }
 
-/// Each name once, with its class, librdkafka's words for it, and what an operator can do (or nothing).
-pub fn documented() -> Vec<(&'static str, Class, String, &'static str)> {
-    let mut rows: Vec<(&str, Class, String, &str)> = Vec::new();
+/// The codes of the table, each once, with their cause and cure.
+pub(super) fn documented() -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
     for Row(code, name, _, advice) in TABLE {
         // A name that other sinks have as well is explained with theirs.
-        if *name != "queue_full" && rows.iter().all(|row| row.0 != *name) {
-            let text = code.to_string();
-            // librdkafka's words stand in parentheses behind its own name.
-            let words = text.split_once('(').map_or(&*text, |(_, words)| words.trim_end_matches(')'));
-            rows.push((*name, failure("", *code).class, words.to_owned(), *advice));
+        if *name == "queue_full" || entries.iter().any(|entry| entry.code == *name) {
+            continue;
         }
+        let text = code.to_string();
+        // librdkafka's words are in parentheses behind its own name.
+        let words = text.split_once('(').map_or(&*text, |(_, words)| words.trim_end_matches(')'));
+        let mut letters = advice.chars();
+        let cure = match (letters.next(), failure("", *code).class) {
+            (Some(first), _) => format!("{}{}.", first.to_uppercase(), letters.as_str()).into(),
+            (None, TargetPermanent) => "Look into the brokers' log; the queue is held meanwhile.".into(),
+            (None, _) => "Nothing: it is tried again. Look at the brokers if it lasts.".into(),
+        };
+        entries.push(Entry { code: name, cause: format!("{words}.").into(), cure });
     }
-    rows
+    entries
 }
+
+/// Codes that are the sink's own.
+pub(super) const CODES: &[Entry] = &[
+    code(
+        "client_creation",
+        "The client could not be started.",
+        "The message has its words; check settings, files and the number of threads allowed.",
+    ),
+    code(
+        "unknown_code",
+        "A code of Kafka that no table knows.",
+        "The message has its number and words; please report it.",
+    ),
+    code("check", "`check --live` could not ask.", "Check the number of threads allowed."),
+];
 
 /// The code's name, stable and safe as a metric label.
 pub(super) fn name(code: Code) -> &'static str {

@@ -1,94 +1,45 @@
-//! The `kafka` sink: one record an element, confirmed by every replica in sync.
+//! The `kafka` sink: records in the topics of a Kafka cluster.
 //!
-//! librdkafka batches and bounds by itself, so `deliver` queues its record at once and waits for the report. There is no
-//! worker and no hand-over: the order of the calls is the order of the records.
+//! `config` has the keys and how the cluster is reached, `target` the topics as destinations, `errors` what a failure
+//! means, `client` the sink itself, which needs librdkafka.
 
-mod check;
-mod deliver;
+#[cfg(feature = "kafka")]
+mod client;
+mod config;
+#[cfg(feature = "kafka")]
 mod errors;
-mod health;
-mod producer;
-mod record;
-mod settings;
-mod slot;
-mod topics;
+mod properties;
+mod target;
 
-#[cfg(test)]
-mod tests;
+pub use config::{Compression, KafkaSasl, KafkaSpec, SaslMechanism};
+pub use target::{KafkaDestination, KafkaTarget};
 
-use std::sync::Arc;
-use std::time::Duration;
+#[cfg(feature = "kafka")]
+pub use client::KafkaSink;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use super::kind::SinkKind;
+use crate::codes::Codes;
+use crate::settings::keys::{Kind, key};
 
-pub use errors::documented;
-pub use settings::validate;
+/// What the kind offers.
+pub(crate) static KIND: SinkKind = SinkKind {
+    key: key("kafka", Kind::Section(&config::sink_kafka::TABLE), "Kafka topics."),
+    title: "Kafka",
+    built: cfg!(feature = "kafka"),
+    tables: config::TABLES,
+    to: target::KEYS,
+    dead_letter: target::KEYS,
+    read: config::read,
+    codes,
+};
 
-use super::Sink;
-use crate::config::KafkaSpec;
-use crate::message::{Destination, Failure, Outbound, Outcome};
-use producer::Defect;
-use settings::Purpose;
-use slot::Slot;
-use topics::Topics;
-
-/// Longest that the close waits for what is in flight, whose answers nobody waits for any more. The end of the process
-/// does not wait much longer.
-const FLUSH: Duration = Duration::from_millis(250);
-
-/// Delivers to the topics of one Kafka cluster.
-#[derive(Debug)]
-pub struct KafkaSink {
-    spec: Arc<KafkaSpec>,
-    timeout: Duration,
-    /// Sends records in batches.
-    batches: Slot,
-    /// Sends again, each by itself, the records of a batch that was refused as a whole.
-    alone: Slot,
-    topics: Topics,
-    defect: Defect,
-}
-
-impl KafkaSink {
-    /// A sink that answers within `timeout`. It begins to connect.
-    pub fn new(spec: Arc<KafkaSpec>, timeout: Duration) -> KafkaSink {
-        let defect = Defect::default();
-        let batches = Slot::new(spec.clone(), timeout, Purpose::Batches, defect.clone()).warmed();
-        let alone = Slot::new(spec.clone(), timeout, Purpose::Alone, defect.clone());
-        KafkaSink { spec, timeout, batches, alone, topics: Topics::new(), defect }
-    }
-}
-
-impl Sink for KafkaSink {
-    fn kind(&self) -> &'static str {
-        "kafka"
-    }
-
-    fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
-        self.deliver_one(message).boxed()
-    }
-
-    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
-        check::check(self.spec.clone(), self.timeout, destinations).boxed()
-    }
-
-    fn ended(&self) -> BoxFuture<'_, ()> {
-        // The sender is this sink's own, so there is no error.
-        async move { drop(self.defect.subscribe().wait_for(|defect| *defect).await) }.boxed()
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        async move {
-            let flush = FLUSH.min(self.timeout);
-            let closing = [self.batches.close(), self.alone.close()].into_iter().flatten();
-            let closed = closing.map(|producer| async move { producer.close(flush).await });
-            futures_util::future::join_all(closed).await;
-        }
-        .boxed()
-    }
+/// Brokers and librdkafka have their codes in the table of `errors`; the rest is ours.
+fn codes() -> Codes {
+    let text = "Codes of the brokers and of librdkafka, spelt as they spell them. A record that may be in the log all the \
+                same is `ambiguous`, whatever the code.";
+    #[cfg(feature = "kafka")]
+    let list = errors::CODES.iter().cloned().chain(errors::documented()).collect::<Vec<_>>().into();
+    #[cfg(not(feature = "kafka"))]
+    let list = std::borrow::Cow::Borrowed(&[][..]);
+    Codes { title: "Kafka", text, list }
 }

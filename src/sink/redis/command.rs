@@ -2,8 +2,11 @@
 
 use redis::{Cmd, Value};
 
-use crate::message::{Class, Destination, Failure, Outbound, Side};
+use crate::link::Side;
+use crate::message::{Class, Failure};
+use crate::sink::redis::RedisDestination;
 use crate::sink::wrong_destination;
+use crate::sink::{Destination, Outbound};
 
 /// The command that delivers this element.
 ///
@@ -12,8 +15,11 @@ use crate::sink::wrong_destination;
 /// The element was routed to a destination that Redis does not have.
 pub(super) fn command(message: &Outbound) -> Result<Cmd, Failure> {
     let room = message.body.len() + 256;
-    match &message.destination {
-        Destination::RedisList { key, push } => {
+    let Destination::Redis(destination) = &message.destination else {
+        return Err(wrong_destination("redis", &message.destination));
+    };
+    match destination {
+        RedisDestination::List { key, push } => {
             let mut command = Cmd::with_capacity(3, room);
             command.arg(match push {
                 Side::Left => "LPUSH",
@@ -22,7 +28,7 @@ pub(super) fn command(message: &Outbound) -> Result<Cmd, Failure> {
             command.arg(key.as_ref()).arg(message.body.as_ref());
             Ok(command)
         }
-        Destination::RedisStream { key, max_len } => {
+        RedisDestination::Stream { key, max_len } => {
             let mut command = Cmd::with_capacity(16 + 2 * message.headers.len(), room);
             command.arg("XADD").arg(key.as_ref());
             if let Some(max_len) = max_len {
@@ -39,16 +45,15 @@ pub(super) fn command(message: &Outbound) -> Result<Cmd, Failure> {
             }
             Ok(command)
         }
-        other => Err(wrong_destination("redis", other)),
     }
 }
 
 /// The name of the command, for messages.
 pub(super) fn name(destination: &Destination) -> &'static str {
     match destination {
-        Destination::RedisList { push: Side::Left, .. } => "LPUSH",
-        Destination::RedisList { push: Side::Right, .. } => "RPUSH",
-        Destination::RedisStream { .. } => "XADD",
+        Destination::Redis(RedisDestination::List { push: Side::Left, .. }) => "LPUSH",
+        Destination::Redis(RedisDestination::List { push: Side::Right, .. }) => "RPUSH",
+        Destination::Redis(RedisDestination::Stream { .. }) => "XADD",
         _ => "none",
     }
 }
@@ -57,8 +62,8 @@ pub(super) fn name(destination: &Destination) -> &'static str {
 /// id. Anything else confirms nothing.
 pub(super) fn confirmed(destination: &Destination, answer: &Value) -> Result<(), Failure> {
     match (destination, answer) {
-        (Destination::RedisList { .. }, Value::Int(length)) if *length > 0 => Ok(()),
-        (Destination::RedisStream { .. }, Value::BulkString(id)) if !id.is_empty() => Ok(()),
+        (Destination::Redis(RedisDestination::List { .. }), Value::Int(length)) if *length > 0 => Ok(()),
+        (Destination::Redis(RedisDestination::Stream { .. }), Value::BulkString(id)) if !id.is_empty() => Ok(()),
         _ => {
             let text = format!("{} to {destination}: the answer confirms nothing", name(destination));
             Err(Failure::new(Class::Unknown, "unexpected_reply", text))
@@ -81,12 +86,12 @@ mod tests {
     }
 
     fn stream(max_len: Option<u64>) -> Destination {
-        Destination::RedisStream { key: "s".into(), max_len }
+        RedisDestination::Stream { key: "s".into(), max_len }.into()
     }
 
     #[test]
     fn a_list_gets_the_bare_payload_at_the_chosen_end() {
-        let list = |push| Destination::RedisList { key: "l".into(), push };
+        let list = |push| Destination::from(RedisDestination::List { key: "l".into(), push });
         assert_eq!(words(&outbound(1, list(Side::Right), "x")), "RPUSH l x");
         assert_eq!(words(&outbound(1, list(Side::Left), "x")), "LPUSH l x");
     }
@@ -106,7 +111,7 @@ mod tests {
 
     #[test]
     fn only_the_answer_of_the_command_confirms() {
-        let list = Destination::RedisList { key: "l".into(), push: Side::Right };
+        let list = Destination::from(RedisDestination::List { key: "l".into(), push: Side::Right });
         let rows = [
             (&list, Value::Int(1), true),
             (&list, Value::Int(0), false),
@@ -116,7 +121,7 @@ mod tests {
             (&stream(None), Value::BulkString(b"1-0".to_vec()), true),
             (&stream(None), Value::Nil, false),
             (&stream(None), Value::Int(1), false),
-            (&Destination::Stdout, Value::Okay, false),
+            (&Destination::STDOUT, Value::Okay, false),
         ];
         for (destination, answer, ok) in rows {
             assert_eq!(confirmed(destination, &answer).is_ok(), ok, "{destination} {answer:?}");

@@ -4,8 +4,10 @@
 //! and settle are one script of the source.
 
 mod command;
+mod config;
 mod errors;
 mod rights;
+mod target;
 mod worker;
 
 #[cfg(test)]
@@ -18,12 +20,30 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
 
-pub use rights::to_deliver;
+pub use config::RedisSpec;
+pub use target::{RedisDestination, RedisTarget};
 
-use super::Sink;
-use super::handoff::Handoff;
+use super::job_queue::JobQueue;
+use super::kind::SinkKind;
+use super::{Destination, Outbound, Sink};
+use crate::codes::{Code, Codes, DEFECT, code};
 use crate::link::Link;
-use crate::message::{Class, Destination, Failure, Outbound, Outcome};
+use crate::message::{Class, Failure, Outcome};
+use crate::settings::keys::{Kind, key};
+
+/// What the kind offers.
+pub(crate) static KIND: SinkKind = SinkKind {
+    key: key("redis", Kind::Section(&config::sink_redis::TABLE), "A Redis list or stream."),
+    title: "Redis",
+    built: true,
+    tables: config::TABLES,
+    to: target::KEYS,
+    dead_letter: target::DEAD_LETTER_KEYS,
+    read: config::read,
+    codes: || Codes::of("Redis sinks", "Beside the answers of Redis and the codes of every sink.", CODES),
+};
+
+const CODES: &[Code] = &[code("unexpected_reply", "An answer that confirms nothing.", DEFECT)];
 
 /// Elements that wait for their turn; whoever comes later waits in `deliver`.
 const QUEUE: usize = 1024;
@@ -33,7 +53,7 @@ const QUEUE: usize = 1024;
 pub struct RedisSink {
     link: Link,
     owns_link: bool,
-    handoff: Handoff,
+    jobs: JobQueue,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -49,23 +69,23 @@ impl RedisSink {
     }
 
     fn start(link: Link, timeout: Duration, owns_link: bool) -> RedisSink {
-        let (handoff, jobs) = Handoff::new("redis", timeout, QUEUE);
-        let worker = Mutex::new(Some(tokio::spawn(worker::run(link.clone(), jobs))));
-        RedisSink { link, owns_link, handoff, worker }
+        let (jobs, taken) = JobQueue::new("redis", timeout, QUEUE);
+        let worker = Mutex::new(Some(tokio::spawn(worker::run(link.clone(), taken))));
+        RedisSink { link, owns_link, jobs, worker }
     }
 }
 
 impl Sink for RedisSink {
     fn kind(&self) -> &'static str {
-        self.handoff.kind()
+        self.jobs.kind()
     }
 
     fn timeout(&self) -> Duration {
-        self.handoff.timeout()
+        self.jobs.timeout()
     }
 
     fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
-        self.handoff.deliver(message).boxed()
+        self.jobs.deliver(message).boxed()
     }
 
     fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
@@ -88,7 +108,7 @@ impl Sink for RedisSink {
         async move {
             // The supervisor of a link that the source owns is the daemon's to watch.
             tokio::select! {
-                () = self.handoff.ended() => {}
+                () = self.jobs.ended() => {}
                 () = self.link.ended(), if self.owns_link => {}
             }
         }
@@ -97,7 +117,7 @@ impl Sink for RedisSink {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
-            self.handoff.close();
+            self.jobs.close();
             let worker = self.worker.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
             if let Some(worker) = worker {
                 // A panic of the worker has answered all waiting deliveries already.

@@ -6,18 +6,19 @@ use futures_util::future::join_all;
 use redis::Value;
 
 use super::*;
-use crate::config::RedisEndpoint;
+use crate::link::RedisEndpoint;
+use crate::link::Side;
 use crate::link::test_server::{TestServer, eventually, soon};
 use crate::link::{LinkOptions, LinkState};
-use crate::message::{Destination, Side};
+use crate::sink::Destination;
 use crate::sink::contract::{Rig, contract_tests, outbound};
 
 fn list(key: &'static str) -> Destination {
-    Destination::RedisList { key: key.into(), push: Side::Right }
+    RedisDestination::List { key: key.into(), push: Side::Right }.into()
 }
 
 fn stream(key: &'static str) -> Destination {
-    Destination::RedisStream { key: key.into(), max_len: None }
+    RedisDestination::Stream { key: key.into(), max_len: None }.into()
 }
 
 fn sink_on(endpoint: RedisEndpoint) -> RedisSink {
@@ -54,7 +55,9 @@ impl Rig for RedisRig {
     fn refusing(&self) -> Destination {
         let mut refusing = self.destination.clone();
         match &mut refusing {
-            Destination::RedisList { key, .. } | Destination::RedisStream { key, .. } => *key = "string".into(),
+            Destination::Redis(RedisDestination::List { key, .. } | RedisDestination::Stream { key, .. }) => {
+                *key = "string".into();
+            }
             _ => unreachable!("not a destination of this rig"),
         }
         refusing
@@ -64,12 +67,12 @@ impl Rig for RedisRig {
         let mut admin = self.server.admin().await;
         let mut bodies = self.before.clone();
         match &self.destination {
-            Destination::RedisList { key, .. } => {
+            Destination::Redis(RedisDestination::List { key, .. }) => {
                 let list: Vec<Vec<u8>> =
                     redis::cmd("LRANGE").arg(&key[..]).arg(0).arg(-1).query_async(&mut admin).await.unwrap();
                 bodies.extend(list);
             }
-            Destination::RedisStream { key, .. } => {
+            Destination::Redis(RedisDestination::Stream { key, .. }) => {
                 let entries: Vec<(String, Vec<Vec<u8>>)> =
                     redis::cmd("XRANGE").arg(&key[..]).arg("-").arg("+").query_async(&mut admin).await.unwrap();
                 bodies.extend(entries.into_iter().map(|(_, fields)| {
@@ -199,7 +202,7 @@ async fn a_connection_that_breaks_after_the_write_is_ambiguous() {
     server.freeze();
     let delivery = sink.deliver(outbound(2, list("l"), "y"));
     let kill = async {
-        eventually("the worker to take it", async || sink.handoff.waiting() == 0).await;
+        eventually("the worker to take it", async || sink.jobs.waiting() == 0).await;
         // A killed process closes its sockets, frozen or not.
         server.kill();
     };
@@ -265,7 +268,7 @@ async fn elements_that_nobody_waits_for_any_more_are_not_sent() {
     for n in 0..8 {
         let mut delivery = sink.deliver(outbound(n, list("l"), "sent"));
         assert!((&mut delivery).now_or_never().is_none());
-        eventually("the worker to take it", async || sink.handoff.waiting() == 0).await;
+        eventually("the worker to take it", async || sink.jobs.waiting() == 0).await;
         first.push(delivery);
     }
     let mut late: Vec<_> = (8..40).map(|n| sink.deliver(outbound(n, list("l"), "late"))).collect();
@@ -288,14 +291,14 @@ async fn elements_that_nobody_waits_for_any_more_are_not_sent() {
 async fn both_ends_of_a_list_and_the_length_of_a_stream_are_respected() {
     let server = TestServer::start();
     let sink = sink_on(server.endpoint());
-    let end = |push| Destination::RedisList { key: "l".into(), push };
+    let end = |push| Destination::from(RedisDestination::List { key: "l".into(), push });
     for (push, body) in [(Side::Right, "b"), (Side::Left, "a"), (Side::Right, "c")] {
         sink.deliver(outbound(1, end(push), body)).await.unwrap();
     }
     let mut connection = server.admin().await;
     let bodies: Vec<String> = redis::cmd("LRANGE").arg("l").arg(0).arg(-1).query_async(&mut connection).await.unwrap();
     assert_eq!(bodies, ["a", "b", "c"]);
-    let trimmed = Destination::RedisStream { key: "s".into(), max_len: Some(100) };
+    let trimmed = Destination::from(RedisDestination::Stream { key: "s".into(), max_len: Some(100) });
     let deliveries = (0..1000).map(|n| sink.deliver(outbound(n, trimmed.clone(), "x")));
     assert!(join_all(deliveries).await.iter().all(Result::is_ok));
     let length: u64 = redis::cmd("XLEN").arg("s").query_async(&mut connection).await.unwrap();
@@ -315,4 +318,22 @@ async fn closing_a_shared_sink_leaves_the_link_alone() {
     own.close().await;
     assert!(link.current().is_none() && !matches!(&*link.state().borrow(), LinkState::Up { .. }));
     soon("the supervisor to have ended", link.ended()).await;
+}
+
+#[tokio::test]
+async fn a_sink_without_a_server_of_its_own_uses_the_link_of_the_source() {
+    let (source, own) = (TestServer::start(), TestServer::start());
+    let link = Link::start(Arc::new(source.endpoint()), LinkOptions::default());
+    for (endpoint, server) in [(None, &source), (Some(Arc::new(own.endpoint())), &own)] {
+        let connector = Arc::new(RedisSpec { endpoint });
+        let spec =
+            crate::sink::SinkSpec { name: "s".into(), connector, timeout: Duration::from_secs(5), max_rate: None };
+        let sink = spec.connect(&link);
+        assert_eq!((sink.kind(), sink.timeout()), ("redis", Duration::from_secs(5)));
+        sink.deliver(outbound(1, list("l"), "x")).await.unwrap();
+        let length: u64 = redis::cmd("LLEN").arg("l").query_async(&mut server.admin().await).await.unwrap();
+        assert_eq!(length, 1);
+        sink.close().await;
+    }
+    soon("the link of the source to be left up", link.ready()).await;
 }

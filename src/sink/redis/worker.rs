@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 
-use super::super::handoff::Job;
+use super::super::job_queue::Job;
 use super::{command, errors};
 use crate::link::{Conn, Link, LinkState};
 use crate::message::{Class, Failure};

@@ -7,7 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::de::IgnoredAny;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::message::{Class, Failure, Outbound};
+use crate::message::{Class, Failure};
+use crate::sink::Outbound;
 
 /// Appends the element's line, newline included.
 ///
@@ -92,7 +93,7 @@ impl Body<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Destination;
+    use crate::sink::Destination;
     use crate::sink::contract::outbound;
 
     fn line(message: &Outbound) -> String {
@@ -104,7 +105,7 @@ mod tests {
     #[test]
     fn the_payload_is_json_text_or_base64() {
         fn check(body: &[u8], expected: &str) {
-            let message = outbound(1, Destination::Stdout, body);
+            let message = outbound(1, Destination::STDOUT, body);
             let head = r#"{"id":"0000000000000001","queue":"q","due_ms":1000,"late_ms":5,"attempt":1,"#;
             assert_eq!(line(&message), format!("{head}{expected}}}\n"));
         }
@@ -121,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_is_absent_is_left_out_and_headers_keep_their_order() {
-        let mut message = outbound(1, Destination::Stdout, "x");
+        let mut message = outbound(1, Destination::STDOUT, "x");
         message.due_ms = None;
         message.headers = vec![("z".into(), "1".to_owned()), ("a".into(), "\"".to_owned())];
         let expected =

@@ -2,6 +2,7 @@
 //!
 //! One thread owns the stream, because a write to a slow reader blocks. A line is confirmed after it was flushed.
 
+mod config;
 mod line;
 
 #[cfg(test)]
@@ -17,9 +18,31 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 
-use super::handoff::{Handoff, Job};
-use super::{Sink, wrong_destination};
-use crate::message::{Class, Destination, Failure, Outbound, Outcome};
+pub use config::{StdoutDestination, StdoutSpec};
+
+use super::job_queue::{Job, JobQueue};
+use super::kind::SinkKind;
+use super::{Destination, Outbound, Sink, wrong_destination};
+use crate::codes::{Code, Codes, DEFECT, code};
+use crate::message::{Class, Failure, Outcome};
+use crate::settings::keys::{Kind, key};
+
+/// What the kind offers.
+pub(crate) static KIND: SinkKind = SinkKind {
+    key: key("stdout", Kind::Section(&config::sink_stdout::TABLE), "One JSON object a line on standard output."),
+    title: "Standard output",
+    built: true,
+    tables: config::TABLES,
+    to: &[],
+    dead_letter: &[],
+    read: config::read,
+    codes: || Codes::of("Standard output", "Beside the codes of every sink.", CODES),
+};
+
+const CODES: &[Code] = &[
+    code("io", "Standard output could not be written.", "Check the disk or pipe behind it."),
+    code("encode", "A line of JSON could not be written.", DEFECT),
+];
 
 /// Elements that wait for their turn; whoever comes later waits in `deliver`.
 const QUEUE: usize = 1024;
@@ -31,7 +54,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// Writes elements to a stream as JSON lines.
 #[derive(Debug)]
 pub struct StdoutSink {
-    handoff: Handoff,
+    jobs: JobQueue,
     /// Resolves when the thread has ended.
     ended: Mutex<Option<oneshot::Receiver<()>>>,
 }
@@ -49,28 +72,28 @@ impl StdoutSink {
 
     /// A sink on any stream.
     pub fn on(stream: impl Write + Send + 'static, timeout: Duration) -> StdoutSink {
-        let (handoff, jobs) = Handoff::new("stdout", timeout, QUEUE);
+        let (jobs, taken) = JobQueue::new("stdout", timeout, QUEUE);
         let (end, ended) = oneshot::channel();
         // Not a task: it may block for as long as the reader pleases, and must not keep the runtime from ending.
         std::thread::spawn(move || {
-            Writer { stream, line_open: false }.run(jobs);
+            Writer { stream, line_open: false }.run(taken);
             drop(end);
         });
-        StdoutSink { handoff, ended: Mutex::new(Some(ended)) }
+        StdoutSink { jobs, ended: Mutex::new(Some(ended)) }
     }
 }
 
 impl Sink for StdoutSink {
     fn kind(&self) -> &'static str {
-        self.handoff.kind()
+        self.jobs.kind()
     }
 
     fn timeout(&self) -> Duration {
-        self.handoff.timeout()
+        self.jobs.timeout()
     }
 
     fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
-        self.handoff.deliver(message).boxed()
+        self.jobs.deliver(message).boxed()
     }
 
     fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
@@ -79,12 +102,12 @@ impl Sink for StdoutSink {
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {
-        self.handoff.ended().boxed()
+        self.jobs.ended().boxed()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
-            self.handoff.close();
+            self.jobs.close();
             let ended = self.ended.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
             if let Some(ended) = ended {
                 // A reader that reads nothing must not hold up the end of the process; every delivery has its answer.
@@ -121,7 +144,7 @@ impl<W: Write> Writer<W> {
         let mut batch = Vec::new();
         while jobs.blocking_recv_many(&mut received, QUEUE) > 0 {
             for job in received.drain(..) {
-                if job.message.destination != Destination::Stdout {
+                if job.message.destination != Destination::STDOUT {
                     let failure = wrong_destination("stdout", &job.message.destination);
                     job.finish(Err(failure));
                 } else if job.may_send() {

@@ -78,11 +78,11 @@ impl Rig for StdoutRig {
     }
 
     fn destination(&self) -> Destination {
-        Destination::Stdout
+        Destination::STDOUT
     }
 
     fn refusing(&self) -> Destination {
-        Destination::RedisStream { key: "s".into(), max_len: None }
+        crate::sink::redis::RedisDestination::Stream { key: "s".into(), max_len: None }.into()
     }
 
     async fn received(&mut self) -> Vec<Vec<u8>> {
@@ -129,7 +129,7 @@ async fn a_closed_reader_holds_and_a_full_disk_is_ambiguous() {
         (io::ErrorKind::WriteZero, Class::Ambiguous, "io"),
     ] {
         rig.stream.change(|state| state.broken = Some(kind));
-        let failure = rig.sink.deliver(outbound(1, Destination::Stdout, "x")).await.unwrap_err();
+        let failure = rig.sink.deliver(outbound(1, Destination::STDOUT, "x")).await.unwrap_err();
         assert_eq!((failure.class, failure.code), (class, code), "{failure}");
     }
     assert_eq!(classify(&io::Error::from_raw_os_error(9)).class, Class::TargetPermanent);
@@ -139,10 +139,10 @@ async fn a_closed_reader_holds_and_a_full_disk_is_ambiguous() {
 async fn a_line_after_a_torn_one_begins_on_its_own() {
     let rig = StdoutRig::new();
     rig.stream.change(|state| (state.broken, state.room) = (Some(io::ErrorKind::StorageFull), Some(20)));
-    assert!(rig.sink.deliver(outbound(1, Destination::Stdout, "torn")).await.is_err());
+    assert!(rig.sink.deliver(outbound(1, Destination::STDOUT, "torn")).await.is_err());
     rig.stream.change(|state| state.broken = None);
     for n in 2..4 {
-        rig.sink.deliver(outbound(n, Destination::Stdout, "whole")).await.unwrap();
+        rig.sink.deliver(outbound(n, Destination::STDOUT, "whole")).await.unwrap();
     }
     let text = rig.stream.text();
     let lines: Vec<_> = text.lines().collect();
@@ -156,7 +156,7 @@ async fn a_stalled_reader_does_not_hold_up_the_close() {
     let mut rig = StdoutRig::new();
     rig.sink = Arc::new(StdoutSink::on(rig.stream.clone(), Duration::from_millis(100)));
     rig.stall().await;
-    let failure = rig.sink.deliver(outbound(1, Destination::Stdout, "x")).await.unwrap_err();
+    let failure = rig.sink.deliver(outbound(1, Destination::STDOUT, "x")).await.unwrap_err();
     assert_eq!(failure.class, Class::Ambiguous);
     tokio::time::timeout(Duration::from_secs(20), rig.sink.close()).await.unwrap();
     rig.resume().await;
@@ -167,19 +167,19 @@ async fn an_element_dropped_behind_a_stalled_reader_is_not_written_later() {
     let mut rig = StdoutRig::new();
     rig.stall().await;
     // The first occupies the thread; the second waits in the queue.
-    let first = outbound(1, Destination::Stdout, "first");
+    let first = outbound(1, Destination::STDOUT, "first");
     let sink = rig.sink.clone();
     let mut first = sink.deliver(first);
     assert!(futures_util::FutureExt::now_or_never(&mut first).is_none());
-    while rig.sink.handoff.waiting() > 0 {
+    while rig.sink.jobs.waiting() > 0 {
         tokio::task::yield_now().await;
     }
-    let mut second = rig.sink.deliver(outbound(2, Destination::Stdout, "second"));
+    let mut second = rig.sink.deliver(outbound(2, Destination::STDOUT, "second"));
     assert!(futures_util::FutureExt::now_or_never(&mut second).is_none());
     drop(second);
     rig.resume().await;
     first.await.unwrap();
-    rig.sink.deliver(outbound(3, Destination::Stdout, "third")).await.unwrap();
+    rig.sink.deliver(outbound(3, Destination::STDOUT, "third")).await.unwrap();
     assert_eq!(rig.received().await, [b"first".to_vec(), b"third".to_vec()]);
 }
 
@@ -187,8 +187,8 @@ async fn an_element_dropped_behind_a_stalled_reader_is_not_written_later() {
 async fn a_pipe_whose_reader_went_holds() {
     let (reader, writer) = io::pipe().unwrap();
     let sink = StdoutSink::on(writer, Duration::from_secs(2));
-    sink.deliver(outbound(1, Destination::Stdout, "x")).await.unwrap();
+    sink.deliver(outbound(1, Destination::STDOUT, "x")).await.unwrap();
     drop(reader);
-    let failure = sink.deliver(outbound(2, Destination::Stdout, "x")).await.unwrap_err();
+    let failure = sink.deliver(outbound(2, Destination::STDOUT, "x")).await.unwrap_err();
     assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "closed"), "{failure}");
 }

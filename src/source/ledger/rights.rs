@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use super::Ledger;
+use crate::link::Side;
 use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
-use crate::message::Side;
 use crate::source::Activity;
 
 /// What a queue makes of its ledger, as far as rights differ.

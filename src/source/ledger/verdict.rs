@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::entry::Header;
-use crate::message::Side;
+use crate::link::Side;
 
 /// The move that ends a claim, or (progress) that notes what has been reached so far.
 #[derive(Debug, Clone)]

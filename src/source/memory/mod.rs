@@ -22,8 +22,9 @@ use super::ledger::{
 use super::store::{Call, Rescued, Scheduled, Server, Store};
 use super::{Announcement, Depths, Junk, Leftovers, Read, SourceError, UpkeepRequest, UpkeepState, Upkept, millis};
 use crate::clock::Instant;
+use crate::link::Side;
 use crate::link::{LinkError, NoAnswer};
-use crate::message::{MessageId, Origin, Side};
+use crate::message::{MessageId, Origin};
 use crate::metric::SourceTerms;
 
 /// The time of the server when it is made, in ms.

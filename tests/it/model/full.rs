@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delaybridge::config::ListCleanup;
-use delaybridge::message::Side;
+use delaybridge::link::Side;
 use delaybridge::source::redisson::{
     Answer, ClaimRequest, Cursor, Forwarder, Move, RecoverRequest, Recovered, Start, SweepRequest, SweepState,
 };

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaybridge::config::{ListCleanup, RedisEndpoint, TargetSpec, load_str};
-use delaybridge::link::{Conn, Link, LinkOptions};
-use delaybridge::message::Side;
-use delaybridge::route::Template;
+use delaybridge::config::{ListCleanup, RedisEndpoint, load_str};
+use delaybridge::link::{Conn, Link, LinkOptions, Side};
+use delaybridge::sink::redis::RedisTarget;
 use delaybridge::source::redisson::{Redisson, TEST_CLOCK};
+use delaybridge::template::Template;
 use redis::aio::MultiplexedConnection;
 
 use crate::harness::{RedisServer, ServerOptions, least};
@@ -66,8 +66,8 @@ fn least_rights(server: &RedisServer) -> RedisEndpoint {
     let spec = config.queues[0].clone();
     for (list, push) in [("pushed", Side::Left), ("pushed", Side::Right), ("no list", Side::Right)] {
         let mut spec = (*spec).clone();
-        let key = Template::compile(list).expect("a text");
-        spec.to[0].target = TargetSpec::RedisList { key, push, exactly_once: true };
+        let list = Template::compile(list).expect("a text");
+        spec.to[0].target = Arc::new(RedisTarget::List { list, push, exactly_once: true });
         // Dead letters are forwarded as well.
         spec.dead_letter_to = Some(spec.to[0].clone());
         config.queues.push(Arc::new(spec));

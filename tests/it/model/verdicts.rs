@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::message::{Class, Side};
+use delaybridge::link::Side;
+use delaybridge::message::Class;
 use delaybridge::source::redisson::{Answer, Entry, Move, open_entry};
 
 use super::snapshot::{PUSHED, Snapshot, short};

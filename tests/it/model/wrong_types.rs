@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delaybridge::config::ListCleanup;
-use delaybridge::message::{MessageId, Origin, Side};
+use delaybridge::link::Side;
+use delaybridge::message::{MessageId, Origin};
 use delaybridge::source::redisson::{
     Answer, ClaimRequest, Cursor, Header, Hints, Keys, Move, RecoverRequest, Redisson, SourceError, Start, SweepRequest,
 };

@@ -1,0 +1,211 @@
+//! The validated configuration: what the daemon runs on.
+//!
+//! Built only by [`super::load`]; every value here has been checked, every default filled in, every template compiled.
+
+mod preview;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redisson_codecs::{Coding, Payload};
+
+pub use self::preview::Misfit;
+pub use crate::link::RedisEndpoint;
+use crate::route::{ElementInfo, Message, MessageSpec};
+pub use crate::settings::{Secret, TlsFiles};
+use crate::sink::{Destination, SinkSpec, Target};
+use crate::template::FillError;
+
+/// Everything that one daemon does.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Address of `/metrics` and the probes; `None` when the user wrote `http: none`.
+    pub http_listen: Option<SocketAddr>,
+    /// How long the ordered drain may take after SIGTERM.
+    pub shutdown_timeout: Duration,
+    /// Limits of the whole process.
+    pub limits: Limits,
+    /// The Redis that holds the queues.
+    pub redis: Arc<RedisEndpoint>,
+    /// Sinks that at least one queue uses, in the order of the file.
+    pub sinks: Vec<Arc<SinkSpec>>,
+    /// Queues, in the order of the file.
+    pub queues: Vec<Arc<QueueSpec>>,
+}
+
+/// What all queues together may hold in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Elements in flight.
+    pub in_flight: u32,
+    /// Bytes of elements in flight.
+    pub in_flight_bytes: u64,
+}
+
+/// One queue: where its elements come from and where they go.
+#[derive(Debug, Clone)]
+pub struct QueueSpec {
+    /// The key under `queues:`: the metric label.
+    pub id: Arc<str>,
+    /// Mapped name of the Redisson queue: the key of its ready list.
+    pub name: Arc<str>,
+    /// Whether due elements of the sorted set are claimed.
+    pub consume_delayed: bool,
+    /// Whether the ready list is drained.
+    pub consume_ready: bool,
+    /// How payloads are decoded for templates and envelopes.
+    pub codec: Coding,
+    /// What happens to a payload that the codec refuses.
+    pub on_decode_error: OnDecodeError,
+    /// How long a claim is ours without an extension.
+    pub lease: Duration,
+    /// How long before its due time an element is claimed.
+    pub claim_ahead: Duration,
+    /// Elements in flight.
+    pub max_in_flight: MaxInFlight,
+    /// Bytes of elements in flight.
+    pub max_in_flight_bytes: u64,
+    /// How claimed elements leave Redisson's list.
+    pub list_cleanup: ListCleanup,
+    /// Age of the oldest ghost at which a turn of the sweep starts.
+    pub ghost_max_age: Duration,
+    /// Bytes per second that the sweep may move, on average.
+    pub sweep_bandwidth: u64,
+    /// Elements per second; `None` is unlimited.
+    pub max_rate: Option<f64>,
+    /// Elements later than this are expired.
+    pub max_lateness: Option<Duration>,
+    /// What happens to an expired element.
+    pub on_expired: OnExpired,
+    /// What is done with due elements.
+    pub mode: Mode,
+    /// Destinations, each with a sink of its own: at least one, unless the mode is rescue.
+    pub to: Vec<RouteSpec>,
+    /// When and how often a failed element is tried again.
+    pub retry: RetryPolicy,
+    /// Exact length that the dead-letter stream is trimmed to; only with `allow_loss: true`.
+    pub dead_letter_max_len: Option<u64>,
+    /// Where dead letters are moved on to; they stay in the stream until that sink has confirmed them.
+    pub dead_letter_to: Option<RouteSpec>,
+}
+
+impl QueueSpec {
+    /// The last part of a lease, in which nothing begins: no element is handed to a sink, and no sink begins to send
+    /// one. A fifth of the lease, so that it grows with the pauses that a long lease is meant for.
+    ///
+    /// The configuration is refused unless the time-out of every sink is shorter than the rest: an element that is sent
+    /// at once after its claim has its answer before the margin begins, even if its lease cannot be extended.
+    pub fn lease_margin(&self) -> Duration {
+        self.lease / 5
+    }
+}
+
+/// What is done with due elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// They are claimed and delivered.
+    Deliver,
+    /// They are looked at; nothing is written anywhere.
+    Shadow,
+    /// They are moved to the ready list when they are overdue by this much.
+    Rescue {
+        /// How long they may be overdue.
+        after: Duration,
+    },
+}
+
+impl Mode {
+    /// The word in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Deliver => "deliver",
+            Mode::Shadow => "shadow",
+            Mode::Rescue { .. } => "rescue",
+        }
+    }
+}
+
+/// What happens to a payload that the codec refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnDecodeError {
+    /// Dead letter, with the bytes.
+    DeadLetter,
+    /// Delivered as it is; templates on the payload have no value.
+    ForwardRaw,
+    /// The queue is held until somebody changes the configuration or the element.
+    Hold,
+}
+
+/// Bound on elements in flight of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MaxInFlight {
+    /// Adapts to the sink, up to 10,000.
+    Auto,
+    /// Fixed.
+    Fixed(u32),
+}
+
+/// How claimed elements leave Redisson's list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListCleanup {
+    /// At the ends at once, `LREM` while it is cheap, the rest by the sweep.
+    Auto,
+    /// `LREM` in the claim: no ghost ever, at Redisson's price.
+    Exact,
+}
+
+/// What happens to an element later than `max_lateness`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnExpired {
+    /// Dead letter, reason `expired`.
+    DeadLetter,
+    /// Delivered all the same, and counted.
+    Deliver,
+}
+
+/// One destination of a queue.
+#[derive(Debug, Clone)]
+pub struct RouteSpec {
+    /// The sink's name.
+    pub sink: Arc<str>,
+    /// Where in the sink, with the templates compiled.
+    pub target: Arc<dyn Target>,
+    /// Body and headers.
+    pub message: MessageSpec,
+}
+
+/// An element with nothing left to decide for one destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routed {
+    /// Where the sink puts it.
+    pub destination: Destination,
+    /// Body and headers.
+    pub message: Message,
+}
+
+impl RouteSpec {
+    /// Fills the templates, and wraps the payload.
+    ///
+    /// # Errors
+    /// When a template has nothing to put in, or when what comes out is empty or cannot be a destination.
+    pub fn fill(&self, element: &ElementInfo<'_>, payload: &Payload) -> Result<Routed, FillError> {
+        let destination = self.target.fill(&self.message.filler(element, payload))?;
+        Ok(Routed { destination, message: self.message.message(element, payload)? })
+    }
+}
+
+/// A named retry policy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RetryPolicy {
+    /// Counted attempts after which the element is dead.
+    pub max_attempts: u32,
+    /// Upper bound of the first wait.
+    pub initial_interval: Duration,
+    /// Upper bound of any wait.
+    pub max_interval: Duration,
+    /// Growth of the upper bound from one attempt to the next, at least 1.
+    pub multiplier: f64,
+    /// Whether waits are drawn from `0..=bound` (full) or are the bound itself (none).
+    pub full_jitter: bool,
+}

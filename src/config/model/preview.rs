@@ -1,0 +1,36 @@
+//! Where an element would go, without sending it.
+
+use bytes::Bytes;
+use redisson_codecs::Payload;
+
+use super::{OnDecodeError, QueueSpec};
+use crate::route::ElementInfo;
+use crate::sink::Destination;
+use crate::template::FillError;
+
+/// What delivery would do with an element instead of handing it to its sinks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// It would become a dead letter; why, without a word of the payload.
+    DeadLetter(String),
+    /// The queue would be held because of it; why.
+    Hold(String),
+}
+
+impl QueueSpec {
+    /// Decodes `payload` and fills every destination of the queue, in their order.
+    ///
+    /// # Errors
+    /// [`Misfit`], by the same rules as delivery.
+    pub fn preview(&self, element: &ElementInfo<'_>, payload: &Bytes) -> Result<Vec<Destination>, Misfit> {
+        let payload = match (redisson_codecs::decode(self.codec, payload), self.on_decode_error) {
+            (Ok(payload), _) => payload,
+            (Err(error), _) if error.is_opaque() => Payload::opaque(payload.clone()),
+            (Err(_), OnDecodeError::ForwardRaw) => Payload::opaque(payload.clone()),
+            (Err(error), OnDecodeError::DeadLetter) => return Err(Misfit::DeadLetter(error.to_string())),
+            (Err(error), OnDecodeError::Hold) => return Err(Misfit::Hold(error.to_string())),
+        };
+        let filled = self.to.iter().map(|to| Ok(to.fill(element, &payload)?.destination));
+        filled.collect::<Result<_, FillError>>().map_err(|error| Misfit::DeadLetter(error.to_string()))
+    }
+}

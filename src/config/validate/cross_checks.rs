@@ -1,0 +1,216 @@
+//! Checks that look at several parts of the file at once.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::keyspace::{RESERVED, tagged};
+use super::queue::Queue;
+use super::retry::Policy;
+use super::sink::Sink;
+use crate::config::model::{Limits, MaxInFlight, RouteSpec};
+use crate::link::RedisEndpoint;
+use crate::settings::units::{show_duration, show_size};
+use crate::sink::{RedisCommand, RedisServer, RedisWrite};
+
+/// Longest time-out that `auto` chooses.
+const AUTO_MAX: Duration = Duration::from_secs(30);
+
+/// Gives each sink that leaves its time-out to the leases half of the shortest of them.
+pub(super) fn timeouts(queues: &[Queue<'_>], sinks: &mut [Sink<'_>]) {
+    for sink in sinks {
+        let shortest = queues.iter().filter(|queue| queue.uses(&sink.name)).min_by_key(|queue| queue.spec.lease);
+        let Some(known) = &mut sink.known else { continue };
+        if known.auto_timeout.is_some() {
+            let half = shortest.map_or(AUTO_MAX, |queue| queue.spec.lease / 2);
+            Arc::make_mut(&mut known.spec).timeout = half.min(AUTO_MAX);
+        }
+        let (spec, title) = (&known.spec, known.kind.title);
+        let least = spec.connector.least_timeout();
+        if let (Some(queue), true) = (shortest, spec.timeout < least) {
+            let shown = show_duration(least);
+            let message = format!(
+                "the lease ({}) is too short for {title}: half of it is the time-out of sink `{}`, which is {shown} at least",
+                show_duration(queue.spec.lease),
+                sink.name,
+            );
+            let help =
+                format!("write `lease: {}` or more, or `timeout: {shown}` on the sink", show_duration(2 * least));
+            queue.report.problem(&queue.lease_spot, message, help);
+        }
+        if let Some((message, help)) = spec.connector.against_timeout(spec.timeout) {
+            sink.report.problem(&sink.spot, message, help);
+        }
+    }
+}
+
+/// A queue that may hold more than the process is a misunderstanding, but works.
+pub(super) fn limits(queues: &[Queue<'_>], limits: &Limits) {
+    for queue in queues {
+        let help = "the limit of the process is reached first; raise it under `limits:`";
+        if let (MaxInFlight::Fixed(count), Some(spot)) = (queue.spec.max_in_flight, &queue.in_flight_spot)
+            && count > limits.in_flight
+        {
+            let message = format!("max_in_flight ({count}) is more than limits.in_flight ({})", limits.in_flight);
+            queue.report.warning(spot, message, help);
+        }
+        if let Some(spot) = &queue.in_flight_bytes_spot
+            && queue.spec.max_in_flight_bytes > limits.in_flight_bytes
+        {
+            let (own, all) = (show_size(queue.spec.max_in_flight_bytes), show_size(limits.in_flight_bytes));
+            let message = format!("max_in_flight_bytes ({own}) is more than limits.in_flight_bytes ({all})");
+            queue.report.warning(spot, message, help);
+        }
+    }
+}
+
+/// Two queues on the same keys would each take the other's elements.
+pub(super) fn names(queues: &[Queue<'_>]) {
+    let mut first: HashMap<String, &Queue<'_>> = HashMap::new();
+    for queue in queues.iter().filter(|queue| !queue.spec.name.is_empty()) {
+        match first.entry(tagged(&queue.spec.name)) {
+            Entry::Vacant(place) => drop(place.insert(queue)),
+            Entry::Occupied(place) => {
+                let other = &place.get().spec;
+                let message = match other.name == queue.spec.name {
+                    true => format!("queue `{}` has the same name", other.id),
+                    false => format!("queue `{}` has the same keys in Redis: NAME and {{NAME}} share them", other.id),
+                };
+                queue.report.problem(&queue.name_spot, message, "keep one of the two queues");
+            }
+        }
+    }
+}
+
+/// A lease that runs out while a sink may still answer would deliver twice.
+pub(super) fn leases(queues: &[Queue<'_>], sinks: &[Sink<'_>]) {
+    for queue in queues {
+        let usable = queue.spec.lease.saturating_sub(queue.spec.lease_margin());
+        let used = sinks.iter().filter(|sink| queue.uses(&sink.name)).filter_map(Sink::spec);
+        for sink in used.filter(|sink| sink.timeout >= usable) {
+            let message = format!(
+                "the lease ({}) less its margin of a fifth is not longer than the time-out of sink `{}` ({})",
+                show_duration(queue.spec.lease),
+                sink.name,
+                show_duration(sink.timeout),
+            );
+            let enough = sink.timeout.as_secs().saturating_mul(3) / 2 + 1;
+            let help = format!("write `lease: {enough}s`, or a shorter `timeout` on the sink");
+            queue.report.problem(&queue.lease_spot, message, help);
+        }
+    }
+}
+
+/// What is claimed ahead of its due time must still be ours when it falls due, even if nobody could extend its lease.
+pub(super) fn claims_ahead(queues: &[Queue<'_>], sinks: &[Sink<'_>]) {
+    for queue in queues {
+        let (ahead, lease) = (queue.spec.claim_ahead, queue.spec.lease);
+        if ahead > lease / 2 {
+            let message = format!(
+                "`claim_ahead` ({}) is more than half of the lease ({})",
+                show_duration(ahead),
+                show_duration(lease)
+            );
+            let help = format!("write `claim_ahead: {}` or less, or a longer lease", show_duration(lease / 2));
+            queue.report.problem(&queue.ahead_spot, message, help);
+        }
+        let limited = sinks.iter().filter(|sink| queue.uses(&sink.name)).filter_map(Sink::spec);
+        if !ahead.is_zero() && (queue.spec.max_rate.is_some() || limited.clone().any(|sink| sink.max_rate.is_some())) {
+            let help = "remove `claim_ahead`, or `max_rate` from the queue and its sinks";
+            let message =
+                "`claim_ahead` goes with no `max_rate`: claimed at that rate, the elements would be sent all at once";
+            queue.report.problem(&queue.ahead_spot, message, help);
+        }
+        if !ahead.is_zero() && !queue.spec.consume_delayed {
+            let help = "write `consume: [delayed]`, or remove `claim_ahead`";
+            queue.report.problem(
+                &queue.ahead_spot,
+                "`claim_ahead` has no effect where only the ready list is consumed",
+                help,
+            );
+        }
+    }
+}
+
+/// A lost reply is noticed after the command's time-out; by then a shorter lease has run out.
+pub(super) fn slow_commands(queues: &[Queue<'_>], redis: &RedisEndpoint) {
+    for queue in queues.iter().filter(|queue| queue.spec.lease <= redis.command_timeout.saturating_mul(2)) {
+        let message = format!(
+            "the lease ({}) is not longer than twice redis.command_timeout ({})",
+            show_duration(queue.spec.lease),
+            show_duration(redis.command_timeout),
+        );
+        let help = "a lost reply is noticed so late that leases run out; shorten `redis.command_timeout`";
+        queue.report.warning(&queue.lease_spot, message, help);
+    }
+}
+
+/// What a sink writes on the queues' Redis must not be what a queue reads or keeps.
+pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], source: &Arc<RedisEndpoint>) {
+    let on_source = |name: &str| {
+        let spec = sinks.iter().find(|sink| sink.name == name).and_then(Sink::spec);
+        match spec.and_then(|spec| spec.connector.redis()) {
+            Some(RedisServer::OfTheQueues) => true,
+            Some(RedisServer::Own(endpoint)) => endpoint.same_keys(source),
+            None => false,
+        }
+    };
+    let mut readers: HashMap<&str, Vec<&Queue<'_>>> = HashMap::new();
+    for queue in queues {
+        readers.entry(&queue.spec.name).or_default().push(queue);
+    }
+    for queue in queues {
+        for (route, target) in queue.routes() {
+            let Some(RedisWrite { key, command, .. }) = route.target.redis_write() else { continue };
+            let Some(key) = key.static_text().filter(|_| on_source(&route.sink)) else { continue };
+            if RESERVED.iter().any(|reserved| key.starts_with(reserved)) {
+                let help = "choose a key that begins otherwise";
+                let message = format!("`{key}` is among the keys of delayed queues");
+                queue.report.problem(target, message, help);
+            }
+            for reader in readers.get(key).into_iter().flatten() {
+                if reader.spec.consume_ready {
+                    let message =
+                        format!("queue `{}` consumes the list `{key}`: elements would go in circles", reader.spec.id);
+                    let help = "choose another key; where Java consumers read the list, write `consume: [delayed]`";
+                    queue.report.problem(target, message, help);
+                } else if command == RedisCommand::Add {
+                    let message =
+                        format!("`{key}` is the ready list of queue `{}`, so it cannot be a stream", reader.spec.id);
+                    queue.report.problem(target, message, "choose another key");
+                }
+            }
+        }
+    }
+}
+
+/// A consumer of the elements would take a dead letter for one of them.
+pub(super) fn dead_letters(queues: &[Queue<'_>]) {
+    for queue in queues {
+        let (Some(dead), Some(spot)) = (&queue.spec.dead_letter_to, &queue.dead_target) else { continue };
+        let Some(place) = dead.target.place() else { continue };
+        let same = |route: &RouteSpec| route.sink == dead.sink && route.target.place().as_ref() == Some(&place);
+        if queue.spec.to.iter().any(same) {
+            let message = format!("dead letters of queue `{}` go where its elements go", queue.spec.id);
+            queue.report.warning(spot, message, "name another place under `dead_letter:`");
+        }
+    }
+}
+
+/// What nobody uses is mostly a slip of the pen.
+pub(super) fn unused(queues: &[Queue<'_>], sinks: &[Sink<'_>], policies: &[Policy<'_>]) {
+    for sink in sinks.iter().filter(|sink| !sink.used(queues)) {
+        sink.report.warning(
+            &sink.spot,
+            "no queue delivers to this sink",
+            "name it under `to:` of a queue, or remove it",
+        );
+    }
+    for policy in policies.iter().filter(|policy| policy.name != "default") {
+        if let (Some((spot, report)), false) = (&policy.written, queues.iter().any(|queue| queue.policy == policy.name))
+        {
+            report.warning(spot, "no queue uses this retry policy", "name it under `retry:` of a queue, or remove it");
+        }
+    }
+}

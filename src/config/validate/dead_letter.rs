@@ -1,0 +1,66 @@
+//! Dead letters: the stream that keeps them, and the sink that they are moved on to.
+
+use redisson_codecs::Codec;
+
+use super::destination::Destination;
+use super::sink::{self, Sink};
+use crate::config::model::RouteSpec;
+use crate::config::tables::{dead_letter, dead_stream, queue};
+use crate::route::{Envelope, MessageSpec};
+use crate::settings::problem::Spot;
+use crate::settings::reader::Section;
+
+/// What is read under `dead_letter:`.
+#[derive(Default)]
+pub(super) struct DeadLetters {
+    pub(super) max_len: Option<u64>,
+    /// The sink that was named, its route with problems or not.
+    pub(super) sink: Option<String>,
+    /// The route, and where its destination is written.
+    pub(super) to: Option<(RouteSpec, Spot)>,
+}
+
+/// Reads the part of the queue `section`.
+pub(super) fn read(section: &Section<'_>, sinks: &[Sink<'_>], slot: &str) -> DeadLetters {
+    let Some(section) = section.opt_section(&queue::DEAD_LETTER) else { return DeadLetters::default() };
+    let max_len = stream(&section);
+    // A dead letter is its bytes, whatever the codec made of them.
+    let at = Destination { section: &section, codec: Codec::Raw.into(), slot, alone: false, dead: true };
+    let Some(name) = section.text(&dead_letter::SINK) else {
+        for key in dead_letter::TABLE.offered.iter().flat_map(|group| group.keys) {
+            if section.has(key) && !section.has(&dead_letter::SINK) {
+                let message = format!("`{}` has no effect without `sink`", key.name);
+                section.cx.report.problem(&section.spot(key), message, "write `sink: NAME`");
+            }
+        }
+        return DeadLetters { max_len, ..DeadLetters::default() };
+    };
+    let Some(sink) = sink::find(&section, sinks, &name) else {
+        at.pass_over();
+        return DeadLetters { max_len, ..DeadLetters::default() };
+    };
+    let to = at.read(sink, &name.spot).map(|(target, spot)| {
+        let message = MessageSpec { headers: Vec::new(), envelope: Envelope::Raw };
+        (RouteSpec { sink: name.value.as_str().into(), target, message }, spot)
+    });
+    DeadLetters { max_len, sink: Some(sink.name.clone()), to }
+}
+
+/// The length that the stream is trimmed to.
+fn stream(section: &Section<'_>) -> Option<u64> {
+    if section.is_text(&dead_letter::STREAM) {
+        let message = "`stream` is the stream that the queue keeps, and has keys of its own";
+        let help = "a stream that dead letters are moved on to is named on the sink, as `redis: { stream: KEY }`";
+        section.cx.report.problem(&section.spot(&dead_letter::STREAM), message, help);
+        return None;
+    }
+    let stream = section.section(&dead_letter::STREAM);
+    let max_len = stream.count(&dead_stream::MAX_LEN);
+    let allow_loss = stream.flag(&dead_stream::ALLOW_LOSS) == Some(true);
+    if max_len.is_some() && !allow_loss {
+        let help = "add `allow_loss: true` if the oldest may go, or leave `max_len` out";
+        let message = "`max_len` trims dead letters, which loses elements";
+        section.cx.report.problem(&stream.spot(&dead_stream::MAX_LEN), message, help);
+    }
+    max_len
+}

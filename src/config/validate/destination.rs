@@ -1,0 +1,100 @@
+//! Where in a sink elements go: the destination keys under `to:` and `dead_letter:`, read by the sink's kind.
+
+use std::sync::Arc;
+
+use redisson_codecs::{Coding, Reads};
+
+use super::sink::Sink;
+use crate::settings::keys::Key;
+use crate::settings::problem::Spot;
+use crate::settings::reader::Section;
+use crate::sink::{At, KINDS, SinkKind, Target};
+use crate::template::Template;
+
+/// Where a destination is written, and for whom.
+pub(super) struct Destination<'a, 's> {
+    pub(super) section: &'a Section<'s>,
+    pub(super) codec: Coding,
+    /// What decides the slot of the queue's keys; empty when the queue has no name.
+    pub(super) slot: &'a str,
+    /// Whether it is the queue's only destination.
+    pub(super) alone: bool,
+    /// Whether dead letters go there, and not elements.
+    pub(super) dead: bool,
+}
+
+impl Destination<'_, '_> {
+    /// The destination that these keys and those of the sink make, and where it is written. `None` after a problem.
+    pub(super) fn read(&self, sink: &Sink<'_>, sink_spot: &Spot) -> Option<(Arc<dyn Target>, Spot)> {
+        let Some(known) = &sink.known else {
+            self.pass_over();
+            return None;
+        };
+        self.refuse_others(known.kind.key.name);
+        let fits = |template: &Template, spot: &Spot| self.fits(template, spot);
+        let (section, slot, alone, dead) = (self.section, self.slot, self.alone, self.dead);
+        (known.target)(&At { section, sink: &sink.name, sink_spot, fits: &fits, slot, alone, dead })
+    }
+
+    /// Without a sink nothing is known of the destination keys; that there is none is reported.
+    pub(super) fn pass_over(&self) {
+        for (_, key) in self.keys() {
+            self.section.has(key);
+        }
+    }
+
+    /// The destination keys of every kind.
+    fn keys(&self) -> impl Iterator<Item = (&'static SinkKind, &'static Key)> {
+        let dead = self.dead;
+        let keys = move |kind: &'static SinkKind| if dead { kind.dead_letter } else { kind.to };
+        KINDS.iter().flat_map(move |kind| keys(kind).iter().map(|key| (*kind, key)))
+    }
+
+    /// Reports destination keys of other kinds.
+    fn refuse_others(&self, own: &str) {
+        for (kind, key) in self.keys().filter(|(kind, _)| kind.key.name != own) {
+            if self.section.has(key) {
+                let message = format!("`{}` means nothing to a sink of kind {own}", key.name);
+                let help = format!("remove it, or name a sink of kind {}", kind.key.name);
+                self.section.cx.report.problem(&self.section.spot(key), message, help);
+            }
+        }
+    }
+
+    /// A template on the payload needs a codec that can answer it; with codec `raw` it would be a dead letter for every
+    /// element, or always the default.
+    pub(super) fn fits(&self, template: &Template, spot: &Spot) {
+        if self.dead {
+            return self.fits_dead(template, spot);
+        }
+        let reads = self.codec.codec.reads();
+        let message = match reads {
+            Reads::Nothing if template.uses_payload() => {
+                format!("the template asks for the payload, and codec {} does not look into it", self.codec)
+            }
+            Reads::Scalars if template.uses_payload_path() => {
+                format!("the template asks for a field of the payload, and codec {} reads no fields", self.codec)
+            }
+            Reads::Nothing | Reads::Scalars | Reads::Structures => return,
+        };
+        let help = match template.uses_payload_path() {
+            true => "write the codec of your producers, as `codec: json`",
+            false => "write the codec of your producers, as `codec: string` or `codec: json`",
+        };
+        self.section.cx.report.problem(spot, message, help);
+    }
+
+    /// A dead letter may be one because nobody can read it, and nothing may keep it from being moved on.
+    fn fits_dead(&self, template: &Template, spot: &Spot) {
+        if template.needs_due() {
+            let message = "the template asks for the due time, which elements of the ready list lack";
+            self.section.cx.report.problem(spot, message, "write a default, as in `${due_ms:-0}`");
+        }
+        if template.uses_payload() {
+            let message = "the template asks for the payload, and that of a dead letter may be unreadable";
+            let key = spot.path.rsplit('.').next().unwrap_or_default();
+            let help = format!("write a `{key}` under `dead_letter:` with id, queue, due_ms or attempt at most");
+            self.section.cx.report.problem(spot, message, help);
+        }
+    }
+}

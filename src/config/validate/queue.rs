@@ -1,0 +1,272 @@
+//! Queues.
+
+use std::time::Duration;
+
+use redisson_codecs::{Codec, Coding, JavaTypes};
+
+use super::dead_letter;
+use super::destination::Destination;
+use super::keyspace::{tagged, works_in_cluster};
+use super::retry::Policy;
+use super::route::{self, Route};
+use super::sink::Sink;
+use crate::config::model::{
+    ListCleanup, MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec,
+};
+use crate::config::tables::{queue, redisson, source, top};
+use crate::link::hashed;
+use crate::settings::keys::{Key, nearest};
+use crate::settings::problem::{Report, Spot};
+use crate::settings::reader::{Section, clip};
+
+/// A queue and where its parts stand, for the checks that look at several.
+pub(super) struct Queue<'a> {
+    pub(super) spec: QueueSpec,
+    pub(super) report: &'a Report,
+    pub(super) name_spot: Spot,
+    pub(super) lease_spot: Spot,
+    pub(super) ahead_spot: Spot,
+    /// Where the limits stand, if the user wrote them.
+    pub(super) in_flight_spot: Option<Spot>,
+    pub(super) in_flight_bytes_spot: Option<Spot>,
+    /// Where the destinations of `spec.to` stand, in the same order.
+    pub(super) targets: Vec<Spot>,
+    /// Names under `to:`, those of routes with problems included.
+    pub(super) names: Vec<String>,
+    /// The sink of the dead letters, its route with problems or not.
+    pub(super) dead_sink: Option<String>,
+    /// Where the destination of the dead letters stands.
+    pub(super) dead_target: Option<Spot>,
+    pub(super) policy: String,
+}
+
+impl Queue<'_> {
+    /// Every route and where its destination stands, that of the dead letters included.
+    pub(super) fn routes(&self) -> impl Iterator<Item = (&RouteSpec, &Spot)> {
+        let dead = self.spec.dead_letter_to.as_ref().zip(self.dead_target.as_ref());
+        self.spec.to.iter().zip(&self.targets).chain(dead)
+    }
+
+    /// Whether anything of the queue goes to this sink.
+    pub(super) fn uses(&self, sink: &str) -> bool {
+        self.names.iter().chain(&self.dead_sink).any(|name| name == sink)
+    }
+}
+
+/// All queues, in the order of the file.
+pub(super) fn queues<'a>(top: &Section<'a>, sinks: &[Sink<'_>], policies: &[Policy<'_>]) -> Vec<Queue<'a>> {
+    top.named(&top::QUEUES).into_iter().map(|(id, section)| one(&id, &section, sinks, policies)).collect()
+}
+
+fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Policy<'_>]) -> Queue<'a> {
+    let source = redisson(section);
+    let codec = coding(section);
+    let on_decode_error = section.word(
+        &queue::ON_DECODE_ERROR,
+        &[
+            ("dead_letter", OnDecodeError::DeadLetter),
+            ("forward_raw", OnDecodeError::ForwardRaw),
+            ("hold", OnDecodeError::Hold),
+        ],
+    );
+    let on_expired =
+        section.word(&queue::ON_EXPIRED, &[("dead_letter", OnExpired::DeadLetter), ("deliver", OnExpired::Deliver)]);
+    let list_cleanup =
+        section.word(&queue::LIST_CLEANUP, &[("auto", ListCleanup::Auto), ("exact", ListCleanup::Exact)]);
+    let max_lateness = section.duration_or_none(&queue::MAX_LATENESS);
+    if section.has(&queue::ON_EXPIRED) && !section.has(&queue::MAX_LATENESS) {
+        let help = "write `max_lateness: 1h`, or remove `on_expired`";
+        section.cx.report.problem(
+            &section.spot(&queue::ON_EXPIRED),
+            "`on_expired` has no effect without `max_lateness`",
+            help,
+        );
+    }
+    let mode = mode(section);
+    let (policy, retry) = retry(section, policies);
+    let keys = if source.name.is_empty() { String::new() } else { tagged(&source.name) };
+    let slot = hashed(&keys);
+    let (to, targets, names) = routes(section, sinks, codec, slot);
+    let dead = dead_letter::read(section, sinks, slot);
+    let (dead_letter_to, dead_target) = dead.to.unzip();
+    let fixed = section.count(&queue::MAX_IN_FLIGHT).and_then(|count| u32::try_from(count).ok());
+    Queue {
+        report: &section.cx.report,
+        name_spot: source.spot,
+        lease_spot: section.spot(&queue::LEASE),
+        ahead_spot: section.spot(&queue::CLAIM_AHEAD),
+        in_flight_spot: section.has(&queue::MAX_IN_FLIGHT).then(|| section.spot(&queue::MAX_IN_FLIGHT)),
+        in_flight_bytes_spot: section
+            .has(&queue::MAX_IN_FLIGHT_BYTES)
+            .then(|| section.spot(&queue::MAX_IN_FLIGHT_BYTES)),
+        targets,
+        names,
+        dead_sink: dead.sink,
+        dead_target,
+        policy,
+        spec: QueueSpec {
+            id: id.into(),
+            name: source.name.as_str().into(),
+            consume_delayed: source.consume.contains(&Consume::Delayed),
+            consume_ready: source.consume.contains(&Consume::Ready),
+            codec,
+            on_decode_error: on_decode_error.unwrap_or(OnDecodeError::DeadLetter),
+            lease: section.duration(&queue::LEASE),
+            claim_ahead: section.duration(&queue::CLAIM_AHEAD),
+            max_in_flight: fixed.map_or(MaxInFlight::Auto, MaxInFlight::Fixed),
+            max_in_flight_bytes: section.size(&queue::MAX_IN_FLIGHT_BYTES),
+            list_cleanup: list_cleanup.unwrap_or(ListCleanup::Auto),
+            ghost_max_age: section.duration(&queue::GHOST_MAX_AGE),
+            sweep_bandwidth: section.size(&queue::SWEEP_BANDWIDTH),
+            max_rate: section.rate(&queue::MAX_RATE),
+            max_lateness,
+            on_expired: on_expired.unwrap_or(OnExpired::DeadLetter),
+            mode,
+            to,
+            retry,
+            dead_letter_max_len: dead.max_len,
+            dead_letter_to,
+        },
+    }
+}
+
+fn coding(section: &Section<'_>) -> Coding {
+    let named = section.name(&queue::CODEC).and_then(|name| name.value.parse().ok());
+    let coding: Coding = named.unwrap_or_else(|| Codec::Raw.into());
+    let types = section.word(&queue::JAVA_TYPES, &[("keep", JavaTypes::Keep), ("strip", JavaTypes::Strip)]);
+    if section.has(&queue::JAVA_TYPES) && !coding.codec.has_java_types() {
+        let message = format!("codec {coding} finds no names of Java classes");
+        section.cx.report.problem(&section.spot(&queue::JAVA_TYPES), message, "remove `java_types`");
+    }
+    if section.has(&queue::MAX_DECODED_SIZE) && !coding.uses_max_decoded_size() {
+        let message = format!("codec {coding} neither unpacks nor builds anything");
+        section.cx.report.problem(&section.spot(&queue::MAX_DECODED_SIZE), message, "remove `max_decoded_size`");
+    }
+    Coding {
+        java_types: types.unwrap_or(JavaTypes::Keep),
+        max_decoded_size: usize::try_from(section.size(&queue::MAX_DECODED_SIZE)).unwrap_or(usize::MAX),
+        ..coding
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Consume {
+    Delayed,
+    Ready,
+}
+
+struct Source {
+    name: String,
+    spot: Spot,
+    consume: Vec<Consume>,
+}
+
+fn redisson(queue: &Section<'_>) -> Source {
+    let kinds = queue.section(&queue::SOURCE);
+    if queue.has(&queue::SOURCE) && kinds.empty {
+        queue.cx.report.problem(&kinds.spot, "the source has no kind", "write `redisson: { name: NAME }`");
+    }
+    let section = kinds.section(&source::REDISSON);
+    let spot = section.spot(&redisson::NAME);
+    let name = section.text(&redisson::NAME).map(|name| name.value).unwrap_or_default();
+    if !name.is_empty() && !works_in_cluster(&name) {
+        let help = "it works on a single Redis; a name with one whole `{tag}`, or without braces, works everywhere";
+        section.cx.report.warning(&spot, "the braces in the name spread the queue's keys over Redis Cluster", help);
+    }
+    let consume = section.words(&redisson::CONSUME, &[("delayed", Consume::Delayed), ("ready", Consume::Ready)]);
+    Source { name, spot, consume }
+}
+
+fn retry(section: &Section<'_>, policies: &[Policy<'_>]) -> (String, RetryPolicy) {
+    let find = |name: &str| policies.iter().find(|policy| policy.name == name).map(|policy| policy.policy);
+    let name = section.text(&queue::RETRY);
+    let written = name.as_ref().map_or("default", |name| name.value.as_str()).to_owned();
+    let policy = find(&written).or_else(|| {
+        let name = name.as_ref()?;
+        let help = match nearest(&written, policies.iter().map(|policy| policy.name.as_str())) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "policies are written under `retry:`".to_owned(),
+        };
+        section.cx.report.problem(&name.spot, format!("there is no retry policy `{}`", clip(&name.written)), help);
+        find("default")
+    });
+    // `default` is always among the policies.
+    let builtin = RetryPolicy {
+        max_attempts: 1,
+        initial_interval: std::time::Duration::ZERO,
+        max_interval: std::time::Duration::ZERO,
+        multiplier: 1.0,
+        full_jitter: true,
+    };
+    (written, policy.unwrap_or(builtin))
+}
+
+/// Keys that mean nothing where elements are only moved to the ready list.
+const NOT_FOR_RESCUE: [&Key; 14] = [
+    &queue::TO,
+    &queue::CODEC,
+    &queue::JAVA_TYPES,
+    &queue::MAX_DECODED_SIZE,
+    &queue::ON_DECODE_ERROR,
+    &queue::LEASE,
+    &queue::CLAIM_AHEAD,
+    &queue::MAX_IN_FLIGHT,
+    &queue::MAX_IN_FLIGHT_BYTES,
+    &queue::MAX_RATE,
+    &queue::MAX_LATENESS,
+    &queue::ON_EXPIRED,
+    &queue::RETRY,
+    &queue::DEAD_LETTER,
+];
+
+/// The mode, and what contradicts it.
+fn mode(section: &Section<'_>) -> Mode {
+    let words =
+        [("deliver", Mode::Deliver), ("shadow", Mode::Shadow), ("rescue", Mode::Rescue { after: Duration::ZERO })];
+    let mode = section.word(&queue::MODE, &words).unwrap_or(Mode::Deliver);
+    let after = section.duration(&queue::RESCUE_AFTER);
+    let report = &section.cx.report;
+    match mode {
+        Mode::Rescue { .. } => {
+            for key in NOT_FOR_RESCUE.iter().filter(|key| section.has(key)) {
+                let message = format!("`{}` has no effect with `mode: rescue`, which delivers to no sink", key.name);
+                report.problem(&section.spot(key), message, "remove it, or write `mode: deliver`");
+            }
+            return Mode::Rescue { after };
+        }
+        Mode::Deliver | Mode::Shadow if section.has(&queue::RESCUE_AFTER) => {
+            let message = "`rescue_after` has no effect without `mode: rescue`";
+            report.problem(&section.spot(&queue::RESCUE_AFTER), message, "write `mode: rescue`, or remove it");
+        }
+        Mode::Deliver | Mode::Shadow => {}
+    }
+    if !section.has(&queue::TO) {
+        report.problem(&section.spot, format!("`{}` is missing", queue::TO.name), queue::TO.help);
+    }
+    mode
+}
+
+fn routes(
+    section: &Section<'_>,
+    sinks: &[Sink<'_>],
+    codec: Coding,
+    slot: &str,
+) -> (Vec<RouteSpec>, Vec<Spot>, Vec<String>) {
+    let items = section.list(&queue::TO);
+    // The specs are kept as long as the process runs: no room to grow, of which a vector takes that of four.
+    let (mut specs, mut spots, mut names) = (Vec::with_capacity(items.len()), Vec::new(), Vec::new());
+    for item in &items {
+        let at = Destination { section: item, codec, slot, alone: items.len() == 1, dead: false };
+        let Some(Route { sink, sink_spot, spec }) = route::read(&at, sinks) else { continue };
+        if names.contains(&sink) {
+            let help = "merge the two, or write a second sink with a name of its own";
+            section.cx.report.problem(&sink_spot, format!("the queue delivers to `{}` twice", clip(&sink)), help);
+        }
+        names.push(sink);
+        if let Some((spec, target)) = spec {
+            specs.push(spec);
+            spots.push(target);
+        }
+    }
+    (specs, spots, names)
+}

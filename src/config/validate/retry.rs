@@ -1,0 +1,48 @@
+//! Named retry policies.
+
+use crate::config::model::RetryPolicy;
+use crate::config::tables::{retry, top};
+use crate::settings::problem::Spot;
+use crate::settings::reader::Section;
+use crate::settings::units::show_duration;
+
+/// A policy and where it stands; the built-in `default` stands nowhere.
+pub(super) struct Policy<'a> {
+    pub(super) name: String,
+    pub(super) policy: RetryPolicy,
+    pub(super) written: Option<(Spot, &'a crate::settings::problem::Report)>,
+}
+
+/// All policies. `default` is always among them.
+pub(super) fn policies<'a>(top: &Section<'a>) -> Vec<Policy<'a>> {
+    let mut policies: Vec<_> = top
+        .named(&top::RETRY)
+        .into_iter()
+        .map(|(name, section)| {
+            let written = Some((section.spot.clone(), &section.cx.report));
+            Policy { name, policy: policy(&section), written }
+        })
+        .collect();
+    if !policies.iter().any(|policy| policy.name == "default") {
+        let section = Section::open(top.cx, top.spot(&top::RETRY), &retry::TABLE, None);
+        policies.push(Policy { name: "default".to_owned(), policy: policy(&section), written: None });
+    }
+    policies
+}
+
+fn policy(section: &Section<'_>) -> RetryPolicy {
+    let initial_interval = section.duration(&retry::INITIAL_INTERVAL);
+    let max_interval = section.duration(&retry::MAX_INTERVAL);
+    if initial_interval > max_interval {
+        let (initial, max) = (show_duration(initial_interval), show_duration(max_interval));
+        let message = format!("initial_interval ({initial}) is longer than max_interval ({max})");
+        section.cx.report.problem(&section.spot(&retry::INITIAL_INTERVAL), message, "raise `max_interval`");
+    }
+    RetryPolicy {
+        max_attempts: section.count(&retry::MAX_ATTEMPTS).and_then(|count| u32::try_from(count).ok()).unwrap_or(1),
+        initial_interval,
+        max_interval,
+        multiplier: section.factor(&retry::MULTIPLIER),
+        full_jitter: section.word(&retry::JITTER, &[("full", true), ("none", false)]).unwrap_or(true),
+    }
+}

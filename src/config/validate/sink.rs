@@ -1,0 +1,96 @@
+//! Named sinks, with the destination keys on them.
+
+use std::sync::Arc;
+
+use super::queue::Queue;
+use crate::config::tables::{sinks as table, top};
+use crate::settings::keys::nearest;
+use crate::settings::problem::{Report, Spot};
+use crate::settings::reader::{Scalar, Section, clip};
+use crate::sink::{KINDS, ReadTarget, SinkKind, SinkSettings, SinkSpec};
+
+/// A sink and where it is written.
+pub(super) struct Sink<'a> {
+    pub(super) name: String,
+    pub(super) spot: Spot,
+    pub(super) report: &'a Report,
+    /// `None` when its kind is not known; the problem is reported.
+    pub(super) known: Option<Known>,
+}
+
+/// A sink of a known kind.
+pub(super) struct Known {
+    pub(super) kind: &'static SinkKind,
+    pub(super) spec: Arc<SinkSpec>,
+    /// Where the time-out is written, if the user left it to the leases.
+    pub(super) auto_timeout: Option<Spot>,
+    /// Reads a route's destination in it.
+    pub(super) target: ReadTarget,
+}
+
+impl Sink<'_> {
+    /// Whether a queue delivers to it.
+    pub(super) fn used(&self, queues: &[Queue<'_>]) -> bool {
+        queues.iter().any(|queue| queue.uses(&self.name))
+    }
+
+    /// Its settings, if its kind is known.
+    pub(super) fn spec(&self) -> Option<&SinkSpec> {
+        self.known.as_ref().map(|known| &*known.spec)
+    }
+}
+
+/// The sink of this name; if there is none, that is reported.
+pub(super) fn find<'a, 's>(section: &Section<'_>, sinks: &'a [Sink<'s>], name: &Scalar) -> Option<&'a Sink<'s>> {
+    let found = sinks.iter().find(|sink| sink.name == name.value);
+    if found.is_none() {
+        let names = || sinks.iter().map(|sink| sink.name.as_str());
+        let help = match nearest(&name.value, names()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None if sinks.is_empty() => "write it under `sinks:`".to_owned(),
+            None => format!("sinks are: {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        section.cx.report.problem(&name.spot, format!("there is no sink `{}`", clip(&name.written)), help);
+    }
+    found
+}
+
+/// All sinks, in the order of the file.
+pub(super) fn sinks<'a>(top: &Section<'a>) -> Vec<Sink<'a>> {
+    top.named(&top::SINKS).into_iter().map(|(name, section)| one(name, &section)).collect()
+}
+
+fn one<'a>(name: String, section: &Section<'a>) -> Sink<'a> {
+    let (spot, report) = (section.spot.clone(), &section.cx.report);
+    let written = section.written();
+    if written.len() > 1 {
+        let message = format!("a sink has one kind, and this one has {}", written.len());
+        report.problem(&spot, message, format!("keep one of: {}", written.join(", ")));
+    }
+    if written.is_empty() && section.empty {
+        let kinds: Vec<_> = table::TABLE.keys().map(|key| format!("`{}:`", key.name)).collect();
+        report.problem(&spot, "the sink has no kind", format!("write one of: {}", kinds.join(", ")));
+    }
+    // All are read, so that the problems of all are reported.
+    let read = |kind: &&'static SinkKind| {
+        not_built(section, kind);
+        section.opt_section(&kind.key).map(|section| (*kind, (kind.read)(&section)))
+    };
+    let kinds: Vec<_> = KINDS.iter().filter_map(read).collect();
+    let known = kinds.into_iter().next().map(|(kind, settings)| {
+        let SinkSettings { connector, timeout, timeout_spot, max_rate, target } = settings;
+        let auto_timeout = timeout.is_none().then_some(timeout_spot);
+        let spec = SinkSpec { name: name.as_str().into(), connector, timeout: timeout.unwrap_or_default(), max_rate };
+        Known { kind, spec: Arc::new(spec), auto_timeout, target }
+    });
+    Sink { name, spot, report, known }
+}
+
+/// Reports a kind whose client was left out of the binary.
+fn not_built(section: &Section<'_>, kind: &SinkKind) {
+    if !kind.built && section.has(&kind.key) {
+        let message = format!("this binary was built without {}", kind.title);
+        let help = format!("use one that was built with the feature `{}`, which is on by default", kind.key.name);
+        section.cx.report.problem(&section.spot(&kind.key), message, help);
+    }
+}

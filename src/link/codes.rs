@@ -1,0 +1,119 @@
+//! Error codes of connecting to Redis and of its answers, with their causes and cures.
+
+use crate::codes::{AGAIN, Code, Codes, DEFECT, code};
+
+/// What the link offers to the reference of errors.
+pub(crate) const CODES: [Codes; 2] = [
+    Codes::of(
+        "Connecting to Redis",
+        "Told at `/readyz`, by `check --live`, and once in the log; tried again until it works. For a Redis sink they \
+               are codes of its failures as well.",
+        CONNECTING,
+    ),
+    Codes::of(
+        "Answers of Redis",
+        "Error replies to commands and scripts, of the queues' server and of Redis sinks.",
+        ANSWERS,
+    ),
+];
+
+const CONNECTING: &[Code] = &[
+    code("name", "The host name has no address.", "Check `url` and the DNS."),
+    code(
+        "unreachable",
+        "Nobody listens there, or there is no way to it.",
+        "Check host, port and firewalls, and that the server runs.",
+    ),
+    code(
+        "connect_timeout",
+        "No answer within `connect_timeout`.",
+        "Check the way to the server, and whether the port speaks TLS.",
+    ),
+    code(
+        "tls",
+        "A certificate, a protocol version or a file is wrong.",
+        "The message names which; see `tls` in the configuration.",
+    ),
+    code(
+        "password_file",
+        "The file of the password cannot be read, or is empty.",
+        "Check path and rights; its first line is the password.",
+    ),
+    code(
+        "auth",
+        "User or password are wrong or missing.",
+        "Check `username` and `password_file`. A corrected file is read at the next attempt.",
+    ),
+    code(
+        "NOPERM",
+        "The user may not run a command, or not on this key.",
+        "`check --live` prints the `ACL SETUSER` line that mends it; `delaybridge acl` the whole set.",
+    ),
+    code("database", "The database number does not exist.", "Check the number in `url` and `databases` on the server."),
+    code("too_old", "The server is older than 6.2.", "Upgrade the server."),
+    code(
+        "replica",
+        "The server is a replica, which takes no writes.",
+        "Name the master, or an address that follows it.",
+    ),
+    code("LOADING", "The server is loading its data.", "Wait until it is done."),
+    code(
+        "server",
+        "The server answered the login with an error that is none of these.",
+        "The message has the server's words.",
+    ),
+];
+
+const ANSWERS: &[Code] = &[
+    code("ERR", "An error without a code of its own.", "The message has the server's words."),
+    code(
+        "OOM",
+        "The server is at `maxmemory` and refuses writes.",
+        "Give it memory, or remove what fills it; delaybridge only takes out meanwhile.",
+    ),
+    code(
+        "BUSY",
+        "A script of somebody has run for too long.",
+        "Find it; `SCRIPT KILL` ends one that has written nothing.",
+    ),
+    code("TRYAGAIN", "The cluster is moving this slot.", AGAIN),
+    code("CLUSTERDOWN", "The cluster does not serve this slot.", "Mend the cluster."),
+    code("MASTERDOWN", "The link to the master is down.", "Mend the replication."),
+    code("NOREPLICAS", "Fewer replicas than `min-replicas-to-write`.", "Bring replicas back."),
+    code("READONLY", "The server became a replica.", "A fail-over: an address that follows the master heals it."),
+    code("MOVED", "The key belongs to another node of a cluster.", "Redis Cluster is not supported in this version."),
+    code("ASK", "The key is moving to another node of a cluster.", "Redis Cluster is not supported in this version."),
+    code("NOSCRIPT", "The server forgot the scripts (a restart, `SCRIPT FLUSH`).", "Nothing: they are loaded again."),
+    code(
+        "WRONGTYPE",
+        "The key holds another type than is to be written to it.",
+        "Another program uses the name: rename the key or the destination.",
+    ),
+    code(
+        "WRONGKEY",
+        "A key of the queue holds another type.",
+        "Check `source.redisson.name`; another program's key was left as it is.",
+    ),
+    code("NOAUTH", "The server asks for a password and none is configured.", "Set `password_file`."),
+    code("WRONGPASS", "The password is wrong.", "Correct the password."),
+    code(
+        "CROSSSLOT",
+        "Keys of one command are in different slots of a cluster.",
+        "Give destination and queue the same hash tag.",
+    ),
+    code("EXECABORT", "A transaction was given up.", DEFECT),
+    code("NOPROTO", "The server does not speak this version of the protocol.", "Upgrade the server."),
+    code("NOTBUSY", "There is no script to kill.", DEFECT),
+    code("MISCONF", "The server cannot save to its disk and refuses writes.", "Mend its disk; see its log."),
+    code("UNKILLABLE", "A script that has written cannot be killed.", "Wait for it, or `SHUTDOWN NOSAVE`."),
+    code("UNBLOCKED", "A blocking command was ended.", AGAIN),
+    code("DENIED", "Protected mode refuses the connection.", "Set a password or `bind` on the server."),
+    code("BUSYKEY", "The key exists already.", DEFECT),
+    code("BUSYGROUP", "The consumer group exists already.", DEFECT),
+    code("NOGROUP", "There is no such consumer group.", DEFECT),
+    code(
+        "OTHER",
+        "A code that this version does not know; with AMQP, a reply code that it does not know.",
+        "The message has the other side's words.",
+    ),
+];

@@ -1,0 +1,72 @@
+//! How to reach a Redis server.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::settings::{Secret, TlsFiles, shown};
+
+/// How to reach a Redis server.
+#[derive(Debug, Clone, Serialize)]
+pub struct RedisEndpoint {
+    /// Host name or address.
+    #[serde(skip)]
+    pub host: String,
+    /// TCP port.
+    #[serde(skip)]
+    pub port: u16,
+    /// Set for `rediss://`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsFiles>,
+    /// Database number.
+    #[serde(skip)]
+    pub database: u32,
+    /// ACL user; `None` is the default user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub username: Option<String>,
+    /// Where the password comes from.
+    #[serde(flatten)]
+    pub password: Option<Secret>,
+    /// Time allowed for TCP, TLS and AUTH together.
+    #[serde(serialize_with = "shown::duration")]
+    pub connect_timeout: Duration,
+    /// Time allowed for one command or script.
+    #[serde(serialize_with = "shown::duration")]
+    pub command_timeout: Duration,
+}
+
+impl RedisEndpoint {
+    /// `host:port/db`, for logs and for comparing two endpoints; never with a password.
+    pub fn address(&self) -> String {
+        let host = &self.host;
+        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+        format!("{host}:{}/{}", self.port, self.database)
+    }
+
+    /// The settings in effect, in the shape and the units of the YAML; no secret.
+    pub fn settings(&self) -> Map<String, Value> {
+        let scheme = if self.tls.is_some() { "rediss" } else { "redis" };
+        let url = ("url".to_owned(), format!("{scheme}://{}", self.address()).into());
+        std::iter::once(url).chain(shown::fields(self)).collect()
+    }
+
+    /// Whether keys of the same name are the same keys; the usual names of this machine count as one.
+    pub fn same_keys(&self, other: &RedisEndpoint) -> bool {
+        let host = |endpoint: &RedisEndpoint| match endpoint.host.to_ascii_lowercase() {
+            host if matches!(host.as_str(), "localhost" | "::1") => "127.0.0.1".to_owned(),
+            host => host,
+        };
+        host(self) == host(other) && self.port == other.port && self.database == other.database
+    }
+}
+
+/// The end of a list that a push goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// `LPUSH`.
+    Left,
+    /// `RPUSH`: what a Redisson consumer of the list expects.
+    Right,
+}

@@ -1,0 +1,219 @@
+//! Tables of keys: what may be written where, what it means, what it is when left out.
+//!
+//! Reading, suggestions, the JSON Schema and the reference all follow the tables, so none of them can drift. A key that
+//! is named there as planned is refused with "not available in this version", never ignored.
+
+/// The keys of one map in the YAML.
+#[derive(Debug)]
+pub struct Table {
+    /// Where the map stands, as the reference's heading.
+    pub path: &'static str,
+    /// What the map is for.
+    pub help: &'static str,
+    /// The keys, in the order of the reference.
+    pub own: &'static [Key],
+    /// Keys that others offer for this map, behind its own.
+    pub offered: &'static [Group],
+}
+
+/// Keys that one of several parts offers for a map that all of them share.
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    /// Whose keys they are (`Kafka`), where that is to be shown with each of them.
+    pub of: Option<&'static str>,
+    /// The keys.
+    pub keys: &'static [Key],
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// As the user would write it.
+    pub default: Option<&'static str>,
+    pub required: bool,
+    pub available: bool,
+    pub help: &'static str,
+}
+
+/// What stands behind a key.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// `30s`, from this many milliseconds on.
+    Duration { min_ms: u64 },
+    /// `15s`, from this many milliseconds on, or `auto`.
+    DurationOrAuto { min_ms: u64 },
+    /// `1h`, more than zero, or `none`.
+    DurationOrNone,
+    /// `16MiB`, more than zero.
+    Size,
+    /// `5000/s`, more than zero, or `none`.
+    Rate,
+    /// A whole number in this range, or one word instead.
+    Count { min: u64, max: u64, word: Option<&'static str> },
+    /// A number in this range.
+    Factor { min: f64, max: f64 },
+    /// `true` or `false`.
+    Flag,
+    /// Text.
+    Text,
+    /// At least one text.
+    Texts,
+    /// Text that is never shown.
+    Secret,
+    /// Path of a file that is there.
+    File,
+    /// `address:port`.
+    Address,
+    /// Text with `${...}` holes that are filled for every element.
+    Template,
+    /// Text that may be empty.
+    TextOrEmpty,
+    /// Same as [`Template`](Kind::Template), or empty.
+    TemplateOrEmpty,
+    /// Same as [`Template`](Kind::Template), or a whole number.
+    NumberTemplate,
+    /// Names with templates.
+    Headers,
+    /// Names with texts, numbers or flags.
+    Scalars,
+    /// One of these words.
+    Word(&'static [Word]),
+    /// At least one of these words.
+    Words(&'static [Word]),
+    /// One of many names: all of them, the few that messages list, and how the reference sums them up.
+    Name { all: fn() -> Vec<&'static str>, main: fn() -> Vec<&'static str>, summary: fn() -> String },
+    /// Keys of their own.
+    Section(&'static Table),
+    /// Keys of their own, or `none`.
+    SectionOrNone(&'static Table),
+    /// Names that the user chooses, with the same keys behind each.
+    Named(&'static Table),
+    /// A list of maps, at least one.
+    List(&'static Table),
+    /// Not described, because there is nothing yet that reads it.
+    Planned,
+}
+
+/// A word that a key takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Word {
+    pub text: &'static str,
+    pub available: bool,
+}
+
+/// A word of this version.
+pub const fn now(text: &'static str) -> Word {
+    Word { text, available: true }
+}
+
+/// A word that is known and refused.
+pub const fn later(text: &'static str) -> Word {
+    Word { text, available: false }
+}
+
+/// A key that may be left out and has no default.
+pub const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
+    Key { name, kind, default: None, required: false, available: true, help }
+}
+
+/// A key that is known and refused.
+pub const fn planned(name: &'static str, help: &'static str) -> Key {
+    Key { name, kind: Kind::Planned, default: None, required: false, available: false, help }
+}
+
+impl Key {
+    /// The same key with this default, as the user would write it.
+    pub const fn default(self, text: &'static str) -> Key {
+        Key { default: Some(text), ..self }
+    }
+
+    /// The same key, which may not be left out.
+    pub const fn required(self) -> Key {
+        Key { required: true, ..self }
+    }
+}
+
+/// A duration from this many milliseconds on.
+pub const fn duration(min_ms: u64) -> Kind {
+    Kind::Duration { min_ms }
+}
+
+/// A whole number in this range.
+pub const fn count(min: u64, max: u64) -> Kind {
+    Kind::Count { min, max, word: None }
+}
+
+/// A whole number in this range, or this word.
+pub const fn count_or(word: &'static str, min: u64, max: u64) -> Kind {
+    Kind::Count { min, max, word: Some(word) }
+}
+
+impl Table {
+    /// Every key, in the order of the reference.
+    pub fn keys(&self) -> impl Iterator<Item = &'static Key> + use<> {
+        self.own.iter().chain(self.offered.iter().flat_map(|group| group.keys))
+    }
+
+    /// The key of this name.
+    pub fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys().find(|key| key.name == name)
+    }
+}
+
+impl Kind {
+    /// Whether holes of templates may stand in the value.
+    pub fn is_template(self) -> bool {
+        matches!(self, Kind::Template | Kind::TemplateOrEmpty | Kind::NumberTemplate)
+    }
+
+    /// The table below the key, if there is one.
+    pub fn table(self) -> Option<&'static Table> {
+        match self {
+            Kind::Section(table) | Kind::SectionOrNone(table) | Kind::Named(table) | Kind::List(table) => Some(table),
+            _ => None,
+        }
+    }
+}
+
+/// The candidate that somebody who wrote `written` most probably meant.
+pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // `maxInFlight` and `max-in-flight` are the same word in another spelling.
+    let plain =
+        |text: &str| text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>();
+    let written = plain(written);
+    let scored =
+        candidates.into_iter().map(|name| (strsim::normalized_damerau_levenshtein(&written, &plain(name)), name));
+    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (best.0 >= 0.5).then_some(best.1)
+}
+
+/// Tables of keys: for each a module with a constant for each key and the `TABLE` itself, and `TABLES` with all of them.
+///
+/// `+ GROUPS` behind the keys adds what others offer for the map.
+macro_rules! tables {
+    ($(mod $module:ident at $path:literal, $help:literal { $($name:ident = $key:expr;)* } $(+ $offered:expr)?)*) => {
+        $(pub(crate) mod $module {
+            #[allow(unused_imports, reason = "not every table needs every helper")]
+            use $crate::settings::keys::{Key, Kind, Table, count, count_or, duration, key, later, now, planned};
+            #[allow(unused_imports, reason = "tables and keys of the file around")]
+            use super::*;
+            $(pub(crate) const $name: Key = $key;)*
+            pub(crate) static TABLE: Table = Table {
+                path: $path,
+                help: $help,
+                own: &[$($name),*],
+                offered: tables!(@offered $($offered)?),
+            };
+        })*
+
+        /// Every table of this file, in the order of the reference.
+        #[allow(dead_code, reason = "some files have but one")]
+        pub(crate) static TABLES: &[&$crate::settings::keys::Table] = &[$(&$module::TABLE),*];
+    };
+    (@offered) => { &[] };
+    (@offered $offered:expr) => { $offered };
+}
+
+pub(crate) use tables;

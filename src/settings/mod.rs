@@ -1,0 +1,19 @@
+//! The toolkit for settings: YAML with its places, tables of keys, typed reading, problems, units. Knows no key.
+//!
+//! The whole file is the business of `config`; what belongs to one source, one sink or a connection is read where it
+//! belongs, with these tools. Values that several parts share, such as certificates and passwords, are read here.
+
+pub mod keys;
+pub mod node;
+pub mod problem;
+pub mod reader;
+pub mod secrets;
+pub mod shown;
+pub mod tls;
+pub mod units;
+pub mod url;
+
+mod expand;
+
+pub use secrets::Secret;
+pub use tls::TlsFiles;

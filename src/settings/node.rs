@@ -1,0 +1,196 @@
+//! From YAML text to a tree in which everything knows its place. The only file that knows the YAML library.
+//!
+//! The tree is read by hand afterwards, because a typed deserializer stops at its first error, and a user wants all.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_yaml::{DuplicateKeyPolicy, Location, Spanned};
+
+use super::problem::{Position, Report};
+
+/// Far above what a person writes, far below what hurts.
+const MAX_BYTES: usize = 4 << 20;
+const MAX_DEPTH: usize = 32;
+const MAX_NODES: usize = 200_000;
+const MAX_ALIAS_REPLAYS: usize = 100_000;
+
+/// A value and where it stands.
+#[derive(Debug)]
+pub struct Node {
+    pub at: Position,
+    pub value: Value,
+}
+
+/// What YAML can say.
+#[derive(Debug)]
+pub enum Value {
+    Null,
+    Flag(bool),
+    /// An integer or a float, as text.
+    Number(String),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<(Name, Node)>),
+}
+
+/// A key of a map and where it stands.
+#[derive(Debug)]
+pub struct Name {
+    pub at: Position,
+    pub text: String,
+}
+
+impl Value {
+    /// The kind, as messages call it. A value is never shown where only its kind is wrong: it may be a secret.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::Null => "nothing",
+            Value::Flag(_) => "true or false",
+            Value::Number(_) => "a number",
+            Value::Text(_) => "text",
+            Value::List(_) => "a list",
+            Value::Map(_) => "keys with values",
+        }
+    }
+}
+
+/// Parses `text`. A key that stands twice is reported and its first value taken, so that the rest is read as well;
+/// any other error of syntax ends the reading.
+pub fn parse(text: &str, report: &Report) -> Option<Node> {
+    if text.len() > MAX_BYTES {
+        report.of_file(None, "the file is larger than 4 MiB", None);
+        return None;
+    }
+    let error = match read(text, DuplicateKeyPolicy::Error) {
+        Ok(node) => return Some(node),
+        Err(error) => error,
+    };
+    fail(text, report, &error);
+    if matches!(error.without_snippet(), serde_yaml::Error::DuplicateMappingKey { .. }) {
+        return read(text, DuplicateKeyPolicy::FirstWins).ok();
+    }
+    None
+}
+
+fn read(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Node, serde_yaml::Error> {
+    let options = serde_yaml::options! {
+        duplicate_keys: duplicate_keys,
+        // `no` and `on` are words here, as in YAML 1.2.
+        strict_booleans: true,
+        // A snippet would print the lines around the error, passwords included.
+        with_snippet: false,
+        alias_limits: serde_yaml::alias_limits! { max_total_replayed_events: MAX_ALIAS_REPLAYS },
+        budget: serde_yaml::budget! {
+            max_depth: MAX_DEPTH,
+            flow_nesting_limit: MAX_DEPTH,
+            max_nodes: MAX_NODES,
+            max_events: 4 * MAX_NODES,
+        },
+    };
+    serde_yaml::from_str_with_options::<Spanned<Value>>(text, options).map(Node::from)
+}
+
+fn fail(source: &str, report: &Report, error: &serde_yaml::Error) {
+    let position = error.location().map(position);
+    let text = error.without_snippet().to_string();
+    // The position is ours to print, once.
+    let text = text.split_once(" at line ").map_or(text.as_str(), |(text, _)| text);
+    let line = position.and_then(|at| source.lines().nth(usize::try_from(at.line).ok()?.checked_sub(1)?));
+    let help =
+        line.filter(|line| line.contains("${") && line.contains(['{', '[']) && text.contains("flow")).map(|_| {
+            // The braces of the hole end the map around it: the mistake that every example of one line invites.
+            "between `{ }` and `[ ]`, a value with `${...}` stands in quotes".to_owned()
+        });
+    report.of_file(position, reworded(text).unwrap_or_else(|| format!("read YAML: {text}")), help);
+}
+
+/// The library's messages that speak of its interface, in words of ours. A message that it words otherwise one day is shown as it is.
+fn reworded(text: &str) -> Option<String> {
+    if text.starts_with("multiple YAML documents") {
+        return Some("a second YAML document begins here; a configuration is one document".to_owned());
+    }
+    if text.starts_with("alias replay limit") {
+        return Some(format!("aliases (`*name`) repeat more than {MAX_ALIAS_REPLAYS} parts"));
+    }
+    if text.starts_with("recursion limit") || text.starts_with("budget breached: Depth") {
+        return Some(format!("the file is nested deeper than {MAX_DEPTH} levels"));
+    }
+    text.strip_prefix("budget breached: ").map(|what| format!("the file is larger than any configuration ({what})"))
+}
+
+fn position(location: Location) -> Position {
+    Position { line: location.line(), column: location.column() }
+}
+
+impl From<Spanned<Value>> for Node {
+    fn from(spanned: Spanned<Value>) -> Self {
+        // Of an alias, the place where the value is written: that is where it is mended.
+        let place = if spanned.defined == Location::UNKNOWN { spanned.referenced } else { spanned.defined };
+        Node { at: position(place), value: spanned.value }
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+struct ValueVisitor;
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a YAML value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Flag(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.to_string()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.to_string()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Number(value.to_string()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::Text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element::<Spanned<Value>>()? {
+            list.push(item.into());
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Vec::new();
+        while let Some((key, value)) = entries.next_entry::<Spanned<String>, Spanned<Value>>()? {
+            map.push((Name { at: position(key.defined), text: key.value }, value.into()));
+        }
+        Ok(Value::Map(map))
+    }
+}

@@ -1,0 +1,139 @@
+//! What is wrong with a configuration file, where, and what to do about it.
+//!
+//! Knows nothing of keys or values. Whoever makes a problem keeps secrets out of it.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::Serialize;
+
+/// A place in the file; both numbers count from 1, columns in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Position {
+    /// Line.
+    pub line: u64,
+    /// Column.
+    pub column: u64,
+}
+
+/// One thing that is wrong, or doubtful.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// Name of the file, as it was given.
+    pub file: String,
+    /// Where in the file; absent when the file could not be read.
+    #[serde(flatten)]
+    pub position: Option<Position>,
+    /// Path of the key in the YAML (`queues.orders.to[0].sink`); empty for the file as a whole.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(Position { line, column }) = self.position {
+            write!(f, ":{line}:{column}")?;
+        }
+        if !self.path.is_empty() {
+            write!(f, ": {}", self.path)?;
+        }
+        write!(f, "\n  {}", self.message)?;
+        match &self.help {
+            Some(help) => write!(f, "\n  {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Everything that is wrong with a file, in the order of the file. Never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigErrors {
+    /// What keeps the daemon from starting.
+    pub problems: Vec<Problem>,
+    /// What is doubtful besides.
+    pub warnings: Vec<Problem>,
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for problem in &self.problems {
+            writeln!(f, "{problem}\n")?;
+        }
+        match self.problems.len() {
+            1 => f.write_str("1 problem in the configuration"),
+            count => write!(f, "{count} problems in the configuration"),
+        }
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+/// A place in the file together with its path in the YAML: what a problem points at.
+#[derive(Clone, Debug)]
+pub struct Spot {
+    pub at: Position,
+    pub path: String,
+}
+
+impl Spot {
+    /// A key below this one.
+    pub fn key(&self, name: &str, at: Position) -> Spot {
+        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
+        Spot { at, path }
+    }
+
+    /// An item of the list at this key.
+    pub fn item(&self, index: usize, at: Position) -> Spot {
+        Spot { at, path: format!("{}[{index}]", self.path) }
+    }
+}
+
+/// Collects problems while the rest of the file is still being read.
+pub struct Report {
+    file: String,
+    problems: RefCell<Vec<Problem>>,
+    warnings: RefCell<Vec<Problem>>,
+}
+
+impl Report {
+    pub fn new(file: &str) -> Self {
+        Report { file: file.to_owned(), problems: RefCell::default(), warnings: RefCell::default() }
+    }
+
+    fn make(&self, spot: &Spot, message: impl Into<String>, help: Option<String>) -> Problem {
+        let (position, path) = (Some(spot.at), spot.path.clone());
+        Problem { file: self.file.clone(), position, path, message: message.into(), help }
+    }
+
+    /// Something that keeps the daemon from starting.
+    pub fn problem(&self, spot: &Spot, message: impl Into<String>, help: impl Into<String>) {
+        self.problems.borrow_mut().push(self.make(spot, message, Some(help.into()).filter(|help| !help.is_empty())));
+    }
+
+    /// Something that is doubtful.
+    pub fn warning(&self, spot: &Spot, message: impl Into<String>, help: impl Into<String>) {
+        self.warnings.borrow_mut().push(self.make(spot, message, Some(help.into())));
+    }
+
+    /// A problem of the file as a whole.
+    pub fn of_file(&self, position: Option<Position>, message: impl Into<String>, help: Option<String>) {
+        let (file, path) = (self.file.clone(), String::new());
+        self.problems.borrow_mut().push(Problem { file, position, path, message: message.into(), help });
+    }
+
+    /// The value with its warnings, if nothing is wrong; else all problems.
+    pub fn finish<T>(self, value: Option<T>) -> Result<(T, Vec<Problem>), ConfigErrors> {
+        let (mut problems, mut warnings) = (self.problems.into_inner(), self.warnings.into_inner());
+        // Stable: what points at one place keeps the order in which it was found.
+        problems.sort_by_key(|problem| problem.position);
+        warnings.sort_by_key(|warning| warning.position);
+        match value {
+            Some(value) if problems.is_empty() => Ok((value, warnings)),
+            _ => Err(ConfigErrors { problems, warnings }),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Lists of values, and maps whose names the user chooses.
+
+use super::values::compile;
+use super::{Scalar, Section, scalar};
+use crate::settings::keys::{Key, Kind};
+use crate::settings::node::{Name, Node, Value};
+use crate::settings::problem::Spot;
+use crate::template::Template;
+
+impl<'a> Section<'a> {
+    /// Names with templates, in the order of the file.
+    pub fn headers(&self, key: &Key) -> Vec<(String, Template, Spot)> {
+        let mut headers = Vec::new();
+        for (name, scalar) in self.entries(key, true, "write `headers: { tenant: acme }`") {
+            let spot = scalar.spot.clone();
+            if scalar.kind != "text" {
+                let help = "if it is meant as text, write it in quotes";
+                self.cx.report.problem(&spot, format!("expected text, found {}", scalar.kind), help);
+            } else if let Some(template) = compile(self.cx, &scalar) {
+                headers.push((name.text.clone(), template, Spot { at: name.at, ..spot }));
+            }
+        }
+        headers
+    }
+
+    /// Names with scalars of any kind, in the order of the file.
+    pub fn scalars(&self, key: &Key) -> Vec<(String, Scalar)> {
+        let entries = self.entries(key, false, key.help).into_iter();
+        entries.map(|(name, scalar)| (name.text.clone(), scalar)).collect()
+    }
+
+    /// The names and scalars of the map behind the key.
+    fn entries(&self, key: &Key, templates: bool, help: &str) -> Vec<(&'a Name, Scalar)> {
+        let Some(entry) = self.entry(key) else { return Vec::new() };
+        let spot = self.spot(key);
+        let Value::Map(entries) = &entry.node.value else {
+            let message = format!("expected names with values, found {}", entry.node.value.kind());
+            self.cx.report.problem(&spot, message, help);
+            return Vec::new();
+        };
+        let read = |(name, node): &'a (Name, Node)| {
+            Some((name, scalar(self.cx, spot.key(&name.text, node.at), node, templates)?))
+        };
+        entries.iter().filter_map(read).collect()
+    }
+
+    /// Texts of a list, none of them empty.
+    pub fn texts(&self, key: &Key) -> Vec<Scalar> {
+        let Some(entry) = self.entry(key) else { return Vec::new() };
+        let spot = self.spot(key);
+        let items = match &entry.node.value {
+            Value::List(items) if !items.is_empty() => items,
+            other => {
+                let found = if matches!(other, Value::List(_)) { "an empty list" } else { other.kind() };
+                let help = "each item starts with `- `, or all stand between `[ ]`";
+                self.cx.report.problem(&spot, format!("expected a list, found {found}"), help);
+                return Vec::new();
+            }
+        };
+        let read = |(index, node): (usize, &Node)| {
+            let scalar = scalar(self.cx, spot.item(index, node.at), node, false)?;
+            self.checked_text(key, scalar)
+        };
+        items.iter().enumerate().filter_map(read).collect()
+    }
+
+    /// The values that belong to the words of a list.
+    pub fn words<T: Copy>(&self, key: &Key, values: &[(&str, T)]) -> Vec<T> {
+        let Kind::Words(words) = key.kind else { return Vec::new() };
+        let Some(entry) = self.entry(key) else { return values.iter().map(|(_, value)| *value).collect() };
+        let spot = self.spot(key);
+        let items = match &entry.node.value {
+            Value::List(items) if !items.is_empty() => items,
+            other => {
+                let found = if matches!(other, Value::List(_)) { "an empty list" } else { other.kind() };
+                let names: Vec<_> = words.iter().map(|word| word.text).collect();
+                let help = format!("write one or more of: [{}]", names.join(", "));
+                self.cx.report.problem(&spot, format!("expected a list, found {found}"), help);
+                return Vec::new();
+            }
+        };
+        let read = |(index, node): (usize, &Node)| {
+            let scalar = scalar(self.cx, spot.item(index, node.at), node, false)?;
+            let word = self.checked_word(words, &scalar)?;
+            values.iter().find(|(text, _)| *text == word).map(|(_, value)| *value)
+        };
+        items.iter().enumerate().filter_map(read).collect()
+    }
+}

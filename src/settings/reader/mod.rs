@@ -1,0 +1,287 @@
+//! Typed reading of the tree, with the table of keys at hand and a collector for everything that is wrong.
+//!
+//! A reader never stops: what it cannot read it reports, and answers with the default, so that the rest of the file is
+//! read in the same go. Whoever builds the configuration therefore may get values that the user did not write; they
+//! are thrown away with the configuration as soon as one problem was reported.
+
+mod many;
+mod values;
+
+use std::path::PathBuf;
+
+use super::expand::expand;
+use super::keys::{Key, Kind, Table, nearest};
+use super::node::{Node, Value};
+use super::problem::{Position, Report, Spot};
+
+/// What every reader needs.
+pub struct Context<'a> {
+    pub report: Report,
+    /// The environment.
+    pub env: &'a dyn Fn(&str) -> Option<String>,
+    /// Relative paths in the file start here.
+    pub base: PathBuf,
+}
+
+/// One map of the file, or one that was left out.
+pub struct Section<'a> {
+    pub cx: &'a Context<'a>,
+    pub spot: Spot,
+    table: &'static Table,
+    entries: Vec<Entry<'a>>,
+    /// Whether nothing stands in the map, not even what was reported.
+    pub empty: bool,
+    /// Keys that were asked for: a key of the table that nobody reads would be accepted and ignored.
+    #[cfg(test)]
+    asked: std::cell::RefCell<Vec<&'static str>>,
+}
+
+struct Entry<'a> {
+    name: &'static str,
+    at: Position,
+    node: &'a Node,
+}
+
+/// A scalar as the user wrote it and as it reads after the variables are replaced.
+pub struct Scalar {
+    /// For messages: a replaced variable may be a secret.
+    pub written: String,
+    pub value: String,
+    pub spot: Spot,
+    kind: &'static str,
+}
+
+impl Scalar {
+    /// What YAML took it for, as messages call it.
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// Whether what stands in the file is the value itself, and not a variable.
+    pub fn is_plain(&self) -> bool {
+        self.written == self.value
+    }
+}
+
+impl<'a> Section<'a> {
+    /// Reads the keys of `node`; reports those that the table does not have.
+    pub fn open(cx: &'a Context<'a>, spot: Spot, table: &'static Table, node: Option<&'a Node>) -> Self {
+        let mut section = Section {
+            cx,
+            spot,
+            table,
+            entries: Vec::new(),
+            empty: true,
+            #[cfg(test)]
+            asked: Default::default(),
+        };
+        match node.map(|node| (node, &node.value)) {
+            // `stdout:` with nothing behind it means the same as `stdout: {}`.
+            None | Some((_, Value::Null)) => {}
+            Some((_, Value::Map(entries))) => {
+                section.empty = entries.is_empty();
+                for (name, node) in entries {
+                    match table.key(&name.text) {
+                        Some(key) if key.available => {
+                            section.entries.push(Entry { name: key.name, at: name.at, node });
+                        }
+                        Some(_) => section.unavailable(&section.spot.key(&name.text, name.at), &name.text),
+                        None => section.unknown(&name.text, name.at),
+                    }
+                }
+            }
+            Some((node, value)) => {
+                section.empty = false;
+                let spot = Spot { at: node.at, ..section.spot.clone() };
+                let names: Vec<_> = available(table).map(|key| key.name).collect();
+                let help = format!("keys are: {}", names.join(", "));
+                cx.report.problem(&spot, format!("expected keys with values, found {}", value.kind()), help);
+                return section;
+            }
+        }
+        for key in table.keys().filter(|key| key.required) {
+            if !section.entries.iter().any(|entry| entry.name == key.name)
+                && (node.is_some() || section.spot.path.is_empty())
+            {
+                cx.report.problem(&section.spot, format!("`{}` is missing", key.name), key.help);
+            }
+        }
+        section
+    }
+
+    fn unavailable(&self, spot: &Spot, what: &str) {
+        self.cx.report.problem(spot, format!("`{what}` is not available in this version"), "");
+    }
+
+    fn unknown(&self, name: &str, at: Position) {
+        let keys = || available(self.table);
+        let below = keys().find(|key| key.kind.table().is_some_and(|table| table.key(name).is_some()));
+        let help = match (nearest(name, keys().map(|key| key.name)), below) {
+            (_, Some(key)) if !matches!(key.kind, Kind::Named(_)) => format!("`{name}` belongs under `{}`", key.name),
+            (Some(meant), _) => format!("did you mean `{meant}`?"),
+            (None, _) => format!("keys here are: {}", keys().map(|key| key.name).collect::<Vec<_>>().join(", ")),
+        };
+        self.cx.report.problem(&self.spot.key(name, at), "unknown key", help);
+    }
+
+    fn entry(&self, key: &Key) -> Option<&Entry<'a>> {
+        #[cfg(test)]
+        self.asked.borrow_mut().push(key.name);
+        self.entries.iter().find(|entry| entry.name == key.name)
+    }
+
+    /// Whether the user wrote the key.
+    pub fn has(&self, key: &Key) -> bool {
+        self.entry(key).is_some()
+    }
+
+    /// The names that were written, in order.
+    pub fn written(&self) -> Vec<&'static str> {
+        self.entries.iter().map(|entry| entry.name).collect()
+    }
+
+    /// Where the key's value stands; the map itself if the key was left out.
+    pub fn spot(&self, key: &Key) -> Spot {
+        match self.entry(key) {
+            Some(entry) => self.spot.key(key.name, value_position(entry)),
+            None => self.spot.key(key.name, self.spot.at),
+        }
+    }
+
+    /// The scalar behind the key, variables replaced; the default if the user did not write it.
+    pub fn scalar(&self, key: &Key) -> Option<Scalar> {
+        let Some(entry) = self.entry(key) else {
+            let value = key.default?.to_owned();
+            return Some(Scalar { written: value.clone(), value, spot: self.spot(key), kind: "text" });
+        };
+        scalar(self.cx, self.spot(key), entry.node, key.kind.is_template())
+    }
+
+    /// The map behind the key; empty if it was left out.
+    pub fn section(&self, key: &Key) -> Section<'a> {
+        self.opt_section(key).unwrap_or_else(|| {
+            let table = key.kind.table().unwrap_or(self.table);
+            Section::open(self.cx, self.spot(key), table, None)
+        })
+    }
+
+    /// The map behind the key, if the user wrote it.
+    pub fn opt_section(&self, key: &Key) -> Option<Section<'a>> {
+        let entry = self.entry(key)?;
+        Some(Section::open(self.cx, self.spot.key(key.name, entry.at), key.kind.table()?, Some(entry.node)))
+    }
+
+    /// Whether the user wrote a text in place of a map.
+    pub fn is_text(&self, key: &Key) -> bool {
+        self.entry(key).is_some_and(|entry| matches!(&entry.node.value, Value::Text(_)))
+    }
+
+    /// Whether the user wrote `none` in place of a map.
+    pub fn is_none(&self, key: &Key) -> bool {
+        self.entry(key).is_some_and(|entry| matches!(&entry.node.value, Value::Text(text) if text == "none"))
+    }
+
+    /// The maps behind names that the user chose.
+    pub fn named(&self, key: &Key) -> Vec<(String, Section<'a>)> {
+        let (Some(entry), Some(table)) = (self.entry(key), key.kind.table()) else { return Vec::new() };
+        let entries = match &entry.node.value {
+            Value::Map(entries) => entries.as_slice(),
+            Value::Null => &[],
+            other => {
+                let message = format!("expected names with keys below, found {}", other.kind());
+                self.cx.report.problem(&self.spot(key), message, key.help);
+                return Vec::new();
+            }
+        };
+        let mut sections = Vec::new();
+        for (name, node) in entries {
+            let spot = self.spot.key(key.name, entry.at).key(&name.text, name.at);
+            let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+            if !(1..=64).contains(&name.text.len()) || !name.text.chars().all(allowed) {
+                let help = "use 1 to 64 letters (a to z), digits, `_`, `.` or `-`: the name is a label in metrics";
+                self.cx.report.problem(&spot, "the name has characters that it cannot have, or too many", help);
+            }
+            sections.push((name.text.clone(), Section::open(self.cx, spot, table, Some(node))));
+        }
+        sections
+    }
+
+    /// The maps of a list.
+    pub fn list(&self, key: &Key) -> Vec<Section<'a>> {
+        let (Some(entry), Some(table)) = (self.entry(key), key.kind.table()) else { return Vec::new() };
+        let spot = self.spot(key);
+        match &entry.node.value {
+            Value::List(items) if !items.is_empty() => {
+                let open = |(index, node): (usize, &'a Node)| {
+                    Section::open(self.cx, spot.item(index, node.at), table, Some(node))
+                };
+                items.iter().enumerate().map(open).collect()
+            }
+            Value::List(_) | Value::Null => {
+                self.cx.report.problem(&spot, "the list is empty", key.help);
+                Vec::new()
+            }
+            other => {
+                let help = "each item starts with `- `";
+                self.cx.report.problem(&spot, format!("expected a list, found {}", other.kind()), help);
+                Vec::new()
+            }
+        }
+    }
+}
+
+/// In tests, a key of the table that the code never asks for is a failure: it would be accepted and ignored.
+#[cfg(test)]
+impl Drop for Section<'_> {
+    fn drop(&mut self) {
+        let asked = self.asked.borrow();
+        let forgotten = available(self.table).find(|key| !asked.contains(&key.name));
+        if let (Some(key), false) = (forgotten, std::thread::panicking()) {
+            panic!("{}: nobody reads `{}`", self.table.path, key.name);
+        }
+    }
+}
+
+fn available(table: &'static Table) -> impl Iterator<Item = &'static Key> {
+    table.keys().filter(|key| key.available)
+}
+
+fn value_position(entry: &Entry<'_>) -> Position {
+    match entry.node.value {
+        // What is missing has no good place of its own.
+        Value::Null => entry.at,
+        _ => entry.node.at,
+    }
+}
+
+fn scalar(cx: &Context<'_>, spot: Spot, node: &Node, templates: bool) -> Option<Scalar> {
+    let kind = node.value.kind();
+    let written = match &node.value {
+        Value::Text(text) => text.clone(),
+        Value::Number(number) => number.clone(),
+        Value::Flag(flag) => flag.to_string(),
+        Value::Null => {
+            cx.report.problem(&spot, "the key has no value", "write one, or remove the key");
+            return None;
+        }
+        Value::List(_) | Value::Map(_) => {
+            cx.report.problem(&spot, format!("expected one value, found {kind}"), "");
+            return None;
+        }
+    };
+    match expand(&written, templates, cx.env) {
+        Ok(value) => Some(Scalar { written, value, spot, kind }),
+        Err(bad) => {
+            bad.into_iter().for_each(|bad| cx.report.problem(&spot, bad.message, bad.help));
+            None
+        }
+    }
+}
+
+/// A value in a message: short enough for a line.
+pub fn clip(text: &str) -> String {
+    match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,260 @@
+//! Values behind keys: each read by its kind, each mistake answered with what to write instead.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Context, Scalar, Section, clip};
+use crate::settings::keys::{Key, Kind, Word, nearest};
+use crate::settings::units::{self, BadUnit};
+use crate::template::Template;
+
+impl Section<'_> {
+    /// Reads the scalar with `parse`; on a problem reports it and reads the default.
+    fn parsed<T>(&self, key: &Key, parse: impl Fn(&str) -> Result<T, BadUnit>) -> Option<T> {
+        if let Some(scalar) = self.scalar(key) {
+            match parse(&scalar.value) {
+                Ok(value) => return Some(value),
+                Err(bad) => {
+                    // What a variable brought in may be a secret.
+                    let message = match scalar.written == scalar.value {
+                        true => bad.message,
+                        false => format!("`{}`: the variable's value does not fit here", clip(&scalar.written)),
+                    };
+                    self.cx.report.problem(&scalar.spot, message, bad.help);
+                }
+            }
+        }
+        key.default.and_then(|default| parse(default).ok())
+    }
+
+    /// A duration; keys with a default only.
+    pub fn duration(&self, key: &Key) -> Duration {
+        let Kind::Duration { min_ms } = key.kind else { return Duration::ZERO };
+        self.parsed(key, |text| at_least(text, min_ms)).unwrap_or_default()
+    }
+
+    /// A duration, or `None` for the word `auto`.
+    pub fn duration_or_auto(&self, key: &Key) -> Option<Duration> {
+        let Kind::DurationOrAuto { min_ms } = key.kind else { return None };
+        self.parsed(key, |text| if text == "auto" { Ok(None) } else { at_least(text, min_ms).map(Some) }).flatten()
+    }
+
+    /// A duration above zero, or `none`.
+    pub fn duration_or_none(&self, key: &Key) -> Option<Duration> {
+        let parse = |text: &str| match text {
+            "none" => Ok(None),
+            _ => match units::duration(text)? {
+                Duration::ZERO => Err(zero()),
+                value => Ok(Some(value)),
+            },
+        };
+        self.parsed(key, parse).flatten()
+    }
+
+    /// A size above zero, in bytes; keys with a default only.
+    pub fn size(&self, key: &Key) -> u64 {
+        let parse = |text: &str| match units::size(text)? {
+            0 => Err(BadUnit {
+                message: "0 would stop everything".to_owned(),
+                help: "write a size such as 16MiB".into(),
+            }),
+            value => Ok(value),
+        };
+        self.parsed(key, parse).unwrap_or_default()
+    }
+
+    /// A rate above zero in elements per second, or `none`.
+    pub fn rate(&self, key: &Key) -> Option<f64> {
+        let parse = |text: &str| match text {
+            "none" => Ok(None),
+            _ => match units::rate(text)? {
+                value if value > 0.0 => Ok(Some(value)),
+                _ => Err(zero()),
+            },
+        };
+        self.parsed(key, parse).flatten()
+    }
+
+    /// A whole number in the key's range; `None` for the key's word.
+    pub fn count(&self, key: &Key) -> Option<u64> {
+        let Kind::Count { min, max, word } = key.kind else { return None };
+        let parse = |text: &str| {
+            if word == Some(text) {
+                return Ok(None);
+            }
+            let range = match max {
+                u64::MAX => format!("at least {min}"),
+                _ => format!("from {min} to {max}"),
+            };
+            let or = word.map(|word| format!(", or `{word}`")).unwrap_or_default();
+            match text.parse() {
+                Ok(value) if (min..=max).contains(&value) => Ok(Some(value)),
+                Ok(_) => Err(BadUnit {
+                    message: format!("{text} is out of range"),
+                    help: format!("write a number {range}{or}"),
+                }),
+                Err(_) => Err(BadUnit {
+                    message: format!("`{}` is not a whole number", clip(text)),
+                    help: format!("write a number {range}{or}"),
+                }),
+            }
+        };
+        self.parsed(key, parse).flatten()
+    }
+
+    /// A number in the key's range; keys with a default only.
+    pub fn factor(&self, key: &Key) -> f64 {
+        let Kind::Factor { min, max } = key.kind else { return 0.0 };
+        let parse = |text: &str| match text.parse::<f64>() {
+            Ok(value) if (min..=max).contains(&value) => Ok(value),
+            Ok(_) => Err(BadUnit {
+                message: format!("{} is out of range", clip(text)),
+                help: format!("write a number from {min} to {max}"),
+            }),
+            Err(_) => Err(BadUnit {
+                message: format!("`{}` is not a number", clip(text)),
+                help: format!("write a number from {min} to {max}"),
+            }),
+        };
+        self.parsed(key, parse).unwrap_or_default()
+    }
+
+    /// One of the key's many names.
+    pub fn name(&self, key: &Key) -> Option<Scalar> {
+        let Kind::Name { all, main, .. } = key.kind else { return None };
+        let scalar = self.scalar(key)?;
+        let names = all();
+        if names.contains(&scalar.value.as_str()) {
+            return Some(scalar);
+        }
+        let help = match nearest(&scalar.value, names) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("possible here: {}", main().join(", ")),
+        };
+        self.cx.report.problem(&scalar.spot, format!("`{}` is not known here", clip(&scalar.written)), help);
+        None
+    }
+
+    /// `true` or `false`; absent if neither the user nor the table says.
+    pub fn flag(&self, key: &Key) -> Option<bool> {
+        self.parsed(key, |text| match text {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => Err(BadUnit {
+                message: format!("`{}` is neither true nor false", clip(text)),
+                help: "write `true` or `false`".to_owned(),
+            }),
+        })
+    }
+
+    /// `address:port`.
+    pub fn address(&self, key: &Key) -> Option<SocketAddr> {
+        self.parsed(key, |text| {
+            text.parse().map_err(|_| BadUnit {
+                message: format!("`{}` is not an address with a port", clip(text)),
+                help: "write an IP address and a port, as in `0.0.0.0:9464` or `[::1]:9464`".to_owned(),
+            })
+        })
+    }
+
+    /// Text that is not empty, unless the key says that it may be.
+    pub fn text(&self, key: &Key) -> Option<Scalar> {
+        self.checked_text(key, self.scalar(key)?)
+    }
+
+    pub fn checked_text(&self, key: &Key, scalar: Scalar) -> Option<Scalar> {
+        if scalar.kind != "text" {
+            let help = "if it is meant as text, write it in quotes";
+            self.cx.report.problem(&scalar.spot, format!("expected text, found {}", scalar.kind), help);
+            return None;
+        }
+        if scalar.value.is_empty() && !matches!(key.kind, Kind::TextOrEmpty | Kind::TemplateOrEmpty) {
+            self.cx.report.problem(&scalar.spot, "the text is empty", key.help);
+            return None;
+        }
+        Some(scalar)
+    }
+
+    /// A template; one that may be empty, or a number, if the key says so.
+    pub fn template(&self, key: &Key) -> Option<Template> {
+        let scalar = self.scalar(key)?;
+        let scalar = match key.kind {
+            Kind::NumberTemplate if scalar.kind == "a number" => scalar,
+            _ => self.checked_text(key, scalar)?,
+        };
+        compile(self.cx, &scalar)
+    }
+
+    /// Path of a file that can be read, with what it holds.
+    pub fn file(&self, key: &Key) -> Option<(PathBuf, Vec<u8>)> {
+        let scalar = self.text(key)?;
+        let path = self.cx.base.join(&scalar.value);
+        match read(&path) {
+            Ok(content) => Some((path, content)),
+            Err(error) => {
+                let message = format!("read `{}`: {error}", clip(&scalar.written));
+                let help = "the daemon needs to read the file; a relative path starts at the configuration file";
+                self.cx.report.problem(&scalar.spot, message, help);
+                None
+            }
+        }
+    }
+
+    /// The value that belongs to the word; the table's default if the user did not write the key.
+    pub fn word<T: Copy>(&self, key: &Key, values: &[(&str, T)]) -> Option<T> {
+        let Kind::Word(words) = key.kind else { return None };
+        let value_of = |text: &str| values.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        self.scalar(key)
+            .and_then(|scalar| self.checked_word(words, &scalar))
+            .and_then(value_of)
+            .or_else(|| value_of(key.default?))
+    }
+
+    pub fn checked_word(&self, words: &'static [Word], scalar: &Scalar) -> Option<&'static str> {
+        let word = words.iter().find(|word| word.text == scalar.value);
+        match word {
+            Some(word) if word.available => return Some(word.text),
+            Some(word) => self.unavailable(&scalar.spot, word.text),
+            None => {
+                let known = || words.iter().filter(|word| word.available).map(|word| word.text);
+                let help = match nearest(&scalar.value, known()) {
+                    Some(meant) if known().count() > 1 => format!("did you mean `{meant}`?"),
+                    _ => format!("possible here: {}", known().collect::<Vec<_>>().join(", ")),
+                };
+                self.cx.report.problem(&scalar.spot, format!("`{}` is not known here", clip(&scalar.written)), help);
+            }
+        }
+        None
+    }
+}
+
+fn at_least(text: &str, min_ms: u64) -> Result<Duration, BadUnit> {
+    match units::duration(text)? {
+        value if value < Duration::from_millis(min_ms) => Err(BadUnit {
+            message: format!("`{}` is too short", clip(text)),
+            help: format!("the shortest is {}", units::show_duration(Duration::from_millis(min_ms))),
+        }),
+        value => Ok(value),
+    }
+}
+
+fn zero() -> BadUnit {
+    BadUnit { message: "0 would stop everything".to_owned(), help: "write a value above 0, or `none`".to_owned() }
+}
+
+pub fn compile(cx: &Context<'_>, scalar: &Scalar) -> Option<Template> {
+    Template::compile(&scalar.value).map_err(|error| cx.report.problem(&scalar.spot, error.to_string(), "")).ok()
+}
+
+/// Secrets and certificates are small; a wrong path may lead to something that is not.
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut content = Vec::new();
+    // Asked before opening: opening a pipe waits for its writer.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("not a regular file"));
+    }
+    std::fs::File::open(path)?.take(4 << 20).read_to_end(&mut content)?;
+    Ok(content)
+}

@@ -1,0 +1,231 @@
+//! What is under way on one channel: the futures of the library, and the ledger that says what they mean.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use lapin::message::BasicReturnMessage;
+use lapin::{Channel, Confirmation};
+use tokio::time::Instant;
+
+use super::ledger::{Answer, Ledger, Returned, Verdict};
+use super::message::{Publication, attempt};
+use super::{Context, Ids};
+use crate::sink::amqp::errors::{self, Cause};
+use crate::sink::job_queue::Job;
+
+/// The first message on a channel is given this time to show that the exchange is well; then others join it.
+pub(super) const FIRST: Duration = Duration::from_secs(3);
+/// Bytes of bodies that may be under way beside one more message. The library holds a copy of what it has not sent, and
+/// a broker whose socket is full has to take it all within the time-out.
+const WINDOW_BYTES: usize = 16 << 20;
+
+/// What comes out of the set of futures.
+enum Event {
+    /// Everything that was woken before it has come out.
+    Mark,
+    /// What the broker said to a message of so many bytes, and the return that the library handed out with it.
+    Answer(u64, usize, Result<(Answer, Option<Returned>), Cause>),
+}
+
+struct Sent {
+    job: Job,
+    /// When its answer is late.
+    due: Instant,
+}
+
+/// One channel and what is under way on it.
+pub(super) struct Flight {
+    channel: Arc<Channel>,
+    context: Arc<Context>,
+    /// What the broker takes in one frame.
+    pub(super) frame_max: u32,
+    ledger: Ledger<Sent>,
+    answers: FuturesUnordered<BoxFuture<'static, Event>>,
+    /// Those whose answer will not come.
+    left: Vec<Job>,
+    /// Why the channel ends.
+    pub(super) cause: Option<Cause>,
+    /// Whether an answer of the broker has been seen on this channel.
+    tried: bool,
+    /// When the first message on this channel was published.
+    begun: Option<Instant>,
+    /// Whether what is under way must have no company.
+    pub(super) alone: bool,
+    /// Of the bodies whose answers have not come.
+    bytes: usize,
+    /// One more handle for each message that the library has not sent to its last byte.
+    unsent: Arc<()>,
+}
+
+impl Flight {
+    pub(super) fn new(channel: Channel, context: Arc<Context>, frame_max: u32) -> Flight {
+        Flight {
+            channel: Arc::new(channel),
+            context,
+            frame_max,
+            ledger: Ledger::new(),
+            answers: FuturesUnordered::new(),
+            left: Vec::new(),
+            cause: None,
+            tried: false,
+            begun: None,
+            alone: false,
+            bytes: 0,
+            unsent: Arc::new(()),
+        }
+    }
+
+    /// Whether the channel still takes messages.
+    pub(super) fn is_usable(&self) -> bool {
+        self.channel.status().connected()
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.answers.is_empty()
+    }
+
+    /// When others may join the first message, if that is still to come.
+    pub(super) fn trusted_at(&self) -> Option<Instant> {
+        let at = self.begun? + FIRST;
+        (!self.tried && Instant::now() < at).then_some(at)
+    }
+
+    /// Whether a part of a message still waits in the library.
+    pub(super) fn has_unsent(&self) -> bool {
+        Arc::strong_count(&self.unsent) > 1
+    }
+
+    /// When the oldest answer is late.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.ledger.oldest().map(|sent| sent.due)
+    }
+
+    /// Whether one more message may be published now.
+    pub(super) fn has_room(&self, window: usize) -> bool {
+        let under_way = self.ledger.unanswered();
+        let window = if self.alone || self.trusted_at().is_some() { 1 } else { window };
+        under_way == 0 || under_way < window && self.bytes < WINDOW_BYTES && !self.ledger.must_drain(window)
+    }
+
+    /// Publishes; the element must be allowed to be sent.
+    pub(super) fn publish(&mut self, job: Job, publication: Publication, alone: bool) {
+        let number = self.context.ids.next();
+        let due = Instant::now() + self.context.timeout;
+        let body = job.message.body.clone();
+        self.alone = alone;
+        self.begun.get_or_insert_with(Instant::now);
+        self.bytes += body.len();
+        self.ledger.publish(number, Sent { job, due });
+        let (channel, context, unsent) = (self.channel.clone(), self.context.clone(), self.unsent.clone());
+        self.answers.push(publish(channel, context, number, publication, body, unsent).boxed());
+    }
+
+    /// Waits for answers and gives them to whoever waits for them. Cancel safe.
+    pub(super) async fn answered(&mut self) {
+        let mut settled = Vec::new();
+        let mut next = self.answers.next().await;
+        // All that are there: the caller has more to do after each round.
+        while let Some(event) = next {
+            self.take(event, &mut settled);
+            if self.ledger.mark() {
+                self.answers.push(std::future::ready(Event::Mark).boxed());
+            }
+            next = self.answers.next().now_or_never().flatten();
+        }
+        for (sent, verdict) in settled {
+            let Sent { job, due: _ } = sent;
+            let outcome = match verdict {
+                Verdict::Arrived => Ok(()),
+                Verdict::Refused => Err(errors::nacked(&attempt(&job.message.destination))),
+                Verdict::Returned { code, text } => {
+                    Err(errors::returned(&attempt(&job.message.destination), code, &text))
+                }
+            };
+            job.finish(outcome);
+        }
+    }
+
+    fn take(&mut self, event: Event, settled: &mut Vec<(Sent, Verdict)>) {
+        match event {
+            Event::Mark => self.ledger.marked(settled),
+            Event::Answer(number, bytes, answer) => {
+                self.bytes -= bytes;
+                match answer {
+                    Ok((answer, beside)) => {
+                        self.tried = true;
+                        self.ledger.answered(number, answer, beside, settled);
+                    }
+                    Err(cause) => self.lost(number, cause),
+                }
+            }
+        }
+    }
+
+    fn lost(&mut self, number: u64, cause: Cause) {
+        self.left.extend(self.ledger.lost(number).map(|sent| sent.job));
+        self.blame(cause);
+    }
+
+    /// Remembers why the channel ends; the broker's word beats the library's.
+    pub(super) fn blame(&mut self, cause: Cause) {
+        if self.cause.as_ref().is_none_or(|known| cause.beats(known)) {
+            self.cause = Some(cause);
+        }
+    }
+
+    /// What has no answer, and why. The channel is closed when the last handle goes.
+    pub(super) fn end(mut self) -> (Vec<Job>, Cause) {
+        if self.answers.is_empty() {
+            let mut settled = Vec::new();
+            self.ledger.all_seen(&mut settled);
+            // That makes nothing but arrivals.
+            for (sent, _) in settled {
+                sent.job.finish(Ok(()));
+            }
+        }
+        self.left.extend(self.ledger.abandon().into_iter().map(|sent| sent.job));
+        let late = || Cause::channel("timeout", "an answer on the channel was late");
+        (self.left, self.cause.unwrap_or_else(late))
+    }
+}
+
+async fn publish(
+    channel: Arc<Channel>,
+    context: Arc<Context>,
+    number: u64,
+    publication: Publication,
+    body: Bytes,
+    unsent: Arc<()>,
+) -> Event {
+    let Publication { exchange, routing_key, options, properties } = publication;
+    let properties = properties.with_message_id(context.ids.text(number).into());
+    let bytes = body.len();
+    let sent = channel.basic_publish(exchange, routing_key, options, &body, properties).await;
+    drop((body, unsent));
+    let answer = match sent {
+        Ok(confirmation) => confirmation.await,
+        Err(error) => Err(error),
+    };
+    let beside = |message: Option<BasicReturnMessage>| message.map(|message| returned(&message, &context.ids));
+    let answer = match answer {
+        Ok(Confirmation::Ack(message)) => Ok((Answer::Ack, beside(message))),
+        Ok(Confirmation::Nack(message)) => Ok((Answer::Nack, beside(message))),
+        Ok(Confirmation::NotRequested) => Err(Cause::channel("unconfirmed", "the channel does not confirm")),
+        Err(error) => Err(Cause::of(&error)),
+    };
+    Event::Answer(number, bytes, answer)
+}
+
+fn returned(message: &BasicReturnMessage, ids: &Ids) -> Returned {
+    let id = message.delivery.properties.message_id().as_ref();
+    Returned {
+        // Zero is nobody's number: a return that is not ours says only that the queue was not empty.
+        number: id.and_then(|id| ids.number(id.as_str())).unwrap_or(0),
+        code: message.reply_code,
+        text: message.reply_text.to_string(),
+    }
+}

@@ -1,0 +1,193 @@
+//! The sink itself: publishes to exchanges of an AMQP 0-9-1 broker (RabbitMQ) and waits for its confirmations.
+//!
+//! ```text
+//! deliver -> worker -> publisher of the exchange -> flight on a channel of its own
+//!                            supervisor: one connection to one node of the cluster
+//! ```
+//!
+//! **Returned messages.** An unroutable message is returned and then confirmed, and the library may hand out the return
+//! with somebody else's confirmation: with a thousand messages in flight, dozens of unroutable ones look delivered. Its
+//! pairing is not used. Every publication has a `message_id` of its own, by which a return is recognised, and a
+//! confirmation without a return is believed when it is known that no return of that message can be left anywhere; the
+//! rules, and why they are exact, stand in `ledger.rs`. They delay nothing: a window of messages is always under way, and
+//! each is settled by itself as soon as its fate is certain. (Waiting for whole batches would be exact as well, but a
+//! message whose queue does not answer would hold up the others of its batch.)
+//!
+//! **What a failure of one costs the others.** Exchanges do not share a channel. The first message on a channel, very
+//! large ones, and those that were there when the broker closed a channel go alone, so that where it closes the channel
+//! over one message it is known which; see `publisher.rs`. All rows of what an error means stand in `errors.rs`.
+//!
+//! **Blocked connections.** While an alarm of the broker lasts, what was not sent is refused at once, what was sent goes
+//! on waiting, and nothing more is published. The library may hold messages back then; where one has timed out, the
+//! connection is ended, so that none leaves after its answer.
+
+mod channels;
+mod connect;
+mod flight;
+mod ledger;
+mod message;
+mod publisher;
+mod session;
+mod supervisor;
+mod topology;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use self::supervisor::State;
+use crate::message::{Class, Failure, Outcome};
+use crate::sink::amqp::AmqpSpec;
+use crate::sink::job_queue::JobQueue;
+use crate::sink::{Destination, Outbound, Sink};
+
+/// Elements that wait for the worker; whoever comes later waits in `deliver`.
+const QUEUE: usize = 1024;
+/// What closing may take beyond the time-out of the deliveries that it waits for.
+const CLOSE: Duration = Duration::from_secs(3);
+
+/// What all tasks of the sink share.
+#[derive(Debug)]
+struct Context {
+    spec: Arc<AmqpSpec>,
+    timeout: Duration,
+    ids: Ids,
+}
+
+/// Makes `message_id`s: unlike everybody else's, and with a number that grows.
+#[derive(Debug)]
+struct Ids {
+    prefix: String,
+    last: AtomicU64,
+}
+
+impl Ids {
+    fn new() -> Ids {
+        Ids { prefix: format!("{:016x}-", fastrand::u64(..)), last: AtomicU64::new(0) }
+    }
+
+    /// The next number; the first is 1.
+    fn next(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn text(&self, number: u64) -> String {
+        format!("{}{number}", self.prefix)
+    }
+
+    fn number(&self, text: &str) -> Option<u64> {
+        text.strip_prefix(self.prefix.as_str())?.parse().ok()
+    }
+}
+
+/// Delivers to the exchanges of one broker, or cluster of brokers.
+#[derive(Debug)]
+pub struct AmqpSink {
+    context: Arc<Context>,
+    jobs: JobQueue,
+    state: watch::Receiver<State>,
+    stop: CancellationToken,
+    worker: Mutex<Option<JoinHandle<()>>>,
+    supervisor: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl AmqpSink {
+    /// A sink that answers within `timeout`. It begins to connect at once.
+    pub fn new(spec: Arc<AmqpSpec>, timeout: Duration) -> AmqpSink {
+        let (jobs, taken) = JobQueue::new("amqp", timeout, QUEUE);
+        let (sender, state) = watch::channel(State::Connecting { failure: None });
+        let stop = CancellationToken::new();
+        let supervisor = tokio::spawn(supervisor::run(spec.clone(), sender, stop.clone()));
+        let context = Arc::new(Context { spec, timeout, ids: Ids::new() });
+        let worker = tokio::spawn(worker::run(context.clone(), taken, state.clone()));
+        AmqpSink {
+            context,
+            jobs,
+            state,
+            stop,
+            worker: Mutex::new(Some(worker)),
+            supervisor: Mutex::new(Some(supervisor)),
+        }
+    }
+}
+
+impl Drop for AmqpSink {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Sink for AmqpSink {
+    fn kind(&self) -> &'static str {
+        self.jobs.kind()
+    }
+
+    fn timeout(&self) -> Duration {
+        self.jobs.timeout()
+    }
+
+    fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
+        self.jobs.deliver(message).boxed()
+    }
+
+    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
+        let mut state = self.state.clone();
+        let check = async move {
+            let session = supervisor::session(&mut state).await?;
+            topology::look(&session, destinations, self.timeout()).await
+        };
+        async move {
+            tokio::time::timeout(self.timeout(), check).await.unwrap_or_else(|_elapsed| {
+                let text = format!(
+                    "connect to AMQP {}: not connected within {:?}",
+                    connect::address(&self.context.spec, 0),
+                    self.timeout()
+                );
+                Err(Failure::new(Class::Transient, Failure::NOT_CONNECTED, text))
+            })
+        }
+        .boxed()
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ()> {
+        async move {
+            let mut state = self.state.clone();
+            tokio::select! {
+                () = self.jobs.ended() => {}
+                // An error means that the supervisor ended without a word.
+                Err(_) = state.wait_for(|state| matches!(state, State::Closed)) => {}
+            }
+        }
+        .boxed()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        async move {
+            self.jobs.close();
+            let take = |task: &Mutex<Option<JoinHandle<()>>>| {
+                task.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+            };
+            if let Some(mut worker) = take(&self.worker) {
+                // What is in the queue is answered by then, or has timed out. A panic has answered all deliveries.
+                if tokio::time::timeout(self.timeout() + CLOSE, &mut worker).await.is_err() {
+                    worker.abort();
+                }
+            }
+            self.stop.cancel();
+            if let Some(supervisor) = take(&self.supervisor) {
+                drop(tokio::time::timeout(CLOSE, supervisor).await);
+            }
+        }
+        .boxed()
+    }
+}

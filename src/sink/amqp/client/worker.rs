@@ -1,0 +1,91 @@
+//! The task that hands elements to the publishers of their exchanges, and keeps the number of those bounded.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::Context;
+use super::message::attempt;
+use super::publisher::Publisher;
+use super::supervisor::State;
+use crate::sink::Destination;
+use crate::sink::amqp::{AmqpDestination, errors};
+use crate::sink::job_queue::Job;
+
+/// Elements taken from the queue at once.
+const MANY: usize = 512;
+/// Exchanges with a publisher; the one that was not used for longest gives way to a new one.
+const EXCHANGES: usize = 64;
+/// Elements that wait for one exchange: more than a queue may have in flight. Room that is not used takes no memory.
+const WAITING: usize = 16 * 1024;
+
+struct Entry {
+    jobs: mpsc::Sender<Job>,
+    /// Number of the element that used it last.
+    used: u64,
+}
+
+/// Runs until the queue is closed and everything in it is answered.
+pub(super) async fn run(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, state: watch::Receiver<State>) {
+    let mut exchanges: HashMap<Arc<str>, Entry> = HashMap::new();
+    let mut publishers = JoinSet::new();
+    let mut received = Vec::new();
+    let mut count: u64 = 0;
+    loop {
+        // Both branches are cancel safe.
+        tokio::select! {
+            biased;
+            Some(ended) = publishers.join_next(), if !publishers.is_empty() => {
+                if ended.is_err() {
+                    // A publisher panicked: the sink ends, and with it the process.
+                    return;
+                }
+            }
+            taken = jobs.recv_many(&mut received, MANY) => {
+                if taken == 0 {
+                    break;
+                }
+            }
+        }
+        for job in received.drain(..) {
+            let Destination::Amqp(AmqpDestination { exchange, .. }) = &job.message.destination else {
+                let failure = crate::sink::wrong_destination("amqp", &job.message.destination);
+                job.finish(Err(failure));
+                continue;
+            };
+            count += 1;
+            if !exchanges.contains_key(exchange) {
+                if exchanges.len() >= EXCHANGES {
+                    retire(&mut exchanges);
+                }
+                if publishers.len() >= 2 * EXCHANGES {
+                    let failure = errors::crowded(&attempt(&job.message.destination));
+                    job.finish(Err(failure));
+                    continue;
+                }
+                let (sender, receiver) = mpsc::channel(WAITING);
+                publishers.spawn(Publisher::new(context.clone(), state.clone(), receiver).run());
+                exchanges.insert(exchange.clone(), Entry { jobs: sender, used: count });
+            }
+            let Some(entry) = exchanges.get_mut(exchange) else { continue };
+            entry.used = count;
+            if let Err(refused) = entry.jobs.try_send(job) {
+                let job = refused.into_inner();
+                let failure = errors::crowded(&attempt(&job.message.destination));
+                job.finish(Err(failure));
+            }
+        }
+    }
+    exchanges.clear();
+    while let Some(Ok(())) = publishers.join_next().await {}
+}
+
+/// Lets go of the publisher that was not used for longest; it answers what it has and ends.
+fn retire(exchanges: &mut HashMap<Arc<str>, Entry>) {
+    let oldest = exchanges.iter().min_by_key(|(_, entry)| entry.used).map(|(name, _)| name.clone());
+    if let Some(name) = oldest {
+        exchanges.remove(&name);
+    }
+}

@@ -1,0 +1,247 @@
+//! `topology: declare`: the exchange, queue and binding that an AMQP sink makes at every connect.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::config::sink_amqp;
+use super::target::{AmqpKeys, unfit_text};
+use crate::settings::keys::{nearest, tables};
+use crate::settings::problem::Spot;
+use crate::settings::reader::{Scalar, Section, clip};
+use crate::settings::shown;
+use crate::template::Template;
+
+tables! {
+    mod amqp_declare at "sinks.NAME.amqp.declare", "An exchange, and a queue that is bound to it. What is there already has to be the same." {
+        EXCHANGE = key("exchange", Kind::Text, "Name of the exchange, without templates. Left out: the sink's `exchange`.");
+        TYPE = key("type", Kind::Text, "`direct`, `fanout`, `topic`, `headers`, or one of a plugin, which begins with `x-`.").default("direct");
+        DURABLE = key("durable", Kind::Flag, "Exchange and queue survive a restart of the broker.").default("true");
+        QUEUE = key("queue", Kind::Section(&amqp_queue::TABLE), "A queue. Left out, only the exchange is declared.");
+    }
+    mod amqp_queue at "sinks.NAME.amqp.declare.queue", "A queue that is declared and bound." {
+        NAME = key("name", Kind::Text, "Its name.").required();
+        TYPE = key("type", Kind::Word(&[now("classic"), now("quorum"), now("stream")]), "The argument `x-queue-type`. Left out, the vhost's default.");
+        ARGUMENTS = key("arguments", Kind::Scalars, "Further arguments by name, as `x-max-length`: texts, whole numbers, `true` or `false`.");
+        BINDING_KEY = key("binding_key", Kind::TextOrEmpty, "Key of the binding. Left out: the sink's `routing_key` if that is no template; empty for `fanout` and `headers`.");
+    }
+}
+
+/// An exchange, and what is bound to it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AmqpTopology {
+    /// The exchange; empty is the default exchange, which cannot be declared.
+    pub exchange: String,
+    /// `direct`, `fanout`, `topic`, `headers`, or a plugin's.
+    #[serde(rename = "type")]
+    pub exchange_kind: String,
+    /// Whether exchange and queue survive a restart of the broker.
+    pub durable: bool,
+    /// A queue that is declared as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<AmqpQueue>,
+}
+
+impl AmqpTopology {
+    /// What is declared, in the shape of the YAML. The default exchange has no type, and needs no binding.
+    pub(super) fn settings(&self) -> Map<String, Value> {
+        let mut fields = shown::fields(self);
+        if self.exchange.is_empty() {
+            fields.shift_remove("exchange");
+            fields.shift_remove("type");
+            if let Some(queue) = fields.get_mut("queue").and_then(Value::as_object_mut) {
+                queue.shift_remove("binding_key");
+            }
+        }
+        fields
+    }
+}
+
+/// A queue that is declared and bound.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AmqpQueue {
+    /// Its name.
+    pub name: String,
+    /// `x-queue-type`, `x-max-length` and the like: booleans, whole numbers and texts.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "shown::pairs")]
+    pub arguments: Vec<(String, AmqpArgument)>,
+    /// Binding key to the exchange.
+    pub binding_key: String,
+}
+
+/// An argument of a queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum AmqpArgument {
+    /// `true` or `false`.
+    Flag(bool),
+    /// A whole number.
+    Number(i64),
+    /// Text.
+    Text(String),
+}
+
+const KINDS: [&str; 4] = ["direct", "fanout", "topic", "headers"];
+
+/// What `sink` declares; `keys` have the exchange and routing key that are declared when nothing else is named.
+pub(super) fn topology(sink: &Section<'_>, keys: &AmqpKeys) -> Option<AmqpTopology> {
+    let wanted = sink.word(&sink_amqp::TOPOLOGY, &[("expect", false), ("declare", true)]) == Some(true);
+    if sink.has(&sink_amqp::DECLARE) && !wanted {
+        let help = "write `topology: declare`, or remove `declare`";
+        sink.cx.report.problem(
+            &sink.spot(&sink_amqp::DECLARE),
+            "`declare` has no effect without `topology: declare`",
+            help,
+        );
+    }
+    let section = sink.section(&sink_amqp::DECLARE);
+    let kind = kind(&section);
+    let durable = section.flag(&amqp_declare::DURABLE).unwrap_or(true);
+    let written = section.text(&amqp_declare::EXCHANGE);
+    let queue = section.opt_section(&amqp_declare::QUEUE);
+    let exchange = match (written, wanted) {
+        (_, false) => String::new(),
+        (Some(name), true) => named(&section, name),
+        (None, true) => default_exchange(&section, keys, queue.is_some()),
+    };
+    let queue = queue.and_then(|section| self::queue(&section, &exchange, &kind, durable, keys));
+    wanted.then_some(AmqpTopology { exchange, exchange_kind: kind, durable, queue })
+}
+
+fn kind(section: &Section<'_>) -> String {
+    let Some(kind) = section.text(&amqp_declare::TYPE) else { return String::new() };
+    if !KINDS.contains(&kind.value.as_str()) && !kind.value.starts_with("x-") {
+        let help = match nearest(&kind.value, KINDS) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "possible here: direct, fanout, topic, headers, x-...".to_owned(),
+        };
+        let message = format!("`{}` is no type of exchange", clip(&kind.written));
+        section.cx.report.problem(&kind.spot, message, help);
+    }
+    kind.value
+}
+
+fn named(section: &Section<'_>, name: Scalar) -> String {
+    check_name(section, &name.value, &name.spot);
+    name.value
+}
+
+/// The broker keeps `amq.` to itself, and no name is longer than a short string.
+fn check_name(section: &Section<'_>, name: &str, spot: &Spot) {
+    if unfit_text(name).is_some() {
+        section.cx.report.problem(spot, "the name is longer than 255 bytes", "AMQP cannot carry more");
+    }
+    if name.starts_with("amq.") {
+        let help = "what is named so is there already; write `topology: expect`, or choose another name";
+        section.cx.report.problem(spot, "names that begin with `amq.` belong to the broker", help);
+    }
+}
+
+/// The sink's exchange, which has to be one that is the same for every element.
+fn default_exchange(section: &Section<'_>, keys: &AmqpKeys, queue: bool) -> String {
+    let report = &section.cx.report;
+    if let Some((template, spot)) = &keys.exchange {
+        match template.static_text() {
+            Some("") => {}
+            Some(name) => {
+                check_name(section, name, spot);
+                return name.to_owned();
+            }
+            None => {
+                let message = "an exchange that differs from element to element cannot be declared at connect";
+                report.problem(spot, message, "write `exchange: NAME` under `declare`, or `topology: expect`");
+                return String::new();
+            }
+        }
+    }
+    // A queue alone is reached through the default exchange.
+    if !queue {
+        let help = "write `exchange: NAME` or `queue: { name: NAME }` under `declare`";
+        report.problem(&section.spot, "there is nothing to declare", help);
+    }
+    String::new()
+}
+
+fn queue(section: &Section<'_>, exchange: &str, kind: &str, durable: bool, keys: &AmqpKeys) -> Option<AmqpQueue> {
+    let report = &section.cx.report;
+    let name = section.text(&amqp_queue::NAME);
+    let types = [("classic", "classic"), ("quorum", "quorum"), ("stream", "stream")];
+    let queue_type = section.word(&amqp_queue::TYPE, &types);
+    let mut arguments = arguments(section);
+    if let Some(queue_type) = queue_type {
+        if arguments.iter().any(|(name, _)| name == "x-queue-type") {
+            let help = "keep one of them";
+            report.problem(&section.spot(&amqp_queue::TYPE), "there is both `type` and `x-queue-type`", help);
+        }
+        arguments.insert(0, ("x-queue-type".to_owned(), AmqpArgument::Text(queue_type.to_owned())));
+    }
+    let text = |wanted: &str| arguments.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+    if let (Some(AmqpArgument::Text(queue_type)), false) = (text("x-queue-type"), durable)
+        && queue_type != "classic"
+    {
+        let message = format!("a {queue_type} queue is always durable");
+        report.problem(&section.spot, message, "remove `durable: false`");
+    }
+    let bounded = text("x-max-length").or(text("x-max-length-bytes")).is_some();
+    let refuses = matches!(text("x-overflow"), Some(AmqpArgument::Text(way)) if way.starts_with("reject-publish"));
+    if bounded && !refuses {
+        let message = "a full queue drops its oldest messages, which were delivered and confirmed";
+        report.warning(&section.spot(&amqp_queue::ARGUMENTS), message, "add `x-overflow: reject-publish`");
+    }
+    let binding_key = binding_key(section, exchange, kind, keys);
+    let name = name?;
+    check_name(section, &name.value, &name.spot);
+    Some(AmqpQueue { name: name.value, arguments, binding_key })
+}
+
+fn binding_key(section: &Section<'_>, exchange: &str, kind: &str, keys: &AmqpKeys) -> String {
+    let report = &section.cx.report;
+    let written = section.text(&amqp_queue::BINDING_KEY);
+    if exchange.is_empty() {
+        if let Some(written) = written {
+            let message = "every queue is bound to the default exchange by its name, and by nothing else";
+            report.problem(&written.spot, message, "remove `binding_key`, or name an exchange");
+        }
+        return String::new();
+    }
+    let sinks = keys.routing_key.as_ref().and_then(|(template, _)| Template::static_text(template));
+    match (written, sinks) {
+        (Some(written), _) => written.value,
+        (None, Some(routing_key)) => routing_key.to_owned(),
+        (None, None) => {
+            if matches!(kind, "direct" | "topic") {
+                let help = match kind {
+                    "topic" => "write `binding_key: '#'` for everything",
+                    _ => "write the routing key that the queue takes",
+                };
+                report.problem(
+                    &section.spot,
+                    "`binding_key` is missing, and the sink names no fixed routing key",
+                    help,
+                );
+            }
+            String::new()
+        }
+    }
+}
+
+fn arguments(section: &Section<'_>) -> Vec<(String, AmqpArgument)> {
+    let read = |(name, value): (String, Scalar)| {
+        // A variable is text to YAML, whatever it holds.
+        let variable = !value.is_plain();
+        let argument = match (value.kind(), value.value.as_str()) {
+            ("true or false", flag) => Some(AmqpArgument::Flag(flag == "true")),
+            ("a number", number) => number.parse().ok().map(AmqpArgument::Number),
+            (_, flag @ ("true" | "false")) if variable => Some(AmqpArgument::Flag(flag == "true")),
+            (_, text) => match text.parse() {
+                Ok(number) if variable => Some(AmqpArgument::Number(number)),
+                _ => Some(AmqpArgument::Text(text.to_owned())),
+            },
+        };
+        if argument.is_none() {
+            let help = "write a whole number, text, `true` or `false`";
+            section.cx.report.problem(&value.spot, "the number is not whole, or too large", help);
+        }
+        Some((name, argument?))
+    };
+    section.scalars(&amqp_queue::ARGUMENTS).into_iter().filter_map(read).collect()
+}

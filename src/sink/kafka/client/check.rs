@@ -1,0 +1,89 @@
+//! Whether delivery could work now (`check --live`): connect, log in, ask for the topics. Nothing is sent or created.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::types::RDKafkaErrorCode as Code;
+
+use super::producer::{self, Defect, Producer};
+use super::record;
+use super::settings::Purpose;
+use super::topics::{self, Topic};
+use crate::clock::Instant;
+use crate::message::{Class, Failure};
+use crate::sink::Destination;
+use crate::sink::kafka::errors;
+use crate::sink::kafka::{KafkaDestination, KafkaSpec};
+
+/// How long a refusal of what an idempotent producer needs may come after the topics' answer: it asks for it at the
+/// same time and tells only a refusal.
+const REFUSAL: Duration = Duration::from_millis(300);
+
+/// Asks with a producer of its own: it reads password and certificates anew, and its errors are none of the sink's.
+pub(super) async fn check(
+    spec: Arc<KafkaSpec>,
+    timeout: Duration,
+    destinations: &[Destination],
+) -> Result<(), Failure> {
+    let deadline = Instant::now().after(timeout);
+    let brokers = spec.brokers.join(",");
+    let producer = blocking(move || Producer::start(&spec, timeout, Purpose::Check, Defect::default())).await??;
+    let producer = Arc::new(producer);
+    // Both are cancel safe; a question left behind ends by its own time-out.
+    tokio::select! {
+        biased;
+        () = producer.health().finished() => {}
+        answer = ask_all(&producer, &brokers, destinations, deadline) => {
+            answer?;
+            if tokio::time::timeout(REFUSAL, producer.health().finished()).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+    Err(unreachable(&producer, &brokers))
+}
+
+async fn ask_all(
+    producer: &Arc<Producer>,
+    brokers: &str,
+    destinations: &[Destination],
+    deadline: Instant,
+) -> Result<(), Failure> {
+    let left = deadline.since(Instant::now());
+    let asked = producer.clone();
+    if !blocking(move || asked.connect(left)).await? {
+        return Err(unreachable(producer, brokers));
+    }
+    for destination in destinations {
+        let Destination::Kafka(KafkaDestination { topic, .. }) = destination else {
+            return Err(crate::sink::wrong_destination("kafka", destination));
+        };
+        let what = format!("look up topic {topic}");
+        if !record::is_topic(topic) {
+            return Err(errors::failure(&what, Code::InvalidTopic));
+        }
+        let (asked, topic, left) = (producer.clone(), topic.clone(), deadline.since(Instant::now()));
+        match blocking(move || topics::ask(&asked, &topic, left)).await? {
+            Topic::Fine(_) => {}
+            Topic::Refused(code) => return Err(errors::failure(&what, code)),
+            Topic::Silent(_) => return Err(unreachable(producer, brokers)),
+        }
+    }
+    Ok(())
+}
+
+/// Why no broker answers, in the words of the client.
+fn unreachable(producer: &Producer, brokers: &str) -> Failure {
+    let what = format!("connect to Kafka {brokers}");
+    if let Some(trouble) = producer.trouble() {
+        return trouble.failure(&what);
+    }
+    let last = producer.health().last().unwrap_or_else(|| "no broker answered in time".to_owned());
+    let text = format!("{what}: {last}; check `brokers`, and that they are up and may be reached from here");
+    Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+    let done = producer::blocking(work).await;
+    done.ok_or_else(|| Failure::new(Class::Unknown, "check", "check Kafka: no thread to ask from"))
+}

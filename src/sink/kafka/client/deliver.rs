@@ -1,0 +1,245 @@
+//! The way of one element: its record, the report, and the reason of a report that names none.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use delivery_status::Persistence;
+use rdkafka::types::RDKafkaErrorCode as Code;
+
+use super::producer::{NotQueued, Producer};
+use super::slot::{self, Slot};
+use super::topics::Topic;
+use super::{KafkaSink, record, settings};
+use crate::clock::Instant;
+use crate::message::{Class, Failure, Outcome};
+use crate::sink::kafka::KafkaDestination;
+use crate::sink::kafka::errors::{self, Report};
+use crate::sink::{Destination, Outbound};
+
+/// How long an element waits for room in the local queue before it answers with backpressure.
+const ROOM_WAIT: Duration = Duration::from_millis(200);
+/// How often it looks.
+const ROOM_ROUND: Duration = Duration::from_millis(20);
+/// Longest that a doubtful topic is asked for before its next record.
+const ASK: Duration = Duration::from_secs(5);
+/// What is left of the time-out when an answer has to be ready.
+const LAST_MOMENT: Duration = Duration::from_millis(50);
+
+// A future is moved and allocated with the room of its longest way: the rare ones are boxed, each element would pay.
+
+/// One element under way.
+struct Way<'a> {
+    message: &'a Outbound,
+    topic: &'a Arc<str>,
+    key: Option<&'a [u8]>,
+    /// When an answer has to be there.
+    deadline: Instant,
+    /// How long librdkafka may try, from the moment that it gets the record.
+    limit: Duration,
+    /// Whether a record of it was given to librdkafka.
+    sent: AtomicBool,
+}
+
+impl Way<'_> {
+    /// What is attempted, for messages.
+    fn what(&self) -> String {
+        format!("send to topic {}", self.topic)
+    }
+
+    fn left(&self) -> Duration {
+        self.deadline.since(Instant::now().after(LAST_MOMENT))
+    }
+
+    /// Whether librdkafka would give up a record that it gets now before the answer is due. Else it could send it after
+    /// the answer.
+    fn has_time(&self, now: Instant) -> bool {
+        self.deadline.since(now) >= self.limit
+    }
+
+    fn not_sent(&self) -> Failure {
+        Failure::new(
+            Class::Transient,
+            Failure::NOT_SENT,
+            format!("{}: too little time was left to send it", self.what()),
+        )
+    }
+}
+
+impl KafkaSink {
+    /// Delivers one element.
+    pub(super) async fn deliver_one(&self, message: Outbound) -> Outcome {
+        let Destination::Kafka(KafkaDestination { topic, key }) = &message.destination else {
+            return Err(crate::sink::wrong_destination("kafka", &message.destination));
+        };
+        let way = Way {
+            message: &message,
+            topic,
+            key: key.as_deref(),
+            deadline: Instant::now().after(self.timeout),
+            limit: settings::message_timeout(self.timeout),
+            sent: AtomicBool::new(false),
+        };
+        if !record::is_topic(topic) {
+            return Err(errors::failure(&way.what(), Code::InvalidTopic));
+        }
+        match tokio::time::timeout(self.timeout, self.attempt(&way)).await {
+            Ok(outcome) => outcome,
+            Err(_) if way.sent.load(Ordering::Relaxed) => {
+                let text = format!("{}: no confirmation within {:?}", way.what(), self.timeout);
+                Err(Failure::new(Class::Ambiguous, "timeout", text))
+            }
+            Err(_) => Err(way.not_sent()),
+        }
+    }
+
+    async fn attempt(&self, way: &Way<'_>) -> Outcome {
+        let (producer, report) = self.report(&self.batches, way).await?;
+        let Some(code) = report.error else {
+            producer.health().answered();
+            return Ok(());
+        };
+        if errors::is_about_batch(code) && report.persistence == Persistence::Not {
+            // The broker refused the batch, and only one of its records may be the reason.
+            producer.health().answered();
+            let alone = Box::pin(self.report(&self.alone, way)).await;
+            // Without time to send it alone, the next attempt has to tell whether it is this one. That this one has
+            // been sent counts.
+            let untold = || Failure { class: Class::Transient, ..errors::failure(&way.what(), code) };
+            let (producer, report) = alone.map_err(|failure| if failure.is_unsent() { untold() } else { failure })?;
+            return Box::pin(self.outcome(&producer, report, way)).await;
+        }
+        Box::pin(self.outcome(&producer, report, way)).await
+    }
+
+    /// Sends the record and waits for its report.
+    async fn report(&self, slot: &Slot, way: &Way<'_>) -> Result<(Arc<Producer>, Report), Failure> {
+        let mut again = true;
+        loop {
+            let producer = slot.get().await?;
+            if self.topics.is_doubtful(way.topic) {
+                Box::pin(self.ask_first(&producer, way)).await?;
+            }
+            match self.queue(&producer, way).await? {
+                Ok(report) => return Ok((producer, report)),
+                // It has given up since it was taken from the slot; nothing was sent.
+                Err(Code::Fatal) if again => {
+                    producer.health().error(Code::Fatal, "");
+                    again = false;
+                }
+                Err(code) => {
+                    if errors::is_about_topic(code) {
+                        self.topics.doubt(way.topic);
+                    }
+                    let trouble = producer.trouble().filter(|_| code == Code::Fatal);
+                    let failure = || errors::failure(&way.what(), code);
+                    return Err(trouble.map_or_else(failure, |trouble| trouble.failure(&way.what())));
+                }
+            }
+        }
+    }
+
+    /// Queues the record, waiting a little for room, and waits for its report; or says why it is not in the queue.
+    async fn queue(&self, producer: &Producer, way: &Way<'_>) -> Result<Result<Report, Code>, Failure> {
+        let full_since = Instant::now();
+        let mut now = full_since;
+        let answer = loop {
+            if now >= way.message.send_before {
+                return Err(Failure::stale());
+            }
+            if !way.has_time(now) {
+                return Err(way.not_sent());
+            }
+            match producer.send(way.topic, way.key, way.message) {
+                Ok(answer) => break answer,
+                Err(NotQueued(Code::QueueFull)) if full_since.elapsed() < ROOM_WAIT => {
+                    Box::pin(tokio::time::sleep(ROOM_ROUND)).await;
+                    now = Instant::now();
+                }
+                Err(NotQueued(code)) => return Ok(Err(code)),
+            }
+        };
+        way.sent.store(true, Ordering::Relaxed);
+        // A sender that is gone without a word: the producer was destroyed with the record in flight.
+        answer.await.map(Ok).map_err(|_gone| Failure { class: Class::Ambiguous, ..slot::closed() })
+    }
+
+    /// Asks for a topic that was in doubt; no record is made while the brokers refuse it.
+    async fn ask_first(&self, producer: &Arc<Producer>, way: &Way<'_>) -> Result<(), Failure> {
+        match self.topics.ask(producer, way.topic, ASK.min(self.timeout / 2)).await {
+            Topic::Fine(_) => {
+                self.topics.trust(way.topic);
+                Ok(())
+            }
+            Topic::Refused(code) => Err(errors::failure(&way.what(), code)),
+            Topic::Silent(code) => Err(match producer.trouble() {
+                Some(trouble) => trouble.failure(&way.what()),
+                None => {
+                    let last = producer.health().last().map(|last| format!("; {last}")).unwrap_or_default();
+                    let text = format!("{}: ask for the topic: {code}{last}", way.what());
+                    Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)
+                }
+            }),
+        }
+    }
+
+    /// What a report means, with the reason looked for where it names none.
+    async fn outcome(&self, producer: &Arc<Producer>, report: Report, way: &Way<'_>) -> Outcome {
+        let Err(failure) = errors::judge(&way.what(), report, way.message.attempt) else {
+            producer.health().answered();
+            return Ok(());
+        };
+        let code = report.error.unwrap_or(Code::NoError);
+        if errors::is_about_topic(code) {
+            self.topics.doubt(way.topic);
+        }
+        if !errors::is_without_reason(code) {
+            return Err(failure);
+        }
+        if let Some(trouble) = producer.trouble() {
+            return Err(because(failure, trouble.failure(&way.what())));
+        }
+        if code != Code::MessageTimedOut {
+            return Err(failure);
+        }
+        Err(self.reason_of_silence(producer, failure, way).await)
+    }
+
+    /// Why a record timed out, while nothing is known to be wrong with the connections.
+    async fn reason_of_silence(&self, producer: &Arc<Producer>, timed_out: Failure, way: &Way<'_>) -> Failure {
+        let health = producer.health();
+        let asked = async {
+            if health.all_down() {
+                return Topic::Silent(Code::AllBrokersDown);
+            }
+            let left = way.left();
+            let asked = tokio::time::timeout(left, self.topics.ask(producer, way.topic, left)).await;
+            asked.unwrap_or(Topic::Silent(Code::OperationTimedOut))
+        };
+        match asked.await {
+            Topic::Refused(code) => {
+                self.topics.doubt(way.topic);
+                because(timed_out, errors::failure(&way.what(), code))
+            }
+            Topic::Fine(None) => timed_out,
+            Topic::Fine(Some(note)) => noted(timed_out, &note),
+            Topic::Silent(_) => {
+                let code = if health.all_down() { errors::name(Code::AllBrokersDown) } else { timed_out.code };
+                let last = health.last().unwrap_or_else(|| "no broker answers".to_owned());
+                noted(Failure { code, ..timed_out }, &last)
+            }
+        }
+    }
+}
+
+/// The reason in the place of the symptom; but what may have been written stays ambiguous, since a retry may be a
+/// duplicate.
+fn because(symptom: Failure, reason: Failure) -> Failure {
+    let class = if symptom.class == Class::Ambiguous { Class::Ambiguous } else { reason.class };
+    Failure { class, ..reason }
+}
+
+fn noted(failure: Failure, note: &str) -> Failure {
+    let told = Failure::new(failure.class, failure.code, format!("{}; {note}", failure.message));
+    Failure { about: failure.about, ..told }
+}

@@ -1,0 +1,242 @@
+//! What the client says beside its reports: errors of its connections.
+//!
+//! A record that cannot be delivered because of a wrong password or certificate is only ever reported as timed out; the
+//! reason is told once, to the error callback. It is kept here, for the records that have it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use rdkafka::types::RDKafkaErrorCode as Code;
+use tokio::sync::watch;
+
+use crate::message::{Class, Failure};
+use crate::sink::kafka::errors;
+
+/// A reason for which nothing can be delivered until a person mends something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Trouble {
+    /// What kind it is.
+    pub(super) code: Code,
+    /// librdkafka's words: broker, what happened, in which state.
+    pub(super) text: String,
+}
+
+impl Trouble {
+    /// The failure of what was attempted while there is this trouble.
+    pub(super) fn failure(&self, what: &str) -> Failure {
+        let advice = errors::advice(self.code).map(|advice| format!("; {advice}")).unwrap_or_default();
+        // The advice is ours and short; the words of a broker come last to be cut.
+        let text = format!("{what}: {}{advice}", shortened(&self.text));
+        let class = if errors::needs_a_person(self.code) { Class::TargetPermanent } else { Class::Transient };
+        Failure::new(class, errors::name(self.code), text)
+    }
+}
+
+/// The beginning of a text; OpenSSL and some brokers tell stories.
+fn shortened(text: &str) -> &str {
+    const LONGEST: usize = 240;
+    let end = (0..=LONGEST.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    &text[..end]
+}
+
+/// What a disconnect in the middle of a greeting may mean. A broker that goes down does the same, so it stays a guess.
+fn hint(text: &str) -> Option<&'static str> {
+    if !text.contains("Disconnected") {
+        None
+    } else if text.contains("in state APIVERSION_QUERY") {
+        Some("a listener that wants TLS hangs up like this")
+    } else if text.contains("in state SSL_HANDSHAKE") {
+        Some("a listener without TLS hangs up like this")
+    } else {
+        None
+    }
+}
+
+/// What is known of one producer's connections.
+#[derive(Debug)]
+pub(super) struct Health {
+    state: Mutex<State>,
+    /// Nothing is noted, so that a confirmed record need not look.
+    clean: AtomicBool,
+    /// This producer will deliver nothing more: a new one is to be made.
+    finished: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The latest reason that a person must mend.
+    trouble: Option<Trouble>,
+    /// No broker is connected, as far as the client has told.
+    all_down: bool,
+    /// The latest error of a connection, in librdkafka's words.
+    last: Option<String>,
+}
+
+impl Health {
+    pub(super) fn new() -> Health {
+        Health { state: Mutex::default(), clean: AtomicBool::new(true), finished: watch::Sender::new(false) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Takes in a log line about a connection that failed or was closed.
+    pub(super) fn lost(&self, line: &str) {
+        // `[thrd:NAME]: ` says which of librdkafka's threads wrote it.
+        let text =
+            line.split_once("]: ").filter(|(thread, _)| thread.starts_with("[thrd:")).map_or(line, |(_, text)| text);
+        self.clean.store(false, Ordering::Release);
+        self.state().last = Some(text.to_owned());
+    }
+
+    /// Takes in what the error callback says.
+    pub(super) fn error(&self, code: Code, text: &str) {
+        // A broker that refuses our certificate says so after the handshake, and librdkafka takes it for a disconnect.
+        let alert = code == Code::BrokerTransportFailure && text.contains(":SSL routines:") && text.contains(" alert ");
+        let code = if alert { Code::SSL } else { code };
+        let mut state = self.state();
+        self.clean.store(false, Ordering::Release);
+        match code {
+            Code::AllBrokersDown => state.all_down = true,
+            _ if errors::needs_a_person(code) => {
+                state.trouble = Some(Trouble { code, text: text.to_owned() });
+            }
+            Code::Fatal => {}
+            _ => state.last = Some(text.to_owned()),
+        }
+        // Nobody is left who would let us in, and a new producer reads password and certificates anew. What is fatal to
+        // librdkafka ends the producer in any case.
+        let locked_out = state.all_down && state.trouble.is_some();
+        drop(state);
+        if locked_out || code == Code::Fatal {
+            self.finished.send_replace(true);
+        }
+    }
+
+    /// Takes in why librdkafka has given the producer up.
+    pub(super) fn fatal(&self, code: Code, text: String) {
+        self.state().trouble.get_or_insert(Trouble { code, text });
+        self.clean.store(false, Ordering::Release);
+        self.finished.send_replace(true);
+    }
+
+    /// Takes in that a broker answered: whatever was wrong is not any more.
+    pub(super) fn answered(&self) {
+        if !self.clean.swap(true, Ordering::AcqRel) && !self.is_finished() {
+            *self.state() = State::default();
+        }
+    }
+
+    /// Whether a new producer is to be made.
+    pub(super) fn is_finished(&self) -> bool {
+        *self.finished.borrow()
+    }
+
+    /// Ends when a new producer is to be made.
+    pub(super) async fn finished(&self) {
+        // The sender lives as long as `self`.
+        drop(self.finished.subscribe().wait_for(|finished| *finished).await);
+    }
+
+    /// The reason that a person must mend.
+    pub(super) fn trouble(&self) -> Option<Trouble> {
+        self.state().trouble.clone()
+    }
+
+    /// Whether no broker is connected, as far as the client has told.
+    pub(super) fn all_down(&self) -> bool {
+        self.state().all_down
+    }
+
+    /// The latest error of a connection, with what it may mean.
+    pub(super) fn last(&self) -> Option<String> {
+        let state = self.state();
+        let text = state.last.as_deref()?;
+        let hint = hint(text).map(|hint| format!("; {hint}")).unwrap_or_default();
+        Some(format!("{}{hint}", shortened(text)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REFUSED: &str = "h:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused";
+    const LOGIN: &str = "h:1/bootstrap: SASL authentication error: Invalid username or password";
+
+    #[test]
+    fn an_outage_is_no_trouble_that_a_person_must_mend() {
+        let health = Health::new();
+        health.error(Code::BrokerTransportFailure, REFUSED);
+        health.error(Code::AllBrokersDown, "1/1 brokers are down");
+        assert_eq!(health.trouble(), None);
+        assert!(health.all_down() && !health.is_finished());
+        assert_eq!(health.last().as_deref(), Some(REFUSED));
+    }
+
+    #[test]
+    fn a_refused_login_at_every_broker_finishes_the_producer() {
+        for reversed in [false, true] {
+            let health = Health::new();
+            let mut errors = [(Code::Authentication, LOGIN), (Code::AllBrokersDown, "1/1 brokers are down")];
+            if reversed {
+                errors.reverse();
+            }
+            health.error(errors[0].0, errors[0].1);
+            assert!(!health.is_finished(), "another broker may let us in");
+            health.error(errors[1].0, errors[1].1);
+            assert!(health.is_finished());
+            let failure = health.trouble().unwrap().failure("send to topic t");
+            assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "SASL_AUTHENTICATION_FAILED"));
+            assert!(failure.message.contains("Invalid username or password; correct `username`"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_that_the_broker_refuses_is_trouble() {
+        let health = Health::new();
+        let alert =
+            "ssl://h:1: Receive failed: error:0A000412:SSL routines::sslv3 alert bad certificate: SSL alert number 42";
+        health.error(Code::BrokerTransportFailure, alert);
+        assert_eq!(health.trouble(), Some(Trouble { code: Code::SSL, text: alert.to_owned() }));
+    }
+
+    #[test]
+    fn a_disconnect_that_is_only_logged_is_remembered() {
+        let health = Health::new();
+        health.lost("[thrd:h:1/bootstrap]: h:1/bootstrap: Disconnected: broker might require SASL authentication");
+        let expected = "h:1/bootstrap: Disconnected: broker might require SASL authentication";
+        assert_eq!(health.last().as_deref(), Some(expected));
+        health.lost("no thread");
+        assert_eq!(health.last().as_deref(), Some("no thread"));
+    }
+
+    #[test]
+    fn an_answer_clears_what_was_wrong() {
+        let health = Health::new();
+        health.error(Code::SSL, "h:1: SSL handshake failed");
+        health.answered();
+        assert_eq!(health.trouble(), None);
+        health.error(Code::AllBrokersDown, "1/1 brokers are down");
+        assert!(!health.is_finished(), "the trouble was over");
+    }
+
+    #[tokio::test]
+    async fn what_is_fatal_finishes_the_producer_and_its_reason_is_kept() {
+        let health = Health::new();
+        health.error(Code::Fatal, "Fatal error: Cluster authorization failed");
+        health.finished().await;
+        health.fatal(Code::ClusterAuthorizationFailed, "Failed to acquire idempotence PID".to_owned());
+        health.answered();
+        let failure = health.trouble().unwrap().failure("send to topic t");
+        assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "CLUSTER_AUTHORIZATION_FAILED"));
+    }
+
+    #[test]
+    fn a_long_story_is_cut_before_the_advice() {
+        let trouble = Trouble { code: Code::SSL, text: "ä".repeat(1000) };
+        let failure = trouble.failure("send to topic t");
+        assert!(failure.message.ends_with("the client certificate"), "{failure}");
+    }
+}

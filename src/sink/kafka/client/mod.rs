@@ -1,0 +1,92 @@
+//! The sink itself: one record an element, confirmed by every replica in sync.
+//!
+//! librdkafka batches and bounds by itself, so `deliver` queues its record at once and waits for the report. There is no
+//! worker and no hand-over: the order of the calls is the order of the records.
+
+mod check;
+mod deliver;
+mod health;
+mod producer;
+mod record;
+mod settings;
+mod slot;
+mod topics;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+pub(super) use settings::validate;
+
+use crate::message::{Failure, Outcome};
+use crate::sink::kafka::KafkaSpec;
+use crate::sink::{Destination, Outbound, Sink};
+use producer::Defect;
+use settings::Purpose;
+use slot::Slot;
+use topics::Topics;
+
+/// Longest that the close waits for what is in flight, whose answers nobody waits for any more. The end of the process
+/// does not wait much longer.
+const FLUSH: Duration = Duration::from_millis(250);
+
+/// Delivers to the topics of one Kafka cluster.
+#[derive(Debug)]
+pub struct KafkaSink {
+    spec: Arc<KafkaSpec>,
+    timeout: Duration,
+    /// Sends records in batches.
+    batches: Slot,
+    /// Sends again, each by itself, the records of a batch that was refused as a whole.
+    alone: Slot,
+    topics: Topics,
+    defect: Defect,
+}
+
+impl KafkaSink {
+    /// A sink that answers within `timeout`. It begins to connect.
+    pub fn new(spec: Arc<KafkaSpec>, timeout: Duration) -> KafkaSink {
+        let defect = Defect::default();
+        let batches = Slot::new(spec.clone(), timeout, Purpose::Batches, defect.clone()).warmed();
+        let alone = Slot::new(spec.clone(), timeout, Purpose::Alone, defect.clone());
+        KafkaSink { spec, timeout, batches, alone, topics: Topics::new(), defect }
+    }
+}
+
+impl Sink for KafkaSink {
+    fn kind(&self) -> &'static str {
+        "kafka"
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
+        self.deliver_one(message).boxed()
+    }
+
+    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
+        check::check(self.spec.clone(), self.timeout, destinations).boxed()
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ()> {
+        // The sender is this sink's own, so there is no error.
+        async move { drop(self.defect.subscribe().wait_for(|defect| *defect).await) }.boxed()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        async move {
+            let flush = FLUSH.min(self.timeout);
+            let closing = [self.batches.close(), self.alone.close()].into_iter().flatten();
+            let closed = closing.map(|producer| async move { producer.close(flush).await });
+            futures_util::future::join_all(closed).await;
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,301 @@
+//! One producer of librdkafka and the thread that serves it.
+//!
+//! The thread reads reports, purges what can no longer be delivered, and destroys the producer at its end: that blocks
+//! until librdkafka's own threads have ended, which no task may do.
+//!
+//! What librdkafka keeps for itself, and only a new producer is without:
+//!
+//! - every topic that a record was ever made for: topics that come out of payloads cost memory, each a little;
+//! - its own clock for records in the local queue. That is the monotonic one, which stands still while the machine
+//!   sleeps, unlike that of a lease: a record queued before a suspend may be sent after it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use delivery_status::persistence;
+use rdkafka::ClientContext;
+use rdkafka::client::Client;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::KafkaError;
+use rdkafka::metadata::Metadata;
+use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext, PurgeConfig};
+use rdkafka::types::RDKafkaErrorCode as Code;
+use tokio::sync::{oneshot, watch};
+
+use super::health::{Health, Trouble};
+use super::record;
+use super::settings::{self, Purpose};
+use crate::clock::Instant;
+use crate::message::{Class, Failure};
+use crate::sink::Outbound;
+use crate::sink::kafka::KafkaSpec;
+use crate::sink::kafka::errors::Report;
+
+/// How long one round of the thread lasts: nothing is purged or closed faster.
+///
+/// A little more than whole milliseconds: librdkafka waits for whole ones only, and `poll` asks again and again until what
+/// is left of a millisecond is over, which at 50 ms cost an idle producer 1.7 % of a core.
+const ROUND: Duration = Duration::from_micros(50_100);
+/// How long the reports of purged records are waited for at the close.
+const LAST_REPORTS: Duration = Duration::from_secs(1);
+
+/// Where the report of one record goes.
+type Reply = Box<oneshot::Sender<Report>>;
+
+/// Takes in what librdkafka says.
+struct Context {
+    health: Arc<Health>,
+}
+
+impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        // Disconnects are not told to the error callback, only logged.
+        if facility == "FAIL" {
+            self.health.lost(message);
+        }
+        // What matters of the rest comes back as a failure, which is logged where it is judged.
+        tracing::debug!(target: "librdkafka", ?level, facility, "{message}");
+    }
+
+    fn stats_raw(&self, _: &[u8]) {
+        // Nobody asked for them but a property.
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        if let Some(code) = error.rdkafka_error_code() {
+            self.health.error(code, reason);
+        }
+    }
+}
+
+impl ProducerContext for Context {
+    type DeliveryOpaque = Reply;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, reply: Reply) {
+        let report = match result {
+            Ok(message) => Report { error: None, persistence: persistence(message) },
+            Err((error, message)) => {
+                let code = error.rdkafka_error_code().unwrap_or(Code::Fail);
+                Report { error: Some(code), persistence: persistence(message) }
+            }
+        };
+        // Whoever dropped the delivery does not want to know.
+        let _sent = reply.send(report);
+    }
+}
+
+/// A record that was not taken into the local queue.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NotQueued(pub(super) Code);
+
+/// A producer. Dropping it ends its thread, and with it what was never sent.
+pub(super) struct Producer {
+    /// `None` only while it is dropped.
+    client: Option<Arc<BaseProducer<Context>>>,
+    health: Arc<Health>,
+    orders: Arc<Orders>,
+}
+
+impl std::fmt::Debug for Producer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Producer").field("health", &self.health).finish_non_exhaustive()
+    }
+}
+
+/// What the thread is to do.
+#[derive(Debug)]
+struct Orders {
+    /// The handle is gone.
+    stop: AtomicBool,
+    /// Give up the local queue, wait for as long for what is in flight, then say so.
+    close: Mutex<Option<(Duration, oneshot::Sender<()>)>>,
+}
+
+/// Tells that the thread of a producer has panicked; its sink can do nothing any more.
+pub(super) type Defect = Arc<watch::Sender<bool>>;
+
+impl Producer {
+    /// Starts a producer; it connects by itself. Reads password and certificates, so it blocks for a moment.
+    ///
+    /// # Errors
+    ///
+    /// The settings or the files cannot be used.
+    pub(super) fn start(
+        spec: &KafkaSpec,
+        timeout: Duration,
+        purpose: Purpose,
+        defect: Defect,
+    ) -> Result<Producer, Failure> {
+        let password = settings::password(spec)?;
+        let config = settings::settings(spec, timeout, purpose, password.as_ref());
+        let health = Arc::new(Health::new());
+        let failure = |what: String| {
+            let text = format!("start a Kafka producer: {what}");
+            Failure::new(Class::TargetPermanent, "client_creation", text)
+        };
+        let client: BaseProducer<Context> = config
+            .create_with_context(Context { health: health.clone() })
+            .map_err(|error| failure(settings::explain(&error)))?;
+        let client = Arc::new(client);
+        let orders = Arc::new(Orders { stop: AtomicBool::new(false), close: Mutex::default() });
+        let thread = Thread { client: client.clone(), health: health.clone(), orders: orders.clone(), defect };
+        std::thread::Builder::new()
+            .name("kafka-producer".to_owned())
+            .spawn(move || thread.run())
+            .map_err(|error| failure(format!("start its thread: {error}")))?;
+        Ok(Producer { client: Some(client), health, orders })
+    }
+
+    fn client(&self) -> &Arc<BaseProducer<Context>> {
+        self.client.as_ref().expect("a producer has its client until it is dropped")
+    }
+
+    fn native(&self) -> &Client<Context> {
+        self.client().client()
+    }
+
+    pub(super) fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// Why nothing can be delivered until a person mends something, or until there is a new producer.
+    pub(super) fn trouble(&self) -> Option<Trouble> {
+        self.health.trouble().or_else(|| {
+            let (code, text) = self.native().fatal_error()?;
+            Some(Trouble { code, text })
+        })
+    }
+
+    /// Puts the element's record into the local queue, in the order of the calls. Never blocks.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not in the queue.
+    pub(super) fn send(&self, topic: &str, key: Option<&[u8]>, message: &Outbound) -> Result<Answer, NotQueued> {
+        let (reply, answer) = oneshot::channel();
+        // The pointer of an empty body is not null, so librdkafka writes an empty value and no tombstone.
+        let record = BaseRecord {
+            topic,
+            partition: None,
+            payload: Some(&message.body[..]),
+            key,
+            timestamp: None,
+            headers: Some(record::headers(message)),
+            delivery_opaque: Box::new(reply),
+        };
+        match self.client().send(record) {
+            Ok(()) => Ok(answer),
+            // A topic with a zero byte, which was looked for before.
+            Err((error, _)) => Err(NotQueued(error.rdkafka_error_code().unwrap_or(Code::InvalidTopic))),
+        }
+    }
+
+    /// Asks the brokers for a topic. Blocks.
+    pub(super) fn metadata(&self, topic: &str, timeout: Duration) -> Result<Metadata, Code> {
+        let asked = self.native().fetch_metadata(Some(topic), timeout);
+        asked.map_err(|error| error.rdkafka_error_code().unwrap_or(Code::Fail))
+    }
+
+    /// Waits until any broker is connected, unless the producer gives up before. Blocks.
+    pub(super) fn connect(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now().after(timeout);
+        while Instant::now() < deadline && !self.health.is_finished() {
+            if self.native().fetch_cluster_id(ROUND).is_some() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Gives up what is in the local queue, and what is in flight after `flush`. Nobody waits for any of it: it was
+    /// answered as timed out, or released, and a broker that is back just now must not get it.
+    pub(super) async fn close(&self, flush: Duration) {
+        let (done, closed) = oneshot::channel();
+        *self.orders.close.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some((flush, done));
+        // A thread that has panicked does not answer.
+        drop(tokio::time::timeout(flush + LAST_REPORTS + LAST_REPORTS, closed).await);
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        // First the client, so that the thread has the last of it when it sees the order.
+        drop(self.client.take());
+        self.orders.stop.store(true, Ordering::Release);
+    }
+}
+
+/// Where a record's report comes from.
+pub(super) type Answer = oneshot::Receiver<Report>;
+
+/// Does what blocks on a thread of its own, which the end of the runtime does not wait for: a question to a broker that
+/// is silent would hold up the end of the process. `None` if there is no thread, or it panicked.
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (done, result) = oneshot::channel();
+    let work = move || {
+        // Nobody waits any more.
+        let _sent = done.send(work());
+    };
+    std::thread::Builder::new().name("kafka-ask".to_owned()).spawn(work).ok()?;
+    result.await.ok()
+}
+
+/// The thread of one producer.
+struct Thread {
+    client: Arc<BaseProducer<Context>>,
+    health: Arc<Health>,
+    orders: Arc<Orders>,
+    defect: Defect,
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.defect.send_replace(true);
+        }
+    }
+}
+
+impl Thread {
+    fn run(self) {
+        while !self.orders.stop.load(Ordering::Acquire) {
+            self.client.poll(ROUND);
+            if self.health.is_finished() {
+                self.give_up();
+            }
+            let close = self.orders.close.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+            if let Some((flush, done)) = close {
+                self.close(flush);
+                let _sent = done.send(());
+            }
+        }
+        // The client's drop purges, waits half a second for reports, and joins librdkafka's threads.
+    }
+
+    /// Every round anew, for what was queued since: nothing in the local queue will be delivered.
+    fn give_up(&self) {
+        if let Some((code, text)) = self.client.client().fatal_error() {
+            self.health.fatal(code, text);
+        }
+        // Not what is in flight: that has an answer on the way, or its connection's end.
+        self.client.purge(PurgeConfig::default().queue().non_blocking());
+    }
+
+    fn close(&self, flush: Duration) {
+        let begun = Instant::now();
+        loop {
+            // Every round anew: what a lost connection had in flight goes back into the queue.
+            self.client.purge(PurgeConfig::default().queue());
+            if self.client.flush(ROUND).is_ok() {
+                return;
+            }
+            if begun.elapsed() >= flush {
+                break;
+            }
+        }
+        self.client.purge(PurgeConfig::default().queue().inflight());
+        // What is still unreported then answers by the sink's own time-out.
+        drop(self.client.flush(LAST_REPORTS));
+    }
+}

@@ -1,0 +1,107 @@
+//! The producer in use: made at its first use, and made anew after one has given up.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+
+use super::producer::{Defect, Producer, blocking};
+use super::settings::Purpose;
+use crate::message::{Class, Failure};
+use crate::sink::kafka::KafkaSpec;
+
+type Made = Result<Arc<Producer>, Failure>;
+type Making = Shared<BoxFuture<'static, Made>>;
+
+/// Holds at most one producer for a purpose.
+pub(super) struct Slot {
+    spec: Arc<KafkaSpec>,
+    timeout: Duration,
+    purpose: Purpose,
+    defect: Defect,
+    state: Mutex<State>,
+}
+
+enum State {
+    Empty,
+    Making(Making),
+    Ready(Arc<Producer>),
+    Closed,
+}
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Slot").field("purpose", &self.purpose).finish_non_exhaustive()
+    }
+}
+
+impl Slot {
+    pub(super) fn new(spec: Arc<KafkaSpec>, timeout: Duration, purpose: Purpose, defect: Defect) -> Slot {
+        Slot { spec, timeout, purpose, defect, state: Mutex::new(State::Empty) }
+    }
+
+    /// Makes the producer now, so that the first elements need not wait for each other. What fails is told by
+    /// [`get`](Slot::get).
+    pub(super) fn warmed(self) -> Slot {
+        if let Ok(producer) = Producer::start(&self.spec, self.timeout, self.purpose, self.defect.clone()) {
+            *self.state() = State::Ready(Arc::new(producer));
+        }
+        self
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The producer. Many callers at once make one.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made, or the sink is closed.
+    pub(super) async fn get(&self) -> Result<Arc<Producer>, Failure> {
+        let making = {
+            let mut state = self.state();
+            match &*state {
+                State::Ready(producer) if !producer.health().is_finished() => return Ok(producer.clone()),
+                State::Making(making) => making.clone(),
+                State::Closed => return Err(closed()),
+                State::Empty | State::Ready(_) => {
+                    let making = self.make();
+                    *state = State::Making(making.clone());
+                    making
+                }
+            }
+        };
+        let made = making.clone().await;
+        let mut state = self.state();
+        if matches!(&*state, State::Making(current) if current.ptr_eq(&making)) {
+            *state = made.as_ref().map_or(State::Empty, |producer| State::Ready(producer.clone()));
+        }
+        made
+    }
+
+    /// Takes the producer out; there will be no other.
+    pub(super) fn close(&self) -> Option<Arc<Producer>> {
+        match std::mem::replace(&mut *self.state(), State::Closed) {
+            State::Ready(producer) => Some(producer),
+            State::Making(_) | State::Empty | State::Closed => None,
+        }
+    }
+
+    fn make(&self) -> Making {
+        let (spec, timeout, purpose, defect) = (self.spec.clone(), self.timeout, self.purpose, self.defect.clone());
+        let started = blocking(move || Producer::start(&spec, timeout, purpose, defect).map(Arc::new));
+        let made = async move {
+            started.await.unwrap_or_else(|| {
+                Err(Failure::new(Class::Transient, "client_creation", "start a Kafka producer: no thread to do it"))
+            })
+        };
+        made.boxed().shared()
+    }
+}
+
+/// The answer to what comes after the close.
+pub(super) fn closed() -> Failure {
+    Failure::new(Class::Transient, "closed", "send to Kafka: the sink is closed")
+}

@@ -1,0 +1,166 @@
+//! `properties` of a Kafka sink: settings of librdkafka that go through as they are, and those that must not.
+//!
+//! Only names that would do harm, or that have a key of their own, stand here. The rest is librdkafka's to know: it
+//! refuses names and values of its own accord when the sink is made or checked.
+
+use serde::Serializer;
+
+use super::config::sink_kafka;
+use crate::settings::reader::{Section, clip};
+
+/// Why a property is refused.
+#[derive(Clone, Copy)]
+enum Why {
+    /// It has a key of its own, which is named here.
+    Own(&'static str),
+    /// It would weaken delivery, or break something else: the reason, and what to do.
+    Harm(&'static str, &'static str),
+}
+
+use Why::{Harm, Own};
+
+const IDEMPOTENCE: Why = Harm(
+    "elements would be lost, or written twice, while the brokers change leaders",
+    "remove it: idempotent delivery to all in-sync replicas is always on",
+);
+const RETRIES: Why = Harm(
+    "librdkafka would give up early, or send again out of order",
+    "remove it: records are sent again until `timeout`",
+);
+const TIMEOUT: Why =
+    Harm("a record must have its verdict before the element's lease ends", "write `timeout` on the sink");
+const REPORTS: Why = Harm("an element is settled by its delivery report", "remove it: every record is reported");
+const TRANSACTIONS: Why = Harm("transactions are not available in this version", "remove it");
+const CODE: Why = Harm("it loads code into the daemon", "remove it");
+const CONSUMER: Why = Harm("it is a setting of consumers, without effect here", "remove it");
+const MECHANISM: Why =
+    Harm("the mechanism that it belongs to is not available in this version", "use PLAIN or SCRAM under `sasl:`");
+
+/// Names that are refused; one that ends in `*` stands for all that begin like it.
+const REFUSED: &[(&str, Why)] = &[
+    ("bootstrap.servers", Own("brokers")),
+    ("metadata.broker.list", Own("brokers")),
+    ("client.id", Own("client_id")),
+    ("security.protocol", Own("tls")),
+    ("ssl.ca.location", Own("tls.ca_file")),
+    ("ssl.ca.pem", Own("tls.ca_file")),
+    ("ssl.certificate.location", Own("tls.cert_file")),
+    ("ssl.certificate.pem", Own("tls.cert_file")),
+    ("ssl.key.location", Own("tls.key_file")),
+    ("ssl.key.pem", Own("tls.key_file")),
+    ("sasl.mechanism", Own("sasl.mechanism")),
+    ("sasl.mechanisms", Own("sasl.mechanism")),
+    ("sasl.username", Own("sasl.username")),
+    ("sasl.password", Own("sasl.password_file")),
+    ("compression.codec", Own("compression")),
+    ("compression.type", Own("compression")),
+    ("linger.ms", Own("linger")),
+    ("queue.buffering.max.ms", Own("linger")),
+    ("batch.size", Own("batch_size")),
+    ("message.max.bytes", Own("max_message_size")),
+    ("delivery.timeout.ms", TIMEOUT),
+    ("message.timeout.ms", TIMEOUT),
+    ("enable.idempotence", IDEMPOTENCE),
+    ("acks", IDEMPOTENCE),
+    ("request.required.acks", IDEMPOTENCE),
+    ("max.in.flight", IDEMPOTENCE),
+    ("max.in.flight.requests.per.connection", IDEMPOTENCE),
+    ("retries", RETRIES),
+    ("message.send.max.retries", RETRIES),
+    ("queuing.strategy", RETRIES),
+    ("msg_order_cmp", RETRIES),
+    ("enable.gapless.guarantee", Harm("one failed record would end the whole producer", "remove it")),
+    ("transactional.id", TRANSACTIONS),
+    ("transaction.timeout.ms", TRANSACTIONS),
+    (
+        "partitioner",
+        Harm(
+            "a key would no longer land where a Java producer puts it",
+            "remove it: the partitioner is murmur2_random",
+        ),
+    ),
+    ("partitioner_cb", Harm("a key would no longer land where a Java producer puts it", "remove it")),
+    ("delivery.report.only.error", REPORTS),
+    ("dr_cb", REPORTS),
+    ("dr_msg_cb", REPORTS),
+    ("enabled_events", REPORTS),
+    ("log.queue", Harm("what the client logs would go where nobody reads", "remove it")),
+    ("test.mock.*", Harm("records would go to a mock inside the daemon, and nowhere else", "name real `brokers`")),
+    ("plugin.library.paths", CODE),
+    ("ssl.engine.*", CODE),
+    ("ssl.providers", CODE),
+    ("interceptors", CODE),
+    ("opaque", CODE),
+    ("default_topic_conf", CODE),
+    ("builtin.features", Harm("it only tells what librdkafka was built with", "remove it")),
+    ("sasl.kerberos.*", MECHANISM),
+    ("sasl.oauthbearer.*", MECHANISM),
+    ("enable.sasl.oauthbearer.*", MECHANISM),
+    ("group.*", CONSUMER),
+    ("auto.offset.reset", CONSUMER),
+    ("auto.commit.*", CONSUMER),
+    ("enable.auto.*", CONSUMER),
+    ("offset.store.*", CONSUMER),
+    ("fetch.*", CONSUMER),
+    ("max.poll.interval.ms", CONSUMER),
+    ("session.timeout.ms", CONSUMER),
+    ("isolation.level", CONSUMER),
+    ("partition.assignment.strategy", CONSUMER),
+];
+
+/// The properties that go through, in the order of the file.
+pub(super) fn read(section: &Section<'_>) -> Vec<(String, String)> {
+    let report = &section.cx.report;
+    let mut properties = Vec::new();
+    for (name, value) in section.scalars(&sink_kafka::PROPERTIES) {
+        match refused(&name, &value.value) {
+            Some(Own(key)) => {
+                let message = format!("`{}` has a key of its own here", clip(&name));
+                report.problem(&value.spot, message, format!("write `{key}` on the sink"));
+            }
+            Some(Harm(reason, help)) => {
+                report.problem(&value.spot, format!("`{}` is refused: {reason}", clip(&name)), help);
+            }
+            None => {
+                if name == "ssl.endpoint.identification.algorithm" && value.value == "none" {
+                    let message = "the name in the brokers' certificates is not checked";
+                    report.warning(&value.spot, message, "whoever has any certificate of the CA can pose as a broker");
+                }
+                if is_secret(&name) && value.is_plain() {
+                    let help = "write a variable, as in `${KAFKA_SECRET}`";
+                    report.warning(&value.spot, "a secret stands in the file in plain text", help);
+                }
+                properties.push((name, value.value));
+            }
+        }
+    }
+    properties
+}
+
+fn refused(name: &str, value: &str) -> Option<Why> {
+    if name == "enable.ssl.certificate.verification" && !value.eq_ignore_ascii_case("true") {
+        return Some(Harm("anybody could pose as a broker", "write the CA as `tls: { ca_file: ... }`"));
+    }
+    if name.ends_with("_cb") && !REFUSED.iter().any(|(refused, _)| *refused == name) {
+        return Some(CODE);
+    }
+    let covers = |refused: &str| match refused.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => name == refused,
+    };
+    REFUSED.iter().find(|(refused, _)| covers(refused)).map(|(_, why)| *why)
+}
+
+/// Whether the value is never shown.
+fn is_secret(name: &str) -> bool {
+    ["password", "secret", "token", "pem", "key", "jaas"].iter().any(|part| name.contains(part))
+}
+
+/// The properties for `check`: the value of a secret is left out.
+pub(super) fn shown<S: Serializer>(properties: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    let shown = |(name, value): &'_ (String, String)| {
+        let value = if is_secret(name) { "(set)".to_owned() } else { value.clone() };
+        (name.clone(), value)
+    };
+    serializer.collect_map(properties.iter().map(shown))
+}

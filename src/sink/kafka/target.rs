@@ -1,0 +1,175 @@
+//! Topics as destinations: the keys under `to:`, what they become, and the topic of one element.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::super::headers;
+use super::super::kind::{At, RouteHeaders};
+use super::super::{Destination, Fixed, Target};
+use crate::message::About;
+use crate::settings::keys::{Group, Key, Kind, key};
+use crate::settings::problem::Spot;
+use crate::settings::reader::Section;
+use crate::settings::shown;
+use crate::template::{FillError, Filler, Template};
+
+const TOPIC: Key = key("topic", Kind::Template, "Topic.");
+const KEY: Key =
+    key("key", Kind::Template, "Key of the record, which decides the partition; without one partitions take turns.");
+
+/// The keys of a destination, on the sink and on a route.
+pub(super) const KEYS: &[Key] = &[TOPIC, KEY];
+
+/// The same keys as defaults on the sink.
+pub(super) static ON_SINK: &[Group] = &[Group { of: None, keys: KEYS }];
+
+/// A record of a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KafkaDestination {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The record's key, which decides the partition; without one partitions take turns.
+    pub key: Option<Bytes>,
+}
+
+impl fmt::Display for KafkaDestination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "topic {}", self.topic)
+    }
+}
+
+/// A topic, with the templates compiled.
+#[derive(Debug, Clone, Serialize)]
+pub struct KafkaTarget {
+    /// Template of the topic.
+    pub topic: Template,
+    /// Template of the record's key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<Template>,
+}
+
+impl Target for KafkaTarget {
+    fn fill(&self, from: &Filler<'_>) -> Result<Destination, FillError> {
+        let topic = match from.fitting(&self.topic, TOPIC.name, unfit_topic)? {
+            topic if topic.is_empty() => return Err(FillError::empty(TOPIC.name)),
+            topic => topic,
+        };
+        let key = self.key.as_ref().map(|key| from.bytes(key, KEY.name)).transpose()?;
+        Ok(KafkaDestination { topic, key }.into())
+    }
+
+    fn is_chosen_by_payload(&self, about: About) -> bool {
+        // The key of a record chooses among the partitions of one topic.
+        about != About::Sink && self.topic.uses_payload()
+    }
+
+    fn keys(&self) -> Map<String, Value> {
+        shown::fields(self)
+    }
+
+    fn place(&self) -> Option<String> {
+        Some(self.topic.source().to_owned())
+    }
+
+    fn fixed(&self) -> Option<Fixed> {
+        let destination = KafkaDestination { topic: self.topic.static_shared()?.clone(), key: None };
+        Some(Fixed { name: destination.to_string(), destination: destination.into() })
+    }
+
+    fn check_headers(&self, headers: &RouteHeaders<'_, '_>) {
+        headers.refuse("every record", headers::is_standard);
+    }
+}
+
+/// The keys as they were written; absent is what was not.
+#[derive(Default)]
+pub(super) struct KafkaKeys {
+    topic: Option<(Template, Spot)>,
+    key: Option<(Template, Spot)>,
+    /// Whether a topic was written, be it one that cannot be read.
+    written: bool,
+}
+
+impl KafkaKeys {
+    /// Reads the keys of a sink or a route.
+    pub(super) fn read(section: &Section<'_>) -> KafkaKeys {
+        let template = |key| section.template(key).map(|template| (template, section.spot(key)));
+        KafkaKeys { topic: template(&TOPIC), key: template(&KEY), written: section.has(&TOPIC) }
+    }
+
+    /// The target, from these keys of the route and those of its sink.
+    pub(super) fn target(&self, at: &At<'_, '_>, sinks: &KafkaKeys) -> Option<(Arc<dyn Target>, Spot)> {
+        let keys = if self.written { self } else { sinks };
+        if !keys.written {
+            let message = format!("no destination: sink `{}` names no topic", at.sink);
+            at.report().problem(&at.section.spot, message, "write `topic: NAME` here or on the sink");
+        }
+        let key = self.key.as_ref().or(sinks.key.as_ref());
+        if let Some((key, spot)) = key {
+            (at.fits)(key, spot);
+        }
+        let (topic, spot) = keys.topic.as_ref()?;
+        (at.fits)(topic, spot);
+        if let Some(problem) = topic.static_text().and_then(unfit_topic) {
+            at.report().problem(spot, problem, "topics have letters (a to z), digits, `.`, `_` and `-`");
+        }
+        let target = KafkaTarget { topic: topic.clone(), key: key.map(|(key, _)| key.clone()) };
+        Some((Arc::new(target), spot.clone()))
+    }
+}
+
+/// What is wrong with the name of a topic; the brokers have the same rules. Asked of a fixed text when it is configured,
+/// and of a filled template for every element, so that the client never meets a name that the protocol cannot carry.
+pub(super) fn unfit_topic(name: &str) -> Option<&'static str> {
+    match name {
+        "." | ".." => Some("`.` and `..` are no names of topics"),
+        _ if name.len() > 249 => Some("the topic's name is longer than 249 characters"),
+        _ if name.bytes().any(|byte| !byte.is_ascii_alphanumeric() && !b"._-".contains(&byte)) => {
+            Some("the topic's name has characters that it cannot have")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::contract::{filled, template};
+
+    #[test]
+    fn a_topic_and_its_key_are_filled() {
+        fn check(topic: &str, key: Option<&str>, expected: Result<(&str, Option<&str>), &str>) {
+            let target = KafkaTarget { topic: template(topic), key: key.map(template) };
+            let expected = expected.map_err(str::to_owned).map(|(topic, key)| {
+                let key = key.map(|key| Bytes::copy_from_slice(key.as_bytes()));
+                Destination::from(KafkaDestination { topic: topic.into(), key })
+            });
+            assert_eq!(filled(&target), expected);
+        }
+        check("t", None, Ok(("t", None)));
+        check("o.${payload.orderId}", Some("${id}"), Ok(("o.A-7", Some("52414e444f4d3842"))));
+        check("t", Some("${payload.empty}"), Ok(("t", Some(""))));
+        check("${payload.empty}", None, Err("template_result_empty fill template of topic: the result is empty"));
+        check(
+            "${payload.empty:-x}.",
+            None,
+            Err("template_result_unfit fill template of topic: `.` and `..` are no names of topics"),
+        );
+        check(
+            "a ${id}",
+            None,
+            Err("template_result_unfit fill template of topic: the topic's name has characters that it cannot have"),
+        );
+        check(
+            "t",
+            Some("${payload.items}"),
+            Err(
+                "template_field_missing fill template of key: the element has no text, number or boolean `payload.items`; a default is written `${payload.items:-...}`",
+            ),
+        );
+    }
+}

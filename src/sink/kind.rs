@@ -1,0 +1,108 @@
+//! What a kind of sink offers to the configuration: its keys, how they are read, its error codes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::spec::{Connector, Target};
+use crate::codes::Codes;
+use crate::settings::keys::{Key, Kind, Table, duration, key};
+use crate::settings::problem::{Report, Spot};
+use crate::settings::reader::Section;
+use crate::template::Template;
+
+/// `timeout` of a sink, with a default that most kinds have.
+pub(super) const TIMEOUT: Key = key(
+    "timeout",
+    duration(1),
+    "Longest that one delivery takes. Every lease of a queue that uses the sink is longer.",
+)
+.default("10s");
+
+/// `max_rate` of a sink.
+pub(super) const MAX_RATE: Key = key("max_rate", Kind::Rate, "Deliveries over all queues.").default("none");
+
+/// A kind of sink.
+pub struct SinkKind {
+    /// The key under `sinks.NAME`, with the table behind it.
+    pub key: Key,
+    /// The name in messages and in the reference (`Kafka`).
+    pub title: &'static str,
+    /// Whether its client is in this binary; if not, `key` is also the name of the cargo feature.
+    pub built: bool,
+    /// Every table of its keys, in the order of the reference.
+    pub tables: &'static [&'static Table],
+    /// Destination keys, for `to:`. The same keys may be in the sink's own table as defaults. No two kinds have a key
+    /// of the same name here.
+    pub to: &'static [Key],
+    /// Those of them that `dead_letter:` takes.
+    pub dead_letter: &'static [Key],
+    /// Reads what is behind `key`.
+    pub read: fn(&Section<'_>) -> SinkSettings,
+    /// Its error codes, with cause and cure.
+    pub codes: fn() -> Codes,
+}
+
+/// What was read of one sink.
+pub struct SinkSettings {
+    /// How the sink connects.
+    pub connector: Arc<dyn Connector>,
+    /// Longest a delivery may take; `None` is `auto`.
+    pub timeout: Option<Duration>,
+    /// Where that is written.
+    pub timeout_spot: Spot,
+    /// Elements per second over all queues; `None` is unlimited.
+    pub max_rate: Option<f64>,
+    /// Reads a destination in the sink.
+    pub target: ReadTarget,
+}
+
+/// Reads the destination that the keys of a route make together with those of its sink, and where it is written.
+/// `None` after a problem, which is reported.
+pub type ReadTarget = Box<dyn Fn(&At<'_, '_>) -> Option<(Arc<dyn Target>, Spot)>>;
+
+/// A route, while its destination is read.
+pub struct At<'a, 's> {
+    /// The route's map: an item of `to:`, or `dead_letter:`.
+    pub section: &'a Section<'s>,
+    /// The sink's name.
+    pub sink: &'a str,
+    /// Where that is written.
+    pub sink_spot: &'a Spot,
+    /// Reports a template that asks for what elements of the queue do not have.
+    pub fits: &'a dyn Fn(&Template, &Spot),
+    /// What decides the slot of the queue's keys in Redis Cluster; empty when the queue has no name.
+    pub slot: &'a str,
+    /// Whether it is the queue's only destination.
+    pub alone: bool,
+    /// Whether dead letters go there, and not elements.
+    pub dead: bool,
+}
+
+impl At<'_, '_> {
+    /// Where problems go.
+    pub fn report(&self) -> &Report {
+        &self.section.cx.report
+    }
+}
+
+/// The headers of a route, for its target to check.
+pub struct RouteHeaders<'a, 's> {
+    /// The route's map.
+    pub section: &'a Section<'s>,
+    /// The user's headers: name, and where it is written.
+    pub names: &'a [(&'a str, &'a Spot)],
+    /// Where `headers` is written.
+    pub spot: Spot,
+    /// Where `envelope` is written, if it adds headers and a content type of its own (`cloudevents`).
+    pub envelope: Option<Spot>,
+}
+
+impl RouteHeaders<'_, '_> {
+    /// Reports each header that the message of this kind (`every record`) has already.
+    pub fn refuse(&self, owner: &str, taken: impl Fn(&str) -> bool) {
+        for (name, spot) in self.names.iter().filter(|(name, _)| taken(name)) {
+            let message = format!("{owner} has `{name}` already");
+            self.section.cx.report.problem(spot, message, "choose another name for the header");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The list of kinds: one line each.
+
+use std::fmt;
+
+use super::kind::SinkKind;
+use super::{amqp, kafka, redis, stdout};
+use crate::settings::keys::Group;
+
+macro_rules! kinds {
+    ($($(#[$help:meta])* $variant:ident($module:ident::$destination:ident),)*) => {
+        /// Where one sink is to put the element; the templates are already filled.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Destination {
+            $($(#[$help])* $variant($module::$destination),)*
+        }
+
+        $(impl From<$module::$destination> for Destination {
+            fn from(destination: $module::$destination) -> Destination {
+                Destination::$variant(destination)
+            }
+        })*
+
+        impl fmt::Display for Destination {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Destination::$variant(destination) => destination.fmt(f),)*
+                }
+            }
+        }
+
+        /// Every kind, in the order of the reference.
+        pub(crate) static KINDS: &[&SinkKind] = &[$(&$module::KIND),*];
+
+        /// The key of each kind under `sinks.NAME`.
+        pub(crate) static KIND_KEYS: &[Group] = &[$(Group { of: None, keys: std::slice::from_ref(&$module::KIND.key) }),*];
+
+        /// The keys of each kind under `queues.NAME.to[]`.
+        pub(crate) static DESTINATION_KEYS: &[Group] = &[$(Group { of: Some($module::KIND.title), keys: $module::KIND.to }),*];
+
+        /// The keys of each kind under `queues.NAME.dead_letter`.
+        pub(crate) static DEAD_LETTER_KEYS: &[Group] =
+            &[$(Group { of: Some($module::KIND.title), keys: $module::KIND.dead_letter }),*];
+    };
+}
+
+kinds! {
+    /// A list or a stream.
+    Redis(redis::RedisDestination),
+    /// Standard output.
+    Stdout(stdout::StdoutDestination),
+    /// A topic.
+    Kafka(kafka::KafkaDestination),
+    /// An exchange.
+    Amqp(amqp::AmqpDestination),
+}

@@ -1,0 +1,327 @@
+//! Lists and streams as destinations: the keys under `to:`, what they become, and the destination of one element.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::super::kind::{At, RouteHeaders};
+use super::super::{Destination, Fixed, RedisCommand, RedisWrite, Target};
+use crate::link::{Side, hashed};
+use crate::message::About;
+use crate::settings::keys::{Key, Kind, count_or, key, now};
+use crate::settings::problem::Spot;
+use crate::settings::reader::Section;
+use crate::settings::shown;
+use crate::template::{FillError, Filler, Template};
+
+const LIST: Key = key("list", Kind::Template, "Key of the list that the payload is pushed to.");
+const STREAM: Key = key(
+    "stream",
+    Kind::Template,
+    "Key of the stream that gets an entry with the fields `payload`, `id`, `queue`, `due_ms`, `attempt` and the headers.",
+);
+const PUSH: Key = key(
+    "push",
+    Kind::Word(&[now("right"), now("left")]),
+    "End of the list: `right` is what Redisson's consumers expect.",
+)
+.default("right");
+const MAX_LEN: Key =
+    key("max_len", count_or("none", 1, u64::MAX), "Entries that the stream is trimmed to, approximately.")
+        .default("none");
+const EXACTLY_ONCE: Key = key(
+    "exactly_once",
+    Kind::Flag,
+    "Push and settling are one script. Only for a list with a fixed key on the Redis that holds the queues, with the queue's hash tag in the key, as the only destination of the queue.",
+)
+.default("false");
+
+/// The keys of a destination, on the sink and on a route.
+pub(super) const KEYS: &[Key] = &[LIST, STREAM, PUSH, MAX_LEN, EXACTLY_ONCE];
+/// Those that dead letters may use; a stream is named on the sink.
+pub(super) const DEAD_LETTER_KEYS: &[Key] = &[LIST];
+
+/// Fields of a stream entry that headers must not hide.
+const STREAM_FIELDS: [&str; 5] = ["payload", "id", "queue", "due_ms", "attempt"];
+
+/// Where in Redis one element goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RedisDestination {
+    /// The bare payload is pushed to a list.
+    List {
+        /// The list's key.
+        key: Bytes,
+        /// The end that the payload goes to.
+        push: Side,
+    },
+    /// An entry is added to a stream.
+    Stream {
+        /// The stream's key.
+        key: Bytes,
+        /// Approximate length that the stream is trimmed to (`MAXLEN ~`).
+        max_len: Option<u64>,
+    },
+}
+
+impl fmt::Display for RedisDestination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RedisDestination::List { key, .. } => write!(f, "list {}", String::from_utf8_lossy(key)),
+            RedisDestination::Stream { key, .. } => write!(f, "stream {}", String::from_utf8_lossy(key)),
+        }
+    }
+}
+
+/// A list or a stream, with the template of its key compiled.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum RedisTarget {
+    /// A list.
+    List {
+        /// Template of the key.
+        list: Template,
+        /// The end that is pushed to.
+        push: Side,
+        /// Push and settle are one script; only a fixed list on the source's server and slot, as the only destination.
+        exactly_once: bool,
+    },
+    /// A stream.
+    Stream {
+        /// Template of the key.
+        stream: Template,
+        /// Approximate length that the stream is trimmed to.
+        #[serde(serialize_with = "shown::or_none")]
+        max_len: Option<u64>,
+    },
+}
+
+impl RedisTarget {
+    fn key(&self) -> &Template {
+        let (RedisTarget::List { list: key, .. } | RedisTarget::Stream { stream: key, .. }) = self;
+        key
+    }
+
+    /// The destination with this key.
+    fn with(&self, key: Bytes) -> RedisDestination {
+        match self {
+            RedisTarget::List { push, .. } => RedisDestination::List { key, push: *push },
+            RedisTarget::Stream { max_len, .. } => RedisDestination::Stream { key, max_len: *max_len },
+        }
+    }
+}
+
+impl Target for RedisTarget {
+    fn fill(&self, from: &Filler<'_>) -> Result<Destination, FillError> {
+        let place = match self {
+            RedisTarget::List { .. } => LIST.name,
+            RedisTarget::Stream { .. } => STREAM.name,
+        };
+        match from.bytes(self.key(), place)? {
+            key if key.is_empty() => Err(FillError::empty(place)),
+            key => Ok(self.with(key).into()),
+        }
+    }
+
+    fn is_chosen_by_payload(&self, about: About) -> bool {
+        about != About::Sink && self.key().uses_payload()
+    }
+
+    fn keys(&self) -> Map<String, Value> {
+        shown::fields(self)
+    }
+
+    fn place(&self) -> Option<String> {
+        let key = self.key().source();
+        Some(match self {
+            RedisTarget::List { .. } => format!("list {key}"),
+            RedisTarget::Stream { .. } => format!("stream {key}"),
+        })
+    }
+
+    fn fixed(&self) -> Option<Fixed> {
+        let destination = self.with(self.key().static_bytes()?.clone());
+        Some(Fixed { name: destination.to_string(), destination: destination.into() })
+    }
+
+    fn check_headers(&self, headers: &RouteHeaders<'_, '_>) {
+        let report = &headers.section.cx.report;
+        match self {
+            RedisTarget::Stream { .. } => headers.refuse("every stream entry", |name| STREAM_FIELDS.contains(&name)),
+            RedisTarget::List { .. } => {
+                let written = (!headers.names.is_empty()).then_some(&headers.spot);
+                for spot in written.into_iter().chain(&headers.envelope) {
+                    let message = "a list holds bare payloads, without headers";
+                    report.problem(spot, message, "use a stream, or `envelope: json`");
+                }
+            }
+        }
+    }
+
+    fn redis_write(&self) -> Option<RedisWrite<'_>> {
+        let (command, with_verdict) = match self {
+            RedisTarget::List { push, exactly_once, .. } => (RedisCommand::Push(*push), *exactly_once),
+            RedisTarget::Stream { .. } => (RedisCommand::Add, false),
+        };
+        Some(RedisWrite { key: self.key(), command, with_verdict })
+    }
+}
+
+/// The keys as they were written; absent is what was not.
+#[derive(Default)]
+pub(super) struct RedisKeys {
+    list: Option<(Template, Spot)>,
+    stream: Option<(Template, Spot)>,
+    push: Option<(Side, Spot)>,
+    /// `Some((None, _))` is the word `none`.
+    max_len: Option<(Option<u64>, Spot)>,
+    exactly_once: Option<(bool, Spot)>,
+    /// Whether a list or a stream was written, be it one that cannot be read.
+    written: bool,
+}
+
+impl RedisKeys {
+    /// Reads the keys of a sink or a route. Without `streams` the name `stream` means something else there.
+    pub(super) fn read(section: &Section<'_>, streams: bool) -> RedisKeys {
+        let stream = streams.then_some(&STREAM);
+        let sides = [("right", Side::Right), ("left", Side::Left)];
+        let side = section.word(&PUSH, &sides).filter(|_| section.has(&PUSH));
+        let exactly_once = section.flag(&EXACTLY_ONCE).filter(|_| section.has(&EXACTLY_ONCE));
+        let keys = RedisKeys {
+            list: section.template(&LIST).map(|key| (key, section.spot(&LIST))),
+            stream: stream.and_then(|stream| section.template(stream).map(|key| (key, section.spot(stream)))),
+            push: side.map(|side| (side, section.spot(&PUSH))),
+            max_len: section.has(&MAX_LEN).then(|| (section.count(&MAX_LEN), section.spot(&MAX_LEN))),
+            exactly_once: exactly_once.map(|flag| (flag, section.spot(&EXACTLY_ONCE))),
+            written: section.has(&LIST) || stream.is_some_and(|stream| section.has(stream)),
+        };
+        if let (true, Some(stream)) = (section.has(&LIST), stream.filter(|stream| section.has(stream))) {
+            let help = "an element goes to one of them; for both, use two sinks";
+            section.cx.report.problem(&section.spot(stream), "there is both `list` and `stream`", help);
+        }
+        keys
+    }
+
+    /// The target, from these keys of the route and those of its sink.
+    pub(super) fn target(
+        &self,
+        at: &At<'_, '_>,
+        sinks: &RedisKeys,
+        own_server: bool,
+    ) -> Option<(Arc<dyn Target>, Spot)> {
+        let report = at.report();
+        // A list or stream under `to:` replaces both of the sink's.
+        let keys = if self.written { self } else { sinks };
+        if !keys.written {
+            let message = format!("no destination: sink `{}` names no list or stream", at.sink);
+            let help = match at.dead {
+                true => "write `list: KEY` here, or `list: KEY` or `stream: KEY` on the sink",
+                false => "write `list: KEY` or `stream: KEY` here or on the sink",
+            };
+            report.problem(&at.section.spot, message, help);
+        }
+        let push = self.push.as_ref().or(sinks.push.as_ref());
+        let max_len = self.max_len.as_ref().or(sinks.max_len.as_ref());
+        let exactly_once = self.exactly_once.as_ref().or(sinks.exactly_once.as_ref());
+        // What stands on the sink as a default for many routes does not disturb a route of the other kind.
+        let disturbs = |spot: &Spot, on_sink: bool, other: &str| {
+            if !on_sink || !self.written {
+                let name = spot.path.rsplit('.').next().unwrap_or_default();
+                report.problem(spot, format!("`{name}` means nothing to a {other}"), "remove it");
+            }
+        };
+        match (&keys.list, &keys.stream) {
+            (Some((key, spot)), None) => {
+                (at.fits)(key, spot);
+                check_key(at, key, spot);
+                if let Some((_, spot)) = max_len {
+                    disturbs(spot, self.max_len.is_none(), "list");
+                }
+                let exactly_once = exactly_once.filter(|(asked, _)| *asked);
+                if let Some((_, spot)) = exactly_once {
+                    exactly_once_works(at, spot, key, own_server);
+                }
+                let push = push.map_or(Side::Right, |(side, _)| *side);
+                let exactly_once = exactly_once.is_some();
+                let target = RedisTarget::List { list: key.clone(), push, exactly_once };
+                Some((Arc::new(target), spot.clone()))
+            }
+            (None, Some((key, spot))) => {
+                (at.fits)(key, spot);
+                check_key(at, key, spot);
+                if let Some((_, spot)) = push {
+                    disturbs(spot, self.push.is_none(), "stream");
+                }
+                if let Some((true, spot)) = exactly_once {
+                    disturbs(spot, self.exactly_once.is_none(), "stream");
+                }
+                let max_len = max_len.and_then(|(max_len, _)| *max_len);
+                Some((Arc::new(RedisTarget::Stream { stream: key.clone(), max_len }), spot.clone()))
+            }
+            // Both, or one that cannot be read: reported where it was read.
+            _ => None,
+        }
+    }
+}
+
+fn check_key(at: &At<'_, '_>, key: &Template, spot: &Spot) {
+    if key.static_text() == Some("") {
+        at.report().problem(spot, "the key is empty", "write the name of a list or stream");
+    }
+}
+
+fn exactly_once_works(at: &At<'_, '_>, spot: &Spot, key: &Template, own_server: bool) {
+    let refuse = |message: &str, help: String| at.report().problem(spot, message, help);
+    if at.dead {
+        let help = "name a sink without it; a dead letter may come twice".to_owned();
+        return refuse("exactly_once is for elements, and dead letters go to this sink", help);
+    }
+    if own_server {
+        let help = "remove `url` from the sink, so that it uses the Redis that holds the queues".to_owned();
+        refuse("exactly_once needs the Redis that holds the queues, over the same connection", help);
+    }
+    if !at.alone {
+        let help = "leave the other destinations out, or let `exactly_once` be false".to_owned();
+        refuse("exactly_once needs a queue with this destination only", help);
+    }
+    match key.static_text() {
+        None => refuse("exactly_once needs a fixed key", "write the list's key without `${...}`".to_owned()),
+        Some(key) if !at.slot.is_empty() && hashed(key) != at.slot => {
+            let help = format!("write the queue's hash tag into the key, as in `{{{}}}:ready`", at.slot);
+            refuse("exactly_once needs a list in the queue's hash slot", help);
+        }
+        Some(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::contract::{filled, template};
+
+    fn list(key: &str) -> RedisTarget {
+        RedisTarget::List { list: template(key), push: Side::Right, exactly_once: false }
+    }
+
+    #[test]
+    fn a_fixed_key_shares_the_memory_of_its_template() {
+        let target = list("ready");
+        let [a, b] = [(); 2].map(|()| match filled(&target).unwrap() {
+            Destination::Redis(RedisDestination::List { key, .. }) => key,
+            other => panic!("{other}"),
+        });
+        assert_eq!((a.as_ptr(), &a[..]), (b.as_ptr(), &b"ready"[..]));
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_filled_names_the_field_and_not_the_value() {
+        let error = |key| filled(&list(key)).unwrap_err();
+        assert_eq!(
+            error("o:${payload.items}"),
+            "template_field_missing fill template of list: the element has no text, number or boolean `payload.items`; a default is written `${payload.items:-...}`"
+        );
+        assert_eq!(error("${payload.empty}"), "template_result_empty fill template of list: the result is empty");
+    }
+}

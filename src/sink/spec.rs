@@ -1,0 +1,172 @@
+//! What the configuration of a sink becomes: how to connect, and where in the sink elements go.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use super::kind::{RouteHeaders, SinkKind};
+use super::{Destination, Sink};
+use crate::link::{Link, RedisEndpoint, Side};
+use crate::message::{About, Failure};
+use crate::template::{FillError, Filler, Template};
+
+/// One named sink.
+#[derive(Debug, Clone)]
+pub struct SinkSpec {
+    /// The name under `sinks:`.
+    pub name: Arc<str>,
+    /// What it is, and how to reach it.
+    pub connector: Arc<dyn Connector>,
+    /// Longest a delivery may take.
+    pub timeout: Duration,
+    /// Elements per second over all queues; `None` is unlimited.
+    pub max_rate: Option<f64>,
+}
+
+impl SinkSpec {
+    /// Builds the sink. One without a server of its own uses `source`, the link of the Redis that holds the queues.
+    pub fn connect(&self, source: &Link) -> Arc<dyn Sink> {
+        self.connector.connect(self.timeout, source)
+    }
+
+    /// Whether the client that [`connect`](Self::connect) would start takes its settings. Connects nowhere.
+    ///
+    /// # Errors
+    /// What it does not take, as the client says it.
+    pub fn validate(&self) -> Result<(), Failure> {
+        self.connector.validate(self.timeout)
+    }
+
+    /// The kind as written in the configuration.
+    pub fn kind(&self) -> &'static str {
+        self.connector.kind().key.name
+    }
+}
+
+/// The checked settings of one kind of sink: makes the sink, and answers what others have to know before.
+pub trait Connector: Any + fmt::Debug + Send + Sync {
+    /// The kind.
+    fn kind(&self) -> &'static SinkKind;
+
+    /// Builds the sink; its deliveries answer within `timeout`. It begins to connect. `source` is the link of the Redis
+    /// that holds the queues.
+    fn connect(&self, timeout: Duration, source: &Link) -> Arc<dyn Sink>;
+
+    /// Whether the client takes the settings. Connects nowhere.
+    ///
+    /// # Errors
+    /// What it does not take, as the client says it.
+    fn validate(&self, _timeout: Duration) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// The settings in effect, in the shape and the units of the YAML; no secret.
+    fn settings(&self) -> Map<String, Value>;
+
+    /// Where it connects to, for a person; without a login.
+    fn address(&self) -> String;
+
+    /// Whether [`Sink::check`] looks for the destinations, and not only whether the server answers.
+    fn looks_for_destinations(&self) -> bool {
+        true
+    }
+
+    /// The shortest time-out that the client can work with.
+    fn least_timeout(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// A setting that does not go with this time-out: what is wrong, and what to do.
+    fn against_timeout(&self, _timeout: Duration) -> Option<(String, &'static str)> {
+        None
+    }
+
+    /// The Redis server that it writes to, if it is one.
+    fn redis(&self) -> Option<RedisServer<'_>> {
+        None
+    }
+}
+
+/// A Redis server that a sink writes to.
+#[derive(Debug, Clone, Copy)]
+pub enum RedisServer<'a> {
+    /// The one that holds the queues, over the source's connection.
+    OfTheQueues,
+    /// One of its own.
+    Own(&'a Arc<RedisEndpoint>),
+}
+
+/// Where in a sink the elements of a route go: the destination keys, with the templates compiled.
+pub trait Target: Any + fmt::Debug + Send + Sync {
+    /// The destination of one element.
+    ///
+    /// # Errors
+    /// When a template has nothing to put in, or when what comes out is empty or cannot be a destination.
+    fn fill(&self, from: &Filler<'_>) -> Result<Destination, FillError>;
+
+    /// Whether the element's payload chose what a failure is about, so that the failure is the element's own. A topic
+    /// that is named after the queue is the same for all of its elements, and a person can fix it; so can an exchange
+    /// that is missing, whatever the routing key.
+    fn is_chosen_by_payload(&self, about: About) -> bool;
+
+    /// The destination keys in effect, as they are written under `to:`.
+    fn keys(&self) -> Map<String, Value>;
+
+    /// A text that is the same for two targets of one sink when their elements go to the same place. `None` where that
+    /// does not matter.
+    fn place(&self) -> Option<String>;
+
+    /// The destination for [`Sink::check`], if it is the same for every element.
+    fn fixed(&self) -> Option<Fixed>;
+
+    /// Reports headers that the sink's messages cannot carry, or have already.
+    fn check_headers(&self, _headers: &RouteHeaders<'_, '_>) {}
+
+    /// What it writes, if it is a Redis server.
+    fn redis_write(&self) -> Option<RedisWrite<'_>> {
+        None
+    }
+}
+
+/// A destination that is the same for every element.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fixed {
+    /// The destination, without what only tells its messages apart.
+    pub destination: Destination,
+    /// How a person calls what is looked for.
+    pub name: String,
+}
+
+/// What a target in Redis writes.
+#[derive(Debug, Clone, Copy)]
+pub struct RedisWrite<'a> {
+    /// Template of the key.
+    pub key: &'a Template,
+    /// The command.
+    pub command: RedisCommand,
+    /// Whether the source's own script writes it together with the verdict (`exactly_once`).
+    pub with_verdict: bool,
+}
+
+/// How an element is written to Redis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RedisCommand {
+    /// A push to this end of a list.
+    Push(Side),
+    /// An entry of a stream.
+    Add,
+}
+
+impl<'a> RedisWrite<'a> {
+    /// The list, and its end, that the source's script pushes to together with the verdict.
+    pub fn push_with_verdict(&self) -> Option<(&'a Bytes, Side)> {
+        match self.command {
+            RedisCommand::Push(side) if self.with_verdict => Some((self.key.static_bytes()?, side)),
+            RedisCommand::Push(_) | RedisCommand::Add => None,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The keys of `sinks.NAME.stdout`. There is only one place in it: every route goes there.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::super::kind::{self, SinkKind, SinkSettings};
+use super::super::{Connector, Destination, Fixed, Sink, Target};
+use super::{KIND, StdoutSink};
+use crate::link::Link;
+use crate::message::About;
+use crate::settings::keys::tables;
+use crate::settings::reader::Section;
+use crate::template::{FillError, Filler};
+
+tables! {
+    mod sink_stdout at "sinks.NAME.stdout", "For trying out, and for pipes." {
+        TIMEOUT = key("timeout", duration(1), "Longest that one delivery takes, which depends on who reads the pipe.").default("10s");
+        MAX_RATE = kind::MAX_RATE;
+    }
+}
+
+/// Standard output, without settings of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct StdoutSpec;
+
+/// Standard output as a destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StdoutDestination;
+
+impl fmt::Display for StdoutDestination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("stdout")
+    }
+}
+
+impl Destination {
+    /// Standard output.
+    pub const STDOUT: Destination = Destination::Stdout(StdoutDestination);
+}
+
+/// Reads the sink.
+pub(super) fn read(section: &Section<'_>) -> SinkSettings {
+    SinkSettings {
+        connector: Arc::new(StdoutSpec),
+        timeout: Some(section.duration(&sink_stdout::TIMEOUT)),
+        timeout_spot: section.spot(&sink_stdout::TIMEOUT),
+        max_rate: section.rate(&sink_stdout::MAX_RATE),
+        target: Box::new(|at| Some((Arc::new(StdoutSpec), at.sink_spot.clone()))),
+    }
+}
+
+impl Connector for StdoutSpec {
+    fn kind(&self) -> &'static SinkKind {
+        &KIND
+    }
+
+    fn connect(&self, timeout: Duration, _source: &Link) -> Arc<dyn Sink> {
+        Arc::new(StdoutSink::on_stdout(timeout))
+    }
+
+    fn settings(&self) -> Map<String, Value> {
+        Map::new()
+    }
+
+    fn address(&self) -> String {
+        String::new()
+    }
+
+    fn looks_for_destinations(&self) -> bool {
+        false
+    }
+}
+
+impl Target for StdoutSpec {
+    fn fill(&self, _from: &Filler<'_>) -> Result<Destination, FillError> {
+        Ok(Destination::STDOUT)
+    }
+
+    fn is_chosen_by_payload(&self, _about: About) -> bool {
+        false
+    }
+
+    fn keys(&self) -> Map<String, Value> {
+        Map::new()
+    }
+
+    fn place(&self) -> Option<String> {
+        // It is for trying out: dead letters may go there as well.
+        None
+    }
+
+    fn fixed(&self) -> Option<Fixed> {
+        None
+    }
+}

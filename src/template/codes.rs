@@ -1,0 +1,18 @@
+//! Error codes of templates that cannot be filled, with their causes and cures.
+
+use crate::codes::{Code, code};
+
+/// What templates offer to the reference of errors.
+pub(crate) const CODES: &[Code] = &[
+    code(
+        "template_field_missing",
+        "A template asks for a field that the element does not have.",
+        "Give it a default: `${payload.x:-none}`.",
+    ),
+    code("template_result_empty", "A template's result is empty.", "Give it a default, or correct the payload."),
+    code(
+        "template_result_unfit",
+        "A template's result is nothing that the destination could be.",
+        "The message says why; correct the template.",
+    ),
+];

@@ -1,0 +1,252 @@
+//! Texts with `${...}` holes: compiled when the configuration is loaded, filled for every element ([`Filler`]).
+//!
+//! Fields: `${id}`, `${queue}`, `${due_ms}`, `${attempt}`, `${payload}` (text, or a JSON scalar), `${payload.a.b}`,
+//! `${payload.items.0}`; a default stands behind `:-`. `$${` writes a literal `${`; any other `$` is itself, so that
+//! keys like `a$b` and `a$$b` need no care. Environment variables are replaced before and are no business of this file.
+
+pub(crate) mod codes;
+mod fill;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+pub use fill::{ElementInfo, Fields, FillError, Filler, NoFields};
+
+/// A text with `${...}` holes, compiled.
+#[derive(Debug, Clone)]
+pub struct Template {
+    source: Arc<str>,
+    body: Body,
+}
+
+/// The text that was compiled.
+impl serde::Serialize for Template {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.source)
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Body {
+    /// No hole: the bytes are UTF-8 and shared by every element.
+    Static { text: Arc<str>, bytes: Bytes },
+    /// At least one hole.
+    Dynamic(Arc<[Part]>),
+}
+
+#[derive(Debug)]
+enum Part {
+    Text(String),
+    Hole { name: Arc<str>, field: Field, default: Option<String> },
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Field {
+    Id,
+    Queue,
+    DueMs,
+    Attempt,
+    /// The payload itself, or the value at this path in it.
+    Payload(Vec<String>),
+}
+
+/// The text is no template.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// A hole that does not end.
+    #[error("`${{` at character {at} has no closing `}}`; a literal `${{` is written `$${{`")]
+    Unclosed {
+        /// Position in characters, from 1.
+        at: usize,
+    },
+    /// A hole that names nothing known.
+    #[error("`${{{field}}}` is no field of an element: there are id, queue, due_ms, attempt, payload, payload.NAME")]
+    UnknownField {
+        /// What stands in the hole, without the default.
+        field: String,
+    },
+    /// A path with an empty step.
+    #[error("`${{{field}}}` has an empty step in its path")]
+    EmptyStep {
+        /// What stands in the hole, without the default.
+        field: String,
+    },
+}
+
+impl Template {
+    /// The names that a hole may start with.
+    pub const FIELDS: [&'static str; 5] = ["id", "queue", "due_ms", "attempt", "payload"];
+
+    /// Compiles `text`.
+    ///
+    /// # Errors
+    /// When a hole is not closed or names no field.
+    pub fn compile(text: &str) -> Result<Template, TemplateError> {
+        let mut parts = Vec::new();
+        let mut literal = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find("${") {
+            if rest[..at].ends_with('$') {
+                literal.push_str(&rest[..at - 1]);
+                literal.push_str("${");
+                rest = &rest[at + 2..];
+                continue;
+            }
+            literal.push_str(&rest[..at]);
+            let Some(length) = rest[at..].find('}') else {
+                let before = text.len() - rest.len() + at;
+                return Err(TemplateError::Unclosed { at: text[..before].chars().count() + 1 });
+            };
+            if !literal.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut literal)));
+            }
+            parts.push(Part::compile(&rest[at + 2..at + length])?);
+            rest = &rest[at + length + 1..];
+        }
+        literal.push_str(rest);
+        let body = if parts.is_empty() {
+            let text: Arc<str> = literal.into();
+            Body::Static { bytes: Bytes::copy_from_slice(text.as_bytes()), text }
+        } else {
+            if !literal.is_empty() {
+                parts.push(Part::Text(literal));
+            }
+            Body::Dynamic(parts.into())
+        };
+        Ok(Template { source: text.into(), body })
+    }
+
+    /// The text that was compiled.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The text that every element gets, if it is the same for all.
+    pub fn static_text(&self) -> Option<&str> {
+        match &self.body {
+            Body::Static { text, .. } => Some(text),
+            Body::Dynamic(_) => None,
+        }
+    }
+
+    /// Same as [`static_text`](Template::static_text), shared.
+    pub fn static_shared(&self) -> Option<&Arc<str>> {
+        match &self.body {
+            Body::Static { text, .. } => Some(text),
+            Body::Dynamic(_) => None,
+        }
+    }
+
+    /// Same as [`static_text`](Template::static_text), as bytes that are shared instead of copied.
+    pub fn static_bytes(&self) -> Option<&Bytes> {
+        match &self.body {
+            Body::Static { bytes, .. } => Some(bytes),
+            Body::Dynamic(_) => None,
+        }
+    }
+
+    /// Whether the payload's content decides, so that the result is the message's own (a failure of such a
+    /// destination is a dead letter, not a hold).
+    pub fn uses_payload(&self) -> bool {
+        self.payload_fields().next().is_some()
+    }
+
+    /// Whether a field inside the payload is asked for, which only a structured codec has.
+    pub fn uses_payload_path(&self) -> bool {
+        self.payload_fields().any(|path| !path.is_empty())
+    }
+
+    /// Whether the due time is asked for without a default; elements of the ready list have none.
+    pub fn needs_due(&self) -> bool {
+        self.parts().iter().any(|part| matches!(part, Part::Hole { field: Field::DueMs, default: None, .. }))
+    }
+
+    /// The texts that every element of the queue with this id gets, in their order; `None` stands for what the element
+    /// decides.
+    pub fn outline(&self, queue: &str) -> impl Iterator<Item = Option<String>> {
+        let known = self.static_text().map(|text| Some(text.to_owned()));
+        let parts = self.parts().iter().map(|part| match part {
+            Part::Text(text) => Some(text.clone()),
+            Part::Hole { field: Field::Queue, .. } => Some(queue.to_owned()),
+            Part::Hole { .. } => None,
+        });
+        known.into_iter().chain(parts)
+    }
+
+    fn parts(&self) -> &[Part] {
+        match &self.body {
+            Body::Static { .. } => &[],
+            Body::Dynamic(parts) => parts,
+        }
+    }
+
+    fn payload_fields(&self) -> impl Iterator<Item = &[String]> {
+        self.parts().iter().filter_map(|part| match part {
+            Part::Hole { field: Field::Payload(path), .. } => Some(path.as_slice()),
+            _ => None,
+        })
+    }
+
+    /// The text for one element, or the name of the field that it lacks.
+    fn fill(&self, from: &Filler<'_>) -> Result<String, Arc<str>> {
+        let parts = match &self.body {
+            Body::Static { text, .. } => return Ok(text.to_string()),
+            Body::Dynamic(parts) => parts,
+        };
+        let mut filled = String::with_capacity(self.source.len() + 32);
+        for part in parts.iter() {
+            match part {
+                Part::Text(text) => filled.push_str(text),
+                Part::Hole { name, field, default } => match (field.value(from), default) {
+                    (Some(value), _) => filled.push_str(&value),
+                    (None, Some(default)) => filled.push_str(default),
+                    (None, None) => return Err(name.clone()),
+                },
+            }
+        }
+        Ok(filled)
+    }
+}
+
+impl Part {
+    /// Compiles what stands between `${` and `}`.
+    fn compile(hole: &str) -> Result<Part, TemplateError> {
+        let (name, default) = match hole.split_once(":-") {
+            Some((name, default)) => (name, Some(default.to_owned())),
+            None => (hole, None),
+        };
+        let field = match name {
+            "id" => Field::Id,
+            "queue" => Field::Queue,
+            "due_ms" => Field::DueMs,
+            "attempt" => Field::Attempt,
+            "payload" => Field::Payload(Vec::new()),
+            _ => {
+                let Some(path) = name.strip_prefix("payload.") else {
+                    return Err(TemplateError::UnknownField { field: name.to_owned() });
+                };
+                let path: Vec<String> = path.split('.').map(str::to_owned).collect();
+                if path.iter().any(String::is_empty) {
+                    return Err(TemplateError::EmptyStep { field: name.to_owned() });
+                }
+                Field::Payload(path)
+            }
+        };
+        Ok(Part::Hole { name: name.into(), field, default })
+    }
+}
+
+impl Field {
+    fn value<'a>(&self, from: &Filler<'a>) -> Option<Cow<'a, str>> {
+        let element = from.element;
+        match self {
+            Field::Id => Some(element.id.to_string().into()),
+            Field::Queue => Some(element.queue.into()),
+            Field::DueMs => element.due_ms.map(|due| due.to_string().into()),
+            Field::Attempt => Some(element.attempt.to_string().into()),
+            Field::Payload(path) => from.payload.field(path),
+        }
+    }
+}
