@@ -66,7 +66,7 @@ async fn drain(depth: usize, to: &str) -> Result<Drained> {
     let mut daemon = Daemon::spawn(
         &server.url(),
         &format!(
-            "sinks: {{ same: {{ redis: {{}} }} }}\nqueues:\n  q: {{ source: {{ redisson: {{ name: deep }} }}, ghost_max_age: 1s, to: [{{ sink: same, {to} }}] }}\n"
+            "sinks: {{ same: {{ redis: {{}} }} }}\nqueues:\n  q: {{ source: {{ redisson: {{ name: deep, ghost_max_age: 1s }} }}, to: [{{ sink: same, {to} }}] }}\n"
         ),
     )?;
     // From the first claim on: how long a start takes is another row.

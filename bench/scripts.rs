@@ -144,5 +144,5 @@ fn sweep_defaults() -> Result<(Duration, u64)> {
     let yaml = "redis: { url: 'redis://h' }\nsinks: { out: { redis: {} } }\nqueues: { q: { source: { redisson: { name: q } }, to: [{ sink: out, list: l }] } }\n";
     let loaded = config::load_str(yaml, "defaults", &|_| None).map_err(|errors| anyhow::anyhow!("{errors}"))?;
     let queue = loaded.config.queues.first().context("one queue")?;
-    Ok((queue.ghost_max_age, queue.sweep_bandwidth))
+    Ok((queue.source.leftover_max_age(), queue.source.upkeep_bandwidth()))
 }

@@ -66,23 +66,14 @@ fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
 }
 
 fn queue(spec: &QueueSpec) -> Value {
-    let consume: Vec<_> = [(spec.consume_delayed, "delayed"), (spec.consume_ready, "ready")]
-        .into_iter()
-        .filter_map(|(consumed, name)| consumed.then_some(name))
-        .collect();
     let coding = spec.codec;
     let java_types = match coding.java_types {
         JavaTypes::Keep => "keep",
         JavaTypes::Strip => "strip",
     };
-    let rescue_after = match spec.mode {
-        Mode::Deliver | Mode::Shadow => None,
-        Mode::Rescue { after } => Some(show_duration(after)),
-    };
     let first = object([
         ("mode", Some(spec.mode.as_str().into())),
-        ("rescue_after", rescue_after.map(Value::from)),
-        ("source", Some(json!({ "redisson": { "name": &*spec.name, "consume": consume } }))),
+        ("source", Some(spec.source.settings(matches!(spec.mode, Mode::Rescue { .. })).into())),
         ("codec", Some(coding.as_str().into())),
         ("java_types", coding.codec.has_java_types().then(|| java_types.into())),
         ("max_decoded_size", coding.uses_max_decoded_size().then(|| show_size(coding.max_decoded_size as u64).into())),
@@ -106,12 +97,6 @@ fn queue(spec: &QueueSpec) -> Value {
             OnExpired::DeadLetter => "dead_letter",
             OnExpired::Deliver => "deliver",
         },
-        "list_cleanup": match spec.list_cleanup {
-            ListCleanup::Auto => "auto",
-            ListCleanup::Exact => "exact",
-        },
-        "ghost_max_age": show_duration(spec.ghost_max_age),
-        "sweep_bandwidth": show_size(spec.sweep_bandwidth),
         "to": spec.to.iter().map(route).collect::<Vec<_>>(),
         "retry": {
             "max_attempts": spec.retry.max_attempts,

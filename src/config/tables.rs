@@ -6,6 +6,7 @@ use crate::link::config::redis;
 use crate::settings::keys::{Kind, Table, tables};
 use crate::settings::tls;
 use crate::sink;
+use crate::source::spec;
 
 tables! {
     mod top at "", "The whole file." {
@@ -49,22 +50,13 @@ tables! {
         ON_EXPIRED = key("on_expired", Kind::Word(&[now("dead_letter"), now("deliver")]), "What happens to an expired element.").default("dead_letter");
         RETRY = key("retry", Kind::Text, "Name of a retry policy.").default("default");
         DEAD_LETTER = key("dead_letter", Kind::Section(&dead_letter::TABLE), "Where dead letters are kept, and where they are moved on to.");
-        LIST_CLEANUP = key("list_cleanup", Kind::Word(&[now("auto"), now("exact")]), "How claimed elements leave Redisson's list: `auto` at the ends at once and the rest in slices, at the same cost at any depth; `exact` in the claim, at a cost that grows with the depth.").default("auto");
-        GHOST_MAX_AGE = key("ghost_max_age", duration(1_000), "With `auto`: how long a claimed element may still show in Redisson's list before it is swept.").default("30s");
-        SWEEP_BANDWIDTH = key("sweep_bandwidth", Kind::Size, "With `auto`: bytes per second that sweeping may move, on average.").default("16MiB");
         CLAIM_AHEAD = key("claim_ahead", duration(0), "How long before its due time an element is claimed, at most half of the lease. It is delivered at its due time, and until then counts as in flight. For queues with live Redisson clients whose ready list other consumers read: claimed ahead, the element is not there for their transfer. From the claim on Java neither sees nor cancels it.").default("0s");
-        MODE = key("mode", Kind::Word(&[now("deliver"), now("shadow"), now("rescue")]), "What is done with due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed and nothing is written to Redis or a sink; what would have been sent where is logged and counted. `rescue`: elements that are overdue by more than `rescue_after` are moved to the ready list, as a Redisson client would, for Java consumers that stay; no sink is needed.").default("deliver");
-        RESCUE_AFTER = key("rescue_after", duration(1), "With `mode: rescue`: how long an element may be overdue before it is moved.").default("10s");
+        MODE = key("mode", Kind::Word(&[now("deliver"), now("shadow"), now("rescue")]), "What is done with due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed and nothing is written to Redis or a sink; what would have been sent where is logged and counted. `rescue`: elements that are overdue by more than the source's `rescue_after` are moved to the ready list, as a Redisson client would, for Java consumers that stay; no sink is needed.").default("deliver");
     }
     mod source at "queues.NAME.source", "Exactly one key, which says the kind." {
-        REDISSON = key("redisson", Kind::Section(&redisson::TABLE), "An `RDelayedQueue` of Redisson.");
         ZSET = planned("zset", "A sorted set with the payloads as members.");
         JOB_POOL = planned("job_pool", "A sorted set of ids with the bodies in a hash.");
-    }
-    mod redisson at "queues.NAME.source.redisson", "An `RDelayedQueue` and the queue that it feeds." {
-        NAME = key("name", Kind::Text, "Name of the queue as it is in Redis, after any `NameMapper`: the key of the list that Redisson moves due elements to.").required();
-        CONSUME = key("consume", Kind::Words(&[now("delayed"), now("ready")]), "`delayed`: what falls due. `ready`: what a Redisson client has moved to the ready list already, which any client does while it is connected. Leave `ready` out only where Java consumers go on reading that list.").default("[delayed, ready]");
-    }
+    } + spec::KIND_KEYS
     mod to at "queues.NAME.to[]", "One destination." {
         SINK = key("sink", Kind::Text, "Name of a sink.").required();
         HEADERS = key("headers", Kind::Headers, "Further headers of the message: fields of the entry in a Redis stream, `headers` of the line on standard output. A Redis list carries none.");
@@ -100,6 +92,7 @@ pub(super) fn all() -> Vec<&'static Table> {
         match table.path {
             path if path == limits::TABLE.path => all.extend([&redis::TABLE, &tls::TABLE]),
             path if path == sinks::TABLE.path => all.extend(kinds().filter(|table| table.path.starts_with(path))),
+            path if path == source::TABLE.path => all.extend(spec::TABLES),
             path if path == to::TABLE.path => all.extend(kinds().filter(|table| table.path.starts_with(path))),
             _ => {}
         }

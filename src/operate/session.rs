@@ -105,7 +105,7 @@ fn find(config: &Config, id: &str) -> Result<Arc<QueueSpec>, Error> {
         return Ok(spec.clone());
     }
     let attempt = format!("find queue `{id}`: the configuration has no queue with this id");
-    if let Some(spec) = config.queues.iter().find(|spec| &*spec.name == id) {
+    if let Some(spec) = config.queues.iter().find(|spec| spec.source.name() == id) {
         return Err(Error::invalid(format!("{attempt}; `{id}` is the name in Redis of the queue `{}`", spec.id)));
     }
     let names = || config.queues.iter().map(|spec| &*spec.id);

@@ -37,8 +37,8 @@ async fn turn(queue: &Arc<Queue>, heartbeat: &Heartbeat) {
     let started = Instant::now();
     let mut request = UpkeepRequest {
         step: None,
-        max_age: queue.spec.ghost_max_age,
-        bandwidth: queue.spec.sweep_bandwidth,
+        max_age: queue.spec.source.leftover_max_age(),
+        bandwidth: queue.spec.source.upkeep_bandwidth(),
         start: if queue.process.redis_nearly_full.load(Ordering::Relaxed) { Start::Urgent } else { Start::Due },
         largest: queue.hints().largest(),
     };

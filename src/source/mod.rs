@@ -11,6 +11,7 @@ pub mod ledger;
 pub mod memory;
 pub mod redis;
 pub mod redisson;
+pub(crate) mod spec;
 pub mod store;
 
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use self::ledger::{BadReply, ClaimedFrom, Fields, Hints, Ledger, Packed, Scripts, Use};
+pub(crate) use self::spec::SourceSettings;
+pub use self::spec::SourceSpec;
 use self::store::Rescued;
 use crate::config::{Mode, QueueSpec};
 use crate::link::rights::Grant;
@@ -311,7 +314,8 @@ impl Leftovers {
 
 /// The source that a queue's configuration describes.
 pub fn build(spec: &QueueSpec) -> Arc<dyn Source> {
-    Arc::new(redisson::Half::new(&spec.name, spec.consume_delayed, spec.consume_ready, spec.list_cleanup))
+    let SourceSpec::Redisson(spec) = &spec.source;
+    Arc::new(redisson::Half::of(spec))
 }
 
 /// What an element is that comes without its queue; `None` for bytes in no format of any source.

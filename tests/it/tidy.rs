@@ -158,10 +158,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Tools for reading the file; a stage reads its own keys with them.
     ("settings", &["template"]),
     // The whole file: what stages offer is collected here.
-    ("config", &["message", "settings", "template", "route", "link", "sink"]),
+    ("config", &["message", "settings", "template", "route", "link", "sink", "source"]),
     ("route", &["message", "template"]),
     ("link", &["message", "codes", "settings", "clock", "backoff"]),
-    ("source", &["message", "config", "clock", "link", "metric"]),
+    // config only for rights: what a daemon needs depends on mode and dead letters.
+    ("source", &["message", "config", "clock", "link", "settings", "metric"]),
     ("sink", &["message", "codes", "settings", "template", "clock", "backoff", "link"]),
     ("telemetry", &["message", "clock", "metric"]),
     (

@@ -15,6 +15,8 @@ pub use crate::link::RedisEndpoint;
 use crate::route::{ElementInfo, Message, MessageSpec};
 pub use crate::settings::{Secret, TlsFiles};
 use crate::sink::{Destination, SinkSpec, Target};
+use crate::source::SourceSpec;
+pub use crate::source::redisson::ListCleanup;
 use crate::template::FillError;
 
 /// Everything that one daemon does.
@@ -48,12 +50,8 @@ pub struct Limits {
 pub struct QueueSpec {
     /// The key under `queues:`: the metric label.
     pub id: Arc<str>,
-    /// Mapped name of the Redisson queue: the key of its ready list.
-    pub name: Arc<str>,
-    /// Whether due elements of the sorted set are claimed.
-    pub consume_delayed: bool,
-    /// Whether the ready list is drained.
-    pub consume_ready: bool,
+    /// Where its elements come from.
+    pub source: SourceSpec,
     /// How payloads are decoded for templates and envelopes.
     pub codec: Coding,
     /// What happens to a payload that the codec refuses.
@@ -66,12 +64,6 @@ pub struct QueueSpec {
     pub max_in_flight: MaxInFlight,
     /// Bytes of elements in flight.
     pub max_in_flight_bytes: u64,
-    /// How claimed elements leave Redisson's list.
-    pub list_cleanup: ListCleanup,
-    /// Age of the oldest ghost at which a turn of the sweep starts.
-    pub ghost_max_age: Duration,
-    /// Bytes per second that the sweep may move, on average.
-    pub sweep_bandwidth: u64,
     /// Elements per second; `None` is unlimited.
     pub max_rate: Option<f64>,
     /// Elements later than this are expired.
@@ -144,15 +136,6 @@ pub enum MaxInFlight {
     Auto,
     /// Fixed.
     Fixed(u32),
-}
-
-/// How claimed elements leave Redisson's list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ListCleanup {
-    /// At the ends at once, `LREM` while it is cheap, the rest by the sweep.
-    Auto,
-    /// `LREM` in the claim: no ghost ever, at Redisson's price.
-    Exact,
 }
 
 /// What happens to an element later than `max_lateness`.

@@ -123,10 +123,9 @@ fn what_is_left_out_has_the_documented_default() {
         "limits:\n  in_flight: 20000\n  in_flight_bytes: 64MiB\n",
         "  connect_timeout: 5s\n  command_timeout: 5s\n",
         "      timeout: 10s\n      max_rate: none\n",
-        "        consume: [delayed, ready]\n",
+        "        consume: [delayed, ready]\n        list_cleanup: auto\n        ghost_max_age: 30s\n        sweep_bandwidth: 16MiB\n",
         "    codec: raw\n    on_decode_error: dead_letter\n    lease: 30s\n    claim_ahead: 0s\n    max_in_flight: auto\n",
         "    max_in_flight_bytes: 16MiB\n    max_rate: none\n    max_lateness: none\n",
-        "    list_cleanup: auto\n    ghost_max_age: 30s\n    sweep_bandwidth: 16MiB\n",
         "      max_attempts: 10\n      initial_interval: 500ms\n      max_interval: 1m\n      multiplier: 2.0\n      jitter: full\n",
         "      - sink: ready\n        list: done\n        push: right\n        exactly_once: false\n        envelope: raw\n",
     ] {
@@ -216,11 +215,29 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
+fn a_key_in_its_old_place_is_refused_and_the_new_place_named() {
+    for key in ["list_cleanup: exact", "ghost_max_age: 5s", "sweep_bandwidth: 1MiB", "rescue_after: 5s"] {
+        let name = key.split(':').next().unwrap();
+        let refused = format!("15:5 queues.mails.{name}: unknown key | `{name}` belongs under `source.redisson`");
+        check("codec: json", key, &[&refused]);
+        check(
+            "name: mails }",
+            &format!("name: mails, {key} }}"),
+            match name {
+                "rescue_after" => &["14:54 queues.mails.source.redisson.rescue_after: `rescue_after` has no effect"],
+                _ => &[],
+            },
+        );
+    }
+}
+
+#[test]
 fn rescue_needs_no_sink_and_says_what_it_does_not_look_at() {
     let file = |queue: &str| {
         format!("redis: {{ url: 'redis://h' }}\nqueues:\n  q:\n    source: {{ redisson: {{ name: n }} }}\n{queue}")
     };
-    let spec = load(&file("    mode: rescue\n    rescue_after: 3s\n")).unwrap().config.queues.remove(0);
+    let three = file("    mode: rescue\n").replace("name: n", "name: n, rescue_after: 3s");
+    let spec = load(&three).unwrap().config.queues.remove(0);
     assert_eq!((spec.mode, spec.to.len()), (Mode::Rescue { after: std::time::Duration::from_secs(3) }, 0));
     let spec = load(&file("    mode: rescue\n")).unwrap().config.queues.remove(0);
     assert_eq!(spec.mode, Mode::Rescue { after: std::time::Duration::from_secs(10) });

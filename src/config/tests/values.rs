@@ -31,9 +31,10 @@ fn a_value_of_the_wrong_kind_says_what_to_write() {
     );
     mails("max_in_flight: 0", &["15:20 queues.mails.max_in_flight: 0 is out of range"]);
     mails("max_in_flight: 1.5", &["15:20 queues.mails.max_in_flight: `1.5` is not a whole number"]);
-    mails(
-        "list_cleanup: exakt",
-        &["15:19 queues.mails.list_cleanup: `exakt` is not known here | did you mean `exact`?"],
+    check(
+        "name: mails }",
+        "name: mails, list_cleanup: exakt }",
+        &["14:54 queues.mails.source.redisson.list_cleanup: `exakt` is not known here | did you mean `exact`?"],
     );
     mails(
         "on_decode_error: drop",
@@ -110,9 +111,9 @@ fn a_key_without_function_is_refused_and_not_ignored() {
         &["15:11 queues.mails.mode: `watch` is not known here | possible here: deliver, shadow, rescue"],
     );
     check(
-        "codec: json",
-        "rescue_after: 5s",
-        &["15:19 queues.mails.rescue_after: `rescue_after` has no effect without `mode: rescue`"],
+        "name: mails }",
+        "name: mails, rescue_after: 5s }",
+        &["14:54 queues.mails.source.redisson.rescue_after: `rescue_after` has no effect without `mode: rescue`"],
     );
     check("codec: json", "claim_ahead: 15s\n    mode: deliver", &[]);
     check(

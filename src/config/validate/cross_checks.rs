@@ -5,7 +5,6 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::keyspace::{RESERVED, tagged};
 use super::queue::Queue;
 use super::retry::Policy;
 use super::sink::Sink;
@@ -13,6 +12,7 @@ use crate::config::model::{Limits, MaxInFlight, RouteSpec};
 use crate::link::RedisEndpoint;
 use crate::settings::units::{show_duration, show_size};
 use crate::sink::{RedisCommand, RedisServer, RedisWrite};
+use crate::source::spec::RESERVED_KEYS;
 
 /// Longest time-out that `auto` chooses.
 const AUTO_MAX: Duration = Duration::from_secs(30);
@@ -68,12 +68,12 @@ pub(super) fn limits(queues: &[Queue<'_>], limits: &Limits) {
 /// Two queues on the same keys would each take the other's elements.
 pub(super) fn names(queues: &[Queue<'_>]) {
     let mut first: HashMap<String, &Queue<'_>> = HashMap::new();
-    for queue in queues.iter().filter(|queue| !queue.spec.name.is_empty()) {
-        match first.entry(tagged(&queue.spec.name)) {
+    for queue in queues.iter().filter(|queue| !queue.spec.source.name().is_empty()) {
+        match first.entry(queue.spec.source.key_tag()) {
             Entry::Vacant(place) => drop(place.insert(queue)),
             Entry::Occupied(place) => {
                 let other = &place.get().spec;
-                let message = match other.name == queue.spec.name {
+                let message = match other.source.name() == queue.spec.source.name() {
                     true => format!("queue `{}` has the same name", other.id),
                     false => format!("queue `{}` has the same keys in Redis: NAME and {{NAME}} share them", other.id),
                 };
@@ -122,7 +122,7 @@ pub(super) fn claims_ahead(queues: &[Queue<'_>], sinks: &[Sink<'_>]) {
                 "`claim_ahead` goes with no `max_rate`: claimed at that rate, the elements would be sent all at once";
             queue.report.problem(&queue.ahead_spot, message, help);
         }
-        if !ahead.is_zero() && !queue.spec.consume_delayed {
+        if !ahead.is_zero() && !queue.spec.source.consumes_due() {
             let help = "write `consume: [delayed]`, or remove `claim_ahead`";
             queue.report.problem(
                 &queue.ahead_spot,
@@ -158,19 +158,19 @@ pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], source: &Ar
     };
     let mut readers: HashMap<&str, Vec<&Queue<'_>>> = HashMap::new();
     for queue in queues {
-        readers.entry(&queue.spec.name).or_default().push(queue);
+        readers.entry(queue.spec.source.name()).or_default().push(queue);
     }
     for queue in queues {
         for (route, target) in queue.routes() {
             let Some(RedisWrite { key, command, .. }) = route.target.redis_write() else { continue };
             let Some(key) = key.static_text().filter(|_| on_source(&route.sink)) else { continue };
-            if RESERVED.iter().any(|reserved| key.starts_with(reserved)) {
+            if RESERVED_KEYS.iter().any(|reserved| key.starts_with(reserved)) {
                 let help = "choose a key that begins otherwise";
                 let message = format!("`{key}` is among the keys of delayed queues");
                 queue.report.problem(target, message, help);
             }
             for reader in readers.get(key).into_iter().flatten() {
-                if reader.spec.consume_ready {
+                if reader.spec.source.consumes_ready() {
                     let message =
                         format!("queue `{}` consumes the list `{key}`: elements would go in circles", reader.spec.id);
                     let help = "choose another key; where Java consumers read the list, write `consume: [delayed]`";

@@ -3,7 +3,6 @@
 mod cross_checks;
 mod dead_letter;
 mod destination;
-mod keyspace;
 mod queue;
 mod retry;
 mod route;

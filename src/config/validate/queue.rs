@@ -1,23 +1,19 @@
 //! Queues.
 
-use std::time::Duration;
-
 use redisson_codecs::{Codec, Coding, JavaTypes};
 
 use super::dead_letter;
 use super::destination::Destination;
-use super::keyspace::{tagged, works_in_cluster};
 use super::retry::Policy;
 use super::route::{self, Route};
 use super::sink::Sink;
-use crate::config::model::{
-    ListCleanup, MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec,
-};
-use crate::config::tables::{queue, redisson, source, top};
+use crate::config::model::{MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec};
+use crate::config::tables::{queue, top};
 use crate::link::hashed;
 use crate::settings::keys::{Key, nearest};
 use crate::settings::problem::{Report, Spot};
 use crate::settings::reader::{Section, clip};
+use crate::source::{SourceSettings, spec};
 
 /// A queue and where its parts stand, for the checks that look at several.
 pub(super) struct Queue<'a> {
@@ -59,7 +55,7 @@ pub(super) fn queues<'a>(top: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
 }
 
 fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Policy<'_>]) -> Queue<'a> {
-    let source = redisson(section);
+    let source = source(section);
     let codec = coding(section);
     let on_decode_error = section.word(
         &queue::ON_DECODE_ERROR,
@@ -71,8 +67,6 @@ fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
     );
     let on_expired =
         section.word(&queue::ON_EXPIRED, &[("dead_letter", OnExpired::DeadLetter), ("deliver", OnExpired::Deliver)]);
-    let list_cleanup =
-        section.word(&queue::LIST_CLEANUP, &[("auto", ListCleanup::Auto), ("exact", ListCleanup::Exact)]);
     let max_lateness = section.duration_or_none(&queue::MAX_LATENESS);
     if section.has(&queue::ON_EXPIRED) && !section.has(&queue::MAX_LATENESS) {
         let help = "write `max_lateness: 1h`, or remove `on_expired`";
@@ -82,9 +76,9 @@ fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
             help,
         );
     }
-    let mode = mode(section);
+    let mode = mode(section, &source);
     let (policy, retry) = retry(section, policies);
-    let keys = if source.name.is_empty() { String::new() } else { tagged(&source.name) };
+    let keys = source.spec.key_tag();
     let slot = hashed(&keys);
     let (to, targets, names) = routes(section, sinks, codec, slot);
     let dead = dead_letter::read(section, sinks, slot);
@@ -92,7 +86,7 @@ fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
     let fixed = section.count(&queue::MAX_IN_FLIGHT).and_then(|count| u32::try_from(count).ok());
     Queue {
         report: &section.cx.report,
-        name_spot: source.spot,
+        name_spot: source.name_spot,
         lease_spot: section.spot(&queue::LEASE),
         ahead_spot: section.spot(&queue::CLAIM_AHEAD),
         in_flight_spot: section.has(&queue::MAX_IN_FLIGHT).then(|| section.spot(&queue::MAX_IN_FLIGHT)),
@@ -106,18 +100,13 @@ fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
         policy,
         spec: QueueSpec {
             id: id.into(),
-            name: source.name.as_str().into(),
-            consume_delayed: source.consume.contains(&Consume::Delayed),
-            consume_ready: source.consume.contains(&Consume::Ready),
+            source: source.spec,
             codec,
             on_decode_error: on_decode_error.unwrap_or(OnDecodeError::DeadLetter),
             lease: section.duration(&queue::LEASE),
             claim_ahead: section.duration(&queue::CLAIM_AHEAD),
             max_in_flight: fixed.map_or(MaxInFlight::Auto, MaxInFlight::Fixed),
             max_in_flight_bytes: section.size(&queue::MAX_IN_FLIGHT_BYTES),
-            list_cleanup: list_cleanup.unwrap_or(ListCleanup::Auto),
-            ghost_max_age: section.duration(&queue::GHOST_MAX_AGE),
-            sweep_bandwidth: section.size(&queue::SWEEP_BANDWIDTH),
             max_rate: section.rate(&queue::MAX_RATE),
             max_lateness,
             on_expired: on_expired.unwrap_or(OnExpired::DeadLetter),
@@ -149,32 +138,12 @@ fn coding(section: &Section<'_>) -> Coding {
     }
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Consume {
-    Delayed,
-    Ready,
-}
-
-struct Source {
-    name: String,
-    spot: Spot,
-    consume: Vec<Consume>,
-}
-
-fn redisson(queue: &Section<'_>) -> Source {
-    let kinds = queue.section(&queue::SOURCE);
-    if queue.has(&queue::SOURCE) && kinds.empty {
-        queue.cx.report.problem(&kinds.spot, "the source has no kind", "write `redisson: { name: NAME }`");
+fn source(queue: &Section<'_>) -> SourceSettings {
+    let section = queue.section(&queue::SOURCE);
+    if queue.has(&queue::SOURCE) && section.empty {
+        queue.cx.report.problem(&section.spot, "the source has no kind", "write `redisson: { name: NAME }`");
     }
-    let section = kinds.section(&source::REDISSON);
-    let spot = section.spot(&redisson::NAME);
-    let name = section.text(&redisson::NAME).map(|name| name.value).unwrap_or_default();
-    if !name.is_empty() && !works_in_cluster(&name) {
-        let help = "it works on a single Redis; a name with one whole `{tag}`, or without braces, works everywhere";
-        section.cx.report.warning(&spot, "the braces in the name spread the queue's keys over Redis Cluster", help);
-    }
-    let consume = section.words(&redisson::CONSUME, &[("delayed", Consume::Delayed), ("ready", Consume::Ready)]);
-    Source { name, spot, consume }
+    spec::read(&section)
 }
 
 fn retry(section: &Section<'_>, policies: &[Policy<'_>]) -> (String, RetryPolicy) {
@@ -201,44 +170,24 @@ fn retry(section: &Section<'_>, policies: &[Policy<'_>]) -> (String, RetryPolicy
     (written, policy.unwrap_or(builtin))
 }
 
-/// Keys that mean nothing where elements are only moved to the ready list.
-const NOT_FOR_RESCUE: [&Key; 14] = [
-    &queue::TO,
-    &queue::CODEC,
-    &queue::JAVA_TYPES,
-    &queue::MAX_DECODED_SIZE,
-    &queue::ON_DECODE_ERROR,
-    &queue::LEASE,
-    &queue::CLAIM_AHEAD,
-    &queue::MAX_IN_FLIGHT,
-    &queue::MAX_IN_FLIGHT_BYTES,
-    &queue::MAX_RATE,
-    &queue::MAX_LATENESS,
-    &queue::ON_EXPIRED,
-    &queue::RETRY,
-    &queue::DEAD_LETTER,
-];
-
 /// The mode, and what contradicts it.
-fn mode(section: &Section<'_>) -> Mode {
-    let words =
-        [("deliver", Mode::Deliver), ("shadow", Mode::Shadow), ("rescue", Mode::Rescue { after: Duration::ZERO })];
+fn mode(section: &Section<'_>, source: &SourceSettings) -> Mode {
+    let after = source.spec.rescue_after();
+    let words = [("deliver", Mode::Deliver), ("shadow", Mode::Shadow), ("rescue", Mode::Rescue { after })];
     let mode = section.word(&queue::MODE, &words).unwrap_or(Mode::Deliver);
-    let after = section.duration(&queue::RESCUE_AFTER);
     let report = &section.cx.report;
-    match mode {
-        Mode::Rescue { .. } => {
-            for key in NOT_FOR_RESCUE.iter().filter(|key| section.has(key)) {
-                let message = format!("`{}` has no effect with `mode: rescue`, which delivers to no sink", key.name);
-                report.problem(&section.spot(key), message, "remove it, or write `mode: deliver`");
-            }
-            return Mode::Rescue { after };
+    if let Mode::Rescue { .. } = mode {
+        // Elements are only moved to the ready list: all that is not about the source means nothing.
+        let about_source = |key: &Key| [queue::SOURCE.name, queue::MODE.name].contains(&key.name);
+        for key in queue::TABLE.keys().filter(|key| !about_source(key) && section.has(key)) {
+            let message = format!("`{}` has no effect with `mode: rescue`, which delivers to no sink", key.name);
+            report.problem(&section.spot(key), message, "remove it, or write `mode: deliver`");
         }
-        Mode::Deliver | Mode::Shadow if section.has(&queue::RESCUE_AFTER) => {
-            let message = "`rescue_after` has no effect without `mode: rescue`";
-            report.problem(&section.spot(&queue::RESCUE_AFTER), message, "write `mode: rescue`, or remove it");
-        }
-        Mode::Deliver | Mode::Shadow => {}
+        return mode;
+    }
+    for (key, spot) in &source.rescue_only {
+        let message = format!("`{key}` has no effect without `mode: rescue`");
+        report.problem(spot, message, "write `mode: rescue`, or remove it");
     }
     if !section.has(&queue::TO) {
         report.problem(&section.spot, format!("`{}` is missing", queue::TO.name), queue::TO.help);

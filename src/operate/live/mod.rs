@@ -12,6 +12,7 @@ use super::words;
 use crate::config::{Config, ListCleanup, Mode, QueueSpec};
 use crate::link::rights::{Dialect, Grant, Missing, Rules};
 use crate::link::{Conn, LinkError, missing_rights, whoami};
+use crate::source::SourceSpec;
 use crate::source::competitors::{advice, blocked_consumers};
 
 /// The state of one thing.
@@ -92,7 +93,8 @@ fn eviction(conn: &Conn) -> Finding {
 
 /// Java consumers that wait on a ready list which the daemon would drain as well.
 async fn consumers(conn: &Conn, config: &Config) -> Option<Finding> {
-    let drained = config.queues.iter().filter(|spec| spec.consume_ready && !matches!(spec.mode, Mode::Rescue { .. }));
+    let drained =
+        config.queues.iter().filter(|spec| spec.source.consumes_ready() && !matches!(spec.mode, Mode::Rescue { .. }));
     let drained: Vec<_> = drained.filter_map(|spec| crate::source::build(spec).unannounced()).collect();
     if drained.is_empty() {
         return None;
@@ -113,9 +115,10 @@ async fn consumers(conn: &Conn, config: &Config) -> Option<Finding> {
 async fn queue(conn: &Conn, spec: &std::sync::Arc<QueueSpec>) -> Vec<Finding> {
     let queue = Queue::new(spec.clone(), conn.clone());
     let what = format!("queue {}", spec.id);
+    let SourceSpec::Redisson(source) = &spec.source;
     let rights = rights(conn, format!("{what}: rights"), &acl::of_queue(spec)).await;
     let keys = match queues::state(&queue).await {
-        Ok(stats) => depths(what, spec.list_cleanup, &stats),
+        Ok(stats) => depths(what, source.list_cleanup, &stats),
         Err(error) => finding(what, State::Failed, explained(&error)),
     };
     vec![keys, rights]

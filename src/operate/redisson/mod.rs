@@ -8,6 +8,7 @@ pub mod restore;
 mod survey;
 
 use super::session::Queue;
+use crate::source::SourceSpec;
 use crate::source::redisson::Redisson;
 pub use crate::source::redisson::layout::Layout;
 
@@ -15,7 +16,8 @@ impl Queue {
     /// The queue as one of Redisson.
     fn redisson(&self) -> Redisson {
         let spec = &self.spec;
-        Redisson::new(&spec.name, [0; 8], spec.consume_delayed, spec.consume_ready, spec.list_cleanup)
+        let SourceSpec::Redisson(source) = &spec.source;
+        Redisson::configured(source, [0; 8])
     }
 }
 

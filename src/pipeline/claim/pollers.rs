@@ -158,7 +158,10 @@ fn show_gauges(queue: &Queue, stats: &Stats) {
     let count = |n: i64| u64::try_from(n).unwrap_or(0);
     let source = &stats.source;
     metrics.messages(MessageState::Scheduled, count(source.scheduled - source.due));
-    metrics.messages(MessageState::Due, count(source.due + if queue.spec.consume_ready { source.ready } else { 0 }));
+    metrics.messages(
+        MessageState::Due,
+        count(source.due + if queue.spec.source.consumes_ready() { source.ready } else { 0 }),
+    );
     metrics.messages(MessageState::InFlight, count(stats.in_flight));
     metrics.messages(MessageState::Retry, count(stats.retry));
     metrics.messages(MessageState::Dead, count(stats.dead));
@@ -170,7 +173,9 @@ fn show_gauges(queue: &Queue, stats: &Stats) {
         queue.events.orphans(terms, count(source.orphans));
     }
     let full = queue.process.redis_nearly_full.load(Ordering::Relaxed);
-    if full && source.leftovers.count > 0 || source.leftovers.want_turn(queue.spec.ghost_max_age, source.due > 0) {
+    if full && source.leftovers.count > 0
+        || source.leftovers.want_turn(queue.spec.source.leftover_max_age(), source.due > 0)
+    {
         queue.sweep_due.store(true, Ordering::Relaxed);
     }
 }

@@ -28,8 +28,10 @@ use crate::pipeline::queue::Queue;
 use crate::route::{Envelope, MessageSpec};
 use crate::sink::fake::{FakeSink, Step};
 use crate::sink::stdout::StdoutSpec;
+use crate::source::SourceSpec;
 use crate::source::redis::{RedisServer, RedisStore};
 use crate::source::redisson::layout::{self, Layout};
+use crate::source::redisson::{Consume, RedissonSpec};
 use crate::source::redisson::{Entry, Redisson, SCRIPTS};
 use crate::telemetry::events::Events;
 
@@ -52,18 +54,20 @@ fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
     QueueSpec {
         mode: Mode::Deliver,
         id: "q".into(),
-        name: "q".into(),
-        consume_delayed: true,
-        consume_ready: true,
+        source: SourceSpec::Redisson(RedissonSpec {
+            name: "q".to_owned(),
+            consume: Consume { delayed: true, ready: true },
+            list_cleanup: ListCleanup::Auto,
+            ghost_max_age: Duration::from_secs(30),
+            sweep_bandwidth: 16 << 20,
+            rescue_after: Duration::from_secs(10),
+        }),
         codec: Codec::Raw.into(),
         on_decode_error: OnDecodeError::DeadLetter,
         lease: Duration::from_secs(60),
         claim_ahead: Duration::ZERO,
         max_in_flight: MaxInFlight::Fixed(100),
         max_in_flight_bytes: 16 << 20,
-        list_cleanup: ListCleanup::Auto,
-        ghost_max_age: Duration::from_secs(30),
-        sweep_bandwidth: 16 << 20,
         max_rate: None,
         max_lateness: None,
         on_expired: OnExpired::Deliver,
@@ -115,7 +119,8 @@ impl Bridge {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let guard = runtime.enter();
         let options = LinkOptions { scripts: SCRIPTS.all().into_iter().cloned().collect(), ..LinkOptions::default() };
-        let source = Redisson::new(&spec.name, [owner; 8], spec.consume_delayed, spec.consume_ready, spec.list_cleanup);
+        let SourceSpec::Redisson(source) = &spec.source;
+        let source = Redisson::configured(source, [owner; 8]);
         let grants: Vec<_> = source.to_run(&spec).into_iter().chain([to_connect(0), to_load_scripts()]).collect();
         let link = Link::start(Arc::new(server.endpoint_within(&format!("daemon-{owner}"), &grants)), options.clone());
         let producer = Link::start(Arc::new(server.endpoint()), options);

@@ -115,9 +115,8 @@ impl<'a> Section<'a> {
 
     fn unknown(&self, name: &str, at: Position) {
         let keys = || available(self.table);
-        let below = keys().find(|key| key.kind.table().is_some_and(|table| table.key(name).is_some()));
-        let help = match (nearest(name, keys().map(|key| key.name)), below) {
-            (_, Some(key)) if !matches!(key.kind, Kind::Named(_)) => format!("`{name}` belongs under `{}`", key.name),
+        let help = match (nearest(name, keys().map(|key| key.name)), place_of(name, self.table)) {
+            (_, Some(place)) => format!("`{name}` belongs under `{place}`"),
             (Some(meant), _) => format!("did you mean `{meant}`?"),
             (None, _) => format!("keys here are: {}", keys().map(|key| key.name).collect::<Vec<_>>().join(", ")),
         };
@@ -244,6 +243,20 @@ impl Drop for Section<'_> {
 
 fn available(table: &'static Table) -> impl Iterator<Item = &'static Key> {
     table.keys().filter(|key| key.available)
+}
+
+/// Where below the table a key of this name belongs: directly below one of its keys, or one level deeper. Not below names
+/// that the user chooses.
+fn place_of(name: &str, table: &'static Table) -> Option<String> {
+    let below = |table| available(table).filter(|key| !matches!(key.kind, Kind::Named(_)));
+    let has = |key: &Key| key.kind.table().is_some_and(|table| table.key(name).is_some_and(|key| key.available));
+    if let Some(key) = below(table).find(|key| has(key)) {
+        return Some(key.name.to_owned());
+    }
+    below(table).find_map(|key| {
+        let inner = below(key.kind.table()?).find(|inner| has(inner))?;
+        Some(format!("{}.{}", key.name, inner.name))
+    })
 }
 
 fn value_position(entry: &Entry<'_>) -> Position {

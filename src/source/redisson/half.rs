@@ -7,8 +7,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::{Keys, Overdue, SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts, layout, rescue_end};
-use crate::config::ListCleanup;
+use super::{Keys, ListCleanup, Overdue, RedissonSpec, SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts, layout, rescue_end};
 use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
 use crate::message::{MessageId, Origin};
@@ -37,6 +36,11 @@ impl Half {
     /// The queue with this mapped name.
     pub fn new(name: &str, delayed: bool, ready: bool, cleanup: ListCleanup) -> Self {
         Half { keys: Keys::of(name), delayed, ready, cleanup, scripts: &SCRIPTS }
+    }
+
+    /// The queue that a configuration describes.
+    pub fn of(spec: &RedissonSpec) -> Self {
+        Half::new(&spec.name, spec.consume.delayed, spec.consume.ready, spec.list_cleanup)
     }
 
     /// The same queue under the test clock.

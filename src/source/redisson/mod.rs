@@ -5,8 +5,10 @@
 //! of overdue elements, the way back to Redisson's keys, the change of layouts, the discovery of queues.
 
 mod command;
+pub(crate) mod config;
 mod discover;
 mod half;
+mod key_tag;
 mod keys;
 pub mod layout;
 mod layouts;
@@ -26,8 +28,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub use self::config::{Consume, ListCleanup, RedissonSpec};
 pub use self::discover::{Found, discover, name_of, redisson_clients};
 pub use self::half::Half;
+pub(crate) use self::key_tag::tagged;
 pub use self::keys::Keys;
 pub use self::migrate::{Repack, migrate_end};
 pub use self::poll::{Polled, other_subscribers, poll, ready_lengths};
@@ -41,7 +45,6 @@ use super::text;
 pub use super::{
     SourceError, Start, UpkeepRequest as SweepRequest, UpkeepState as SweepState, Upkept as Swept, millis,
 };
-use crate::config::ListCleanup;
 use crate::message::{MessageId, Origin};
 
 /// One queue of Redisson with its ledger, as one process sees it.
@@ -56,6 +59,11 @@ impl Redisson {
     /// The queue with this mapped name. `owner` is this process's random number.
     pub fn new(name: &str, owner: [u8; 8], delayed: bool, ready: bool, cleanup: ListCleanup) -> Self {
         Self::of(Half::new(name, delayed, ready, cleanup), owner)
+    }
+
+    /// The queue that a configuration describes.
+    pub fn configured(spec: &RedissonSpec, owner: [u8; 8]) -> Self {
+        Self::of(Half::of(spec), owner)
     }
 
     /// The queue with this half.

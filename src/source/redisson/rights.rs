@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use super::{Half, Redisson};
-use crate::config::{ListCleanup, QueueSpec};
+use super::{Half, ListCleanup, Redisson};
+use crate::config::QueueSpec;
 use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
 use crate::source::ledger::Use;

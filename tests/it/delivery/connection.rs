@@ -41,8 +41,7 @@ redis: {{ url: redis://127.0.0.1:{}, username: bridge, password_file: {}, connec
 sinks: {{ same: {{ redis: {{}} }} }}
 queues:
   q:
-    source: {{ redisson: {{ name: {name} }} }}
-    ghost_max_age: 1s
+    source: {{ redisson: {{ name: {name}, ghost_max_age: 1s }} }}
     to: [{{ sink: same, {to} }}]
 ",
         server.port(),
@@ -116,8 +115,8 @@ async fn a_missing_right_is_named_at_the_start_and_loses_nothing() {
         junk.await.unwrap();
         let _: () = redis.lpush(&queue.list, "junk").await.unwrap();
         let yaml = as_bridge(&server, &queue.name, &file, &format!("list: out-{right}"));
-        let yaml =
-            yaml.replace("username: bridge", &format!("username: {right}")).replace("ghost_max_age: 1s", "lease: 3s");
+        let yaml = yaml.replace("username: bridge", &format!("username: {right}"));
+        let yaml = yaml.replace(", ghost_max_age: 1s } }", " } }\n    lease: 3s");
         let yaml = yaml.replace("redis: {}", "redis: { timeout: 1s }");
         acl(&mut redis, &least_rights(&yaml).replace(&format!("+{right}"), "")).await;
         let mut daemon = Daemon::spawn(&yaml);

@@ -64,8 +64,7 @@ async fn bytes_that_fit_neither_layout_become_dead_letters_and_their_neighbours_
 sinks: { same: { redis: {} } }
 queues:
   q:
-    source: { redisson: { name: mixed } }
-    ghost_max_age: 1s
+    source: { redisson: { name: mixed, ghost_max_age: 1s } }
     to: [{ sink: same, stream: out }]
 ",
     ))

@@ -34,12 +34,10 @@ sinks:
   same: { redis: {} }
 queues:
   a:
-    source: { redisson: { name: "recorded:stream" } }
-    ghost_max_age: 1s
+    source: { redisson: { name: "recorded:stream", ghost_max_age: 1s } }
     to: [{ sink: same, stream: out-stream }]
   b:
-    source: { redisson: { name: "recorded:{list}" } }
-    ghost_max_age: 1s
+    source: { redisson: { name: "recorded:{list}", ghost_max_age: 1s } }
     to: [{ sink: same, list: out-list }]
 "#,
     ))

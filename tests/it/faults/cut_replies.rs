@@ -39,7 +39,13 @@ fn sha(script: &str) -> &'static str {
 }
 
 impl Rig {
-    async fn start(server: &RedisServer, name: &str, sink: Sink, times: (&str, &str), settings: &str) -> Self {
+    async fn start(
+        server: &RedisServer,
+        name: &str,
+        sink: Sink,
+        times: (&str, &str),
+        (source, settings): (&str, &str),
+    ) -> Self {
         let (lease, timeout) = times;
         let proxy = Proxy::start(server.port()).await;
         let destination = format!("{{{name}}}:arrived");
@@ -53,7 +59,7 @@ impl Rig {
         let mut daemon = Daemon::start(&format!(
             "redis: {{ url: '{}', command_timeout: 1s }}\n\
              sinks: {{ out: {{ {target} }} }}\n\
-             queues:\n  q:\n    source: {{ redisson: {{ name: {name} }} }}\n    lease: {lease}\n    to: [{{ sink: out }}]\n    {settings}\n",
+             queues:\n  q:\n    source: {{ redisson: {{ name: {name}{source} }} }}\n    lease: {lease}\n    to: [{{ sink: out }}]\n    {settings}\n",
             proxy.url()
         ))
         .await;
@@ -123,7 +129,7 @@ fn lost(cuts: &[(CutCount, u64)]) -> Vec<u64> {
 }
 
 async fn claims(server: &RedisServer, sink: Sink, times: u64) {
-    let mut rig = Rig::start(server, "claims", sink, LONG, "").await;
+    let mut rig = Rig::start(server, "claims", sink, LONG, ("", "")).await;
     let cuts = [(rig.proxy.cut(Cut::script(sha("claim")).every(2).times(u64::MAX)), times)];
     rig.feed_until(&cuts).await;
     let recovered = rig.daemon.metric("delaybridge_recovered_messages_total").await;
@@ -133,7 +139,7 @@ async fn claims(server: &RedisServer, sink: Sink, times: u64) {
 
 /// A bound in flight of no more than one claim: the lost claim holds all the room there is.
 async fn claims_without_room_to_spare(server: &RedisServer, sink: Sink, times: u64) {
-    let mut rig = Rig::start(server, "narrow", sink, LONG, "max_in_flight: 1").await;
+    let mut rig = Rig::start(server, "narrow", sink, LONG, ("", "max_in_flight: 1")).await;
     let cuts = [(rig.proxy.cut(Cut::script(sha("claim")).every(7).times(u64::MAX)), times)];
     rig.feed_until(&cuts).await;
     rig.judge("claim with max_in_flight 1", &cuts).await;
@@ -141,7 +147,7 @@ async fn claims_without_room_to_spare(server: &RedisServer, sink: Sink, times: u
 
 /// A backlog, in which two claims are under way: the connection that one reply is lost with takes the other with it.
 async fn claims_of_a_backlog(server: &RedisServer, sink: Sink, times: u64) {
-    let mut rig = Rig::start(server, "backlog", sink, LONG, "").await;
+    let mut rig = Rig::start(server, "backlog", sink, LONG, ("", "")).await;
     let cut = rig.proxy.cut(Cut::script(sha("claim")).after(8).every(9).times(u64::MAX));
     let until = tokio::time::Instant::now() + PATIENCE * 2;
     while cut.lost() < times {
@@ -153,7 +159,7 @@ async fn claims_of_a_backlog(server: &RedisServer, sink: Sink, times: u64) {
 }
 
 async fn recoveries(server: &RedisServer, sink: Sink, times: u64) {
-    let mut rig = Rig::start(server, "recoveries", sink, LONG, "").await;
+    let mut rig = Rig::start(server, "recoveries", sink, LONG, ("", "")).await;
     let cuts = [
         (rig.proxy.cut(Cut::script(sha("claim")).every(2).times(u64::MAX)), 1),
         // Two rules, so that some recoveries are lost twice in a row.
@@ -165,7 +171,7 @@ async fn recoveries(server: &RedisServer, sink: Sink, times: u64) {
 }
 
 async fn verdicts(server: &RedisServer, sink: Sink, times: u64) {
-    let mut rig = Rig::start(server, "verdicts", sink, LONG, "").await;
+    let mut rig = Rig::start(server, "verdicts", sink, LONG, ("", "")).await;
     let cut = match sink {
         Sink::Stream => Cut::command("ZREM"),
         Sink::ExactlyOnce => Cut::script(sha("settle")),
@@ -178,7 +184,7 @@ async fn verdicts(server: &RedisServer, sink: Sink, times: u64) {
 /// Leases are extended for as long as verdicts cannot be written: the dead stream is of a wrong type for a while. What
 /// writes them has to look at that stream, which confirmations alone do not.
 async fn extensions(server: &RedisServer, times: u64) {
-    let mut rig = Rig::start(server, "extensions", Sink::ExactlyOnce, ("5s", "3s"), "").await;
+    let mut rig = Rig::start(server, "extensions", Sink::ExactlyOnce, ("5s", "3s"), ("", "")).await;
     rig.daemon.expect_log("queue on hold");
     let (in_flight, dead) = (rig.feed.queue.bridge_key("inflight"), rig.feed.queue.bridge_key("dead"));
     loop {
@@ -204,7 +210,7 @@ async fn extensions(server: &RedisServer, times: u64) {
 }
 
 async fn slices(server: &RedisServer, sink: Sink, times: u64) {
-    let mut rig = Rig::start(server, "slices", sink, LONG, "ghost_max_age: 1s").await;
+    let mut rig = Rig::start(server, "slices", sink, LONG, (", ghost_max_age: 1s", "")).await;
     let queue = rig.feed.queue.clone();
     let hour = redis_now_ms(&mut rig.redis).await + 3_600_000;
     let pending = elements(&queue, "pending", PENDING, hour, 3_600_000);

@@ -34,7 +34,7 @@ async fn a_full_redis_is_drained_without_a_lease_running_out() {
     let mut daemon = Daemon::start(&format!(
         "redis: {{ url: '{}', command_timeout: 1s }}\n\
          sinks: {{ out: {{ redis: {{ url: '{}', stream: arrived, timeout: 3800ms }} }} }}\n\
-         queues: {{ q: {{ source: {{ redisson: {{ name: full }} }}, lease: 5s, ghost_max_age: 1s, to: [{{ sink: out }}] }} }}\n",
+         queues: {{ q: {{ source: {{ redisson: {{ name: full, ghost_max_age: 1s }} }}, lease: 5s, to: [{{ sink: out }}] }} }}\n",
         server.url(),
         other.url()
     ))

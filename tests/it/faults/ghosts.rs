@@ -15,8 +15,8 @@ async fn delivered_elements_disappear(cleanup: &str, n: usize) {
     let mut redis = server.client().await;
     let mut daemon = Daemon::start(&format!(
         "redis: {{ url: '{}' }}\nsinks: {{ out: {{ redis: {{ list: arrived, timeout: 10s }} }} }}\nqueues:\n  q:\n\
-         \x20   source: {{ redisson: {{ name: swept }} }}\n    lease: 20s\n    ghost_max_age: 1s\n\
-         \x20   list_cleanup: {cleanup}\n    to: [{{ sink: out }}]\n",
+         \x20   source: {{ redisson: {{ name: swept, ghost_max_age: 1s, list_cleanup: {cleanup} }} }}\n\
+         \x20   lease: 20s\n    to: [{{ sink: out }}]\n",
         server.url()
     ))
     .await;

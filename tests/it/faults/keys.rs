@@ -180,7 +180,7 @@ async fn entries_whose_sorted_set_is_gone_are_left_alone_and_reported_once() {
     queue.offer_bulk(&mut redis, &lost).await;
     let mut daemon = Daemon::start(&format!(
         "redis: {{ url: '{}' }}\nsinks: {{ out: {{ redis: {{ list: arrived, timeout: 10s }} }} }}\n\
-         queues: {{ q: {{ source: {{ redisson: {{ name: orphans }} }}, lease: 20s, ghost_max_age: 1s, to: [{{ sink: out }}] }} }}\n",
+         queues: {{ q: {{ source: {{ redisson: {{ name: orphans, ghost_max_age: 1s }} }}, lease: 20s, to: [{{ sink: out }}] }} }}\n",
         server.url()
     ))
     .await;

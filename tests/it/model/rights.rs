@@ -25,9 +25,9 @@ use crate::moving::entry;
 /// What the rights of a daemon depend on: what is consumed of a queue, and what is done with it.
 const QUEUES: [(&str, &str); 8] = [
     ("", "mode: shadow, to: [{ sink: out, list: out }]"),
-    ("", "mode: rescue, rescue_after: 100ms"),
-    ("", "mode: rescue, rescue_after: 100ms, list_cleanup: exact"),
-    ("", "to: [{ sink: out, list: out }], list_cleanup: exact"),
+    (", rescue_after: 100ms", "mode: rescue"),
+    (", rescue_after: 100ms, list_cleanup: exact", "mode: rescue"),
+    (", list_cleanup: exact", "to: [{ sink: out, list: out }]"),
     (
         "",
         "to: [{ sink: out, list: '{orders}:out', exactly_once: true }], \
@@ -51,7 +51,7 @@ const TROUBLE: [&str; 5] = [
 fn config(server: &RedisServer, (consume, rest): (&str, &str)) -> String {
     format!(
         "redis: {{ url: {}/3, connect_timeout: 30s }}\nsinks: {{ out: {{ redis: {{}} }} }}\nqueues:\n  \
-         q: {{ source: {{ redisson: {{ name: {NAME}{consume} }} }}, ghost_max_age: 1s, {rest} }}\n",
+         q: {{ source: {{ redisson: {{ name: {NAME}, ghost_max_age: 1s{consume} }} }}, {rest} }}\n",
         server.url().trim_end_matches("/0")
     )
 }

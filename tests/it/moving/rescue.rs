@@ -27,7 +27,7 @@ async fn overdue_elements_of_both_layouts_reach_the_consumers_and_junk_holds_up_
     let later = queue.offer(&mut redis, now + 3_600_000, "later").await;
     let mut daemon = Daemon::spawn(&format!(
         "redis: {{ url: {}, connect_timeout: 30s, command_timeout: 14s }}\nqueues:\n  orders:\n    \
-         source: {{ redisson: {{ name: \"{NAME}\" }} }}\n    mode: rescue\n    rescue_after: 200ms\n",
+         source: {{ redisson: {{ name: \"{NAME}\", rescue_after: 200ms }} }}\n    mode: rescue\n",
         server.url()
     ));
     daemon.expect_log("have no Redisson layout");

@@ -35,7 +35,7 @@ async fn what_falls_due_is_told_and_nothing_is_written() {
     let _: () = redis.zadd(queue.bridge_key("inflight"), "entry", 1).await.unwrap();
 
     let before = changes(&mut redis).await;
-    let config = yaml(&server, "    mode: shadow\n    codec: json\n    ghost_max_age: 1s\n");
+    let config = yaml(&server, "    mode: shadow\n    codec: json\n");
     let mut daemon = Daemon::spawn_with(&config, &[("DELAYBRIDGE_LOG", "info,delaybridge::shadow=debug")]);
     daemon.expect_log("shadow: an element would not be delivered");
     daemon.wait_ready().await;

@@ -57,7 +57,7 @@ queues:
   doubled: {{ source: {{ redisson: {{ name: doubled }} }}, to: [{{ sink: cut }}] }}
   late: {{ source: {{ redisson: {{ name: late }} }}, max_lateness: 1ms, on_expired: deliver, to: [{{ sink: out }}] }}
   seen: {{ source: {{ redisson: {{ name: seen }} }}, mode: shadow, to: [{{ sink: out }}] }}
-  saved: {{ source: {{ redisson: {{ name: saved }} }}, mode: rescue, rescue_after: 1s }}
+  saved: {{ source: {{ redisson: {{ name: saved, rescue_after: 1s }} }}, mode: rescue }}
 ",
         server.url(),
         free_port(),

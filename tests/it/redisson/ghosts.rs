@@ -68,7 +68,8 @@ async fn ghosts_show_in_java_until_the_sweep_and_never_longer_than_documented() 
     assert!(seen.remove(&value(&due[1])).await, "an element that is not due yet is cancelled");
     let due = [&due[..1], &due[2..]].concat();
 
-    let mut daemon = Daemon::start(&yaml(&server, &format!("ghost_max_age: {}s,", MAX_AGE.as_secs()))).await;
+    let source = format!("name: q, ghost_max_age: {}s }}", MAX_AGE.as_secs());
+    let mut daemon = Daemon::start(&yaml(&server, "").replace("name: q }", &source)).await;
     tolerate_stalls(&mut daemon);
     deliver(&mut redis, &queue, &due).await;
     let drained = Instant::now();
@@ -121,7 +122,7 @@ async fn with_exact_cleanup_java_sees_no_ghost() {
     let (pending, due) = offered(&mut redis, &queue).await;
     let java = JavaClient::connect("4.7.0", &server.url()).await;
     let seen = java.queue("q", CODEC);
-    let mut daemon = Daemon::start(&yaml(&server, "list_cleanup: exact,")).await;
+    let mut daemon = Daemon::start(&yaml(&server, "").replace("name: q }", "name: q, list_cleanup: exact }")).await;
     tolerate_stalls(&mut daemon);
     deliver(&mut redis, &queue, &due).await;
     assert_eq!(seen.size().await, PENDING as u64);

@@ -42,7 +42,7 @@ async fn raced_by(live: usize) {
     let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
     let clients = clients(&server, live).await;
     // Exact, so that no ghost makes a `remove` say yes to what has been delivered.
-    let mut daemon = Daemon::start(&yaml(&server, "list_cleanup: exact,")).await;
+    let mut daemon = Daemon::start(&yaml(&server, "").replace("name: q }", "name: q, list_cleanup: exact }")).await;
     tolerate_stalls(&mut daemon);
 
     let (kept, cancelled) = (payloads("kept", 1_000), payloads("cancelled", 60));
@@ -109,7 +109,7 @@ async fn what_is_claimed_ahead_is_not_there_for_live_clients_and_not_early() {
     let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
     let clients = clients(&server, 3).await;
     let left_to_java =
-        yaml(&server, "claim_ahead: 10s, list_cleanup: exact,").replace("name: q }", "name: q, consume: [delayed] }");
+        yaml(&server, "claim_ahead: 10s,").replace("name: q }", "name: q, list_cleanup: exact, consume: [delayed] }");
     let mut daemon = Daemon::start(&left_to_java).await;
     tolerate_stalls(&mut daemon);
 

@@ -21,7 +21,10 @@ async fn after_restore_java_sees_every_element_once_and_can_cancel_and_take_it()
     let clients = clients(&server, 1).await;
     let java = clients[0].queue("q", CODEC);
     // Far from due, and held all the same: the stop leaves them where only restore finds them.
-    let mut daemon = Daemon::start(&yaml(&server, "lease: 10m, claim_ahead: 5m, list_cleanup: exact,")).await;
+    let mut daemon = Daemon::start(
+        &yaml(&server, "lease: 10m, claim_ahead: 5m,").replace("name: q }", "name: q, list_cleanup: exact }"),
+    )
+    .await;
     tolerate_stalls(&mut daemon);
     let payloads = payloads("held", ELEMENTS);
     let values: Vec<Value> = payloads.iter().map(|payload| json!(String::from_utf8_lossy(payload))).collect();

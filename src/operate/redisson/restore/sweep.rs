@@ -28,7 +28,7 @@ async fn turn(queue: &Queue, what: &str) -> Result<u64, Error> {
     let mut request = SweepRequest {
         step: None,
         max_age: Duration::ZERO,
-        bandwidth: queue.spec.sweep_bandwidth,
+        bandwidth: queue.spec.source.upkeep_bandwidth(),
         // Also without a ghost: only a full turn tells whether the list has entries that nobody recorded.
         start: Start::Census,
         largest: 0,

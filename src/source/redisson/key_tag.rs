@@ -1,14 +1,9 @@
-//! Which keys belong to a queue, and which of them share a slot.
-//!
-//! Only for comparing: the keys that the daemon uses are built beside the scripts.
+//! What all keys of a queue have in common. Only for comparing: the keys that the daemon uses are in `keys`.
 
 use crate::link::hashed;
 
-/// First characters of keys that belong to Redisson's delayed queues or to the daemon.
-pub(super) const RESERVED: [&str; 2] = ["redisson_delay_queue", "delaybridge:"];
-
 /// What Redisson appends to its prefixes: the name itself if it has a brace, else the name in braces.
-pub(super) fn tagged(name: &str) -> String {
+pub(crate) fn tagged(name: &str) -> String {
     if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") }
 }
 

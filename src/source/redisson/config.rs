@@ -1,0 +1,100 @@
+//! The keys of `queues.NAME.source.redisson`, and the queue that they describe.
+
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+use super::key_tag::works_in_cluster;
+use crate::settings::keys::tables;
+use crate::settings::reader::Section;
+use crate::settings::shown;
+use crate::source::SourceSettings;
+use crate::source::spec::SourceSpec;
+
+tables! {
+    mod redisson at "queues.NAME.source.redisson", "An `RDelayedQueue` and the queue that it feeds." {
+        NAME = key("name", Kind::Text, "Name of the queue as it is in Redis, after any `NameMapper`: the key of the list that Redisson moves due elements to.").required();
+        CONSUME = key("consume", Kind::Words(&[now("delayed"), now("ready")]), "`delayed`: what falls due. `ready`: what a Redisson client has moved to the ready list already, which any client does while it is connected. Leave `ready` out only where Java consumers go on reading that list.").default("[delayed, ready]");
+        LIST_CLEANUP = key("list_cleanup", Kind::Word(&[now("auto"), now("exact")]), "How claimed elements leave Redisson's list: `auto` at the ends at once and the rest in slices, at the same cost at any depth; `exact` in the claim, at a cost that grows with the depth.").default("auto");
+        GHOST_MAX_AGE = key("ghost_max_age", duration(1_000), "With `auto`: how long a claimed element may still show in Redisson's list before it is swept.").default("30s");
+        SWEEP_BANDWIDTH = key("sweep_bandwidth", Kind::Size, "With `auto`: bytes per second that sweeping may move, on average.").default("16MiB");
+        RESCUE_AFTER = key("rescue_after", duration(1), "With `mode: rescue`: how long an element may be overdue before it is moved.").default("10s");
+    }
+}
+
+/// A delayed queue of Redisson.
+#[derive(Debug, Clone, Serialize)]
+pub struct RedissonSpec {
+    /// Mapped name of the queue: the key of its ready list.
+    pub name: String,
+    /// What is consumed.
+    pub consume: Consume,
+    /// How claimed elements leave Redisson's list.
+    pub list_cleanup: ListCleanup,
+    /// Age of the oldest ghost at which a turn of the sweep starts.
+    #[serde(serialize_with = "shown::duration")]
+    pub ghost_max_age: Duration,
+    /// Bytes per second that the sweep may move, on average.
+    #[serde(serialize_with = "shown::size")]
+    pub sweep_bandwidth: u64,
+    /// How long elements may be overdue before a rescue moves them.
+    #[serde(serialize_with = "shown::duration")]
+    pub rescue_after: Duration,
+}
+
+/// What of a queue is consumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Consume {
+    /// Due elements of the sorted set are claimed.
+    pub delayed: bool,
+    /// The ready list is drained.
+    pub ready: bool,
+}
+
+impl Serialize for Consume {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let words = [(self.delayed, "delayed"), (self.ready, "ready")];
+        serializer.collect_seq(words.into_iter().filter_map(|(consumed, word)| consumed.then_some(word)))
+    }
+}
+
+/// How claimed elements leave Redisson's list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ListCleanup {
+    /// At the ends at once, `LREM` while it is cheap, the rest by the sweep.
+    Auto,
+    /// `LREM` in the claim: no ghost ever, at Redisson's price.
+    Exact,
+}
+
+/// Reads the source.
+pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
+    let name_spot = section.spot(&redisson::NAME);
+    let name = section.text(&redisson::NAME).map(|name| name.value).unwrap_or_default();
+    if !name.is_empty() && !works_in_cluster(&name) {
+        let help = "it works on a single Redis; a name with one whole `{tag}`, or without braces, works everywhere";
+        let message = "the braces in the name spread the queue's keys over Redis Cluster";
+        section.cx.report.warning(&name_spot, message, help);
+    }
+    let words = section.words(&redisson::CONSUME, &[("delayed", "delayed"), ("ready", "ready")]);
+    let consume = Consume { delayed: words.contains(&"delayed"), ready: words.contains(&"ready") };
+    let cleanups = [("auto", ListCleanup::Auto), ("exact", ListCleanup::Exact)];
+    let spec = RedissonSpec {
+        name,
+        consume,
+        list_cleanup: section.word(&redisson::LIST_CLEANUP, &cleanups).unwrap_or(ListCleanup::Auto),
+        ghost_max_age: section.duration(&redisson::GHOST_MAX_AGE),
+        sweep_bandwidth: section.size(&redisson::SWEEP_BANDWIDTH),
+        rescue_after: section.duration(&redisson::RESCUE_AFTER),
+    };
+    SourceSettings {
+        spec: SourceSpec::Redisson(spec),
+        name_spot,
+        rescue_only: [&redisson::RESCUE_AFTER]
+            .into_iter()
+            .filter(|key| section.has(key))
+            .map(|key| (key.name, section.spot(key)))
+            .collect(),
+    }
+}
