@@ -142,7 +142,7 @@ impl Skew {
 }
 
 #[cfg(test)]
-pub(crate) use paused::follow_tokio;
+pub(crate) use paused::{Followed, follow_tokio};
 
 /// Lets a test on paused time move this clock: `CLOCK_BOOTTIME` goes on while the time of the runtime stands still.
 #[cfg(test)]

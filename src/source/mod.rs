@@ -6,6 +6,8 @@
 //! A script is put together from our half and the half of the source.
 
 pub mod competitors;
+#[cfg(test)]
+pub(crate) mod contract;
 pub mod ledger;
 #[doc(hidden)]
 pub mod memory;

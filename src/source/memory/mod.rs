@@ -8,6 +8,8 @@
 mod claim;
 mod queue;
 mod store;
+#[cfg(test)]
+pub(in crate::source) mod tests;
 mod zset;
 
 use std::collections::{HashMap, VecDeque};

@@ -22,6 +22,8 @@ mod scratch_queue;
 mod scripts;
 mod sweep;
 mod terms;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Deref;
 use std::sync::Arc;

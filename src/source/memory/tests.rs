@@ -1,0 +1,129 @@
+//! The store in memory passes the contract, and its faults are those that it was asked for.
+
+use super::*;
+use crate::clock::{Followed, follow_tokio};
+use crate::source::contract::{self, A, LIST, Places, Rig, contract_tests, id};
+use crate::source::ledger::{Answer, Move};
+use crate::source::store::Store;
+
+/// A queue in memory, on paused time.
+pub(in crate::source) struct MemoryRig {
+    server: MemoryServer,
+    queue: MemoryStore,
+    _clock: Followed,
+}
+
+impl MemoryRig {
+    /// Pauses the time of the running runtime.
+    pub(in crate::source) fn new() -> Self {
+        tokio::time::pause();
+        let clock = follow_tokio();
+        let server = MemoryServer::new();
+        MemoryRig { queue: server.store("q", [0; 8]), server, _clock: clock }
+    }
+}
+
+impl Rig for MemoryRig {
+    fn store(&self, owner: u8) -> Arc<dyn Store> {
+        Arc::new(self.server.store("q", [owner; 8]))
+    }
+
+    fn rescuer(&self) -> Arc<dyn Store> {
+        self.store(A)
+    }
+
+    fn server(&self) -> Arc<dyn Server> {
+        Arc::new(self.server.clone())
+    }
+
+    fn element(&self, id: MessageId, payload: &[u8]) -> Bytes {
+        element(id, payload)
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.server.now_ms()
+    }
+
+    async fn advance(&mut self, by: Duration) {
+        tokio::time::advance(by).await;
+    }
+
+    async fn offer(&mut self, element: &Bytes, due_ms: i64) {
+        self.queue.with(|queue| queue.scheduled.add(due_ms, element.clone()));
+    }
+
+    async fn make_ready(&mut self, payload: &Bytes) {
+        self.queue.make_ready(payload.clone());
+    }
+
+    async fn spoil_list(&mut self) {
+        self.queue.spoil_list(&LIST);
+    }
+
+    async fn places(&mut self) -> Places {
+        let pushed = self.queue.list(&LIST);
+        self.queue.with(|queue| Places {
+            scheduled: queue.scheduled.iter().cloned().collect(),
+            ready: queue.ready.iter().cloned().collect(),
+            in_flight: queue.in_flight.iter().cloned().collect(),
+            retry: queue.retry.iter().cloned().collect(),
+            dead: queue.dead.clone(),
+            pushed,
+        })
+    }
+}
+
+mod the_contract {
+    use super::*;
+
+    contract_tests!(MemoryRig::new());
+}
+
+#[tokio::test]
+async fn a_fault_hits_one_call_and_says_whether_it_ran() {
+    let mut rig = MemoryRig::new();
+    let store = rig.store(A);
+    let elements = contract::offer(&mut rig, [1, 2]).await;
+    let one = |number| contract::request(number);
+    rig.server.fail(Op::Claim, [Fault::RequestLost, Fault::Refused("OOM"), Fault::ReplyLost]);
+
+    let unknown = |error: &SourceError| matches!(error, SourceError::Link(LinkError::Unknown { .. }));
+    assert!(unknown(&store.claim(&one(1)).await.expect_err("it was lost")));
+    assert_eq!(rig.places().await.of(&elements[0]), ["scheduled"], "it did not run");
+    let refused = store.claim(&one(2)).await.expect_err("it was refused");
+    assert!(matches!(refused, SourceError::Link(LinkError::Server { code: "OOM", .. })), "{refused}");
+    assert!(unknown(&store.claim(&one(3)).await.expect_err("its reply was lost")));
+    assert_eq!(rig.places().await.of(&elements[1]), ["in flight"], "it ran");
+    assert!(contract::claim(&*store, &one(4)).await.entries.is_empty(), "and the next call is answered");
+
+    let member = rig.places().await.in_flight.remove(0).1;
+    let batch = [(member, Move::Confirm)];
+    rig.server.fail(Op::Settle, [Fault::ReplyLost]);
+    assert!(unknown(&store.settle(&batch, None, None).await.expect_err("its reply was lost")));
+    assert_eq!(contract::settle(&*store, &batch).await, [Answer::NotMine]);
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_takes_no_call_until_it_is_back() {
+    let rig = MemoryRig::new();
+    let store = rig.store(A);
+    rig.server.set_up(false);
+    assert!(!rig.server.is_up());
+    let error = store.claim(&contract::request(1)).await.expect_err("it is away");
+    assert!(matches!(error, SourceError::Link(LinkError::NotSent { .. })), "{error}");
+    assert!(rig.server.read(&store.poll(0, Duration::ZERO)).await.is_err());
+    assert!(rig.server.ready().now_or_never().is_none());
+    rig.server.set_up(true);
+    rig.server.ready().await;
+    contract::claim(&*store, &contract::request(2)).await;
+}
+
+#[tokio::test]
+async fn queues_of_one_server_share_nothing_but_its_time() {
+    let rig = MemoryRig::new();
+    let (one, two) = (rig.server.store("one", [A; 8]), rig.server.store("two", [A; 8]));
+    one.offer(element(id(1), b"payload"), Duration::ZERO);
+    assert!(two.is_empty());
+    assert!(contract::claim(&two, &contract::request(1)).await.entries.is_empty());
+    assert_eq!(contract::claim(&one, &contract::request(2)).await.entries.len(), 1);
+}

@@ -1,0 +1,173 @@
+//! A queue of Redisson passes the contract, on a real server and with no more rights than a daemon has.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::layout::{self, Layout};
+use super::{Half, SCRIPTS_ON_TEST_CLOCK, Use};
+use crate::config::ListCleanup;
+use crate::link::rights::command::LRANGE;
+use crate::link::rights::{Grant, Pattern, to_connect, to_load_scripts};
+use crate::link::test_server::{TestServer, soon};
+use crate::link::{Link, LinkOptions, Side};
+use crate::message::MessageId;
+use crate::source::Activity;
+use crate::source::contract::walk::Walk;
+use crate::source::contract::{A, LIST, Places, Rig, contract_tests};
+use crate::source::ledger::{DeadLetter, Ledger, TEST_CLOCK};
+use crate::source::memory::tests::MemoryRig;
+use crate::source::redis::{RedisServer, RedisStore};
+use crate::source::store::{Server, Store};
+
+/// The server's time when a rig is made, in ms: that of the store in memory.
+const START_MS: i64 = 1_800_000_000_000;
+
+/// A queue on a server of its own, under the clock of the test.
+struct RedissonRig {
+    half: Arc<Half>,
+    now_ms: i64,
+    admin: redis::aio::MultiplexedConnection,
+    /// With the rights of a daemon that delivers.
+    daemon: Link,
+    /// With the rights of a daemon that transfers overdue elements.
+    rescuer: Link,
+    _server: TestServer,
+}
+
+impl RedissonRig {
+    async fn new() -> Self {
+        let server = TestServer::start();
+        let half = Arc::new(Half::new("q", true, true, ListCleanup::Auto).on_test_clock());
+        let link = async |user, grants: Vec<Grant>| {
+            let clock = Grant::on([Pattern::exact(TEST_CLOCK)], [LRANGE]);
+            let grants: Vec<_> = grants.into_iter().chain([to_connect(0), to_load_scripts(), clock]).collect();
+            let scripts = SCRIPTS_ON_TEST_CLOCK.all().into_iter().cloned().collect();
+            let options = LinkOptions { scripts, heartbeat: Duration::from_secs(30), ..LinkOptions::default() };
+            let link = Link::start(Arc::new(server.endpoint_within(user, &grants)), options);
+            soon("a connection", link.ready()).await;
+            link
+        };
+        let ledger = Ledger::new(half.clone(), [A; 8]);
+        let rights = |side| {
+            let usage = Use { trims_dead: true, forwards: true, push: Some((LIST, side)) };
+            ledger.rights(Activity::Deliver, &usage)
+        };
+        // A queue pushes to one end of its list; the clauses do to both.
+        let daemon = link("daemon", rights(Side::Left).into_iter().chain(rights(Side::Right)).collect()).await;
+        let rescuer = link("rescuer", ledger.rights(Activity::Rescue, &Use::default())).await;
+        let admin = server.admin().await;
+        let mut rig = RedissonRig { half, now_ms: START_MS, admin, daemon, rescuer, _server: server };
+        rig.advance(Duration::ZERO).await;
+        rig
+    }
+
+    fn on(&self, link: &Link, owner: u8) -> Arc<dyn Store> {
+        Arc::new(RedisStore::new(link.clone(), self.half.clone(), [owner; 8]))
+    }
+
+    async fn run(&mut self, pipe: &redis::Pipeline) {
+        pipe.exec_async(&mut self.admin).await.expect("the server takes it");
+    }
+}
+
+impl Rig for RedissonRig {
+    fn store(&self, owner: u8) -> Arc<dyn Store> {
+        self.on(&self.daemon, owner)
+    }
+
+    fn rescuer(&self) -> Arc<dyn Store> {
+        self.on(&self.rescuer, A)
+    }
+
+    fn server(&self) -> Arc<dyn Server> {
+        Arc::new(RedisServer::new(self.daemon.clone()))
+    }
+
+    fn element(&self, id: MessageId, payload: &[u8]) -> Bytes {
+        layout::pack(Layout::New, id, payload).into()
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    async fn advance(&mut self, by: Duration) {
+        self.now_ms += by.as_millis() as i64;
+        let time = [self.now_ms / 1_000, self.now_ms % 1_000 * 1_000];
+        self.run(redis::pipe().atomic().del(TEST_CLOCK).rpush(TEST_CLOCK, &time)).await;
+    }
+
+    async fn offer(&mut self, element: &Bytes, due_ms: i64) {
+        let (zset, list) = (self.half.keys.delayed.clone(), self.half.keys.list.clone());
+        self.run(redis::pipe().atomic().zadd(&zset[..], &element[..], due_ms).rpush(&list[..], &element[..])).await;
+    }
+
+    async fn make_ready(&mut self, payload: &Bytes) {
+        let ready = self.half.keys.ready.clone();
+        self.run(redis::pipe().rpush(&ready[..], &payload[..])).await;
+    }
+
+    async fn spoil_list(&mut self) {
+        self.run(redis::pipe().set(&LIST[..], "no list")).await;
+    }
+
+    async fn places(&mut self) -> Places {
+        type Members = Vec<(Vec<u8>, f64)>;
+        type Letters = Vec<(String, Vec<Vec<u8>>)>;
+        let keys = &self.half.keys;
+        let mut look = redis::pipe();
+        look.atomic().zrange_withscores(&keys.delayed[..], 0, -1).lrange(&keys.ready[..], 0, -1);
+        look.zrange_withscores(&keys.in_flight[..], 0, -1).zrange_withscores(&keys.retry[..], 0, -1);
+        look.xrange_all(&keys.dead[..]);
+        let (scheduled, ready, in_flight, retry, dead): (Members, Vec<Vec<u8>>, Members, Members, Letters) =
+            look.query_async(&mut self.admin).await.expect("the server answers");
+        // An error where a test has made it something else.
+        let pushed: Vec<Vec<u8>> =
+            redis::Cmd::lrange(&LIST[..], 0, -1).query_async(&mut self.admin).await.unwrap_or_default();
+        let scores = |members: Members| members.into_iter().map(|(member, at)| (at as i64, member.into())).collect();
+        let letter = |(stream_id, fields): (String, Vec<Vec<u8>>)| DeadLetter {
+            stream_id,
+            fields: fields
+                .chunks(2)
+                .map(|pair| (String::from_utf8_lossy(&pair[0]).into_owned(), pair[1].clone().into()))
+                .collect(),
+        };
+        Places {
+            scheduled: scores(scheduled),
+            ready: ready.into_iter().map(Bytes::from).collect(),
+            in_flight: scores(in_flight),
+            retry: scores(retry),
+            dead: dead.into_iter().map(letter).collect(),
+            pushed: pushed.into_iter().map(Bytes::from).collect(),
+        }
+    }
+}
+
+mod the_contract {
+    use super::*;
+
+    contract_tests!(RedissonRig::new().await);
+}
+
+/// What the contract leaves open is the same too: the order within a claim, the places of members, every answer.
+#[tokio::test]
+async fn the_store_in_memory_does_step_by_step_what_redis_does() {
+    for seed in 10..12 {
+        let in_memory = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+            runtime.block_on(async {
+                let mut rig = MemoryRig::new();
+                Walk::new(&rig, seed).run(&mut rig, 150).await
+            })
+        });
+        let mut rig = RedissonRig::new().await;
+        let in_redis = Walk::new(&rig, seed).run(&mut rig, 150).await;
+        let in_memory = in_memory.join().expect("the walk in memory ends");
+        for (n, (memory, redis)) in in_memory.iter().zip(&in_redis).enumerate() {
+            let before = &in_redis[n.saturating_sub(3)..n];
+            assert_eq!(memory, redis, "memory left, Redis right, seed {seed}; before: {before:#?}");
+        }
+    }
+}
