@@ -35,7 +35,7 @@ async fn everything_that_is_wrong_is_told_at_once() {
     let mut redis = server.client().await;
     let _: () = redis.set("app:docs", "mine").await.unwrap();
     let url = format!("redis://poor:secret@127.0.0.1:{}/0", server.port());
-    let config = ConfigFile::new(&yaml(&url).replace("name: \"app:docs\"", "name: \"app:docs\", list_cleanup: exact"));
+    let config = ConfigFile::new(&yaml(&url).replace("\" } }", "\", list_cleanup: exact } }"));
     let answer = ask(&config, "check --live");
     assert_eq!(answer.code, 1, "{}{}", answer.out, answer.err);
     for words in
