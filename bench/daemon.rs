@@ -31,7 +31,7 @@ impl Daemon {
         let yaml =
             format!("http: {{ listen: 127.0.0.1:{http_port} }}\nredis: {{ url: {redis_url} }}\n{sinks_and_queues}");
         std::fs::write(&path, yaml).context("write the configuration")?;
-        let mut command = command(&binary()?.to_string_lossy());
+        let mut command = command(binary()?);
         command.arg("run").arg("--config").arg(&path).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut process = Process::spawn("delaybridge", command).context("start the daemon")?;
         let log = Lines::collect(process.child_mut().stderr.take().context("take the daemon's log")?);

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use brokers::process;
 
 // The tools of the integration tests: no second redis-server starter, no second Redisson writer.
 macro_rules! tools {
@@ -27,7 +28,6 @@ tools! {
     metrics "../tests/it/harness/metrics.rs",
     oracle "../tests/it/harness/oracle.rs",
     ports "../tests/it/harness/ports.rs",
-    process "../tests/it/harness/process.rs",
     redis_server "../tests/it/harness/redis_server.rs",
     redisson "../tests/it/harness/redisson.rs",
     tls "../tests/it/harness/tls.rs",

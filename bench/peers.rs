@@ -165,7 +165,7 @@ async fn connect(broker: &Arc<Kafka>, binary: &std::ffi::OsStr, count: usize, ca
     let mut redis = stock.server.client().await;
     stock.push_ready(&mut redis, count).await?;
     let before = Counters::read(&mut redis).await?;
-    let mut command = command(&binary.to_string_lossy());
+    let mut command = command(binary);
     command.args(["run", concat!(env!("CARGO_MANIFEST_DIR"), "/bench/peers/redpanda-connect.yaml")]);
     command.env("REDIS", stock.server.url()).env("KAFKA", broker.bootstrap()).env("QUEUE", QUEUE).env("TOPIC", &topic);
     command.stdout(Stdio::null()).stderr(Stdio::null());

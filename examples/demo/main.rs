@@ -10,6 +10,7 @@ use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use brokers::process;
 use redis::aio::MultiplexedConnection;
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -32,7 +33,6 @@ tools! {
     logs "../../tests/it/harness/logs.rs",
     oracle "../../tests/it/harness/oracle.rs",
     ports "../../tests/it/harness/ports.rs",
-    process "../../tests/it/harness/process.rs",
     redis_server "../../tests/it/harness/redis_server.rs",
     redisson "../../tests/it/harness/redisson.rs",
     tls "../../tests/it/harness/tls.rs",
@@ -178,7 +178,7 @@ struct Daemon {
 
 impl Daemon {
     fn start(binary: &std::path::Path, config: &std::path::Path) -> Result<Self> {
-        let mut command = process::command(&binary.to_string_lossy());
+        let mut command = process::command(binary);
         command.arg("run").arg("--config").arg(config).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = Process::spawn("delaybridge", command).context("start the daemon")?;
         let deliveries = process.child_mut().stdout.take().context("take the daemon's standard output")?;

@@ -23,12 +23,13 @@ tools! {
     logs "../it/harness/logs.rs",
     metrics "../it/harness/metrics.rs",
     ports "../it/harness/ports.rs",
-    process "../it/harness/process.rs",
     redis_server "../it/harness/redis_server.rs",
     redisson "../it/harness/redisson.rs",
     scripts "../../bench/scripts.rs",
     tls "../it/harness/tls.rs",
 }
+use brokers::process;
+
 mod callgrind;
 mod commands;
 mod hot_path;

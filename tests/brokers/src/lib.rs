@@ -5,7 +5,7 @@
 //! a server may live in a `static`.
 //!
 //! Beside the servers, [`redisson`] has the command that runs clients of a version of Redisson, and [`kubernetes`] knows
-//! where the tools are that render and validate manifests.
+//! where the tools are that render and validate manifests, and [`process`] holds the children of every kind.
 //!
 //! The methods block; they take `&self`, so that one server can be shared between tests and tasks.
 
@@ -15,7 +15,7 @@ mod java;
 pub mod kafka;
 mod log;
 mod ports;
-mod process;
+pub mod process;
 pub mod rabbit;
 pub mod redisson;
 mod scratch;

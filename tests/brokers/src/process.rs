@@ -15,14 +15,14 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// How often a state is looked at that nobody announces. Short beside a start of seconds, long beside its cost.
 pub(crate) const LOOK: Duration = Duration::from_millis(10);
-/// What a process may take to stop when it is told to.
+/// How long a process may take to stop after SIGSTOP.
 const STOPPED: Duration = Duration::from_secs(60);
 
 /// A command that the kernel kills when this process is gone.
 ///
 /// `setpriv` sets the parent-death signal and then becomes the program itself, under the same pid. The process group of
-/// its own keeps a Ctrl-C in the terminal away.
-pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+/// its own keeps a Ctrl-C in the terminal away: the owner ends its children in order.
+pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).arg(program).stdin(Stdio::null()).process_group(0);
     command
@@ -30,51 +30,73 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
 
 /// A running child, or one that has ended and was reaped.
 #[derive(Debug)]
-pub(crate) struct Process(Child);
+pub struct Process {
+    child: Child,
+    name: String,
+}
 
 impl Process {
-    /// Starts a [`command`].
-    pub(crate) fn spawn(command: Command) -> io::Result<Self> {
-        spawn_from_lasting_thread(command).map(Process)
+    /// Starts a [`command`]; failures show it under `name`.
+    ///
+    /// # Errors
+    ///
+    /// The program cannot be started. A program that is not there is no error here: `setpriv` ends with a status.
+    pub fn spawn(name: &str, command: Command) -> io::Result<Self> {
+        Ok(Process { child: spawn_from_lasting_thread(command)?, name: name.to_owned() })
     }
 
-    pub(crate) fn pid(&self) -> u32 {
-        self.0.id()
+    /// Process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// The pipes, where the command asked for them.
-    pub(crate) fn child_mut(&mut self) -> &mut Child {
-        &mut self.0
+    pub fn child_mut(&mut self) -> &mut Child {
+        &mut self.child
     }
 
     /// Sends a signal; a process that has ended already is not an error.
-    pub(crate) fn signal(&mut self, signal: Signal) {
+    pub fn signal(&mut self, signal: Signal) {
         if self.exit_status().is_some() {
             return;
         }
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).expect("a pid is a positive i32");
         // It can end between the look and the signal, but it is not reaped yet, so the pid is still its own.
-        kill_process(pid, signal).unwrap_or_else(|e| panic!("send {signal:?} to process {pid:?}: {e}"));
+        kill_process(pid, signal).unwrap_or_else(|e| panic!("send {signal:?} to {} (pid {pid:?}): {e}", self.name));
     }
 
-    /// Stops it where it stands. No thread of it runs any more when this returns: one of them takes the signal when its
-    /// turn comes, and on a busy machine the others go on answering until then.
-    pub(crate) fn freeze(&mut self) {
+    /// SIGSTOP. No thread of the process runs any more when this returns: one of them takes the signal when its turn
+    /// comes, and on a busy machine the others go on answering until then.
+    pub fn freeze(&mut self) {
         self.signal(Signal::STOP);
         let until = Instant::now() + STOPPED;
         while self.exit_status().is_none() && runs(self.pid()) {
-            assert!(Instant::now() < until, "process {} does not stop within {STOPPED:?}", self.pid());
+            assert!(Instant::now() < until, "{} (pid {}) does not stop within {STOPPED:?}", self.name, self.pid());
             thread::sleep(LOOK);
         }
     }
 
     /// How it ended, if it has.
-    pub(crate) fn exit_status(&mut self) -> Option<ExitStatus> {
-        self.0.try_wait().unwrap_or_else(|e| panic!("ask for the exit status of process {}: {e}", self.pid()))
+    pub fn exit_status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap_or_else(|e| panic!("ask for the exit status of {}: {e}", self.name))
     }
 
-    /// Waits for the end; `None` when it still runs after `patience`.
-    pub(crate) fn wait(&mut self, patience: Duration) -> Option<ExitStatus> {
+    /// Waits for the end without blocking the runtime; `None` when it still runs after `patience`.
+    pub async fn wait(&mut self, patience: Duration) -> Option<ExitStatus> {
+        let until = Instant::now() + patience;
+        loop {
+            if let Some(status) = self.exit_status() {
+                return Some(status);
+            }
+            if Instant::now() >= until {
+                return None;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// As [`Process::wait`], and blocks the thread.
+    pub fn wait_blocking(&mut self, patience: Duration) -> Option<ExitStatus> {
         let until = Instant::now() + patience;
         loop {
             if let Some(status) = self.exit_status() {
@@ -88,16 +110,16 @@ impl Process {
     }
 
     /// Asks for an orderly end, also of a process that is frozen, and does not wait longer than `patience` for it.
-    pub(crate) fn stop(&mut self, patience: Duration) {
+    pub fn stop(&mut self, patience: Duration) {
         self.signal(Signal::TERM);
         self.signal(Signal::CONT);
-        if self.wait(patience).is_none() {
+        if self.wait_blocking(patience).is_none() {
             self.kill();
         }
     }
 
     /// SIGKILL to it and what it has started, and reaped when this returns.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         if self.exit_status().is_none()
             && let Some(group) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw)
         {
@@ -105,8 +127,18 @@ impl Process {
             let _ = kill_process_group(group, Signal::KILL);
         }
         // Both fail only when the child is reaped already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// What it uses, and has used so far. Panics when it was reaped.
+    pub fn usage(&self) -> Usage {
+        Usage::of(self.pid())
+    }
+
+    /// Resident memory in bytes; 0 when it has ended.
+    pub(crate) fn resident_memory(&mut self) -> u64 {
+        if self.exit_status().is_some() { 0 } else { self.usage().resident }
     }
 }
 
@@ -127,15 +159,36 @@ fn runs(pid: u32) -> bool {
     states.any(|state| !matches!(state, 'T' | 't' | 'Z' | 'X'))
 }
 
-/// Resident memory of a process in bytes; 0 when it is gone.
-pub(crate) fn resident_memory(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let kib = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .and_then(|rest| rest.trim().strip_suffix("kB"))
-        .and_then(|number| number.trim().parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
+/// Memory and CPU time of a process, from /proc.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Usage {
+    /// Resident memory in bytes.
+    pub resident: u64,
+    /// CPU time, user and system together.
+    pub cpu: Duration,
+}
+
+impl Usage {
+    /// Reads /proc of a process that runs or is not reaped yet.
+    pub fn of(pid: u32) -> Self {
+        let read = |file: &str| {
+            std::fs::read_to_string(format!("/proc/{pid}/{file}"))
+                .unwrap_or_else(|e| panic!("read /proc/{pid}/{file}: {e}"))
+        };
+        let status = read("status");
+        let resident_kib: u64 = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .and_then(|rest| rest.trim().strip_suffix("kB"))
+            .and_then(|number| number.trim().parse().ok())
+            .unwrap_or(0);
+        let stat = read("stat");
+        // The command's name is in parentheses and may hold anything, so the fields are counted after the last one.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+        let ticks = |index: usize| fields.get(index).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        // A tick is 10 ms on every Linux that this runs on (USER_HZ); utime and stime are fields 14 and 15.
+        Usage { resident: resident_kib * 1024, cpu: Duration::from_millis((ticks(11) + ticks(12)) * 10) }
+    }
 }
 
 type Order = (Command, SyncSender<io::Result<Child>>);

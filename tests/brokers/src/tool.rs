@@ -17,7 +17,7 @@ pub(crate) fn run(mut command: Command, input: Option<String>, name: &str) -> Re
     if input.is_some() {
         command.stdin(Stdio::piped());
     }
-    let mut process = Process::spawn(command).during(format_args!("start {name}"))?;
+    let mut process = Process::spawn(name, command).during(format_args!("start {name}"))?;
     let child = process.child_mut();
     let stdin = child.stdin.take();
     let (stdout, stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
@@ -29,7 +29,7 @@ pub(crate) fn run(mut command: Command, input: Option<String>, name: &str) -> Re
         }
         let printed = scope.spawn(|| read(stdout));
         let complained = scope.spawn(|| read(stderr));
-        let status = process.wait(PATIENCE);
+        let status = process.wait_blocking(PATIENCE);
         // Closes the pipes, for which the readers wait.
         process.kill();
         (status, printed.join().expect("reading does not panic"), complained.join().expect("reading does not panic"))

@@ -18,7 +18,6 @@ pub mod metrics;
 pub mod monitor;
 pub mod oracle;
 pub mod ports;
-pub mod process;
 pub mod prometheus;
 pub mod proxy;
 pub mod redis_server;
@@ -30,6 +29,7 @@ pub mod vectors;
 
 mod selftest;
 
+pub use brokers::process;
 pub use daemon::Daemon;
 pub use eventually::eventually;
 pub use java::JavaClient;

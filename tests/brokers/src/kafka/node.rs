@@ -12,7 +12,7 @@ use super::properties::{Ports, SCRAM, USERS};
 use crate::cache;
 use crate::error::{During, Error, Result};
 use crate::log::Log;
-use crate::process::{LOOK, Process, resident_memory};
+use crate::process::{LOOK, Process};
 
 /// The same for all our clusters, so that a formatted folder fits every one.
 const CLUSTER_ID: &str = "ZGVsYXlicmlkZ2UtdGVzdA";
@@ -74,7 +74,8 @@ impl Node {
         self.log_from = self.log.len();
         self.log.takes_output_of(&mut command)?;
         command.arg(Self::properties(&self.folder));
-        self.process = Some(Process::spawn(command).during("start Kafka (is setpriv there? scripts/setup.sh kafka)")?);
+        self.process =
+            Some(Process::spawn("Kafka", command).during("start Kafka (is setpriv there? scripts/setup.sh kafka)")?);
         self.frozen = false;
         Ok(())
     }
@@ -133,8 +134,8 @@ impl Node {
         self.process.as_ref().map(Process::pid)
     }
 
-    pub(super) fn resident_memory(&self) -> u64 {
-        self.process.as_ref().map_or(0, |process| resident_memory(process.pid()))
+    pub(super) fn resident_memory(&mut self) -> u64 {
+        self.process.as_mut().map_or(0, Process::resident_memory)
     }
 
     pub(super) fn log_tail(&self, lines: usize) -> String {

@@ -24,7 +24,7 @@ impl Epmd {
         let mut command = command("epmd");
         command.args(["-address", "127.0.0.1", "-port", &port.to_string()]).current_dir(folder);
         log.takes_output_of(&mut command)?;
-        let mut process = Process::spawn(command).during("start epmd (scripts/setup.sh rabbitmq)")?;
+        let mut process = Process::spawn("epmd", command).during("start epmd (scripts/setup.sh rabbitmq)")?;
         let until = Instant::now() + PATIENCE;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             if let Some(status) = process.exit_status() {

@@ -15,7 +15,7 @@ pub use ctl::Queue;
 
 use crate::error::{During, Error, Result};
 use crate::log::Log;
-use crate::process::{LOOK, Process, resident_memory};
+use crate::process::{LOOK, Process};
 use crate::scratch::Scratch;
 use crate::tls::Certificates;
 use epmd::Epmd;
@@ -108,8 +108,8 @@ impl Rabbit {
         // The script then becomes the node itself, under the pid that we know.
         command.env("RUNNING_UNDER_SYSTEMD", "true");
         self.log.takes_output_of(&mut command)?;
-        let process =
-            node.insert(Process::spawn(command).during("start RabbitMQ (is setpriv there? scripts/setup.sh)")?);
+        let process = node
+            .insert(Process::spawn("RabbitMQ", command).during("start RabbitMQ (is setpriv there? scripts/setup.sh)")?);
         let until = Instant::now() + PATIENCE;
         loop {
             if self.log.since(from).contains(READY) {
@@ -190,7 +190,7 @@ impl Rabbit {
 
     /// Resident memory of the node in bytes.
     pub fn resident_memory(&self) -> u64 {
-        self.node().as_ref().map_or(0, |node| resident_memory(node.pid()))
+        self.node().as_mut().map_or(0, Process::resident_memory)
     }
 
     /// Process id of the node, while it runs.
