@@ -102,9 +102,12 @@ impl Snapshot {
 }
 
 fn map<T: PartialEq + fmt::Debug>(name: &str, a: &BTreeMap<Bytes, T>, b: &BTreeMap<Bytes, T>) -> Option<String> {
+    if a == b {
+        return None;
+    }
     let missing: Vec<_> = a.iter().filter(|(k, v)| b.get(*k) != Some(v)).map(|(k, v)| (short(k), v)).collect();
     let more: Vec<_> = b.iter().filter(|(k, v)| a.get(*k) != Some(v)).map(|(k, v)| (short(k), v)).collect();
-    (a != b).then(|| format!("{name}: expected {missing:?}, found {more:?}"))
+    Some(format!("{name}: expected {missing:?}, found {more:?}"))
 }
 
 fn list(name: &str, a: &[Bytes], b: &[Bytes]) -> Option<String> {
@@ -114,10 +117,10 @@ fn list(name: &str, a: &[Bytes], b: &[Bytes]) -> Option<String> {
 
 /// Bytes for a trace: long enough to be told apart.
 pub fn short(bytes: &Bytes) -> String {
-    let text = hex::encode(bytes);
-    match text.len() {
-        0..=80 => text,
-        n => format!("{}..{} ({} bytes)", &text[..72], &text[n - 24..], n / 2),
+    match bytes.len() {
+        // Not all of a long one: it is a trace of every step, and few of them are ever shown.
+        0..=40 => hex::encode(bytes),
+        n => format!("{}..{} ({n} bytes)", hex::encode(&bytes[..36]), hex::encode(&bytes[n - 12..])),
     }
 }
 
