@@ -2,22 +2,34 @@
 
 use std::time::{Duration, Instant};
 
-/// How long to wait between two looks: short against every deadline in the tests, long against a Redis round trip.
-const INTERVAL: Duration = Duration::from_millis(5);
+/// The first pause between two probes: short against every deadline in the tests, long against a Redis round trip.
+const SHORTEST: Duration = Duration::from_millis(5);
+/// The longest pause: short against everything that a test waits for, so that no state is missed.
+const LONGEST: Duration = Duration::from_millis(50);
+
+/// The pause after a probe that took so long, after so long a wait.
+///
+/// A wait of seconds need not be seen to end to the millisecond, and probes that open a connection or read a whole topic
+/// must not take the processor from what they wait for.
+fn pause(waited: Duration, probe: Duration) -> Duration {
+    (waited / 20).max(probe).clamp(SHORTEST, LONGEST)
+}
 
 /// Looks until `probe` answers `Ok`, and returns what it found.
 ///
 /// `probe` says in its `Err` what it saw instead; when `deadline` has passed, the panic shows what was awaited and what
 /// was seen last. A probe that itself hangs is cut at the deadline as well.
 pub async fn eventually<T>(what: &str, deadline: Duration, mut probe: impl AsyncFnMut() -> Result<T, String>) -> T {
-    let until = Instant::now() + deadline;
+    let began = Instant::now();
+    let until = began + deadline;
     let mut seen = String::from("nothing: the first look did not answer");
     // A machine that stood still has not waited: it looks a few times more.
     let mut looks = 0;
     loop {
         looks += 1;
-        let left = until.saturating_duration_since(Instant::now());
-        match tokio::time::timeout(left.max(INTERVAL), probe()).await {
+        let probed = Instant::now();
+        let left = until.saturating_duration_since(probed);
+        match tokio::time::timeout(left.max(SHORTEST), probe()).await {
             Ok(Ok(found)) => return found,
             Ok(Err(instead)) => seen = instead,
             Err(_) => seen = format!("{seen} (and a last look that did not answer)"),
@@ -25,6 +37,6 @@ pub async fn eventually<T>(what: &str, deadline: Duration, mut probe: impl Async
         if looks > 100 && Instant::now() >= until {
             panic!("waited {deadline:?} for {what}; seen last: {seen}");
         }
-        tokio::time::sleep(INTERVAL).await;
+        tokio::time::sleep(pause(began.elapsed(), probed.elapsed())).await;
     }
 }
