@@ -1,6 +1,8 @@
 //! A broker that stands still, dies, throws everybody out, loses its exchange, or is out of memory or disk while elements
 //! fall due.
 
+use tokio::sync::MutexGuard;
+
 use super::*;
 use crate::faults::rig::{metric, pass, readyz, tolerate_stalls};
 use crate::harness::turn::heavy;
@@ -13,6 +15,11 @@ fn measure() -> (usize, Duration) {
     if long() { (20_000, Duration::from_secs(45)) } else { (2_000, Duration::from_secs(8)) }
 }
 
+/// The full measure loads the machine, the short one mostly waits.
+async fn turn() -> Option<MutexGuard<'static, ()>> {
+    if long() { Some(heavy().await) } else { None }
+}
+
 fn assert_flat(daemon: &Daemon, before: u64) {
     let after = daemon.usage().resident;
     println!("resident before {} MiB, after {} MiB", before >> 20, after >> 20);
@@ -21,7 +28,7 @@ fn assert_flat(daemon: &Daemon, before: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broker_that_stands_still_dies_throws_us_out_and_forgets_loses_nothing() {
-    let _turn = heavy().await;
+    let _turn = turn().await;
     let (count, still) = measure();
     let server = RedisServer::start().await;
     let rabbit = start();
@@ -75,7 +82,7 @@ async fn claimed(daemon: &Daemon) -> f64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_alarm_of_memory_or_disk_stops_claims_and_counts_nothing() {
-    let _turn = heavy().await;
+    let _turn = turn().await;
     let (count, lasts) = measure();
     let server = RedisServer::start().await;
     let rabbit = start();

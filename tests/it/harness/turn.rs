@@ -1,4 +1,5 @@
-//! Tests that load the whole machine take turns, so that each measures itself and not its neighbour.
+//! Tests that load the whole machine take turns, so that each measures itself and not its neighbour. A test gives its turn
+//! back where only waiting is left.
 
 use tokio::sync::{Mutex, MutexGuard};
 

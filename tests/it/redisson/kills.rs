@@ -11,7 +11,7 @@ use crate::harness::{Daemon, Oracle};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kills_beside_three_live_clients_lose_nothing() {
-    let _turn = heavy().await;
+    let turn = heavy().await;
     // The long version is for people: `DELAYBRIDGE_LONG=1 cargo test ...`.
     let (elements, kills) = if std::env::var_os("DELAYBRIDGE_LONG").is_some() { (10_000, 10) } else { (2_000, 4) };
     let server = RedisServer::start().await;
@@ -40,6 +40,8 @@ async fn kills_beside_three_live_clients_lose_nothing() {
     }
     let mut last = Daemon::start(&yaml).await;
     tolerate_stalls(&mut last);
+    // What is left is to wait until the leases of the killed run out.
+    drop(turn);
     eventually("everything to be delivered and settled", PATIENCE, async || {
         let left: [usize; 4] = redis::pipe()
             .atomic()

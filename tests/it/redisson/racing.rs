@@ -104,7 +104,7 @@ async fn ten_live_clients_get_every_element_delivered_exactly_once() {
 /// The way of a tee: Java goes on reading the ready list, and no client's transfer may get there first.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_claimed_ahead_is_not_there_for_live_clients_and_not_early() {
-    let _turn = heavy().await;
+    let turn = heavy().await;
     let server = RedisServer::start().await;
     let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
     let clients = clients(&server, 3).await;
@@ -128,6 +128,8 @@ async fn what_is_claimed_ahead_is_not_there_for_live_clients_and_not_early() {
         other => Err(format!("{other:?}")),
     })
     .await;
+    // What is left is to wait for the due times.
+    drop(turn);
     let seen = clients[0].queue("q", CODEC);
     assert!(!seen.remove(&json!("ahead 7")).await, "the price: too late to cancel");
 
