@@ -20,7 +20,7 @@ fn keys(queue: &RedissonQueue) -> [(&'static str, String); 9] {
         ("retry", queue.bridge_key("retry")),
         ("ghosts", queue.bridge_key("ghosts")),
         ("ghosts-turn", queue.bridge_key("ghosts-turn")),
-        ("state", queue.bridge_key("state")),
+        ("sweep", queue.bridge_key("sweep")),
         ("dead", queue.bridge_key("dead")),
     ]
 }
