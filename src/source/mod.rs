@@ -52,10 +52,11 @@ pub struct Junk(pub String);
 ///
 /// # Contract
 ///
-/// - **Claim.** [`halves`](Source::halves) has the Lua text that takes due elements; the ledger's claim script includes it
-///   and gives each element a lease in the same run. It takes no element before its due time (plus `ahead`), at most as
-///   many and as large ones as the ledger allows, and removes an element from its place only together with its addition
-///   to what is in flight. All keys are in [`keys`](Source::keys) and share [`tag`](Source::tag).
+/// - **Claim.** [`scripts`](Source::scripts) are the ledger's, with the source's [`Fragments`](ledger::Fragments) in them.
+///   The fragment of the claim script takes due elements; the ledger's text gives each a lease in the same run. It takes
+///   no element before its due time (less `ahead`), at most as many and as large ones as the ledger allows, and removes an
+///   element from its place only together with its addition to the elements in flight. All keys are in
+///   [`keys`](Source::keys) and share [`tag`](Source::tag).
 /// - **Types first.** Nothing is written before the type of every key is known to be right: Redis rolls nothing back.
 /// - **Open.** [`open`](Source::open) takes an element apart without Redis. It never fails to give an id, and it gives the
 ///   same id for the same bytes for ever.
@@ -317,7 +318,7 @@ impl Leftovers {
 /// The source that a queue's configuration describes.
 pub fn build(spec: &QueueSpec) -> Arc<dyn Source> {
     let SourceSpec::Redisson(spec) = &spec.source;
-    Arc::new(redisson::Half::of(spec))
+    Arc::new(redisson::RedissonSource::of(spec))
 }
 
 /// What an element is that comes without its queue; `None` for bytes in no format of any source.

@@ -23,8 +23,7 @@ fn route(sink: &str, route: &str, expected: &[&str]) {
 
 fn spec(config: &Config) -> &KafkaSpec {
     let connector: &dyn std::any::Any = &*config.sinks[0].connector;
-    let spec = connector.downcast_ref::<KafkaSpec>().expect("a Kafka sink");
-    spec
+    connector.downcast_ref::<KafkaSpec>().expect("a Kafka sink")
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub struct Figures {
 /// Times in milliseconds, by the share that did not exceed them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Quantiles {
-    /// Half of them.
+    /// RedissonSource of them.
     pub p50: f64,
     /// 99 of 100.
     pub p99: f64,

@@ -37,10 +37,8 @@ pub fn note(queue: &Queue, claimed: &Claimed) {
         queue.events.unknown_entries(claimed.unknown);
     }
     let (metrics, leftovers) = (queue.events.metrics(), &claimed.leftovers);
-    if leftovers.count > 0 || metrics.has_gauges() {
-        if let Some(terms) = queue.store.terms() {
-            metrics.leftovers(terms, leftovers.count, leftovers.oldest);
-        }
+    if let Some(terms) = queue.store.terms().filter(|_| leftovers.count > 0 || metrics.has_gauges()) {
+        metrics.leftovers(terms, leftovers.count, leftovers.oldest);
     }
     let full = queue.process.redis_nearly_full.load(Ordering::Relaxed);
     if leftovers.want_turn(queue.spec.source.leftover_max_age(), more_is_due(claimed) && !full) {

@@ -268,11 +268,11 @@ fn glob_literal(bytes: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::config::ListCleanup;
-    use crate::source::redisson::Half;
+    use crate::source::redisson::RedissonSource;
     use crate::source::redisson::layout::{self, Layout};
 
     fn ledger() -> Ledger {
-        Ledger::new(std::sync::Arc::new(Half::new("q", true, true, ListCleanup::Auto)), [0; 8])
+        Ledger::new(std::sync::Arc::new(RedissonSource::new("q", true, true, ListCleanup::Auto)), [0; 8])
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub use self::pressure::nearly_full;
 pub use self::recover::{Cursor, RecoverRequest, Recovered};
 pub use self::reply::{BadReply, Fields};
 pub use self::rights::Use;
-pub use self::scripts::{Clock, Half, Scripts, TEST_CLOCK, whole};
+pub use self::scripts::{Clock, Fragments, Scripts, TEST_CLOCK, whole};
 pub use self::settle::{Settled, batch_end, confirmation};
 pub use self::stats::Stats;
 pub use self::verdict::{Answer, Move};

@@ -17,7 +17,7 @@ pub struct Scripts {
 
 /// The Lua text that a source adds to the ledger's scripts.
 #[derive(Debug, Clone, Copy)]
-pub struct Half {
+pub struct Fragments {
     /// Names for its keys, which come from the fourth of `KEYS` on, and `SOURCE_TYPES`, their types.
     pub keys: &'static str,
     /// `source_places()` and `source_end()`: see `claim.lua`.
@@ -49,12 +49,12 @@ pub fn whole(body: &str, clock: Clock) -> String {
 
 impl Scripts {
     /// The ledger's scripts with this half in them.
-    pub fn new(half: &Half, clock: Clock) -> Self {
+    pub fn new(fragments: &Fragments, clock: Clock) -> Self {
         let script = |name: &str, body: &str| {
             let body = body
-                .replace("--#source keys", half.keys)
-                .replace("--#source claim", half.claim)
-                .replace("--#source stats", half.stats);
+                .replace("--#source keys", fragments.keys)
+                .replace("--#source claim", fragments.claim)
+                .replace("--#source stats", fragments.stats);
             Script::new(name, whole(&body, clock))
         };
         Scripts {

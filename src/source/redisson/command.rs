@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Half, Redisson};
+use super::{Redisson, RedissonSource};
 use crate::link::Conn;
 use crate::source::ledger::{Fields, truth};
 use crate::source::{SourceError, millis, text};
 
-impl Half {
+impl RedissonSource {
     /// Offers one packed element as Redisson does, `delay` from now by Redis's clock; returns the due time in ms, and
     /// whether it is new (an element with these very bytes may stand there already).
     ///
@@ -38,13 +38,13 @@ impl Half {
 }
 
 impl Redisson {
-    /// As [`Half::offer`].
+    /// As [`RedissonSource::offer`].
     ///
     /// # Errors
     ///
-    /// As for [`Half::offer`].
+    /// As for [`RedissonSource::offer`].
     pub async fn offer(&self, conn: &Conn, element: Bytes, delay: Duration) -> Result<(i64, bool), SourceError> {
-        self.half.offer(conn, element, delay).await
+        self.source.offer(conn, element, delay).await
     }
 
     /// Removes an element that is scheduled, or an entry that waits for a retry; `false` when it was not there.
@@ -55,7 +55,7 @@ impl Redisson {
     pub async fn cancel(&self, conn: &Conn, member: Bytes, in_retry: bool) -> Result<bool, SourceError> {
         match in_retry {
             true => self.cancel_retry(conn, member).await,
-            false => self.half.cancel_scheduled(conn, member).await,
+            false => self.source.cancel_scheduled(conn, member).await,
         }
     }
 }

@@ -1,25 +1,24 @@
 //! The source `redisson`: a delayed queue as Redisson keeps it.
 //!
-//! `keys` names what is in Redis, [`layout`] reads Redisson's elements, `half` is the implementation of
+//! `keys` names what is in Redis, [`layout`] reads Redisson's elements, `source` is the implementation of
 //! [`Source`](super::Source); then a file for each thing that only Redisson's queues need: the sweep of its list, the rescue
 //! of overdue elements, the way back to Redisson's keys, the change of layouts, the discovery of queues.
 
 mod command;
 pub(crate) mod config;
 mod discover;
-mod half;
 mod key_tag;
 mod keys;
 pub mod layout;
 mod layouts;
 mod migrate;
 mod page;
-mod poll;
 mod rescue;
 mod restore;
 mod rights;
 mod scratch_queue;
 mod scripts;
+mod source;
 mod sweep;
 mod terms;
 #[cfg(test)]
@@ -32,15 +31,14 @@ use bytes::Bytes;
 
 pub use self::config::{Consume, ListCleanup, RedissonSpec};
 pub use self::discover::{Found, discover, name_of, redisson_clients};
-pub use self::half::Half;
 pub(crate) use self::key_tag::tagged;
 pub use self::keys::Keys;
 pub use self::migrate::{Repack, migrate_end};
-pub use self::poll::{Polled, other_subscribers, poll, ready_lengths};
 pub use self::rescue::{Overdue, rescue_end};
 pub use self::restore::{AtWork, Back, Held, Kept, Moved, Restored, put_back, repacked, restore_end};
 pub use self::scratch_queue::{memory_left, ping};
 pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
+pub use self::source::RedissonSource;
 pub use self::terms::TERMS;
 pub use super::ledger::*;
 use super::text;
@@ -53,30 +51,30 @@ use crate::message::{MessageId, Origin};
 pub struct Redisson {
     /// The queue's keys.
     pub keys: Keys,
-    half: Arc<Half>,
+    source: Arc<RedissonSource>,
     ledger: Ledger,
 }
 
 impl Redisson {
     /// The queue with this mapped name. `owner` is this process's random number.
     pub fn new(name: &str, owner: [u8; 8], delayed: bool, ready: bool, cleanup: ListCleanup) -> Self {
-        Self::of(Half::new(name, delayed, ready, cleanup), owner)
+        Self::of(RedissonSource::new(name, delayed, ready, cleanup), owner)
     }
 
     /// The queue that a configuration describes.
     pub fn configured(spec: &RedissonSpec, owner: [u8; 8]) -> Self {
-        Self::of(Half::of(spec), owner)
+        Self::of(RedissonSource::of(spec), owner)
     }
 
-    /// The queue with this half.
-    pub fn of(half: Half, owner: [u8; 8]) -> Self {
-        let half = Arc::new(half);
-        Redisson { keys: half.keys.clone(), ledger: Ledger::new(half.clone(), owner), half }
+    /// The queue of this source.
+    pub fn of(source: RedissonSource, owner: [u8; 8]) -> Self {
+        let source = Arc::new(source);
+        Redisson { keys: source.keys.clone(), ledger: Ledger::new(source.clone(), owner), source }
     }
 
     /// The same queue under the clock of [`TEST_CLOCK`].
     pub fn on_test_clock(self) -> Self {
-        Self::of(self.half.on_test_clock(), self.ledger.owner)
+        Self::of(self.source.on_test_clock(), self.ledger.owner)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::layout::{self, Junk};
-use super::{Half, Redisson};
+use super::{Redisson, RedissonSource};
 use crate::link::Conn;
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields};
 use crate::source::{SourceError, millis, text};
@@ -31,7 +31,7 @@ impl Overdue {
     }
 }
 
-impl Half {
+impl RedissonSource {
     /// Transfers those of the elements that are overdue by at least `after`; answers how many were.
     ///
     /// # Errors
@@ -55,13 +55,13 @@ impl Half {
 }
 
 impl Redisson {
-    /// As [`Half::rescue`].
+    /// As [`RedissonSource::rescue`].
     ///
     /// # Errors
     ///
-    /// As for [`Half::rescue`].
+    /// As for [`RedissonSource::rescue`].
     pub async fn rescue(&self, conn: &Conn, after: Duration, batch: &[Overdue]) -> Result<usize, SourceError> {
-        self.half.rescue(conn, after, batch).await
+        self.source.rescue(conn, after, batch).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Half, ListCleanup, Redisson};
+use super::{ListCleanup, Redisson, RedissonSource};
 use crate::config::QueueSpec;
 use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
@@ -21,7 +21,7 @@ impl Redisson {
     }
 }
 
-impl Half {
+impl RedissonSource {
     /// What this activity needs of Redisson's keys.
     pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
         let mut grants = self.to_look();

@@ -3,10 +3,10 @@
 use std::sync::LazyLock;
 
 use crate::link::Script;
-use crate::source::ledger::{self, Clock, Half};
+use crate::source::ledger::{self, Clock, Fragments};
 
 /// Redisson's half.
-const HALF: Half = Half {
+const FRAGMENTS: Fragments = Fragments {
     keys: include_str!("scripts/keys.lua"),
     claim: concat!(
         include_str!("scripts/claim_args.lua"),
@@ -40,14 +40,14 @@ pub(super) fn of_the_command_line(name: &str, body: &str) -> Script {
 }
 
 fn with_half(body: &str) -> String {
-    body.replace("--#source keys", HALF.keys).replace("--#include list.lua", include_str!("scripts/list.lua"))
+    body.replace("--#source keys", FRAGMENTS.keys).replace("--#include list.lua", include_str!("scripts/list.lua"))
 }
 
 impl Scripts {
     fn new(clock: Clock) -> Self {
         let script = |name: &str, body: &str| Script::new(name, ledger::whole(&with_half(body), clock));
         Scripts {
-            ledger: ledger::Scripts::new(&HALF, clock),
+            ledger: ledger::Scripts::new(&FRAGMENTS, clock),
             sweep: script("sweep", include_str!("scripts/sweep.lua")),
             offer: script("offer", include_str!("scripts/offer.lua")),
             cancel: script("cancel_scheduled", include_str!("scripts/cancel.lua")),

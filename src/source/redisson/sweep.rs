@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Half, Redisson};
+use super::{Redisson, RedissonSource};
 use crate::link::Conn;
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields};
 use crate::source::{SourceError, Start, UpkeepRequest, UpkeepState, Upkept, millis, text};
@@ -12,7 +12,7 @@ use crate::source::{SourceError, Start, UpkeepRequest, UpkeepState, Upkept, mill
 /// How long a daemon that sweeps is waited for before another one goes on.
 const SWEEP_LEASE: Duration = Duration::from_secs(10);
 
-impl Half {
+impl RedissonSource {
     /// One step of the rotation that takes ghosts out of L.
     ///
     /// # Errors
@@ -65,6 +65,6 @@ impl Redisson {
     ///
     /// After any error the same step may be sent again.
     pub async fn sweep(&self, conn: &Conn, request: &UpkeepRequest) -> Result<Upkept, SourceError> {
-        self.half.sweep(conn, self.owner, request).await
+        self.source.sweep(conn, self.owner, request).await
     }
 }

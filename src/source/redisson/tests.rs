@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::layout::{self, Layout};
-use super::{Half, SCRIPTS_ON_TEST_CLOCK, Use};
+use super::{RedissonSource, SCRIPTS_ON_TEST_CLOCK, Use};
 use crate::config::ListCleanup;
 use crate::link::rights::command::LRANGE;
 use crate::link::rights::{Grant, Pattern, to_connect, to_load_scripts};
@@ -26,7 +26,7 @@ const START_MS: i64 = 1_800_000_000_000;
 
 /// A queue on a server of its own, under the clock of the test.
 struct RedissonRig {
-    half: Arc<Half>,
+    source: Arc<RedissonSource>,
     now_ms: i64,
     admin: redis::aio::MultiplexedConnection,
     /// With the rights of a daemon that delivers.
@@ -39,7 +39,7 @@ struct RedissonRig {
 impl RedissonRig {
     async fn new() -> Self {
         let server = TestServer::start();
-        let half = Arc::new(Half::new("q", true, true, ListCleanup::Auto).on_test_clock());
+        let source = Arc::new(RedissonSource::new("q", true, true, ListCleanup::Auto).on_test_clock());
         let link = async |user, grants: Vec<Grant>| {
             let clock = Grant::on([Pattern::exact(TEST_CLOCK)], [LRANGE]);
             let grants: Vec<_> = grants.into_iter().chain([to_connect(0), to_load_scripts(), clock]).collect();
@@ -49,7 +49,7 @@ impl RedissonRig {
             soon("a connection", link.ready()).await;
             link
         };
-        let ledger = Ledger::new(half.clone(), [A; 8]);
+        let ledger = Ledger::new(source.clone(), [A; 8]);
         let rights = |side| {
             let usage = Use { trims_dead: true, forwards: true, push: Some((LIST, side)) };
             ledger.rights(Activity::Deliver, &usage)
@@ -58,13 +58,13 @@ impl RedissonRig {
         let daemon = link("daemon", rights(Side::Left).into_iter().chain(rights(Side::Right)).collect()).await;
         let rescuer = link("rescuer", ledger.rights(Activity::Rescue, &Use::default())).await;
         let admin = server.admin().await;
-        let mut rig = RedissonRig { half, now_ms: START_MS, admin, daemon, rescuer, _server: server };
+        let mut rig = RedissonRig { source, now_ms: START_MS, admin, daemon, rescuer, _server: server };
         rig.advance(Duration::ZERO).await;
         rig
     }
 
     fn on(&self, link: &Link, owner: u8) -> Arc<dyn Store> {
-        Arc::new(RedisStore::new(link.clone(), self.half.clone(), [owner; 8]))
+        Arc::new(RedisStore::new(link.clone(), self.source.clone(), [owner; 8]))
     }
 
     async fn run(&mut self, pipe: &redis::Pipeline) {
@@ -100,12 +100,12 @@ impl Rig for RedissonRig {
     }
 
     async fn offer(&mut self, element: &Bytes, due_ms: i64) {
-        let (zset, list) = (self.half.keys.delayed.clone(), self.half.keys.list.clone());
+        let (zset, list) = (self.source.keys.delayed.clone(), self.source.keys.list.clone());
         self.run(redis::pipe().atomic().zadd(&zset[..], &element[..], due_ms).rpush(&list[..], &element[..])).await;
     }
 
     async fn make_ready(&mut self, payload: &Bytes) {
-        let ready = self.half.keys.ready.clone();
+        let ready = self.source.keys.ready.clone();
         self.run(redis::pipe().rpush(&ready[..], &payload[..])).await;
     }
 
@@ -116,7 +116,7 @@ impl Rig for RedissonRig {
     async fn places(&mut self) -> Places {
         type Members = Vec<(Vec<u8>, f64)>;
         type Letters = Vec<(String, Vec<Vec<u8>>)>;
-        let keys = &self.half.keys;
+        let keys = &self.source.keys;
         let mut look = redis::pipe();
         look.atomic().zrange_withscores(&keys.delayed[..], 0, -1).lrange(&keys.ready[..], 0, -1);
         look.zrange_withscores(&keys.in_flight[..], 0, -1).zrange_withscores(&keys.retry[..], 0, -1);

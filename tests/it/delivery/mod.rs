@@ -113,7 +113,7 @@ async fn dead_letters(
         .collect()
 }
 
-/// Half, nearly all, and all of them are at most this.
+/// RedissonSource, nearly all, and all of them are at most this.
 fn spread(mut values: Vec<i64>) -> String {
     values.sort_unstable();
     let at = |share: f64| values.get(((values.len() as f64 - 1.0) * share) as usize).copied().unwrap_or(0);

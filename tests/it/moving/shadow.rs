@@ -35,7 +35,9 @@ async fn what_falls_due_is_told_and_nothing_is_written() {
     let _: () = redis.zadd(queue.bridge_key("inflight"), "entry", 1).await.unwrap();
 
     let before = changes(&mut redis).await;
-    let config = yaml(&server, "    mode: shadow\n    codec: json\n");
+    // A sweep would be due soon, if there were one.
+    let config = yaml(&server, "    mode: shadow\n    codec: json\n")
+        .replace(&format!("name: \"{NAME}\""), &format!("name: \"{NAME}\", ghost_max_age: 1s"));
     let mut daemon = Daemon::spawn_with(&config, &[("DELAYBRIDGE_LOG", "info,delaybridge::shadow=debug")]);
     daemon.expect_log("shadow: an element would not be delivered");
     daemon.wait_ready().await;

@@ -21,7 +21,7 @@ use crate::source::{
 
 /// A queue as Redisson keeps it.
 #[derive(Clone)]
-pub struct Half {
+pub struct RedissonSource {
     /// Its keys.
     pub keys: Keys,
     /// Elements of the sorted set are claimed.
@@ -32,20 +32,20 @@ pub struct Half {
     pub(super) scripts: &'static Scripts,
 }
 
-impl Half {
+impl RedissonSource {
     /// The queue with this mapped name.
     pub fn new(name: &str, delayed: bool, ready: bool, cleanup: ListCleanup) -> Self {
-        Half { keys: Keys::of(name), delayed, ready, cleanup, scripts: &SCRIPTS }
+        RedissonSource { keys: Keys::of(name), delayed, ready, cleanup, scripts: &SCRIPTS }
     }
 
     /// The queue that a configuration describes.
     pub fn of(spec: &RedissonSpec) -> Self {
-        Half::new(&spec.name, spec.consume.delayed, spec.consume.ready, spec.list_cleanup)
+        RedissonSource::new(&spec.name, spec.consume.delayed, spec.consume.ready, spec.list_cleanup)
     }
 
     /// The same queue under the test clock.
     pub(super) fn on_test_clock(&self) -> Self {
-        Half { scripts: &SCRIPTS_ON_TEST_CLOCK, ..self.clone() }
+        RedissonSource { scripts: &SCRIPTS_ON_TEST_CLOCK, ..self.clone() }
     }
 
     /// How the list is cleaned up, in the word of the scripts.
@@ -66,7 +66,7 @@ fn leftovers(count: i64, of: i64, oldest_ms: i64) -> Leftovers {
     Leftovers { count: natural(count), of: natural(of), oldest: Duration::from_millis(natural(oldest_ms)) }
 }
 
-impl Source for Half {
+impl Source for RedissonSource {
     fn kind(&self) -> &'static str {
         "redisson"
     }
@@ -205,7 +205,7 @@ impl Source for Half {
             let mut rest = batch.as_slice();
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(rescue_end(rest));
-                rescued.moved += Half::rescue(self, conn, after, now).await? as u64;
+                rescued.moved += RedissonSource::rescue(self, conn, after, now).await? as u64;
                 rest = later;
             }
             Ok(rescued)
