@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::kind::SinkKind;
-use super::{amqp, kafka, redis, stdout};
+use super::{amqp, http, kafka, redis, stdout};
 use crate::settings::keys::Group;
 
 macro_rules! kinds {
@@ -52,4 +52,6 @@ kinds! {
     Kafka(kafka::KafkaDestination),
     /// An exchange.
     Amqp(amqp::AmqpDestination),
+    /// A path of a server.
+    Http(http::HttpDestination),
 }

@@ -13,6 +13,7 @@ pub mod codes;
 pub mod fake;
 #[cfg_attr(not(any(feature = "kafka", feature = "amqp")), allow(dead_code))]
 mod headers;
+pub mod http;
 mod job_queue;
 pub mod kafka;
 mod kind;

@@ -1,0 +1,130 @@
+//! How a connection is made: name, TCP, TLS, and the version of HTTP that the server offers.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::super::HttpSpec;
+use super::connection::{Alone, Shared};
+use super::errors;
+use super::tasks::Tasks;
+use super::tls::{self, Tls};
+use crate::message::Failure;
+
+/// A new connection.
+#[derive(Debug)]
+pub(super) enum Opened {
+    /// HTTP/1.1: one request after the other.
+    Alone(Alone),
+    /// HTTP/2: many at once.
+    Shared(Arc<Shared>),
+}
+
+/// What is needed to connect to the server of a sink.
+#[derive(Debug)]
+pub(super) struct Connector {
+    spec: Arc<HttpSpec>,
+    tls: Option<Tls>,
+    tasks: Tasks,
+}
+
+impl Connector {
+    pub(super) fn new(spec: Arc<HttpSpec>, tasks: Tasks) -> Connector {
+        let tls = spec.origin.tls.then(|| Tls::new(spec.tls.clone().unwrap_or_default()));
+        Connector { spec, tls, tasks }
+    }
+
+    /// Whether the server may offer HTTP/2, which is only asked for over TLS.
+    pub(super) fn may_share(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// A new connection ended before it could carry anything.
+    pub(super) fn ended_at_once(&self) -> Failure {
+        errors::ended_at_once(&self.spec)
+    }
+
+    /// Connects within the sink's `connect_timeout`. Nothing of an element is sent.
+    ///
+    /// # Errors
+    /// What failed, and what to do about it.
+    pub(super) async fn open(&self) -> Result<Opened, Failure> {
+        let limit = self.spec.connect_timeout;
+        tokio::time::timeout(limit, self.connect())
+            .await
+            .unwrap_or_else(|_elapsed| Err(errors::connect_timeout(&self.spec, limit)))
+    }
+
+    async fn connect(&self) -> Result<Opened, Failure> {
+        let failed = |error: &io::Error| errors::not_connected(&self.spec, error);
+        let (host, port) = (self.spec.origin.host.as_str(), self.spec.origin.port);
+        let addresses =
+            tokio::net::lookup_host((host, port)).await.map_err(|error| errors::name(&self.spec, &error))?;
+        let stream = first_to_answer(addresses).await.map_err(|error| failed(&error))?;
+        // Requests are written whole. An error only means that the connection is gone already.
+        drop(stream.set_nodelay(true));
+        let Some(tls) = &self.tls else { return self.alone(stream).await };
+        let config = tls.current().await.map_err(|why| errors::tls(&self.spec, &why))?;
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| errors::tls(&self.spec, "no certificate can be for the host in `url`"))?;
+        let stream =
+            TlsConnector::from(config).connect(name, stream).await.map_err(|error| match tls::explain(&error) {
+                Some(why) => errors::tls(&self.spec, &why),
+                None => failed(&error),
+            })?;
+        match stream.get_ref().1.alpn_protocol() {
+            Some(b"h2") => self.shared(stream).await,
+            _ => self.alone(stream).await,
+        }
+    }
+
+    async fn alone(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Result<Opened, Failure> {
+        let handshake = http1::Builder::new().handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = handshake.map_err(|error| errors::handshake(&self.spec, &error))?;
+        self.tasks.spawn(connection);
+        Ok(Opened::Alone(Alone::new(sender)))
+    }
+
+    async fn shared(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Result<Opened, Failure> {
+        let handshake = http2::Builder::new(self.tasks.clone())
+            .timer(TokioTimer::new())
+            // A peer that has gone without a word is noticed while requests wait for it.
+            .keep_alive_interval(Duration::from_secs(10))
+            .keep_alive_timeout(Duration::from_secs(5))
+            // Until the server has said how many streams it takes.
+            .initial_max_send_streams(1)
+            .handshake(TokioIo::new(stream))
+            .await;
+        let (sender, mut connection) = handshake.map_err(|error| errors::handshake(&self.spec, &error))?;
+        let shared = Arc::new(Shared::new(sender));
+        let limit = shared.limit();
+        self.tasks.spawn(poll_fn(move |context| {
+            let polled = Pin::new(&mut connection).poll(context);
+            limit.set(connection.current_max_send_streams());
+            polled
+        }));
+        Ok(Opened::Shared(shared))
+    }
+}
+
+/// Tries one address after the other.
+async fn first_to_answer(addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}

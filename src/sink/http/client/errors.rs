@@ -1,0 +1,218 @@
+//! The class of every failure of a webhook; one row a status, each tested.
+//!
+//! A status that is in no row is `Unknown`: retried, counted, never a success. Nothing of a response is quoted but its
+//! status, nothing of the URL but scheme, host and port: the rest may hold a token or a part of the payload.
+
+use std::io;
+use std::time::Duration;
+
+use hyper::header::LOCATION;
+use hyper::{HeaderMap, StatusCode, Uri};
+
+use super::super::HttpSpec;
+use super::super::url::default_port;
+use crate::message::{About, Class, Failure};
+
+/// Method, scheme, host and port, for messages to a person. Path and query may hold a token or a part of the payload, so
+/// no message has them.
+pub(super) fn attempt(spec: &HttpSpec) -> String {
+    format!("{} {}", spec.method.as_str(), spec.origin)
+}
+
+/// What a status means; `None` is success. `path` is the path that was asked for.
+pub(super) fn of_status(spec: &HttpSpec, status: StatusCode, headers: &HeaderMap, path: &str) -> Option<Failure> {
+    if status.is_success() {
+        return None;
+    }
+    let (class, code, about, advice) = row(status.as_u16());
+    let redirect = status.is_redirection().then(|| points_to(spec, headers, path));
+    let advice = redirect.as_deref().unwrap_or(advice);
+    let name = status.canonical_reason().map(|name| format!(" {name}")).unwrap_or_default();
+    let text = format!("{}: the server answered {}{name}: {advice}", attempt(spec), status.as_u16());
+    Some(Failure::new(class, code, text).about(about))
+}
+
+/// Class, code, what it is about, and what to do.
+fn row(status: u16) -> (Class, &'static str, About, &'static str) {
+    const WAIT: &str = "it is asked again later";
+    const MAYBE: &str = "it may have taken the request; see its log";
+    const FAULT: &str = "it does not take this request";
+    let (class, code) = match status {
+        400 => (Class::MessagePermanent, "http_400"),
+        401 => (Class::TargetPermanent, "http_401"),
+        403 => (Class::TargetPermanent, "http_403"),
+        404 => (Class::TargetPermanent, "http_404"),
+        405 => (Class::TargetPermanent, "http_405"),
+        408 => (Class::Backpressure, "http_408"),
+        410 => (Class::TargetPermanent, "http_410"),
+        413 => (Class::MessagePermanent, "http_413"),
+        415 => (Class::MessagePermanent, "http_415"),
+        422 => (Class::MessagePermanent, "http_422"),
+        425 => (Class::Backpressure, "http_425"),
+        429 => (Class::Backpressure, "http_429"),
+        // The request was sent: what the server did with it before it failed is not known.
+        500 => (Class::Ambiguous, "http_500"),
+        502 => (Class::Ambiguous, "http_502"),
+        503 => (Class::Backpressure, "http_503"),
+        504 => (Class::Ambiguous, "http_504"),
+        _ => match status / 100 {
+            3 => (Class::TargetPermanent, "http_3xx"),
+            4 => (Class::Unknown, "http_4xx"),
+            5 => (Class::Ambiguous, "http_5xx"),
+            _ => (Class::Unknown, "http_other"),
+        },
+    };
+    let (about, advice) = match status {
+        401 => (About::Sink, "check `bearer_token_file` or the headers that prove who sends"),
+        403 => (About::Target, "the token or the secret does not allow this"),
+        404 | 410 => (About::Target, "correct `url`"),
+        405 => (About::Target, "correct `method` or `url`"),
+        300..=399 => (About::Target, ""),
+        _ => match class {
+            Class::Backpressure => (About::Sink, WAIT),
+            Class::Ambiguous => (About::Sink, MAYBE),
+            Class::MessagePermanent => (About::Sink, FAULT),
+            _ => (About::Sink, "delaybridge does not know what this means"),
+        },
+    };
+    (class, code, about, advice)
+}
+
+/// Where a redirect points to, said without the path and the query, which may hold a token.
+fn points_to(spec: &HttpSpec, headers: &HeaderMap, path: &str) -> String {
+    const NOT_FOLLOWED: &str = "redirects are not followed";
+    let location = headers.get(LOCATION).and_then(|value| Uri::try_from(value.as_bytes()).ok());
+    let Some(location) = location else { return format!("{NOT_FOLLOWED}, and it does not say where to") };
+    let own = spec.origin.to_string();
+    let there = match (location.scheme_str(), location.host()) {
+        (Some(scheme), Some(host)) => match location.port_u16() {
+            Some(port) if port != default_port(scheme == "https") => format!("{scheme}://{host}:{port}"),
+            _ => format!("{scheme}://{host}"),
+        },
+        _ => own.clone(),
+    };
+    if there != own {
+        return format!("it points to {there}, and {NOT_FOLLOWED}: correct `url`");
+    }
+    let before_query = |path: &str| path.split('?').next().unwrap_or_default().to_owned();
+    let (from, to) = (before_query(path), location.path());
+    if to == format!("{from}/") {
+        format!("it points to the same path with a `/` at its end, and {NOT_FOLLOWED}: correct `url`")
+    } else if to == from {
+        format!("it points to the same path, and {NOT_FOLLOWED}: look at the server")
+    } else {
+        format!("it points to another path of the same server, and {NOT_FOLLOWED}: correct `url`")
+    }
+}
+
+/// The server asked for a pause that is not over.
+pub(super) fn paused(spec: &HttpSpec, left: Duration) -> Failure {
+    let text = format!("{}: not sent: the server asked to wait {} s more", attempt(spec), left.as_secs() + 1);
+    Failure::new(Class::Backpressure, "retry_after", text)
+}
+
+/// The request was handed to the connection, and no complete answer came.
+pub(super) fn lost(spec: &HttpSpec, error: &hyper::Error) -> Failure {
+    if was_refused(error) {
+        let text = format!("{}: the server refused the stream before it looked at the request", attempt(spec));
+        return Failure::new(Class::Transient, Failure::NOT_SENT, text);
+    }
+    let (class, code, why) = if error.is_parse() {
+        // The port may belong to another protocol: nothing counts, so that no element is lost to that.
+        (Class::Ambiguous, "http_garbage", "what the server answered is not HTTP")
+    } else if error.is_incomplete_message() {
+        (Class::Ambiguous, "connection_lost", "the connection was closed before the answer")
+    } else {
+        (Class::Ambiguous, "connection_lost", "the connection broke before the answer")
+    };
+    // The error's own words name system calls and frames, never bytes of the answer; a parser's may.
+    let detail = if error.is_parse() { String::new() } else { format!(" ({})", root(error)) };
+    Failure::new(class, code, format!("{}: {why}{detail}: it may have arrived", attempt(spec)))
+}
+
+/// In HTTP/2 a server says of a stream that it did not look at it.
+fn was_refused(error: &hyper::Error) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            return error.is_remote() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+        }
+        source = error.source();
+    }
+    false
+}
+
+/// The innermost cause, which has the words of the system.
+fn root(error: &hyper::Error) -> String {
+    let mut last: &dyn std::error::Error = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
+}
+
+/// The answer began with a status of success, and its end never came.
+pub(super) fn truncated(spec: &HttpSpec) -> Failure {
+    let text = format!("{}: the connection broke within the answer: it may have arrived", attempt(spec));
+    Failure::new(Class::Ambiguous, "http_truncated", text)
+}
+
+/// No answer in time.
+pub(super) fn timeout(spec: &HttpSpec, limit: Duration) -> Failure {
+    let text = format!("{}: no answer within {limit:?}", attempt(spec));
+    Failure::new(Class::Ambiguous, "timeout", text)
+}
+
+/// No turn in time.
+pub(super) fn not_sent(spec: &HttpSpec, limit: Duration) -> Failure {
+    let text =
+        format!("{}: not sent within {limit:?}: more requests are under way than the server answers", attempt(spec));
+    Failure::new(Class::Transient, Failure::NOT_SENT, text)
+}
+
+/// The sink was closed before the element's turn came.
+pub(super) fn closed(spec: &HttpSpec) -> Failure {
+    Failure::new(Class::Transient, "closed", format!("{}: the sink is closed", attempt(spec)))
+}
+
+/// No connection, because the host name has no address.
+pub(super) fn name(spec: &HttpSpec, error: &io::Error) -> Failure {
+    let text = format!("connect to {}: look up the host name: {error}", spec.origin);
+    Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)
+}
+
+/// No connection, because of TCP, or because it ended within the TLS handshake.
+pub(super) fn not_connected(spec: &HttpSpec, error: &io::Error) -> Failure {
+    Failure::new(Class::Transient, Failure::NOT_CONNECTED, format!("connect to {}: {error}", spec.origin))
+}
+
+/// No connection in time.
+pub(super) fn connect_timeout(spec: &HttpSpec, limit: Duration) -> Failure {
+    let hint = if spec.origin.tls { "speaks TLS" } else { "is the right one" };
+    let text = format!(
+        "connect to {}: not connected within {limit:?}: check that the host can be reached and that the port {hint}",
+        spec.origin
+    );
+    Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)
+}
+
+/// A certificate, a protocol version or a file has to be fixed.
+pub(super) fn tls(spec: &HttpSpec, why: &str) -> Failure {
+    Failure::new(Class::TargetPermanent, "tls", format!("connect to {}: {why}", spec.origin))
+}
+
+/// A connection that ended before anything was sent on it.
+pub(super) fn handshake(spec: &HttpSpec, error: &hyper::Error) -> Failure {
+    Failure::new(Class::Transient, Failure::NOT_CONNECTED, format!("connect to {}: {error}", spec.origin))
+}
+
+/// Connections keep ending before anything is sent on them.
+pub(super) fn ended_at_once(spec: &HttpSpec) -> Failure {
+    let text = format!("connect to {}: the server closes each connection at once", spec.origin);
+    Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)
+}
+
+/// A file with a token or with secrets cannot be used.
+pub(super) fn secret(spec: &HttpSpec, why: &str) -> Failure {
+    Failure::new(Class::TargetPermanent, "secret", format!("{}: {why}", attempt(spec)))
+}

@@ -1,0 +1,166 @@
+//! The connections of a sink: kept for the next request, checked before they are used, opened when there is none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Mutex as Turn;
+
+use super::connect::{Connector, Opened};
+use super::connection::{Alone, Ready, Shared};
+use crate::clock::Instant;
+use crate::message::Failure;
+
+/// How long a connection of HTTP/1.1 is kept unused. Shorter than the 5 s after which common servers close it, so that
+/// a request rarely meets a connection that is being closed, which would leave open whether it arrived.
+pub(super) const IDLE_ALONE: Duration = Duration::from_secs(4);
+/// The same for HTTP/2, where a server says beforehand that it closes. Shorter than the memory of balancers.
+const IDLE_SHARED: Duration = Duration::from_secs(60);
+/// How long an idle connection may take to become ready; it has nothing left to do.
+const READY: Duration = Duration::from_millis(100);
+
+/// The connections of a sink.
+#[derive(Debug)]
+pub(super) struct Pool {
+    connector: Connector,
+    state: Mutex<State>,
+    /// Taken to open a connection that others may share: one is opened for all who wait.
+    opening: Turn<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Used last at the end.
+    idle: Vec<Alone>,
+    shared: Option<Arc<Shared>>,
+    /// The server is known to offer no HTTP/2.
+    alone_only: bool,
+    /// The last attempt to open a connection failed then.
+    failed: Option<(Instant, Failure)>,
+}
+
+/// What the pool has.
+enum Found {
+    Idle(Alone),
+    Shared(Arc<Shared>),
+    Nothing { may_share: bool },
+}
+
+impl Pool {
+    pub(super) fn new(connector: Connector) -> Pool {
+        Pool { connector, state: Mutex::default(), opening: Turn::new(()) }
+    }
+
+    /// A connection that is ready for a request. With `fresh`, not one that has been idle.
+    ///
+    /// # Errors
+    /// No connection could be opened; nothing was sent.
+    pub(super) async fn acquire(&self, fresh: bool) -> Result<Ready, Failure> {
+        loop {
+            let opened = match self.find(fresh) {
+                Found::Idle(mut alone) => match tokio::time::timeout(READY, alone.is_ready()).await {
+                    Ok(true) => return Ok(Ready::Alone(alone)),
+                    // It has ended, or still writes a body that the server does not read.
+                    Ok(false) | Err(_) => continue,
+                },
+                Found::Shared(shared) => Opened::Shared(shared),
+                Found::Nothing { may_share: false } => self.connector.open().await?,
+                Found::Nothing { may_share: true } => match self.open_for_all().await? {
+                    Some(opened) => opened,
+                    None => continue,
+                },
+            };
+            match opened {
+                Opened::Alone(mut alone) => {
+                    // A connection that ends before it is ready has carried nothing: the next attempt tells why.
+                    if alone.is_ready().await {
+                        return Ok(Ready::Alone(alone));
+                    }
+                    return Err(self.connector.ended_at_once());
+                }
+                Opened::Shared(shared) => {
+                    if let Some(stream) = shared.stream().await {
+                        return Ok(Ready::Shared(stream));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Opens a connection for all who wait for one; `None` when somebody else has opened it meanwhile.
+    async fn open_for_all(&self) -> Result<Option<Opened>, Failure> {
+        let begun = Instant::now();
+        let _turn = self.opening.lock().await;
+        {
+            let state = self.state.lock();
+            if state.alone_only || state.shared.as_ref().is_some_and(|shared| shared.is_fit(IDLE_SHARED)) {
+                return Ok(None);
+            }
+            if let Some((at, failure)) = &state.failed
+                && *at > begun
+            {
+                return Err(failure.clone());
+            }
+        }
+        let opened = self.connector.open().await;
+        let mut state = self.state.lock();
+        match &opened {
+            Ok(Opened::Shared(shared)) => state.shared = Some(shared.clone()),
+            Ok(Opened::Alone(_)) => state.alone_only = true,
+            Err(failure) => state.failed = Some((Instant::now(), failure.clone())),
+        }
+        opened.map(Some)
+    }
+
+    /// Keeps a connection whose last answer has been read to its end.
+    pub(super) fn keep(&self, ready: Ready) {
+        // A shared one gives its stream back, and stays where it is.
+        let Ready::Alone(mut alone) = ready else { return };
+        alone.mark_used();
+        let mut state = self.state.lock();
+        state.idle.retain(|idle| idle.is_fit(IDLE_ALONE));
+        if alone.is_fit(IDLE_ALONE) {
+            state.idle.push(alone);
+        }
+    }
+
+    /// Connects without sending anything.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub(super) async fn check(&self) -> Result<(), Failure> {
+        self.acquire(true).await.map(|ready| self.keep(ready))
+    }
+
+    /// Closes what is not in use.
+    pub(super) fn close(&self) {
+        let mut state = self.state.lock();
+        state.idle.clear();
+        state.shared = None;
+    }
+
+    /// Closes connections that have been idle for too long.
+    pub(super) fn prune(&self) {
+        let mut state = self.state.lock();
+        state.idle.retain(|idle| idle.is_fit(IDLE_ALONE));
+        if state.shared.as_ref().is_some_and(|shared| !shared.is_fit(IDLE_SHARED)) {
+            state.shared = None;
+        }
+    }
+
+    fn find(&self, fresh: bool) -> Found {
+        let mut state = self.state.lock();
+        if let Some(shared) = &state.shared {
+            if shared.is_fit(IDLE_SHARED) {
+                return Found::Shared(shared.clone());
+            }
+            state.shared = None;
+        }
+        while let Some(alone) = state.idle.pop() {
+            if alone.is_fit(IDLE_ALONE) && !fresh {
+                return Found::Idle(alone);
+            }
+        }
+        Found::Nothing { may_share: self.connector.may_share() && !state.alone_only }
+    }
+}

@@ -1,0 +1,114 @@
+//! The TLS settings of a sink, made of its files again when they change.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::sync::Mutex;
+
+use crate::clock::Instant;
+use crate::settings::TlsFiles;
+
+/// How old the settings may be. They are kept for a while because sessions are resumed by them, and because the
+/// system's certificates are a large file.
+const FRESH: Duration = Duration::from_secs(10);
+
+/// The files, and the settings made of them last.
+#[derive(Debug)]
+pub(super) struct Tls {
+    files: TlsFiles,
+    made: Mutex<Option<(Instant, Arc<ClientConfig>)>>,
+}
+
+impl Tls {
+    pub(super) fn new(files: TlsFiles) -> Tls {
+        crate::link::tls::init();
+        Tls { files, made: Mutex::default() }
+    }
+
+    /// The settings for a new connection.
+    ///
+    /// # Errors
+    /// Which file cannot be used, and why.
+    pub(super) async fn current(&self) -> Result<Arc<ClientConfig>, String> {
+        let mut made = self.made.lock().await;
+        if let Some((at, config)) = &*made
+            && at.elapsed() < FRESH
+        {
+            return Ok(config.clone());
+        }
+        let files = self.files.clone();
+        // Files may be on a slow disk.
+        let making = tokio::task::spawn_blocking(move || client_config(&files));
+        let config = Arc::new(making.await.map_err(|_| "read the TLS files: interrupted".to_owned())??);
+        *made = Some((Instant::now(), config.clone()));
+        Ok(config)
+    }
+}
+
+fn client_config(files: &TlsFiles) -> Result<ClientConfig, String> {
+    let config = ClientConfig::builder().with_root_certificates(roots(files.ca_file.as_deref())?);
+    let mut config = match &files.client {
+        None => config.with_no_client_auth(),
+        Some((cert, key)) => {
+            let chain = certificates(cert, "cert_file")?;
+            let private = PrivateKeyDer::from_pem_file(key)
+                .map_err(|error| format!("read key_file {}: {error}", key.display()))?;
+            config.with_client_auth_cert(chain, private).map_err(|error| format!("use cert_file: {error}"))?
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// The CAs that are trusted: only that of the file, if there is one.
+fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, String> {
+    let found = match ca_file {
+        Some(path) => certificates(path, "ca_file")?,
+        None => rustls_native_certs::load_native_certs().certs,
+    };
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(found);
+    if added == 0 {
+        return Err("read the system's CAs: there is none: install them, or set `ca_file`".to_owned());
+    }
+    Ok(roots)
+}
+
+fn certificates(path: &Path, key: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match read {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        Ok(_) => Err(format!("read {key} {}: it holds no PEM section `CERTIFICATE`", path.display())),
+        Err(error) => Err(format!("read {key} {}: {error}", path.display())),
+    }
+}
+
+/// What is wrong with the other side's TLS, if a failed handshake says so; `None` for a connection that only broke.
+pub(super) fn explain(error: &io::Error) -> Option<String> {
+    use rustls::{AlertDescription as Alert, CertificateError as Cert, Error};
+    let error = error.get_ref()?.downcast_ref::<Error>()?;
+    let advice = match error {
+        // A CA that was made again under its old name shows as a bad signature.
+        Error::InvalidCertificate(Cert::UnknownIssuer | Cert::BadSignature) => {
+            "the server's certificate was issued by a CA that is not trusted: set `ca_file` to the CA that issued it"
+        }
+        Error::InvalidCertificate(Cert::Expired | Cert::ExpiredContext { .. }) => {
+            "the server's certificate has expired: renew it"
+        }
+        Error::InvalidCertificate(Cert::NotValidForName | Cert::NotValidForNameContext { .. }) => {
+            "the server's certificate is for another name: use the host name that it was issued for"
+        }
+        Error::InvalidMessage(_) => "the port does not speak TLS: write `http://`, or the server's TLS port",
+        Error::AlertReceived(Alert::CertificateRequired | Alert::HandshakeFailure) => {
+            "the server refused the handshake, it may ask for a client certificate: set `cert_file` and `key_file`"
+        }
+        Error::AlertReceived(_) => "the server refused the handshake or the client certificate",
+        _ => "the TLS handshake failed",
+    };
+    Some(format!("{advice} ({error})"))
+}

@@ -1,0 +1,38 @@
+//! The `http` sink: webhooks, one request an element.
+//!
+//! `config` has the keys and how requests are sent, `url` and `path` the two halves of a URL, `target` the paths as
+//! destinations, `names` the headers that are not the user's, `secrets` what the files of secrets hold, `codes` the
+//! error codes, `client` the sink itself, which needs hyper's client.
+
+#[cfg(feature = "http")]
+mod client;
+mod codes;
+mod config;
+mod names;
+mod path;
+mod secrets;
+mod target;
+mod url;
+
+pub use config::{HttpSpec, Method};
+pub use target::{HttpDestination, HttpTarget};
+pub use url::Origin;
+
+#[cfg(feature = "http")]
+pub use client::HttpSink;
+
+use super::kind::SinkKind;
+use crate::codes::Codes;
+use crate::settings::keys::{Kind, key};
+
+/// What the kind offers.
+pub(crate) static KIND: SinkKind = SinkKind {
+    key: key("http", Kind::Section(&config::sink_http::TABLE), "Webhooks."),
+    title: "HTTP",
+    built: cfg!(feature = "http"),
+    tables: config::TABLES,
+    to: target::KEYS,
+    dead_letter: target::KEYS,
+    read: config::read,
+    codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
+};

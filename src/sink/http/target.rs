@@ -1,0 +1,115 @@
+//! Paths as destinations: the key under `to:`, what it becomes, and the path of one element.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::super::kind::{At, RouteHeaders};
+use super::super::{Destination, Fixed, Target};
+use super::names;
+use super::path::{self, Path};
+use crate::message::About;
+use crate::settings::keys::{Key, Kind, key};
+use crate::settings::problem::Spot;
+use crate::settings::reader::Section;
+use crate::template::{FillError, Filler};
+
+const PATH: Key = key(
+    path::KEY,
+    Kind::Template,
+    "Path and query, in place of those in the sink's `url`. Values of holes are percent-encoded.",
+);
+
+/// The keys of a destination.
+pub(super) const KEYS: &[Key] = &[PATH];
+
+/// A path that was written, and where.
+pub(super) type PathKey = (Path, Spot);
+
+/// A request to a path of the sink's server.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HttpDestination {
+    /// Path and query.
+    pub path: Arc<str>,
+    /// Nothing of it may be shown.
+    pub secret: bool,
+}
+
+impl fmt::Display for HttpDestination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "path {}", path::shown(&self.path, self.secret))
+    }
+}
+
+impl fmt::Debug for HttpDestination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A path, with its holes compiled.
+#[derive(Debug, Clone)]
+pub struct HttpTarget {
+    /// Template of path and query.
+    pub path: Path,
+}
+
+impl Target for HttpTarget {
+    fn fill(&self, from: &Filler<'_>) -> Result<Destination, FillError> {
+        let path = self.path.fill(from)?.into();
+        Ok(HttpDestination { path, secret: self.path.is_secret() }.into())
+    }
+
+    fn is_chosen_by_payload(&self, about: About) -> bool {
+        about != About::Sink && self.path.template().uses_payload()
+    }
+
+    fn keys(&self) -> Map<String, Value> {
+        [(PATH.name.to_owned(), json!(self.path))].into_iter().collect()
+    }
+
+    fn place(&self) -> Option<String> {
+        Some(self.path.template().source().to_owned())
+    }
+
+    fn fixed(&self) -> Option<Fixed> {
+        let path = self.path.template().static_shared()?.clone();
+        let destination = HttpDestination { path, secret: self.path.is_secret() };
+        Some(Fixed { name: destination.to_string(), destination: destination.into() })
+    }
+
+    fn check_headers(&self, headers: &RouteHeaders<'_, '_>) {
+        headers.refuse("every request", names::is_ours);
+        headers.refuse("the connection", names::is_framing);
+        for (name, spot) in headers.names.iter().filter(|(name, _)| !names::is_name(name)) {
+            let message = format!("HTTP has no header `{name}`");
+            headers.section.cx.report.problem(spot, message, "write letters, digits and `-`");
+        }
+    }
+}
+
+/// Compiles a path; what is wrong with it is reported.
+pub(super) fn compile(section: &Section<'_>, text: &str, secret: bool, spot: Spot) -> Option<PathKey> {
+    match Path::compile(text, secret) {
+        Ok(path) => Some((path, spot)),
+        Err(error) => {
+            let help = "write a path such as `/orders/${payload.id}`";
+            section.cx.report.problem(&spot, error.to_string(), help);
+            None
+        }
+    }
+}
+
+/// The target of a route: its own path, or else that of the sink's URL.
+pub(super) fn read(at: &At<'_, '_>, sinks: Option<&PathKey>) -> Option<(Arc<dyn Target>, Spot)> {
+    let own = match at.section.text(&PATH) {
+        Some(text) => Some(compile(at.section, &text.value, !text.is_plain(), text.spot)?),
+        None if at.section.has(&PATH) => return None,
+        None => None,
+    };
+    let (path, spot) = own.as_ref().or(sinks)?;
+    (at.fits)(path.template(), spot);
+    let spot = if own.is_some() { spot } else { at.sink_spot };
+    Some((Arc::new(HttpTarget { path: path.clone() }), spot.clone()))
+}
