@@ -4,6 +4,7 @@ mod amqp;
 mod dead_letters;
 mod destinations;
 mod generated;
+mod http;
 mod kafka;
 mod values;
 mod yaml;

@@ -29,6 +29,9 @@ mod signature;
 mod tasks;
 mod tls;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,0 +1,194 @@
+//! Servers that break the rules: nothing they do is a success, and what may have arrived is ambiguous.
+
+use std::future::pending;
+
+use tokio::time::sleep;
+
+use super::raw::Raw;
+use super::*;
+use crate::clock::Instant;
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// What the sink says of a server that answers one request of each connection with this and closes it.
+async fn after(answer: &'static str) -> Outcome {
+    let server = Raw::saying_once(answer).await;
+    let outcome = deliver(&sink(plain(server.port)), "/").await;
+    assert_eq!(server.requests(), 1, "no request is repeated: {outcome:?}");
+    outcome
+}
+
+#[tokio::test]
+async fn a_connection_that_is_closed_without_an_answer_is_ambiguous() {
+    let failure = after("").await.unwrap_err();
+    assert_failed(&failure, Class::Ambiguous, "connection_lost", "closed before the answer");
+    let failure = after("HTTP/1.1 200 OK\r\nContent-").await.unwrap_err();
+    assert_failed(&failure, Class::Ambiguous, "connection_lost", "closed before the answer");
+}
+
+#[tokio::test]
+async fn a_half_closed_connection_is_ambiguous() {
+    let server = Raw::start(|mut talk| async move {
+        talk.request().await;
+        talk.finish().await;
+    })
+    .await;
+    let failure = failure(&sink(plain(server.port)), "/").await;
+    assert_failed(&failure, Class::Ambiguous, "connection_lost", "closed before the answer");
+    assert_eq!(server.requests(), 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_closed_before_anything_is_read_is_no_success() {
+    let server = Raw::start(|_talk| async {}).await;
+    let failure = failure(&sink(plain(server.port)), "/").await;
+    // Whether bytes left before the end was noticed depends on the moment.
+    assert!(matches!(failure.class, Class::Ambiguous | Class::Transient), "{failure}");
+    assert_eq!(server.requests(), 0);
+}
+
+#[tokio::test]
+async fn a_success_that_breaks_off_is_ambiguous() {
+    for answer in [
+        "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
+        "HTTP/1.1 202 Accepted\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nno length\r\n",
+    ] {
+        let failure = after(answer).await.unwrap_err();
+        assert_failed(&failure, Class::Ambiguous, "http_truncated", "within the answer");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_that_breaks_off_is_a_refusal() {
+    let failure = after("HTTP/1.1 422 Nope\r\nContent-Length: 100\r\n\r\nhalf").await.unwrap_err();
+    assert_failed(&failure, Class::MessagePermanent, "http_422", "answered 422");
+}
+
+#[tokio::test]
+async fn what_is_not_http_is_ambiguous_and_not_quoted() {
+    for answer in ["SSH-2.0-OpenSSH_9.2\r\n", "HTTP/9.9 200 OK\r\n\r\n", "HTTP/1.1 twohundred\r\n\r\n", "{}\r\n\r\n"] {
+        let failure = after(answer).await.unwrap_err();
+        assert_failed(&failure, Class::Ambiguous, "http_garbage", "is not HTTP");
+        assert!(!failure.message.contains("SSH") && !failure.message.contains("two"), "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn a_slow_answer_is_waited_for_and_a_missing_one_is_not() {
+    let server = Raw::start(|mut talk| async move {
+        talk.request().await;
+        match talk.number {
+            0 => sleep(Duration::from_millis(300)).await,
+            _ => pending().await,
+        }
+        talk.say(OK).await;
+    })
+    .await;
+    let sink = impatient(plain(server.port));
+    assert_eq!(deliver(&sink, "/").await, Ok(()));
+    let begun = Instant::now();
+    let failure = failure(&sink, "/").await;
+    assert_failed(&failure, Class::Ambiguous, "timeout", "no answer within 600ms");
+    assert!(begun.elapsed() < Duration::from_secs(3));
+}
+
+#[tokio::test]
+async fn an_answer_that_never_ends_is_read_for_a_while_only() {
+    let server = Raw::start(|mut talk| async move {
+        talk.request().await;
+        match talk.number {
+            // Endless, and fast.
+            0 => {
+                talk.say("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n").await;
+                let much = "x".repeat(64 << 10);
+                for _ in 0..1000 {
+                    talk.say(&much).await;
+                }
+            }
+            // Silent in the middle.
+            1 => talk.say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").await,
+            _ => talk.say("HTTP/1.1 400 Bad Request\r\nContent-Length: 9\r\n\r\nhalf").await,
+        }
+        pending().await
+    })
+    .await;
+    let sink = impatient(plain(server.port));
+    assert_eq!(deliver(&sink, "/").await, Ok(()), "the server has said that it took it");
+    let silent = failure(&sink, "/").await;
+    assert_failed(&silent, Class::Ambiguous, "timeout", "no answer within");
+    let refused = failure(&sink, "/").await;
+    assert_failed(&refused, Class::MessagePermanent, "http_400", "answered 400");
+}
+
+#[tokio::test]
+async fn a_head_that_never_ends_is_not_read() {
+    let server = Raw::start(|mut talk| async move {
+        talk.request().await;
+        talk.say("HTTP/1.1 200 OK\r\nSet-Cookie: ").await;
+        let much = "x".repeat(64 << 10);
+        for _ in 0..1000 {
+            talk.say(&much).await;
+        }
+        pending().await
+    })
+    .await;
+    let failure = failure(&sink(plain(server.port)), "/").await;
+    assert_failed(&failure, Class::Ambiguous, "http_garbage", "not HTTP");
+}
+
+#[tokio::test]
+async fn an_early_refusal_of_a_large_body_is_heard() {
+    let server = Raw::start(|mut talk| async move {
+        talk.head().await;
+        talk.say("HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").await;
+        talk.drain().await;
+    })
+    .await;
+    let sink = sink(plain(server.port));
+    let large = Outbound { body: vec![b'x'; 16 << 20].into(), ..outbound(1, to("/"), "") };
+    let failure = sink.deliver(large).await.unwrap_err();
+    assert_failed(&failure, Class::MessagePermanent, "http_413", "answered 413");
+}
+
+#[tokio::test]
+async fn a_body_that_nobody_reads_is_ambiguous() {
+    let server = Raw::start(|talk| async move {
+        let _open = talk;
+        pending().await
+    })
+    .await;
+    let large = Outbound { body: vec![b'x'; 64 << 20].into(), ..outbound(1, to("/"), "") };
+    let failure = impatient(plain(server.port)).deliver(large).await.unwrap_err();
+    assert_failed(&failure, Class::Ambiguous, "timeout", "no answer within");
+}
+
+#[tokio::test]
+async fn hints_before_the_answer_are_not_the_answer() {
+    let hints = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n";
+    let then_ok: &'static str = format!("{hints}{OK}").leak();
+    assert_eq!(after(then_ok).await, Ok(()));
+    let failure = after(hints).await.unwrap_err();
+    assert_failed(&failure, Class::Ambiguous, "connection_lost", "before the answer");
+    let switched = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n";
+    let failure = after(switched).await.unwrap_err();
+    assert!(matches!(failure.class, Class::Unknown | Class::Ambiguous), "{failure}");
+}
+
+#[tokio::test]
+async fn an_answer_too_many_answers_nothing() {
+    // Two answers to the first request, and silence after that.
+    let server = Raw::start(|mut talk| async move {
+        talk.request().await;
+        if talk.number == 0 {
+            talk.say(&OK.repeat(2)).await;
+        }
+        talk.request().await;
+        pending().await
+    })
+    .await;
+    let sink = impatient(plain(server.port));
+    assert_eq!(deliver(&sink, "/").await, Ok(()));
+    let failure = failure(&sink, "/").await;
+    assert!(matches!(failure.class, Class::Ambiguous | Class::Transient), "{failure}");
+}
