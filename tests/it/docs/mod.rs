@@ -40,9 +40,11 @@ fn pages() -> Vec<String> {
 }
 
 /// The configuration with files that are there in place of the reader's: `check` reads them.
-fn with_files(text: &str, pki: &Pki, password: &Path) -> String {
+fn with_files(text: &str, pki: &Pki, password: &Path, secret: &Path) -> String {
     let files = [
         ("password_file: ", password),
+        ("bearer_token_file: ", password),
+        ("secret_file: ", secret),
         ("ca_file: ", &pki.ca),
         ("cert_file: ", &pki.client_cert),
         ("key_file: ", &pki.client_key),
@@ -62,6 +64,8 @@ fn every_block_is_run_or_checked_or_says_why_not() {
     let directory = TempDir::with_prefix("delaybridge-docs-").expect("make a directory for certificates");
     let (pki, password) = (Pki::create(directory.path()), directory.path().join("password"));
     std::fs::write(&password, "secret\n").expect("write a password");
+    let secret = directory.path().join("secret");
+    std::fs::write(&secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n").expect("write a secret");
     let mut wrong = Vec::new();
     for page in pages() {
         for block in blocks(&read(&page)) {
@@ -75,7 +79,7 @@ fn every_block_is_run_or_checked_or_says_why_not() {
                 )),
                 ("yaml", remark) => {
                     let beside = if let Some(Remark::Beside(yaml)) = remark { yaml } else { "" };
-                    let text = with_files(&format!("http: none\n{}{beside}\n", block.text), &pki, &password);
+                    let text = with_files(&format!("http: none\n{}{beside}\n", block.text), &pki, &password, &secret);
                     let config = ConfigFile::new(&text);
                     let output = cli(&config, &["check"]);
                     if !output.status.success() {
