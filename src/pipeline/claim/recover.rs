@@ -133,9 +133,7 @@ impl Lost {
     /// Takes up what was found, under a lease that ends at `deadline`.
     fn take_up(&mut self, queue: &Arc<Queue>, entries: Vec<Entry>, deadline: Instant) {
         let Some((room, isolation)) = &mut self.means else { return };
-        // Every verdict sets the expiries back, so only a claim of expired leases leaves any.
-        let expired = entries.iter().filter(|entry| entry.header.expiries > 0).count() as u64;
-        let mut claims = Vec::with_capacity(entries.len());
+        let (mut claims, mut expired) = (Vec::with_capacity(entries.len()), 0);
         for entry in entries {
             let room = room.split(entry.member.len() as u64);
             // From where does not matter any more, only whether it may be delivered.
@@ -143,7 +141,13 @@ impl Lost {
                 true => ClaimedFrom::Exhausted,
                 false => ClaimedFrom::Delayed,
             };
-            claims.extend(Claim::accept(queue, from, entry, deadline, room, isolation.clone()));
+            // Every verdict sets the expiries back, so only a claim of expired leases leaves any. An entry that is here
+            // already was counted then: its new lease has moved it behind the slice, into a later one.
+            let was_expired = entry.header.expiries > 0;
+            if let Some(claim) = Claim::accept(queue, from, entry, deadline, room, isolation.clone()) {
+                expired += u64::from(was_expired);
+                claims.push(claim);
+            }
         }
         let metrics = queue.events.metrics();
         metrics.recovered(claims.len() as u64);
