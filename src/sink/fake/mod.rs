@@ -23,13 +23,19 @@ pub enum Step {
     FailAfterTaking(Failure),
     /// Answers with this failure.
     Fail(Failure),
+    /// Answers with this failure after a while.
+    FailAfter(Duration, Failure),
     /// Takes the element and does not answer before the time-out.
     Hang,
     /// Panics.
     Panic,
 }
 
-/// A scripted sink. Steps of an id come first, then those of the next call, then the outage, then confirmation.
+/// Decides about deliveries that the script says nothing about.
+type Decision = Box<dyn FnMut(&Outbound) -> Step + Send>;
+
+/// A scripted sink. Steps of an id come first, then those of the next call, then the outage, then what
+/// [`otherwise`](FakeSink::otherwise) decides, then confirmation.
 #[derive(Debug)]
 pub struct FakeSink {
     timeout: Duration,
@@ -37,14 +43,33 @@ pub struct FakeSink {
     stalled: watch::Sender<bool>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Script {
     by_id: HashMap<MessageId, VecDeque<Step>>,
     by_call: VecDeque<Step>,
     outage: Option<Failure>,
+    otherwise: Option<Decision>,
     attempts: Vec<Outbound>,
     taken: Vec<Outbound>,
+    /// Deliveries under way, and the most of them at a time.
+    outstanding: usize,
+    most_at_once: usize,
     closed: bool,
+}
+
+impl std::fmt::Debug for Script {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Script({} attempts, {} taken)", self.attempts.len(), self.taken.len())
+    }
+}
+
+/// A delivery is under way while this lives.
+struct Outstanding<'a>(&'a FakeSink);
+
+impl Drop for Outstanding<'_> {
+    fn drop(&mut self) {
+        self.0.script().outstanding -= 1;
+    }
 }
 
 impl FakeSink {
@@ -68,6 +93,11 @@ impl FakeSink {
         self.script().outage = failure;
     }
 
+    /// Decides about every delivery that the script says nothing about.
+    pub fn otherwise(&self, decide: impl FnMut(&Outbound) -> Step + Send + 'static) {
+        self.script().otherwise = Some(Box::new(decide));
+    }
+
     /// While stalled, a delivery waits before it looks at its step.
     pub fn stall(&self, stalled: bool) {
         self.stalled.send_replace(stalled);
@@ -83,6 +113,13 @@ impl FakeSink {
         self.script().taken.clone()
     }
 
+    /// The most deliveries that were under way at a time since this was last asked.
+    pub fn most_at_once(&self) -> usize {
+        let mut script = self.script();
+        let outstanding = script.outstanding;
+        std::mem::replace(&mut script.most_at_once, outstanding)
+    }
+
     /// Whether `close` was called.
     pub fn is_closed(&self) -> bool {
         self.script().closed
@@ -92,15 +129,24 @@ impl FakeSink {
         self.script.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    fn begin(&self, message: &Outbound) -> Outstanding<'_> {
+        let mut script = self.script();
+        script.attempts.push(message.clone());
+        script.outstanding += 1;
+        script.most_at_once = script.most_at_once.max(script.outstanding);
+        Outstanding(self)
+    }
+
     fn step(&self, message: &Outbound) -> Step {
         let mut script = self.script();
         let of_id = script.by_id.get_mut(&message.id).and_then(VecDeque::pop_front);
         let step = of_id.or_else(|| script.by_call.pop_front());
-        step.or_else(|| script.outage.clone().map(Step::Fail)).unwrap_or(Step::Confirm)
+        let step = step.or_else(|| script.outage.clone().map(Step::Fail));
+        step.or_else(|| script.otherwise.as_mut().map(|decide| decide(message))).unwrap_or(Step::Confirm)
     }
 
     async fn deliver_one(&self, message: Outbound) -> Outcome {
-        self.script().attempts.push(message.clone());
+        let _outstanding = self.begin(&message);
         let mut stalled = self.stalled.subscribe();
         // The sender lives as long as this sink.
         drop(stalled.wait_for(|stalled| !stalled).await);
@@ -119,6 +165,10 @@ impl FakeSink {
                 Err(failure)
             }
             Step::Fail(failure) => Err(failure),
+            Step::FailAfter(wait, failure) => {
+                tokio::time::sleep(wait).await;
+                Err(failure)
+            }
             Step::Hang => {
                 self.script().taken.push(message);
                 std::future::pending().await
