@@ -1,0 +1,163 @@
+//! One test each of what the scripts, the stream and the connection of a real Redis have a part in.
+
+use super::*;
+use crate::pipeline::dead_letters::forwarder;
+use crate::source::redisson::{ClaimReply, ClaimRequest, Hints};
+
+#[tokio::test]
+async fn a_message_that_can_never_be_taken_is_a_dead_letter_at_once_with_all_that_is_known() {
+    let (server, sink) = (TestServer::start(), sink());
+    let mut redis = RedisView::at(&server).await;
+    sink.on_id(id(3), [Step::Fail(failure(Class::MessagePermanent, "too_large"))]);
+    let bridge = Bridge::without_keeper(&server, 1, &[("s", sink.clone())], spec(&[("s", sink.clone())]));
+    bridge.offer(0..5).await;
+    redis.until_empty().await;
+    assert_eq!(times(&sink, 0..5), [1, 1, 1, 1, 1]);
+    let dead = redis.dead().await;
+    let [letter] = &dead[..] else { panic!("{} dead letters", dead.len()) };
+    let text = |field: &str| String::from_utf8_lossy(&letter[field]).into_owned();
+    let expected = [
+        ("id", &*id(3).to_string()),
+        ("reason", "message_permanent"),
+        ("queue", "q"),
+        ("origin", "delayed"),
+        ("attempts", "1"),
+        ("expiries", "0"),
+        ("class", "message_permanent"),
+        ("code", "too_large"),
+        ("message", "deliver: told to fail"),
+        ("sink", "s"),
+        ("destination", "stdout"),
+        ("confirmed", ""),
+        ("codec", "raw"),
+    ];
+    for (field, expected) in expected {
+        assert_eq!(text(field), expected, "{field}");
+    }
+    for time in ["due_ms", "died_ms", "first_attempt_ms", "last_attempt_ms"] {
+        assert!(text(time).parse::<i64>().is_ok_and(|ms| ms > 1_700_000_000_000), "{time}: {}", text(time));
+    }
+    let seen: serde_json::Value = serde_json::from_str(&text("attempts_seen")).unwrap();
+    assert_eq!((&seen[0]["code"], &seen[0]["sink"]), (&"too_large".into(), &"s".into()), "{seen}");
+    assert_eq!(letter["element"], layout::pack(Layout::New, id(3), b"payload 3"));
+    let counter = "delaybridge_dead_lettered_messages_total{queue=\"q\",reason=\"message_permanent\"}";
+    bridge.metric_is(counter, 1.0).await;
+}
+
+#[tokio::test]
+async fn elements_reach_the_sink_in_the_order_of_their_claims() {
+    const ELEMENTS: u64 = 1_000;
+    let (server, sink) = (TestServer::start(), sink());
+    let mut redis = RedisView::at(&server).await;
+    let mut offers = redis::pipe();
+    for n in 0..ELEMENTS {
+        let element = layout::pack(Layout::New, id(n), b"x");
+        offers.cmd("ZADD").arg("redisson_delay_queue_timeout:{q}").arg(n + 1).arg(&element);
+    }
+    offers.exec_async(&mut redis.0).await.unwrap();
+    let mut wide = spec(&[("s", sink.clone())]);
+    wide.max_in_flight = MaxInFlight::Fixed(ELEMENTS as u32);
+    // Nothing is answered before all have come, as at a broker: an element that is done at once hides who waits.
+    sink.stall(true);
+    let _bridge = Bridge::without_keeper(&server, 1, &[("s", sink.clone())], wide);
+    eventually("all elements to reach the sink", async || sink.attempts().len() as u64 == ELEMENTS).await;
+    let order: Vec<u64> = sink.attempts().iter().map(|message| u64::from_be_bytes(message.id.0)).collect();
+    assert!(order.is_sorted(), "{} of {} out of place", order.windows(2).filter(|w| w[0] > w[1]).count(), order.len());
+}
+
+#[tokio::test]
+async fn a_verdict_on_an_element_that_somebody_took_over_is_refused_and_counted() {
+    let (server, sink) = (TestServer::start(), sink());
+    let mut redis = RedisView::at(&server).await;
+    let sinks = [("s", sink.clone())];
+    // Shorter than the sink takes, and nobody keeps it.
+    let spec = QueueSpec { lease: Duration::from_secs(1), ..spec(&sinks) };
+    let bridge = Bridge::without_keeper(&server, 1, &sinks, spec);
+    sink.stall(true);
+    bridge.offer([1]).await;
+    eventually("the sink to be asked", async || sink.attempts().len() == 1).await;
+
+    let other = Redisson::new("q", [2; 8], true, true, ListCleanup::Auto);
+    let conn = soon("a connection", bridge.link.ready()).await;
+    let request = ClaimRequest {
+        number: 1,
+        not_after_ms: i64::MAX / 2,
+        lease: Duration::from_secs(60),
+        ahead: Duration::ZERO,
+        most: 10,
+        bytes: 1 << 20,
+        alone: false,
+        rotation: 1,
+        hints: Hints::default(),
+    };
+    eventually("another owner to take over", async || {
+        matches!(other.claim(&conn, &request).await, Ok(ClaimReply::Claimed(claimed)) if claimed.entries.len() == 1)
+    })
+    .await;
+    let taken_over = redis.entries("inflight").await.remove(0).member;
+    sink.stall(false);
+    bridge.metric_is("delaybridge_stale_acks_total{queue=\"q\"}", 1.0).await;
+    assert_eq!(redis.entries("inflight").await.remove(0).member, taken_over, "the other's claim was touched");
+    assert_eq!(bridge.metric("delaybridge_delivered_messages_total{queue=\"q\"}"), 0.0);
+    assert!(bridge.queue.leases.is_empty(), "it is not kept here");
+}
+
+/// A bridge whose sink `main` refuses everything for good and whose dead letters go on to `target`.
+fn bridge(server: &TestServer, owner: u8, target: &Arc<FakeSink>) -> Bridge {
+    let main = sink();
+    main.outage(Some(failure(Class::MessagePermanent, "too_large")));
+    let mut spec = spec(&[("main", main.clone())]);
+    spec.dead_letter_to = Some(route("target"));
+    let sinks = [("main", main), ("target", target.clone())];
+    let bridge = Bridge::without_keeper(server, owner, &sinks, spec);
+    bridge.runtime.as_ref().expect("it runs").spawn(forwarder::run(bridge.queue.clone()));
+    bridge
+}
+
+fn header<'a>(message: &'a Outbound, name: &str) -> Option<&'a str> {
+    message.headers.iter().find(|(header, _)| &**header == name).map(|(_, value)| value.as_str())
+}
+
+#[tokio::test]
+async fn a_dead_letter_goes_on_with_its_cause_and_leaves_the_stream() {
+    let server = TestServer::start();
+    let mut redis = RedisView::at(&server).await;
+    let target = sink();
+    let bridge = bridge(&server, 1, &target);
+    bridge.offer(0..3).await;
+    bridge.metric_is("delaybridge_dead_letters_forwarded_total{class=\"ok\",queue=\"q\",sink=\"target\"}", 3.0).await;
+    eventually("the stream to be empty", async || redis.dead().await.is_empty()).await;
+    let taken = target.taken();
+    assert_eq!(times(&target, 0..3), [1, 1, 1]);
+    for message in &taken {
+        let number = u64::from_be_bytes(message.id.0);
+        assert_eq!(message.body, format!("payload {number}"));
+        assert_eq!(message.attempt, 1);
+        assert!(message.due_ms.is_some());
+        assert_eq!(header(message, "delaybridge-dead-reason"), Some("message_permanent"));
+        assert_eq!(header(message, "delaybridge-dead-code"), Some("too_large"));
+        assert_eq!(header(message, "delaybridge-dead-sink"), Some("main"));
+        assert_eq!(header(message, "delaybridge-dead-message"), Some("deliver: told to fail"));
+    }
+}
+
+#[tokio::test]
+async fn a_letter_of_another_program_does_not_keep_the_sink_closed() {
+    let server = TestServer::start();
+    let mut redis = RedisView::at(&server).await;
+    let target = sink();
+    target.outage(Some(failure(Class::Transient, "unreachable")));
+    // The oldest, so that it is the one that would ask whether the sink works again.
+    let () = redis::cmd("XADD")
+        .arg(&["delaybridge:dead:{q}", "1-1", "what", "nobody knows"])
+        .query_async(&mut redis.0)
+        .await
+        .unwrap();
+    let bridge = bridge(&server, 1, &target);
+    bridge.offer(0..5).await;
+    bridge.metric_is("delaybridge_sink_up{sink=\"target\"}", 0.0).await;
+    target.outage(None);
+    bridge.metric_is("delaybridge_sink_up{sink=\"target\"}", 1.0).await;
+    eventually("all but the foreign one to go on", async || redis.dead().await.len() == 1).await;
+    assert_eq!(bridge.metric("delaybridge_possible_duplicates_total{queue=\"q\"}"), 0.0);
+}

@@ -1,0 +1,340 @@
+//! The connection of one process to the server in memory: calls take time, get lost in either direction, or run long
+//! after their sender has given up. Cut, the process is gone like one that was killed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Instant;
+use crate::link::{LinkError, NoAnswer};
+use crate::message::MessageId;
+use crate::metric::SourceTerms;
+use crate::source::ledger::{
+    ClaimReply, ClaimRequest, DeadLetter, Entry, Forwarder, Hints, Move, Order, RecoverRequest, Recovered, Settled,
+    Stats,
+};
+use crate::source::memory::{MemoryServer, MemoryStore};
+use crate::source::store::{Call, Rescued, Scheduled, Server, Store};
+use crate::source::{Announcement, Junk, Read, SourceError, UpkeepRequest, Upkept};
+
+/// How a connection misbehaves, drawn for each call.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Trouble {
+    /// The longest time that a request or a reply takes.
+    pub slow: Duration,
+    /// Which part of the calls is lost, `0.0..=1.0`.
+    pub lost: f64,
+}
+
+/// What happens to one call.
+struct Fate {
+    /// Before the call runs, and before its reply arrives.
+    slow: (Duration, Duration),
+    lost: Option<Lost>,
+}
+
+#[derive(Clone, Copy)]
+enum Lost {
+    Request,
+    Reply,
+    /// The sender has given up when it runs.
+    Late,
+}
+
+/// The connection. Clones share it.
+#[derive(Clone)]
+pub struct Wire {
+    server: MemoryServer,
+    store: Arc<MemoryStore>,
+    cut: CancellationToken,
+    /// This process reaches the server.
+    up: Arc<watch::Sender<bool>>,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    trouble: Trouble,
+    frozen: bool,
+    draw: fastrand::Rng,
+    claims: Vec<Instant>,
+}
+
+impl Wire {
+    /// A connection without trouble.
+    pub fn new(server: MemoryServer, store: MemoryStore, seed: u64) -> Self {
+        let draw = fastrand::Rng::with_seed(seed);
+        let state = State { trouble: Trouble::default(), frozen: false, draw, claims: Vec::new() };
+        Wire {
+            server,
+            store: Arc::new(store),
+            cut: CancellationToken::new(),
+            up: Arc::new(watch::Sender::new(true)),
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    /// From now on calls have this trouble.
+    pub fn trouble(&self, trouble: Trouble) {
+        self.state.lock().trouble = trouble;
+    }
+
+    /// While it is frozen, no call is answered; the first that gives up finds the connection gone.
+    pub fn freeze(&self, frozen: bool) {
+        self.state.lock().frozen = frozen;
+        if !frozen {
+            self.connect(true);
+        }
+    }
+
+    /// Whether this process reaches the server.
+    pub fn connect(&self, up: bool) {
+        self.up.send_replace(up);
+    }
+
+    /// The process is gone: no call of it runs or returns.
+    pub fn cut(&self) {
+        self.cut.cancel();
+    }
+
+    /// Ends when the process is gone.
+    pub fn is_cut(&self) -> CancellationToken {
+        self.cut.clone()
+    }
+
+    /// When claims were sent.
+    pub fn claims(&self) -> Vec<Instant> {
+        self.state.lock().claims.clone()
+    }
+
+    fn fate(&self) -> Fate {
+        let mut state = self.state.lock();
+        if state.frozen {
+            return Fate { slow: Default::default(), lost: Some(Lost::Request) };
+        }
+        let trouble = state.trouble;
+        let mut slow = || trouble.slow.mul_f64(state.draw.f64());
+        let slow = (slow(), slow());
+        let lost = (state.draw.f64() < trouble.lost).then(|| match state.draw.u8(0..3) {
+            0 => Lost::Request,
+            1 => Lost::Reply,
+            _ => Lost::Late,
+        });
+        Fate { slow, lost }
+    }
+
+    /// Makes a call. `late` makes it again, for a run after the sender has given up.
+    fn call<'a, T: Send + 'a>(
+        &'a self,
+        call: Call<'a, T>,
+        late: impl FnOnce() -> BoxFuture<'static, ()> + Send + 'a,
+    ) -> Call<'a, T> {
+        let fate = self.fate();
+        let made = async move {
+            let (before, after) = fate.slow;
+            pause(before).await;
+            if !self.is_up() {
+                return Err(LinkError::NotSent { address: "memory".into() }.into());
+            }
+            match fate.lost {
+                Some(Lost::Request) => return self.gives_up().await,
+                Some(Lost::Late) => {
+                    let late = late();
+                    // A request on its way arrives, whatever becomes of its sender.
+                    tokio::spawn(async move {
+                        pause(after).await;
+                        late.await;
+                    });
+                    return Err(unknown());
+                }
+                Some(Lost::Reply) | None => {}
+            }
+            let answer = call.await;
+            pause(after).await;
+            match answer {
+                Ok(_) if fate.lost.is_some() => self.gives_up().await,
+                Ok(_) if !self.is_up() => Err(unknown()),
+                answer => answer,
+            }
+        };
+        async move {
+            // Order: whoever is gone gets no answer.
+            tokio::select! {
+                biased;
+                () = self.cut.cancelled() => std::future::pending().await,
+                answer = made => answer,
+            }
+        }
+        .boxed()
+    }
+
+    async fn gives_up<T>(&self) -> Result<T, SourceError> {
+        tokio::time::sleep(self.server.call_timeout()).await;
+        if self.state.lock().frozen {
+            self.connect(false);
+        }
+        Err(unknown())
+    }
+}
+
+/// As the link reports it.
+fn unknown() -> SourceError {
+    LinkError::Unknown { address: "memory".into(), reason: NoAnswer::Broken("by the test".to_owned()) }.into()
+}
+
+async fn pause(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
+    }
+}
+
+/// Nothing: a request that never arrives.
+fn never() -> BoxFuture<'static, ()> {
+    std::future::ready(()).boxed()
+}
+
+impl Store for Wire {
+    fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Call<'a, ClaimReply> {
+        self.state.lock().claims.push(Instant::now());
+        self.call(self.store.claim(request), || {
+            let (store, request) = (self.store.clone(), request.clone());
+            async move { drop(store.claim(&request).await) }.boxed()
+        })
+    }
+
+    fn recover<'a>(&'a self, request: &'a RecoverRequest) -> Call<'a, Recovered> {
+        self.call(self.store.recover(request), never)
+    }
+
+    fn settle<'a>(
+        &'a self,
+        batch: &'a [(Bytes, Move)],
+        push_to: Option<&'a Bytes>,
+        dead_max_len: Option<u64>,
+    ) -> Call<'a, Settled> {
+        self.call(self.store.settle(batch, push_to, dead_max_len), move || {
+            let (store, batch, push_to) = (self.store.clone(), batch.to_vec(), push_to.cloned());
+            async move { drop(store.settle(&batch, push_to.as_ref(), dead_max_len).await) }.boxed()
+        })
+    }
+
+    fn extend<'a>(&'a self, lease: Duration, members: &'a [Bytes]) -> Call<'a, Vec<bool>> {
+        self.call(self.store.extend(lease, members), move || {
+            let (store, members) = (self.store.clone(), members.to_vec());
+            async move { drop(store.extend(lease, &members).await) }.boxed()
+        })
+    }
+
+    fn stats<'a>(&'a self, hints: &'a mut Hints) -> Call<'a, Stats> {
+        self.call(self.store.stats(hints), never)
+    }
+
+    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
+        self.store.poll(now_ms, ahead)
+    }
+
+    fn unannounced(&self) -> Option<(Read, Arc<str>)> {
+        self.store.unannounced()
+    }
+
+    fn channels(&self) -> Vec<Arc<str>> {
+        self.store.channels()
+    }
+
+    fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement> {
+        self.store.announcement(channel, payload)
+    }
+
+    fn terms(&self) -> Option<&'static SourceTerms> {
+        self.store.terms()
+    }
+
+    fn open(&self, entry: &Entry) -> (MessageId, Result<Bytes, Junk>) {
+        self.store.open(entry)
+    }
+
+    fn open_scheduled(&self, element: &Bytes) -> (MessageId, Result<Bytes, Junk>) {
+        self.store.open_scheduled(element)
+    }
+
+    fn upkeep<'a>(&'a self, request: &'a UpkeepRequest) -> Call<'a, Upkept> {
+        self.call(self.store.upkeep(request), never)
+    }
+
+    fn due_before(&self, ms: i64) -> Call<'_, usize> {
+        self.call(self.store.due_before(ms), never)
+    }
+
+    fn scheduled(&self, first: usize) -> Call<'_, Scheduled> {
+        self.call(self.store.scheduled(first), never)
+    }
+
+    fn rescue<'a>(&'a self, after: Duration, elements: &'a [Bytes]) -> Call<'a, Rescued> {
+        self.call(self.store.rescue(after, elements), never)
+    }
+
+    fn forwarded<'a>(&'a self, lease: Duration, confirmed: &'a [String]) -> Call<'a, Forwarder> {
+        self.call(self.store.forwarded(lease, confirmed), never)
+    }
+
+    fn dead_count(&self) -> Call<'_, usize> {
+        self.call(self.store.dead_count(), never)
+    }
+
+    fn dead_range<'a>(
+        &'a self,
+        order: Order,
+        from: &'a str,
+        until: &'a str,
+        count: usize,
+    ) -> Call<'a, Vec<DeadLetter>> {
+        self.call(self.store.dead_range(order, from, until, count), never)
+    }
+}
+
+impl Server for Wire {
+    fn ready(&self) -> BoxFuture<'_, ()> {
+        let mut up = self.up.subscribe();
+        let ready = async move {
+            while !self.is_up() {
+                // The sender is in this connection.
+                drop(up.wait_for(|up| *up).await);
+                self.server.ready().await;
+            }
+        };
+        async move {
+            // Order: whoever is gone gets no answer.
+            tokio::select! {
+                biased;
+                () = self.cut.cancelled() => std::future::pending().await,
+                () = ready => {}
+            }
+        }
+        .boxed()
+    }
+
+    fn is_up(&self) -> bool {
+        *self.up.borrow() && self.server.is_up()
+    }
+
+    fn call_timeout(&self) -> Duration {
+        self.server.call_timeout()
+    }
+
+    fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, SourceError>>> {
+        self.call(self.server.read(reads), never)
+    }
+
+    fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>> {
+        self.call(self.server.listeners(channels), never)
+    }
+
+    fn nearly_full(&self) -> Call<'_, bool> {
+        self.call(self.server.nearly_full(), never)
+    }
+}
