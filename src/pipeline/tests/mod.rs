@@ -3,10 +3,14 @@
 //! The tests run on paused time over a store in memory ([`world`]). Those that test Redis itself are in [`on_redis`].
 
 mod ahead;
+mod claims;
 mod dead_letter_target;
+mod drains;
 mod ends;
 mod fan_out;
+mod leases;
 mod on_redis;
+mod outages;
 mod outcomes;
 mod world;
 

@@ -1,0 +1,169 @@
+//! Claims whose reply is lost, that are refused, or that find no server: nothing is lost, and nothing is claimed twice.
+
+use super::*;
+use crate::pipeline::tests::world::Trouble;
+use crate::source::memory::{Fault, Op};
+
+const RECOVERED: &str = "delaybridge_recovered_messages_total{queue=\"q\"}";
+const EXPIRED: &str = "delaybridge_claimed_messages_total{from=\"expired\",queue=\"q\"}";
+
+#[tokio::test(start_paused = true)]
+async fn what_a_claim_took_whose_reply_is_lost_is_found_and_delivered_once() {
+    let (world, sink) = (World::new(), sink());
+    world.server.fail(Op::Claim, [Fault::ReplyLost]);
+    world.offer(0..50);
+    let started = Instant::now();
+    let bridge = world.bridge(1, &[("s", sink.clone())]);
+    bridge.metric_is(DELIVERED, 50.0).await;
+    assert!(started.elapsed() < 2 * SECOND, "it waited for its lease: {:?}", started.elapsed());
+    world.until_empty().await;
+    assert_eq!(arrived(&sink), (0..50).collect::<Vec<_>>());
+    assert_eq!(bridge.metric(DUPLICATES), 0.0);
+    assert_eq!(bridge.metric(RECOVERED), 50.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_never_arrived_is_looked_for_and_made_again() {
+    let (world, sink) = (World::new(), sink());
+    world.server.fail(Op::Claim, [Fault::RequestLost, Fault::RequestLost]);
+    world.offer(0..10);
+    let bridge = world.bridge(1, &[("s", sink.clone())]);
+    world.until_empty().await;
+    assert_eq!(arrived(&sink), (0..10).collect::<Vec<_>>());
+    assert_eq!((bridge.metric(RECOVERED), bridge.metric(DUPLICATES)), (0.0, 0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_search_whose_reply_is_lost_is_made_again() {
+    let (world, sink) = (World::new(), sink());
+    world.server.fail(Op::Claim, [Fault::ReplyLost]);
+    world.server.fail(Op::Recover, [Fault::ReplyLost, Fault::RequestLost, Fault::ReplyLost]);
+    world.offer(0..50);
+    let bridge = world.bridge(1, &[("s", sink.clone())]);
+    world.until_empty().await;
+    assert_eq!(arrived(&sink), (0..50).collect::<Vec<_>>());
+    assert_eq!((bridge.metric(RECOVERED), bridge.metric(DUPLICATES)), (50.0, 0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_lost_claim_took_from_a_process_that_died_is_announced_all_the_same() {
+    let (world, sink) = (World::new(), sink());
+    let sinks = [("s", sink.clone())];
+    let first = world.bridge(1, &sinks);
+    sink.otherwise(|_| Step::Hang);
+    first.offer(0..10);
+    eventually("the sink to have taken all", || arrived(&sink).len() == 10).await;
+    drop(first);
+    tokio::time::sleep(LEASE).await;
+    sink.otherwise(|_| Step::Confirm);
+    world.server.fail(Op::Claim, [Fault::ReplyLost]);
+    let second = world.bridge(2, &sinks);
+    world.until_empty().await;
+    assert_eq!(times(&sink, 0..10), [2; 10]);
+    assert_eq!((second.metric(RECOVERED), second.metric(DUPLICATES)), (10.0, 10.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_every_second_call_of_a_backlog_is_lost_nothing_is_delivered_twice() {
+    let (world, sink) = (World::new(), sink());
+    let sinks = [("s", sink.clone())];
+    let bridge = world.bridge(1, &sinks);
+    bridge.wire.trouble(Trouble { slow: SECOND / 5, lost: 0.5 });
+    for hundred in 0..20 {
+        bridge.offer(hundred * 100..hundred * 100 + 100);
+        tokio::time::sleep(3 * SECOND).await;
+    }
+    bridge.wire.trouble(Trouble::default());
+    world.until_empty().await;
+    assert_eq!(arrived(&sink), (0..2000).collect::<Vec<_>>());
+    assert!(bridge.metric(RECOVERED) > 0.0);
+    assert_eq!(bridge.metric(DUPLICATES), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_claims_back_off_to_half_a_minute_and_resume() {
+    let (world, sink) = (World::new(), sink());
+    world.server.fail(Op::Claim, vec![Fault::Refused("WRONGTYPE"); 20]);
+    world.offer(0..10);
+    let bridge = world.bridge(1, &[("s", sink.clone())]);
+    bridge.metric_is(HELD, 1.0).await;
+    within(HOUR, "all to be delivered", || bridge.metric(DELIVERED) == 10.0).await;
+    bridge.metric_is(HELD, 0.0).await;
+    let claims = bridge.wire.claims();
+    let waits: Vec<u64> = claims.windows(2).take(20).map(|pair| pair[1].since(pair[0]).as_secs()).collect();
+    assert_eq!(waits[..6], [1, 2, 4, 8, 16, 30], "{waits:?}");
+    assert!(waits[6..].iter().all(|wait| *wait == 30), "{waits:?}");
+    assert_eq!(arrived(&sink), (0..10).collect::<Vec<_>>());
+    assert_eq!(bridge.metric(DUPLICATES), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_server_is_asked_again_after_half_a_second() {
+    let (world, sink) = (World::new(), sink());
+    world.server.fail(Op::Claim, vec![Fault::Refused("LOADING"); 10]);
+    world.offer(0..10);
+    let started = Instant::now();
+    let bridge = world.bridge(1, &[("s", sink.clone())]);
+    bridge.metric_is(DELIVERED, 10.0).await;
+    assert!((5 * SECOND..6 * SECOND).contains(&started.elapsed()), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_away_for_minutes_finds_the_elements_where_they_were() {
+    let (world, sink) = (World::new(), sink());
+    let bridge = world.bridge(1, &[("s", sink.clone())]);
+    sink.stall(true);
+    bridge.offer(0..10);
+    eventually("the sink to be asked", || sink.attempts().len() == 10).await;
+    world.offer_in(MINUTE, 10..60);
+    world.server.set_up(false);
+    sink.stall(false);
+    tokio::time::sleep(5 * MINUTE).await;
+    assert_eq!(world.store.in_flight().len(), 10, "no verdict can be written");
+    assert_eq!(sink.attempts().len(), 10, "nothing can be claimed");
+    let claims = bridge.wire.claims().len();
+    world.server.set_up(true);
+    world.until_empty().await;
+    assert!(bridge.wire.claims().len() > claims);
+    assert_eq!(arrived(&sink), (0..60).collect::<Vec<_>>(), "each once");
+    bridge.metric_is(DELIVERED, 60.0).await;
+    assert_eq!((bridge.metric(DUPLICATES), bridge.metric(EXPIRED)), (0.0, 0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_server_was_away_leases_are_extended_before_others_can_claim() {
+    let (world, sink) = (World::new(), Arc::new(FakeSink::new(2 * MINUTE)));
+    let sinks = [("s", sink.clone())];
+    sink.otherwise(|_| Step::ConfirmAfter(90 * SECOND));
+    let bridge = world.bridge(1, &sinks);
+    bridge.offer(0..10);
+    eventually("the sink to be asked", || sink.attempts().len() == 10).await;
+    let other = world.bridge(2, &sinks);
+    tokio::time::sleep(10 * SECOND).await;
+    world.server.set_up(false);
+    tokio::time::sleep(45 * SECOND).await;
+    world.server.set_up(true);
+    world.until_empty().await;
+    assert_eq!(arrived(&sink), (0..10).collect::<Vec<_>>());
+    assert_eq!((bridge.metric(DUPLICATES), other.metric(EXPIRED)), (0.0, 0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_push_is_made_exactly_once_however_often_its_reply_is_lost() {
+    let (world, sink) = (World::new(), sink());
+    let sinks = [("s", sink.clone())];
+    let mut spec = spec(&sinks);
+    let (list, push) = (crate::template::Template::compile("out").unwrap(), crate::link::Side::Right);
+    spec.to[0].target = Arc::new(crate::sink::redis::RedisTarget::List { list, push, exactly_once: true });
+    let bridge = world.bridge_with(1, &sinks, spec);
+    world.server.fail(Op::Settle, [Fault::ReplyLost, Fault::RequestLost, Fault::ReplyLost]);
+    bridge.offer(0..10);
+    world.until_empty().await;
+    let mut pushed = world.store.list(b"out");
+    pushed.sort();
+    let mut expected: Vec<String> = (0..10).map(|n| format!("payload {n}")).collect();
+    expected.sort();
+    assert_eq!(pushed, expected);
+    assert_eq!(bridge.metric(DELIVERED), 10.0);
+    assert!(sink.attempts().is_empty(), "the store delivers");
+}
