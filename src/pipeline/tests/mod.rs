@@ -12,6 +12,7 @@ mod leases;
 mod on_redis;
 mod outages;
 mod outcomes;
+mod random;
 mod world;
 
 use std::sync::Arc;

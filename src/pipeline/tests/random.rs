@@ -1,0 +1,248 @@
+//! Random schedules over simulated hours: processes die, stop and start, the server and its connections fail, sinks are
+//! slow, full, down or in doubt. At the end every element is delivered or dead, and every duplicate was announced.
+//!
+//! A seed replays: `DELAYBRIDGE_SEED=7 cargo test --lib random` runs one, `DELAYBRIDGE_SEEDS=5000` runs more than usual.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use fastrand::Rng;
+use parking_lot::Mutex;
+use tokio::runtime::Builder;
+
+use super::*;
+use crate::pipeline::tests::world::Trouble;
+use crate::source::memory::{Fault, Op};
+use crate::telemetry::events::Events;
+
+/// Random steps of one schedule.
+const STEPS: usize = 50;
+
+/// How a sink behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    Well,
+    /// Some answers come after the time-out.
+    Slow,
+    Down,
+    /// It answers that it may have taken an element, and has taken half of them.
+    InDoubt,
+    Full,
+    Misconfigured,
+    /// Any of these, drawn for each delivery.
+    Any,
+}
+
+const MOODS: [Mood; 7] =
+    [Mood::Well, Mood::Slow, Mood::Down, Mood::InDoubt, Mood::Full, Mood::Misconfigured, Mood::Any];
+
+/// Elements that no sink ever takes.
+fn is_refused(n: u64) -> bool {
+    n % 16 == 7
+}
+
+fn step(mood: Mood, n: u64, draw: &mut Rng) -> Step {
+    if is_refused(n) {
+        return Step::Fail(failure(Class::MessagePermanent, "too_large"));
+    }
+    let mut within = |most: Duration| most.mul_f64(draw.f64());
+    match mood {
+        Mood::Well => Step::ConfirmAfter(within(SECOND / 5)),
+        Mood::Slow => Step::ConfirmAfter(within(25 * SECOND)),
+        Mood::Down => Step::FailAfter(within(3 * SECOND), failure(Class::Transient, "down")),
+        Mood::InDoubt if draw.bool() => Step::FailAfterTaking(failure(Class::Ambiguous, "timeout")),
+        Mood::InDoubt => Step::Fail(failure(Class::Ambiguous, "timeout")),
+        Mood::Full => Step::Fail(failure(Class::Backpressure, "OOM")),
+        Mood::Misconfigured => Step::Fail(failure(Class::TargetPermanent, "NOPERM")),
+        Mood::Any => match draw.u8(0..8) {
+            0 => Step::Hang,
+            1 => Step::Fail(failure(Class::Unknown, "odd")),
+            _ => step(MOODS[draw.usize(0..MOODS.len() - 1)], n, draw),
+        },
+    }
+}
+
+/// A sink whose mood can change.
+fn moody(mood: &Arc<Mutex<Mood>>, seed: u64) -> Arc<FakeSink> {
+    let (sink, mood, mut draw) = (sink(), mood.clone(), Rng::with_seed(seed));
+    sink.otherwise(move |message| step(*mood.lock(), number(message), &mut draw));
+    sink
+}
+
+struct Schedule {
+    world: World,
+    draw: Rng,
+    moods: Vec<Arc<Mutex<Mood>>>,
+    sinks: Vec<(&'static str, Arc<FakeSink>)>,
+    spec: QueueSpec,
+    bridges: Vec<Bridge>,
+    /// The counters of every process that there ever was.
+    counters: Vec<Events>,
+    offered: u64,
+}
+
+impl Schedule {
+    fn new(seed: u64, names: &[&'static str], claim_ahead: Duration) -> Schedule {
+        let (world, mut draw) = (World::seeded(seed), Rng::with_seed(seed));
+        let moods: Vec<_> = names.iter().map(|_| Arc::new(Mutex::new(Mood::Well))).collect();
+        let sinks: Vec<_> = names.iter().zip(&moods).map(|(name, mood)| (*name, moody(mood, draw.u64(..)))).collect();
+        let mut spec = QueueSpec { claim_ahead, ..spec(&sinks) };
+        // Only what is refused for good may die.
+        spec.retry.max_attempts = u32::MAX;
+        spec.retry.initial_interval = SECOND;
+        spec.retry.max_interval = CEILING;
+        let (bridges, counters) = (Vec::new(), Vec::new());
+        Schedule { world, draw, moods, sinks, spec, bridges, counters, offered: 0 }
+    }
+
+    fn start_process(&mut self) {
+        let owner = u8::try_from(self.counters.len() + 1).expect("fewer than 256 processes");
+        let bridge = self.world.bridge_with(owner, &self.sinks, self.spec.clone());
+        self.counters.push(bridge.process.events.clone());
+        self.bridges.push(bridge);
+    }
+
+    fn some_process(&mut self) -> usize {
+        self.draw.usize(0..self.bridges.len())
+    }
+
+    fn seconds(&mut self, most: u64) -> Duration {
+        Duration::from_millis(self.draw.u64(0..=most * 1000))
+    }
+
+    async fn step(&mut self) {
+        let place = self.some_process();
+        match self.draw.u8(0..16) {
+            0..=4 => {
+                let (delay, many) = (self.seconds(120), self.draw.u64(1..10));
+                self.world.offer_in(delay, self.offered..self.offered + many);
+                self.offered += many;
+            }
+            5..=7 => {
+                let mood = self.draw.usize(0..self.moods.len());
+                *self.moods[mood].lock() = MOODS[self.draw.usize(0..MOODS.len())];
+            }
+            8 => self.world.server.set_up(self.draw.bool()),
+            9 => self.bridges[place].wire.connect(self.draw.bool()),
+            10 | 11 => {
+                let trouble = [(0, 0.0), (300, 0.2), (1_000, 0.5), (4_000, 0.05)][self.draw.usize(0..4)];
+                let trouble = Trouble { slow: Duration::from_millis(trouble.0), lost: trouble.1 };
+                self.bridges[place].wire.trouble(trouble);
+            }
+            12 => {
+                let op = [Op::Claim, Op::Recover, Op::Settle, Op::Extend][self.draw.usize(0..4)];
+                let fault =
+                    [Fault::ReplyLost, Fault::RequestLost, Fault::Refused("NOPERM")][self.draw.usize(0..3)].clone();
+                self.world.server.fail(op, vec![fault; self.draw.usize(1..4)]);
+            }
+            13 => drop(self.bridges.swap_remove(place)),
+            14 => {
+                let timeout = self.seconds(40);
+                self.bridges.swap_remove(place).stop(timeout).await;
+            }
+            _ if self.bridges.len() < 2 => self.start_process(),
+            _ => {}
+        }
+        if self.bridges.is_empty() {
+            self.start_process();
+        }
+        let wait = self.seconds(40);
+        tokio::time::sleep(wait).await;
+    }
+
+    /// Everything works again.
+    fn heal(&mut self) {
+        self.world.server.set_up(true);
+        self.moods.iter().for_each(|mood| *mood.lock() = Mood::Well);
+        for bridge in &self.bridges {
+            bridge.wire.trouble(Trouble::default());
+            bridge.wire.connect(true);
+        }
+    }
+
+    async fn run(&mut self) {
+        self.start_process();
+        for _ in 0..STEPS {
+            self.step().await;
+        }
+        self.heal();
+        self.world.until_empty().await;
+        eventually("nothing to be left in a process", || {
+            self.bridges.iter().all(|bridge| bridge.queue.leases.is_empty() && bridge.queue.budget.used().count == 0)
+        })
+        .await;
+        self.check();
+    }
+
+    fn check(&self) {
+        let dead: Vec<String> = self.world.store.dead().iter().map(|letter| letter.text("id").to_owned()).collect();
+        let mut counts: HashMap<(u64, usize), u64> = HashMap::new();
+        for (place, (_, sink)) in self.sinks.iter().enumerate() {
+            for message in sink.taken() {
+                let n = number(&message);
+                assert!(n < self.offered, "element {n} was never offered");
+                assert_eq!(message.body, format!("payload {n}"));
+                *counts.entry((n, place)).or_default() += 1;
+            }
+        }
+        let mut extra = 0;
+        for n in 0..self.offered {
+            let taken: Vec<u64> = (0..self.sinks.len()).map(|s| counts.get(&(n, s)).copied().unwrap_or(0)).collect();
+            let deaths = dead.iter().filter(|dead| **dead == id(n).to_string()).count();
+            match is_refused(n) {
+                true => assert_eq!((deaths, &taken[..]), (1, &vec![0; self.sinks.len()][..]), "element {n}"),
+                false => assert!(deaths == 0 && taken.iter().all(|taken| *taken > 0), "element {n}: {taken:?}"),
+            }
+            extra += taken.into_iter().max().unwrap_or(0).saturating_sub(1);
+        }
+        let announced: f64 = self.counters.iter().map(|events| world::metric(events, DUPLICATES)).sum();
+        assert!(extra as f64 <= announced, "{extra} duplicates, {announced} announced");
+    }
+
+    /// What the sinks saw, and when: the same for the same seed.
+    fn trace(&self) -> Vec<(u64, i64)> {
+        self.sinks
+            .iter()
+            .flat_map(|(_, sink)| sink.attempts())
+            .map(|message| (number(&message), message.now_ms))
+            .collect()
+    }
+}
+
+fn play(seed: u64, names: &[&'static str], claim_ahead: Duration) -> Vec<(u64, i64)> {
+    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let mut schedule = Schedule::new(seed, names, claim_ahead);
+        schedule.run().await;
+        schedule.trace()
+    })
+}
+
+fn play_all(seeds: Range<u64>, names: &[&'static str], claim_ahead: Duration) {
+    let number = |name| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
+    let more = number("DELAYBRIDGE_SEEDS").map_or(seeds.end, |many| seeds.start + many);
+    for seed in number("DELAYBRIDGE_SEED").map_or(seeds.start..more, |seed| seed..seed + 1) {
+        println!("seed {seed}");
+        play(seed, names, claim_ahead);
+    }
+}
+
+#[test]
+fn whatever_happens_nothing_is_lost_and_every_duplicate_is_announced() {
+    play_all(0..100, &["s"], Duration::ZERO);
+}
+
+#[test]
+fn whatever_happens_with_two_sinks_both_get_everything() {
+    play_all(1000..1050, &["a", "b"], Duration::ZERO);
+}
+
+#[test]
+fn whatever_happens_to_what_is_claimed_ahead_it_is_never_early() {
+    play_all(2000..2050, &["s"], LEASE / 2);
+}
+
+#[test]
+fn a_seed_replays() {
+    assert_eq!(play(7, &["a", "b"], Duration::ZERO), play(7, &["a", "b"], Duration::ZERO));
+}
