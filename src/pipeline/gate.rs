@@ -1,4 +1,4 @@
-//! What lets a claimer go on: the hold of its queue and the breakers of its sinks, asked together.
+//! The permission of a claimer: the hold of its queue and the breakers of its sinks, asked together.
 //!
 //! While one of them is open, nothing is claimed for it; then one real element at a time, a [`Probe`], finds out whether
 //! things work again.
@@ -25,7 +25,7 @@ pub enum Gate {
 }
 
 /// Permission for one element to find out whether something works again. Dropped without [`answered`](Probe::answered),
-/// the permission is given back.
+/// the permission is returned.
 #[derive(Debug)]
 pub struct Probe {
     queue: Arc<Queue>,
@@ -34,7 +34,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// The element has its verdict: `hold` tells whether the hold has seen it, `asked` which breakers have. The others
+    /// The element has its verdict: `hold` says whether the hold has seen it, `asked` which breakers have. The others
     /// get their permission back.
     pub fn answered(mut self, hold: bool, asked: impl Fn(&SinkHandle) -> bool) {
         self.hold &= !hold;
@@ -76,7 +76,7 @@ impl Queue {
             match route.handle.allows() {
                 Allow::Free => {}
                 _ if route.handle.start_probe() => probe.sinks.push(route.handle.clone()),
-                // Another queue was faster; its probe tells for us as well.
+                // Another queue was faster; its probe decides for us as well.
                 _ => return Gate::Wait(None),
             }
         }
@@ -95,7 +95,7 @@ impl Queue {
         self.process.gates.send_modify(|n| *n += 1);
     }
 
-    /// Something was delivered: the queue goes on if it was held.
+    /// An element was delivered: the queue resumes if it was on hold.
     pub fn release_hold(&self) {
         let closed = self.hold().on_success().is_some();
         if closed {

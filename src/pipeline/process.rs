@@ -38,7 +38,7 @@ pub struct Process {
     pub not_found: AtomicU64,
     /// A delivery or a settling panicked outside of an element's own work: nothing can be relied on any more.
     pub failed: CancellationToken,
-    /// The deliveries and settlings under way.
+    /// The running deliveries and settlements.
     pub tasks: TaskTracker,
     /// Log lines, counters, probes.
     pub events: Events,
@@ -70,7 +70,7 @@ impl Process {
         }
     }
 
-    /// Starts a delivery or a settling. One that panics ends the process: it may hold entries that nobody else will
+    /// Starts a delivery or a settlement. One that panics ends the process: it may hold entries that no other task will
     /// settle, and their leases would be kept for ever.
     pub fn spawn(self: &Arc<Self>, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let process = self.clone();

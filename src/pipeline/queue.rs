@@ -36,7 +36,7 @@ pub struct Route {
     pub metrics: DeliveryMetrics,
 }
 
-/// Where the dead letters of a queue are moved on to.
+/// Where the dead letters of a queue are forwarded to.
 pub struct DeadLetterTarget {
     /// Its part of the configuration.
     pub spec: RouteSpec,
@@ -70,7 +70,7 @@ pub struct Queue {
     pub settler: Settler,
     /// What earlier attempts of this process saw.
     pub history: History,
-    /// Where its dead letters are moved on to.
+    /// Where its dead letters are forwarded to.
     pub dead_letter_to: Option<DeadLetterTarget>,
     /// Knocks when one was stored.
     pub dead_letters: Notify,
@@ -79,7 +79,7 @@ pub struct Queue {
     hints: Mutex<Hints>,
     /// Ghosts want a turn of the sweep.
     pub sweep_due: AtomicBool,
-    /// The latest time by Redis's clock for which somebody has seen that nothing was due: what turns up with an earlier due
+    /// The latest time by Redis's clock at which nothing was seen to be due: an element that appears with an earlier due
     /// time was overdue when it was offered.
     nothing_due_ms: AtomicI64,
     /// Elements that ended: settled, and released undelivered.
@@ -193,7 +193,7 @@ impl Queue {
         (granted, next_at, slowest)
     }
 
-    /// Gives back what a claim did not use.
+    /// Returns the unused part of a claim.
     pub fn refund_rate(&self, unused: u32) {
         for bucket in self.rate.iter().chain(self.routes.iter().filter_map(|route| route.handle.rate())) {
             lock(bucket).refund(unused);

@@ -17,7 +17,7 @@ const EVERY: Duration = Duration::from_millis(250);
 /// Sweeps until the process stops.
 pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Heartbeat) {
     loop {
-        // Order: the end goes first. A turn may be left after any slice: the next daemon goes on where it stands.
+        // Order: the end first. A turn may stop after any slice: the next daemon continues there.
         tokio::select! {
             biased;
             () = process.stopping.cancelled() => return,
@@ -45,7 +45,7 @@ async fn turn(queue: &Arc<Queue>, heartbeat: &Heartbeat) {
     let (mut removed, mut entries) = (0, 0);
     while !queue.process.stopping.is_cancelled() {
         heartbeat.beat();
-        // An unanswered step is sent again: a slice that was done is refused, and tells the number to go on with.
+        // An unanswered step is sent again: a slice that was done is refused, with the number to continue with.
         let Ok(swept) = step(queue, &request).await else { return };
         removed += swept.removed.unsigned_abs();
         match swept.state {
@@ -79,6 +79,6 @@ async fn step(queue: &Arc<Queue>, request: &UpkeepRequest) -> Result<Upkept, Sou
             }
         }
     }
-    // The turn stays open; whoever looks next goes on with it.
+    // The turn stays open; the next daemon continues it.
     Err(SourceError::Reply(BadReply { script: "sweep", expected: "an answer" }))
 }

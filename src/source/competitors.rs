@@ -1,6 +1,6 @@
-//! Who waits on a list: Java consumers that would compete with a daemon that drains the ready list.
+//! Clients that wait on a list: Java consumers that would compete with a daemon that drains the ready list.
 //!
-//! Redis tells that a client is blocked, and in which command, but not on which key. A client that waits on a list proves
+//! Redis reports that a client is blocked, and in which command, but not on which key. A client that waits on a list proves
 //! that the list is empty; so where the ready list holds something, none of the waiting clients waits there. What polls
 //! (`poll()`, `drainTo()`) does not block and is not seen at all.
 
@@ -41,7 +41,7 @@ const TAKING: [&str; 5] = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop"];
 ///
 /// Those of the connection.
 pub async fn blocked_consumers(conn: &Conn, lists: &[Read]) -> Result<Option<(Vec<Blocked>, usize)>, SourceError> {
-    // Asked about first: a command that is refused would stand in the server's ACL log.
+    // Checked first: a refused command would be in the server's ACL log.
     if missing_rights(conn, &[to_see_clients()]).await?.is_some_and(|missing| !missing.is_empty()) {
         return Ok(None);
     }
@@ -67,14 +67,14 @@ pub async fn blocked_consumers(conn: &Conn, lists: &[Read]) -> Result<Option<(Ve
 /// Clients that are named one by one; the rest is counted.
 const NAMED: usize = 5;
 
-/// What to tell about clients that wait on some list, and what to do; `None` if there are none.
+/// A message about clients that wait on a list, with advice; `None` if there are none.
 pub fn advice(blocked: &[Blocked]) -> Option<String> {
     let named: Vec<_> = blocked.iter().take(NAMED).map(ToString::to_string).collect();
     let more = blocked.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     (!blocked.is_empty()).then(|| {
         format!(
-            "clients wait on a list in this database: {}{more}; Redis does not tell on which. If one of them is a Java \
+            "clients wait on a list in this database: {}{more}; Redis does not report which list. If one of them is a Java \
              consumer of a ready list that this daemon drains, they share its elements: stop the consumer, or keep it and \
              write `consume: [delayed]`",
             named.join(", ")

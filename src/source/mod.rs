@@ -105,7 +105,7 @@ pub trait Source: Send + Sync + 'static {
     fn depths(&self, added: Fields) -> Result<Depths, BadReply>;
 
     /// Takes an element apart: its id, and the payload or why there is none. `given` is the id that the ledger gave an
-    /// element whose source has none.
+    /// element from a source without one.
     fn open(&self, origin: Origin, given: MessageId, element: &Bytes) -> (MessageId, Result<Bytes, Junk>);
 
     /// Reads that find whether anything can be claimed from the source at this Redis time.
@@ -150,7 +150,7 @@ pub trait Source: Send + Sync + 'static {
     fn schedule(&self) -> &Bytes;
 
     /// Does the transfer that the source's own clients would do, for those of the elements that are overdue by at least
-    /// `after`. A source whose clients transfer nothing has nothing to do.
+    /// `after`. A source without transferring clients has nothing to do.
     fn rescue<'a>(
         &'a self,
         conn: &'a Conn,
@@ -243,7 +243,7 @@ pub struct Depths {
     pub large: Option<i64>,
     /// What claims have left behind.
     pub leftovers: Leftovers,
-    /// Entries without an element that nobody recorded: at least this many.
+    /// Entries without an element that no claim recorded: at least this many.
     pub orphans: i64,
 }
 
@@ -282,7 +282,7 @@ pub enum UpkeepState {
     Busy,
     /// That step had been done.
     Stale,
-    /// A turn is under way.
+    /// A turn is in progress.
     Begun,
     /// A step was done.
     Step,
@@ -303,7 +303,7 @@ pub struct Upkept {
     pub left: i64,
     /// Leftovers removed by this step.
     pub removed: i64,
-    /// Entries met in this turn that nobody recorded and that have no element.
+    /// Entries of this turn that no claim recorded and that have no element.
     pub orphans: i64,
 }
 

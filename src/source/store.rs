@@ -30,7 +30,7 @@ pub type Call<'a, T> = BoxFuture<'a, Result<T, SourceError>>;
 ///   call but [`claim`](Store::claim) may be sent again: what was done is answered so, and nothing is done twice. What a
 ///   lost claim took is found by [`recover`](Store::recover).
 /// - **The fence** (R3). A verdict or an extension names the exact member. What another process took over in the meantime
-///   is not touched, and the answer says so. A verdict after the end of the lease is accepted while nobody took over.
+///   is not touched, and the answer says so. A verdict after the end of the lease is accepted while no other claim took over.
 /// - **Leases** (R5). What is not settled when its lease is over is claimed again, by any process, with one expiry more.
 ///   From three expiries on it is claimed alone, from ten on it is [`Exhausted`](super::ledger::ClaimedFrom::Exhausted).
 /// - **Never early** (R9). The clock of the server decides what is due, not that of the caller.
@@ -38,7 +38,7 @@ pub trait Store: Send + Sync + 'static {
     /// Claims what is due, under a lease. Never sent twice under one number.
     fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Call<'a, ClaimReply>;
 
-    /// Looks for what a claim took whose reply was lost; one slice.
+    /// Searches for the elements of a claim with a lost reply; one slice.
     fn recover<'a>(&'a self, request: &'a RecoverRequest) -> Call<'a, Recovered>;
 
     /// Writes verdicts, each on an exact member. `push_to` is the list of exactly-once pushes, `dead_max_len` the exact

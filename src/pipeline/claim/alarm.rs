@@ -1,6 +1,6 @@
-//! When a claimer looks next: at the due time that its last claim returned, or earlier if somebody knocks.
+//! The claimer's next wake-up: at the due time that its last claim returned, or earlier after a knock.
 //!
-//! A knock that comes while a claim is under way is kept for after it: the reply may be older than the knock. (A reply
+//! A knock during a claim is kept until after it: the reply may be older than the knock. (A reply
 //! that overrides a newer announcement is how Redisson delivers an element late.)
 
 use std::sync::atomic::{AtomicI64, Ordering};

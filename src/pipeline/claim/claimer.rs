@@ -3,7 +3,7 @@
 //!
 //! Everything up to the claim may be cancelled at any point. From the moment a claim is sent it is not: either its reply
 //! is read, or it is a lost claim that recover looks for. Replies are handled in the order of the claims, also where two are
-//! [under way](crate::pipeline::claim::outstanding).
+//! [outstanding](crate::pipeline::claim::outstanding).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,7 +34,7 @@ const BUSY: Duration = Duration::from_millis(500);
 /// elements; it grows while Redis is slower than this.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Claims under way while more is due than one takes.
+/// Outstanding claims while more is due than one claim takes.
 const DEPTH: usize = 2;
 
 /// Claims until the process stops.
@@ -59,7 +59,7 @@ struct Claimer {
     queue: Arc<Queue>,
     /// Beats at every claim, and rests while there is a reason to make none.
     heartbeat: Heartbeat,
-    /// When the loop last came by: a gap means that the process stood still.
+    /// The last pass of the loop: a gap means that the process was suspended.
     heartbeat_at: Instant,
     /// The last claim saw entries that must be claimed alone.
     suspects: bool,
@@ -93,7 +93,7 @@ impl Claimer {
                 continue;
             }
             // Order: a stop goes first, and an answer before the next claim. Answers wait until they are taken; waiting and
-            // getting ready are cancel safe: what is reserved is given back.
+            // getting ready are cancel safe: reservations are released.
             let follows = !self.outstanding.is_empty();
             let turn = Turn { number: self.turns, suspects: self.suspects, follows };
             let ready = tokio::select! {
@@ -118,7 +118,7 @@ impl Claimer {
     }
 
     /// Looks for a lost claim. It goes before the next, with the room and the isolation that it was made with: waiting for
-    /// more could wait for itself. So could what a claim under way holds.
+    /// more could wait for itself. The same holds for an outstanding claim.
     async fn recover_lost(&mut self, until: &CancellationToken) {
         self.receive_all().await;
         let queue = self.queue.clone();
@@ -131,7 +131,7 @@ impl Claimer {
         self.look_up().await;
     }
 
-    /// What claims that are under way or lost have taken must not wait for its lease (R5, R6).
+    /// Elements of outstanding or lost claims must not wait for their leases (R5, R6).
     async fn end(&mut self) {
         self.receive_all().await;
         let process = self.queue.process.clone();
@@ -141,7 +141,7 @@ impl Claimer {
         process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed);
     }
 
-    /// The process may have stood still: what it holds is made sure of before it takes more.
+    /// The process may have been suspended: it secures its claims before it makes more.
     async fn keep_leases(&mut self) {
         if self.heartbeat_at.elapsed() > self.queue.spec.lease / 2 {
             keeper::extend(&self.queue).await;
@@ -175,7 +175,7 @@ impl Claimer {
         self.outstanding.push(queue.clone(), claim);
     }
 
-    /// Handles the answers of all claims under way.
+    /// Handles the answers of all outstanding claims.
     async fn receive_all(&mut self) {
         while !self.outstanding.is_empty() {
             let answered = self.outstanding.next().await;
@@ -275,7 +275,7 @@ impl Claimer {
         if left || self.suspects && !(probing && taken == 0) {
             queue.alarm.ring(Wakeup::More);
         } else if taken == 0 && more_due {
-            // Somebody else was faster: not again in lockstep.
+            // Another daemon was faster: not again in lockstep.
             tokio::time::sleep(Duration::from_millis(fastrand::u64(1..5))).await;
         }
         queue.dispatch.push(&queue, claims);

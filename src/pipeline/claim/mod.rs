@@ -42,14 +42,14 @@ pub struct Claim {
     parts: Option<Box<Parts>>,
 }
 
-/// The element, while it is nobody's but the claim's.
+/// The element, while only the claim has it.
 #[derive(Debug)]
 pub struct Parts {
     /// Its queue.
     pub queue: Arc<Queue>,
     /// Where this claim found it.
     pub from: ClaimedFrom,
-    /// The entry as it stands in Redis.
+    /// The entry as it is in Redis.
     pub entry: Entry,
     /// Its identity.
     pub id: MessageId,
@@ -65,7 +65,7 @@ pub struct Parts {
 
 impl Claim {
     /// Takes up an entry under a lease that ends at `deadline`. `None` if this process has it already, or has just
-    /// settled it: then the entry is somebody else's business.
+    /// settled it: then the entry belongs to another claim.
     pub fn accept(
         queue: &Arc<Queue>,
         from: ClaimedFrom,
@@ -113,7 +113,7 @@ impl Claim {
         }
     }
 
-    /// Gives up an element whose lease is over, without a word to Redis: it is there for whoever claims it next.
+    /// Gives up an element with an expired lease, without a command to Redis: the next claim takes it.
     pub fn drop_stale(mut self) {
         if let Some(parts) = self.parts.take() {
             parts.queue.leases.remove(parts.entry.header.key);
@@ -155,7 +155,7 @@ impl Parts {
         }
     }
 
-    /// Whether the lease has long enough to go for the element to be handed to a sink; if so, until when the sink may
+    /// Whether enough of the lease is left to give the element to a sink; if so, until when the sink may
     /// begin to send it.
     pub fn fresh(&self) -> Option<Instant> {
         match self.queue.leases.status(self.entry.header.key) {

@@ -1,6 +1,6 @@
 //! Claims that were sent, until their replies are handled, in the order of their sending.
 //!
-//! While a queue has a backlog its claimer keeps two under way, so that Redis has the next at hand when it has answered
+//! While a queue has a backlog its claimer keeps two claims outstanding, so that Redis has the next when it has answered
 //! one: sending, reading and taking over five hundred elements takes as long as claiming half of them.
 
 use std::collections::VecDeque;
@@ -32,12 +32,12 @@ pub struct Sending {
     pub sent: Instant,
     /// How long it may wait for its turn.
     pub patience: Duration,
-    /// For which time nothing was known to be due. Noted before the sending: what is seen while the claim is under way may
+    /// The time until which nothing was known to be due. Noted before the sending: what is seen during the claim may
     /// be what it leaves.
     pub nothing_due_ms: i64,
     /// What the elements will take.
     pub room: Reserved,
-    /// Who may be in flight beside them.
+    /// What may be in flight beside them.
     pub isolation: Isolation,
     /// What one of them is to find out.
     pub probe: Option<Probe>,
@@ -55,7 +55,7 @@ pub struct Answered {
     pub looking: ReplyPending,
 }
 
-/// The claims of one queue that are under way.
+/// The outstanding claims of one queue.
 #[derive(Default)]
 pub struct Outstanding(VecDeque<MaybeDone<BoxFuture<'static, Box<Answered>>>>);
 

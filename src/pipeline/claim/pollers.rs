@@ -25,7 +25,7 @@ const POLL_BUDGET: usize = 500;
 const READY: Duration = Duration::from_millis(100);
 /// Time between two readings of the gauges.
 const GAUGES: Duration = Duration::from_secs(5);
-/// Queues whose gauges are read each time; with more of them the readings become rarer.
+/// Number of queues per reading of the gauges; with more queues each is read less often.
 const GAUGES_BUDGET: usize = 1_000;
 /// Queues that are asked about in one round trip: with thousands of idle ones the trips are what they cost. Not more,
 /// because a claim waits behind them.
@@ -55,7 +55,7 @@ pub async fn safety_poll(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbe
                 let own = answers.by_ref().take(reads.len());
                 let nothing = own.fold(true, |nothing, answer| nothing & matches!(answer, Ok(0)));
                 match nothing {
-                    // The estimate is as good as Redis's own time once Redis has told it, which a claim has seen to.
+                    // The estimate is as good as Redis's own time after the first reply, and a claim has had one.
                     true if queue.nothing_due_ms() > i64::MIN => queue.saw_nothing_due(now_ms),
                     true => {}
                     false => queue.alarm.ring(Wakeup::Poll),
@@ -96,7 +96,7 @@ pub async fn unannounced(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
     }
 }
 
-/// The places of those whose channel others listen to.
+/// The places of the queues with other subscribers on their channels.
 async fn listened_to(process: &Process, watched: &[(Arc<Queue>, Read, Arc<str>)]) -> Option<Vec<usize>> {
     let mut beside = Vec::new();
     for (chunk, some) in watched.chunks(POLL_BUDGET).enumerate() {
@@ -180,7 +180,7 @@ fn show_gauges(queue: &Queue, stats: &Stats) {
     }
 }
 
-/// Whether the process goes on after a pause.
+/// Whether the process continues after a pause.
 enum Paused {
     GoOn,
     Stopping,

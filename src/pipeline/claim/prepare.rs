@@ -1,5 +1,5 @@
 //! Before a claim: waits until something may be due, until nothing holds the queue up, and until there is everything that
-//! a claim needs. All of it is cancel safe; what is reserved is given back.
+//! a claim needs. All of it is cancel safe; reservations are released.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::pipeline::queue::Queue;
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use crate::telemetry::labels::Wakeup;
 
-/// What a claim is made with. Given back when it is dropped.
+/// The reservations of a claim. Released when dropped.
 pub struct Ready {
     /// What the elements will take.
     pub room: Reserved,
-    /// Who may be in flight beside them.
+    /// What may be in flight beside them.
     pub isolation: Isolation,
     /// What one of them is to find out.
     pub probe: Option<Probe>,
@@ -34,7 +34,7 @@ pub struct Turn {
     pub number: u64,
     /// The last claim saw entries that must be claimed alone.
     pub suspects: bool,
-    /// Another is under way, and will leave something.
+    /// Another claim is outstanding, and will leave something.
     pub follows: bool,
 }
 

@@ -1,7 +1,7 @@
-//! Claims whose reply was lost: what they took is in Redis under our lease, and has to be found (R5).
+//! Claims with a lost reply: their elements are in Redis under our lease, and have to be found (R5).
 //!
 //! The same for entries of ours that turn up again because they were dropped here: their leases were over when their turn
-//! came, and nobody else wanted them.
+//! came, and no other claim wanted them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub struct Lost {
     /// What the claim was made with. None for entries that turned up again: they get it when nothing else is in flight,
     /// because one of them may have to be alone, and hold nothing until then.
     means: Option<(Reserved, Isolation)>,
-    /// Nobody has counted yet what the claim took.
+    /// The elements of the claim are not counted yet.
     uncounted: bool,
 }
 
@@ -45,7 +45,7 @@ pub enum Looked {
 }
 
 impl Lost {
-    /// A claim whose reply was lost, sent at this Redis time, with what it was made with.
+    /// A claim with a lost reply, sent at this Redis time, with its reservations.
     pub fn reply(request: &ClaimRequest, sent_ms: i64, room: Reserved, isolation: Isolation) -> Self {
         let lease_ms = millis(request.lease);
         Lost {
@@ -121,7 +121,7 @@ impl Lost {
             }
             Err(SourceError::Link(LinkError::NotSent { .. })) => Looked::Again,
             Err(SourceError::Link(LinkError::Unknown { .. })) => {
-                // It may have run: then the entries have a new lease, and stand behind the range looked through so far.
+                // It may have run: then the entries have a new lease, and are after the range searched so far.
                 let lease_ms = millis(queue.spec.lease);
                 self.until_ms = process.clock.now_ms().saturating_add(lease_ms).saturating_add(SLACK);
                 Looked::Again
@@ -152,7 +152,7 @@ impl Lost {
         let metrics = queue.events.metrics();
         metrics.recovered(claims.len() as u64);
         if self.uncounted && expired > 0 {
-            // Whose lease ran out may have delivered it, also where the reply that says so was lost.
+            // The owner of the expired lease may have delivered it, also if the reply with that fact was lost.
             metrics.claimed(ClaimLabel::Expired, expired);
             metrics.possible_duplicates(expired);
         }

@@ -17,7 +17,7 @@ pub fn more_is_due(claimed: &Claimed) -> bool {
     claimed.more || claimed.next_ms.is_some_and(|next| next <= claimed.now_ms)
 }
 
-/// What the due times tell of the clocks that made them: see [`Queue::saw_nothing_due`].
+/// What the due times show about the producers' clocks: see [`Queue::saw_nothing_due`].
 pub fn look_at_due_times(queue: &Queue, claimed: &Claimed, nothing_due_ms: i64) {
     let delayed = claimed.entries.iter().filter(|(from, _)| *from == ClaimedFrom::Delayed);
     for due_ms in delayed.filter_map(|(_, entry)| entry.header.due_ms()) {
@@ -47,7 +47,7 @@ pub fn note(queue: &Queue, claimed: &Claimed) {
 }
 
 /// Takes up the elements under a lease that ends at `deadline`, with what the claim was made with. What is not needed of
-/// that is given back.
+/// that is released.
 pub fn accept(
     queue: &Arc<Queue>,
     entries: Vec<(ClaimedFrom, Entry)>,
@@ -73,7 +73,7 @@ pub fn accept(
             metrics.claimed(label, counts[label as usize]);
         }
     }
-    // Whose lease ran out may have delivered it.
+    // The owner of the expired lease may have delivered it.
     metrics.possible_duplicates(counts[ClaimLabel::Expired as usize] - worn);
     claims
 }
@@ -87,7 +87,7 @@ fn label(from: ClaimedFrom) -> ClaimLabel {
     }
 }
 
-/// Entries of this process whose lease had run out, and which the claim has given a new one. Returns the claims of those
+/// Entries of this process with an expired lease, which the claim has renewed. Returns the claims of those
 /// that are not here.
 pub fn extend_own(queue: &Queue, own: &[ClaimKey], deadline: Instant) -> Vec<u64> {
     let mut strays: Vec<u64> = Vec::new();

@@ -2,7 +2,7 @@
 //! it (R1), so whatever ends in between leaves it there, and it is sent again.
 //!
 //! One daemon at a time does this for a queue, under a lease; two would send each letter twice. What the sink refuses for
-//! good (a letter too large for it) stays in the stream and does not stand in the way of the others.
+//! good (a letter too large for it) stays in the stream and does not block the others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::pipeline::queue::{DeadLetterTarget, Queue};
 use crate::route::ElementInfo;
 use crate::sink::Outbound;
 use crate::source::SourceError;
-use crate::source::ledger::{DeadLetter, DeadPages, Forwarder as Whose, Order};
+use crate::source::ledger::{DeadLetter, DeadPages, Forwarder as Owner, Order};
 
-/// Time between two looks at a stream that nobody announced anything for: another daemon may have stored a letter.
+/// Time between two reads of a stream without an announcement: another daemon may have stored a letter.
 const LOOK: Duration = Duration::from_secs(5);
 /// Letters that are at the sink at once.
 const PAGE: usize = 100;
@@ -30,7 +30,7 @@ const PAGE: usize = 100;
 const WAIT: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30), Jitter::None);
 /// How long a letter that was refused for good is left alone.
 const REFUSED: Duration = Duration::from_secs(600);
-/// How long one that failed otherwise is left alone, so that it does not stand in the way of those behind it.
+/// Pause of a letter that failed otherwise, so that it does not block the letters after it.
 const FAILED: Duration = Duration::from_secs(10);
 /// Most letters that are left alone at a time; more are tried again early.
 const REMEMBERED: usize = 10_000;
@@ -85,7 +85,7 @@ pub async fn run(queue: Arc<Queue>) {
 /// How a look at the stream ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ended {
-    /// Nothing is left that could be moved on now, or another daemon does it.
+    /// Nothing is left to forward now, or another daemon does it.
     Idle,
     /// There is more to do.
     Again,
@@ -144,7 +144,7 @@ impl Forwarder<'_> {
             self.confirmed.clear();
             return Ok(Ended::Idle);
         }
-        // The lease before the letters: what is read under another's lease may have been moved on when it is sent.
+        // The lease before the letters: a letter read under another's lease may have been forwarded when it is sent.
         let mut taken_over = false;
         let Some(mut send_before) = self.renew(&mut taken_over).await? else { return Ok(Ended::Idle) };
         let store = &self.queue.store;
@@ -166,7 +166,7 @@ impl Forwarder<'_> {
                 return Ok(Ended::Failed);
             }
             if std::mem::take(&mut taken_over) {
-                // Whoever had the lease died or stood still with letters at the sink.
+                // The former lease holder died or stalled with letters at the sink.
                 self.queue.events.metrics().possible_duplicates(page.len() as u64);
             }
             let all = page.len();
@@ -188,10 +188,10 @@ impl Forwarder<'_> {
     /// has it.
     async fn renew(&mut self, taken_over: &mut bool) -> Result<Option<Instant>, SourceError> {
         let before = Instant::now();
-        let whose = self.queue.store.forwarded(self.lease(), &self.confirmed).await?;
+        let owner = self.queue.store.forwarded(self.lease(), &self.confirmed).await?;
         self.confirmed.clear();
-        *taken_over |= whose == Whose::TakenOver;
-        Ok((whose != Whose::Another).then(|| before.after(self.lease() / 2)))
+        *taken_over |= owner == Owner::TakenOver;
+        Ok((owner != Owner::Another).then(|| before.after(self.lease() / 2)))
     }
 
     /// Hands letters to the sink, as many as its rate and its breaker allow; answers how many have been dealt with.

@@ -1,5 +1,5 @@
 //! From what was found out about an element to its verdict: the judge is asked, and everything that learns from the
-//! verdict is told before it is settled: the history, the queue's hold, the breakers that wait for a probe.
+//! verdict is reported before it is settled: to the history, the queue's hold, the breakers that wait for a probe.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::pipeline::settle::history::Attempt;
 use crate::pipeline::settle::judge::{self, Answer, Judged, Round};
 use crate::pipeline::settle::verdict::{Death, Release, Verdict};
 
-/// Settles an element whose verdict needs no answer of a sink.
+/// Settles an element with a verdict that needs no answer of a sink.
 pub fn without_sinks(mut claim: Claim, verdict: Verdict) {
     if let Verdict::Release { why: Release::Hold { sink, failure } } = &verdict {
         let parts = claim.parts();
@@ -63,7 +63,7 @@ fn judged(parts: &Parts, found: &Found) -> Judged {
     judge::judge(round, &queue.spec.retry, fastrand::f64())
 }
 
-/// Notes in the entry what this round came to, for every verdict that keeps the entry or tells of it.
+/// Notes the result of this round in the entry, for every verdict that keeps or reports the entry.
 fn record(parts: &mut Parts, confirmed: &[bool], attempted: bool) {
     let now_ms = parts.queue.process.clock.now_ms();
     let header = &mut parts.entry.header;
@@ -106,7 +106,7 @@ fn move_hold(queue: &Arc<Queue>, verdict: &Verdict) -> bool {
         let mut hold = queue.hold();
         hold.on_failure(class, Instant::now(), fastrand::f64());
         if hold.why().is_some() {
-            // A probe that proved nothing: those who wait have a new time to wait for.
+            // A probe that proved nothing: the waiting claimers have a new time to wait for.
             queue.process.gates.send_modify(|n| *n += 1);
         }
         true

@@ -21,7 +21,7 @@ pub fn readable(parts: &Parts) -> Result<Payload, Verdict> {
         let failure = Failure::new(
             Class::Unknown,
             "lease_expired",
-            "ten leases in a row ran out: the process died or stood still each time it worked on this element",
+            "ten leases in a row expired: the process died or stalled each time it worked on this element",
         );
         return Err(dead(DeadReason::LeaseExpired, failure));
     }

@@ -33,7 +33,7 @@ pub fn begin(claims: Vec<Claim>) -> impl Future<Output = ()> + Send {
     for claim in claims {
         let mut relay = Box::pin(relay(claim));
         // Unconstrained, because the runtime would let only so many of them get anywhere, and those behind would wait for
-        // the task that is spawned later. One by one, because `FuturesUnordered` pauses after two that want to go on.
+        // the task that is spawned later. One by one, because `FuturesUnordered` pauses after two that are ready.
         if tokio::task::unconstrained(&mut relay).now_or_never().is_none() {
             outstanding.push(relay);
         }
@@ -46,7 +46,7 @@ pub fn begin(claims: Vec<Claim>) -> impl Future<Output = ()> + Send {
 pub(super) struct Found {
     /// What sinks answered.
     pub answers: Vec<Answer>,
-    /// Sinks that the element was handed to.
+    /// Sinks that have got the element.
     pub asked: Vec<usize>,
     /// Where it was to go, by sink.
     pub destinations: Vec<(usize, Destination)>,
@@ -151,7 +151,7 @@ async fn wait_until_due(parts: &mut Parts) -> Result<(), Verdict> {
             // It does no harm while it is only held, and an entry that must be alone would wait for it.
             parts.leave_shared();
         }
-        // Not longer than a second: Redis's clock may be set, and ours stands still in a suspend.
+        // Not longer than a second: Redis's clock may be set, and ours stops in a suspend.
         let left = Duration::from_millis(left).min(Duration::from_secs(1));
         // Order: a stop goes first. Both may be left at any time.
         tokio::select! {

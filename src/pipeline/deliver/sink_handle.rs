@@ -154,7 +154,7 @@ impl SinkHandle {
             (Some(Transition::Closed), _) => self.events.up(),
             _ => {}
         }
-        // A failed probe is no transition, but those who wait have a new time to wait for.
+        // A failed probe is no transition, but the waiting claimers have a new time to wait for.
         if transition.is_some() || outcome.is_err() {
             self.gates.send_modify(|n| *n += 1);
         }

@@ -22,11 +22,11 @@ pub struct Leases(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     entries: HashMap<ClaimKey, Lease>,
-    /// Calls under way whose reply may name entries that are settled meanwhile, the oldest first.
+    /// Outstanding calls that may return entries settled meanwhile, the oldest first.
     looks: VecDeque<u64>,
     /// Number of the latest of them.
     last_look: u64,
-    /// Entries that left while somebody was looking, and which look was the latest then.
+    /// Entries that left during a search, and the latest search at that time.
     left: HashMap<ClaimKey, u64>,
 }
 
@@ -39,12 +39,12 @@ struct Lease {
     lost: bool,
 }
 
-/// A lease as those who ask see it.
+/// A lease as its callers see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseStatus {
     /// Ours until this point.
     Until(Instant),
-    /// Somebody else took over, or its deadline is unknown.
+    /// Another claim took over, or its deadline is unknown.
     Lost,
 }
 
@@ -97,7 +97,7 @@ impl Leases {
         }
     }
 
-    /// Entries whose lease has less than `left` to go, at most `most` and about `bytes` bytes of them, at least one.
+    /// Entries with less than `left` of their lease left, at most `most` and about `bytes` bytes of them, at least one.
     pub fn due(&self, now: Instant, left: Duration, most: usize, bytes: usize) -> Vec<(ClaimKey, Bytes)> {
         let state = self.lock();
         let (mut due, mut sum) = (Vec::new(), 0);
@@ -133,7 +133,7 @@ impl Leases {
         }
     }
 
-    /// The entry as it stands in Redis now, as far as this process knows; `None` if it is not here.
+    /// The entry as it is in Redis now, as far as this process knows; `None` if it is not here.
     pub fn member(&self, key: ClaimKey) -> Option<Bytes> {
         self.lock().entries.get(&key).map(|lease| lease.member.clone())
     }
@@ -148,7 +148,7 @@ impl Leases {
         self.len() == 0
     }
 
-    /// Marks the time in which a claim or an recovery is under way: what is settled in that time is not taken up again
+    /// Marks the duration of a claim or a recovery: entries settled in that time are not taken up again
     /// from its reply, in whatever order the replies are handled.
     pub fn reply_pending(&self) -> ReplyPending {
         let mut state = self.lock();
@@ -163,7 +163,7 @@ impl Leases {
     }
 }
 
-/// A claim or an recovery is under way while this lives.
+/// A claim or a recovery is outstanding while this lives.
 pub struct ReplyPending {
     leases: Leases,
     number: u64,
@@ -173,7 +173,7 @@ impl Drop for ReplyPending {
     fn drop(&mut self) {
         let mut state = self.leases.lock();
         state.looks.retain(|number| *number != self.number);
-        // In a backlog somebody always looks: what left before the oldest look concerns nobody any more.
+        // In a backlog there is always a search: entries that left before the oldest search are no longer needed.
         match state.looks.front().copied() {
             Some(oldest) => state.left.retain(|_, during| *during >= oldest),
             None => state.left.clear(),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_left_while_somebody_looked_is_not_taken_up_again() {
+    fn entries_that_left_during_a_search_are_not_taken_up_again() {
         let held = Leases::default();
         let now = Instant::now();
         assert!(held.insert(key(1), Bytes::new(), now));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_whose_verdict_is_on_the_way_cannot_be_lost() {
+    fn an_entry_with_an_outstanding_verdict_cannot_be_lost() {
         let held = Leases::default();
         held.insert(key(1), Bytes::new(), Instant::now());
         held.insert(key(2), Bytes::new(), Instant::now());

@@ -1,7 +1,7 @@
 //! How much may be in flight, by count and by bytes (R4). Room is reserved before a claim, so that what cannot be held
 //! is never taken out of Redis.
 //!
-//! Knows nothing of queues. Two budgets stand behind each claim: the queue's and the process's. Waiting is first come,
+//! Independent of queues. Each claim needs two budgets: the queue's and the process's. Waiting is first come,
 //! first served, so that a queue with a million overdue elements does not starve another one.
 
 use std::collections::VecDeque;
@@ -148,7 +148,7 @@ impl Budget {
     }
 }
 
-/// A place in the line; if it is left after the room was granted, the room is given back.
+/// A place in the line; if it is left after the room was granted, the room is released.
 struct Pending<'a> {
     budget: &'a Budget,
     granted: oneshot::Receiver<Room>,
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn room_goes_to_who_came_first_and_past_who_left() {
+    async fn room_goes_to_the_first_in_line_and_past_those_that_left() {
         let budget = Budget::new(1, 100);
         let held = budget.reserve(room(1, 1)).await;
         let mut first = Box::pin(budget.reserve(room(1, 1)));

@@ -1,4 +1,4 @@
-//! What bounds a queue: how much may be in flight, how fast it may go, and when it must not go on at all.
+//! The bounds of a queue: the number in flight, the rate, and the times when it must not claim at all.
 //!
 //! Each file is a state machine of its own that knows neither queues nor Redis.
 

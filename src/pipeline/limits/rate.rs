@@ -1,6 +1,6 @@
 //! `max_rate`: how many elements may be claimed now. A token bucket, pure over the time it is given.
 //!
-//! It is asked before the claim, so that what has to wait, waits in Redis (R4); what a claim did not use is given back.
+//! It is asked before the claim, so that elements wait in Redis (R4); the unused part is returned.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Bucket {
         Taken { granted, next_at: now.after(wait.saturating_add(Duration::from_nanos(1))) }
     }
 
-    /// Gives back what a claim did not use.
+    /// Returns the unused part of a claim.
     pub fn refund(&mut self, unused: u32) {
         self.tokens = (self.tokens + f64::from(unused)).min(self.burst);
     }
@@ -70,7 +70,7 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    /// How many pass in `seconds` if somebody asks for `want` whenever it is worth it, and how often they ask.
+    /// How many pass in `seconds` if a caller asks for `want` whenever it is worthwhile, and how often it asks.
     fn pass(per_second: f64, want: u32, seconds: u64) -> (u64, u64) {
         let start = Instant::now();
         let mut bucket = Bucket::new(per_second, start);

@@ -1,4 +1,4 @@
-//! The room of one claim, in the two budgets that stand behind it.
+//! The room of one claim, in its two budgets.
 
 use crate::pipeline::limits::budget::{Budget, Reservation, Room};
 

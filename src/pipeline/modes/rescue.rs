@@ -34,7 +34,7 @@ pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Hear
                         queue.events.rescued(terms, moved, junk);
                     }
                 }
-                // The connection's state is told elsewhere; the next look finds what this one left.
+                // The connection's state is reported elsewhere; the next pass finds what this one left.
                 Err(SourceError::Link(error)) if error.code().is_none() => {}
                 Err(error) => queue.events.look_failed(&error.to_string()),
             }

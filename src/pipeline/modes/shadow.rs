@@ -1,4 +1,4 @@
-//! `mode: shadow`: looks at what falls due and tells what would have become of it. Writes nothing, to Redis or a sink.
+//! `mode: shadow`: reads due elements and reports the outcome that delivery would have. Writes nothing, to Redis or a sink.
 //!
 //! Elements are looked at shortly before they fall due, because a live Redisson client takes them at that moment. One that
 //! is offered with a shorter delay than the look ahead may be gone before it is seen.
@@ -26,12 +26,12 @@ const EVERY: Duration = Duration::from_millis(250);
 const AHEAD_MS: i64 = 1_000;
 /// How far back a look goes, for what was offered for a moment that had been looked at.
 const BACK_MS: i64 = 2_000;
-/// Elements of one queue that one look shows; the next one goes on.
+/// Elements of one queue in one read; the next read continues.
 const MOST: usize = 5_000;
 /// Time between two lines about what was seen.
 const SUMMARY: Duration = Duration::from_secs(60);
 
-/// Looks on until the process stops.
+/// Reads until the process stops.
 pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Heartbeat) {
     let mut shadows: Vec<Shadow> = queues.into_iter().map(Shadow::new).collect();
     loop {
@@ -45,7 +45,7 @@ pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Hear
         for shadow in &mut shadows {
             match shadow.look().await {
                 Ok(()) => shadow.queue.events.resumed(),
-                // The connection's state is told elsewhere.
+                // The connection's state is reported elsewhere.
                 Err(SourceError::Link(error)) if error.code().is_none() => {}
                 Err(error) => shadow.queue.events.look_failed(&error.to_string()),
             }
@@ -143,7 +143,7 @@ fn fate(
     let info = ElementInfo { id, queue: &spec.id, due_ms: Some(due_ms), attempt: 1 };
     match spec.preview(&info, &payload) {
         Ok(destinations) => {
-            Ok(spec.to.iter().zip(destinations).map(|(to, destination)| told(to, &destination)).collect())
+            Ok(spec.to.iter().zip(destinations).map(|(to, destination)| describe(to, &destination)).collect())
         }
         Err(Misfit::DeadLetter(reason)) => Err((Fate::DeadLetter, reason)),
         Err(Misfit::Hold(reason)) => Err((Fate::Hold, reason)),
@@ -151,7 +151,7 @@ fn fate(
 }
 
 /// A destination for the log: one that the payload chose has words of the payload in it.
-fn told(to: &RouteSpec, destination: &Destination) -> String {
+fn describe(to: &RouteSpec, destination: &Destination) -> String {
     match to.target.is_chosen_by_payload(About::Route) {
         true => format!("{}: chosen by the payload", to.sink),
         false => format!("{}: {destination}", to.sink),

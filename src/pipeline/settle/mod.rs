@@ -1,6 +1,6 @@
 //! Writes verdicts to Redis, in batches: as many as have gathered while the last batch was on its way.
 //!
-//! A verdict whose answer is lost is sent again until it is answered: what had been done is answered so, and nothing is
+//! A verdict with a lost answer is sent again until it is answered: a repeated verdict is answered as done, and nothing is
 //! done twice (R2). Until then the element keeps its lease and its room.
 
 pub mod history;
@@ -35,7 +35,7 @@ struct Settling {
     /// The move; it follows from what is settled.
     step: Move,
     what: What,
-    /// When it was handed over.
+    /// When it was queued.
     since: Instant,
 }
 
@@ -64,7 +64,7 @@ const REFUSED: Duration = Duration::from_millis(500);
 impl Settler {
     /// Hands over the verdict about an element. Bounded by what is in flight.
     pub fn settle(&self, mut parts: Box<Parts>, verdict: Verdict) {
-        // The element cannot do any harm any more, so it stands in nobody's way, however long the verdict takes to write.
+        // The element can do no more harm, so it blocks nothing, however long the verdict takes to write.
         // One that was alone stays alone until it is settled.
         parts.leave_shared();
         let queue = parts.queue.clone();
@@ -152,7 +152,7 @@ async fn run(queue: Arc<Queue>) {
                             if done {
                                 queue.leases.rewritten(key, member);
                             }
-                            // Whoever asked may be gone.
+                            // The caller may be gone.
                             let _ = reply.send(done);
                         }
                     }
@@ -168,7 +168,7 @@ async fn run(queue: Arc<Queue>) {
 async fn send(queue: &Arc<Queue>, moves: &[(Bytes, Move)]) -> (Vec<Answer>, bool) {
     let list = queue.exactly_once().map(|(key, _)| key.clone());
     let script = queue.process.events.metrics().script("settle");
-    let (mut resent, mut told) = (false, false);
+    let (mut resent, mut reported) = (false, false);
     loop {
         queue.process.server.ready().await;
         let sent = Instant::now();
@@ -180,7 +180,7 @@ async fn send(queue: &Arc<Queue>, moves: &[(Bytes, Move)]) -> (Vec<Answer>, bool
                     queue.process.clock.observe(now_ms);
                 }
                 queue.events.metrics().dead_letters_trimmed(settled.trimmed);
-                if told {
+                if reported {
                     queue.resume();
                 }
                 return (settled.answers, resent);
@@ -195,7 +195,7 @@ async fn send(queue: &Arc<Queue>, moves: &[(Bytes, Move)]) -> (Vec<Answer>, bool
         // The server refuses: a key of a wrong type, a right taken away. What is decided stays decided.
         // A script may have written some before it stopped; a command that was refused wrote nothing.
         resent |= moves.iter().any(|(_, step)| !matches!(step, Move::Confirm));
-        told = true;
+        reported = true;
         queue.events.on_hold(None, "settle", &format!("write verdicts: {problem}"));
         tokio::time::sleep(REFUSED).await;
     }

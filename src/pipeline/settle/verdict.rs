@@ -59,7 +59,7 @@ pub struct Death {
     pub failure: Option<Failure>,
 }
 
-/// Why an element is given back uncounted.
+/// Why an element is released uncounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Release {
     /// No element can be delivered until this is fixed: hold the queue.
@@ -101,7 +101,7 @@ impl Verdict {
     }
 }
 
-/// The header of an entry that is written back: the leases that ran out before do not count any more.
+/// The header of an entry that is written back: leases that expired before do not count any more.
 pub fn kept(entry: &Entry) -> Header {
     let mut header = entry.header.clone();
     header.expiries = 0;

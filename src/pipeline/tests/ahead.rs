@@ -1,4 +1,4 @@
-//! Elements that are claimed before they are due: held, never early, and given back untouched.
+//! Elements claimed before they are due: held, never early, and released unchanged.
 
 use super::*;
 
@@ -42,7 +42,7 @@ async fn a_stop_gives_it_back_for_its_due_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_queue_is_held_it_is_given_back_unsent() {
+async fn while_the_queue_is_on_hold_it_is_released_unsent() {
     let (world, sink) = (World::new(), sink());
     let sinks = [("s", sink.clone())];
     let bridge = world.bridge_with(1, &sinks, ahead(&sinks));
@@ -51,7 +51,7 @@ async fn while_the_queue_is_held_it_is_given_back_unsent() {
     eventually("all to be claimed", || world.store.in_flight().len() == 50).await;
     bridge.offer([100]);
     eventually("the hold", || bridge.queue.hold().why().is_some()).await;
-    eventually("all to be given back", || world.store.retry().len() >= 50).await;
+    eventually("all to be released", || world.store.retry().len() >= 50).await;
     assert!(sink.attempts().len() <= 10, "{} sent into the hold: more than its probes", sink.attempts().len());
     sink.outage(None);
     world.until_empty().await;

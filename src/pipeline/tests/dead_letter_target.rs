@@ -1,10 +1,10 @@
-//! Dead letters that go on to a sink: they leave the stream when it has confirmed them, and not before.
+//! Dead letters forwarded to a sink: they leave the stream when it has confirmed them, and not before.
 
 use super::*;
 use crate::source::ledger::Forwarder;
 use crate::source::store::Store;
 
-/// A bridge whose sink `main` refuses everything for good and whose dead letters go on to `target`.
+/// A bridge: its sink `main` refuses everything permanently, and its dead letters are forwarded to `target`.
 fn bridge(world: &World, owner: u8, target: &Arc<FakeSink>) -> Bridge {
     let main = sink();
     main.outage(Some(failure(Class::MessagePermanent, "too_large")));
@@ -37,7 +37,7 @@ async fn it_stays_until_the_sink_has_confirmed_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_sink_refuses_for_good_stays_and_holds_up_nobody() {
+async fn a_letter_that_the_sink_refuses_stays_and_blocks_no_other() {
     let world = World::new();
     let target = sink();
     target.on_id(id(1), [Step::Fail(failure(Class::MessagePermanent, "too_large"))]);
@@ -49,7 +49,7 @@ async fn what_the_sink_refuses_for_good_stays_and_holds_up_nobody() {
     .await;
     assert_eq!(world.store.dead()[0].text("id"), id(1).to_string());
     bridge.offer(3..4);
-    eventually("a later one to go on", || times(&target, 3..4) == [1]).await;
+    eventually("a later one to be forwarded", || times(&target, 3..4) == [1]).await;
     assert_eq!(times(&target, 1..2), [1], "it is not tried again and again");
 }
 
@@ -66,17 +66,17 @@ async fn another_daemon_leaves_the_letters_to_the_one_that_has_the_lease() {
     bridge.metric_is("delaybridge_dead_lettered_messages_total{queue=\"q\",reason=\"message_permanent\"}", 1.0).await;
     assert_eq!(other.forwarded(Duration::ZERO, &[]).await.unwrap(), Forwarder::Own);
     bridge.queue.dead_letters.notify_one();
-    eventually("it to go on once the lease is given back", || target.taken().len() == 1).await;
+    eventually("it to be forwarded once the lease is released", || target.taken().len() == 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_letter_that_fails_does_not_stand_in_the_way_of_those_behind_it() {
+async fn a_letter_that_fails_does_not_block_those_behind_it() {
     let world = World::new();
     let target = sink();
     target.on_id(id(0), vec![Step::Fail(failure(Class::Unknown, "odd")); 50]);
     let bridge = bridge(&world, 1, &target);
     bridge.offer(0..20);
-    eventually("the others to go on", || world.store.dead().len() == 1).await;
+    eventually("the others to be forwarded", || world.store.dead().len() == 1).await;
     assert_eq!(world.store.dead()[0].text("id"), id(0).to_string());
 }
 

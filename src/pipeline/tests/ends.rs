@@ -17,7 +17,7 @@ async fn what_is_unanswered_at_the_end_of_the_drain_is_released_uncounted_and_an
 
     assert_eq!(world.store.in_flight().len(), 0);
     let released = world.store.retry();
-    assert_eq!(released.len(), 10, "what was offered after the stop is nobody's");
+    assert_eq!(released.len(), 10, "elements offered after the stop are unclaimed");
     assert!(released.iter().all(|(_, entry)| entry.header.attempts == 0 && entry.header.expiries == 0));
     assert_eq!(bridge.metric("delaybridge_released_messages_total{queue=\"q\",reason=\"shutdown\"}"), 10.0);
     assert_eq!(bridge.metric(DUPLICATES), 10.0);
@@ -46,7 +46,7 @@ async fn a_verdict_that_comes_after_the_lease_is_accepted_and_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claimer_that_waits_is_alive_and_one_whose_claim_does_not_come_back_is_not() {
+async fn a_waiting_claimer_is_alive_and_one_with_a_lost_claim_is_not() {
     let (world, sink) = (World::new(), sink());
     let sinks = [("s", sink.clone())];
     let bridge = world.without_keeper(1, &sinks, spec(&sinks));

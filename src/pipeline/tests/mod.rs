@@ -52,7 +52,7 @@ fn sink() -> Arc<FakeSink> {
 }
 
 fn failure(class: Class, code: &'static str) -> Failure {
-    Failure::new(class, code, "deliver: told to fail")
+    Failure::new(class, code, "deliver: scripted failure")
 }
 
 /// A queue with a lease of a minute and three quick attempts.
@@ -105,7 +105,7 @@ fn number(message: &Outbound) -> u64 {
     u64::from_be_bytes(message.id.0)
 }
 
-/// How often each of these ids was handed to the sink.
+/// How often the sink got each of these ids.
 fn times(sink: &FakeSink, ids: impl IntoIterator<Item = u64>) -> Vec<usize> {
     let attempts = sink.attempts();
     ids.into_iter().map(|n| attempts.iter().filter(|message| message.id == id(n)).count()).collect()

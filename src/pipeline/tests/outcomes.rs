@@ -77,7 +77,7 @@ async fn failures_of_one_element_count_while_the_sink_takes_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_target_that_has_to_be_mended_holds_the_queue_until_a_probe_goes_through() {
+async fn a_target_to_fix_holds_the_queue_until_a_probe_succeeds() {
     let (world, sink) = (World::new(), sink());
     sink.outage(Some(failure(Class::TargetPermanent, "NOPERM")));
     let bridge = world.bridge(1, &[("s", sink.clone())]);
@@ -133,13 +133,13 @@ async fn an_element_that_hangs_leaves_room_for_others_however_few_bytes_are_allo
     sink.on_id(id(0), [Step::Hang]);
     for n in 0..5 {
         bridge.offer([n]);
-        eventually("the next one to be handed to the sink", || sink.attempts().len() as u64 == n + 1).await;
+        eventually("the sink to get the next one", || sink.attempts().len() as u64 == n + 1).await;
     }
     bridge.metric_is(DELIVERED, 4.0).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_target_named_after_the_queue_is_mended_and_one_named_by_the_payload_is_the_elements_own() {
+async fn a_target_named_after_the_queue_can_be_fixed_and_one_named_by_the_payload_is_the_elements_own() {
     let template = |text| crate::template::Template::compile(text).unwrap();
     let list = |key| -> Arc<dyn Target> {
         let (list, push) = (template(key), crate::link::Side::Right);
@@ -154,7 +154,7 @@ async fn a_target_named_after_the_queue_is_mended_and_one_named_by_the_payload_i
         (list("due-${payload}"), About::Target, false),
         (list("due-${payload}"), About::Sink, true),
         (exchange("due", "to"), About::Route, true),
-        // Whatever the key, a missing exchange is for somebody to make.
+        // With any key, a person has to create a missing exchange.
         (exchange("due", "${payload}"), About::Target, true),
         (exchange("due", "${payload}"), About::Route, false),
         (exchange("${payload}", "to"), About::Target, false),

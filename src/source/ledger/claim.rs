@@ -25,7 +25,7 @@ pub struct ClaimRequest {
     pub most: usize,
     /// Most bytes; a single larger entry is taken all the same.
     pub bytes: usize,
-    /// Only one entry that has let three leases run out, and nothing else.
+    /// Only one entry with three expired leases, and nothing else.
     pub alone: bool,
     /// Which source goes first; grows by one with every claim that is not alone, so that none starves.
     pub rotation: u64,
@@ -68,7 +68,7 @@ pub enum ClaimedFrom {
     Ready,
     /// The retry zset.
     Retry,
-    /// Another owner's lease that ran out.
+    /// Another owner's expired lease.
     Expired,
     /// The same, for the tenth time: to be settled as dead without a delivery.
     Exhausted,
@@ -177,7 +177,7 @@ fn claim_reply(
             other => source.claimed_from(other).ok_or(bad("a known kind"))?,
         };
         // The script looks at magic and version only. One entry that cannot be read must not cost its neighbours their
-        // reply: it stays in Redis under this lease, and is told.
+        // reply: it stays in Redis under this lease, and is reported.
         match Entry::decode(member) {
             Some(entry) => entries.push((from, entry)),
             None => unreadable += 1,

@@ -1,4 +1,4 @@
-//! Dead letters as they stand in the stream: read in bounded pages, given another life, removed.
+//! Dead letters in the stream: read in bounded pages, redriven, removed.
 //!
 //! Knows the fields that redrive needs; the others are for a person and are passed on as they are.
 
@@ -95,12 +95,12 @@ impl DeadLetter {
     }
 }
 
-/// Who moves a queue's dead letters on.
+/// The daemon that forwards a queue's dead letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forwarder {
     /// The caller.
     Own,
-    /// The caller, because the lease of another daemon ran out: letters that were at its sink may have arrived.
+    /// The caller, because the lease of another daemon expired: letters at its sink may have arrived.
     TakenOver,
     /// Another daemon.
     Another,
@@ -120,7 +120,7 @@ pub enum Order {
 #[derive(Debug)]
 pub struct DeadPages {
     order: Order,
-    /// Where to go on; `None` at the end.
+    /// Where to continue; `None` at the end.
     from: Option<String>,
     /// The far end, so that letters which arrive meanwhile do not keep the reader busy.
     until: String,
@@ -224,7 +224,7 @@ impl Ledger {
         Ok(conn.query(redis::cmd("XLEN").arg(&self.keys.dead[..])).await?)
     }
 
-    /// Removes letters that a sink has confirmed and takes, or keeps, the lease of the one who moves this queue's letters
+    /// Removes letters that a sink has confirmed, and takes or keeps the lease of the forwarder of this queue's letters
     /// on. A lease of zero gives it back.
     ///
     /// # Errors

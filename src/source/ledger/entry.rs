@@ -1,6 +1,6 @@
 //! Entries: what delaybridge keeps in its own zsets. A header, then the untouched bytes of the element.
 //!
-//! Little-endian, one layout a version. For those who look with redis-cli:
+//! Little-endian, one layout for each version. For readers with redis-cli:
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -8,13 +8,13 @@
 //! | 2 | 2 | length of the header, where the element begins |
 //! | 4 | 4 | generation: grows by one at every claim and never goes back; it is the fence (R3) |
 //! | 8 | 4 | attempts that count |
-//! | 12 | 2 | expiries: leases in a row that ran out without a verdict |
+//! | 12 | 2 | expiries: leases in a row that expired without a verdict |
 //! | 14 | 1 | origin: `D` sorted set, `R` ready list |
 //! | 15 | 1 | class of the last failure, 0 for none, else its place in [`Class::ALL`] plus 1 |
 //! | 16 | 8 | owner: random, one for each process |
 //! | 24 | 8 | claim number of that owner |
 //! | 32 | 4 | place in that claim's batch, from 1 |
-//! | 36 | 8 | id, for origin `R`; zero for `D`, whose element carries it |
+//! | 36 | 8 | id, for origin `R`; zero for `D`, because the element carries it |
 //! | 44 | 8 | due time in ms for `D`; time of the first claim for `R` |
 //! | 52 | 8 | time of the first attempt in ms, 0 for none |
 //! | 60 | 8 | time of the last attempt in ms, 0 for none |
@@ -49,7 +49,7 @@ pub struct Header {
     pub generation: u32,
     /// Attempts that count towards `max_attempts`.
     pub attempts: u32,
-    /// Leases in a row that ran out.
+    /// Leases in a row that expired.
     pub expiries: u16,
     /// Where the element was claimed from first.
     pub origin: Origin,
@@ -102,7 +102,7 @@ impl Header {
         }
     }
 
-    /// Id given at the claim: meaningful for elements of the ready list, whose bytes carry none.
+    /// Id given at the claim: meaningful for elements of the ready list, because their bytes carry none.
     pub fn given_id(&self) -> MessageId {
         MessageId(self.given_id)
     }
@@ -205,7 +205,7 @@ impl Header {
     }
 }
 
-/// An entry as it stands in Redis, read.
+/// An entry read from Redis.
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// The exact bytes of the member: what settle and extend name.

@@ -69,7 +69,7 @@ pub enum Shape {
     Bare,
     /// In no format of the source; the payload is all of its bytes.
     Junk,
-    /// An entry whose header this version does not know; the payload is all of its bytes.
+    /// An entry with a header that this version does not know; the payload is all of its bytes.
     Unknown,
 }
 
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn each_place_is_read_as_what_stands_there() {
+    fn each_place_is_read_with_its_own_format() {
         let id = MessageId(*b"RANDOM8B");
         let element = layout::pack(Layout::New, id, b"hello");
         let header = Header::redriven(Origin::Delayed, id, 5_000, [0; 8], vec![7]);

@@ -13,7 +13,7 @@ pub struct Keys {
     pub retry: Bytes,
     /// Dead letters.
     pub dead: Bytes,
-    /// Who forwards dead letters, and until when.
+    /// The forwarder of dead letters, and the end of its lease.
     pub state: Bytes,
     /// Every daemon that delivers from the queue listens here, so that others see that it is there. Nothing is sent.
     pub presence: Arc<str>,

@@ -47,7 +47,7 @@ pub const BATCH_ENTRIES: usize = 500;
 /// Most bytes that one script moves; a single larger element is moved alone.
 pub const BATCH_BYTES: usize = 1 << 20;
 
-/// Leases in a row that ran out, after which an entry is not delivered any more.
+/// Expired leases in a row, after which an entry is not delivered any more.
 pub const MAX_EXPIRIES: u16 = 10;
 
 /// The ledger of one queue in one Redis, as one process sees it.

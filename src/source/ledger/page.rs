@@ -11,7 +11,7 @@ use crate::source::SourceError;
 static PEEK: LazyLock<Script> =
     LazyLock::new(|| Script::new("peek", whole(include_str!("scripts/peek.lua"), Clock::Redis)));
 
-/// Some of what stands at a place, as it stands there.
+/// Some of the elements at a place, unchanged.
 #[derive(Debug, Clone)]
 pub struct Members {
     /// Redis time in ms.

@@ -1,4 +1,4 @@
-//! The recovery of what a claim took whose reply was lost.
+//! The recovery of the elements of a claim with a lost reply.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct RecoverRequest {
     pub cursor: Cursor,
 }
 
-/// Where in the in-flight zset a search for a lost claim goes on.
+/// Where in the in-flight zset a search for a lost claim continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor {
     /// First score.
@@ -47,13 +47,13 @@ pub enum Recovered {
         now_ms: i64,
         /// Entries of the claim, under a new lease.
         entries: Vec<Entry>,
-        /// Where to go on, or `None` at the end.
+        /// Where to continue, or `None` at the end.
         next: Option<Cursor>,
     },
 }
 
 impl Ledger {
-    /// Looks for the entries of a claim whose reply was lost; one slice.
+    /// Searches for the entries of a claim with a lost reply; one slice.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use redis::Value;
 pub struct BadReply {
     /// The script.
     pub script: &'static str,
-    /// What should have stood there.
+    /// The expected value.
     pub expected: &'static str,
 }
 

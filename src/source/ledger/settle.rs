@@ -13,10 +13,10 @@ use crate::source::{SourceError, millis, text};
 /// What a settling did.
 #[derive(Debug)]
 pub struct Settled {
-    /// Redis time in ms, where a script told it.
+    /// Redis time in ms, if a script returned it.
     pub now_ms: Option<i64>,
     /// One answer for each verdict, in their order. Of a batch of nothing but confirmations only their number is right:
-    /// who confirmed an entry that was not his any more counts, which one it was does not.
+    /// the number of confirmations for entries of another claim counts, not which entries.
     pub answers: Vec<Answer>,
     /// Dead letters that were trimmed away.
     pub trimmed: u64,

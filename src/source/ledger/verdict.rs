@@ -46,7 +46,7 @@ pub enum Move {
 /// What the settle script answers for one move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// Done. The lease may have been over, but then nobody had taken over.
+    /// Done. The lease may have been over, but no other claim had taken over.
     Done,
     /// It had been done before: the answer to a resend.
     Already,

@@ -53,7 +53,7 @@ pub enum Op {
 pub enum Fault {
     /// It runs, and its reply is lost.
     ReplyLost,
-    /// It does not run, and nobody answers.
+    /// It does not run, and nothing answers.
     RequestLost,
     /// The server refuses it with this code.
     Refused(&'static str),

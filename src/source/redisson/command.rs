@@ -11,7 +11,7 @@ use crate::source::{SourceError, millis, text};
 
 impl RedissonSource {
     /// Offers one packed element as Redisson does, `delay` from now by Redis's clock; returns the due time in ms, and
-    /// whether it is new (an element with these very bytes may stand there already).
+    /// whether it is new (an element with exactly these bytes may be there already).
     ///
     /// # Errors
     ///

@@ -12,13 +12,13 @@ use crate::source::SourceSettings;
 use crate::source::spec::SourceSpec;
 
 tables! {
-    mod redisson at "queues.NAME.source.redisson", "An `RDelayedQueue` and the queue that it feeds." {
-        NAME = key("name", Kind::Text, "Name of the queue as it is in Redis, after any `NameMapper`: the key of the list that Redisson moves due elements to.").required();
-        CONSUME = key("consume", Kind::Words(&[now("delayed"), now("ready")]), "`delayed`: what falls due. `ready`: what a Redisson client has moved to the ready list already, which any client does while it is connected. Leave `ready` out only where Java consumers go on reading that list.").default("[delayed, ready]");
-        LIST_CLEANUP = key("list_cleanup", Kind::Word(&[now("auto"), now("exact")]), "How claimed elements leave Redisson's list: `auto` at the ends at once and the rest in slices, at the same cost at any depth; `exact` in the claim, at a cost that grows with the depth.").default("auto");
-        GHOST_MAX_AGE = key("ghost_max_age", duration(1_000), "With `auto`: how long a claimed element may still show in Redisson's list before it is swept.").default("30s");
-        SWEEP_BANDWIDTH = key("sweep_bandwidth", Kind::Size, "With `auto`: bytes per second that sweeping may move, on average.").default("16MiB");
-        RESCUE_AFTER = key("rescue_after", duration(1), "With `mode: rescue`: how long an element may be overdue before it is moved.").default("10s");
+    mod redisson at "queues.NAME.source.redisson", "An `RDelayedQueue` and its destination queue." {
+        NAME = key("name", Kind::Text, "Name of the queue in Redis, after any `NameMapper`: the key of the ready list.").required();
+        CONSUME = key("consume", Kind::Words(&[now("delayed"), now("ready")]), "`delayed`: due elements. `ready`: elements on the ready list; every connected Redisson client moves due elements there. Omit `ready` only if Java consumers continue to read that list.").default("[delayed, ready]");
+        LIST_CLEANUP = key("list_cleanup", Kind::Word(&[now("auto"), now("exact")]), "Removal of claimed elements from Redisson's list. `auto`: at the ends at once, the others in slices, at the same cost at any depth. `exact`: in the claim, at a cost that grows with the depth.").default("auto");
+        GHOST_MAX_AGE = key("ghost_max_age", duration(1_000), "With `auto`: age of the oldest claimed element in Redisson's list that starts a sweep.").default("30s");
+        SWEEP_BANDWIDTH = key("sweep_bandwidth", Kind::Size, "With `auto`: average bytes per second of the sweep.").default("16MiB");
+        RESCUE_AFTER = key("rescue_after", duration(1), "With `mode: rescue`: time after the due time at which an element is moved.").default("10s");
     }
 }
 

@@ -69,7 +69,7 @@ pub async fn discover(conn: &Conn) -> Result<(Vec<Found>, usize), SourceError> {
     Ok((found, strange))
 }
 
-/// Where a ready list stands under one of the two names, the question is answered.
+/// A ready list under one of the two names answers the question.
 async fn settle_name(conn: &Conn, queue: &mut Found) -> Result<(), SourceError> {
     let Some(braced) = &queue.or else { return Ok(()) };
     let mut pipe = redis::pipe();

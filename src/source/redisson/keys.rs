@@ -20,7 +20,7 @@ pub struct Keys {
     pub ready: Bytes,
     /// First 16 bytes of every entry that a claim left in L.
     pub ghosts: Bytes,
-    /// Those from before the turn of the sweep that is under way.
+    /// Those from before the current turn of the sweep.
     pub ghosts_turn: Bytes,
     /// State of the sweep and of the `LREM` budget.
     pub sweep: Bytes,

@@ -1,4 +1,4 @@
-//! The two layouts in which Redisson packs an element, told apart by exact length. Pure; never looks into the payload.
+//! The two layouts in which Redisson packs an element, distinguished by exact length. Pure; never reads the payload.
 //!
 //! ```text
 //! old (up to 3.21.0)   f64 LE random   u64 LE length   payload          16 + length bytes
@@ -69,7 +69,7 @@ fn id_at(bytes: &[u8], at: usize) -> Option<MessageId> {
 ///
 /// # Errors
 ///
-/// [`Junk`] if the total length fits neither layout exactly: somebody else's data.
+/// [`Junk`] if the total length fits neither layout exactly: foreign data.
 pub fn parse(element: &Bytes) -> Result<Element, Junk> {
     parse_start(element, element.len())
 }
@@ -86,7 +86,7 @@ pub fn parse_start(start: &Bytes, len: usize) -> Result<Element, Junk> {
     let new = start.first() == Some(&8) && u64_at(start, 9).and_then(|n| n.checked_add(17)) == Some(len);
     let old = u64_at(start, 8).and_then(|n| n.checked_add(16)) == Some(len);
     // One shape of 17 bytes fits both: an empty payload in the new layout, or the one byte 00 in the old one. The
-    // exponent of a random long tells them apart: byte 7 of its double is 43 or c3.
+    // exponent of a random long distinguishes them: byte 7 of its double is 43 or c3.
     let layout = match (new, old) {
         (true, true) if matches!(start[7], 0x43 | 0xc3) => Layout::Old,
         (true, _) => Layout::New,
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn layouts_are_told_apart_by_exact_length() {
+    fn layouts_are_distinguished_by_exact_length() {
         let new = "08 52414e444f4d3842 0500000000000000 68656c6c6f";
         let old = "d3c22b07bf87d243 0500000000000000 68656c6c6f";
         check(new, Some((Layout::New, "52414e444f4d3842", "68656c6c6f")));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_an_element_is_enough_to_tell_its_layout() {
+    fn the_beginning_of_an_element_shows_its_layout() {
         let id = MessageId(*b"RANDOM8B");
         for layout in [Layout::Old, Layout::New] {
             let element = Bytes::from(pack(layout, id, b"hello"));

@@ -13,7 +13,7 @@ use crate::source::ledger::Fields;
 static MIGRATE: LazyLock<Script> =
     LazyLock::new(|| of_the_command_line("migrate", include_str!("scripts/migrate.lua")));
 
-/// An element that is to be packed anew.
+/// An element to convert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repack {
     /// Where it was seen in L.
@@ -25,7 +25,7 @@ pub struct Repack {
 }
 
 impl Redisson {
-    /// Packs a batch anew; answers for the first ones what became of them. If there are fewer answers, send the rest.
+    /// Converts a batch; returns the outcomes of the first ones. If there are fewer outcomes, send the rest.
     ///
     /// # Errors
     ///

@@ -22,7 +22,7 @@ static RESTORE: LazyLock<Script> =
 pub enum Held {
     /// In flight, its lease over: the exact member.
     InFlight(Bytes),
-    /// Waiting for an attempt, or given back: the exact member.
+    /// Waiting for an attempt, or released: the exact member.
     Retry(Bytes),
     /// A dead letter: its place in the stream.
     Dead(String),
@@ -45,10 +45,10 @@ pub enum Back {
     },
 }
 
-/// Why an entry is not put back.
+/// Why an entry is not returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kept {
-    /// Bytes of no layout would jam every Redisson client.
+    /// Bytes of no layout would block every Redisson client.
     Junk,
     /// An entry of a newer delaybridge.
     Unknown,
@@ -62,16 +62,16 @@ impl Kept {
     /// The word for a person.
     pub fn as_str(self) -> &'static str {
         match self {
-            Kept::Junk => "of no layout of Redisson, which would jam its clients",
+            Kept::Junk => "of no layout of Redisson, which would block its clients",
             Kept::Unknown => "written by a newer delaybridge",
-            Kept::Ambiguous => "not to be told apart from the other layout when repacked",
+            Kept::Ambiguous => "ambiguous: the converted bytes also fit the other layout",
             Kept::Twin => "scheduled already with the very same bytes",
         }
     }
 }
 
-/// What becomes of an entry when it is put back for clients that read `fleet`. An element of the other layout is packed
-/// anew around the same eight bytes of id and the same payload, so that its id stays.
+/// An entry returned for clients that read `fleet`. An element of the other layout is converted
+/// with the same eight bytes of id and the same payload, so that its id stays.
 ///
 /// # Errors
 ///
@@ -106,7 +106,7 @@ pub fn repacked(element: &Bytes, to: Layout) -> Result<Bytes, Kept> {
 pub enum Moved {
     /// It is back.
     Yes,
-    /// Somebody took it meanwhile.
+    /// Another client took it meanwhile.
     Gone,
     /// [`Kept::Twin`].
     Twin,
@@ -133,9 +133,9 @@ impl Moved {
 pub struct AtWork {
     /// Entries in flight under a lease that is not over.
     pub leases: u64,
-    /// Somebody sweeps the list.
+    /// A daemon sweeps the list.
     pub sweeps: bool,
-    /// Somebody moves dead letters on.
+    /// A daemon forwards dead letters.
     pub forwards: bool,
 }
 
@@ -152,7 +152,7 @@ pub enum Restored {
 
 impl Redisson {
     /// Moves a batch back; with nothing to move it only looks whether a daemon is at work. `search` where L may hold
-    /// entries of what is put back.
+    /// entries of the returned elements.
     ///
     /// # Errors
     ///
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn junk_and_what_would_be_misread_stay() {
         assert_eq!(put_back(&entry(Origin::Delayed, b"junk"), Layout::New), Err(Kept::Junk));
-        // Old, payload 00: as new it is told apart; new and empty with these bytes is read as old.
+        // Old, payload 00: unambiguous as new; new and empty with these bytes is read as old.
         let id = MessageId([0, 0, 0, 0, 0, 0, 0x43, 1]);
         let old = layout::pack(Layout::Old, id, b"");
         assert_eq!(put_back(&entry(Origin::Delayed, &old), Layout::New), Err(Kept::Ambiguous));

@@ -132,7 +132,7 @@ mod tests {
     use super::super::SCRIPTS;
     use super::*;
 
-    /// That each is granted on the right keys only a server can tell; that none was forgotten can be read.
+    /// Only a server can show that each is granted on the right keys; the source shows that none is missing.
     #[test]
     fn every_command_of_a_script_is_one_that_can_be_granted() {
         for script in SCRIPTS.all() {

@@ -89,7 +89,7 @@ impl Redisson {
         conn.query(&rpush).await
     }
 
-    /// Lets what is stored now vanish by itself after this time. A key that is emptied and made anew forgets it.
+    /// Sets an expiry on everything stored now. A key that is emptied and created again has none.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Redisson {
         conn.pipeline(&pipe).await?.into_iter().try_for_each(|answer| answer.map(drop))
     }
 
-    /// Takes away everything that is stored for the queue. `UNLINK`, so that the server frees it on the side.
+    /// Deletes everything stored for the queue. `UNLINK`, so that the server frees the memory in the background.
     ///
     /// # Errors
     ///

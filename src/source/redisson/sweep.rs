@@ -9,7 +9,7 @@ use crate::link::Conn;
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields};
 use crate::source::{SourceError, Start, UpkeepRequest, UpkeepState, Upkept, millis, text};
 
-/// How long a daemon that sweeps is waited for before another one goes on.
+/// How long to wait for a sweeping daemon before another one continues.
 const SWEEP_LEASE: Duration = Duration::from_secs(10);
 
 impl RedissonSource {

@@ -7,19 +7,19 @@ pub static TERMS: SourceTerms = SourceTerms {
     leftovers: Definition::of_queues(
         "delaybridge_redisson_ghosts",
         "entries",
-        "Entries of Redisson's list whose elements have been claimed already; the sweep removes them. Read from Redis, the \
+        "Entries of Redisson's list with claimed elements; the sweep removes them. Read from Redis, the \
          same for all daemons on a queue: aggregate with max by (queue).",
     ),
     oldest_leftover: Definition::of_queues(
         "delaybridge_redisson_oldest_ghost_age_seconds",
         "seconds",
-        "An upper bound for the age of the oldest ghost; 0 when there is none. Read from Redis, the same for all daemons on \
+        "Upper bound for the age of the oldest ghost; 0 when there is none. Read from Redis, the same for all daemons on \
          a queue: aggregate with max by (queue).",
     ),
     orphans: Definition::of_queues(
         "delaybridge_redisson_orphans",
         "entries",
-        "Entries of Redisson's list that are in no sorted set and that no claim recorded: never touched. Read from Redis, \
+        "Entries of Redisson's list that are in no sorted set and that no claim recorded. They are kept. Read from Redis, \
          the same for all daemons on a queue: aggregate with max by (queue).",
     ),
     orphans_found: "entries of Redisson's list are in no sorted set, and no claim recorded them: they are kept, because they \
@@ -27,7 +27,7 @@ pub static TERMS: SourceTerms = SourceTerms {
     unreadable: Definition::of_queues(
         "delaybridge_redisson_unreadable_entries",
         "entries",
-        "Overdue entries of no layout of Redisson that mode: rescue leaves alone; Redisson's own clients cannot get past \
+        "Overdue entries without a Redisson layout, which mode: rescue skips. Redisson's own clients cannot get past \
          them.",
     ),
     unreadable_found: "overdue entries have no Redisson layout: they are kept; Redisson clients cannot get past them",

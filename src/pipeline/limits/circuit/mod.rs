@@ -13,7 +13,7 @@ use crate::message::Class;
 const THRESHOLD: u32 = 5;
 /// First wait of a breaker: most outages are a restart.
 const BREAKER_FIRST: Duration = Duration::from_millis(200);
-/// First wait of a hold: somebody has to type something.
+/// First wait of a hold: a person has to act.
 const HOLD_FIRST: Duration = Duration::from_secs(1);
 /// Longest wait of both.
 const CEILING: Duration = Duration::from_secs(30);
@@ -51,7 +51,7 @@ pub enum Why {
     Failing,
     /// The sink says that it is full.
     Blocked,
-    /// The target has to be mended.
+    /// The target has to be fixed.
     Target,
 }
 
@@ -73,7 +73,7 @@ pub enum Allow {
     Probe,
     /// Nothing.
     No {
-        /// When to ask again; `None` while a probe is under way, whose end will tell.
+        /// When to ask again; `None` during a probe, because its end will decide.
         retry_at: Option<Instant>,
     },
 }
@@ -84,7 +84,7 @@ impl Circuit {
         Circuit { kind: Kind::Breaker, state: State::Closed { failures: 0 } }
     }
 
-    /// The hold of a queue: opens at once when a target has to be mended.
+    /// The hold of a queue: opens at once when a target has to be fixed.
     pub fn hold() -> Self {
         Circuit { kind: Kind::Hold, state: State::Closed { failures: 0 } }
     }
@@ -133,7 +133,7 @@ impl Circuit {
         match (self.kind, class) {
             (Kind::Breaker, Class::Transient | Class::Ambiguous | Class::Unknown) => self.failed(now, draw),
             (Kind::Breaker, Class::Backpressure) => self.on_blocked(now, draw),
-            // The sink answered, so it is there. Whether the target can be mended is the business of the hold.
+            // The sink answered, so it is there. The hold decides about the target.
             (Kind::Breaker, Class::TargetPermanent) => self.on_success(),
             (Kind::Hold, Class::TargetPermanent) => self.open(Why::Target, now, draw),
             // May have been found without asking the sink: says nothing about it.

@@ -119,7 +119,7 @@ fn failures(answers: &[Answer]) -> impl Iterator<Item = (&Answer, &Failure)> {
 fn counts(failure: &Failure, sink_moved: bool) -> bool {
     match failure.class {
         Class::Unknown => true,
-        // What never left the process tells of a full queue in front of the sink, nothing of the element.
+        // A message that never left the process shows a full queue before the sink, and nothing about the element.
         Class::Transient | Class::Ambiguous => sink_moved && !failure.is_unsent(),
         Class::Backpressure | Class::MessagePermanent | Class::TargetPermanent => false,
     }

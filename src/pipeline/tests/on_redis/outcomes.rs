@@ -25,7 +25,7 @@ async fn a_message_that_can_never_be_taken_is_a_dead_letter_at_once_with_all_tha
         ("expiries", "0"),
         ("class", "message_permanent"),
         ("code", "too_large"),
-        ("message", "deliver: told to fail"),
+        ("message", "deliver: scripted failure"),
         ("sink", "s"),
         ("destination", "stdout"),
         ("confirmed", ""),
@@ -57,7 +57,7 @@ async fn elements_reach_the_sink_in_the_order_of_their_claims() {
     offers.exec_async(&mut redis.0).await.unwrap();
     let mut wide = spec(&[("s", sink.clone())]);
     wide.max_in_flight = MaxInFlight::Fixed(ELEMENTS as u32);
-    // Nothing is answered before all have come, as at a broker: an element that is done at once hides who waits.
+    // Nothing is answered before all have come, as at a broker: an element that is done at once hides the waiting ones.
     sink.stall(true);
     let _bridge = Bridge::without_keeper(&server, 1, &[("s", sink.clone())], wide);
     eventually("all elements to reach the sink", async || sink.attempts().len() as u64 == ELEMENTS).await;
@@ -66,11 +66,11 @@ async fn elements_reach_the_sink_in_the_order_of_their_claims() {
 }
 
 #[tokio::test]
-async fn a_verdict_on_an_element_that_somebody_took_over_is_refused_and_counted() {
+async fn a_verdict_on_an_element_that_was_taken_over_is_refused_and_counted() {
     let (server, sink) = (TestServer::start(), sink());
     let mut redis = RedisView::at(&server).await;
     let sinks = [("s", sink.clone())];
-    // Shorter than the sink takes, and nobody keeps it.
+    // Shorter than the sink takes, and nothing extends it.
     let spec = QueueSpec { lease: Duration::from_secs(1), ..spec(&sinks) };
     let bridge = Bridge::without_keeper(&server, 1, &sinks, spec);
     sink.stall(true);
@@ -102,7 +102,7 @@ async fn a_verdict_on_an_element_that_somebody_took_over_is_refused_and_counted(
     assert!(bridge.queue.leases.is_empty(), "it is not kept here");
 }
 
-/// A bridge whose sink `main` refuses everything for good and whose dead letters go on to `target`.
+/// A bridge: its sink `main` refuses everything permanently, and its dead letters are forwarded to `target`.
 fn bridge(server: &TestServer, owner: u8, target: &Arc<FakeSink>) -> Bridge {
     let main = sink();
     main.outage(Some(failure(Class::MessagePermanent, "too_large")));
@@ -119,7 +119,7 @@ fn header<'a>(message: &'a Outbound, name: &str) -> Option<&'a str> {
 }
 
 #[tokio::test]
-async fn a_dead_letter_goes_on_with_its_cause_and_leaves_the_stream() {
+async fn a_dead_letter_is_forwarded_with_its_cause_and_leaves_the_stream() {
     let server = TestServer::start();
     let mut redis = RedisView::at(&server).await;
     let target = sink();
@@ -137,7 +137,7 @@ async fn a_dead_letter_goes_on_with_its_cause_and_leaves_the_stream() {
         assert_eq!(header(message, "delaybridge-dead-reason"), Some("message_permanent"));
         assert_eq!(header(message, "delaybridge-dead-code"), Some("too_large"));
         assert_eq!(header(message, "delaybridge-dead-sink"), Some("main"));
-        assert_eq!(header(message, "delaybridge-dead-message"), Some("deliver: told to fail"));
+        assert_eq!(header(message, "delaybridge-dead-message"), Some("deliver: scripted failure"));
     }
 }
 
@@ -149,7 +149,7 @@ async fn a_letter_of_another_program_does_not_keep_the_sink_closed() {
     target.outage(Some(failure(Class::Transient, "unreachable")));
     // The oldest, so that it is the one that would ask whether the sink works again.
     let () = redis::cmd("XADD")
-        .arg(&["delaybridge:dead:{q}", "1-1", "what", "nobody knows"])
+        .arg(&["delaybridge:dead:{q}", "1-1", "what", "unknown"])
         .query_async(&mut redis.0)
         .await
         .unwrap();
@@ -158,6 +158,6 @@ async fn a_letter_of_another_program_does_not_keep_the_sink_closed() {
     bridge.metric_is("delaybridge_sink_up{sink=\"target\"}", 0.0).await;
     target.outage(None);
     bridge.metric_is("delaybridge_sink_up{sink=\"target\"}", 1.0).await;
-    eventually("all but the foreign one to go on", async || redis.dead().await.len() == 1).await;
+    eventually("all but the foreign one to be forwarded", async || redis.dead().await.len() == 1).await;
     assert_eq!(bridge.metric("delaybridge_possible_duplicates_total{queue=\"q\"}"), 0.0);
 }

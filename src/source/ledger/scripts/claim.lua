@@ -27,7 +27,7 @@ local now, micros = clock()
 if now > tonumber(ARGV[4]) then return {'late', now} end
 open(INFLIGHT)
 
--- Text, because a number would be printed anew for every element.
+-- Text, because a number would be formatted for every element.
 local deadline = string.format('%.0f', now + tonumber(ARGV[5]))
 local most, bytes_left = tonumber(ARGV[6]), tonumber(ARGV[7])
 local alone = ARGV[8] == 'alone'
@@ -35,7 +35,7 @@ local largest = tonumber(ARGV[10])
 local kinds, members, adds = {}, {}, {}
 local taken, index, suspects, unknown, newer = 0, 0, 0, 0, 0
 
--- Follows each removal at once: nothing that can be refused stands between, so no element is ever in neither place.
+-- Follows each removal at once, with nothing between them that can be refused: no element is ever in neither place.
 local function flush()
   if #adds > 0 then
     redis.call('ZADD', INFLIGHT, unpack(adds))
@@ -143,7 +143,7 @@ local function take_retry(quota)
       local m = found[i]
       if #m > largest then largest = #m end
       if not known(m) then
-        -- A newer daemon's: left to it, but not in the way of what stands behind.
+        -- A newer daemon's: left to it, without blocking the entries after it.
         unknown, quota = unknown + 1, quota - 1
         redis.call('ZADD', RETRY, now + 60000, m)
       else

@@ -1,8 +1,8 @@
--- Shows what stands in a sorted set or a list, from one place on. Reads only.
+-- Returns entries of a sorted set or a list, from one place on. Reads only.
 --
 -- KEYS 1 the zset or list
 -- ARGV 1 'zset' or 'list', 2 first place (from 0), 3 most entries, 4 most bytes to read, 5 bytes to show of each
--- Returns {now, entries in all, {score or '', size, first bytes, ...}}: at least one entry if one stands at that place,
+-- Returns {now, entries in all, {score or '', size, first bytes, ...}}: at least one entry if there is one at that place,
 --      however large it is.
 --
 -- Sent twice: it reads again.

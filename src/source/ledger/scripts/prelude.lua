@@ -35,7 +35,7 @@ local function open(zset)
 end
 
 -- Score and size of a zset's head without reading a head that is known to be large: `large` is its score or ''. It is
--- known only while something stands at that score and nothing before it; else it has been taken, and would be announced
+-- known only while an element is at that score and none before it; else it has been taken, and would be announced
 -- as due for ever. Answers '' and 0 when the zset is empty.
 local function head(zset, large)
   if large ~= '' and redis.call('ZCOUNT', zset, large, large) > 0
@@ -49,7 +49,7 @@ end
 
 -- How many elements to read next: one to begin with, then twice as many as the `last` time, up to 64, if they fit into
 -- the bytes left were they all as large as the largest seen. Reading costs 5 ms per MB, before any limit can look at what
--- was read, and behind the smallest element may stand the largest.
+-- was read, and the largest element may follow the smallest.
 local function chunk(count_left, bytes_left, largest, taken, last)
   if count_left <= 0 or bytes_left <= 0 and taken > 0 then return 0 end
   local fit = largest > 0 and math.floor(bytes_left / largest) or 1

@@ -1,11 +1,11 @@
--- Finds the entries of a claim whose reply was lost, and gives them a new lease.
+-- Finds the entries of a claim with a lost reply, and gives them a new lease.
 --
 -- KEYS 1 in-flight zset
 -- ARGV 1 owner (8 bytes), 2 claim number (8 bytes), 3 lease (ms), 4 not_after of the lost claim (ms),
 --      5 and 6 range of scores to look through, 7 members to skip at the first score, 8 most entries, 9 most bytes,
 --      10 size of the largest element met lately (0: none)
 -- Returns {'wait', now} while the lost claim may still run, else {'ok', now, members, next first score, next skip,
---      1 when the range is exhausted else 0}. Members keep generation, attempt and id: nobody else had them.
+--      1 when the range is exhausted else 0}. Members keep generation, attempt and id: no other claim had them.
 --
 -- Sent twice: nothing but deadlines moves. The first run has moved what it found to the end of its own lease, which may
 -- lie behind the range: a caller that never got the reply asks again from where it knows it was, with the range up to

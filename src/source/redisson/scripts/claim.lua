@@ -37,7 +37,7 @@ end
 
 -- The path of nearly every element. Commands take a chunk at a time: calling one costs as much as what it does for an
 -- element. Lua reads every byte of a string that it makes, so only element and member are made. Whether the member is in
--- flight already is not asked: it would be the very same element, put back between two runs of the very same claim.
+-- flight already is not checked: it would be the same element, returned between two runs of the same claim.
 local call, pack, ceil = redis.call, struct.pack, math.ceil
 local begin = new_begin .. 'D\0' .. owner .. claim
 local function take_delayed(quota)

@@ -1,4 +1,4 @@
--- How an element that was taken out of Z leaves L. Stands in the middle of the scripts that take elements, which have
+-- How an element that was taken out of Z leaves L. Included in the middle of the scripts that take elements, which have
 -- set Z, L, GHOSTS, TURN, SWEEP, now, `exact` (list_cleanup: exact), `delayed` (else L is not touched) and `largest`.
 
 local entries = redis.call('LLEN', L)
@@ -30,7 +30,7 @@ local function unlisted(m)
     redis.call('LREM', L, 1, m)
     return true
   end
-  -- Elements due in another order than they were offered stand anywhere: after a few misses the ends are left alone.
+  -- Elements due in another order than they were offered can be anywhere: after a few misses the ends are skipped.
   if misses < 16 then
     local at = redis.call('LPOS', L, m, 'MAXLEN', 4)
     -- Trimmed, not popped: the answer to a pop is the element, which Lua would read once more (5 ms per MB).
@@ -61,7 +61,7 @@ local function unlist(gone)
   local ids = {}
   for i = 1, #left do ids[i] = string.sub(left[i], 1, 16) end
   local recorded, new = redis.call('SMISMEMBER', GHOSTS, unpack(ids)), {}
-  -- Two entries with the same first bytes cannot be told apart by the set: that one is searched, whatever it costs.
+  -- The set cannot distinguish two entries with the same first bytes: that one is searched, at any cost.
   for i = 1, #ids do
     if recorded[i] == 1 then
       redis.call('LREM', L, 1, left[i])
@@ -80,7 +80,7 @@ local function unlist(gone)
   ghosts_left = ghosts_left + added
 end
 
--- Ghosts that have come to stand at an end of L are popped, each only if it was recorded and is not live again.
+-- Ghosts at an end of L are popped, each only if it was recorded and is not live again.
 -- Called at the end; answers how many are left.
 local function trim_list()
   local ghosts = redis.call('SCARD', GHOSTS) + redis.call('SCARD', TURN)

@@ -1,4 +1,4 @@
--- Packs elements anew in the other layout, in their places: same due time in Z, same place in L, same id and payload.
+-- Converts elements to the other layout, in their places: same due time in Z, same place in L, same id and payload.
 --
 -- KEYS 1 Z zset, 2 L list
 -- ARGV three for each: the place in L where its reader saw it (from 0; -1: not there), the element as it is, and as it is

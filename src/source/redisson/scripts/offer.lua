@@ -4,9 +4,9 @@
 -- ARGV 1 element, 2 delay (ms), 3 channel
 -- Returns {'offered' or 'already', due time (ms)}.
 --
--- Sent twice: while the element stands in Z the second run finds it there and changes nothing. Once it has been claimed
--- or transferred nothing here tells that it was ever offered: it is offered, and delivered, once more, and L may hold two
--- copies for a while. Whoever cannot bear that sends it again only before it is due.
+-- Sent twice: while the element is in Z the second run finds it there and changes nothing. Once it has been claimed
+-- or transferred, nothing here shows that it was ever offered: it is offered, and delivered, once more, and L may hold two
+-- copies for a while. To avoid that, send it again only before it is due.
 
 local bad = wrong_type('zset', 'list')
 if bad then return bad end

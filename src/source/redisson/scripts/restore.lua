@@ -3,10 +3,10 @@
 --
 -- KEYS 1 in-flight zset, 2 retry zset, 3 dead stream, then Redisson's: 4 Z zset, 5 L list, 6 ready list, 7 ghosts set,
 --      8 ghosts-turn set, 9 sweep hash; 10 the ledger's state hash
--- ARGV 1 channel, 2 '1' where L may hold entries of what is put back (a sweep has met orphans), then five for each:
+-- ARGV 1 channel, 2 '1' if L may hold entries of the returned elements (a sweep has found orphans), then five for each:
 --      'i', 't' or 'd' (in flight, retry, dead), the exact member (dead: the stream id), 'z' or 'l' (to Z and L, or to
 --      the head of the ready list), the due time (ms; for 'l' it is not looked at), the bytes to put there
--- Returns {'work', leases that are not over, 1 if somebody sweeps, 1 if somebody moves dead letters on}: a daemon is at
+-- Returns {'work', unexpired leases, 1 during a sweep, 1 during forwarding of dead letters}: a daemon is at
 --      work; {'ghosts', how many}: they must be swept before; {'done', letters}: y moved, n not there any more, t left
 --      because the same bytes are scheduled already. Fewer letters than items when the search in L took long: send the rest.
 --
@@ -31,7 +31,7 @@ if ghosts > 0 then return {'ghosts', ghosts} end
 open(Z)
 open(INFLIGHT)
 open(RETRY)
--- Removes nothing, and shows that the user may: a letter that stayed would be put back at every run.
+-- Removes nothing, and shows that the user may: a letter that stayed would be returned at every run.
 redis.call('XDEL', DEAD, '0-0')
 
 local cost = ARGV[2] == '1' and redis.call('LLEN', L) * 0.036 or 0
@@ -39,7 +39,7 @@ local letters, spent, soonest = {}, 0, nil
 for i = 3, #ARGV, 5 do
   local place, name, bytes = ARGV[i], ARGV[i + 1], ARGV[i + 4]
   local zset = place == 'i' and INFLIGHT or RETRY
-  -- Of the element as it was and of the one that is put back.
+  -- Of the original element and of the returned one.
   local was = bytes
   local there
   if place == 'd' then

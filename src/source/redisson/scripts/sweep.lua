@@ -11,7 +11,7 @@
 -- Sent twice: a slice carries its number, so the second is refused as stale; beginning twice answers 'begun' twice, or
 -- begins another turn if the first was finished in between and one is due.
 -- Every live entry is in L after every call; an entry leaves L only if it is not in Z and its identity was recorded by
--- the claim that left it: what nobody recorded may be the last copy of somebody's data.
+-- the claim that left it: an unrecorded entry may be the last copy of an element.
 
 local bad = wrong_type('zset', 'list', 'set', 'set', 'hash')
 if bad then return bad end
@@ -26,7 +26,7 @@ local orphans, next_turn, oldest = tonumber(state[8]) or 0, tonumber(state[9]) o
 local first = state[11]
 local lease = tonumber(ARGV[8])
 
--- A full Redis refuses a script whose first write may grow. Nothing is removed: an identity has 16 bytes at most, and
+-- A full Redis refuses a script if its first write may need memory. Nothing is removed: an identity has 16 bytes at most, and
 -- may well be the empty one.
 redis.call('SREM', GHOSTS, 'longer than any identity')
 
@@ -100,7 +100,7 @@ if left > 0 then
   return {'slice', now, slice + 1, left, removed, orphans}
 end
 
--- What is still recorded here was taken out of L by somebody else (poll, remove).
+-- Entries still recorded here were taken out of L by another client (poll, remove).
 redis.call('DEL', TURN)
 -- The share of Redis's time (5 %, at 4 us an entry) and the bandwidth decide when the next turn may start.
 local pause = math.max(entries * 0.004 / 0.05, bytes * 1000 / tonumber(ARGV[7]))
