@@ -75,7 +75,7 @@ pub enum Class {
     Ambiguous,
     /// This message can never be delivered: dead letter.
     MessagePermanent,
-    /// No message can be delivered to this target until somebody mends it: hold the queue.
+    /// No message can be delivered to this target until a person fixes it: hold the queue.
     TargetPermanent,
     /// An answer that the sink's table does not know: retry, always counted, never a success.
     Unknown,
@@ -147,7 +147,7 @@ impl From<&'static str> for FailureCode {
     }
 }
 
-/// A failed delivery: its class, and what to tell the operator.
+/// A failed delivery: its class, and a message for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// How the pipeline treats it.
@@ -166,7 +166,7 @@ impl Failure {
     /// Longest message that is kept, in bytes.
     pub const MESSAGE_MAX: usize = 512;
 
-    /// A failure whose message is cut to [`Failure::MESSAGE_MAX`] bytes at a character boundary.
+    /// A failure; its message is cut to [`Failure::MESSAGE_MAX`] bytes at a character boundary.
     ///
     /// Where nothing was sent, `code` is [`Failure::NOT_SENT`] or [`Failure::NOT_CONNECTED`], never their text.
     pub fn new(class: Class, code: impl Into<FailureCode>, message: impl Into<String>) -> Self {

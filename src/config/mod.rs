@@ -56,7 +56,7 @@ fn unreadable(file: &str, message: String, help: &str) -> ConfigErrors {
     }
 }
 
-/// Reads and checks `text`. `file_name` stands in messages; paths in the file are relative to its directory.
+/// Reads and checks `text`. `file_name` is used in messages; paths in the file are relative to its directory.
 ///
 /// # Errors
 /// Everything that is wrong with the text, at once.

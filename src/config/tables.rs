@@ -11,64 +11,64 @@ use crate::source::spec;
 tables! {
     mod top at "", "The whole file." {
         HTTP = key("http", Kind::SectionOrNone(&http::TABLE), "The HTTP server for metrics and probes; `none` starts no server.");
-        SHUTDOWN_TIMEOUT = key("shutdown_timeout", duration(1), "How long the drain after SIGTERM may take. What is not settled by then is released. Keep it below the grace period of whoever sends the signal (Kubernetes: 30s).").default("25s");
-        LIMITS = key("limits", Kind::Section(&limits::TABLE), "What all queues together may hold in memory.");
+        SHUTDOWN_TIMEOUT = key("shutdown_timeout", duration(1), "Longest duration of the drain after SIGTERM. Unsettled elements are released then. Keep it below the grace period of the service manager (Kubernetes: 30s).").default("25s");
+        LIMITS = key("limits", Kind::Section(&limits::TABLE), "Limits of all queues together in memory.");
         REDIS = key("redis", Kind::Section(&redis::TABLE), "The Redis that holds the queues.").required();
-        RETRY = key("retry", Kind::Named(&retry::TABLE), "Retry policies by name. `default` is there even when it is not written.");
-        SINKS = key("sinks", Kind::Named(&sinks::TABLE), "Places that elements go to, by name. Required, unless every queue has `mode: rescue`.");
-        QUEUES = key("queues", Kind::Named(&queue::TABLE), "The queues. The name is the queue's id: the label in metrics, the argument of commands. Letters, digits, `_`, `.`, `-`, at most 64.").required();
+        RETRY = key("retry", Kind::Named(&retry::TABLE), "Retry policies by name. `default` always exists.");
+        SINKS = key("sinks", Kind::Named(&sinks::TABLE), "Destination systems, by name. Required, unless every queue has `mode: rescue`.");
+        QUEUES = key("queues", Kind::Named(&queue::TABLE), "The queues. The name is the queue's id: the label in metrics, and the argument of commands. Letters, digits, `_`, `.`, `-`, at most 64.").required();
     }
     mod http at "http", "Read-only endpoints: `/metrics`, `/livez`, `/readyz`, `/startupz`." {
         LISTEN = key("listen", Kind::Address, "Address and port.").default("0.0.0.0:9464");
         ADMIN = planned("admin", "A second listener for everything that changes state.");
     }
-    mod limits at "limits", "Bounds of the whole process. Claims wait for them; what is not claimed stays in Redis." {
+    mod limits at "limits", "Limits of the whole process. Claims wait for room. Unclaimed elements stay in Redis." {
         IN_FLIGHT = key("in_flight", count(1, 1_000_000), "Elements in flight.").default("20000");
-        IN_FLIGHT_BYTES = key("in_flight_bytes", Kind::Size, "Bytes of elements in flight. One element that is larger goes alone.").default("64MiB");
+        IN_FLIGHT_BYTES = key("in_flight_bytes", Kind::Size, "Bytes of elements in flight. A larger element is delivered alone.").default("64MiB");
     }
-    mod retry at "retry.NAME", "When and how often an element is tried again. The wait before attempt n is at most `initial_interval` times `multiplier` to the power of n-1, never above `max_interval`. Failures while the sink delivers nothing at all do not count, so an outage makes no dead letters." {
+    mod retry at "retry.NAME", "Times and number of an element's attempts. The wait before attempt n is at most `initial_interval` times `multiplier` to the power of n-1, and never above `max_interval`. Failures during a complete outage of the sink do not count, so an outage makes no dead letters." {
         MAX_ATTEMPTS = key("max_attempts", count(1, 1_000_000), "Counted attempts after which the element is a dead letter.").default("10");
         INITIAL_INTERVAL = key("initial_interval", duration(1), "Longest wait after the first attempt.").default("500ms");
-        MAX_INTERVAL = key("max_interval", duration(1), "Longest wait at all.").default("1m");
+        MAX_INTERVAL = key("max_interval", duration(1), "Longest wait before any attempt.").default("1m");
         MULTIPLIER = key("multiplier", Kind::Factor { min: 1.0, max: 100.0 }, "Growth from one wait to the next.").default("2");
         JITTER = key("jitter", Kind::Word(&[now("full"), now("none")]), "`full` draws the wait between 0 and its bound, `none` waits the bound.").default("full");
     }
-    mod sinks at "sinks.NAME", "Exactly one key, which says the kind." {
+    mod sinks at "sinks.NAME", "Exactly one key: the kind." {
     } + sink::KIND_KEYS
     mod queue at "queues.NAME", "One queue: where its elements come from, and where they go." {
         SOURCE = key("source", Kind::Section(&source::TABLE), "Where the elements come from.").required();
-        TO = key("to", Kind::List(&to::TABLE), "Where they go. An element leaves Redis when every destination has confirmed it. Each sink stands here at most once. Required, unless `mode: rescue`.");
+        TO = key("to", Kind::List(&to::TABLE), "Destinations. An element leaves Redis when all of them have confirmed it. Each sink is listed at most once. Required, unless `mode: rescue`.");
         CODEC = key("codec", CODECS, "How payloads are read for templates and envelopes; [codecs.md](codecs.md) says which codec of Redisson is which. What is delivered with envelope `raw` is never changed by it.").default("raw");
-        JAVA_TYPES = key("java_types", Kind::Word(&[now("keep"), now("strip")]), "With `jackson`, `cbor`, `msgpack`, `smile`, `java`, `marshalling` and `auto`: whether the names of Java classes stay in the decoded value (`\"@class\"` in objects, `[\"java.lang.Long\",7]`) or only the values do.").default("keep");
-        MAX_DECODED_SIZE = key("max_decoded_size", Kind::Size, "Most bytes that a compressed payload may unpack to, and that the value of a binary codec may take in memory. A larger one counts as a payload that the codec refuses. It comes on top of `max_in_flight_bytes`, while an element is being delivered.").default("16MiB");
-        ON_DECODE_ERROR = key("on_decode_error", Kind::Word(&[now("dead_letter"), now("forward_raw"), now("hold")]), "What happens to a payload that the codec refuses: a dead letter, delivery as it is (templates on the payload have no value then), or holding the queue.").default("dead_letter");
-        LEASE = key("lease", duration(1_000), "How long a claim is ours without an extension. What a killed daemon had claimed comes back after this time. Four fifths of it must be longer than the time-out of every sink of the queue.").default("30s");
+        JAVA_TYPES = key("java_types", Kind::Word(&[now("keep"), now("strip")]), "With `jackson`, `cbor`, `msgpack`, `smile`, `java`, `marshalling` and `auto`: whether Java class names stay in the decoded value (`\"@class\"` in objects, `[\"java.lang.Long\",7]`) or are removed.").default("keep");
+        MAX_DECODED_SIZE = key("max_decoded_size", Kind::Size, "Largest size of a decompressed payload, and of a binary codec's value in memory. A larger payload counts as refused by the codec. This memory is needed in addition to `max_in_flight_bytes`, during a delivery.").default("16MiB");
+        ON_DECODE_ERROR = key("on_decode_error", Kind::Word(&[now("dead_letter"), now("forward_raw"), now("hold")]), "Handling of a payload that the codec refuses: a dead letter, unchanged delivery (templates on the payload have no value then), or a hold of the queue.").default("dead_letter");
+        LEASE = key("lease", duration(1_000), "Duration of a claim without an extension. A killed daemon's elements come back after this time. 80 % of `lease` must exceed every sink's timeout.").default("30s");
         MAX_IN_FLIGHT = key("max_in_flight", count_or("auto", 1, 1_000_000), "Elements in flight; `auto` adapts to the sinks, up to 10,000.").default("auto");
-        MAX_IN_FLIGHT_BYTES = key("max_in_flight_bytes", Kind::Size, "Bytes of elements in flight. One element that is larger goes alone.").default("16MiB");
-        MAX_RATE = key("max_rate", Kind::Rate, "Deliveries of this queue. Waiting counts no attempts.").default("none");
-        MAX_LATENESS = key("max_lateness", Kind::DurationOrNone, "An element that is later than this is expired.").default("none");
-        ON_EXPIRED = key("on_expired", Kind::Word(&[now("dead_letter"), now("deliver")]), "What happens to an expired element.").default("dead_letter");
+        MAX_IN_FLIGHT_BYTES = key("max_in_flight_bytes", Kind::Size, "Bytes of elements in flight. A larger element is delivered alone.").default("16MiB");
+        MAX_RATE = key("max_rate", Kind::Rate, "Deliveries of this queue. Waiting elements count no attempts.").default("none");
+        MAX_LATENESS = key("max_lateness", Kind::DurationOrNone, "Lateness after which an element is expired.").default("none");
+        ON_EXPIRED = key("on_expired", Kind::Word(&[now("dead_letter"), now("deliver")]), "Handling of an expired element.").default("dead_letter");
         RETRY = key("retry", Kind::Text, "Name of a retry policy.").default("default");
-        DEAD_LETTER = key("dead_letter", Kind::Section(&dead_letter::TABLE), "Where dead letters are kept, and where they are moved on to.");
-        CLAIM_AHEAD = key("claim_ahead", duration(0), "How long before its due time an element is claimed, at most half of the lease. It is delivered at its due time, and until then counts as in flight. For queues with live Redisson clients whose ready list other consumers read: claimed ahead, the element is not there for their transfer. From the claim on Java neither sees nor cancels it.").default("0s");
+        DEAD_LETTER = key("dead_letter", Kind::Section(&dead_letter::TABLE), "Storage and forwarding of dead letters.");
+        CLAIM_AHEAD = key("claim_ahead", duration(0), "Time before the due time at which an element is claimed, at most half of the lease. The element is delivered at its due time and counts as in flight until then. For queues with live Redisson clients, if other consumers read the ready list: the clients do not transfer an element that is claimed ahead. After the claim, Java neither sees nor cancels it.").default("0s");
         MODE = key("mode", Kind::Word(&[now("deliver"), now("shadow"), now("rescue")]), "What is done with due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed and nothing is written to Redis or a sink; what would have been sent where is logged and counted. `rescue`: elements that are overdue by more than the source's `rescue_after` are moved to the ready list, as a Redisson client would, for Java consumers that stay; no sink is needed.").default("deliver");
     }
-    mod source at "queues.NAME.source", "Exactly one key, which says the kind." {
+    mod source at "queues.NAME.source", "Exactly one key: the kind." {
         ZSET = planned("zset", "A sorted set with the payloads as members.");
         JOB_POOL = planned("job_pool", "A sorted set of ids with the bodies in a hash.");
     } + spec::KIND_KEYS
     mod to at "queues.NAME.to[]", "One destination." {
         SINK = key("sink", Kind::Text, "Name of a sink.").required();
         HEADERS = key("headers", Kind::Headers, "Further headers of the message: fields of the entry in a Redis stream, `headers` of the line on standard output. A Redis list carries none.");
-        ENVELOPE = key("envelope", Kind::Word(&[now("raw"), now("decoded"), now("json"), now("cloudevents")]), "`raw`: the payload's bytes. `decoded`: the value that the codec read, as JSON or plain text. `json`: one object with `id`, `queue`, `due_ms` (absent when not known), `attempt` and `payload` (or `payload_base64`). `cloudevents`: the payload's bytes, and CloudEvents 1.0 in binary mode as headers `ce_*` and `content-type`; not for a list.").default("raw");
+        ENVELOPE = key("envelope", Kind::Word(&[now("raw"), now("decoded"), now("json"), now("cloudevents")]), "`raw`: the payload's bytes. `decoded`: the decoded value, as JSON or plain text. `json`: one object with `id`, `queue`, `due_ms` (if known), `attempt` and `payload` (or `payload_base64`). `cloudevents`: the payload's bytes, and CloudEvents 1.0 in binary mode as headers `ce_*` and `content-type`; not for a list.").default("raw");
     } + sink::DESTINATION_KEYS
-    mod dead_letter at "queues.NAME.dead_letter", "Dead letters are kept in the stream `delaybridge:dead:{NAME}` beside the queue. With `sink` they are moved on: each stays in the stream until that sink has confirmed it. What is sent is the payload as it was, with cause and attempts in headers; templates may use `id`, `queue`, `due_ms` and `attempt`, but not the payload, which may be unreadable." {
+    mod dead_letter at "queues.NAME.dead_letter", "Dead letters are kept in the stream `delaybridge:dead:{NAME}` beside the queue. With `sink` they are forwarded: each stays in the stream until that sink has confirmed it. The message is the original payload, with cause and attempts in headers. Templates may use `id`, `queue`, `due_ms` and `attempt`, but not the payload, which may be undecodable." {
         STREAM = key("stream", Kind::Section(&dead_stream::TABLE), "Settings of the stream.");
         SINK = key("sink", Kind::Text, "Name of a sink that dead letters are moved on to. It may be one that the queue delivers to, at another place. Where it is a Redis stream, the stream is named on the sink. A list carries no cause.");
     } + sink::DEAD_LETTER_KEYS
-    mod dead_stream at "queues.NAME.dead_letter.stream", "How much is kept." {
-        MAX_LEN = key("max_len", count_or("none", 1, u64::MAX), "Dead letters that are kept. What is trimmed is lost, so it needs `allow_loss: true`.").default("none");
-        ALLOW_LOSS = key("allow_loss", Kind::Flag, "Says that losing the oldest dead letters is intended.").default("false");
+    mod dead_stream at "queues.NAME.dead_letter.stream", "Limits of the stream." {
+        MAX_LEN = key("max_len", count_or("none", 1, u64::MAX), "Largest number of dead letters. Trimmed dead letters are lost, so it needs `allow_loss: true`.").default("none");
+        ALLOW_LOSS = key("allow_loss", Kind::Flag, "Confirms that the oldest dead letters may be lost.").default("false");
     }
 }
 

@@ -12,14 +12,14 @@ use crate::settings::{Secret, secrets, tls};
 pub(crate) const CONNECTION: &[Key] =
     &[USERNAME, secrets::PASSWORD, secrets::PASSWORD_FILE, TLS, CONNECT_TIMEOUT, COMMAND_TIMEOUT];
 
-const USERNAME: Key = key("username", Kind::Text, "ACL user; in place of one in the URL.");
+const USERNAME: Key = key("username", Kind::Text, "ACL user, instead of one in the URL.");
 const TLS: Key = key("tls", Kind::Section(&tls::TABLE), "Certificates, for `rediss://`.");
 const CONNECT_TIMEOUT: Key = key("connect_timeout", duration(1), "For TCP, TLS and login together.").default("5s");
 const COMMAND_TIMEOUT: Key = key("command_timeout", duration(1), "For one command or script.").default("5s");
 
 tables! {
-    mod redis at "redis", "Where the queues are, and how to get in." {
-        URL = key("url", Kind::Secret, "`redis://[user[:password]@]host[:port][/database]`, or `rediss://` for TLS. IPv6 addresses stand in brackets. What is special in a URL is percent-encoded.").required();
+    mod redis at "redis", "Address and login of the Redis with the queues." {
+        URL = key("url", Kind::Secret, "`redis://[user[:password]@]host[:port][/database]`, or `rediss://` for TLS. Write IPv6 addresses in brackets, and percent-encode special characters.").required();
         CLUSTER = planned("cluster", "Nodes of a Redis Cluster.");
         SENTINEL = planned("sentinel", "Sentinels that know the master.");
     } + &[Group { of: None, keys: CONNECTION }]
@@ -43,7 +43,7 @@ pub(crate) fn endpoint(section: &Section<'_>) -> Option<Arc<RedisEndpoint>> {
             return None;
         }
     };
-    // Written out is what stands in the file itself; a variable keeps it out of there.
+    // Only a literal value is in the file itself; a variable keeps it out.
     let in_file = |part: &str| !url.written.is_empty() && url.written == url.value && !part.is_empty();
     if parsed.password.is_some() && in_file("password") {
         let help = "put it into a file of its own with `password_file`, or write `${REDIS_PASSWORD}`";
@@ -51,10 +51,10 @@ pub(crate) fn endpoint(section: &Section<'_>) -> Option<Arc<RedisEndpoint>> {
     }
     if parsed.password.is_some() && password.is_some() {
         let help = "keep one of them";
-        report.problem(&url_spot, "the password stands in the URL and in a key of its own", help);
+        report.problem(&url_spot, "the password is in the URL and in a separate key", help);
     }
     if parsed.username.is_some() && username.is_some() {
-        report.problem(&url_spot, "the user stands in the URL and in `username`", "keep one of them");
+        report.problem(&url_spot, "the user is in the URL and in `username`", "keep one of them");
     }
     if tls.is_some() && !parsed.tls {
         let help = "write `rediss://`, or remove `tls`";

@@ -17,10 +17,10 @@ use super::error::{LinkError, NoAnswer};
 use super::info::ServerInfo;
 use super::script::Script;
 
-/// How callers tell the supervisor what they saw.
+/// The callers' reports to the supervisor.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
-    /// The newest epoch that somebody reported as broken.
+    /// The newest epoch that was reported as broken.
     broken: AtomicU64,
     /// Asks for a look at the connection now.
     look: Notify,
@@ -32,13 +32,13 @@ impl Reports {
         self.broken.load(Ordering::Acquire) >= epoch
     }
 
-    /// Waits until somebody asks for a look. Cancel safe.
+    /// Waits until a caller asks for a check. Cancel safe.
     pub(super) async fn wait(&self) {
         self.look.notified().await;
     }
 }
 
-/// A connection that was up when it was handed out. Clones are cheap; all of them end together when the supervisor
+/// A connection that was up when it was returned. Clones are cheap; all of them end together when the supervisor
 /// replaces the connection.
 #[derive(Clone)]
 pub struct Conn {
@@ -52,7 +52,7 @@ struct Inner {
     command_timeout: Duration,
     /// Taken away when the connection is replaced, so that no forgotten clone keeps the socket open.
     connection: Mutex<Option<MultiplexedConnection>>,
-    /// Cancelled when the connection is replaced: whoever waits on it stops waiting.
+    /// Cancelled when the connection is replaced: every wait for it ends.
     gone: CancellationToken,
     reports: Arc<Reports>,
 }
@@ -101,7 +101,7 @@ impl Conn {
         self.inner.gone.cancelled().await;
     }
 
-    /// Tells the supervisor to replace this connection. A report on an older connection changes nothing.
+    /// Asks the supervisor to replace this connection. A report on an older connection changes nothing.
     pub fn report_broken(&self) {
         self.inner.reports.broken.fetch_max(self.inner.epoch, Ordering::AcqRel);
         self.inner.reports.look.notify_one();
@@ -155,7 +155,7 @@ impl Conn {
         }
     }
 
-    /// Loads a script into the server's cache. For those who send it in a pipeline and got `NOSCRIPT`.
+    /// Loads a script into the server's cache, for callers that send it in a pipeline and got `NOSCRIPT`.
     ///
     /// # Errors
     ///
@@ -225,7 +225,7 @@ impl Conn {
     }
 }
 
-/// Whether an error reply says that this connection should be made anew: the master is elsewhere now, or the login is
+/// Whether an error reply means that this connection must be replaced: the master has moved, or the login is
 /// no longer valid.
 fn means_another_server(code: &'static str) -> bool {
     matches!(code, "READONLY" | "LOADING" | "MASTERDOWN" | "NOAUTH")

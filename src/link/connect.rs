@@ -1,6 +1,6 @@
 //! One attempt to connect: files, TCP, TLS, login, and the questions that the server has to answer.
 //!
-//! Login is done by our own commands and not by the client library, which keeps the server's words to itself. Knows
+//! Login uses our own commands and not the client library's, which hides the server's message. Knows
 //! nothing of retries.
 
 use std::error::Error as _;
@@ -221,7 +221,7 @@ async fn greet(
     let mut refused_script = None;
     for (question, answer) in questions.iter().zip(answers) {
         match (question, answer) {
-            // The name only helps whoever reads CLIENT LIST.
+            // The name only helps readers of CLIENT LIST.
             (Question::Name, _) => {}
             // What the server is decides first: a replica or an old server explains a refused script better.
             (Question::Load(_), Value::ServerError(error)) => {
@@ -313,9 +313,10 @@ fn explain(error: &RedisError, tls: bool) -> (ConnectErrorKind, String) {
             ConnectErrorKind::Server,
             format!("the peer does not speak the Redis protocol: check host and port ({text})"),
         ),
-        (_, Some(io::ErrorKind::ConnectionRefused)) => {
-            (ConnectErrorKind::Unreachable, "nobody listens there: check host and port, and that Redis runs".to_owned())
-        }
+        (_, Some(io::ErrorKind::ConnectionRefused)) => (
+            ConnectErrorKind::Unreachable,
+            "the connection was refused: check host and port, and that Redis runs".to_owned(),
+        ),
         (_, Some(io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof)) => {
             let hint = if tls {
                 "does the port speak TLS, and does it ask for a client certificate (`cert_file`, `key_file`)?"

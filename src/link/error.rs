@@ -19,7 +19,7 @@ pub enum LinkError {
     Unknown {
         /// `host:port/db`.
         address: Arc<str>,
-        /// Whether time ran out or the connection went.
+        /// Whether the time expired or the connection was lost.
         reason: NoAnswer,
     },
     /// The server answered with an error; the command did not run, or a script stopped at this error.
@@ -27,7 +27,7 @@ pub enum LinkError {
     Server {
         /// The error's code if it is one of the known ones, else `OTHER`: safe as a label.
         code: &'static str,
-        /// The server's words, without arguments of the command.
+        /// The server's message, without arguments of the command.
         message: String,
     },
     /// The command ran, but its answer has another shape than the caller asked for: a defect of ours.
@@ -55,7 +55,7 @@ impl LinkError {
 /// Why no answer came.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
-    /// The command's time ran out.
+    /// The command's time-out expired.
     #[error("timed out after {0:?}")]
     TimedOut(std::time::Duration),
     /// The connection broke, or was replaced because its peer was silent.
@@ -144,9 +144,9 @@ impl std::error::Error for ConnectError {}
 pub enum ConnectErrorKind {
     /// The host name has no address.
     Name,
-    /// Nobody listens, or there is no way to the host.
+    /// The connection was refused, or there is no route to the host.
     Unreachable,
-    /// Time ran out on the way.
+    /// The time-out expired.
     Timeout,
     /// TLS: a certificate, a protocol, a file.
     Tls,
@@ -169,7 +169,7 @@ pub enum ConnectErrorKind {
 }
 
 impl ConnectErrorKind {
-    /// True if waiting will not help: somebody has to change a configuration, a right or a server.
+    /// True if waiting does not help: a configuration, a right or a server has to change.
     pub fn needs_a_person(self) -> bool {
         match self {
             ConnectErrorKind::Tls

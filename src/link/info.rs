@@ -63,7 +63,7 @@ pub struct ServerInfo {
 impl ServerInfo {
     /// Reads the replies to `INFO server`, `INFO replication` and `INFO memory`, in any order, one after the other.
     ///
-    /// The policy comes from `INFO` and not from `CONFIG GET`: it stands there since 4.0, and managed services refuse
+    /// The policy comes from `INFO` and not from `CONFIG GET`: `INFO` has it since 4.0, and managed services refuse
     /// `CONFIG`.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl ServerInfo {
     pub fn parse(text: &str) -> Result<ServerInfo, (ConnectErrorKind, String)> {
         let field = |name: &str| field(text, name);
         let version = field("redis_version").and_then(Version::parse).ok_or_else(|| {
-            (ConnectErrorKind::Server, "INFO tells no redis_version: is this a Redis server?".to_owned())
+            (ConnectErrorKind::Server, "INFO has no redis_version: is this a Redis server?".to_owned())
         })?;
         if version < OLDEST {
             let text = format!("the server is Redis {version}, 6.2 or newer is needed: upgrade the server");
@@ -91,7 +91,7 @@ impl ServerInfo {
                 return Err((ConnectErrorKind::Replica, text));
             }
             other => {
-                let text = format!("INFO tells the role {other:?}, which is neither master nor replica");
+                let text = format!("INFO has the role {other:?}, which is neither master nor replica");
                 return Err((ConnectErrorKind::Server, text));
             }
         };

@@ -2,7 +2,7 @@
 //!
 //! The client library's own reconnecting wrapper is not used: it gives up after a few tries and keeps a peer that has
 //! fallen silent. Here one task a server connects, asks the server what it is, watches it by a heartbeat of its own and
-//! replaces the connection when anything is wrong; see `supervisor.rs`. Whoever calls sees a [`Conn`] that ends its
+//! replaces the connection when anything is wrong; see `supervisor.rs`. Callers see a [`Conn`] that ends its
 //! calls quickly when it is replaced, and a [`LinkError`] that says whether the command may have run.
 //!
 //! Knows nothing of queues, entries, sinks or metrics. It repeats nothing by itself, except a script that the server
@@ -110,7 +110,7 @@ struct Shared {
 }
 
 impl Link {
-    /// Starts the supervisor of a connection to `endpoint`. Never fails: what is wrong is told by
+    /// Starts the supervisor of a connection to `endpoint`. Never fails: problems are reported by
     /// [`state`](Link::state), and tried again.
     pub fn start(endpoint: Arc<RedisEndpoint>, options: LinkOptions) -> Link {
         let (address, command_timeout): (Arc<str>, _) = (endpoint.address().into(), endpoint.command_timeout);
@@ -172,12 +172,12 @@ impl Link {
         while state.changed().await.is_ok() {}
     }
 
-    /// Closes the connection and waits for the end of the supervisor. Calls under way end with [`LinkError::Unknown`].
+    /// Closes the connection and waits for the end of the supervisor. Outstanding calls end with [`LinkError::Unknown`].
     pub async fn close(&self) {
         self.shared.stop.cancel();
         let task = self.shared.supervisor.lock().take();
         match task {
-            // A panic of the supervisor is already visible to those who wait in `ended`.
+            // A panic of the supervisor is already visible to the callers of `ended`.
             Some(task) => drop(task.await),
             None => self.ended().await,
         }

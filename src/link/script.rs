@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_stand_before_arguments_and_are_counted() {
+    fn keys_precede_arguments_and_are_counted() {
         let command = Script::new("one", "return 1").command(&["k1", "k2"], &[b"a\r\n\0".as_slice()]);
         let packed = command.get_packed_command();
         let expected = b"*6\r\n$7\r\nEVALSHA\r\n$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n\

@@ -1,6 +1,6 @@
 //! One publish-and-subscribe connection for all channels, with a supervisor of its own.
 //!
-//! What it tells is a hint: messages published while it was away are lost, so every (re)subscription asks the receiver
+//! Its messages are hints: those published while it was disconnected are lost, so every (re)subscription asks the receiver
 //! to look at everything again. Knows nothing of what channels mean.
 
 use std::collections::HashMap;
@@ -44,7 +44,7 @@ pub enum SubscriberEvent {
     },
 }
 
-/// Whether the subscription stands.
+/// Whether the subscription is active.
 #[derive(Debug, Clone)]
 pub enum SubscriberState {
     /// Not subscribed; with the reason once an attempt has failed.
@@ -66,7 +66,7 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// Subscribes to all channels on one connection and keeps it so. Never fails: what is wrong is told by
+    /// Subscribes to all channels on one connection and keeps it so. Never fails: problems are reported by
     /// [`state`](Subscriber::state), and tried again.
     pub fn start(
         endpoint: Arc<RedisEndpoint>,
@@ -100,7 +100,7 @@ struct Worker {
     events: mpsc::Sender<SubscriberEvent>,
     state: watch::Sender<SubscriberState>,
     stop: CancellationToken,
-    /// The receiver has to be told to look at everything, and there was no room to say so.
+    /// The receiver has to check everything, and there was no room for that message.
     missed: bool,
 }
 
@@ -194,7 +194,7 @@ impl Worker {
         let events = self.events.clone();
         loop {
             // All branches are cancel safe: a message taken from the stream is handled before the next wait. Telling
-            // the receiver to look at everything comes first, because it stands for all that came before.
+            // the receiver to check everything comes first, because it replaces all messages before it.
             tokio::select! {
                 biased;
                 Ok(permit) = events.reserve(), if self.missed => {

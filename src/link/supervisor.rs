@@ -1,6 +1,6 @@
 //! The task behind a link: connect, watch, replace.
 //!
-//! It decides only about the connection. It does not repeat commands: whoever sent them knows whether that is safe.
+//! It decides only about the connection. It does not repeat commands: only their senders know whether that is safe.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::link::RedisEndpoint;
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 /// Upper bound of any wait while the server is away.
 const MAX_WAIT: Duration = Duration::from_secs(2);
-/// Upper bound of any wait while somebody has to mend something: logins that fail fill the server's ACL log.
+/// Upper bound of any wait while a person has to fix something: failed logins fill the server's ACL log.
 const MAX_WAIT_FOR_A_PERSON: Duration = Duration::from_secs(10);
 /// A connection that lived shorter counts as a failed attempt: a server that accepts and drops is not hammered.
 const STABLE_AFTER: Duration = Duration::from_secs(2);
@@ -110,7 +110,7 @@ impl Supervisor {
                     tracing::debug!(
                         redis = %self.endpoint.address(), version = %info.version, epoch = self.epoch, "connected to Redis"
                     );
-                    // The connection first: whoever sees the state Up finds it.
+                    // The connection first: a caller that sees the state Up finds it.
                     self.current.send_replace(Some(conn.clone()));
                     self.state.send_replace(LinkState::Up { epoch: self.epoch, info });
                     return Some(conn);

@@ -38,7 +38,7 @@ impl TestServer {
         TestServer::in_dir(dir, args)
     }
 
-    /// Starts a server whose files are in `dir`.
+    /// Starts a server with its files in `dir`.
     pub(crate) fn in_dir(dir: TempDir, args: &[&str]) -> TestServer {
         let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
         let mut server = TestServer { port: 0, dir, args, users: Mutex::default(), child: None };
@@ -70,7 +70,7 @@ impl TestServer {
         self.signal("-STOP");
     }
 
-    /// Lets a frozen process go on.
+    /// Resumes a frozen process.
     pub(crate) fn thaw(&self) {
         self.signal("-CONT");
     }
@@ -102,7 +102,7 @@ impl TestServer {
         }
     }
 
-    /// An endpoint for a user who has these rights and no more.
+    /// An endpoint for a user with exactly these rights.
     pub(crate) fn endpoint_within(&self, user: &str, grants: &[Grant]) -> RedisEndpoint {
         let rules = Rules::of(grants, Dialect::Selectors);
         let rules = ["on", ">secret", "-@all"].into_iter().chain(rules.iter()).map(str::to_owned).collect::<Vec<_>>();
@@ -183,8 +183,8 @@ fn answers(port: u16, tls: bool) -> bool {
     stream.write_all(b"PING\r\n").is_ok() && stream.read(&mut answer).is_ok_and(|n| n == 1)
 }
 
-/// Waits for a condition that nobody announces; panics after [`PATIENCE`], but not before it has looked often: a machine
-/// that stood still has not waited.
+/// Polls a condition; panics after [`PATIENCE`], but not before it has polled often: a machine
+/// that was suspended has not waited.
 pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     let mut looks = 0;

@@ -12,7 +12,7 @@ use crate::settings::TlsFiles;
 pub fn init() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // An error means that somebody chose one before us, which serves as well.
+        // An error means that another one is already installed, which works as well.
         drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
     });
 }
@@ -49,7 +49,7 @@ fn pem(path: &Path, key: &str, section: &str) -> Result<Vec<u8>, String> {
 pub(super) fn explain(error: &rustls::Error) -> String {
     use rustls::{AlertDescription as Alert, CertificateError as Cert, Error};
     let advice = match error {
-        // A bad signature is what a CA that was made anew under its old name looks like.
+        // A CA that was recreated under its old name shows as a bad signature.
         Error::InvalidCertificate(Cert::UnknownIssuer | Cert::BadSignature) => {
             "the server's certificate was issued by a CA that is not trusted: set `ca_file` to the CA that issued it"
         }

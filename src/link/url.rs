@@ -74,9 +74,9 @@ mod tests {
         check("redis://a@b:c@h", r#"false Some("a@b") Some("c") h 6379 0"#);
         check("redis://[::1]:7/2", "false None None ::1 7 2");
         check("redis://[fe80::1]", "false None None fe80::1 6379 0");
-        check("redis://::1", "an IPv6 address stands in brackets, as in [::1]");
+        check("redis://::1", "an IPv6 address needs brackets, as in [::1]");
         check("redis://[::1", "the IPv6 address has no closing `]`");
-        check("redis://[x]", "what stands in brackets is not an IPv6 address");
+        check("redis://[x]", "the text in brackets is not an IPv6 address");
         check("redis://[::1]x", "after `]` comes `:` and the port");
         check("http://h", "the URL does not begin with redis:// or rediss://");
         check("redis://", "no host is named");

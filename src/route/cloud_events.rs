@@ -1,4 +1,4 @@
-//! CloudEvents 1.0 in binary mode: what it says of the element stands in headers, the body stays the payload.
+//! CloudEvents 1.0 in binary mode: its attributes are headers, the body stays the payload.
 
 use std::sync::{Arc, LazyLock};
 

@@ -10,7 +10,7 @@ use super::{ElementInfo, Envelope};
 /// The body that `envelope` makes of the payload.
 pub(super) fn wrap(envelope: Envelope, element: &ElementInfo<'_>, payload: &Payload) -> Bytes {
     match envelope {
-        // In binary mode all that CloudEvents adds stands in headers.
+        // In binary mode all that CloudEvents adds is in headers.
         Envelope::Raw | Envelope::CloudEvents => payload.bytes().clone(),
         Envelope::Decoded => payload.decoded(),
         Envelope::Json => object(element, payload),
@@ -34,7 +34,7 @@ fn object(element: &ElementInfo<'_>, payload: &Payload) -> Bytes {
     match payload.view() {
         View::Json(_) => {
             body.extend_from_slice(b",\"payload\":");
-            // The producer's own text, so that no digit changes. A line break in valid JSON stands between tokens only,
+            // The producer's own text, so that no digit changes. A line break in valid JSON is between tokens only,
             // where a space means the same: the object stays one line.
             let decoded = payload.decoded();
             let text = decoded.trim_ascii();

@@ -29,7 +29,7 @@ fn step_into<'a>(value: &'a Value, step: &str) -> Option<&'a Value> {
     }
 }
 
-/// Null counts as missing: a key that ends in `null` helps nobody.
+/// Null counts as missing: a key that ends in `null` is useless.
 fn scalar(value: &Value) -> Option<Cow<'_, str>> {
     match value {
         Value::String(text) => Some(text.into()),

@@ -36,7 +36,7 @@ pub fn expand(text: &str, templates: bool, env: &dyn Fn(&str) -> Option<String>)
         let hole = &rest[at + 2..at + length];
         let (name, default) = hole.split_once(":-").map_or((hole, None), |(name, default)| (name, Some(default)));
         if is_variable(name) {
-            // As in a shell, the default stands in for an empty variable too.
+            // As in a shell, the default replaces an empty variable too.
             let value = env(name).filter(|value| default.is_none() || !value.is_empty());
             match value.as_deref().or(default) {
                 Some(value) if templates => expanded.push_str(&value.replace("${", "$${")),

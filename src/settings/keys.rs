@@ -6,7 +6,7 @@
 /// The keys of one map in the YAML.
 #[derive(Debug)]
 pub struct Table {
-    /// Where the map stands, as the reference's heading.
+    /// The path of the map, as the reference's heading.
     pub path: &'static str,
     /// What the map is for.
     pub help: &'static str,
@@ -37,7 +37,7 @@ pub struct Key {
     pub help: &'static str,
 }
 
-/// What stands behind a key.
+/// The kind of a key's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// `30s`, from this many milliseconds on.
@@ -163,7 +163,7 @@ impl Table {
 }
 
 impl Kind {
-    /// Whether holes of templates may stand in the value.
+    /// Whether the value may have template fields.
     pub fn is_template(self) -> bool {
         matches!(self, Kind::Template | Kind::TemplateOrEmpty | Kind::NumberTemplate)
     }
@@ -177,7 +177,7 @@ impl Kind {
     }
 }
 
-/// The candidate that somebody who wrote `written` most probably meant.
+/// The most probable candidate for the spelling `written`.
 pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // `maxInFlight` and `max-in-flight` are the same word in another spelling.
     let plain =

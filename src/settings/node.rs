@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 32;
 const MAX_NODES: usize = 200_000;
 const MAX_ALIAS_REPLAYS: usize = 100_000;
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Debug)]
 pub struct Node {
     pub at: Position,
@@ -34,7 +34,7 @@ pub enum Value {
     Map(Vec<(Name, Node)>),
 }
 
-/// A key of a map and where it stands.
+/// A key of a map and its place.
 #[derive(Debug)]
 pub struct Name {
     pub at: Position,
@@ -55,7 +55,7 @@ impl Value {
     }
 }
 
-/// Parses `text`. A key that stands twice is reported and its first value taken, so that the rest is read as well;
+/// Parses `text`. A duplicate key is reported and its first value taken, so that the rest is read as well;
 /// any other error of syntax ends the reading.
 pub fn parse(text: &str, report: &Report) -> Option<Node> {
     if text.len() > MAX_BYTES {
@@ -100,7 +100,7 @@ fn fail(source: &str, report: &Report, error: &serde_yaml::Error) {
     let help =
         line.filter(|line| line.contains("${") && line.contains(['{', '[']) && text.contains("flow")).map(|_| {
             // The braces of the hole end the map around it: the mistake that every example of one line invites.
-            "between `{ }` and `[ ]`, a value with `${...}` stands in quotes".to_owned()
+            "between `{ }` and `[ ]`, a value with `${...}` needs quotes".to_owned()
         });
     report.of_file(position, reworded(text).unwrap_or_else(|| format!("read YAML: {text}")), help);
 }
@@ -125,7 +125,7 @@ fn position(location: Location) -> Position {
 
 impl From<Spanned<Value>> for Node {
     fn from(spanned: Spanned<Value>) -> Self {
-        // Of an alias, the place where the value is written: that is where it is mended.
+        // For an alias, the place where the value is written: it is corrected there.
         let place = if spanned.defined == Location::UNKNOWN { spanned.referenced } else { spanned.defined };
         Node { at: position(place), value: spanned.value }
     }

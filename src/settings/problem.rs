@@ -1,6 +1,6 @@
 //! What is wrong with a configuration file, where, and what to do about it.
 //!
-//! Knows nothing of keys or values. Whoever makes a problem keeps secrets out of it.
+//! Independent of keys and values. The creator of a problem keeps secrets out of it.
 
 use std::cell::RefCell;
 use std::fmt;

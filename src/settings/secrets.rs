@@ -9,12 +9,12 @@ use super::keys::{Key, Kind, key};
 use super::reader::Section;
 
 /// The password itself.
-pub const PASSWORD: Key = key("password", Kind::Secret, "Password, best as `${VAR}`.");
+pub const PASSWORD: Key = key("password", Kind::Secret, "Password, preferably as `${VAR}`.");
 /// The file that it is in.
 pub const PASSWORD_FILE: Key = key(
     "password_file",
     Kind::File,
-    "File whose first line is the password. It is read again at every connect, so a rotated secret is picked up.",
+    "File with the password in its first line. It is read at every connect, so you can rotate the password.",
 );
 
 /// A password: never shown, and read again at every connect when it lives in a file (files are rotated).
@@ -60,7 +60,7 @@ pub fn password(section: &Section<'_>, variable: &str) -> Option<Secret> {
     let literal = literal?;
     if literal.is_plain() {
         let help = format!("put it into a file of its own with `password_file`, or write `${{{variable}}}`");
-        report.warning(&literal.spot, "the password stands in the file in plain text", help);
+        report.warning(&literal.spot, "the password is in the file in plain text", help);
     }
     Some(Secret::Literal(SecretString::from(literal.value)))
 }

@@ -33,8 +33,8 @@ impl Serialize for TlsFiles {
 pub(crate) use self::table::TABLE;
 
 tables! {
-    mod table at "redis.tls", "The same keys stand under `tls` of every sink that has one." {
-        CA_FILE = key("ca_file", Kind::File, "Certificates in PEM that the server's is checked against; left out, those of the system.");
+    mod table at "redis.tls", "The same keys are under `tls` of every sink that has it." {
+        CA_FILE = key("ca_file", Kind::File, "Authorities in PEM for the server's certificate; default: those of the system.");
         CERT_FILE = key("cert_file", Kind::File, "Client certificate in PEM; needs `key_file`.");
         KEY_FILE = key("key_file", Kind::File, "Key of the client certificate in PEM; needs `cert_file`.");
     }

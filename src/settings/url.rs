@@ -2,20 +2,20 @@
 //!
 //! Messages never repeat a part of the URL: any part may be the password in the wrong place.
 
-/// Reads `host[:port]`; IPv6 addresses stand in brackets.
+/// Reads `host[:port]`; IPv6 addresses are in brackets.
 pub fn host_and_port(address: &str, default_port: u16) -> Result<(String, u16), &'static str> {
     let (host, port) = match address.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']').ok_or("the IPv6 address has no closing `]`")?;
             if host.parse::<std::net::Ipv6Addr>().is_err() {
-                return Err("what stands in brackets is not an IPv6 address");
+                return Err("the text in brackets is not an IPv6 address");
             }
             match port {
                 "" => (host, None),
                 _ => (host, Some(port.strip_prefix(':').ok_or("after `]` comes `:` and the port")?)),
             }
         }
-        None if address.matches(':').count() > 1 => return Err("an IPv6 address stands in brackets, as in [::1]"),
+        None if address.matches(':').count() > 1 => return Err("an IPv6 address needs brackets, as in [::1]"),
         None => address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port))),
     };
     if host.is_empty() {

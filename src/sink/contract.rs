@@ -1,6 +1,6 @@
 //! The contract of [`Sink`], as tests that every kind passes: see the trait's prose.
 //!
-//! A kind brings a [`Rig`]: a destination that it can look into, break, stall and mend. `contract_tests!` makes one
+//! A kind has a [`Rig`]: a destination that it can read, break, stall and repair. `contract_tests!` makes one
 //! test of each clause.
 
 use std::borrow::Cow;
@@ -20,7 +20,7 @@ use crate::template::{ElementInfo, Fields, Filler, Template};
 /// How long a test waits for anything before it fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A sink with a destination that a test can look into, break and mend.
+/// A sink with a destination that a test can read, break and repair.
 pub(crate) trait Rig {
     /// The sink; it answers within 2 s or less, so that tests do not take long.
     fn sink(&self) -> Arc<dyn Sink>;
@@ -36,7 +36,7 @@ pub(crate) trait Rig {
     async fn recover(&mut self);
     /// The destination falls silent without going away.
     async fn stall(&mut self);
-    /// It goes on.
+    /// It resumes.
     async fn resume(&mut self);
 }
 
@@ -127,7 +127,7 @@ pub(crate) async fn an_outage_fails_deliveries_and_ends(mut rig: impl Rig) {
     let messages = numbered(&rig, 0..3);
     sink.deliver(messages[0].clone()).await.expect("the destination takes it");
     rig.outage().await;
-    let failure = sink.deliver(messages[1].clone()).await.expect_err("nobody is there to take it");
+    let failure = sink.deliver(messages[1].clone()).await.expect_err("the destination is down");
     assert!(!matches!(failure.class, Class::MessagePermanent | Class::Unknown), "{failure}");
     rig.recover().await;
     for message in &messages[1..] {
@@ -144,7 +144,7 @@ pub(crate) async fn a_silent_destination_is_ambiguous_in_time(mut rig: impl Rig)
     sink.deliver(messages[0].clone()).await.expect("the destination takes it");
     rig.stall().await;
     let begun = Instant::now();
-    let failure = sink.deliver(messages[1].clone()).await.expect_err("nobody confirms it");
+    let failure = sink.deliver(messages[1].clone()).await.expect_err("no confirmation comes");
     assert!(begun.elapsed() < sink.timeout() + Duration::from_secs(5), "{:?}", begun.elapsed());
     assert_eq!(failure.class, Class::Ambiguous, "{failure}");
     rig.resume().await;

@@ -16,7 +16,7 @@ pub(super) fn is_standard(name: &str) -> bool {
     name.to_ascii_lowercase().starts_with("delaybridge-")
 }
 
-/// The standard headers of an element, to stand before the user's.
+/// The standard headers of an element, which precede the user's.
 pub(super) fn standard(message: &Outbound) -> impl Iterator<Item = (&'static str, String)> {
     let due_ms = message.due_ms.map(|due_ms| (DUE_MS, due_ms.to_string()));
     [(ID, message.id.to_string()), (QUEUE, message.queue.to_string())]

@@ -1,7 +1,7 @@
 //! How an element passes from the task that waits for its outcome to the worker that sends it, so that both agree on
 //! whether it was sent.
 //!
-//! An element is *waiting*, then either *sent* (by the worker) or *abandoned* (by the one who waits), never both: one
+//! An element is *waiting*, then either *sent* (by the worker) or *abandoned* (by its caller), never both: one
 //! compare-and-swap decides. So an abandoned element is not sent afterwards, and a time-out can be classified.
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -22,7 +22,7 @@ const ABANDONED: u8 = 2;
 struct Fate(AtomicU8);
 
 impl Fate {
-    /// True if the caller is the one who moved it on from waiting.
+    /// True if this caller has moved it out of waiting.
     fn decide(&self, fate: u8) -> bool {
         self.0.compare_exchange(WAITING, fate, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -48,14 +48,14 @@ pub(super) struct Job {
 
 impl Job {
     /// Must be asked right before the first byte may leave; false means that the element must not be sent, because
-    /// nobody waits any more or its lease may be over: drop the job.
+    /// no caller waits any more or its lease may be over: drop the job.
     pub(super) fn may_send(&self) -> bool {
         Instant::now() < self.message.send_before && self.fate.decide(SENT)
     }
 
-    /// Gives the outcome to whoever waits for it.
+    /// Passes the outcome to the waiting caller.
     pub(super) fn finish(self, outcome: Outcome) {
-        // An error means that the future was dropped after the sending: nobody wants to know.
+        // An error means that the future was dropped after the sending: no caller waits.
         drop(self.answer.send(outcome));
     }
 }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_element_whose_future_was_dropped_may_not_be_sent() {
+    async fn an_element_with_a_dropped_future_may_not_be_sent() {
         let (queue, mut jobs) = job_queue();
         let mut future = Box::pin(queue.deliver(message()));
         assert!(future.as_mut().now_or_never().is_none());
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_element_whose_lease_is_over_is_not_sent() {
+    async fn an_element_with_an_expired_lease_is_not_sent() {
         let (queue, mut jobs) = job_queue();
         let stale = Outbound { send_before: Instant::now(), ..message() };
         let worker = async {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_worker_that_ends_leaves_nobody_waiting() {
+    async fn a_worker_that_ends_leaves_no_caller_waiting() {
         let (queue, mut jobs) = job_queue();
         let worker = async { drop(jobs.recv().await) };
         let failure = tokio::join!(queue.deliver(message()), worker).0.unwrap_err();

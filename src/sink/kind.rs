@@ -11,15 +11,12 @@ use crate::settings::reader::Section;
 use crate::template::Template;
 
 /// `timeout` of a sink, with a default that most kinds have.
-pub(super) const TIMEOUT: Key = key(
-    "timeout",
-    duration(1),
-    "Longest that one delivery takes. Every lease of a queue that uses the sink is longer.",
-)
-.default("10s");
+pub(super) const TIMEOUT: Key =
+    key("timeout", duration(1), "Longest duration of one delivery. 80 % of every queue's `lease` must exceed it.")
+        .default("10s");
 
 /// `max_rate` of a sink.
-pub(super) const MAX_RATE: Key = key("max_rate", Kind::Rate, "Deliveries over all queues.").default("none");
+pub(super) const MAX_RATE: Key = key("max_rate", Kind::Rate, "Deliveries of all queues together.").default("none");
 
 /// A kind of sink.
 pub struct SinkKind {

@@ -49,7 +49,7 @@ pub struct Outbound {
     pub due_ms: Option<i64>,
     /// Number of this attempt, starting at 1; attempts that do not count do not raise it.
     pub attempt: u32,
-    /// Redis time, in milliseconds since the epoch, at which the element was handed to the sink.
+    /// Redis time, in milliseconds since the epoch, at which the element was given to the sink.
     pub now_ms: i64,
     /// A sink that has not begun to send by then must not send: the lease may be over, and the element may belong to
     /// another daemon. It answers [`Failure::stale`].
@@ -68,7 +68,7 @@ pub struct Outbound {
 ///
 /// - `Ok(())` means that the destination has taken the element. Everything else is a [`Failure`]: a code that the
 ///   sink's table does not know is [`Class::Unknown`](crate::message::Class::Unknown), never a success.
-/// - `deliver` answers within [`timeout`](Sink::timeout). An element whose fate is not known by then is
+/// - `deliver` answers within [`timeout`](Sink::timeout). An element without a known outcome by then is
 ///   [`Class::Ambiguous`](crate::message::Class::Ambiguous) if a byte of it may have been sent, else `Transient`.
 /// - Dropping the future abandons the element: whether it arrived is unknown to the caller, and no other element
 ///   suffers from it.

@@ -6,13 +6,13 @@ use crate::codes::{Code, code};
 pub(crate) const CODES: &[Code] = &[
     code(
         "template_field_missing",
-        "A template asks for a field that the element does not have.",
+        "A template uses a field that the element does not have.",
         "Give it a default: `${payload.x:-none}`.",
     ),
     code("template_result_empty", "A template's result is empty.", "Give it a default, or correct the payload."),
     code(
         "template_result_unfit",
-        "A template's result is nothing that the destination could be.",
-        "The message says why; correct the template.",
+        "A template's result is invalid for the destination.",
+        "The message has the reason. Correct the template.",
     ),
 ];

@@ -53,7 +53,7 @@ pub enum FillError {
         "fill template of {place}: the element has no text, number or boolean `{field}`; a default is written `${{{field}:-...}}`"
     )]
     MissingField {
-        /// The configuration key whose template it is.
+        /// The configuration key of the template.
         place: String,
         /// The field as the template names it; never its value.
         field: Arc<str>,
@@ -61,13 +61,13 @@ pub enum FillError {
     /// The filled template is an empty key.
     #[error("fill template of {place}: the result is empty")]
     EmptyDestination {
-        /// The configuration key whose template it is.
+        /// The configuration key of the template.
         place: String,
     },
     /// The filled template is nothing that the destination could be.
     #[error("fill template of {place}: {why}")]
     Unfit {
-        /// The configuration key whose template it is.
+        /// The configuration key of the template.
         place: String,
         /// What is wrong; never the value.
         why: &'static str,

@@ -1,7 +1,7 @@
 //! Texts with `${...}` holes: compiled when the configuration is loaded, filled for every element ([`Filler`]).
 //!
 //! Fields: `${id}`, `${queue}`, `${due_ms}`, `${attempt}`, `${payload}` (text, or a JSON scalar), `${payload.a.b}`,
-//! `${payload.items.0}`; a default stands behind `:-`. `$${` writes a literal `${`; any other `$` is itself, so that
+//! `${payload.items.0}`; a default follows `:-`. `$${` writes a literal `${`; any other `$` is itself, so that
 //! keys like `a$b` and `a$$b` need no care. Environment variables are replaced before and are no business of this file.
 
 pub(crate) mod codes;
@@ -48,7 +48,7 @@ enum Field {
     Queue,
     DueMs,
     Attempt,
-    /// The payload itself, or the value at this path in it.
+    /// The payload, or the value at this path in it.
     Payload(Vec<String>),
 }
 
@@ -64,13 +64,13 @@ pub enum TemplateError {
     /// A hole that names nothing known.
     #[error("`${{{field}}}` is no field of an element: there are id, queue, due_ms, attempt, payload, payload.NAME")]
     UnknownField {
-        /// What stands in the hole, without the default.
+        /// The text of the field, without the default.
         field: String,
     },
     /// A path with an empty step.
     #[error("`${{{field}}}` has an empty step in its path")]
     EmptyStep {
-        /// What stands in the hole, without the default.
+        /// The text of the field, without the default.
         field: String,
     },
 }
@@ -163,7 +163,7 @@ impl Template {
         self.parts().iter().any(|part| matches!(part, Part::Hole { field: Field::DueMs, default: None, .. }))
     }
 
-    /// The texts that every element of the queue with this id gets, in their order; `None` stands for what the element
+    /// The texts that every element of the queue with this id gets, in their order; `None` represents what the element
     /// decides.
     pub fn outline(&self, queue: &str) -> impl Iterator<Item = Option<String>> {
         let known = self.static_text().map(|text| Some(text.to_owned()));
@@ -211,7 +211,7 @@ impl Template {
 }
 
 impl Part {
-    /// Compiles what stands between `${` and `}`.
+    /// Compiles the text between `${` and `}`.
     fn compile(hole: &str) -> Result<Part, TemplateError> {
         let (name, default) = match hole.split_once(":-") {
             Some((name, default)) => (name, Some(default.to_owned())),

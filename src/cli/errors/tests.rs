@@ -87,7 +87,7 @@ fn every_code_of_the_source_is_explained_and_no_other() {
 }
 
 #[test]
-fn a_code_stands_once_and_is_found_by_its_first_bytes() {
+fn a_code_is_listed_once_and_found_by_its_first_bytes() {
     let all: Vec<_> = sections().iter().flat_map(|section| section.list.iter()).map(|entry| entry.code).collect();
     let once: BTreeSet<_> = all.iter().collect();
     let twice: Vec<_> = once.iter().filter(|code| all.iter().filter(|other| *other == **code).count() > 1).collect();

@@ -78,12 +78,12 @@ pub struct QueueSpec {
     pub retry: RetryPolicy,
     /// Exact length that the dead-letter stream is trimmed to; only with `allow_loss: true`.
     pub dead_letter_max_len: Option<u64>,
-    /// Where dead letters are moved on to; they stay in the stream until that sink has confirmed them.
+    /// Where dead letters are forwarded to; they stay in the stream until that sink has confirmed them.
     pub dead_letter_to: Option<RouteSpec>,
 }
 
 impl QueueSpec {
-    /// The last part of a lease, in which nothing begins: no element is handed to a sink, and no sink begins to send
+    /// The last part of a lease, in which nothing begins: no element is given to a sink, and no sink begins to send
     /// one. A fifth of the lease, so that it grows with the pauses that a long lease is meant for.
     ///
     /// The configuration is refused unless the time-out of every sink is shorter than the rest: an element that is sent
@@ -125,7 +125,7 @@ pub enum OnDecodeError {
     DeadLetter,
     /// Delivered as it is; templates on the payload have no value.
     ForwardRaw,
-    /// The queue is held until somebody changes the configuration or the element.
+    /// The queue is on hold until the configuration or the element is changed.
     Hold,
 }
 

@@ -78,13 +78,10 @@ fn a_login_is_whole_or_left_out() {
     }
     sink("url: 'amqp://u@r'", &["sinks.out.amqp.url: there is a user, but no password"]);
     sink("url: 'amqp://r', password: '${SECRET}'", &["sinks.out.amqp.url: there is a password, but no user"]);
-    sink(
-        "url: 'amqp://u:geheim@r', username: v",
-        &["sinks.out.amqp.url: the user stands in the URL and in `username`"],
-    );
+    sink("url: 'amqp://u:geheim@r', username: v", &["sinks.out.amqp.url: the user is in the URL and in `username`"]);
     sink(
         "url: 'amqp://u:geheim@r', password: geheim",
-        &["sinks.out.amqp.url: the password stands in the URL and in a key"],
+        &["sinks.out.amqp.url: the password is in the URL and in a separate key"],
     );
     sink("url: 'amqp://u@r', password_file: gone", &["sinks.out.amqp.password_file: read `gone`: No such file"]);
     sink("url: 'amqp://r', tls: {}", &["sinks.out.amqp.tls: `tls` has no effect, because the URL is amqp://"]);
@@ -96,7 +93,7 @@ fn a_login_is_whole_or_left_out() {
     );
     check_doubts(
         &file("url: 'amqp://r', username: u, password: geheim, exchange: x", ""),
-        &["sinks.out.amqp.password: the password stands in the file in plain text"],
+        &["sinks.out.amqp.password: the password is in the file in plain text"],
     );
 }
 
@@ -117,7 +114,7 @@ fn a_client_certificate_can_be_the_login() {
 }
 
 #[test]
-fn values_out_of_range_and_what_loses_messages_are_told() {
+fn values_out_of_range_and_settings_that_lose_messages_are_reported() {
     let key = |key: &str, expected: &[&str]| sink(&format!("url: 'amqp://r', {key}"), expected);
     key("heartbeat: 1500ms", &["sinks.out.amqp.heartbeat: the broker takes seconds, up to 65535"]);
     key("heartbeat: 100ms", &["sinks.out.amqp.heartbeat: `100ms` is too short"]);

@@ -1,4 +1,4 @@
-//! Dead letters that are moved on to a sink.
+//! Dead letters that are forwarded to a sink.
 
 use super::*;
 #[cfg(feature = "amqp")]
@@ -50,7 +50,7 @@ fn where_dead_letters_go_is_checked_like_any_destination() {
     dead(
         "sink: ready, stream: dead",
         &[
-            "queues.mails.dead_letter.stream: `stream` is the stream that the queue keeps, and has keys of its own | a stream that",
+            "queues.mails.dead_letter.stream: `stream` is the stream that the queue keeps, and has keys of its own | set the stream",
         ],
     );
     dead(

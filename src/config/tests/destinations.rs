@@ -122,7 +122,7 @@ fn a_redis_destination_does_not_meet_the_queues_own_keys() {
 }
 
 #[test]
-fn what_stands_under_to_wins_over_the_sink() {
+fn keys_under_to_take_precedence_over_the_sink() {
     let text = GOOD
         .replace("{ list: done }", "{ stream: s, max_len: 9 }")
         .replace("sink: ready", "sink: ready\n        list: l\n        push: left");

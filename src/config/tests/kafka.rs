@@ -60,7 +60,7 @@ fn brokers_are_addresses() {
     bad("k:0", "the port is not a number from 1 to 65535 | write `kafka-0:9092`");
     bad("k:x", "the port is not a number");
     bad("a,,b", "no host is named");
-    bad("::1", "an IPv6 address stands in brackets");
+    bad("::1", "an IPv6 address needs brackets");
     bad("u:geheim@k:9092", "a broker is `host:port`, without a protocol, user or path");
     bad("PLAINTEXT://k:9092", "a broker is `host:port`, without a protocol, user or path");
     bad("k 0:9092", "the host has a space in it");
@@ -105,7 +105,7 @@ fn a_login_has_a_mechanism_a_user_and_a_password() {
     );
     check_doubts(
         &file("brokers: [k], topic: t, sasl: { mechanism: SCRAM-SHA-256, username: u, password: geheim }", ""),
-        &["sinks.out.kafka.sasl.password: the password stands in the file in plain text"],
+        &["sinks.out.kafka.sasl.password: the password is in the file in plain text"],
     );
 }
 
@@ -193,10 +193,10 @@ fn properties_go_through_unless_they_do_harm() {
         ("sasl.kerberos.kinit.cmd", "the mechanism that it belongs to is not available"),
         ("sasl.oauthbearer.config", "the mechanism that it belongs to is not available"),
         ("test.mock.num.brokers", "a mock inside the daemon"),
-        ("enable.ssl.certificate.verification", "pose as a broker"),
+        ("enable.ssl.certificate.verification", "impersonate a broker"),
         ("group.id", "a setting of consumers"),
         ("auto.offset.reset", "a setting of consumers"),
-        ("builtin.features", "only tells"),
+        ("builtin.features", "only reports"),
         ("bootstrap.servers", "has a key of its own here | write `brokers` on the sink"),
         ("metadata.broker.list", "write `brokers`"),
         ("client.id", "write `client_id`"),
@@ -217,7 +217,7 @@ fn properties_go_through_unless_they_do_harm() {
     ] {
         refused(name, "geheim", says);
     }
-    refused("enable.ssl.certificate.verification", "false", "pose as a broker");
+    refused("enable.ssl.certificate.verification", "false", "impersonate a broker");
     sink("brokers: [k], properties: { enable.ssl.certificate.verification: true }", &[]);
     sink("brokers: [k], properties: [a]", &["sinks.out.kafka.properties: expected names with values, found a list"]);
     check_doubts(
@@ -227,7 +227,7 @@ fn properties_go_through_unless_they_do_harm() {
         ),
         &[
             "sinks.out.kafka.properties.ssl.endpoint.identification.algorithm: the name in the brokers' certificates",
-            "sinks.out.kafka.properties.ssl.key.password: a secret stands in the file in plain text",
+            "sinks.out.kafka.properties.ssl.key.password: a secret is in the file in plain text",
         ],
     );
 }

@@ -78,7 +78,7 @@ fn check_text(text: &str, expected: &[&str]) {
     assert!(same, "for\n{text}\ngot {got:#?}\nnot {expected:#?}");
 }
 
-/// Expects these problems wherever in the file they stand: path, message, help.
+/// Expects these problems at any place in the file: path, message, help.
 #[track_caller]
 fn check_words(text: &str, expected: &[&str]) {
     let got = load(text).err().map(|errors| lines(&errors.problems)).unwrap_or_default();
@@ -284,7 +284,7 @@ fn what_is_doubtful_is_a_warning() {
 }
 
 #[test]
-fn a_sink_that_nobody_uses_is_not_built() {
+fn an_unused_sink_is_not_built() {
     let config = load(&GOOD.replace("sink: out", "sink: ready")).unwrap().config;
     assert_eq!(config.sinks.iter().map(|sink| &*sink.name).collect::<Vec<_>>(), ["ready"]);
 }

@@ -165,10 +165,13 @@ fn secrets_and_certificates_are_looked_for() {
     check("redis://h\n  username: u\n  password: '${SECRET}'", &[]);
     check("redis://u:${SECRET}@h", &[]);
     check("redis://u:geheim@h", &["2:8 redis.url: the URL holds a password in plain text | put it into a file"]);
-    check("redis://h\n  password: geheim", &["3:13 redis.password: the password stands in the file in plain text"]);
+    check("redis://h\n  password: geheim", &["3:13 redis.password: the password is in the file in plain text"]);
     check("redis://u@h", &["2:8 redis.url: there is a user, but no password"]);
-    check("redis://:geheim@h\n  password: geheim", &["2:8 redis.url: the password stands in the URL and in a key"]);
-    check("redis://u:geheim@h\n  username: v", &["2:8 redis.url: the user stands in the URL and in `username`"]);
+    check(
+        "redis://:geheim@h\n  password: geheim",
+        &["2:8 redis.url: the password is in the URL and in a separate key"],
+    );
+    check("redis://u:geheim@h\n  username: v", &["2:8 redis.url: the user is in the URL and in `username`"]);
     check(
         "redis://h\n  password: geheim\n  password_file: password",
         &["3:13 redis.password: there is both `password` and `password_file`"],

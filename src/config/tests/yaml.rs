@@ -14,19 +14,19 @@ fn yaml_that_cannot_be_read_is_an_error_with_its_place() {
         "{ list: done }",
         "{ list: a${id} }",
         &[
-            "7:22 : read YAML: while parsing a flow mapping, did not find expected ',' or '}' | between `{ }` and `[ ]`, a value with `${...}` stands in quotes",
+            "7:22 : read YAML: while parsing a flow mapping, did not find expected ',' or '}' | between `{ }` and `[ ]`, a value with `${...}` needs quotes",
         ],
     );
     check_text("- a\n", &["1:1 : expected keys with values, found a list"]);
     check_text("redis: {}\n---\nredis: {}\n", &["3:1 : a second YAML document begins here"]);
-    check_text("a: *nobody\n", &["1:4 : read YAML: "]);
+    check_text("a: *unknown\n", &["1:4 : read YAML: "]);
     check_text("password: 'geheim\n", &["2:1 : read YAML: "]);
     check(
         "    codec: json\n",
         "    codec: json\n    codec: raw\n",
         &["16:5 : read YAML: duplicate mapping key: codec"],
     );
-    // What stands behind a double key is read all the same.
+    // The keys after a duplicate key are read all the same.
     check(
         "    codec: json\n",
         "    codec: json\n    codec: raw\n    lease: 7\n",

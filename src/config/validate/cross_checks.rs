@@ -102,7 +102,7 @@ pub(super) fn leases(queues: &[Queue<'_>], sinks: &[Sink<'_>]) {
     }
 }
 
-/// What is claimed ahead of its due time must still be ours when it falls due, even if nobody could extend its lease.
+/// An element claimed ahead must still be ours at its due time, even if its lease could not be extended.
 pub(super) fn claims_ahead(queues: &[Queue<'_>], sinks: &[Sink<'_>]) {
     for queue in queues {
         let (ahead, lease) = (queue.spec.claim_ahead, queue.spec.lease);
@@ -133,7 +133,7 @@ pub(super) fn claims_ahead(queues: &[Queue<'_>], sinks: &[Sink<'_>]) {
     }
 }
 
-/// A lost reply is noticed after the command's time-out; by then a shorter lease has run out.
+/// A lost reply is noticed after the command's time-out; by then a shorter lease has expired.
 pub(super) fn slow_commands(queues: &[Queue<'_>], redis: &RedisEndpoint) {
     for queue in queues.iter().filter(|queue| queue.spec.lease <= redis.command_timeout.saturating_mul(2)) {
         let message = format!(
@@ -141,7 +141,7 @@ pub(super) fn slow_commands(queues: &[Queue<'_>], redis: &RedisEndpoint) {
             show_duration(queue.spec.lease),
             show_duration(redis.command_timeout),
         );
-        let help = "a lost reply is noticed so late that leases run out; shorten `redis.command_timeout`";
+        let help = "a lost reply is noticed so late that leases expire; shorten `redis.command_timeout`";
         queue.report.warning(&queue.lease_spot, message, help);
     }
 }
@@ -198,7 +198,7 @@ pub(super) fn dead_letters(queues: &[Queue<'_>]) {
     }
 }
 
-/// What nobody uses is mostly a slip of the pen.
+/// An unused name is mostly a mistake.
 pub(super) fn unused(queues: &[Queue<'_>], sinks: &[Sink<'_>], policies: &[Policy<'_>]) {
     for sink in sinks.iter().filter(|sink| !sink.used(queues)) {
         sink.report.warning(

@@ -1,4 +1,4 @@
-//! Dead letters: the stream that keeps them, and the sink that they are moved on to.
+//! Dead letters: the stream that keeps them, and the sink to which they are forwarded.
 
 use redisson_codecs::Codec;
 
@@ -50,7 +50,7 @@ pub(super) fn read(section: &Section<'_>, sinks: &[Sink<'_>], slot: &str) -> Dea
 fn stream(section: &Section<'_>) -> Option<u64> {
     if section.is_text(&dead_letter::STREAM) {
         let message = "`stream` is the stream that the queue keeps, and has keys of its own";
-        let help = "a stream that dead letters are moved on to is named on the sink, as `redis: { stream: KEY }`";
+        let help = "set the stream for forwarded dead letters on the sink, as `redis: { stream: KEY }`";
         section.cx.report.problem(&section.spot(&dead_letter::STREAM), message, help);
         return None;
     }

@@ -84,7 +84,7 @@ impl Destination<'_, '_> {
         self.section.cx.report.problem(spot, message, help);
     }
 
-    /// A dead letter may be one because nobody can read it, and nothing may keep it from being moved on.
+    /// An element may be dead because it cannot be decoded, and that must not prevent its forwarding.
     fn fits_dead(&self, template: &Template, spot: &Spot) {
         if template.needs_due() {
             let message = "the template asks for the due time, which elements of the ready list lack";

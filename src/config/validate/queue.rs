@@ -15,29 +15,29 @@ use crate::settings::problem::{Report, Spot};
 use crate::settings::reader::{Section, clip};
 use crate::source::{SourceSettings, spec};
 
-/// A queue and where its parts stand, for the checks that look at several.
+/// A queue and the places of its parts, for checks of several queues.
 pub(super) struct Queue<'a> {
     pub(super) spec: QueueSpec,
     pub(super) report: &'a Report,
     pub(super) name_spot: Spot,
     pub(super) lease_spot: Spot,
     pub(super) ahead_spot: Spot,
-    /// Where the limits stand, if the user wrote them.
+    /// The place of the limits, if the user wrote them.
     pub(super) in_flight_spot: Option<Spot>,
     pub(super) in_flight_bytes_spot: Option<Spot>,
-    /// Where the destinations of `spec.to` stand, in the same order.
+    /// The places of the destinations of `spec.to`, in the same order.
     pub(super) targets: Vec<Spot>,
     /// Names under `to:`, those of routes with problems included.
     pub(super) names: Vec<String>,
     /// The sink of the dead letters, its route with problems or not.
     pub(super) dead_sink: Option<String>,
-    /// Where the destination of the dead letters stands.
+    /// The place of the dead letters' destination.
     pub(super) dead_target: Option<Spot>,
     pub(super) policy: String,
 }
 
 impl Queue<'_> {
-    /// Every route and where its destination stands, that of the dead letters included.
+    /// Every route and the place of its destination, including that of the dead letters.
     pub(super) fn routes(&self) -> impl Iterator<Item = (&RouteSpec, &Spot)> {
         let dead = self.spec.dead_letter_to.as_ref().zip(self.dead_target.as_ref());
         self.spec.to.iter().zip(&self.targets).chain(dead)

@@ -6,7 +6,7 @@ use crate::settings::problem::Spot;
 use crate::settings::reader::Section;
 use crate::settings::units::show_duration;
 
-/// A policy and where it stands; the built-in `default` stands nowhere.
+/// A policy and its place; the built-in `default` has none.
 pub(super) struct Policy<'a> {
     pub(super) name: String,
     pub(super) policy: RetryPolicy,

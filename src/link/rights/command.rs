@@ -11,7 +11,7 @@ pub struct Command {
     pub access: Access,
     /// Whether it takes all of its keys at once; else there is one.
     together: bool,
-    /// What stands behind the key, so that the server takes it for the command: it looks at the number of arguments
+    /// The arguments after the key, so that the server accepts the command: it checks the number of arguments
     /// before it looks at rights.
     arguments: &'static [&'static str],
 }

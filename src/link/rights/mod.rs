@@ -26,7 +26,7 @@ pub fn to_load_scripts() -> Grant {
     Grant::plain([SCRIPT_LOAD])
 }
 
-/// What tells which rights are missing.
+/// Reports which rights are missing.
 pub fn to_ask_for_rights() -> Grant {
     Grant::plain([ACL_WHOAMI, ACL_DRYRUN])
 }
@@ -47,8 +47,8 @@ pub struct Missing {
 
 /// Asks the server by `ACL DRYRUN` which of these rights the logged-in user lacks.
 ///
-/// `None` if the server cannot tell: `ACL DRYRUN` exists since 7.0 and needs a right of its own. Then the first command
-/// that is refused tells by `NOPERM`. Keys that are only known as a pattern are not asked for.
+/// `None` if the server cannot answer: `ACL DRYRUN` exists since 7.0 and needs a right of its own. Then the first command
+/// that is refused shows it with `NOPERM`. Keys that are only known as a pattern are not checked.
 ///
 /// # Errors
 ///

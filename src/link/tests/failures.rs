@@ -14,7 +14,7 @@ async fn a_killed_and_restarted_server_is_connected_again() {
     soon("the old connection to end", conn.gone()).await;
     let mut state = link.state();
     let away = state.wait_for(|state| matches!(state, LinkState::Connecting { last_error: Some(_), .. }));
-    soon("the outage to be told", away).await.unwrap();
+    soon("the outage to be reported", away).await.unwrap();
     assert!(link.current().is_none());
     assert!(matches!(conn.query::<Value>(&redis::cmd("PING")).await, Err(LinkError::NotSent { .. })));
     server.restart();

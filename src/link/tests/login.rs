@@ -55,14 +55,14 @@ async fn a_database_out_of_range_is_named() {
 }
 
 #[tokio::test]
-async fn a_name_and_a_port_that_do_not_exist_are_told_apart() {
+async fn a_missing_name_and_a_closed_port_are_distinguished() {
     let mut server = TestServer::start();
     let endpoint = server.endpoint();
     let error = refused(RedisEndpoint { host: "no-such-host.invalid".to_owned(), ..endpoint.clone() }).await;
     check(&error, ConnectErrorKind::Name, &["no-such-host.invalid", "no address"]);
     server.kill();
     let error = refused(endpoint).await;
-    check(&error, ConnectErrorKind::Unreachable, &["nobody listens"]);
+    check(&error, ConnectErrorKind::Unreachable, &["the connection was refused"]);
 }
 
 /// A peer that answers whatever it is asked with these bytes; for servers that cannot be started here.
@@ -83,7 +83,7 @@ async fn peer(answer: String) -> (u16, tokio::task::JoinHandle<()>) {
 }
 
 #[tokio::test]
-async fn a_peer_of_the_wrong_kind_or_age_or_state_is_told() {
+async fn a_peer_of_the_wrong_kind_or_age_or_state_is_reported() {
     let info = "redis_version:5.0.14\r\nrole:master\r\n";
     let old = format!("+PONG\r\n+OK\r\n+PONG\r\n{}", format!("${}\r\n{info}\r\n", info.len()).repeat(3));
     let loading = "-LOADING Redis is loading the dataset in memory\r\n".repeat(6);

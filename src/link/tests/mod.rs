@@ -43,7 +43,7 @@ async fn ready(link: &Link) -> Conn {
 }
 
 #[tokio::test]
-async fn a_link_comes_up_and_tells_what_the_server_is() {
+async fn a_link_comes_up_and_reports_the_server() {
     let server = TestServer::with(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]);
     let link = start(server.endpoint());
     let conn = ready(&link).await;
@@ -120,7 +120,7 @@ async fn an_error_inside_a_script_has_the_code_of_the_command() {
 }
 
 #[tokio::test]
-async fn missing_rights_are_told_where_the_server_can() {
+async fn missing_rights_are_reported_where_the_server_can() {
     let server = TestServer::start();
     let mut admin = server.admin().await;
     let acl = "ACL SETUSER u on >p ~list +@connection +info +acl|whoami +acl|dryrun +rpush";

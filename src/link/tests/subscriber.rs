@@ -69,7 +69,7 @@ async fn a_silent_server_is_left_and_subscribed_again() {
 }
 
 #[tokio::test]
-async fn a_slow_receiver_is_told_to_look_at_everything() {
+async fn a_slow_receiver_is_asked_to_check_everything() {
     let server = TestServer::start();
     let (_subscriber, mut events) = Subscriber::start(Arc::new(server.endpoint()), channels(&["a"]));
     assert_eq!(next(&mut events).await, SubscriberEvent::Subscribed);
@@ -80,7 +80,7 @@ async fn a_slow_receiver_is_told_to_look_at_everything() {
     }
     let _: Vec<i64> = flood.query_async(&mut admin).await.unwrap();
     eventually("the buffer to be full", async || events.len() == events.max_capacity()).await;
-    // More than fits: by the time the second flood is answered, the first has been handed on.
+    // More than fits: when the second flood is answered, the first has been forwarded.
     let _: Vec<i64> = flood.query_async(&mut admin).await.unwrap();
     let mut messages = 0;
     while let SubscriberEvent::Message { .. } = next(&mut events).await {
@@ -90,7 +90,7 @@ async fn a_slow_receiver_is_told_to_look_at_everything() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_subscribe_learns_it() {
+async fn a_user_without_the_right_to_subscribe_gets_an_error() {
     let server = TestServer::start();
     run(&mut server.admin().await, "ACL SETUSER u on >p ~* +@all resetchannels").await;
     let (subscriber, _events) = Subscriber::start(Arc::new(server.endpoint_as(Some("u"), "p")), channels(&["a"]));
@@ -104,7 +104,7 @@ async fn a_user_who_may_not_subscribe_learns_it() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told() {
+async fn a_wrong_password_is_reported() {
     let server = TestServer::with(&["--requirepass", "right"]);
     for endpoint in [server.endpoint_as(None, "wrong"), server.endpoint()] {
         let (subscriber, _events) = Subscriber::start(Arc::new(endpoint), channels(&["a"]));

@@ -71,7 +71,7 @@ async fn a_private_ca_and_a_client_certificate_are_used() {
 }
 
 #[tokio::test]
-async fn a_missing_client_certificate_is_told() {
+async fn a_missing_client_certificate_is_reported() {
     let (server, pki) = tls_server("yes");
     let error = refused(with_tls(&server, Some(&pki.ca), None)).await;
     // TLS 1.3 refuses after the handshake, which may show as a closed connection only.
@@ -80,7 +80,7 @@ async fn a_missing_client_certificate_is_told() {
 }
 
 #[tokio::test]
-async fn an_unknown_ca_is_told() {
+async fn an_unknown_ca_is_reported() {
     let (server, _pki) = tls_server("no");
     let dir = tempfile::tempdir().unwrap();
     let stranger = Pki::new(dir.path());
@@ -90,16 +90,16 @@ async fn an_unknown_ca_is_told() {
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_name_is_told() {
+async fn a_certificate_for_another_name_is_reported() {
     let (server, pki) = tls_server("no");
     let endpoint = RedisEndpoint { host: "127.0.0.2".to_owned(), ..with_tls(&server, Some(&pki.ca), None) };
     let error = refused(endpoint).await;
-    // Debian's server listens on 127.0.0.1 only unless told otherwise; either way nothing is sent to the wrong peer.
+    // Debian's server listens on 127.0.0.1 only by default; either way nothing is sent to the wrong peer.
     assert!(matches!(error.kind, ConnectErrorKind::Tls | ConnectErrorKind::Unreachable), "{error}");
 }
 
 #[tokio::test]
-async fn tls_on_a_plain_port_and_the_other_way_round_are_told() {
+async fn tls_on_a_plain_port_and_the_other_way_round_are_reported() {
     let plain = TestServer::start();
     let (secure, pki) = tls_server("no");
     let mut endpoint = with_tls(&plain, Some(&pki.ca), None);

@@ -1,4 +1,4 @@
-//! Lists of values, and maps whose names the user chooses.
+//! Lists of values, and maps with names from the user.
 
 use super::values::compile;
 use super::{Scalar, Section, scalar};
@@ -52,7 +52,7 @@ impl<'a> Section<'a> {
             Value::List(items) if !items.is_empty() => items,
             other => {
                 let found = if matches!(other, Value::List(_)) { "an empty list" } else { other.kind() };
-                let help = "each item starts with `- `, or all stand between `[ ]`";
+                let help = "each item starts with `- `, or all are between `[ ]`";
                 self.cx.report.problem(&spot, format!("expected a list, found {found}"), help);
                 return Vec::new();
             }

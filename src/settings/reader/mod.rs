@@ -1,7 +1,7 @@
 //! Typed reading of the tree, with the table of keys at hand and a collector for everything that is wrong.
 //!
 //! A reader never stops: what it cannot read it reports, and answers with the default, so that the rest of the file is
-//! read in the same go. Whoever builds the configuration therefore may get values that the user did not write; they
+//! read in the same pass. So the builder of the configuration may get values that the user did not write; they
 //! are thrown away with the configuration as soon as one problem was reported.
 
 mod many;
@@ -29,9 +29,9 @@ pub struct Section<'a> {
     pub spot: Spot,
     table: &'static Table,
     entries: Vec<Entry<'a>>,
-    /// Whether nothing stands in the map, not even what was reported.
+    /// Whether the map is empty, reported keys included.
     pub empty: bool,
-    /// Keys that were asked for: a key of the table that nobody reads would be accepted and ignored.
+    /// The keys that were read: an unread key of the table would be accepted and ignored.
     #[cfg(test)]
     asked: std::cell::RefCell<Vec<&'static str>>,
 }
@@ -57,7 +57,7 @@ impl Scalar {
         self.kind
     }
 
-    /// Whether what stands in the file is the value itself, and not a variable.
+    /// Whether the file has the value itself, and not a variable.
     pub fn is_plain(&self) -> bool {
         self.written == self.value
     }
@@ -139,7 +139,7 @@ impl<'a> Section<'a> {
         self.entries.iter().map(|entry| entry.name).collect()
     }
 
-    /// Where the key's value stands; the map itself if the key was left out.
+    /// The place of the key's value; the map itself if the key was left out.
     pub fn spot(&self, key: &Key) -> Spot {
         match self.entry(key) {
             Some(entry) => self.spot.key(key.name, value_position(entry)),
@@ -236,7 +236,7 @@ impl Drop for Section<'_> {
         let asked = self.asked.borrow();
         let forgotten = available(self.table).find(|key| !asked.contains(&key.name));
         if let (Some(key), false) = (forgotten, std::thread::panicking()) {
-            panic!("{}: nobody reads `{}`", self.table.path, key.name);
+            panic!("{}: `{}` is never read", self.table.path, key.name);
         }
     }
 }

@@ -20,24 +20,24 @@ use crate::settings::reader::{Scalar, Section};
 use crate::settings::{Secret, TlsFiles, secrets, shown, tls};
 
 tables! {
-    mod sink_amqp at "sinks.NAME.amqp", "Nodes of one AMQP 0-9-1 cluster. A message counts as delivered when the broker has confirmed it and has not returned it. `exchange` and `routing_key` may stand here for all queues, or under `to:`, which wins; without an exchange it is the default exchange, where the routing key is the name of a queue. The body is the payload; the headers are `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's." {
-        URL = key("url", Kind::Secret, "`amqp://[user[:password]@]host[:port][/vhost]`, or `amqps://` for TLS. Without a path the vhost is `/`; a `/` within its name is written `%2F`. What is special in a URL is percent-encoded. This or `urls` is required.");
-        URLS = key("urls", Kind::Texts, "Several nodes, never shown with their passwords, tried in turn. All with the same scheme, login and vhost.");
-        USERNAME = key("username", Kind::Text, "User; in place of one in the URL. With neither user nor password it is `guest` with the password `guest`, which RabbitMQ lets in from its own machine only.");
+    mod sink_amqp at "sinks.NAME.amqp", "Nodes of one AMQP 0-9-1 cluster. A message counts as delivered when the broker has confirmed it and has not returned it. `exchange` and `routing_key` are set here for all queues, or under `to:`, which takes precedence. Without an exchange it is the default exchange, and the routing key is the name of a queue. The body is the payload; the headers are `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's." {
+        URL = key("url", Kind::Secret, "`amqp://[user[:password]@]host[:port][/vhost]`, or `amqps://` for TLS. Without a path the vhost is `/`; write a `/` in its name as `%2F`. Percent-encode special characters. This or `urls` is required.");
+        URLS = key("urls", Kind::Texts, "Several nodes, tried in turn, all with the same scheme, login and vhost. Their passwords are never shown.");
+        USERNAME = key("username", Kind::Text, "User, instead of one in the URL. Without user and password it is `guest` with the password `guest`, which RabbitMQ accepts only from its own machine.");
         PASSWORD = secrets::PASSWORD;
         PASSWORD_FILE = secrets::PASSWORD_FILE;
-        LOGIN = key("login", Kind::Word(&[now("plain"), now("external")]), "`plain`: by user and password. `external`: by the client certificate, which needs `amqps://`.").default("plain");
+        LOGIN = key("login", Kind::Word(&[now("plain"), now("external")]), "`plain`: user and password. `external`: the client certificate, with `amqps://`.").default("plain");
         TLS = key("tls", Kind::Section(&tls::TABLE), "Certificates, for `amqps://`.");
         CONNECT_TIMEOUT = key("connect_timeout", duration(1), "For TCP, TLS and login together.").default("5s");
-        HEARTBEAT = key("heartbeat", duration(1_000), "Interval of heartbeats, in whole seconds. A broker that is silent twice as long is given up.").default("10s");
-        MAX_UNCONFIRMED = key("max_unconfirmed", count(1, 65_535), "Messages on one channel that wait for their confirmation.").default("1000");
-        MANDATORY = key("mandatory", Kind::Flag, "The broker returns what it cannot route, and the queue is held. With `false` it confirms such a message and drops it.").default("true");
+        HEARTBEAT = key("heartbeat", duration(1_000), "Interval of heartbeats, in whole seconds. The sink reconnects if the broker is silent for twice this time.").default("10s");
+        MAX_UNCONFIRMED = key("max_unconfirmed", count(1, 65_535), "Unconfirmed messages on one channel.").default("1000");
+        MANDATORY = key("mandatory", Kind::Flag, "The broker returns a message that it cannot route, and the queue is on hold. With `false` it confirms such a message and drops it.").default("true");
         PERSISTENT = key("persistent", Kind::Flag, "Messages in durable queues survive a restart of the broker.").default("true");
-        MAX_MESSAGE_SIZE = key("max_message_size", Kind::Size, "Largest body that is sent at all; a larger one is a dead letter. No more than what the broker allows (`max_message_size`).").default("128MiB");
+        MAX_MESSAGE_SIZE = key("max_message_size", Kind::Size, "Largest body. A larger one is a dead letter. It must not exceed the broker's `max_message_size`.").default("128MiB");
         TIMEOUT = kind::TIMEOUT;
         MAX_RATE = kind::MAX_RATE;
-        TOPOLOGY = key("topology", Kind::Word(&[now("expect"), now("declare")]), "`expect`: exchange, queues and bindings are there; what is missing holds the queue. `declare`: what stands under `declare` is declared at every connect.").default("expect");
-        DECLARE = key("declare", Kind::Section(&declare::amqp_declare::TABLE), "What is declared; only with `topology: declare`.");
+        TOPOLOGY = key("topology", Kind::Word(&[now("expect"), now("declare")]), "`expect`: exchange, queues and bindings exist; a missing one holds the queue. `declare`: the entries under `declare` are declared at every connect.").default("expect");
+        DECLARE = key("declare", Kind::Section(&declare::amqp_declare::TABLE), "The declarations; only with `topology: declare`.");
     } + target::ON_SINK
 }
 
@@ -52,7 +52,7 @@ pub struct AmqpSpec {
     /// Set for `amqps://`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsFiles>,
-    /// Who we are.
+    /// The login.
     #[serde(flatten)]
     pub login: AmqpLogin,
     /// Time allowed for TCP, TLS and login together.
@@ -98,7 +98,7 @@ pub enum AmqpLogin {
         #[serde(flatten)]
         password: Secret,
     },
-    /// Mechanism EXTERNAL: the client certificate says who we are.
+    /// Mechanism EXTERNAL: the client certificate identifies the daemon.
     External,
 }
 
@@ -235,10 +235,10 @@ fn login(section: &Section<'_>, urls: &[(AmqpUrl, Scalar)], tls: Option<&TlsFile
     let name_in_url = url.and_then(|url| url.username.clone());
     let password_in_url = url.and_then(|url| url.password.clone());
     if name_in_url.is_some() && own_name.is_some() {
-        report.problem(&spot, "the user stands in the URL and in `username`", "keep one of them");
+        report.problem(&spot, "the user is in the URL and in `username`", "keep one of them");
     }
     if password_in_url.is_some() && own_password.is_some() {
-        report.problem(&spot, "the password stands in the URL and in a key of its own", "keep one of them");
+        report.problem(&spot, "the password is in the URL and in a separate key", "keep one of them");
     }
     let username = name_in_url.or(own_name);
     let password = password_in_url.map(Secret::Literal).or(own_password);
@@ -277,11 +277,11 @@ fn check_external(section: &Section<'_>, url: Option<&AmqpUrl>, tls: Option<&Tls
     let spot = section.spot(&sink_amqp::LOGIN);
     let refuse = |message: &str, help: &str| section.cx.report.problem(&spot, message, help);
     if url.is_some_and(|url| !url.tls) {
-        refuse("login external needs amqps://", "the client certificate says who we are");
+        refuse("login external needs amqps://", "the client certificate identifies the daemon");
     } else if tls.is_some_and(|tls| tls.client.is_none()) {
         refuse("login external needs a client certificate", "write `tls: { cert_file: PATH, key_file: PATH }`");
     }
     if named {
-        refuse("login external takes no user and no password", "the client certificate says who we are");
+        refuse("login external takes no user and no password", "the client certificate identifies the daemon");
     }
 }

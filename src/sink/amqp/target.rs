@@ -28,12 +28,12 @@ pub(super) const DEAD_LETTER_KEYS: &[Key] = &[EXCHANGE, ROUTING_KEY];
 pub(super) static ON_SINK: &[Group] = &[Group { of: None, keys: DEAD_LETTER_KEYS }];
 
 tables! {
-    mod amqp_properties at "queues.NAME.to[].properties", "Properties of an AMQP message, beside those that every message gets: `timestamp` is the due time, `app_id` is `delaybridge`, `message_id` is another at every attempt." {
+    mod amqp_properties at "queues.NAME.to[].properties", "Properties of an AMQP message, in addition to those of every message: `timestamp` is the due time, `app_id` is `delaybridge`, `message_id` differs at every attempt." {
         CONTENT_TYPE = key("content_type", Kind::Template, "MIME type of the body.");
         CONTENT_ENCODING = key("content_encoding", Kind::Template, "MIME encoding of the body.");
-        PRIORITY = key("priority", Kind::NumberTemplate, "0 to 255, for queues that were declared with priorities.");
-        CORRELATION_ID = key("correlation_id", Kind::Template, "What the message answers.");
-        REPLY_TO = key("reply_to", Kind::Template, "Where answers go.");
+        PRIORITY = key("priority", Kind::NumberTemplate, "0 to 255, for queues declared with priorities.");
+        CORRELATION_ID = key("correlation_id", Kind::Template, "Id of the message to which this one replies.");
+        REPLY_TO = key("reply_to", Kind::Template, "Address for replies.");
         EXPIRATION = key("expiration", Kind::NumberTemplate, "Milliseconds after which the broker may drop the message.");
         TYPE = key("type", Kind::Template, "The application's name for this kind of message.");
     }

@@ -41,7 +41,7 @@ impl AmqpUrl {
         let (host, port) = host_and_port(address, if tls { 5671 } else { 5672 })?;
         let vhost = match path {
             None => "/".to_owned(),
-            // The specification makes it the vhost without a name, which nobody has; most who write it mean `/`.
+            // The specification makes it the vhost without a name, which does not exist in practice; most users mean `/`.
             Some("") => return Err("the `/` at the end names a vhost without a name: remove it for the vhost `/`"),
             Some(path) if path.contains('/') => return Err("a `/` within the vhost's name is written `%2F`"),
             Some(path) => decoded(path)?,

@@ -1,4 +1,4 @@
-//! A sink that does as it is told, for tests of the pipeline.
+//! A sink with scripted answers, for tests of the pipeline.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};

@@ -20,21 +20,21 @@ use crate::settings::url::host_and_port;
 use crate::settings::{Secret, TlsFiles, secrets, shown, tls};
 
 tables! {
-    mod sink_kafka at "sinks.NAME.kafka", "A Kafka cluster. Delivery is idempotent and waits for all in-sync replicas (`acks=all`); the partition is the one that a Java producer would choose for the key. `topic` and `key` may stand here for all queues, or under `to:`, which wins. A record has the payload as its value and the headers `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's." {
-        BROKERS = key("brokers", Kind::Texts, "`host:port` of some brokers, port 9092 if left out; the rest of the cluster is learned from them. One text may hold several with commas between, as a variable does.").required();
-        CLIENT_ID = key("client_id", Kind::Text, "How the producer names itself to the brokers.").default("delaybridge");
-        TLS = key("tls", Kind::Section(&tls::TABLE), "Encrypted connections. `tls: {}` checks the brokers' certificates against those of the system.");
-        SASL = key("sasl", Kind::Section(&sasl::TABLE), "A login.");
-        COMPRESSION = key("compression", Kind::Word(&[now("none"), now("gzip"), now("snappy"), now("lz4"), now("zstd")]), "How batches are compressed.").default("none");
-        LINGER = key("linger", duration(0), "How long a record waits for others to share its batch. Larger batches cost everybody less: where much falls due at once, `20ms` gave a tenth more elements a second for a fifth less CPU than `1ms`, and elements that are up to 20 ms later.").default("1ms");
-        BATCH_SIZE = key("batch_size", Kind::Size, "Largest batch, before compression. Brokers take 1 MiB with what is around it, unless told otherwise.").default("1MB");
-        MAX_MESSAGE_SIZE = key("max_message_size", Kind::Size, "Largest record that is sent at all, before compression; a larger one is a dead letter. No more than what the topics allow (`max.message.bytes`).").default("1MB");
-        TIMEOUT = key("timeout", Kind::DurationOrAuto { min_ms: 1_000 }, "Longest that one delivery takes; `delivery.timeout.ms` is derived from it and somewhat shorter, so that the verdict on a record comes first. `auto` is half of the shortest lease among the queues that use the sink, at most 30s. Below 1s the lease is refused as too short for Kafka.").default("auto");
+    mod sink_kafka at "sinks.NAME.kafka", "A Kafka cluster. Delivery is idempotent and waits for all in-sync replicas (`acks=all`); the partition is the one that a Java producer would choose for the key. `topic` and `key` are set here for all queues, or under `to:`, which takes precedence. A record has the payload as its value and the headers `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's." {
+        BROKERS = key("brokers", Kind::Texts, "`host:port` of some brokers, default port 9092. The client learns the rest of the cluster from them. One text may contain several, separated by commas, for example from a variable.").required();
+        CLIENT_ID = key("client_id", Kind::Text, "Name of the producer at the brokers.").default("delaybridge");
+        TLS = key("tls", Kind::Section(&tls::TABLE), "Encrypted connections. `tls: {}` verifies the brokers' certificates with the system's authorities.");
+        SASL = key("sasl", Kind::Section(&sasl::TABLE), "Login.");
+        COMPRESSION = key("compression", Kind::Word(&[now("none"), now("gzip"), now("snappy"), now("lz4"), now("zstd")]), "Compression of batches.").default("none");
+        LINGER = key("linger", duration(0), "How long a record waits for others in its batch. Larger batches cost less: with many elements due at once, `20ms` gave 10 % more elements a second with 20 % less CPU than `1ms`, and up to 20 ms more lateness.").default("1ms");
+        BATCH_SIZE = key("batch_size", Kind::Size, "Largest batch, before compression. By default brokers accept 1 MiB including overhead.").default("1MB");
+        MAX_MESSAGE_SIZE = key("max_message_size", Kind::Size, "Largest record, before compression. A larger one is a dead letter. It must not exceed `max.message.bytes` of the topics.").default("1MB");
+        TIMEOUT = key("timeout", Kind::DurationOrAuto { min_ms: 1_000 }, "Longest duration of one delivery. `delivery.timeout.ms` is derived from it and is slightly shorter, so that librdkafka's verdict comes first. `auto` is half of the shortest lease of the sink's queues, at most 30s. Below 1s the lease is refused as too short for Kafka.").default("auto");
         MAX_RATE = kind::MAX_RATE;
-        PROPERTIES = key("properties", Kind::Scalars, "Further settings by their names in librdkafka. What would weaken delivery, and what has a key of its own here, is refused with the reason; what librdkafka does not know is refused as well.");
+        PROPERTIES = key("properties", Kind::Scalars, "Further settings, by their names in librdkafka. Settings that weaken delivery, settings with a separate key here, and settings unknown to librdkafka are refused with the reason.");
     } + target::ON_SINK
     mod sasl at "sinks.NAME.kafka.sasl", "A login to Kafka. One of `password` and `password_file` is required." {
-        MECHANISM = key("mechanism", Kind::Word(&[now("PLAIN"), now("SCRAM-SHA-256"), now("SCRAM-SHA-512"), later("OAUTHBEARER"), later("GSSAPI")]), "How the password is proven.").required();
+        MECHANISM = key("mechanism", Kind::Word(&[now("PLAIN"), now("SCRAM-SHA-256"), now("SCRAM-SHA-512"), later("OAUTHBEARER"), later("GSSAPI")]), "Mechanism of the login.").required();
         USERNAME = key("username", Kind::Text, "User.").required();
         PASSWORD = secrets::PASSWORD;
         PASSWORD_FILE = secrets::PASSWORD_FILE;
@@ -262,7 +262,7 @@ fn brokers(section: &Section<'_>) -> Vec<String> {
             match read {
                 Ok((host, port)) if host.contains(':') => brokers.push(format!("[{host}]:{port}")),
                 Ok((host, port)) => brokers.push(format!("{host}:{port}")),
-                // Not repeated: who writes a user there writes the password as well.
+                // Not repeated: a URL with a user often has the password too.
                 Err(problem) => section.cx.report.problem(&text.spot, problem, "write `kafka-0:9092`"),
             }
         }

@@ -1,7 +1,7 @@
 //! The class of every failure of Kafka; one row a code, each tested. Pure.
 //!
-//! A code that stands in no row is `Unknown`: retried, counted, never a success. Whatever the code, a failed record that
-//! may stand in the log is ambiguous.
+//! A code without a row is `Unknown`: retried, counted, never a success. With any code, a failed record that
+//! may be in the log is ambiguous.
 
 use delivery_status::Persistence;
 use rdkafka::types::RDKafkaErrorCode as Code;
@@ -14,7 +14,7 @@ use crate::message::{About, Class, Failure};
 pub(super) struct Report {
     /// What failed; `None` is the confirmation by every replica in sync.
     pub(super) error: Option<Code>,
-    /// Whether the record may stand in the log all the same.
+    /// Whether the record may be in the log all the same.
     pub(super) persistence: Persistence,
 }
 
@@ -55,8 +55,8 @@ const TABLE: &[Row] = &[
     Row(Code::BrokerNotAvailable, "BROKER_NOT_AVAILABLE", As(Transient), ""),
     Row(Code::ReplicaNotAvailable, "REPLICA_NOT_AVAILABLE", As(Transient), ""),
     Row(Code::NotEnoughReplicas, "NOT_ENOUGH_REPLICAS", As(Transient), "bring the topic's replicas back, or lower its `min.insync.replicas`"),
-    Row(Code::KafkaStorageError, "KAFKA_STORAGE_ERROR", As(Transient), "look at the broker's disk"),
-    // The epoch of a leader moved on while the record was on its way.
+    Row(Code::KafkaStorageError, "KAFKA_STORAGE_ERROR", As(Transient), "check the broker's disk"),
+    // The leader's epoch advanced while the record was on its way.
     Row(Code::FencedLeaderEpoch, "FENCED_LEADER_EPOCH", As(Transient), ""),
     Row(Code::UnknownLeaderEpoch, "UNKNOWN_LEADER_EPOCH", As(Transient), ""),
     // A neighbour in the batch was refused, and this one with it.
@@ -82,10 +82,10 @@ const TABLE: &[Row] = &[
     Row(Code::QueueFull, "queue_full", As(Backpressure), ""),
     Row(Code::ThrottlingQuotaExceeded, "THROTTLING_QUOTA_EXCEEDED", As(Backpressure), ""),
     Row(Code::PolicyViolation, "POLICY_VIOLATION", As(Unknown), ""),
-    Row(Code::Unknown, "UNKNOWN_SERVER_ERROR", As(Unknown), "look into the broker's log"),
+    Row(Code::Unknown, "UNKNOWN_SERVER_ERROR", As(Unknown), "check the broker's log"),
     Row(Code::MessageSizeTooLarge, "MESSAGE_TOO_LARGE", As(MessagePermanent), LARGER),
     Row(Code::MessageBatchTooLarge, "RECORD_LIST_TOO_LARGE", As(MessagePermanent), "raise `segment.bytes` of the topic"),
-    Row(Code::InvalidRecord, "INVALID_RECORD", As(MessagePermanent), "a compacted topic wants a key: set `key`"),
+    Row(Code::InvalidRecord, "INVALID_RECORD", As(MessagePermanent), "a compacted topic needs a key: set `key`"),
     Row(Code::InvalidTimestamp, "INVALID_TIMESTAMP", As(MessagePermanent), "see `message.timestamp.before.max.ms` and `.after.max.ms` of the topic"),
     Row(Code::InvalidMessage, "CORRUPT_MESSAGE", Corrupt, ""),
     Row(Code::UnknownTopicOrPartition, "UNKNOWN_TOPIC_OR_PARTITION", Topic(TargetPermanent), CREATE),
@@ -118,7 +118,7 @@ pub(super) fn judge(what: &str, report: Report, attempt: u32) -> Result<(), Fail
     let refused = failure(what, code);
     let class = match row(code).map(|row| row.2) {
         Some(Confirmed) => return Ok(()),
-        // What was sent once and lost, then refused, may stand in the log all the same: whatever the last answer was.
+        // A record that was sent and lost, and then refused, may be in the log with any last answer.
         _ if report.persistence != Persistence::Not => Ambiguous,
         Some(Corrupt) if attempt >= CORRUPT_TRIES => MessagePermanent,
         _ => refused.class,
@@ -141,7 +141,7 @@ pub(super) fn failure(what: &str, code: Code) -> Failure {
     Failure { class, ..told(what, code, name) }
 }
 
-/// The failure with its words; the class is the caller's.
+/// The failure with its message; the class is the caller's.
 fn told(what: &str, code: Code, name: &'static str) -> Failure {
     let advice = advice(code).map(|advice| format!(": {advice}")).unwrap_or_default();
     let failure = Failure::new(Unknown, name, format!("{what}: {code}{advice}"));
@@ -175,14 +175,10 @@ pub(super) const CODES: &[Entry] = &[
     code(
         "client_creation",
         "The client could not be started.",
-        "The message has its words; check settings, files and the number of threads allowed.",
+        "The message quotes the client. Check settings, files and the limit of threads.",
     ),
-    code(
-        "unknown_code",
-        "A code of Kafka that no table knows.",
-        "The message has its number and words; please report it.",
-    ),
-    code("check", "`check --live` could not ask.", "Check the number of threads allowed."),
+    code("unknown_code", "An unknown code of Kafka.", "The message has its number and text. Please report it."),
+    code("check", "`check --live` could not start its check.", "Check the limit of threads."),
 ];
 
 /// The code's name, stable and safe as a metric label.
@@ -200,7 +196,7 @@ pub(super) fn is_about_topic(code: Code) -> bool {
     matches!(row(code), Some(Row(_, _, Topic(_), _)))
 }
 
-/// Whether the code says that no record can be delivered until a person mends something.
+/// Whether the code means that no record can be delivered until a person fixes something.
 pub(super) fn needs_a_person(code: Code) -> bool {
     matches!(row(code), Some(Row(_, _, As(TargetPermanent), _)))
 }
@@ -217,7 +213,7 @@ pub(super) fn is_about_batch(code: Code) -> bool {
     )
 }
 
-/// Whether the client gave the record up without a word from a broker, so that the reason stands elsewhere.
+/// Whether the client gave the record up without an answer from a broker, so that the reason is elsewhere.
 pub(super) fn is_without_reason(code: Code) -> bool {
     matches!(row(code), Some(Row(_, _, Local, _)))
 }
@@ -335,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_must_mend_holds() {
+    fn a_problem_that_a_person_must_fix_holds() {
         let about_a_topic = [
             (3, "UNKNOWN_TOPIC_OR_PARTITION"),
             (-188, "UNKNOWN_TOPIC_OR_PARTITION"),
@@ -391,7 +387,7 @@ mod tests {
     #[test]
     fn each_code_has_one_row_and_each_row_a_test() {
         for (n, row) in TABLE.iter().enumerate() {
-            assert!(TABLE[..n].iter().all(|other| other.0 != row.0), "{:?} stands twice", row.0);
+            assert!(TABLE[..n].iter().all(|other| other.0 != row.0), "{:?} is there twice", row.0);
         }
         assert_eq!(TABLE.len(), 54, "add the new row to the tests above");
     }

@@ -36,7 +36,7 @@ pub(crate) static KIND: SinkKind = SinkKind {
 /// Brokers and librdkafka have their codes in the table of `errors`; the rest is ours.
 fn codes() -> Codes {
     let text = "Codes of the brokers and of librdkafka, spelt as they spell them. A record that may be in the log all the \
-                same is `ambiguous`, whatever the code.";
+                same is `ambiguous`, with any code.";
     #[cfg(feature = "kafka")]
     let list = errors::CODES.iter().cloned().chain(errors::documented()).collect::<Vec<_>>().into();
     #[cfg(not(feature = "kafka"))]

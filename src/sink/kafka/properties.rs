@@ -1,6 +1,6 @@
 //! `properties` of a Kafka sink: settings of librdkafka that go through as they are, and those that must not.
 //!
-//! Only names that would do harm, or that have a key of their own, stand here. The rest is librdkafka's to know: it
+//! Only harmful names, and names with a key of their own, are here. librdkafka checks the others: it
 //! refuses names and values of its own accord when the sink is made or checked.
 
 use serde::Serializer;
@@ -36,7 +36,7 @@ const CONSUMER: Why = Harm("it is a setting of consumers, without effect here", 
 const MECHANISM: Why =
     Harm("the mechanism that it belongs to is not available in this version", "use PLAIN or SCRAM under `sasl:`");
 
-/// Names that are refused; one that ends in `*` stands for all that begin like it.
+/// Refused names; one that ends in `*` covers all names with this prefix.
 const REFUSED: &[(&str, Why)] = &[
     ("bootstrap.servers", Own("brokers")),
     ("metadata.broker.list", Own("brokers")),
@@ -84,7 +84,7 @@ const REFUSED: &[(&str, Why)] = &[
     ("dr_cb", REPORTS),
     ("dr_msg_cb", REPORTS),
     ("enabled_events", REPORTS),
-    ("log.queue", Harm("what the client logs would go where nobody reads", "remove it")),
+    ("log.queue", Harm("the client's logs would not be read", "remove it")),
     ("test.mock.*", Harm("records would go to a mock inside the daemon, and nowhere else", "name real `brokers`")),
     ("plugin.library.paths", CODE),
     ("ssl.engine.*", CODE),
@@ -92,7 +92,7 @@ const REFUSED: &[(&str, Why)] = &[
     ("interceptors", CODE),
     ("opaque", CODE),
     ("default_topic_conf", CODE),
-    ("builtin.features", Harm("it only tells what librdkafka was built with", "remove it")),
+    ("builtin.features", Harm("it only reports librdkafka's build options", "remove it")),
     ("sasl.kerberos.*", MECHANISM),
     ("sasl.oauthbearer.*", MECHANISM),
     ("enable.sasl.oauthbearer.*", MECHANISM),
@@ -124,11 +124,11 @@ pub(super) fn read(section: &Section<'_>) -> Vec<(String, String)> {
             None => {
                 if name == "ssl.endpoint.identification.algorithm" && value.value == "none" {
                     let message = "the name in the brokers' certificates is not checked";
-                    report.warning(&value.spot, message, "whoever has any certificate of the CA can pose as a broker");
+                    report.warning(&value.spot, message, "any certificate of the CA can impersonate a broker");
                 }
                 if is_secret(&name) && value.is_plain() {
                     let help = "write a variable, as in `${KAFKA_SECRET}`";
-                    report.warning(&value.spot, "a secret stands in the file in plain text", help);
+                    report.warning(&value.spot, "a secret is in the file in plain text", help);
                 }
                 properties.push((name, value.value));
             }
@@ -139,7 +139,7 @@ pub(super) fn read(section: &Section<'_>) -> Vec<(String, String)> {
 
 fn refused(name: &str, value: &str) -> Option<Why> {
     if name == "enable.ssl.certificate.verification" && !value.eq_ignore_ascii_case("true") {
-        return Some(Harm("anybody could pose as a broker", "write the CA as `tls: { ca_file: ... }`"));
+        return Some(Harm("any server could impersonate a broker", "write the CA as `tls: { ca_file: ... }`"));
     }
     if name.ends_with("_cb") && !REFUSED.iter().any(|(refused, _)| *refused == name) {
         return Some(CODE);

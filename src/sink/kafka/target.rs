@@ -19,7 +19,7 @@ use crate::template::{FillError, Filler, Template};
 
 const TOPIC: Key = key("topic", Kind::Template, "Topic.");
 const KEY: Key =
-    key("key", Kind::Template, "Key of the record, which decides the partition; without one partitions take turns.");
+    key("key", Kind::Template, "Key of the record. It decides the partition. Without a key, partitions take turns.");
 
 /// The keys of a destination, on the sink and on a route.
 pub(super) const KEYS: &[Key] = &[TOPIC, KEY];

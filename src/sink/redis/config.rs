@@ -16,7 +16,7 @@ use crate::settings::reader::Section;
 
 tables! {
     mod sink_redis at "sinks.NAME.redis", "A Redis of its own, or the one that holds the queues when `url` is left out; the keys of a connection need `url`. The destination keys may stand here for all queues, or under `to:`, which wins." {
-        URL = key("url", Kind::Secret, "As `redis.url`. Left out: the Redis that holds the queues, over its connection settings.");
+        URL = key("url", Kind::Secret, "As `redis.url`. Default: the Redis with the queues, and its connection settings.");
         TIMEOUT = kind::TIMEOUT;
         MAX_RATE = kind::MAX_RATE;
     } + &[Group { of: None, keys: target::KEYS }, Group { of: None, keys: CONNECTION }]

@@ -1,6 +1,6 @@
 //! The class of every failure of Redis as a sink; one row a code, each tested.
 //!
-//! A code that stands in no row is `Unknown`: retried, counted, never a success.
+//! A code without a row is `Unknown`: retried, counted, never a success.
 
 use crate::link::{ConnectError, LinkError};
 use crate::message::{About, Class, Failure};
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_a_person_must_mend_holds() {
+    fn a_connection_that_a_person_must_fix_holds() {
         use ConnectErrorKind as Kind;
         let rows = [
             (Kind::Auth, Class::TargetPermanent),

@@ -43,9 +43,9 @@ pub(crate) static KIND: SinkKind = SinkKind {
     codes: || Codes::of("Redis sinks", "Beside the answers of Redis and the codes of every sink.", CODES),
 };
 
-const CODES: &[Code] = &[code("unexpected_reply", "An answer that confirms nothing.", DEFECT)];
+const CODES: &[Code] = &[code("unexpected_reply", "The answer is not a confirmation.", DEFECT)];
 
-/// Elements that wait for their turn; whoever comes later waits in `deliver`.
+/// Elements that wait for their turn; later ones wait in `deliver`.
 const QUEUE: usize = 1024;
 
 /// Delivers to lists and streams of one Redis server.
@@ -58,7 +58,7 @@ pub struct RedisSink {
 }
 
 impl RedisSink {
-    /// A sink on a link that somebody else closes.
+    /// A sink on a link that its owner closes.
     pub fn on_shared(link: Link, timeout: Duration) -> RedisSink {
         RedisSink::start(link, timeout, false)
     }

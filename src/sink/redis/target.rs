@@ -17,11 +17,11 @@ use crate::settings::reader::Section;
 use crate::settings::shown;
 use crate::template::{FillError, Filler, Template};
 
-const LIST: Key = key("list", Kind::Template, "Key of the list that the payload is pushed to.");
+const LIST: Key = key("list", Kind::Template, "Key of the list. The payload is pushed to it.");
 const STREAM: Key = key(
     "stream",
     Kind::Template,
-    "Key of the stream that gets an entry with the fields `payload`, `id`, `queue`, `due_ms`, `attempt` and the headers.",
+    "Key of the stream. Its entries have the fields `payload`, `id`, `queue`, `due_ms`, `attempt` and the headers.",
 );
 const PUSH: Key = key(
     "push",
@@ -30,12 +30,11 @@ const PUSH: Key = key(
 )
 .default("right");
 const MAX_LEN: Key =
-    key("max_len", count_or("none", 1, u64::MAX), "Entries that the stream is trimmed to, approximately.")
-        .default("none");
+    key("max_len", count_or("none", 1, u64::MAX), "Approximate length to which the stream is trimmed.").default("none");
 const EXACTLY_ONCE: Key = key(
     "exactly_once",
     Kind::Flag,
-    "Push and settling are one script. Only for a list with a fixed key on the Redis that holds the queues, with the queue's hash tag in the key, as the only destination of the queue.",
+    "Push and settle in one script. Only for a list with a fixed key on the Redis with the queues, with the queue's hash tag in the key, as the queue's only destination.",
 )
 .default("false");
 
@@ -225,7 +224,7 @@ impl RedisKeys {
         let push = self.push.as_ref().or(sinks.push.as_ref());
         let max_len = self.max_len.as_ref().or(sinks.max_len.as_ref());
         let exactly_once = self.exactly_once.as_ref().or(sinks.exactly_once.as_ref());
-        // What stands on the sink as a default for many routes does not disturb a route of the other kind.
+        // A default of the sink for many routes does not affect a route of the other kind.
         let disturbs = |spot: &Spot, on_sink: bool, other: &str| {
             if !on_sink || !self.written {
                 let name = spot.path.rsplit('.').next().unwrap_or_default();

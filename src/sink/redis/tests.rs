@@ -163,7 +163,7 @@ async fn a_missing_right_holds_for_its_own_key_only() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_holds_and_is_told_by_the_check() {
+async fn a_wrong_password_holds_and_is_reported_by_the_check() {
     let server = TestServer::with(&["--requirepass", "right"]);
     let sink = sink_on(server.endpoint_as(None, "s3cret"));
     let failure = sink.check(&[]).await.unwrap_err();
@@ -258,7 +258,7 @@ async fn a_cluster_without_its_slots_is_transient() {
 }
 
 #[tokio::test]
-async fn elements_that_nobody_waits_for_any_more_are_not_sent() {
+async fn elements_without_a_waiting_caller_are_not_sent() {
     let server = TestServer::start();
     let sink = sink_on(server.endpoint());
     sink.check(&[]).await.unwrap();

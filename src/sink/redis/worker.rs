@@ -18,7 +18,7 @@ use crate::message::{Class, Failure};
 const MAX_COMMANDS: usize = 512;
 /// Payload bytes in one pipeline; a larger element goes alone.
 const MAX_BYTES: usize = 1 << 20;
-/// Pipelines under way at once: the server works on one while the next is on the wire.
+/// Outstanding pipelines: the server works on one while the next is on the wire.
 const MAX_PIPELINES: usize = 8;
 
 /// Delivers until the queue is closed and empty.
@@ -106,7 +106,7 @@ fn attempt(job: &Job) -> String {
     format!("{} to {destination}", command::name(destination))
 }
 
-/// The connection, waiting for it only while no attempt to connect has failed yet: an outage is told at once, so that
+/// The connection. Waits only while no attempt to connect has failed yet: an outage is reported at once, so that
 /// the pipeline stops claiming, but neither the start nor a quick reconnect fails a delivery.
 pub(super) async fn connection(link: &Link) -> Result<Conn, Failure> {
     let mut state = link.state();

@@ -17,7 +17,7 @@ use crate::template::{FillError, Filler};
 
 tables! {
     mod sink_stdout at "sinks.NAME.stdout", "For trying out, and for pipes." {
-        TIMEOUT = key("timeout", duration(1), "Longest that one delivery takes, which depends on who reads the pipe.").default("10s");
+        TIMEOUT = key("timeout", duration(1), "Longest duration of one delivery, which depends on the reader of the pipe.").default("10s");
         MAX_RATE = kind::MAX_RATE;
     }
 }

@@ -81,7 +81,7 @@ impl Body<'_> {
         if serde_json::from_str::<IgnoredAny>(text).is_err() {
             return Body::Text(text);
         }
-        // In valid JSON a raw line break stands only between tokens, where a space means the same.
+        // In valid JSON a raw line break occurs only between tokens, where a space means the same.
         if text.contains(['\n', '\r']) {
             Body::Json(text.replace(['\n', '\r'], " ").into())
         } else {

@@ -29,7 +29,7 @@ use crate::settings::keys::{Kind, key};
 
 /// What the kind offers.
 pub(crate) static KIND: SinkKind = SinkKind {
-    key: key("stdout", Kind::Section(&config::sink_stdout::TABLE), "One JSON object a line on standard output."),
+    key: key("stdout", Kind::Section(&config::sink_stdout::TABLE), "One JSON object per line on standard output."),
     title: "Standard output",
     built: true,
     tables: config::TABLES,
@@ -40,11 +40,11 @@ pub(crate) static KIND: SinkKind = SinkKind {
 };
 
 const CODES: &[Code] = &[
-    code("io", "Standard output could not be written.", "Check the disk or pipe behind it."),
+    code("io", "Standard output could not be written.", "Check the disk or pipe that receives it."),
     code("encode", "A line of JSON could not be written.", DEFECT),
 ];
 
-/// Elements that wait for their turn; whoever comes later waits in `deliver`.
+/// Elements that wait for their turn; later ones wait in `deliver`.
 const QUEUE: usize = 1024;
 /// Bytes that are written and flushed together; a longer line goes alone.
 const MAX_BYTES: usize = 1 << 20;
@@ -118,7 +118,7 @@ impl Sink for StdoutSink {
     }
 }
 
-/// Stands for a standard output that was closed before we started.
+/// Represents a standard output that was closed before we started.
 struct Closed(io::ErrorKind);
 
 impl Write for Closed {
@@ -186,7 +186,7 @@ impl<W: Write> Writer<W> {
                     *part = rest;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Whoever shares the stream with us made it non-blocking; this thread has nothing else to do.
+                // Another user of the stream made it non-blocking; this thread has nothing else to do.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(BUSY_PAUSE),
                 Err(error) => return Err(error),
             }
@@ -199,7 +199,7 @@ impl<W: Write> Writer<W> {
 fn classify(error: &io::Error) -> Failure {
     const EBADF: i32 = 9;
     let (class, code) = match error.kind() {
-        // Nobody will read any more.
+        // There is no reader any more.
         io::ErrorKind::BrokenPipe => (Class::TargetPermanent, "closed"),
         _ if error.raw_os_error() == Some(EBADF) => (Class::TargetPermanent, "closed"),
         // Lines before the failure may have arrived.

@@ -17,7 +17,7 @@ struct State {
     stalled: bool,
 }
 
-/// A stream whose other end a test holds.
+/// A stream; a test holds the other end.
 #[derive(Clone, Default)]
 struct Stream(Arc<(Mutex<State>, Condvar)>);
 
@@ -184,7 +184,7 @@ async fn an_element_dropped_behind_a_stalled_reader_is_not_written_later() {
 }
 
 #[tokio::test]
-async fn a_pipe_whose_reader_went_holds() {
+async fn a_pipe_without_a_reader_holds() {
     let (reader, writer) = io::pipe().unwrap();
     let sink = StdoutSink::on(writer, Duration::from_secs(2));
     sink.deliver(outbound(1, Destination::STDOUT, "x")).await.unwrap();

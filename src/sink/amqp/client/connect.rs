@@ -141,7 +141,7 @@ fn tls(files: Option<&TlsFiles>) -> Result<Option<RustlsConnector>, String> {
     crate::link::tls::init();
     let mut config = RustlsConnectorConfig::default();
     match &files.ca_file {
-        // Only this CA: whoever names one does not want the others trusted.
+        // Only this CA: a configured CA replaces the system's.
         Some(path) => config.add_parsable_certificates(certificates(path, "ca_file")?),
         None => config = config.with_native_certs().map_err(|error| format!("read the system's CAs: {error}"))?,
     }
@@ -210,7 +210,7 @@ fn io(error: &std::io::Error, spec: &AmqpSpec) -> (Class, &'static str, String) 
 fn explain_tls(error: &rustls::Error) -> String {
     use rustls::{AlertDescription as Alert, CertificateError as Cert, Error};
     let advice = match error {
-        // A bad signature is what a CA that was made anew under its old name looks like.
+        // A CA that was recreated under its old name shows as a bad signature.
         Error::InvalidCertificate(Cert::UnknownIssuer | Cert::BadSignature) => {
             "the broker's certificate was issued by a CA that is not trusted: set `ca_file` to the CA that issued it"
         }

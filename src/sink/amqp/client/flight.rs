@@ -1,4 +1,4 @@
-//! What is under way on one channel: the futures of the library, and the ledger that says what they mean.
+//! The outstanding messages of one channel: the futures of the library, and the ledger that interprets them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,15 +18,15 @@ use crate::sink::job_queue::Job;
 
 /// The first message on a channel is given this time to show that the exchange is well; then others join it.
 pub(super) const FIRST: Duration = Duration::from_secs(3);
-/// Bytes of bodies that may be under way beside one more message. The library holds a copy of what it has not sent, and
-/// a broker whose socket is full has to take it all within the time-out.
+/// Bytes of outstanding bodies beside one more message. The library holds a copy of what it has not sent, and
+/// a broker with a full socket has to accept it all within the time-out.
 const WINDOW_BYTES: usize = 16 << 20;
 
 /// What comes out of the set of futures.
 enum Event {
     /// Everything that was woken before it has come out.
     Mark,
-    /// What the broker said to a message of so many bytes, and the return that the library handed out with it.
+    /// The broker's answer to a message of so many bytes, and the return that the library attached to it.
     Answer(u64, usize, Result<(Answer, Option<Returned>), Cause>),
 }
 
@@ -36,7 +36,7 @@ struct Sent {
     due: Instant,
 }
 
-/// One channel and what is under way on it.
+/// One channel and its outstanding messages.
 pub(super) struct Flight {
     channel: Arc<Channel>,
     context: Arc<Context>,
@@ -44,7 +44,7 @@ pub(super) struct Flight {
     pub(super) frame_max: u32,
     ledger: Ledger<Sent>,
     answers: FuturesUnordered<BoxFuture<'static, Event>>,
-    /// Those whose answer will not come.
+    /// The messages without an answer to come.
     left: Vec<Job>,
     /// Why the channel ends.
     pub(super) cause: Option<Cause>,
@@ -52,9 +52,9 @@ pub(super) struct Flight {
     tried: bool,
     /// When the first message on this channel was published.
     begun: Option<Instant>,
-    /// Whether what is under way must have no company.
+    /// Whether the outstanding message must be alone.
     pub(super) alone: bool,
-    /// Of the bodies whose answers have not come.
+    /// Of the unanswered bodies.
     bytes: usize,
     /// One more handle for each message that the library has not sent to its last byte.
     unsent: Arc<()>,
@@ -83,7 +83,7 @@ impl Flight {
         self.channel.status().connected()
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is outstanding.
     pub(super) fn is_empty(&self) -> bool {
         self.answers.is_empty()
     }
@@ -124,7 +124,7 @@ impl Flight {
         self.answers.push(publish(channel, context, number, publication, body, unsent).boxed());
     }
 
-    /// Waits for answers and gives them to whoever waits for them. Cancel safe.
+    /// Waits for answers and passes them to the waiting callers. Cancel safe.
     pub(super) async fn answered(&mut self) {
         let mut settled = Vec::new();
         let mut next = self.answers.next().await;
@@ -223,7 +223,7 @@ async fn publish(
 fn returned(message: &BasicReturnMessage, ids: &Ids) -> Returned {
     let id = message.delivery.properties.message_id().as_ref();
     Returned {
-        // Zero is nobody's number: a return that is not ours says only that the queue was not empty.
+        // Zero is never a number of ours: a foreign return only shows that the queue was not empty.
         number: id.and_then(|id| ids.number(id.as_str())).unwrap_or(0),
         code: message.reply_code,
         text: message.reply_text.to_string(),

@@ -6,16 +6,16 @@
 //! ```
 //!
 //! **Returned messages.** An unroutable message is returned and then confirmed, and the library may hand out the return
-//! with somebody else's confirmation: with a thousand messages in flight, dozens of unroutable ones look delivered. Its
+//! with another message's confirmation: with a thousand messages in flight, dozens of unroutable ones look delivered. Its
 //! pairing is not used. Every publication has a `message_id` of its own, by which a return is recognised, and a
 //! confirmation without a return is believed when it is known that no return of that message can be left anywhere; the
-//! rules, and why they are exact, stand in `ledger.rs`. They delay nothing: a window of messages is always under way, and
+//! rules, and why they are exact, are in `ledger.rs`. They delay nothing: a window of messages is always outstanding, and
 //! each is settled by itself as soon as its fate is certain. (Waiting for whole batches would be exact as well, but a
-//! message whose queue does not answer would hold up the others of its batch.)
+//! message to a queue that does not answer would delay the others of its batch.)
 //!
 //! **What a failure of one costs the others.** Exchanges do not share a channel. The first message on a channel, very
 //! large ones, and those that were there when the broker closed a channel go alone, so that where it closes the channel
-//! over one message it is known which; see `publisher.rs`. All rows of what an error means stand in `errors.rs`.
+//! over one message it is known which; see `publisher.rs`. `errors.rs` has the meaning of each error.
 //!
 //! **Blocked connections.** While an alarm of the broker lasts, what was not sent is refused at once, what was sent goes
 //! on waiting, and nothing more is published. The library may hold messages back then; where one has timed out, the
@@ -51,7 +51,7 @@ use crate::sink::amqp::AmqpSpec;
 use crate::sink::job_queue::JobQueue;
 use crate::sink::{Destination, Outbound, Sink};
 
-/// Elements that wait for the worker; whoever comes later waits in `deliver`.
+/// Elements that wait for the worker; later ones wait in `deliver`.
 const QUEUE: usize = 1024;
 /// What closing may take beyond the time-out of the deliveries that it waits for.
 const CLOSE: Duration = Duration::from_secs(3);
@@ -64,7 +64,7 @@ struct Context {
     ids: Ids,
 }
 
-/// Makes `message_id`s: unlike everybody else's, and with a number that grows.
+/// Makes `message_id`s: unique to this sink, and with a growing number.
 #[derive(Debug)]
 struct Ids {
     prefix: String,

@@ -1,9 +1,9 @@
 //! Publishes to one exchange, on a channel of its own, because the broker closes a channel over a bad exchange.
 //!
 //! - The first message on a channel goes alone. So an exchange that is missing or refused is found out by one message,
-//!   whose fault it certainly is, and the others are told so unsent.
+//!   that is certainly at fault, and the others are reported as unsent.
 //! - A message of a megabyte or more goes alone too: the broker closes the channel over one that is too large.
-//! - Where the broker closes the channel all the same while several are under way, it does not name the culprit. All of
+//! - If the broker closes the channel all the same while several are outstanding, it does not name the culprit. All of
 //!   them are in doubt and answered so; when they come back, each goes alone, so that the culprit is found by itself and
 //!   its neighbours are in doubt only once.
 //! - A message that is not answered in time makes the channel stop; after a moment for the others it is closed, or the
@@ -31,7 +31,7 @@ use crate::sink::job_queue::Job;
 const MANY: usize = 512;
 /// A body of this size is published alone.
 const LARGE: usize = 1 << 20;
-/// What is under way when a message is late gets this time before the channel is closed.
+/// Outstanding messages get this time after a late one before the channel is closed.
 const GRACE: Duration = Duration::from_secs(1);
 /// Suspects that are remembered: more than a queue may have in flight. Forgetting them costs their neighbours a doubt.
 const SUSPECTS: usize = 16 * 1024;
@@ -45,7 +45,7 @@ pub(super) struct Publisher {
     open: bool,
     /// Not sent.
     waiting: VecDeque<Job>,
-    /// Were under way when one of them made the broker close the channel; go alone if they come again.
+    /// Outstanding when one of them made the broker close the channel; sent alone if they come again.
     suspects: HashSet<MessageId>,
 }
 

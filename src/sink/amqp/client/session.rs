@@ -33,7 +33,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Ends the connection, for whoever else has a handle as well.
+    /// Ends the connection, for all other handles as well.
     pub(super) fn shut(&self) {
         if let Some(stream) = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
             // It fails when the other side was faster.

@@ -23,7 +23,7 @@ use crate::sink::amqp::AmqpSpec;
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 /// Upper bound of any wait while no node can be reached.
 const MAX_WAIT: Duration = Duration::from_secs(2);
-/// Upper bound of any wait while somebody has to mend something: refused logins fill the broker's log.
+/// Upper bound of any wait while a person has to fix something: refused logins fill the broker's log.
 const MAX_WAIT_FOR_A_PERSON: Duration = Duration::from_secs(10);
 /// A connection that lived shorter counts as a failed attempt: a broker that accepts and drops is not hammered.
 const STABLE_AFTER: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ pub(super) enum State {
     Up {
         /// It.
         session: Arc<Session>,
-        /// Why the broker takes nothing from it for the moment, in its own words.
+        /// The broker's reason for accepting nothing for the moment.
         blocked: Option<Arc<str>>,
     },
     /// The sink is closed.
@@ -59,7 +59,7 @@ impl State {
     }
 }
 
-/// Keeps a connection until it is told to stop.
+/// Keeps a connection until it is stopped.
 pub(super) async fn run(spec: Arc<AmqpSpec>, state: watch::Sender<State>, stop: CancellationToken) {
     let mut failures: u32 = 0;
     let mut node = 0;
@@ -109,7 +109,7 @@ async fn round(spec: &Arc<AmqpSpec>, node: &mut usize) -> Result<Arc<Session>, F
     for _ in 0..spec.nodes.len() {
         match open(spec, *node).await {
             Ok(session) => return Ok(session),
-            // What passes by itself is told rather than what a person must mend: another node may be well soon.
+            // A temporary problem is reported rather than one that a person must fix: another node may recover soon.
             Err(failure) => {
                 if worst.as_ref().is_none_or(|worst| worst.class == Class::TargetPermanent) {
                     worst = Some(failure);
@@ -129,7 +129,7 @@ async fn open(spec: &Arc<AmqpSpec>, node: usize) -> Result<Arc<Session>, Failure
     Ok(Arc::new(session))
 }
 
-/// Tells the state of one connection until it is lost or the sink closes.
+/// Reports the state of one connection until it is lost or the sink closes.
 async fn watch(session: &Arc<Session>, state: &watch::Sender<State>, stop: &CancellationToken) {
     let up = |blocked| State::Up { session: session.clone(), blocked };
     let mut events = pin!(session.connection.events_listener().fuse());
@@ -163,7 +163,7 @@ fn wait_after(failures: u32, max: Duration) -> Duration {
     bound.mul_f64(0.5 + fastrand::f64() / 2.0)
 }
 
-/// The connection, waiting for it only while no round of attempts has failed yet: an outage is told at once, so that the
+/// The connection. Waits only while no round of attempts has failed yet: an outage is reported at once, so that the
 /// pipeline stops claiming, but neither the start nor a quick reconnect fails a delivery.
 pub(super) async fn session(state: &mut watch::Receiver<State>) -> Result<Arc<Session>, Failure> {
     loop {

@@ -82,7 +82,7 @@ pub(super) async fn run(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, st
     while let Some(Ok(())) = publishers.join_next().await {}
 }
 
-/// Lets go of the publisher that was not used for longest; it answers what it has and ends.
+/// Drops the least recently used publisher; it answers its messages and ends.
 fn retire(exchanges: &mut HashMap<Arc<str>, Entry>) {
     let oldest = exchanges.iter().min_by_key(|(_, entry)| entry.used).map(|(name, _)| name.clone());
     if let Some(name) = oldest {

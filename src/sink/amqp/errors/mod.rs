@@ -1,6 +1,6 @@
 //! The class of every failure of an AMQP broker; one row a code, each tested.
 //!
-//! A code that stands in no row is `Unknown`: retried, counted, never a success. The texts are the broker's own and name
+//! A code without a row is `Unknown`: retried, counted, never a success. The texts are the broker's own and name
 //! exchanges, queues and users, never a payload.
 
 use lapin::ErrorKind;
@@ -53,7 +53,7 @@ pub(super) fn name(code: u16) -> &'static str {
     }
 }
 
-/// The error that stands behind the failed answers of a channel.
+/// The error that caused the failed answers of a channel.
 #[derive(Clone, Debug)]
 pub(super) struct Cause {
     /// The broker's reply code, if it gave one.
@@ -71,7 +71,7 @@ impl Cause {
                 let code = error.get_id();
                 let scope = match code {
                     311 | PRECONDITION_FAILED => Scope::Message,
-                    // A right of RabbitMQ's that depends on the routing key; its text is all that tells.
+                    // A right of RabbitMQ's that depends on the routing key; only its text shows it.
                     ACCESS_REFUSED if error.get_message().as_str().contains("access to topic '") => Scope::Route,
                     ACCESS_REFUSED | NOT_FOUND | RESOURCE_LOCKED => Scope::Exchange,
                     _ if matches!(error.kind(), lapin::protocol::AMQPErrorKind::Soft(_)) => Scope::Channel,
@@ -112,7 +112,7 @@ impl Cause {
         self.is_about_one() && self.scope != Scope::Exchange
     }
 
-    /// Whether it tells more than the other one: the broker's word beats the library's.
+    /// Whether it has more information than the other one: the broker's message is preferred to the library's.
     pub(super) fn beats(&self, other: &Cause) -> bool {
         self.code.is_some() && other.code.is_none()
     }
@@ -144,7 +144,7 @@ impl Cause {
         }
     }
 
-    /// For a message that was sent and whose fate the error leaves open.
+    /// For a message that was sent; the error leaves its outcome open.
     pub(super) fn in_doubt(&self, attempt: &str) -> Failure {
         Failure::new(Class::Ambiguous, self.label, format!("{attempt}: no confirmation: {}", self.said()))
     }
@@ -172,13 +172,13 @@ pub(super) fn returned(attempt: &str, code: u16, text: &str) -> Failure {
     }
 }
 
-/// The broker refused a message: a queue is full and told to refuse, or could not store it.
+/// The broker refused a message: a queue is full and set to refuse, or could not store it.
 pub(super) fn nacked(attempt: &str) -> Failure {
     let text = format!("{attempt}: the broker refused it (nack): a queue is full, or could not store it");
     Failure::new(Class::Backpressure, "nack", text)
 }
 
-/// The broker takes nothing from anybody until an alarm is over.
+/// The broker accepts nothing from any client until an alarm is over.
 pub(super) fn blocked(attempt: &str, reason: &str) -> Failure {
     let text = format!("{attempt}: the broker has blocked the connection: {reason}");
     Failure::new(Class::Backpressure, "connection_blocked", text)

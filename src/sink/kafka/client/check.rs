@@ -16,10 +16,10 @@ use crate::sink::kafka::errors;
 use crate::sink::kafka::{KafkaDestination, KafkaSpec};
 
 /// How long a refusal of what an idempotent producer needs may come after the topics' answer: it asks for it at the
-/// same time and tells only a refusal.
+/// same time and reports only a refusal.
 const REFUSAL: Duration = Duration::from_millis(300);
 
-/// Asks with a producer of its own: it reads password and certificates anew, and its errors are none of the sink's.
+/// Uses a producer of its own: it reads password and certificates again, and its errors do not affect the sink.
 pub(super) async fn check(
     spec: Arc<KafkaSpec>,
     timeout: Duration,
@@ -72,7 +72,7 @@ async fn ask_all(
     Ok(())
 }
 
-/// Why no broker answers, in the words of the client.
+/// The client's reason why no broker answers.
 fn unreachable(producer: &Producer, brokers: &str) -> Failure {
     let what = format!("connect to Kafka {brokers}");
     if let Some(trouble) = producer.trouble() {

@@ -28,7 +28,7 @@ const LAST_MOMENT: Duration = Duration::from_millis(50);
 
 // A future is moved and allocated with the room of its longest way: the rare ones are boxed, each element would pay.
 
-/// One element under way.
+/// One outstanding element.
 struct Way<'a> {
     message: &'a Outbound,
     topic: &'a Arc<str>,
@@ -103,7 +103,7 @@ impl KafkaSink {
             // The broker refused the batch, and only one of its records may be the reason.
             producer.health().answered();
             let alone = Box::pin(self.report(&self.alone, way)).await;
-            // Without time to send it alone, the next attempt has to tell whether it is this one. That this one has
+            // Without time to send it alone, the next attempt has to show whether it is this one. That this one has
             // been sent counts.
             let untold = || Failure { class: Class::Transient, ..errors::failure(&way.what(), code) };
             let (producer, report) = alone.map_err(|failure| if failure.is_unsent() { untold() } else { failure })?;

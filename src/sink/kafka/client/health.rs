@@ -1,7 +1,7 @@
 //! What the client says beside its reports: errors of its connections.
 //!
 //! A record that cannot be delivered because of a wrong password or certificate is only ever reported as timed out; the
-//! reason is told once, to the error callback. It is kept here, for the records that have it.
+//! reason is reported once, to the error callback. It is kept here, for the records that have it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -12,12 +12,12 @@ use tokio::sync::watch;
 use crate::message::{Class, Failure};
 use crate::sink::kafka::errors;
 
-/// A reason for which nothing can be delivered until a person mends something.
+/// A reason for which nothing can be delivered until a person fixes something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Trouble {
     /// What kind it is.
     pub(super) code: Code,
-    /// librdkafka's words: broker, what happened, in which state.
+    /// librdkafka's message: broker, event, state.
     pub(super) text: String,
 }
 
@@ -25,14 +25,14 @@ impl Trouble {
     /// The failure of what was attempted while there is this trouble.
     pub(super) fn failure(&self, what: &str) -> Failure {
         let advice = errors::advice(self.code).map(|advice| format!("; {advice}")).unwrap_or_default();
-        // The advice is ours and short; the words of a broker come last to be cut.
+        // The advice is ours and short; the broker's message comes last and is cut.
         let text = format!("{what}: {}{advice}", shortened(&self.text));
         let class = if errors::needs_a_person(self.code) { Class::TargetPermanent } else { Class::Transient };
         Failure::new(class, errors::name(self.code), text)
     }
 }
 
-/// The beginning of a text; OpenSSL and some brokers tell stories.
+/// The beginning of a text; messages of OpenSSL and some brokers are long.
 fn shortened(text: &str) -> &str {
     const LONGEST: usize = 240;
     let end = (0..=LONGEST.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
@@ -64,11 +64,11 @@ pub(super) struct Health {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The latest reason that a person must mend.
+    /// The latest reason that a person must fix.
     trouble: Option<Trouble>,
-    /// No broker is connected, as far as the client has told.
+    /// No broker is connected, as far as the client has reported.
     all_down: bool,
-    /// The latest error of a connection, in librdkafka's words.
+    /// librdkafka's message about the latest error of a connection.
     last: Option<String>,
 }
 
@@ -105,7 +105,7 @@ impl Health {
             Code::Fatal => {}
             _ => state.last = Some(text.to_owned()),
         }
-        // Nobody is left who would let us in, and a new producer reads password and certificates anew. What is fatal to
+        // No broker accepts the login, and a new producer reads password and certificates again. An error that is fatal to
         // librdkafka ends the producer in any case.
         let locked_out = state.all_down && state.trouble.is_some();
         drop(state);
@@ -139,12 +139,12 @@ impl Health {
         drop(self.finished.subscribe().wait_for(|finished| *finished).await);
     }
 
-    /// The reason that a person must mend.
+    /// The reason that a person must fix.
     pub(super) fn trouble(&self) -> Option<Trouble> {
         self.state().trouble.clone()
     }
 
-    /// Whether no broker is connected, as far as the client has told.
+    /// Whether no broker is connected, as far as the client has reported.
     pub(super) fn all_down(&self) -> bool {
         self.state().all_down
     }
@@ -166,7 +166,7 @@ mod tests {
     const LOGIN: &str = "h:1/bootstrap: SASL authentication error: Invalid username or password";
 
     #[test]
-    fn an_outage_is_no_trouble_that_a_person_must_mend() {
+    fn an_outage_is_no_problem_that_a_person_must_fix() {
         let health = Health::new();
         health.error(Code::BrokerTransportFailure, REFUSED);
         health.error(Code::AllBrokersDown, "1/1 brokers are down");

@@ -31,7 +31,7 @@ use settings::Purpose;
 use slot::Slot;
 use topics::Topics;
 
-/// Longest that the close waits for what is in flight, whose answers nobody waits for any more. The end of the process
+/// Longest wait of the close for records in flight; their callers have gone. The end of the process
 /// does not wait much longer.
 const FLUSH: Duration = Duration::from_millis(250);
 

@@ -6,7 +6,7 @@
 //! What librdkafka keeps for itself, and only a new producer is without:
 //!
 //! - every topic that a record was ever made for: topics that come out of payloads cost memory, each a little;
-//! - its own clock for records in the local queue. That is the monotonic one, which stands still while the machine
+//! - its own clock for records in the local queue. That is the monotonic one, which stops while the machine
 //!   sleeps, unlike that of a lease: a record queued before a suspend may be sent after it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +50,7 @@ struct Context {
 
 impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        // Disconnects are not told to the error callback, only logged.
+        // Disconnects are not reported to the error callback, only logged.
         if facility == "FAIL" {
             self.health.lost(message);
         }
@@ -59,7 +59,7 @@ impl ClientContext for Context {
     }
 
     fn stats_raw(&self, _: &[u8]) {
-        // Nobody asked for them but a property.
+        // Only a property turns them on.
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
@@ -80,7 +80,7 @@ impl ProducerContext for Context {
                 Report { error: Some(code), persistence: persistence(message) }
             }
         };
-        // Whoever dropped the delivery does not want to know.
+        // The caller dropped the delivery and does not wait for it.
         let _sent = reply.send(report);
     }
 }
@@ -112,7 +112,7 @@ struct Orders {
     close: Mutex<Option<(Duration, oneshot::Sender<()>)>>,
 }
 
-/// Tells that the thread of a producer has panicked; its sink can do nothing any more.
+/// Reports that the thread of a producer has panicked; its sink can do nothing any more.
 pub(super) type Defect = Arc<watch::Sender<bool>>;
 
 impl Producer {
@@ -159,7 +159,7 @@ impl Producer {
         &self.health
     }
 
-    /// Why nothing can be delivered until a person mends something, or until there is a new producer.
+    /// Why nothing can be delivered until a person fixes something, or until there is a new producer.
     pub(super) fn trouble(&self) -> Option<Trouble> {
         self.health.trouble().or_else(|| {
             let (code, text) = self.native().fatal_error()?;
@@ -208,7 +208,7 @@ impl Producer {
         false
     }
 
-    /// Gives up what is in the local queue, and what is in flight after `flush`. Nobody waits for any of it: it was
+    /// Gives up the records in the local queue, and those in flight after `flush`. No caller waits for them: they were
     /// answered as timed out, or released, and a broker that is back just now must not get it.
     pub(super) async fn close(&self, flush: Duration) {
         let (done, closed) = oneshot::channel();
@@ -234,7 +234,7 @@ pub(super) type Answer = oneshot::Receiver<Report>;
 pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (done, result) = oneshot::channel();
     let work = move || {
-        // Nobody waits any more.
+        // No caller waits any more.
         let _sent = done.send(work());
     };
     std::thread::Builder::new().name("kafka-ask".to_owned()).spawn(work).ok()?;
@@ -273,7 +273,7 @@ impl Thread {
         // The client's drop purges, waits half a second for reports, and joins librdkafka's threads.
     }
 
-    /// Every round anew, for what was queued since: nothing in the local queue will be delivered.
+    /// In every round, for records queued since: nothing in the local queue will be delivered.
     fn give_up(&self) {
         if let Some((code, text)) = self.client.client().fatal_error() {
             self.health.fatal(code, text);
@@ -285,7 +285,7 @@ impl Thread {
     fn close(&self, flush: Duration) {
         let begun = Instant::now();
         loop {
-            // Every round anew: what a lost connection had in flight goes back into the queue.
+            // In every round: records in flight on a lost connection return to the queue.
             self.client.purge(PurgeConfig::default().queue());
             if self.client.flush(ROUND).is_ok() {
                 return;

@@ -42,7 +42,7 @@ pub(super) fn message_timeout(timeout: Duration) -> Duration {
     timeout.saturating_sub(margin).max(Duration::from_millis(1))
 }
 
-/// The settings. What the user may change stands first, then the user's properties, then what nobody may weaken.
+/// The settings: first those that the user may change, then the user's properties, then those that must not be weakened.
 pub(super) fn settings(
     spec: &KafkaSpec,
     timeout: Duration,
@@ -50,7 +50,7 @@ pub(super) fn settings(
     password: Option<&SecretString>,
 ) -> ClientConfig {
     let mut config = ClientConfig::new();
-    // The level of what is handed to our own log function; nothing of it goes to standard error.
+    // The level of messages to our own log function; none goes to standard error.
     config.set_log_level(RDKafkaLogLevel::Info);
     let limit = message_timeout(timeout);
     let kbytes = QUEUE_KBYTES.max(u64::from(spec.max_message_size).saturating_mul(2) / 1024);
@@ -121,7 +121,7 @@ fn linger_ms(linger: Duration) -> String {
     (linger.as_secs_f64() * 1000.0).to_string()
 }
 
-/// The password as it is now; a file is read anew each time, because files are rotated.
+/// The current password; a file is read each time, because files are rotated.
 ///
 /// # Errors
 ///
@@ -146,7 +146,7 @@ pub(super) fn password(spec: &KafkaSpec) -> Result<Option<SecretString>, Failure
 ///
 /// # Errors
 ///
-/// What librdkafka does not accept, in its own words.
+/// librdkafka's message about a setting that it does not accept.
 pub fn validate(spec: &KafkaSpec, timeout: Duration) -> Result<(), String> {
     let offline = KafkaSpec { tls: None, sasl: None, brokers: Vec::new(), ..spec.clone() };
     let config = settings(&offline, timeout, Purpose::Batches, None);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_librdkafka_refuses_is_told() {
+    fn settings_that_librdkafka_refuses_are_reported() {
         let check = |name: &str, value: &str, expected: &str| {
             let spec = KafkaSpec { properties: vec![(name.to_owned(), value.to_owned())], ..spec("h:1") };
             let told = validate(&spec, TIMEOUT).unwrap_err();
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_file_is_read_anew_and_told_when_it_cannot_be() {
+    fn a_password_file_is_read_again_and_reported_when_it_cannot_be() {
         let dir = tempfile::tempdir().unwrap();
         let path: PathBuf = dir.path().join("password");
         let sasl = KafkaSasl {

@@ -1,4 +1,4 @@
-//! The producer in use: made at its first use, and made anew after one has given up.
+//! The producer in use: made at its first use, and replaced after a fatal error.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl Slot {
         Slot { spec, timeout, purpose, defect, state: Mutex::new(State::Empty) }
     }
 
-    /// Makes the producer now, so that the first elements need not wait for each other. What fails is told by
+    /// Makes the producer now, so that the first elements need not wait for each other. A failure is reported by
     /// [`get`](Slot::get).
     pub(super) fn warmed(self) -> Slot {
         if let Ok(producer) = Producer::start(&self.spec, self.timeout, self.purpose, self.defect.clone()) {

@@ -17,7 +17,7 @@ use super::producer::{Producer, blocking};
 /// Topics that are remembered as doubtful. More of them come out of payloads, and what is wrong there is each element's
 /// own fault.
 const DOUBTS: usize = 1000;
-/// Questions under way at once; each holds a thread.
+/// Concurrent requests; each holds a thread.
 const QUESTIONS: usize = 4;
 
 /// What came of asking for a topic.
@@ -42,7 +42,7 @@ pub(super) struct Topics {
     permits: Arc<Semaphore>,
 }
 
-/// Questions under way, and no others: each takes itself out with its answer, which is of now and not for later.
+/// Outstanding requests only: each removes itself with its answer, which is current and not for later.
 #[derive(Debug, Default)]
 struct Questions(Mutex<HashMap<Arc<str>, Question>>);
 
@@ -80,7 +80,7 @@ impl Topics {
         !doubtful.is_empty() && doubtful.contains(topic)
     }
 
-    /// Asks for the topic, together with whoever asks for it now. An answer also mends what the client itself
+    /// Asks for the topic, together with all current callers. An answer also corrects what the client itself
     /// remembers of the topic.
     pub(super) async fn ask(&self, producer: &Arc<Producer>, topic: &Arc<str>, timeout: Duration) -> Topic {
         let question = {
@@ -101,7 +101,7 @@ impl Topics {
             questions.lock().remove(&topic);
             answer.unwrap_or(Topic::Silent(Code::Fail))
         };
-        // A task of its own: whoever gives up the wait leaves neither the others behind nor an answer that grows old.
+        // A task of its own: a caller that gives up neither strands the others nor leaves an answer to age.
         let task = tokio::spawn(asked);
         async move { task.await.unwrap_or(Topic::Silent(Code::Fail)) }.boxed().shared()
     }
@@ -145,7 +145,7 @@ mod tests {
     const PATIENT: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn an_answer_that_its_asker_did_not_wait_for_is_given_to_nobody_later() {
+    async fn a_late_answer_is_given_to_no_later_caller() {
         let cluster = MockCluster::<DefaultProducerContext>::new(1).unwrap();
         cluster.create_topic("t", 1, 1).unwrap();
         let spec = spec(&cluster.bootstrap_servers());

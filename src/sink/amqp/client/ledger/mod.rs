@@ -1,6 +1,6 @@
 //! Which message an answer of the broker is about: the book of one channel, exact whatever the library pairs.
 //!
-//! Pure: it is told what was published and what the library answered, and says which messages are settled.
+//! Pure: its input is what was published and what the library answered, its output the settled messages.
 //!
 //! **The problem.** The broker sends back an unroutable message (`basic.return`) before it confirms it, and names no
 //! delivery tag. The library keeps returns in a queue and hands the oldest one out with whatever confirmation comes
@@ -9,13 +9,13 @@
 //! has to be found out is when a confirmation *without* a return of its own may be believed.
 //!
 //! **What is certain.** Call a message's *answer* its own confirmation, and let an answer be *bare* if the library
-//! handed out no return with it.
+//! attached no return to it.
 //!
-//! 1. A return that carries a message's id is about that message, whoever it came with.
+//! 1. A return that carries a message's id is about that message, with whichever answer it came.
 //! 2. The broker sends a message's return before its answer. So when its answer is bare, the queue was empty, and its
-//!    return, if there was one, has been handed out with an earlier answer. Once all answers that the library resolved
+//!    return, if there was one, was attached to an earlier answer. Once all answers that the library resolved
 //!    earlier have been looked at, the message is known to have arrived.
-//! 3. When its answer came with somebody else's return, its own may still wait in the queue. It is known to have arrived
+//! 3. When its answer came with another message's return, its own may still wait in the queue. It is known to have arrived
 //!    once the queue is seen empty later: at a bare answer of a message that was *published* after that (and rule 2's
 //!    look at what came before it), or when no message of the channel waits for an answer any more. The latter empties
 //!    the queue because every return has its answer behind it, and every answer takes one return. Where the channel
@@ -25,7 +25,7 @@
 //! which the library resolves them, and the set of futures is polled first woken, first polled; so the channel puts a
 //! *mark* behind what is woken now and waits for it to come out ([`Ledger::mark`], [`Ledger::marked`]).
 //!
-//! A plain wait for whole batches would be exact as well, but there one message whose queue is stuck keeps all others of
+//! A plain wait for whole batches would be exact as well, but there one message to a stuck queue keeps all others of
 //! its batch from being settled.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -46,7 +46,7 @@ pub(super) struct Returned {
     pub(super) number: u64,
     /// Why, as a code of the protocol.
     pub(super) code: u16,
-    /// Why, in the broker's words.
+    /// The broker's reason.
     pub(super) text: String,
 }
 
@@ -61,7 +61,7 @@ pub(super) enum Verdict {
     Returned {
         /// Why, as a code of the protocol.
         code: u16,
-        /// Why, in the broker's words.
+        /// The broker's reason.
         text: String,
     },
 }
@@ -86,18 +86,18 @@ struct Entry<T> {
 pub(super) struct Ledger<T> {
     /// Without a verdict, by number.
     open: BTreeMap<u64, Entry<T>>,
-    /// Published messages whose answer has not come, those with a verdict included.
+    /// Unanswered published messages, including those with a verdict.
     unanswered: usize,
     /// Number of the last message published.
     last: u64,
     /// Bare answers since the last mark: rule 2.
     bare: Vec<u64>,
-    /// Bare answers that wait for the mark under way.
+    /// Bare answers that wait for the current mark.
     bare_marked: Vec<u64>,
     mark_under_way: bool,
     /// An answer will never come: rule 3 has ended.
     broken: bool,
-    /// Acknowledged beside somebody else's return: their numbers, and the last number published by then. Rule 3.
+    /// Acknowledged together with another message's return: their numbers, and the last number published by then. Rule 3.
     beside: VecDeque<(u64, u64)>,
 }
 
@@ -139,7 +139,7 @@ impl<T> Ledger<T> {
         self.open.insert(number, Entry { item, state: State::Unanswered });
     }
 
-    /// Message `number` was answered, and the library handed out a return with it. Adds what is settled by that.
+    /// Message `number` was answered, and the library attached a return to it. Adds the messages that this settles.
     pub(super) fn answered(
         &mut self,
         number: u64,
@@ -175,7 +175,7 @@ impl<T> Ledger<T> {
 
     /// The answer to message `number` will never come; takes the message out if it has no verdict.
     ///
-    /// Its return may be left in the library's queue, with nobody's answer behind it.
+    /// Its return may be left in the library's queue, without an answer after it.
     pub(super) fn lost(&mut self, number: u64) -> Option<T> {
         self.broken = true;
         self.beside.clear();

@@ -100,7 +100,7 @@ fn what_is_lost_with_the_channel_has_no_verdict() {
     assert_eq!(book.abandon(), [2]);
 }
 
-/// What lies in the queue of the set of futures.
+/// The content of the queue of the set of futures.
 #[derive(Clone, Copy, PartialEq)]
 enum Woken {
     Message(u64),
@@ -164,7 +164,7 @@ impl World {
 }
 
 /// Publishes `total` messages, at most `window` unanswered, and compares what the ledger said of each with what was true;
-/// the channel ends after `last` of them, with what is under way. Gives how many the library's own pairing would have got
+/// the channel ends after `last` of them, with the outstanding ones. Gives how many the library's own pairing would have got
 /// wrong.
 fn play(seed: u64, total: u64, last: u64, window: usize, unroutable: fn(u64, &mut fastrand::Rng) -> bool) -> u64 {
     let random = fastrand::Rng::with_seed(seed);

@@ -1,4 +1,4 @@
-//! The rows of the failure table that break the broker, or stop it for everybody.
+//! The rows of the failure table that break the broker, or stop it for all clients.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,7 +7,7 @@ use super::super::supervisor::State;
 use super::*;
 use crate::sink::contract::outbound;
 
-/// Delivers over and over until it is told to stop.
+/// Delivers over and over until it is stopped.
 async fn deliver_all_the_while(sink: &AmqpSink, queue: &str, stop: &AtomicBool) -> Vec<Told> {
     let mut told = Vec::new();
     while !stop.load(Ordering::Relaxed) {
@@ -69,7 +69,7 @@ async fn an_alarm_of_memory_or_disk_is_backpressure_and_ends_by_itself() {
 }
 
 #[tokio::test]
-async fn what_is_under_way_when_the_alarm_comes_is_confirmed_when_it_is_over() {
+async fn messages_outstanding_at_an_alarm_are_confirmed_after_it() {
     let node = Node::alone().await;
     let queue = queue_on(&node).await;
     let sink = patient_sink(node.spec());
@@ -104,7 +104,7 @@ async fn what_the_client_could_not_send_in_time_is_never_sent() {
         }
     }
     // More than the sockets hold, and no more than the window allows.
-    assert!((15..=(16 << 20) / BODY + 1).contains(&sent), "{sent} were under way");
+    assert!((15..=(16 << 20) / BODY + 1).contains(&sent), "{sent} were outstanding");
     eventually("the connection to be given up", async || sink.state.borrow().session().is_none()).await;
     frozen.over().await;
     deliver_in_the_end(&sink, outbound(40, destination("", &queue), "last")).await;
@@ -189,7 +189,7 @@ async fn a_culprit_among_small_messages_is_found_and_its_neighbours_are_in_doubt
         }
         assert!(told.doubts <= 1, "{n} was in doubt {} times", told.doubts);
     }
-    assert!(told[50].doubts == 1, "it was under way with others");
+    assert!(told[50].doubts == 1, "it was outstanding together with others");
     assert_true(&told, &counts(&node.admin().await, &queue).await);
 }
 

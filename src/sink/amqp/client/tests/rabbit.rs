@@ -106,13 +106,13 @@ impl Node {
         tokio::task::spawn_blocking(move || what(rabbit)).await.unwrap()
     }
 
-    /// Brings the node into trouble; `mend` ends it.
+    /// Breaks the node; `repair` ends it.
     async fn suffers(
         &self,
         begin: impl FnOnce(&Rabbit) -> brokers::Result<()> + Send + 'static,
         mend: impl FnOnce(&Rabbit) -> brokers::Result<()> + Send + 'static,
     ) -> Trouble {
-        // Mended as well where it begins only by half.
+        // Repaired too if it breaks only by half.
         let trouble = Trouble { rabbit: &self.shared.rabbit, mend: Some(Box::new(mend)) };
         self.does(begin).await.unwrap();
         trouble
@@ -128,7 +128,7 @@ impl Node {
         self.suffers(|rabbit| rabbit.set_disk_alarm(true), |rabbit| rabbit.set_disk_alarm(false)).await
     }
 
-    /// The node stands still: connections stay open and nothing is answered.
+    /// The node is paused: connections stay open and nothing is answered.
     pub(super) async fn freeze(&self) -> Trouble {
         self.suffers(
             |rabbit| {
@@ -173,7 +173,7 @@ impl Node {
         self.suffers(move |rabbit| set(rabbit, name, value), move |rabbit| set(rabbit, name, usual)).await
     }
 
-    /// A queue's process answers nobody, as that of a quorum queue whose other nodes are away.
+    /// A queue's process does not answer, like that of a quorum queue without its other nodes.
     pub(super) async fn suspend_quorum_queue(&self, queue: &str) -> Trouble {
         let does = |what: &str| {
             let expression = format!("sys:{what}(whereis('%2F_{queue}')).");

@@ -51,7 +51,7 @@ fn long() -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn returns_are_told_from_deliveries_with_a_thousand_in_flight() {
+async fn returns_are_distinguished_from_deliveries_with_a_thousand_in_flight() {
     let node = Node::shared().await;
     let (runs, total) = if long() { (5, 20_000) } else { (1, 5_000) };
     for run in 0..runs {
@@ -64,7 +64,7 @@ async fn returns_are_told_from_deliveries_with_a_thousand_in_flight() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn returns_are_told_from_deliveries_at_every_width_and_share() {
+async fn returns_are_distinguished_from_deliveries_at_every_width_and_share() {
     for (nth, width) in [(1, 100), (2, 10), (2, 1000), (50, 300), (3, 1)] {
         let node = Node::shared().await;
         let sink = patient_sink(AmqpSpec { max_unconfirmed: 100, ..node.spec() });

@@ -105,14 +105,14 @@ async fn the_first_message_is_given_its_time_from_when_it_was_published() {
     let outcome = sink.deliver(outbound(0, destination(&missing, &"k".repeat(256)), "x")).await;
     assert_failure(outcome, Class::TargetPermanent, "bad_name");
     tokio::time::sleep(super::super::flight::FIRST + Duration::from_millis(100)).await;
-    // With company, the first one could not be told from the others.
+    // Together with others, the first one could not be distinguished.
     for outcome in join_all((1..20).map(|n| sink.deliver(outbound(n, destination(&missing, "key"), "x")))).await {
         assert_failure(outcome, Class::TargetPermanent, "NOT_FOUND");
     }
 }
 
 #[tokio::test]
-async fn an_exchange_that_is_deleted_under_way_loses_nothing_and_holds() {
+async fn an_exchange_that_is_deleted_during_deliveries_loses_nothing_and_holds() {
     let node = Node::shared().await;
     let (admin, queue, exchange) = (node.admin().await, node.name("queue"), node.name("exchange"));
     admin.exchange(&exchange).await;
@@ -137,7 +137,7 @@ async fn an_exchange_that_is_deleted_under_way_loses_nothing_and_holds() {
 }
 
 #[tokio::test]
-async fn a_topic_that_is_refused_is_one_keys_trouble_and_an_internal_exchange_everybodys() {
+async fn a_refused_topic_concerns_one_key_and_an_internal_exchange_every_element() {
     let node = Node::shared().await;
     let admin = node.admin().await;
     let (topic, internal) = (format!("allowed.{}", node.name("t")), format!("allowed.{}", node.name("i")));
@@ -195,7 +195,7 @@ async fn a_missing_right_holds_for_its_own_exchange_only() {
 }
 
 #[tokio::test]
-async fn a_login_that_cannot_work_holds_and_says_what_to_mend() {
+async fn a_login_that_cannot_work_holds_and_says_what_to_fix() {
     let node = Node::shared().await;
     let missing = AmqpLogin::Plain { username: "guest".into(), password: Secret::File("/nonexistent/password".into()) };
     let rows = [
@@ -233,7 +233,7 @@ async fn a_node_that_is_not_there_is_transient_and_another_one_serves() {
     let node = Node::shared().await;
     let (admin, queue) = (node.admin().await, node.name("queue"));
     admin.queue(&queue, &[]).await;
-    // Nobody listens on port 1.
+    // Port 1 refuses connections.
     let alone = patient_sink(spec_on(1));
     let outcome = alone.deliver(outbound(1, queue_of(&queue), "x")).await;
     assert_failure(outcome, Class::Transient, "unreachable");
@@ -243,7 +243,7 @@ async fn a_node_that_is_not_there_is_transient_and_another_one_serves() {
 }
 
 #[tokio::test]
-async fn a_port_that_speaks_something_else_is_told_in_time() {
+async fn a_port_with_another_protocol_is_reported_in_time() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
     let spec = AmqpSpec { connect_timeout: Duration::from_millis(300), ..spec_on(port) };

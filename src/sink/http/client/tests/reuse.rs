@@ -114,7 +114,7 @@ async fn after_a_time_out_nothing_is_sent_on_the_same_connection() {
 }
 
 #[tokio::test]
-async fn an_element_whose_lease_is_over_is_not_sent() {
+async fn an_element_with_an_expired_lease_is_not_sent() {
     let server = Server::start().await;
     let sink = sink(HttpSpec { max_concurrency: 1, ..server.spec() });
     let stale = Outbound { send_before: Instant::now(), ..outbound(1, to("/"), "stale") };

@@ -115,7 +115,7 @@ async fn without_the_right_to_an_id_a_producer_ends_and_the_next_one_tries_again
 }
 
 #[tokio::test]
-async fn a_lost_sequence_is_ambiguous_or_mended_and_delivery_goes_on() {
+async fn a_lost_sequence_is_ambiguous_or_repaired_and_delivery_continues() {
     use Error as E;
     let rows = [
         E::RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -248,14 +248,14 @@ async fn a_closed_sink_answers_that_it_is() {
 }
 
 #[tokio::test]
-async fn the_close_gives_up_what_nobody_confirms() {
+async fn the_close_gives_up_unconfirmed_records() {
     let cluster = cluster();
     let sink = warm(&cluster, PATIENT).await;
     cluster.broker_round_trip_time(1, Duration::from_secs(30)).unwrap();
     let mut delivery = sink.deliver(to_t(1));
     assert!((&mut delivery).now_or_never().is_none());
     let (outcome, ()) = tokio::join!(delivery, sink.close());
-    let failure = outcome.expect_err("nobody confirms it");
+    let failure = outcome.expect_err("no confirmation comes");
     assert!(matches!(failure.class, Class::Ambiguous | Class::Transient), "{failure}");
 }
 

@@ -88,7 +88,7 @@ async fn a_record_is_key_value_and_headers_and_an_empty_body_is_no_tombstone() {
 }
 
 #[tokio::test]
-async fn records_stand_in_the_order_of_the_calls() {
+async fn records_are_in_the_order_of_the_calls() {
     let kafka = Shared::get();
     let name = new_topic(&kafka);
     let sink = sink(plain(&kafka));
@@ -156,7 +156,7 @@ async fn a_topic_deleted_in_mid_run_holds_and_resumes_when_it_is_made_again() {
 }
 
 #[tokio::test]
-async fn rights_taken_and_given_back_hold_and_resume() {
+async fn rights_revoked_and_granted_again_hold_and_resume() {
     let kafka = Shared::get();
     let name = new_topic(&kafka);
     let spec = login(&kafka, SaslMechanism::ScramSha256, "alice", Kafka::password("alice"));
@@ -181,7 +181,7 @@ async fn rights_taken_and_given_back_hold_and_resume() {
 }
 
 #[tokio::test]
-async fn every_mechanism_logs_in_and_a_wrong_password_is_told_at_once() {
+async fn every_mechanism_logs_in_and_a_wrong_password_is_reported_at_once() {
     let kafka = Shared::get();
     let name = new_topic(&kafka);
     for mechanism in [SaslMechanism::Plain, SaslMechanism::ScramSha256, SaslMechanism::ScramSha512] {
@@ -226,7 +226,7 @@ async fn a_password_that_is_corrected_in_its_file_is_taken_up() {
 }
 
 #[tokio::test]
-async fn tls_is_checked_on_both_sides_and_what_is_wrong_with_it_is_told() {
+async fn tls_is_checked_on_both_sides_and_its_problems_are_reported() {
     let kafka = Shared::get();
     let name = new_topic(&kafka);
     let files = kafka.certificates();
@@ -334,7 +334,7 @@ async fn silence_beyond_the_time_out_is_ambiguous_and_no_fault_of_the_records() 
     until_delivered(&sink, outbound(0, topic(&name), "first"), &[Class::Transient, Class::Ambiguous]).await;
     kafka.freeze(1);
     for outcome in join_all((1..20).map(|n| sink.deliver(outbound(n, topic(&name), "x")))).await {
-        let failure = outcome.expect_err("nobody answers");
+        let failure = outcome.expect_err("no answer comes");
         assert!(matches!(failure.class, Class::Ambiguous | Class::Transient), "{failure}");
     }
     kafka.thaw(1);

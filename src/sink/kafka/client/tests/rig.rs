@@ -1,6 +1,6 @@
 //! A real Kafka, shared by all tests of the sink: one Java process, however many tests run.
 //!
-//! Whoever breaks it has it alone meanwhile.
+//! A test that breaks it has it alone meanwhile.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -108,9 +108,9 @@ pub(super) struct Record {
     pub(super) headers: Vec<(String, String)>,
 }
 
-/// What stands in the topic's first partition.
+/// The content of the topic's first partition.
 pub(super) fn records(kafka: &Kafka, topic: &str) -> Vec<Record> {
-    let end = kafka.end_offsets(topic).expect("the broker tells where the topic ends")[0];
+    let end = kafka.end_offsets(topic).expect("the broker reports the topic's end")[0];
     let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", kafka.bootstrap())
         .set("group.id", "unused")
