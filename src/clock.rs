@@ -1,6 +1,6 @@
 //! The only place that reads a clock.
 //!
-//! Durations are measured by a clock that goes on while the machine sleeps: after a suspend or a `SIGSTOP` a lease must
+//! Durations are measured by a clock that includes the time of a suspend: after a suspend or a `SIGSTOP` a lease must
 //! look as old as it is (R3). Points in time are those of Redis, estimated from its last answer.
 
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ impl Instant {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Time since this point; zero if it lies ahead.
+    /// Time since this point; zero if it is in the future.
     pub fn elapsed(self) -> Duration {
         Instant::now().since(self)
     }
@@ -94,7 +94,7 @@ const SAMPLES: usize = 8;
 
 /// How far the machine's calendar is ahead of Redis's clock.
 ///
-/// NTP's clock filter: of the last samples that with the shortest round trip counts, because an answer lies somewhere
+/// NTP's clock filter: of the last samples that with the shortest round trip counts, because an answer is somewhere
 /// between its question and its arrival. The error is at most half of that round trip, and Redis's millisecond.
 #[derive(Debug, Default)]
 pub struct Skew {
@@ -125,7 +125,7 @@ impl Skew {
     /// Takes over an answer that was read just now.
     pub fn observe(&mut self, asked: &Asked, redis_ms: i64) {
         let round_trip = asked.at.elapsed();
-        // By the clock that nobody sets, so that a step of the calendar meanwhile is no part of the round trip.
+        // By the monotonic clock, so that a step of the calendar clock is no part of the round trip.
         let calendar = asked.calendar.as_secs_f64() + round_trip.as_secs_f64() / 2.0;
         self.keep(Sample { round_trip, ahead: calendar - redis_ms as f64 / 1000.0 });
     }
@@ -144,7 +144,7 @@ impl Skew {
 #[cfg(test)]
 pub(crate) use paused::{Followed, follow_tokio};
 
-/// Lets a test on paused time move this clock: `CLOCK_BOOTTIME` goes on while the time of the runtime stands still.
+/// Lets a test on paused time move this clock: `CLOCK_BOOTTIME` continues while the runtime's time is paused.
 #[cfg(test)]
 mod paused {
     use std::cell::Cell;
@@ -225,7 +225,7 @@ mod tests {
             let _clock = follow_tokio();
             let start = Instant::now();
             std::thread::sleep(Duration::from_millis(2));
-            assert_eq!(Instant::now(), start, "paused time stands still");
+            assert_eq!(Instant::now(), start, "paused time does not move");
             tokio::time::sleep(HOUR).await;
             assert!(start.elapsed() >= HOUR, "{:?}", start.elapsed());
             assert!(clock.now_ms() >= 3_601_000, "{}", clock.now_ms());

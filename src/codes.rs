@@ -37,6 +37,6 @@ pub const fn code(code: &'static str, cause: &'static str, cure: &'static str) -
 }
 
 /// The cure of what goes away.
-pub const AGAIN: &str = "Nothing: it is tried again.";
+pub const AGAIN: &str = "Nothing: the element is retried.";
 /// The cure of what should not happen.
-pub const DEFECT: &str = "A defect of delaybridge or of the other side: please report it with the log line.";
+pub const DEFECT: &str = "A defect of delaybridge or of the destination: please report it with the log line.";

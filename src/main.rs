@@ -53,10 +53,10 @@ fn started(runtime: std::io::Result<Runtime>) -> Result<Runtime, Failed> {
     runtime.map_err(|error| Failed { code: 1, message: format!("start the runtime: {error}; are threads limited?") })
 }
 
-/// Tells the person; a message is empty where nobody listens any more.
+/// Prints the error; the message is empty if the output is closed.
 fn report(failed: &Failed) -> ExitCode {
     if !failed.message.is_empty() {
-        // Nothing is left to tell it to if standard error is closed.
+        // There is no other place for it if standard error is closed.
         let _ = writeln!(std::io::stderr(), "error: {}", failed.message);
     }
     ExitCode::from(failed.code)

@@ -52,7 +52,7 @@ pub(super) async fn run(
         let passed = started.elapsed();
         if passed >= abandon_at && !process.abandon.is_cancelled() {
             process.abandon.cancel();
-            // Also after the machine stood still over both points: releasing takes a moment, and leaves nothing behind.
+            // Also after the machine was suspended over both points: a release is quick, and leaves nothing behind.
             give_up_at = give_up_at.max(passed.saturating_add(timeout.mul_f64(0.1)));
         }
         if passed >= give_up_at {

@@ -37,14 +37,14 @@ use crate::telemetry::http;
 pub const OK: u8 = 0;
 /// Exit code of a run that ended by itself.
 pub const FAILED: u8 = 1;
-/// Exit code of a drain that left elements in flight, for their leases to run out.
+/// Exit code of a drain that left elements in flight to their leases.
 pub const LEFTOVERS: u8 = 3;
 
-/// Queues whose rights are asked for at start; asking costs a round trip for each command.
+/// Number of queues with a check of rights at start. Each command costs a round trip.
 const RIGHTS_CHECKED: usize = 20;
 /// A task that has to come by every second and does not for this long, beside one command's time-out, is stuck.
 const STUCK: Duration = Duration::from_secs(60);
-/// Time for systemd to hear what it is told, and for the HTTP server to answer what it is answering.
+/// Time for the last notifications to systemd, and for the HTTP server's outstanding answers.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Runs the daemon until a signal ends it; returns the exit code.
@@ -65,7 +65,7 @@ pub async fn run(config: Config) -> anyhow::Result<u8> {
     let code = app.until_stopped(&mut signals, &notifier, config.shutdown_timeout).await;
     notifier.stop(LAST_WORDS);
     if let Some(server) = server {
-        // Last: until here the probes told what was going on.
+        // Last: until here the probes report the state.
         server.stop(LAST_WORDS);
     }
     Ok(code)

@@ -31,7 +31,7 @@ impl Signals {
                 let signal = match number {
                     SIGHUP => Signal::Reload,
                     _ if std::mem::replace(&mut stopping, true) => {
-                        // What is in flight comes back when its leases run out.
+                        // Elements in flight come back when their leases expire.
                         tracing::warn!("second signal: exiting now");
                         std::process::exit(super::LEFTOVERS.into());
                     }

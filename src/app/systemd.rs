@@ -1,6 +1,6 @@
-//! Tells systemd how it goes: READY, STATUS, STOPPING, and WATCHDOG for as long as `/livez` would say yes.
+//! Notifies systemd: READY, STATUS, STOPPING, and WATCHDOG while `/livez` would answer 200.
 //!
-//! On a thread of its own, like the probes: it tells what is stuck while the pipeline's runtime is. Where nobody set
+//! On a thread of its own, like the probes: it reports what is stuck while the pipeline's runtime is stuck. Without
 //! `NOTIFY_SOCKET`, there is no thread and nothing happens. Knows the board, nothing else.
 
 use std::io;
@@ -15,12 +15,12 @@ use crate::telemetry::status::Status;
 
 /// Longest time between two looks at the board; half of the watchdog's time if that is shorter.
 const EVERY: Duration = Duration::from_secs(5);
-/// Until the daemon has started, somebody waits for it.
+/// Interval before the start is complete, because a person waits for it.
 const STARTING: Duration = Duration::from_millis(50);
 /// What closing sinks, Redis and the HTTP server may take after the drain.
 const CLOSING: Duration = Duration::from_secs(5);
 
-/// Tells until it is stopped or dropped.
+/// Sends notifications until it is stopped or dropped.
 pub(super) struct Notifier(Option<Telling>);
 
 struct Telling {
@@ -33,7 +33,7 @@ struct Telling {
 struct Stopping(Duration);
 
 impl Notifier {
-    /// Starts telling, if systemd has asked to be told.
+    /// Starts to notify, if systemd has asked for it.
     pub(super) fn start(events: Events) -> io::Result<Notifier> {
         if std::env::var_os("NOTIFY_SOCKET").is_none() {
             return Ok(Notifier(None));
@@ -45,7 +45,7 @@ impl Notifier {
         let mut reached = true;
         let send = move |states: &[NotifyState]| {
             let sent = sd_notify::notify(states);
-            // Told once, until it works again.
+            // Reported once, until it works again.
             if let (Err(problem), true) = (&sent, reached) {
                 events.service_manager_lost(&problem.to_string());
             }
@@ -53,7 +53,7 @@ impl Notifier {
             reached
         };
         let run = move || {
-            tell(&status, watchdog, &stopping, send);
+            notify(&status, watchdog, &stopping, send);
             drop(finished);
         };
         thread::Builder::new().name("systemd".to_owned()).spawn(run)?;
@@ -68,7 +68,7 @@ impl Notifier {
         }
     }
 
-    /// Waits until everything is told, for a drain may be over before the thread has looked; but at most `within`, for
+    /// Waits until everything is sent, because a drain may end before the thread has looked; but at most `within`, for
     /// systemd may not listen.
     pub(super) fn stop(self, within: Duration) {
         if let Some(Telling { orders, done }) = self.0 {
@@ -80,7 +80,7 @@ impl Notifier {
 }
 
 /// Says what is new, again and again. `send` answers whether it has arrived.
-fn tell(
+fn notify(
     status: &Status,
     watchdog: Option<Duration>,
     stopping: &Receiver<Stopping>,
@@ -153,7 +153,7 @@ mod tests {
                 let text: String = states.iter().map(|state| format!("{state}\n")).collect();
                 daemon.send(text.as_bytes()).is_ok()
             };
-            tell(&board, Some(Duration::from_millis(40)), &stopping, send);
+            notify(&board, Some(Duration::from_millis(40)), &stopping, send);
         });
         let fed = |text: &str| text.contains("WATCHDOG=1");
 

@@ -19,7 +19,7 @@ pub(super) struct Watched {
     pub(super) stores: Vec<Arc<RedisStore>>,
 }
 
-/// Tells what becomes of the connection, and makes everybody look after each reconnect.
+/// Reports the state of the connection, and wakes all queues after each reconnect.
 pub(super) async fn watch_link(watched: Watched, process: Arc<Process>, queues: Vec<Arc<Queue>>, sinks: usize) {
     let mut state = watched.link.state();
     let mut started = false;
@@ -66,7 +66,7 @@ async fn tell_consumers(watched: &Watched, process: &Process, queues: &[Arc<Queu
     let Some(conn) = watched.link.current() else { return };
     let delivering = queues.iter().filter(|queue| !matches!(queue.spec.mode, Mode::Rescue { .. }));
     let drained: Vec<_> = delivering.filter_map(|queue| Some(queue.store.unannounced()?.0)).collect();
-    // A user who may not ask is not advised: `check --live` says so.
+    // Without the right to ask there is no advice: `check --live` reports that.
     let Ok(Some((blocked, empty))) = blocked_consumers(&conn, &drained).await else { return };
     if let (Some(advice), true) = (advice(&blocked), empty > 0) {
         process.events.redis_advice(watched.link.address(), &advice);

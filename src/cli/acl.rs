@@ -8,26 +8,26 @@ use clap::{Args, ValueEnum};
 use super::{Failed, Global, answer, load};
 use crate::operate::acl::{Purpose, Server, Users, least};
 
-/// Print the least rights in Redis that this configuration needs, as `ACL SETUSER`.
+/// Print the minimum rights in Redis for this configuration, as `ACL SETUSER`.
 ///
-/// Exactly the keys, channels and commands that are used, for each server that the configuration names. The line sets no
-/// password and takes none away: a new user has none, and cannot log in until it has one
-/// (`ACL SETUSER delaybridge >PASSWORD`). Sent again after a change of the configuration it leaves nothing of the old
-/// rights. Nothing is connected to.
+/// Exactly the keys, channels and commands in use, for each server of the configuration. The line sets no
+/// password and removes none: a new user has none, and cannot log in until it has one
+/// (`ACL SETUSER delaybridge >PASSWORD`). After a change of the configuration, send it again: it replaces the old
+/// rights. The command does not connect.
 ///
 /// configuration -> commands, keys, channels -> ACL SETUSER
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct AclArgs {
-    /// What the user is for: `run` and `check --live`, or a person's commands at the queues (queues, peek, offer, cancel,
+    /// The purpose of the user: `run` and `check --live`, or an operator's commands (queues, peek, offer, cancel,
     /// dead, migrate, restore)
     #[arg(long = "for", value_enum, value_name = "WHAT", default_value_t = Purpose::Run)]
     pub purpose: Purpose,
-    /// The major version of the server. 6 knows no selectors, so that there every command may be run on every key of the
+    /// The major version of the server. 6 has no selectors, so there every command is allowed on every key of the
     /// configuration
     #[arg(long, value_enum, value_name = "VERSION", default_value_t = Server::Seven)]
     pub redis: Server,
-    /// The user's name; else that of the configuration (without one: delaybridge), and delaybridge-operator for an operator
+    /// The user's name; default: the configuration's (else delaybridge), and delaybridge-operator for an operator
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 }
@@ -35,11 +35,11 @@ pub struct AclArgs {
 const AFTER: &str = "\
 Examples:
   delaybridge acl
-  delaybridge acl | grep ^ACL | redis-cli                 as a user who may change users
+  delaybridge acl | grep ^ACL | redis-cli                 as a user with the right to ACL SETUSER
   delaybridge acl --for operator
   delaybridge acl --output json
 
-Key patterns with a * stand for keys that the elements choose (a template in `list` or `stream`); a comment names them.";
+Key patterns with a * match keys that the elements choose (a template in `list` or `stream`); a comment names them.";
 
 impl ValueEnum for Purpose {
     fn value_variants<'a>() -> &'a [Self] {

@@ -1,4 +1,4 @@
-//! `cancel`: one element that nobody has claimed yet.
+//! `cancel`: one element that is not claimed yet.
 
 use std::io::Write;
 
@@ -11,8 +11,8 @@ use crate::operate::peek::State;
 
 /// Remove an element that is scheduled or waits for a retry.
 ///
-/// It is gone for good, from Redisson's structures too. An element in flight belongs to the daemon that claimed it and
-/// is left to it. The whole queue is searched, by the server; in a queue of millions that takes a while.
+/// It is removed permanently, from Redisson's structures too. An element in flight belongs to the daemon that claimed it,
+/// and is not cancelled. The server searches the whole queue; in a queue of millions this takes a while.
 ///
 /// scheduled | retry -> gone
 #[derive(Debug, Args)]

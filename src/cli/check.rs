@@ -11,16 +11,16 @@ use crate::config::{self, ConfigErrors, Loaded};
 use crate::operate::check::{self, Check, State};
 use crate::operate::words;
 
-/// Say what is wrong with the configuration, or show the settings in effect.
+/// Report all mistakes of the configuration, or show the settings in effect.
 ///
-/// All problems are told at once, each with its place and what to do. Without --live nothing is connected to; with it,
-/// server, rights, queues and sinks are looked at, and nothing is changed.
+/// Reports all problems at once, each with its place and what to do. Without --live it does not connect. With --live it
+/// checks server, rights, queues and sinks, and changes nothing.
 ///
 /// file -> problems | settings -> (--live) Redis -> rights -> queues -> sinks
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct CheckArgs {
-    /// Connect, and say whether it would work
+    /// Connect, and check that the daemon would work
     #[arg(long)]
     pub live: bool,
 }

@@ -9,7 +9,7 @@ use super::{Cli, Global};
 
 /// Print the completions of a shell.
 ///
-/// The package has them for bash, zsh and fish where those look by themselves.
+/// The Debian package installs them for bash, zsh and fish.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct CompletionsArgs {
@@ -31,7 +31,7 @@ pub(super) fn run(args: &CompletionsArgs, out: &mut dyn Write) -> io::Result<()>
 }
 
 /// The command line without its hidden commands, which the generators would offer. A command cannot be taken out of a
-/// [`Command`], so this is made anew of what is shown.
+/// [`Command`], so this is built again from the visible commands.
 fn shown() -> Command {
     let root = Cli::command();
     let commands: Vec<_> = root.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();

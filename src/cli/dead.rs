@@ -12,9 +12,9 @@ use crate::operate::content::escaped;
 use crate::operate::dead::{self, DeadLetters, Letter, Which};
 use crate::operate::words;
 
-/// Look at dead letters, give them another life, or remove them.
+/// Show, redrive or remove dead letters.
 ///
-/// A dead letter keeps the element's bytes as they came, and why it died. Nothing leaves the stream by itself.
+/// A dead letter has the element's original bytes and the reason. It stays in the stream until a command removes it.
 ///
 /// in flight -> dead -> redrive: retry, due now | purge: gone
 #[derive(Debug, Subcommand)]
@@ -42,7 +42,7 @@ pub struct WhichArgs {
     /// Stream ids (1795251632252-0) or element ids (16 hexadecimal digits)
     #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all", value_parser = letter)]
     pub ids: Vec<String>,
-    /// All letters that are there now
+    /// All current dead letters
     #[arg(long)]
     pub all: bool,
 }
@@ -61,16 +61,16 @@ fn letter(text: &str) -> Result<String, String> {
     }
 }
 
-/// List the dead letters of a queue, the latest first.
+/// List the dead letters of a queue, latest first.
 ///
-/// One line each: when and why it died, and which sink decided. `dead show` has the rest.
+/// One line each: time, reason and sink. `dead show` has the rest.
 #[derive(Debug, Args)]
 #[command(after_help = LS_EXAMPLES)]
 pub struct LsArgs {
     /// The queue's id in the configuration
     #[arg(value_name = "QUEUE")]
     pub queue: String,
-    /// Most letters that are listed
+    /// Maximum number of dead letters
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub limit: usize,
 }
@@ -80,9 +80,9 @@ Examples:
   delaybridge dead ls order_timeout
   delaybridge dead ls order_timeout --limit 1000 --output json";
 
-/// Show everything that is known of one dead letter.
+/// Show all facts about one dead letter.
 ///
-/// If several letters have the element's id, the latest is shown. The element is given in hexadecimal digits (text) or
+/// If several dead letters have the element's id, the latest is shown. The element is in hexadecimal digits (text) or
 /// base64 (JSON), byte for byte.
 #[derive(Debug, Args)]
 #[command(after_help = SHOW_EXAMPLES)]
@@ -100,10 +100,10 @@ Examples:
   delaybridge dead show order_timeout 1795251632252-0
   delaybridge dead show order_timeout 52414e444f4d3842 --output json";
 
-/// Give dead letters another life.
+/// Redrive dead letters: deliver them again.
 ///
-/// The element goes back as it was, due now, with its id and due time and no attempts counted. Sinks that had confirmed
-/// it do not receive it again. Where `max_lateness` is set, remember that it is late.
+/// The element returns unchanged, due now, with its id and due time and no counted attempts. Sinks that had confirmed
+/// it do not get it again. With `max_lateness`, consider that it is late.
 ///
 /// dead -> retry, due now -> claimed by the daemon
 #[derive(Debug, Args)]
@@ -120,11 +120,11 @@ Examples:
   delaybridge dead redrive order_timeout 52414e444f4d3842 1b2c3d4e5f607182
   delaybridge dead redrive order_timeout --all
 
-Run again after a failure: what has been redriven is not redriven twice.";
+Run it again after a failure: nothing is redriven twice.";
 
-/// Remove dead letters for good.
+/// Remove dead letters permanently.
 ///
-/// Their elements are lost: nothing else has them. --yes is needed with --all, and where no person sits at a terminal.
+/// Their elements are lost: no other copy exists. --yes is required with --all, and without a terminal.
 ///
 /// dead -> gone
 #[derive(Debug, Args)]
@@ -176,7 +176,7 @@ async fn purge(global: &Global, args: &PurgeArgs, out: &mut dyn Write) -> Result
     let which = &args.which;
     if !args.yes && (which.all || !std::io::stdin().is_terminal()) {
         return Err(Failed::usage(format!(
-            "purge dead letters of `{}`: nothing was removed; they cannot be brought back, so say --yes",
+            "purge dead letters of `{}`: nothing was removed; the removal is permanent: confirm it with --yes",
             which.queue
         )));
     }
@@ -256,7 +256,7 @@ mod tests {
             "due_ms            1795251632252 (2026-11-21T09:00:32.252Z)",
             "first_attempt_ms",
             "code              NO_ROUTE",
-            "  cause           No queue takes the message.",
+            "  cause           No queue accepts the message.",
             "  cure            Bind a queue for this routing key.",
             "message           a\\u{1b}[31m",
             "payload           hello",

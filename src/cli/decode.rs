@@ -12,11 +12,11 @@ use crate::message::MessageId;
 use crate::operate::content::escaped;
 use crate::operate::decode::{Decoded, Options, Outcome, decode, decode_in};
 
-/// Show what is in an element or a payload.
+/// Decode an element or a payload.
 ///
-/// Takes a whole element of Redisson in either layout, an entry of delaybridge's own, or a bare payload, and finds out by
-/// itself which it is. Without --codec the codec is guessed, and how sure that is stands beside it: `certain` if no other
-/// codec writes such bytes, `likely`, or `guess` if it could be several things. Needs no configuration and no Redis,
+/// Reads an element of Redisson in either layout, an entry of delaybridge, or a bare payload, and recognises which it
+/// is. Without --codec it guesses the codec and prints its confidence: `certain` if no other
+/// codec writes such bytes, `likely`, or `guess` if several codecs fit. It needs no configuration and no Redis,
 /// unless --queue is given.
 ///
 /// bytes -> layout and id -> payload -> codec -> value as JSON
@@ -24,16 +24,16 @@ use crate::operate::decode::{Decoded, Options, Outcome, decode, decode_in};
 #[command(after_help = AFTER)]
 #[command(group(ArgGroup::new("what").required(true).args(["hex", "file", "stdin", "queue"])))]
 pub struct DecodeArgs {
-    /// The bytes in hexadecimal digits; spaces between them do not matter
+    /// The bytes in hexadecimal digits; spaces are ignored
     #[arg(long, value_name = "HEX", value_parser = digits)]
     pub hex: Option<Bytes>,
-    /// A file that holds the bytes
+    /// A file with the bytes
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// The bytes come from standard input
+    /// Read the bytes from standard input
     #[arg(value_name = "-", value_parser = ["-"], allow_hyphen_values = true)]
     pub stdin: Option<String>,
-    /// An element of this queue, by its id in the configuration; the one that falls due first
+    /// An element of the queue with this id in the configuration; by default the next due one
     #[arg(long, value_name = "QUEUE")]
     pub queue: Option<String>,
     /// With --queue: the element with this id, scheduled, waiting for a retry or in flight
@@ -42,7 +42,7 @@ pub struct DecodeArgs {
     /// The codec, as in the configuration; with --queue the queue's unless that is raw, else guessed
     #[arg(long, value_name = "NAME")]
     pub codec: Option<Coding>,
-    /// Leave the names of Java classes out of the value
+    /// Remove Java class names from the value
     #[arg(long)]
     pub strip_types: bool,
 }
@@ -54,10 +54,10 @@ Examples:
   redis-cli --raw lindex order:timeout 0 | head -c -1 | delaybridge decode --codec kryo5 -
   delaybridge decode --queue order_timeout --id 52414e444f4d3842
 
-In JSON the element is the one of `elements`. Its value is `value`, or `value_base64` where it is
-bytes and nothing else; `error` says why there is none. docs/codecs.md says what each codec reads.
+In JSON the element is in `elements`. Its value is `value`, or `value_base64` if it is
+bytes and nothing else; `error` says why there is none. docs/codecs.md describes each codec.
 
-Exit codes: 0 read, 1 the codec refuses it or Redis cannot be asked, 2 wrong arguments";
+Exit codes: 0 decoded, 1 the codec refuses it or Redis does not answer, 2 wrong arguments";
 
 fn digits(text: &str) -> Result<Bytes, String> {
     let digits: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();

@@ -1,4 +1,4 @@
-//! `man`: the manual pages, for whoever makes a package. Hidden: an operator reads them installed, or `--help`.
+//! `man`: the manual pages, for packagers. Hidden: an operator reads them installed, or `--help`.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `migrate`: one layout for all elements of a queue, and an end to the jam that two of them make.
+//! `migrate`: one layout for all elements of a queue, which unblocks a queue with two.
 
 use std::io::Write;
 
@@ -9,12 +9,12 @@ use crate::operate::redisson::Layout;
 use crate::operate::redisson::migrate::{Migration, apply, survey};
 use crate::operate::words;
 
-/// Repack every scheduled element in the layout that the Redisson clients read.
+/// Convert every scheduled element to the layout that the Redisson clients read.
 ///
-/// Redisson 3.21.1 changed the layout of elements, and a client stops at the first one that it cannot read. Here each
+/// Redisson 3.21.1 changed the layout of elements, and a client stops at the first one that it cannot read. Each
 /// element keeps its id, its payload, its due time and its place in Redisson's list; of those due in the same millisecond
-/// the order may change. Without --apply nothing is changed. Daemons and clients may go on meanwhile; clients of the other
-/// layout have to be gone, or they write more of it.
+/// the order may change. Without --apply nothing is changed. Daemons and clients can continue. Stop clients of the other
+/// layout first, because they write more of it.
 ///
 /// scheduled (old or new) -> scheduled (one layout)
 #[derive(Debug, Args)]
@@ -26,30 +26,30 @@ pub struct MigrateArgs {
     /// The layout: old is Redisson up to 3.21.0, new from 3.21.1 on
     #[arg(long, value_enum, value_name = "LAYOUT")]
     pub to: Layout,
-    /// Do it; without this, only show what would be done
+    /// Apply the changes; without it, only show them
     #[arg(long)]
     pub apply: bool,
 }
 
 const AFTER: &str = "\
 Examples:
-  delaybridge migrate order_timeout --to new              what would be repacked, and what a jam has done
+  delaybridge migrate order_timeout --to new              shows elements to convert, and repeated transfers
   delaybridge migrate order_timeout --to new --apply
 
 A client that stops in the middle of a transfer has pushed to the ready list what is before it, again at every attempt.
 Such elements are due and missing in Redisson's list; they are listed with the number of copies, and stay scheduled, so
-that they are transferred once more: `delaybridge cancel QUEUE ID` removes one. No copy proves nothing: consumers may have
-taken them, and while clients and daemons go on, an element can look missing that is not.
+that they are transferred again: `delaybridge cancel QUEUE ID` removes one. No copies prove nothing: consumers may have
+taken them, and while clients and daemons work, an element can look missing that is not.
 
-Run again after a failure: it goes on where it stopped.
+Run it again after a failure: it continues where it stopped.
 
-Exit codes: 0 done, 1 something had to stay, or it failed, 2 wrong arguments or configuration";
+Exit codes: 0 done, 1 some elements stay, or it failed, 2 wrong arguments or configuration";
 
 pub(super) async fn run(global: &Global, args: &MigrateArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let (_session, queue) = on_queue(global, &args.queue).await?;
     let mut found = survey(&queue, args.to).await?;
     if args.apply {
-        // Before anything is repacked: then clients transfer what a jam had stopped, and no other run would name it.
+        // Before any conversion: after it, clients transfer the blocked elements, and no other run would list them.
         if global.output == Output::Text {
             write!(out, "{}", transferred(&found))?;
             out.flush()?;
@@ -67,9 +67,9 @@ fn text(found: &Migration) -> String {
     let new = words::count(found.new, "element");
     let head = format!("{}: {new} in the new layout, {} in the old one\n", found.queue, found.old);
     match found.applied {
-        true => format!("{head}{} repacked in the {} layout\n", words::count(found.packed, "element"), found.to),
+        true => format!("{head}{} converted to the {} layout\n", words::count(found.packed, "element"), found.to),
         false => format!(
-            "{head}{} would be repacked, under their ids\n{}Nothing was changed; --apply does it\n",
+            "{head}{} would be converted, with their ids\n{}Nothing was changed; --apply does it\n",
             words::count(found.foreign, "element"),
             transferred(found)
         ),
@@ -93,9 +93,9 @@ fn transferred(found: &Migration) -> String {
 
 fn kept(found: &Migration) -> Failed {
     Failed::runtime(format!(
-        "migrate `{}`: {} stayed as they were: {} of no layout, which jam Redisson clients (a daemon makes dead letters of \
-         them when they fall due), {} that would be read as the other layout, {} scheduled already with the very bytes that \
-         they would get, {} entries of Redisson's list alone, which jam `readAll()` and `remove()` (a daemon sweeps those \
+        "migrate `{}`: {} stayed as they were: {} of no layout, which block Redisson clients (a daemon makes dead letters of \
+         them at their due time), {} that would be read as the other layout, {} already scheduled with the bytes that \
+         they would get, {} entries only in Redisson's list, which block `readAll()` and `remove()` (a daemon sweeps those \
          that a claim left)",
         found.queue,
         words::count(found.kept, "element"),

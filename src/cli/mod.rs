@@ -45,8 +45,8 @@ use crate::operate::{self, Queue, Session};
 
 /// Delivers the due elements of Redisson delayed queues, and loses none.
 ///
-/// Takes elements out of Redis when they fall due and hands them to their sinks; nothing leaves Redis before every sink
-/// has confirmed it. Producers keep their Java code; no JVM has to be alive.
+/// Claims elements in Redis at their due time and delivers them to their sinks. No element leaves Redis before every sink
+/// has confirmed it. Producers keep their Java code. No JVM has to run.
 ///
 /// Redis: claim -> decode -> route -> deliver -> confirmed: gone | retry | dead letter
 #[derive(Debug, Parser)]
@@ -62,10 +62,10 @@ pub struct Cli {
 
 const AFTER: &str = "\
 Examples:
-  delaybridge check --live --config delaybridge.yaml     would it work? changes nothing
-  delaybridge run --config delaybridge.yaml              deliver until SIGTERM
+  delaybridge check --live --config delaybridge.yaml     checks everything, changes nothing
+  delaybridge run --config delaybridge.yaml              delivers until SIGTERM
   delaybridge offer order_timeout --delay 5s --payload '{\"orderId\":1}'
-  delaybridge queues                                     what is pending, late, stuck
+  delaybridge queues                                     pending, late and dead elements
 
 With --output json a result is one object. Its lists have names (queues, elements, dead_letters,
 users, errors), a thing has the same field name everywhere, and times are milliseconds in fields
@@ -73,9 +73,9 @@ that end in _ms.
 
 Exit codes:
   0  done
-  1  it failed while running; the message says what was attempted and what to do
+  1  runtime error; the message says what was attempted and what to do
   2  wrong arguments or configuration
-  3  stopped, but some elements in flight could be neither settled nor handed back in time";
+  3  stopped, but some elements in flight could be neither settled nor released in time";
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn global_options_stand_before_or_after_the_command() {
+    fn global_options_are_accepted_before_and_after_the_command() {
         for line in ["--config a.yaml --output json queues", "queues --config a.yaml --output json"] {
             let cli = parse(line).unwrap();
             assert_eq!((cli.global.config, cli.global.output), (PathBuf::from("a.yaml"), Output::Json), "{line}");
@@ -269,7 +269,7 @@ mod tests {
             "bench --depth 0",
             "bench --name orders",
             "bench --payload-bytes 99999999",
-            "acl --for everybody",
+            "acl --for all",
             "acl --redis 5",
             "run-now q 0123456789abcdef",
             "fsck --repair q",

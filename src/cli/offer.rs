@@ -11,13 +11,13 @@ use super::layout::LayoutArg;
 use super::{Failed, Global, answer, input, on_queue, show};
 use crate::operate::redisson::offer::offer;
 
-/// Offer an element, exactly as Redisson does.
+/// Offer an element, as Redisson does.
 ///
-/// The payload goes in as it is given; nothing is encoded. If the queue's codec is `json` or `string` it must be that,
-/// because it could not be delivered otherwise. A reply that was lost is reported with the element's id; it is never
+/// The payload is stored as given, without encoding. If the queue's codec is `json` or `string`, it must be valid for it,
+/// because it could not be delivered otherwise. A lost reply is reported with the element's id. The offer is never
 /// sent a second time.
 ///
-/// payload -> Redisson's layout -> sorted set and list -> announced to those who wait
+/// payload -> Redisson's layout -> sorted set and list -> announced to the subscribers
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 #[command(group(ArgGroup::new("what").required(true).args(["payload", "file", "stdin"])))]
@@ -25,19 +25,19 @@ pub struct OfferArgs {
     /// The queue's id in the configuration
     #[arg(value_name = "QUEUE")]
     pub queue: String,
-    /// How long from now, by Redis's clock, it falls due (5s, 10m, 0s)
+    /// The delay until the due time, by Redis's clock (5s, 10m, 0s)
     #[arg(long, value_name = "DURATION", value_parser = delay)]
     pub delay: Duration,
-    /// The payload itself
+    /// The payload
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub payload: Option<String>,
-    /// A file that holds the payload
+    /// A file with the payload
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// The payload comes from standard input
+    /// Read the payload from standard input
     #[arg(value_name = "-", value_parser = ["-"], allow_hyphen_values = true)]
     pub stdin: Option<String>,
-    /// The layout of the element; auto is that of the first elements of the queue, and new for an empty queue
+    /// The layout of the element; auto is the layout of the queue's first elements, and new for an empty queue
     #[arg(long, value_enum, value_name = "LAYOUT", default_value_t = LayoutArg::Auto)]
     pub layout: LayoutArg,
 }
@@ -48,7 +48,7 @@ Examples:
   delaybridge offer order_timeout --delay 0s --file element.json
   printf hello | delaybridge offer reminders --delay 10m -
 
-Exit codes: 0 offered, 1 failed or its fate is unknown, 2 wrong arguments or a payload that the codec refuses";
+Exit codes: 0 offered, 1 failed or unknown, 2 wrong arguments or a payload that the codec refuses";
 
 fn delay(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write 500ms, 5s, 10m or 1h 30m"))

@@ -10,10 +10,10 @@ use super::{Failed, Global, Output, answer, on_queue, show};
 use crate::operate::peek::{Elements, Peek, State, peek};
 use crate::operate::words;
 
-/// Look at the elements of a queue without taking them.
+/// Show the elements of a queue without taking them.
 ///
-/// Shows who falls due first, with what the queue's codec reads in the payload. Only the beginning of large payloads is
-/// read, unless --full is given. What moves while it is read can be shown twice or not at all.
+/// Shows the elements in the order of their due times, with the decoded payload. Only the beginning of large payloads is
+/// read, unless --full is given. An element that moves meanwhile can be shown twice or not at all.
 ///
 /// scheduled -> in-flight -> gone | retry -> in-flight; ready -> in-flight
 #[derive(Debug, Args)]
@@ -22,16 +22,16 @@ pub struct PeekArgs {
     /// The queue's id in the configuration
     #[arg(value_name = "QUEUE")]
     pub queue: String,
-    /// Most elements that are shown
+    /// Maximum number of elements
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub limit: usize,
-    /// Where to look
+    /// The state of the elements
     #[arg(long, value_enum, value_name = "STATE", default_value_t = State::Scheduled)]
     pub state: State,
     /// Show whole payloads
     #[arg(long)]
     pub full: bool,
-    /// Show where each element would go now; reads whole payloads, as --full
+    /// Show the destination of each element; reads whole payloads, as --full
     #[arg(long)]
     pub routes: bool,
 }
@@ -43,9 +43,9 @@ Examples:
   delaybridge peek order_timeout --routes
   delaybridge peek order_timeout --output json
 
-In JSON a payload is `payload` (text) or `payload_base64`; `payload_cut` says that it goes on.
-`value` is what the queue's codec read in it; with codec `raw`, what another one most likely wrote.
-An element whose layout is `junk` is none of Redisson's; it becomes a dead letter when it falls due.";
+In JSON a payload is `payload` (text) or `payload_base64`; `payload_cut` means that it is longer.
+`value` is the payload decoded by the queue's codec; with codec `raw`, by the most probable codec.
+An element with the layout `junk` is not from Redisson; it becomes a dead letter at its due time.";
 
 impl ValueEnum for State {
     fn value_variants<'a>() -> &'a [Self] {

@@ -10,10 +10,10 @@ use super::{Failed, Global, answer, load, show};
 use crate::operate::queues::{Queues, queues};
 use crate::operate::{Session, words};
 
-/// Show every queue: what is pending, late, dead.
+/// Show every queue with its pending, late and dead elements.
 ///
-/// The states exclude each other: what is due is not counted as scheduled. GHOSTS are entries that Redisson's own list
-/// still shows although they were taken; ORPHANS stand in that list and nowhere else, and are left alone.
+/// Every element is in one state: a due element does not count as scheduled. GHOSTS are entries of Redisson's list
+/// with claimed elements. ORPHANS are entries of that list in no sorted set; they are kept.
 ///
 /// SCHEDULED -> DUE -> IN FLIGHT -> gone | RETRY | DEAD; READY: by a Redisson client
 #[derive(Debug, Args)]

@@ -9,42 +9,42 @@ use super::{Failed, Global, Output, answer, on_queue};
 use crate::operate::redisson::restore::{Confirmed, KeptCount, Options, Plan, Restored, apply, plan};
 use crate::operate::words;
 
-/// Return everything that delaybridge holds to Redisson's keys.
+/// Return everything delaybridge holds to Redisson's keys.
 ///
-/// For leaving: stop the daemons first. What was in flight, waits for a retry or was given back is scheduled in Redisson
-/// again with its due time, or goes to the head of the ready list in its order if it came from there. Without --apply
-/// nothing is changed and the command shows what it would do. Junk, and what a newer delaybridge wrote, stays.
+/// For leaving delaybridge. Stop the daemons first. Elements in flight, waiting for a retry or released are scheduled in Redisson
+/// again with their due times. Payloads from the ready list return to its head in their order. Without --apply
+/// nothing is changed, and the command shows what it would do. Junk, and entries of a newer delaybridge, stay.
 ///
-/// in flight (its lease over) | retry | dead (--dead) -> scheduled | ready
+/// in flight (lease expired) | retry | dead (--dead) -> scheduled | ready
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct RestoreArgs {
     /// The queue's id in the configuration
     #[arg(value_name = "QUEUE")]
     pub queue: String,
-    /// Do it; without this, only show what would be done
+    /// Apply the changes; without it, only show them
     #[arg(long)]
     pub apply: bool,
     /// Dead letters too
     #[arg(long)]
     pub dead: bool,
-    /// The layout that the Redisson clients of this queue read; what has the other one is repacked under its id. auto is
-    /// that of what is scheduled, else that of what is held, and is refused where both exist
+    /// The layout that this queue's Redisson clients read; elements of the other one are converted and keep their ids. auto is
+    /// the layout of scheduled elements, else of held ones, and is refused if both exist
     #[arg(long, value_enum, value_name = "LAYOUT", default_value_t = LayoutArg::Auto)]
     pub layout: LayoutArg,
 }
 
 const AFTER: &str = "\
 Examples:
-  delaybridge restore order_timeout                       what would be restored
+  delaybridge restore order_timeout                       shows what would be returned
   delaybridge restore order_timeout --apply --layout new
   delaybridge restore order_timeout --apply --dead
 
-It refuses while a daemon is at work: while one listens on the queue's presence channel, a lease in flight is not over,
-or another client sweeps the list. A daemon that is cut off from Redis is seen by its leases only; what it had handed to a sink
-may arrive there as well. Run again after a failure: nothing is restored twice.
+It refuses while a daemon works: while one subscribes to the queue's presence channel, a lease is unexpired,
+or a sweep runs. A daemon that is cut off from Redis shows only by its leases; its outstanding deliveries
+may still arrive. Run it again after a failure: nothing is returned twice.
 
-Exit codes: 0 done, 1 a daemon is at work, or something had to stay, or it failed, 2 wrong arguments or configuration";
+Exit codes: 0 done, 1 a daemon works, or some elements stay, or it failed, 2 wrong arguments or configuration";
 
 pub(super) async fn run(global: &Global, args: &RestoreArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let (session, queue) = on_queue(global, &args.queue).await?;
@@ -84,7 +84,7 @@ fn planned(plan: &Plan) -> String {
     let elements = words::count(plan.scheduled, "element");
     let mut lines = vec![format!("{elements} would be scheduled again, in the {} layout", plan.layout)];
     if plan.repacked > 0 {
-        lines.push(format!("{} of them would be repacked, under their ids", plan.repacked));
+        lines.push(format!("{} of them would be converted, with their ids", plan.repacked));
     }
     lines.push(format!("{} would go to the head of the ready list", words::count(plan.ready, "payload")));
     if plan.dead > 0 {
@@ -102,9 +102,9 @@ fn planned(plan: &Plan) -> String {
     text + "Nothing was changed; --apply does it\n"
 }
 
-/// What a Java consumer will see although a sink has it.
+/// Elements that a Java consumer will get although a sink has them.
 fn seen_twice(confirmed: &[Confirmed], doubtful: usize) -> String {
-    let line = |found: &Confirmed| format!("{} had been confirmed by {}\n", found.id, found.sinks.join(", "));
+    let line = |found: &Confirmed| format!("{} was already confirmed by {}\n", found.id, found.sinks.join(", "));
     let mut text: String = confirmed.iter().map(line).collect();
     if doubtful > 0 {
         let elements = words::count(doubtful, "element");
@@ -118,7 +118,7 @@ fn restored(done: &Restored) -> String {
     let ready = words::count(done.ready, "payload");
     let orphans = match done.orphans {
         0 => String::new(),
-        orphans => format!("Entries of Redisson's list that are in no sorted set, left alone: {orphans}\n"),
+        orphans => format!("Entries of Redisson's list that are in no sorted set, kept: {orphans}\n"),
     };
     format!("{scheduled} of {} scheduled again, {ready} on the ready list\n{orphans}", done.queue)
 }

@@ -1,23 +1,23 @@
-//! `run`: the arguments of the daemon. What it does stands in `main.rs` and `app.rs`.
+//! `run`: the arguments of the daemon. Its work is in `main.rs` and `app/`.
 
 use clap::{Args, ValueEnum};
 
 use crate::config::Problem;
 use crate::telemetry::logging::Format;
 
-/// Deliver until told to stop.
+/// Run the daemon: deliver due elements until SIGTERM.
 ///
-/// Claims what is due, delivers it, and settles every claim. SIGTERM or Ctrl-C ends it in order within
-/// `shutdown_timeout`; a second signal ends it at once, and leases bring back what was in flight.
+/// Claims due elements, delivers them, and settles every claim. SIGTERM or Ctrl-C stops it cleanly within
+/// `shutdown_timeout`. A second signal stops it at once, and elements in flight come back by their leases.
 ///
 /// claim (lease) -> decode -> route -> deliver -> settle: gone | retry | dead letter
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct RunArgs {
-    /// What is logged: a level, or target=level pairs; goes before DELAYBRIDGE_LOG [default: info]
+    /// Log filter: a level, or target=level pairs; overrides DELAYBRIDGE_LOG [default: info]
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
-    /// How it is logged; auto is text on a terminal, JSON otherwise
+    /// Log format; auto is text on a terminal, JSON otherwise
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Auto)]
     pub log_format: LogFormat,
 }

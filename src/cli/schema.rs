@@ -6,8 +6,8 @@ use clap::Args;
 
 /// Print the JSON Schema of the configuration.
 ///
-/// Editors complete and check YAML with it. It knows the keys of this version only; what it lets pass, `check` checks
-/// again.
+/// Editors complete and check YAML with it. It has the keys of this version only. `check` finds more mistakes
+/// than the schema.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct SchemaArgs {}

@@ -1,6 +1,6 @@
-//! Columns for a person. Pure text; knows nothing of what stands in it.
+//! Columns for a person. Pure text, independent of the content.
 
-/// Where the text of a column stands.
+/// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Align {
     Left,
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_what_stands_in_them() {
+    fn columns_are_as_wide_as_their_content() {
         let mut table = Table::new(&[("QUEUE", Align::Left), ("DUE", Align::Right), ("NOTE", Align::Left)]);
         table.row(["a".to_owned(), "1234".to_owned(), String::new()]);
         table.row(["grün".to_owned(), "5".to_owned()]);

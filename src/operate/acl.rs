@@ -18,7 +18,7 @@ use crate::source::{Activity, rights_to_run};
 pub enum Purpose {
     /// The daemon, and `check --live` with its configuration.
     Run,
-    /// A person's commands at the queues.
+    /// An operator's commands.
     Operator,
 }
 

@@ -1,4 +1,4 @@
-//! Removes one element that nobody has claimed yet.
+//! Removes one unclaimed element.
 
 use serde::Serialize;
 
@@ -35,8 +35,8 @@ pub async fn cancel(queue: &Queue, id: MessageId) -> Result<Cancelled, Error> {
     let what = format!("cancel {id} in `{}`", queue.id());
     let Some(found) = queue.ledger.locate(&queue.conn, id).await.attempt(&what)? else {
         return Err(Error::not_found(format!(
-            "{what}: not found among what is scheduled, waits for a retry or is in flight; it was delivered or cancelled, \
-             is a dead letter (`delaybridge dead ls {}`), or fits no layout of Redisson and has no id of its own",
+            "{what}: not found among the scheduled, retried and in-flight elements; it was delivered or cancelled, \
+             is a dead letter (`delaybridge dead ls {}`), or has no Redisson layout and so no id",
             queue.id()
         )));
     };

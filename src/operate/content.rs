@@ -117,7 +117,7 @@ fn text_of(payload: &Bytes, complete: bool) -> Option<&str> {
     }
 }
 
-/// Serialised objects are sometimes UTF-8 by chance; nobody reads them as text.
+/// Serialised objects are sometimes UTF-8 by chance; they are not text.
 fn looks_binary(text: &str) -> bool {
     text.chars().any(|letter| letter.is_control() && !matches!(letter, '\t' | '\n' | '\r'))
 }

@@ -160,7 +160,7 @@ mod tests {
     use crate::source::ledger::Header;
 
     #[test]
-    fn an_element_an_entry_and_a_payload_are_told_apart() {
+    fn an_element_an_entry_and_a_payload_are_distinguished() {
         use crate::source::redisson::layout::{Layout, pack};
         let id = MessageId(*b"RANDOM8B");
         let check = |bytes: Vec<u8>, layout: &str, id: Option<MessageId>| {

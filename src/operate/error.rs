@@ -75,7 +75,7 @@ pub(super) fn explained(error: &SourceError) -> String {
             "; `check --live` lists the rights that are missing"
         }
         SourceError::Link(LinkError::Server { code: "WRONGKEY" | "WRONGTYPE", .. }) => {
-            "; is `source.redisson.name` the name of the queue? Another program's key was left as it is"
+            "; is `source.redisson.name` the name of the queue? The key of another program was not changed"
         }
         _ => "",
     };

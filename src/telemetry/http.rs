@@ -74,7 +74,7 @@ impl HttpServer {
         self.address
     }
 
-    /// Accepts no more and waits for the requests under way, at most `within`. The last thing to stop, so that the
+    /// Accepts no more and waits for the outstanding requests, at most `within`. The last thing to stop, so that the
     /// probes report the drain. Blocks the thread: call it when the pipeline's runtime has nothing left to do.
     pub fn stop(self, within: Duration) {
         self.stop.cancel();
@@ -112,7 +112,7 @@ pub fn serve(listen: SocketAddr, metrics: Metrics, status: Status) -> Result<Htt
 }
 
 /// Binds like the standard library, with a longer backlog: in a flood of clients its 128 places are full at once, and a
-/// probe whose connection is turned away tries again after a second, which is all the time that Kubernetes gives it.
+/// refused probe tries again after a second, which is all the time that Kubernetes gives it.
 fn bind(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     // A restart must not wait for the connections of the process before.

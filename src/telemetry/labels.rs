@@ -53,7 +53,7 @@ words! {
 }
 
 words! {
-    /// Why an element was given back uncounted.
+    /// Why an element was released uncounted.
     ReleaseReason {
         /// The daemon stops.
         Shutdown = "shutdown",
@@ -67,7 +67,7 @@ words! {
 words! {
     /// What would have become of an element that a shadow looked at.
     Fate {
-        /// Handed to its sinks.
+        /// Sent to its sinks.
         Deliver = "deliver",
         /// Stored as a dead letter.
         DeadLetter = "dead_letter",

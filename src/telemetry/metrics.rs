@@ -157,7 +157,7 @@ impl QueueMetrics {
         self.add(&self.0.delivered, n, || self.families().delivered.with_label_values(&[self.label()]));
     }
 
-    /// `n` elements were given back uncounted.
+    /// `n` elements were released uncounted.
     pub fn released(&self, reason: ReleaseReason, n: u64) {
         let bound = &self.0.released[reason as usize];
         self.add(bound, n, || self.families().released.with_label_values(&[self.label(), reason.as_str()]));
@@ -188,7 +188,7 @@ impl QueueMetrics {
         self.families().expired_deliveries.with_label_values(&[self.label()]).inc();
     }
 
-    /// A dead letter was handed on to `sink`, which answered this.
+    /// A dead letter was forwarded to `sink`, with this answer.
     pub fn dead_letter_forwarded(&self, sink: &str, outcome: &Outcome) {
         let class = outcome.as_ref().map_or_else(|failure| failure.class.as_str(), |()| OK);
         self.families().dead_letters_forwarded.with_label_values(&[self.label(), sink, class]).inc();

@@ -15,39 +15,39 @@ use super::table::{Align, Table};
 use super::{Failed, Global, answer, endpoint, load};
 use crate::operate::bench::{Figures, Options, Quantiles, measure};
 
-/// Measure claim and settling against your Redis.
+/// Measure claim and settle on your Redis.
 ///
-/// Fills a queue of its own, claims and settles part of it, measures how late a short run is, and takes all of it away
-/// again, also after Ctrl-C. Keys that are there already are not touched: the command refuses to begin. Every figure is
-/// beside what the same Redis does with the barest command. Nothing is delivered anywhere: sinks are not measured.
+/// Fills a temporary queue, claims and settles part of it, measures the lateness of a short run, and deletes the queue,
+/// also after Ctrl-C. It does not touch existing keys: it refuses to start. Every figure is printed
+/// beside that of a bare command on the same Redis. Nothing is delivered: sinks are not measured.
 ///
-/// While it runs it takes as much of Redis's time as it gets: not for the peak hours of a server that others need. It needs
-/// a user with rights on keys of the queue's name; the daemon's user, as `delaybridge acl` makes it, has none.
+/// It uses all of Redis's time that it gets, so do not run it during the peak hours of a shared server. It needs
+/// a user with rights on keys of the queue's name. The daemon's user from `delaybridge acl` has none.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct BenchArgs {
-    /// The Redis to measure, in place of the configuration's
+    /// The Redis to measure, instead of the configuration's
     #[arg(long, value_name = "URL")]
     pub redis: Option<String>,
-    /// A file whose first line is the password for --redis
+    /// A file with the password for --redis in its first line
     #[arg(long, value_name = "FILE", requires = "redis")]
     pub password_file: Option<String>,
-    /// The queue's name in Redis, with `delaybridge-bench` in it; nothing may be there
+    /// The queue's name in Redis; it must contain `delaybridge-bench`, and its keys must not exist
     #[arg(long, value_name = "NAME", default_value = OWN, value_parser = own_name)]
     pub name: String,
-    /// Elements pending while it measures
+    /// Pending elements during the measurement
     #[arg(long, value_name = "COUNT", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=50_000_000))]
     pub depth: u32,
-    /// How many of them are claimed and settled
+    /// Elements to claim and settle
     #[arg(long, value_name = "COUNT", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub drain: u32,
     /// Bytes of each payload
     #[arg(long, value_name = "BYTES", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub payload_bytes: u32,
-    /// Elements a second of the run that measures lateness
+    /// Elements per second in the lateness run
     #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rate: u32,
-    /// How long that run is
+    /// Duration of the lateness run
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub seconds: u32,
 }
@@ -58,7 +58,7 @@ Examples:
   delaybridge bench --redis redis://127.0.0.1:6379/0 --depth 1000000
   delaybridge bench --redis rediss://redis.internal:6380 --password-file /run/secrets/redis --output json
 
-Exit codes: 0 done, 1 it failed or was stopped (the message says whether anything is left in Redis), 2 wrong arguments";
+Exit codes: 0 done, 1 failed or stopped (the message says whether keys are left in Redis), 2 wrong arguments";
 
 /// What the name of the queue must hold.
 const OWN: &str = "delaybridge-bench";
@@ -70,7 +70,7 @@ const INTERRUPTED: i32 = 130;
 fn own_name(text: &str) -> Result<String, String> {
     match text.contains(OWN) {
         true => Ok(text.to_owned()),
-        false => Err(format!("the name of a queue that is taken away again must have `{OWN}` in it")),
+        false => Err(format!("the name of a temporary queue must contain `{OWN}`")),
     }
 }
 
@@ -122,7 +122,7 @@ fn text(found: &Figures) -> String {
     row(&format!("lateness at {}/s", found.late_per_second), times(&found.late_ms), beside_ping(&found.late_ms));
     format!(
         "Redis {} {}: {} pending of {} B, due times in another order than the offers; {} claimed and settled, {} more one by \
-         one as they fell due, nothing delivered\n\n{}",
+         one at their due times, nothing delivered\n\n{}",
         found.redis_version,
         found.redis,
         found.pending,

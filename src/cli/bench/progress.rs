@@ -21,7 +21,7 @@ impl Progress {
     /// Shows how much of a step is done.
     pub(super) fn show(&self, step: &str, done: usize, of: usize) {
         if self.watched {
-            // Nobody can be told that standard error does not work.
+            // There is no way to report that standard error does not work.
             let _ = write!(stderr(), "\r\x1b[K{}", line(step, done, of));
         }
     }

@@ -11,16 +11,16 @@ use crate::operate::redisson::discover::discover;
 
 /// Find Redisson's delayed queues and print a configuration for them.
 ///
-/// Scans the database in small steps and changes nothing. What is found of each queue, and what is guessed, is beside
-/// it as a comment. The queues are in `mode: shadow`, which changes nothing, until you change that. A queue with nothing
+/// Scans the database in small steps and changes nothing. The facts and guesses about each queue are comments beside
+/// it. The queues are in `mode: shadow`, which writes nothing, until you change that. A queue with nothing
 /// scheduled has no key and is not found.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct DiscoverArgs {
-    /// The Redis to look at, in place of the configuration's; its password is not printed
+    /// The Redis to scan, instead of the configuration's; its password is not printed
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
-    /// A file whose first line is the password for --url
+    /// A file with the password for --url in its first line
     #[arg(long, value_name = "FILE", requires = "url")]
     pub password_file: Option<String>,
 }
@@ -47,13 +47,13 @@ pub(super) async fn run(global: &Global, args: &DiscoverArgs, out: &mut dyn Writ
         found.errors.iter().map(|error| format!("queue {:?}: {}", error.queue, error.message)).collect();
     if found.unknown_keys > 0 {
         refused.push(format!(
-            "keys with the prefix of Redisson's delayed queues and a name that it never gives: {}",
+            "keys with the prefix of Redisson's delayed queues and a name that Redisson never uses: {}",
             found.unknown_keys
         ));
     }
     if refused.is_empty() {
         return Ok(0);
     }
-    let what = format!("look for delayed queues in Redis {}", endpoint.address());
+    let what = format!("find delayed queues in Redis {}", endpoint.address());
     Err(Failed::runtime(format!("{what}: {}", refused.join("; "))))
 }

@@ -12,7 +12,7 @@ use crate::operate::words;
 pub(super) fn yaml(endpoint: &RedisEndpoint, password_file: Option<&str>, queues: &[DiscoveredQueue]) -> String {
     let mut text = String::from(
         "# Found by `delaybridge discover`. In `mode: shadow` nothing is claimed and nothing is written: name your sinks,\n\
-         # watch what it says, and change the mode queue by queue.\n",
+         # check its reports, and change the mode queue by queue.\n",
     );
     let scheme = if endpoint.tls.is_some() { "rediss" } else { "redis" };
     let url = quoted(&format!("{scheme}://{}", endpoint.address()));
@@ -28,7 +28,7 @@ pub(super) fn yaml(endpoint: &RedisEndpoint, password_file: Option<&str>, queues
         }
         (None, None) => {}
     }
-    text.push_str("sinks:\n  out:\n    stdout: {}   # put your sink here: kafka, amqp, redis\nqueues:\n");
+    text.push_str("sinks:\n  out:\n    stdout: {}   # replace it with your sink: kafka, amqp, redis\nqueues:\n");
     queues.iter().for_each(|queue| one(&mut text, queue));
     text
 }
@@ -42,7 +42,8 @@ fn one(text: &mut String, queue: &DiscoveredQueue) {
     let _ = writeln!(text, "    # {}", layouts(queue));
     let _ = writeln!(text, "    # {}", clients(queue));
     if let Some(other) = &queue.or_name {
-        let _ = writeln!(text, "    # the keys fit the name {} as well: is the ready list called so?", quoted(other));
+        let _ =
+            writeln!(text, "    # the keys fit the name {} as well: is it the name of the ready list?", quoted(other));
     }
     let _ = writeln!(text, "    source: {{ redisson: {{ name: {} }} }}", quoted(&queue.name));
     let _ = writeln!(text, "    codec: {}   # {}", queue.codec, sure(queue));
@@ -53,7 +54,7 @@ fn layouts(queue: &DiscoveredQueue) -> String {
     let Layouts { old, new, junk: none } = queue.layouts;
     let sampled = old + new + none;
     match (old, new) {
-        (0, 0) => format!("layout unknown: none of {sampled} sampled elements is of Redisson's"),
+        (0, 0) => format!("layout unknown: none of {sampled} sampled elements has a Redisson layout"),
         (_, 0) if none == 0 => format!("layout old (Redisson up to 3.21.0), all {sampled} sampled elements"),
         (0, _) if none == 0 => format!("layout new (Redisson from 3.21.1 on), all {sampled} sampled elements"),
         _ => format!(
@@ -65,8 +66,8 @@ fn layouts(queue: &DiscoveredQueue) -> String {
 
 fn clients(queue: &DiscoveredQueue) -> String {
     match queue.redisson_clients {
-        None => "who listens cannot be told: that takes the right to PUBSUB NUMSUB".to_owned(),
-        Some(0) => "no Redisson client listens: nobody transfers what falls due".to_owned(),
+        None => "the number of listening clients is unknown: that takes the right to PUBSUB NUMSUB".to_owned(),
+        Some(0) => "no Redisson client listens: no client transfers due elements".to_owned(),
         Some(1) => "1 Redisson client listens".to_owned(),
         Some(count) => format!("{count} Redisson clients listen"),
     }

@@ -21,7 +21,7 @@ pub struct Claimer {
 }
 
 impl Claimer {
-    /// A claimer whose numbers no earlier one of this process has used. `now_ms` is Redis time.
+    /// A claimer with numbers that no earlier one of this process has used. `now_ms` is Redis time.
     pub fn new(now_ms: i64) -> Self {
         let not_after_ms = now_ms + i64::try_from(LEASE.as_millis()).unwrap_or(i64::MAX);
         Claimer { number: now_ms.unsigned_abs() << 16, not_after_ms, hints: Hints::default() }

@@ -51,7 +51,7 @@ pub(super) async fn round_trip(trial: &Trial<'_>) -> Result<Times, Ended> {
     Ok(times)
 }
 
-/// Fills the queue, and answers how many elements a second `ZADD` alone took. What is to be drained is overdue and stands everywhere in the list; the rest falls due tomorrow.
+/// Fills the queue, and returns the elements per second of `ZADD` alone. The elements to drain are overdue and spread over the list; the others are due tomorrow.
 pub(super) async fn fill(trial: &Trial<'_>) -> Result<f64, Ended> {
     let (depth, drain) = (trial.options.depth as usize, trial.options.drain.min(trial.options.depth) as usize);
     let now_ms = redis_now_ms(&trial.conn).await?;

@@ -31,15 +31,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Options {
     /// The queue's name in Redis; nothing may be there, and everything there is removed afterwards.
     pub name: String,
-    /// Elements pending while it measures.
+    /// Pending elements during the measurement.
     pub depth: u32,
-    /// How many of them are claimed and settled.
+    /// Elements to claim and settle.
     pub drain: u32,
     /// Bytes of each payload.
     pub payload_bytes: u32,
-    /// Elements a second of the run that measures lateness.
+    /// Elements per second in the lateness run.
     pub rate: u32,
-    /// How long that run is, in seconds.
+    /// Duration of the lateness run, in seconds.
     pub seconds: u32,
 }
 
@@ -184,8 +184,8 @@ async fn refuse_what_is_not_ours(conn: &Conn, queue: &Redisson, options: &Option
     let there = queue.keys_there(conn).await?;
     if !there.is_empty() {
         return Err(Ended::Failed(format!(
-            "there is something under the name `{}` already: {}; it was left as it is. If an earlier run of this command was \
-             killed, it goes by itself within an hour; else choose another --name",
+            "keys with the name `{}` already exist: {}; they were not changed. If an earlier run of this command was \
+             killed, they expire within an hour; else choose another --name",
             options.name,
             there.join(", ")
         )));

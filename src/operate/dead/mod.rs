@@ -35,7 +35,7 @@ pub struct Shown {
 pub struct Which {
     /// Stream ids, or ids of elements.
     pub ids: Vec<String>,
-    /// All letters that are there now.
+    /// All current dead letters.
     pub all: bool,
 }
 

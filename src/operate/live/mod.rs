@@ -53,7 +53,7 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     let what = format!("redis {}", config.redis.address());
     match &conn {
-        // The address stands in the first column already.
+        // The address is already in the first column.
         Err(error) => findings.push(finding(what, State::Failed, error.message.clone())),
         Ok(conn) => {
             findings.push(finding(what, State::Well, format!("Redis {}, master", conn.info().version)));
@@ -86,7 +86,7 @@ fn eviction(conn: &Conn) -> Finding {
         (true, _) => finding(
             what,
             State::Warning,
-            format!("{}: a full server throws elements away; set noeviction", info.maxmemory_policy),
+            format!("{}: a full server evicts elements; set noeviction", info.maxmemory_policy),
         ),
     }
 }
@@ -103,11 +103,9 @@ async fn consumers(conn: &Conn, config: &Config) -> Option<Finding> {
     Some(match blocked_consumers(conn, &drained).await {
         Ok(Some((blocked, empty))) => match advice(&blocked).filter(|_| empty > 0) {
             Some(advice) => finding(what, State::Warning, advice),
-            None => finding(what, State::Well, "none waits; one that polls would not be seen"),
+            None => finding(what, State::Well, "none waits; a client that polls is not visible"),
         },
-        Ok(None) => {
-            finding(what, State::Warning, "cannot be told: that takes the rights to CLIENT INFO and CLIENT LIST")
-        }
+        Ok(None) => finding(what, State::Warning, "unknown: that takes the rights to CLIENT INFO and CLIENT LIST"),
         Err(error) => finding(what, State::Failed, explained(&error)),
     })
 }
@@ -127,7 +125,7 @@ async fn queue(conn: &Conn, spec: &std::sync::Arc<QueueSpec>) -> Vec<Finding> {
 /// Whether everything is allowed, and what to run where it is not.
 async fn rights(conn: &Conn, what: String, grants: &[Grant]) -> Finding {
     let missing = missing_rights(conn, grants).await;
-    // Who could be asked for rights could be asked for a name.
+    // A server that answers about rights also answers about the name.
     let user = whoami(conn).await.unwrap_or_default();
     judged(what, &user, missing)
 }
@@ -135,18 +133,18 @@ async fn rights(conn: &Conn, what: String, grants: &[Grant]) -> Finding {
 fn judged(what: String, user: &str, missing: Result<Option<Vec<Missing>>, LinkError>) -> Finding {
     match missing {
         Ok(Some(missing)) if missing.is_empty() => finding(what, State::Well, "complete"),
-        Ok(Some(missing)) => finding(what, State::Failed, mending(user, missing)),
+        Ok(Some(missing)) => finding(what, State::Failed, remedy(user, missing)),
         Ok(None) => finding(
             what,
             State::Warning,
-            "cannot be told: that takes Redis 7.0 or newer and the right to ACL WHOAMI and ACL DRYRUN",
+            "unknown: that takes Redis 7.0 or newer and the right to ACL WHOAMI and ACL DRYRUN",
         ),
         Err(error) => finding(what, State::Failed, error.to_string()),
     }
 }
 
 /// What is missing in the server's words, and the line that gives it.
-pub(super) fn mending(user: &str, missing: Vec<Missing>) -> String {
+pub(super) fn remedy(user: &str, missing: Vec<Missing>) -> String {
     let (mut words, grants): (Vec<_>, Vec<_>) = missing.into_iter().map(|right| (right.words, right.grant)).unzip();
     words.sort();
     words.dedup();
@@ -165,7 +163,7 @@ fn depths(what: String, cleanup: ListCleanup, s: &QueueState) -> Finding {
     if s.orphans > 0 {
         state = State::Warning;
         detail.push_str(&format!(
-            "; {} entries of Redisson's list are in no sorted set: they are left alone, nobody delivers them",
+            "; {} entries of Redisson's list are in no sorted set: they are kept and never delivered",
             s.orphans
         ));
     }
@@ -192,7 +190,7 @@ mod tests {
     use crate::link::rights::command::XADD;
 
     #[test]
-    fn the_price_of_exact_is_told_at_the_present_depth() {
+    fn the_cost_of_exact_is_reported_at_the_present_depth() {
         let check = |cleanup, listed, state, words: &str| {
             let found = depths(
                 "q".to_owned(),
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_that_are_missing_are_told_once_each() {
+    fn missing_rights_are_reported_once_each() {
         let lack = |words: &str, key: &'static str| Missing {
             words: words.to_owned(),
             grant: Grant::on([Pattern::exact(key)], [XADD]),

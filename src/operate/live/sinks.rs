@@ -2,7 +2,7 @@
 
 use super::super::acl;
 use super::super::session::{first, link};
-use super::{Finding, State, finding, mending};
+use super::{Finding, State, finding, remedy};
 use crate::config::Config;
 use crate::link::{Conn, Link, missing_rights, whoami};
 use crate::sink::{Fixed, RedisServer, SinkSpec};
@@ -43,7 +43,7 @@ pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Link, source
                 Some(conn) => whoami(conn).await.unwrap_or_default(),
                 None => String::new(),
             };
-            finding(what, State::Failed, mending(&user, missing))
+            finding(what, State::Failed, remedy(&user, missing))
         }
         Err(error) => finding(what, State::Failed, error.to_string()),
         Ok(_) => finding(what, State::Well, format!("{place}{}", asked(spec, &destinations))),

@@ -71,7 +71,7 @@ pub struct Layouts {
 pub async fn discover(endpoint: &Arc<RedisEndpoint>) -> Result<Discovered, Error> {
     let link = link(endpoint);
     let conn = connected(&link).await?;
-    let what = format!("look for delayed queues in Redis {}", endpoint.address());
+    let what = format!("find delayed queues in Redis {}", endpoint.address());
     let (found, unknown_keys) = redisson::discover(&conn).await.attempt(&what)?;
     let mut answer = Discovered { queues: Vec::new(), errors: Vec::new(), unknown_keys };
     let mut taken = HashSet::new();
@@ -86,8 +86,8 @@ pub async fn discover(endpoint: &Arc<RedisEndpoint>) -> Result<Discovered, Error
     }
     if answer.queues.is_empty() && answer.errors.is_empty() {
         return Err(Error::not_found(format!(
-            "{what}: there is none with anything scheduled; an empty queue has no keys: look again when something has been \
-             offered, or write its name under `queues:` yourself"
+            "{what}: no queue has scheduled elements, and an empty queue has no keys: run it again after an element has been \
+             offered, or write the queue's name under `queues:`"
         )));
     }
     Ok(answer)

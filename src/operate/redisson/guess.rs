@@ -1,4 +1,4 @@
-//! Which codec a queue's payloads were written with, as far as samples tell. Pure.
+//! The codec of a queue's payloads, as far as samples show it. Pure.
 
 use bytes::Bytes;
 use redisson_codecs::{Codec, Coding, Confidence};

@@ -1,4 +1,4 @@
-//! One layout for all elements of a queue, and an end to the jam that two of them make.
+//! One layout for all elements of a queue, which unblocks a queue with two.
 
 use serde::Serialize;
 
@@ -33,7 +33,7 @@ pub struct Migration {
     pub junk: usize,
     /// Elements that would be read as the other layout.
     pub ambiguous: usize,
-    /// Elements whose repacked bytes are scheduled already.
+    /// Elements with converted bytes that are already scheduled.
     pub twins: usize,
     /// Entries of Redisson's list in the other layout that are scheduled nowhere.
     pub strays: usize,

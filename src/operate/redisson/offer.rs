@@ -90,7 +90,7 @@ fn new_id(layout: Layout) -> Result<MessageId, Error> {
             Layout::New => return Ok(MessageId(random)),
             Layout::Old => {
                 // Redisson's random long, converted to a double. One in 8,192 has a smaller exponent than the others;
-                // it is drawn again, because readers tell the two layouts of a 17-byte element by that exponent.
+                // it is drawn again, because readers distinguish the two layouts of a 17-byte element by that exponent.
                 #[expect(clippy::cast_precision_loss, reason = "the loss is what the conversion in Redisson does")]
                 let double = (i64::from_le_bytes(random) as f64).to_le_bytes();
                 if matches!(double[7], 0x43 | 0xc3) {
@@ -131,6 +131,6 @@ mod tests {
         assert!(failed.message.contains("not JSON at byte 1") && !failed.message.contains("oops"), "{failed}");
         assert!(check("codec: raw", b"\xff").is_ok());
         assert!(check("codec: json, on_decode_error: forward_raw", b"{oops").is_ok());
-        assert!(check("codec: kryo5", b"\x01\x00com.example.Orde\xf2").is_ok(), "goes on as bytes");
+        assert!(check("codec: kryo5", b"\x01\x00com.example.Orde\xf2").is_ok(), "forwarded as bytes");
     }
 }

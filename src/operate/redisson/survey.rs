@@ -1,4 +1,4 @@
-//! A walk through a queue: which layouts stand there, and what a jam has left. Memory grows by a hash for each entry of
+//! A walk through a queue: its layouts, and the effects of a blocked queue. Memory grows by a hash for each entry of
 //! Redisson's list; payloads are not kept.
 
 use std::collections::{HashMap, HashSet};
@@ -19,10 +19,10 @@ pub struct Survey {
     /// Elements of the sorted set by layout.
     pub(super) new: usize,
     pub(super) old: usize,
-    /// Those that are not in the layout that is wanted and can be packed in it.
+    /// Those that are not in the wanted layout and can be converted to it.
     pub(super) foreign: usize,
     pub(super) junk: usize,
-    /// Those that, packed anew, would be read as the other layout.
+    /// Those that would be read as the other layout after conversion.
     pub(super) ambiguous: usize,
     /// Due elements that are missing in the list: a client took them out and failed before it removed them from the
     /// sorted set. With the number of their payloads on the ready list.
@@ -32,7 +32,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Walks through the list, the sorted set and the ready list; `act` gets what is to be packed anew, page by page.
+    /// Walks through the list, the sorted set and the ready list; `act` gets the elements to convert, page by page.
     pub(super) async fn of(
         queue: &Queue,
         to: Layout,
@@ -94,7 +94,7 @@ fn repack(place: Option<usize>, was: Bytes, to: Layout) -> Option<Repack> {
     Some(Repack { place, was, is })
 }
 
-/// Walks through Redisson's list, and answers the hashes of what stands there afterwards, and those of the entries in the
+/// Walks through Redisson's list, and returns the hashes of its entries afterwards, and those of the entries in the
 /// other layout, with how many they are.
 async fn list(
     queue: &Queue,
@@ -124,7 +124,7 @@ async fn list(
     }
 }
 
-/// How often the payload of each stands on the ready list.
+/// How often the payload of each is on the ready list.
 async fn copies(queue: &Queue, lost: Vec<(MessageId, u64)>) -> Result<Vec<Transferred>, SourceError> {
     let mut counts: HashMap<u64, usize> = lost.iter().map(|(_, payload)| (*payload, 0)).collect();
     let mut first = 0;

@@ -58,7 +58,7 @@ fn a_hold_is_one_line_one_gauge_and_one_reason() {
 }
 
 #[test]
-fn a_hold_and_its_end_are_told_once_each() {
+fn a_hold_and_its_end_are_reported_once_each() {
     let (events, lines) = logged(|events| {
         let queue = events.queue(&"orders".into());
         queue.resumed();
@@ -72,7 +72,7 @@ fn a_hold_and_its_end_are_told_once_each() {
 }
 
 #[test]
-fn a_thousand_dead_letters_are_counted_and_told_once() {
+fn a_thousand_dead_letters_are_counted_and_logged_once() {
     let (events, lines) = logged(|events| {
         let queue = events.queue(&"orders".into());
         let failure = Failure::new(Class::MessagePermanent, "too_large", "send to list x: refused");
@@ -86,7 +86,7 @@ fn a_thousand_dead_letters_are_counted_and_told_once() {
 }
 
 #[test]
-fn nothing_is_told_of_nothing() {
+fn nothing_is_reported_of_nothing() {
     let (_, lines) = logged(|events| {
         let queue = events.queue(&"orders".into());
         queue.stale_acks(0);
@@ -100,7 +100,7 @@ fn nothing_is_told_of_nothing() {
 }
 
 #[test]
-fn orphans_are_told_when_there_are_more_than_before() {
+fn orphans_are_logged_when_there_are_more_than_before() {
     let (events, lines) = logged(|events| {
         let queue = events.queue(&"orders".into());
         for n in [0, 3, 3, 3, 4, 0, 0, 1] {

@@ -30,7 +30,7 @@ fn check(server: &HttpServer, request: &str, code: &str, contains: &str) {
 }
 
 #[test]
-fn each_route_answers_and_the_rest_is_told_where_to_go() {
+fn each_route_answers_and_other_paths_list_the_routes() {
     let (events, server) = start();
     check(&server, "GET /metrics", "200", "delaybridge_build_info{");
     check(&server, "GET /metrics", "200", "content-type: text/plain; version=0.0.4");
@@ -67,7 +67,7 @@ fn it_answers_while_the_pipelines_runtime_is_blocked() {
 }
 
 #[test]
-fn slow_clients_lock_nobody_out_and_the_oldest_of_a_flood_goes_first() {
+fn slow_clients_block_no_others_and_the_oldest_of_a_flood_goes_first() {
     let (_events, server) = start();
     let mut slow: Vec<TcpStream> = Vec::new();
     for _ in 0..CONNECTIONS + 20 {

@@ -82,7 +82,7 @@ struct Mover<'a> {
 
 impl Mover<'_> {
     async fn elements(&mut self, place: Place) -> Result<(), Error> {
-        let (queue, what) = (self.queue, format!("read what is held of `{}`", self.queue.id()));
+        let (queue, what) = (self.queue, format!("read the held elements of `{}`", self.queue.id()));
         // What stays is stepped over: payloads of the ready list, which come later, and what cannot be restored.
         let mut first = 0;
         loop {
@@ -141,7 +141,7 @@ impl Mover<'_> {
 
     /// The latest payloads that came from the ready list, last first, as many as are sorted at a time.
     async fn latest(&self) -> Result<Vec<(Held, Back)>, Error> {
-        let what = format!("read what is held of `{}`", self.queue.id());
+        let what = format!("read the held elements of `{}`", self.queue.id());
         let mut latest = Latest::default();
         for place in [Place::Retry, Place::InFlight] {
             let each_member = self.queue.each_member(place, &what, |member| {

@@ -58,12 +58,12 @@ impl Stay {
 
 /// Why nothing may be restored now; `None` if no daemon is at work.
 async fn refusal(queue: &Queue) -> Result<Option<String>, Error> {
-    let what = format!("look who is at work on `{}`", queue.id());
+    let what = format!("check for daemons at work on `{}`", queue.id());
     let daemons = queue.redisson().daemons(&queue.conn).await.attempt(&what)?;
     if daemons > 0 {
         let are = if daemons == 1 { "is" } else { "are" };
         return Ok(Some(format!(
-            "{} of this queue {are} connected; stop what delivers from it first",
+            "{} of this queue {are} connected; stop its daemons first",
             words::count(usize::try_from(daemons).unwrap_or(usize::MAX), "daemon")
         )));
     }
@@ -76,14 +76,14 @@ async fn refusal(queue: &Queue) -> Result<Option<String>, Error> {
 fn explain(queue: &Queue, work: AtWork) -> String {
     match work {
         AtWork { leases: 1.., .. } => format!(
-            "{} in flight under leases that are not over: a daemon is at work, or died less than {} ago; stop it, \
-             or wait for the end of the leases",
+            "{} in flight under unexpired leases: a daemon works, or died less than {} ago; stop it, \
+             or wait until the leases expire",
             words::count(usize::try_from(work.leases).unwrap_or(usize::MAX), "element"),
             humantime::format_duration(queue.spec.lease)
         ),
         AtWork { sweeps: true, .. } => {
             "a daemon sweeps the queue's list, or died less than 10s ago; stop it, or wait".to_owned()
         }
-        AtWork { .. } => "a daemon moves dead letters on, or died a moment ago; stop it, or wait".to_owned(),
+        AtWork { .. } => "a daemon forwards dead letters, or died a moment ago; stop it, or wait".to_owned(),
     }
 }

@@ -53,7 +53,7 @@ pub struct Plan {
 /// When Redis cannot be asked, and when it is open which layout is meant.
 pub async fn plan(config: &Config, queue: &Queue, options: Options) -> Result<Plan, Error> {
     let at_work = refusal(queue).await?;
-    let what = format!("look at what is held of `{}`", queue.id());
+    let what = format!("read the held elements of `{}`", queue.id());
     let stats = queue.redisson().stats(&queue.conn, &mut Hints::default()).await.attempt(&what)?;
     let mut found = Entries::default();
     for place in [Place::Retry, Place::InFlight] {
@@ -110,7 +110,7 @@ struct Entries {
     kept: Stay,
     confirmed: Vec<(MessageId, Vec<u64>)>,
     doubtful: usize,
-    /// The few whose length leaves their layout open, until the layout of the clients is known.
+    /// The few with an ambiguous length, until the layout of the clients is known.
     elements: Vec<Entry>,
 }
 
@@ -147,12 +147,12 @@ fn confirmed(config: &Config, queue: &Queue, id: MessageId, hashes: &[u64]) -> C
         let known = config.sinks.iter().map(|sink| &*sink.name);
         let mut known = known.chain(queue.spec.to.iter().map(|route| &*route.sink));
         let name = known.find(|name| sink_hash(name) == *hash);
-        name.map_or_else(|| format!("a sink that the configuration does not name ({hash:016x})"), str::to_owned)
+        name.map_or_else(|| format!("a sink that is not in the configuration ({hash:016x})"), str::to_owned)
     };
     Confirmed { id, sinks: hashes.iter().map(sink).collect() }
 }
 
-/// The layout to restore in; `None` where both exist: one that the clients cannot read would jam them.
+/// The layout of the returned elements; `None` if both exist: an unreadable one would block the clients.
 fn chosen(wanted: Option<Layout>, scheduled: &[Layout], held: &BTreeMap<&'static str, usize>) -> Option<Layout> {
     let met = |layout| scheduled.contains(&layout) || held.contains_key(name(layout));
     match (wanted, met(Layout::Old), met(Layout::New)) {

@@ -11,7 +11,7 @@ const TURNS: usize = 5;
 /// Time between two looks while another one's sweep is waited for.
 const WAIT: Duration = Duration::from_millis(500);
 
-/// Sweeps, and answers how many entries of the list a full turn met that are in no zset and that nobody recorded.
+/// Sweeps, and returns how many entries of the list in a full turn are in no zset and were recorded by no claim.
 pub(super) async fn until_no_ghost_is_left(queue: &Queue) -> Result<u64, Error> {
     let what = format!("sweep the list of `{}`", queue.id());
     for _ in 0..TURNS {
@@ -29,12 +29,12 @@ async fn turn(queue: &Queue, what: &str) -> Result<u64, Error> {
         step: None,
         max_age: Duration::ZERO,
         bandwidth: queue.spec.source.upkeep_bandwidth(),
-        // Also without a ghost: only a full turn tells whether the list has entries that nobody recorded.
+        // Also without a ghost: only a full turn shows whether the list has unrecorded entries.
         start: Start::Census,
         largest: 0,
     };
     loop {
-        // Sent again after a lost reply: a slice that was done is refused, with the number to go on with.
+        // Sent again after a lost reply: a slice that was done is refused, with the number to continue with.
         let swept = match queue.redisson().sweep(&queue.conn, &request).await {
             Err(error) if may_have_run(&error) => queue.redisson().sweep(&queue.conn, &request).await,
             other => other,
