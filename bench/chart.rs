@@ -6,7 +6,7 @@ const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 460.0;
 /// Room for the labels: left, right, top, bottom.
 const MARGIN: [f64; 4] = [80.0, 230.0, 50.0, 55.0];
-/// Told apart without colour vision as well (Okabe and Ito).
+/// Distinguishable without colour vision too (Okabe and Ito).
 const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
 
 /// Lines over a common axis; points at or below zero cannot be shown and are left out.

@@ -68,7 +68,7 @@ async fn run(crowd: usize, elements: usize) -> Result<Vec<String>> {
     let late = to_stream(&mut redis, std::slice::from_ref(&queue)).await?;
     let late_us = us(&before, &Counters::read(&mut redis).await?) / redis.xlen::<_, f64>("out").await?;
 
-    // The backlog is there before anybody may take of it.
+    // The backlog is complete before any daemon may claim from it.
     let () = redis.del("out").await?;
     let mut oracle = Oracle::new();
     let load = Load { last_in_ms: 20_000, order: crate::fill::Order::OneMillisecond, ..Load::overdue(elements) };

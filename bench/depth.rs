@@ -102,7 +102,7 @@ async fn at(depth: usize, size: usize, order: Order) -> Result<Found> {
     let (mut us, mut cpu_us, mut seconds, mut ghosts, mut oldest) = (0.0, 0.0, 0.0, 0, Duration::ZERO);
     let mut memory = 0;
     for round in 1..=rounds {
-        // Nothing of the round before is left: it would stand in front of what falls due before it.
+        // Nothing of the last round is left: it would precede the elements of this round.
         let count = if round == rounds { depth + rest } else { depth };
         let empty = Counters::read(&mut redis).await?;
         fill(&mut redis, &queue, Load { count, ..load }, |_| ()).await?;

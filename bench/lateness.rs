@@ -18,8 +18,8 @@ const PER_SECOND: i64 = 1_000;
 const SECONDS: i64 = 20;
 const FLOOD: usize = 1_000_000;
 
-/// 1,000 elements/s, once to a stream, whose entries carry the time at the server, and once to a list, where the daemon's
-/// own histogram tells.
+/// 1,000 elements/s, once to a stream, with the server's time in its entries, and once to a list, with the daemon's
+/// own histogram.
 pub async fn measure() -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (sink, to) in [("stream", "stream: out"), ("list", "list: out")] {

@@ -66,7 +66,7 @@ impl Counters {
         self.cpu_us - before.cpu_us
     }
 
-    /// Microseconds of all scripts since `before`, whoever sent them.
+    /// Microseconds of all scripts since `before`, of all clients.
     pub fn scripts_us_since(&self, before: &Counters) -> f64 {
         self.us_since(before, &["evalsha", "eval"])
     }
@@ -118,7 +118,7 @@ pub fn show_longest(longest: &[(&str, f64)]) -> String {
 }
 
 /// Makes the server write what replicas would get: it keeps a backlog from the first replica on, and for an hour
-/// without one. The replica is nobody, who leaves before anything is sent.
+/// without one. The replica is a dummy that disconnects before anything is sent.
 pub async fn keep_backlog(server: &RedisServer, redis: &mut MultiplexedConnection) -> Result<()> {
     let mut replica = TcpStream::connect(("127.0.0.1", server.port())).context("connect as a replica")?;
     replica.set_read_timeout(Some(Duration::from_secs(10)))?;

@@ -30,7 +30,7 @@ pub struct Stock {
 }
 
 impl Stock {
-    /// Elements of 256 bytes in one queue, all overdue, whose due times have nothing to do with the order of the offers.
+    /// Elements of 256 bytes in one queue, all overdue, with due times independent of the order of the offers.
     pub async fn of(count: usize) -> Result<Stock> {
         Stock::with(Load::overdue(count), 1).await
     }
@@ -162,7 +162,7 @@ pub struct Passage {
     pub rate: f64,
     /// Microseconds of CPU for each element: daemon, Redis, broker.
     pub cpu_us: [f64; 3],
-    /// Cores in use, by whoever.
+    /// Cores in use, by all processes.
     pub busy: f64,
     /// Bytes of the daemon in memory, at most.
     pub resident: u64,

@@ -46,7 +46,7 @@ impl Peer {
         let (sender, answer) = oneshot::channel();
         std::thread::spawn(move || {
             let line = BufReader::new(output).lines().map_while(Result::ok).find(|line| line.starts_with('{'));
-            // Without a line the other end sees that nobody will answer.
+            // Without a line the other end sees that no answer comes.
             line.map(|line| sender.send(line))
         });
         Ok(Peer { process, complaints, answer })

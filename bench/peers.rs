@@ -54,7 +54,7 @@ pub async fn measure() -> Result<Findings> {
     let title = format!("To Kafka beside its peers, 256 B; a bare producer: {bare:.0}/s");
     let mut drains = Table::new(title, COLUMNS);
     let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
-    // The last is Redisson's best case: what it looks for stands at the head of the list.
+    // The last is Redisson's best case: the elements are at the head of the list.
     let loads = depths.iter().map(|&depth| (depth, Order::Random)).chain(depths.last().map(|&d| (d, Order::Offers)));
     for (depth, order) in loads {
         let mut ran = Vec::new();
@@ -89,7 +89,7 @@ pub async fn measure() -> Result<Findings> {
             "Redisson is given {cap} s (PEER_SECONDS) from the start of its transfer task on; what it forwarded counts."
         ),
         "to Redisson's: beside the faster of its two loops with the same elements.".into(),
-        "Redis us each, longest script: those of whoever forwards.".into(),
+        "Redis us each, longest script: of the scripts of the forwarder.".into(),
         "Redpanda Connect (RPCONNECT=/path/to/binary) cannot read a delayed queue: it is given a full ready list."
             .into(),
     ]);
@@ -151,8 +151,8 @@ async fn drain(broker: &Arc<Kafka>, forwarder: Forwarder, load: Load, cap: u64) 
     };
     let redis_us = Counters::read(&mut redis).await?.scripts_us_since(&before) / count as f64;
     let longest = longest_scripts(&mut redis).await?;
-    let whose = |name: &str| (name == REDISSON) == (forwarder != Forwarder::Delaybridge);
-    let longest_ms = longest.iter().filter(|(name, _)| whose(name)).map(|(_, ms)| *ms).fold(0.0, f64::max);
+    let by_forwarder = |name: &str| (name == REDISSON) == (forwarder != Forwarder::Delaybridge);
+    let longest_ms = longest.iter().filter(|(name, _)| by_forwarder(name)).map(|(_, ms)| *ms).fold(0.0, f64::max);
     to_kafka::delete(broker, &topic).await?;
     Ok(Ran { count, rate, cpu_us, resident, redis_us, longest_ms })
 }

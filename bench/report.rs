@@ -1,4 +1,4 @@
-//! What a measurement hands back: tables and charts. Knows nothing of what was measured.
+//! The result of a measurement: tables and charts, independent of the measured values.
 
 use std::fmt::Write as _;
 

@@ -69,7 +69,7 @@ impl Scripts {
         Ok(Scripts { link, conn, queue, claimer, sweep, sweeping })
     }
 
-    /// Claims and settles this many elements, two scripts under way at any time, and sweeps when the daemon would.
+    /// Claims and settles this many elements, with two scripts outstanding at any time, and sweeps like the daemon.
     pub async fn drain(&mut self, count: usize) -> Result<Drained> {
         let (claimed, mut to_settle) = mpsc::channel::<Vec<(Bytes, Move)>>(1);
         let (settled_all, mut ended) = watch::channel(false);
@@ -86,7 +86,7 @@ impl Scripts {
                 drained.ghosts = drained.ghosts.max(reply.leftovers.count);
                 drained.oldest = drained.oldest.max(reply.leftovers.oldest);
                 taken += reply.entries.len();
-                claimed.send(confirmed(reply)).await.context("hand over what was claimed")?;
+                claimed.send(confirmed(reply)).await.context("pass on the claimed elements")?;
             }
             Ok(claimer)
         };

@@ -1,4 +1,4 @@
-//! What the environment asks for, and what is told while something takes long.
+//! Settings from the environment, and progress messages.
 
 use std::io::Write as _;
 use std::str::FromStr;
@@ -32,8 +32,8 @@ pub fn words(name: &str, default: &[&str]) -> Vec<String> {
     }
 }
 
-/// Tells the person who waits what is under way; standard output is the report's.
+/// Reports progress to the user; standard output is for the report.
 pub fn said(what: &str) {
-    // Nobody may be listening.
+    // Standard error may be closed.
     let _ = writeln!(std::io::stderr(), "... {what}");
 }

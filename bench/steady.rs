@@ -1,4 +1,4 @@
-//! From the due time to Kafka, at a steady rate, offered by a real Redisson client whose transfer task races whoever
+//! From the due time to Kafka, at a steady rate, offered by a real Redisson client. Its transfer task races the process that
 //! forwards.
 
 use std::sync::Arc;
@@ -40,7 +40,7 @@ const COLUMNS: &[&str] = &[
     "due to ack",
 ];
 
-/// Who takes the elements to Kafka.
+/// The forwarder of the elements to Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forwarder {
     /// The daemon.
@@ -71,12 +71,12 @@ impl Forwarder {
     }
 }
 
-/// Who offers.
+/// The producer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Client {
-    /// A Redisson client, whose transfer task races whoever forwards.
+    /// A Redisson client; its transfer task races the forwarder.
     Live,
-    /// Nobody who would transfer anything: this tool, by the script that Redisson offers with.
+    /// This tool, with Redisson's offer script and without a transfer task.
     Gone,
 }
 
@@ -141,7 +141,7 @@ pub fn add(table: &mut Table, line: Result<Vec<String>>) {
     }
 }
 
-/// The limit of the others: how long Kafka takes for a producer that does nothing else, beside nobody.
+/// The limit of the others: Kafka's time for a bare producer alone.
 pub async fn alone(broker: &Arc<Kafka>, rate: usize) -> Result<Vec<String>> {
     said(&format!("steady: a bare producer at {rate}/s"));
     let seconds = number("STEADY_SECONDS", 30)?.min(10);
@@ -272,7 +272,7 @@ async fn with_pings(
     pings: &mut Vec<i64>,
 ) -> Result<Done> {
     loop {
-        // Order does not matter: the work goes on where it was.
+        // Order does not matter: the work continues where it was.
         tokio::select! {
             done = &mut work => return done,
             () = tokio::time::sleep(Duration::from_millis(200)) => {

@@ -118,7 +118,7 @@ pub async fn create(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
     create_with(broker, topic, &[]).await
 }
 
-/// Makes a topic whose records carry the time at which the broker wrote them.
+/// Makes a topic with the broker's write time in its records.
 pub async fn create_stamped(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
     create_with(broker, topic, &[("message.timestamp.type", "LogAppendTime")]).await
 }
@@ -174,7 +174,7 @@ async fn bare_with(broker: &Arc<Kafka>, topic: &str, count: usize, size: usize, 
     Ok(count as f64 / run.seconds)
 }
 
-/// Milliseconds until Kafka confirms a record, at half and at 99 % of the records, when nobody else does anything.
+/// Milliseconds until Kafka confirms a record, at half and at 99 % of the records, without other load.
 pub async fn bare_ack_ms(broker: &Arc<Kafka>, rate: usize, seconds: usize) -> Result<[f64; 2]> {
     let topic = format!("paced-{rate}");
     create(broker, &topic).await?;

@@ -41,7 +41,7 @@ struct Trickle {
     per_second: usize,
     seconds: usize,
     order: Order,
-    /// Somebody claimed an element from the middle of the list and left its entry there.
+    /// A claim took an element from the middle of the list and left its entry there.
     planted: bool,
     client: bool,
 }
@@ -108,7 +108,7 @@ impl Trickle {
             let () = redis.zadd_multiple(&queue.timeouts, piece).await?;
         }
         let head: i64 = redis.publish(&queue.channel, start).await?;
-        ensure!(head > 0, "nobody listens to the queue's channel");
+        ensure!(head > 0, "no client subscribes to the queue's channel");
         let (before, began) = (Counters::read(&mut redis).await?, Instant::now());
         let (mut ghosts, mut oldest, mut pings) = (0.0f64, 0.0f64, Vec::new());
         let patience = Duration::from_secs(self.seconds as u64 * 2 + 60);

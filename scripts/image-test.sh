@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the image with the Dockerfile and runs it as a cluster would: no privileges, read-only root, SIGTERM at the end.
 # Asks no container registry: both base images are made here, of Debian 12's packages and this machine's Rust. What
-# that leaves open stands in docs/container.md.
+# that does not test is in docs/container.md.
 #
 # Needs root, as mounting file systems does, and some gigabytes in the cache, in the folder `image`: the second run finds
 # the dependencies built there. Delete the folder to begin with the packages of today.
@@ -45,7 +45,7 @@ trap finish EXIT
 
 exists() { buildah inspect --type image "$1" >/dev/null 2>&1; }
 
-# Debian with what rust:bookworm has of it. The toolchain is mounted when it is used: 1 GB that nobody has to copy.
+# Debian with the packages of rust:bookworm. The toolchain is mounted, which saves a copy of 1 GB.
 make_rust_base() {
   local from root
   from=$(buildah from scratch)
@@ -129,7 +129,7 @@ said=$(podman run --rm --network none "${confined[@]}" "$image" --version)
 [ "$said" = "$(label title) $(label version)" ] || fail "it is labelled version $(label version) and says $said"
 ok "$said, revision $(label revision), $(label licenses), user $uid"
 
-# A free port; nobody else is expected to take it in the moment before it is used.
+# A free port; another process is unlikely to take it before it is used.
 free_port() {
   local port
   while port=$((20000 + RANDOM % 10000)) && (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do :; done

@@ -193,7 +193,7 @@ TEXT
   fi
 }
 
-# The cache lies outside of target, so that `cargo clean` does not cost a download.
+# The cache is outside of target, so that `cargo clean` does not cost a download.
 fetch_kafka() {
   local folder=$cache/kafka-$kafka_version pause
   [ ! -e "$folder/complete" ] || return 0
@@ -256,7 +256,7 @@ fetch_kubernetes() {
     echo "setup: building kustomize and kubeconform, fetching the schemas of Kubernetes (60 MB in all) into $folder"
     # Modules and what is compiled of them lie in the folder too, where they can be deleted. No C: the tools need none.
     export GOPATH=$PWD/go GOBIN=$PWD GOCACHE=$PWD/go/build GOFLAGS=-modcacherw CGO_ENABLED=0
-    # It tells of every module that it downloads.
+    # It reports every module that it downloads.
     { go install "$kustomize" && go install "$kubeconform" && go mod download "$kubernetes" "$prometheus_operator"; } 2>log ||
       fail "fetch from Go's module proxy: $(tail -5 log); GOPROXY names another proxy"
     cp "go/pkg/mod/$kubernetes/api/openapi-spec/swagger.json" kubernetes.json

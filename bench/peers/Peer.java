@@ -17,7 +17,7 @@ import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
 
 /**
- * What applications do today, and what they go on doing beside the daemon.
+ * A Java consumer of today, which also continues beside the daemon.
  *
  * <pre>
  * Peer forward REDIS KAFKA QUEUE TOPIC take|drainTo COUNT SECONDS
@@ -43,7 +43,7 @@ public final class Peer {
                     Integer.parseInt(a[6]), Integer.parseInt(a[7]));
         }
         while (System.in.read() >= 0) {
-            // Whoever started this closes it.
+            // Its owner closes it.
         }
         // Not exit: threads of both clients would be waited for.
         Runtime.getRuntime().halt(0);

@@ -77,7 +77,7 @@ fn interruption() -> Result<oneshot::Receiver<i32>> {
     let (sender, receiver) = oneshot::channel();
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            // Nobody listens any more when the demo is just over.
+            // The receiver is gone when the demo has just ended.
             let _ = sender.send(signal);
         }
     });

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.."
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 export CARGO_TARGET_DIR=$PWD/target/dist
 
-# Rust takes its flags with a separator of its own, but those of C stand in one line.
+# Rust separates its flags with a special character, but C flags are in one line.
 case $cargo_home$PWD in
   *[[:space:]]*)
     echo "build.sh: build in $PWD: a path with a blank (this one, or CARGO_HOME=$cargo_home) cannot be given to the C" \
@@ -26,7 +26,7 @@ done
 CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${rust[*]}")
 export CARGO_ENCODED_RUSTFLAGS
 export CFLAGS="${c[*]}" CXXFLAGS="${c[*]}"
-# What delaybridge_build_info tells: the commit, by its full name, whatever tags there are.
+# The revision in delaybridge_build_info: the full name of the commit, with any tags.
 DELAYBRIDGE_REVISION=${DELAYBRIDGE_REVISION:-$(git describe --always --dirty --abbrev=40 --exclude '*')}
 export DELAYBRIDGE_REVISION
 

@@ -13,13 +13,13 @@ binary=${BINARY:-target/dist/release/delaybridge}
 # The version in Cargo.toml, which a test of the package may replace.
 version=${VERSION:-$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)}
 arch=$(dpkg --print-architecture)
-# Who answers for the package.
+# The package's maintainer.
 maintainer=$(sed -n 's/^Maintainer: //p' deploy/debian/control)
 # The time that everything generated carries: that of the commit, so that it can be made again. Not exported: the C in the
-# crates holds no date, but would be compiled anew with each, in the build of the tests too. dpkg takes the changelog's.
+# crates holds no date, but would be recompiled with each, in the build of the tests too. dpkg uses the changelog's.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 
-# Name and version of every crate whose code is in the binary: no build script, no procedural macro, no test.
+# Name and version of every crate with code in the binary: no build script, no procedural macro, no test.
 crates() {
   "$cargo" tree --locked --package delaybridge --edges normal,no-proc-macro --prefix none --format '{p}' |
     sed 's/^\([^ ]*\) v\([^ ]*\).*/\1 \2/' | sort -u

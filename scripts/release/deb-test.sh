@@ -10,7 +10,7 @@ root=$work/root
 config=/etc/delaybridge/delaybridge.yaml
 leader=
 container=(systemd-nspawn --quiet --register=no --directory="$root")
-# Where systemd runs the machine it gives the container a unit; elsewhere there is nobody to ask.
+# Where systemd runs the machine it gives the container a unit; elsewhere there is none.
 [ -d /run/systemd/system ] || container+=(--keep-unit)
 
 step() {
@@ -32,7 +32,7 @@ eventually() { # eventually DESCRIPTION COMMAND...
   done
 }
 apt() { # apt DESCRIPTION ARGUMENT...
-  # Where both sides changed a file the old one stays, as an administrator would answer; nobody is asked here.
+  # If both sides changed a file the old one stays, as an administrator would choose; there is no prompt here.
   expect "$1" inside apt-get -o Acquire::Retries=3 -o Dpkg::Options::=--force-confold --yes "${@:2}"
 }
 journal() {
@@ -88,10 +88,10 @@ expect "run the binary with the libraries of its dependencies" inside delaybridg
 expect "check the example that was installed" inside delaybridge check
 expect "find the user of the service" inside getent passwd delaybridge
 [ ! -e "$root/etc/systemd/system/multi-user.target.wants/delaybridge.service" ] ||
-  fail "install: the service was enabled with a configuration that is nobody's"
-[ "$(stat -c '%a %U' "$root/etc/delaybridge/credentials")" = "700 root" ] || fail "install: anybody may read credentials"
+  fail "install: the service was enabled with the example configuration"
+[ "$(stat -c '%a %U' "$root/etc/delaybridge/credentials")" = "700 root" ] || fail "install: credentials are readable by all users"
 
-step "upgrade to $version: an example that nobody edited is replaced"
+step "upgrade to $version: an unedited example is replaced"
 apt "upgrade" install "$newer"
 expect "find the new example" cmp config.example.yaml "$root$config"
 apt "go back" install --allow-downgrades "$older"
@@ -121,7 +121,7 @@ eventually "deliver it into the journal" delivered
 # Denied by the sandbox would be a line of the kernel or a warning of the daemon.
 ! journal | grep -E ' (WARN|ERROR) ' || fail "run in the sandbox: the daemon complains, see above"
 
-step "a daemon that stands still is ended by the watchdog and started anew"
+step "the watchdog kills and restarts a daemon that hangs"
 expect "stop its process" inside sh -c 'kill -STOP "$(systemctl show delaybridge --property MainPID --value)"'
 eventually "restart it" is NRestarts 1
 eventually "be ready again" is ActiveState active

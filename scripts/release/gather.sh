@@ -28,6 +28,6 @@ scripts/release/sbom.sh >"dist/delaybridge-$version.cdx.json"
 (cd dist && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS)
 cat dist/SHA256SUMS
 
-# Good to be tried; whoever gets it from somebody else must be able to write to them.
+# Enough for a trial; a distributed package needs an address that works.
 [[ $maintainer != *.invalid* ]] ||
   echo "release: the package's Maintainer is a placeholder: set it in deploy/debian/control before you hand this out" >&2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the licences of everything in the binary: the notice that they ask for where a binary is handed out.
+# Prints the licences of everything in the binary: the notice that they require for its distribution.
 #
 # The texts come from the sources that were compiled, the C libraries' included; each is printed once, under the names of
 # all crates that have it word for word.

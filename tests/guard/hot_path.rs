@@ -1,4 +1,4 @@
-//! The code that every element runs through and that talks to nobody.
+//! The code that every element runs through, without input and output.
 
 use std::hint::black_box;
 

@@ -1,6 +1,6 @@
 //! Every limit, with what was measured when it was set.
 //!
-//! A limit is moved on purpose: measure (`cargo test --test guard -- --nocapture` prints all figures), find out why, and
+//! Change a limit only deliberately: measure (`cargo test --test guard -- --nocapture` prints all figures), find out why, and
 //! say in the commit what an element costs now and what that buys. A figure that falls far below its limit takes the
 //! limit down with it, else the next loss goes unnoticed.
 

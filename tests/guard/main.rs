@@ -2,7 +2,7 @@
 //! every element runs through, and commands that it costs Redis. No clock decides here.
 //!
 //! A binary of its own, because callgrind reads all of a binary before it begins, and that of the other tests is large.
-//! The limits stand in `limits.rs`.
+//! The limits are in `limits.rs`.
 
 // The tools of the integration tests, and the runner of the scripts from the benchmarks.
 macro_rules! tools {

@@ -1,4 +1,4 @@
-//! Holds the layering of the source tree: who may import whom, and what stands in one place only.
+//! Enforces the layering of the source tree: the allowed imports, and names that are allowed in one place only.
 //!
 //! Reads the text of `src/`, not the compiled crate, so it sees test modules too. Comments and the contents of string
 //! literals do not count.
@@ -10,7 +10,7 @@ use std::path::Path;
 struct Source {
     /// Path under `src/`, with `/`.
     path: String,
-    /// The text as it stands.
+    /// The original text.
     text: String,
     /// The text without comments and without the contents of strings, line numbers kept.
     code: String,
@@ -144,7 +144,7 @@ fn part(path: &str) -> &str {
     path.split('/').next().unwrap().trim_end_matches(".rs")
 }
 
-/// Who may import whom. A part that is not listed here makes the test fail: decide where it stands first.
+/// The allowed imports. A part that is not listed here fails the test: decide on its layer first.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("message", &[]),
     // Names of metrics are plain data: telemetry registers them, sources bring their own.
@@ -202,7 +202,7 @@ fn each_part_imports_only_what_lies_below_it() {
     assert!(wrong.is_empty(), "\n{}\n\n{WHY_LAYERS}\n", wrong.join("\n"));
 }
 
-/// A word that may stand only under certain paths.
+/// A word that is allowed only under certain paths.
 struct OnlyUnder {
     word: &'static str,
     places: &'static [&'static str],
@@ -219,7 +219,7 @@ const ONLY_UNDER: &[OnlyUnder] = &[
             "sink/redis/",
             "sink/kinds.rs",
             "config/tables.rs",
-            // Tests look at what really stands in Redis, not through the code under test.
+            // Tests read Redis directly, not through the code under test.
             "pipeline/tests/",
         ],
         why: "the Redis client can be swapped, and its traps (lost replies, silent peers) stay behind one wall; the \
@@ -256,12 +256,12 @@ const ONLY_UNDER: &[OnlyUnder] = &[
     OnlyUnder {
         word: "std::time::Instant",
         places: &["clock.rs", "config/tests/", "link/test_server.rs", "link/tests/", "sink/contract.rs"],
-        why: "that clock stands still while the machine sleeps, and a lease does not (R3): use crate::clock::Instant",
+        why: "that clock stops while the machine sleeps, and a lease does not (R3): use crate::clock::Instant",
     },
     OnlyUnder {
         word: "time::{Duration, Instant",
         places: &["clock.rs", "config/tests/", "link/test_server.rs", "link/tests/", "sink/contract.rs"],
-        why: "that clock stands still while the machine sleeps, and a lease does not (R3): use crate::clock::Instant",
+        why: "that clock stops while the machine sleeps, and a lease does not (R3): use crate::clock::Instant",
     },
     OnlyUnder {
         word: "prometheus::",
@@ -280,7 +280,7 @@ const ONLY_UNDER: &[OnlyUnder] = &[
     },
 ];
 
-/// Whether `word` stands at `at` as a path of its own, not as the end of a longer one (`tokio_redis::`).
+/// Whether `word` is at `at` as a path of its own, not as the end of a longer one (`tokio_redis::`).
 fn stands_alone(code: &str, at: usize, word: &str) -> bool {
     let before = code[..at].chars().next_back();
     let own_module = word == "redis::" && code[..at].ends_with("::"); // crate::sink::redis:: is ours
@@ -290,7 +290,7 @@ fn stands_alone(code: &str, at: usize, word: &str) -> bool {
 }
 
 #[test]
-fn what_belongs_in_one_place_stands_there_only() {
+fn what_belongs_in_one_place_is_only_there() {
     let mut wrong = Vec::new();
     for source in sources() {
         for rule in ONLY_UNDER {
@@ -302,7 +302,7 @@ fn what_belongs_in_one_place_stands_there_only() {
                     let line = line_of(&source.code, at);
                     let places = if rule.places.is_empty() { "nowhere".into() } else { rule.places.join(", ") };
                     wrong.push(format!(
-                        "src/{}:{line}: `{}` may stand in: {places}; {}",
+                        "src/{}:{line}: `{}` is allowed in: {places}; {}",
                         source.path, rule.word, rule.why
                     ));
                 }

@@ -1,7 +1,7 @@
 //! Whether librdkafka may have written a record that it reports as failed.
 //!
 //! librdkafka knows this of every record (`rd_kafka_message_status`), and it decides whether a retry may be a duplicate.
-//! The `rdkafka` crate hands out the message but not its status, so there is one foreign call here. It stands in a crate
+//! The `rdkafka` crate returns the message but not its status, so there is one foreign call here. It is in a crate
 //! of its own because delaybridge itself forbids unsafe code.
 
 use rdkafka::bindings::{rd_kafka_message_status, rd_kafka_msg_status_t};

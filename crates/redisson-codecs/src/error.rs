@@ -23,7 +23,7 @@ impl DecodeError {
         DecodeError { codec: coding.as_str(), offset: refusal.offset, problem: refusal.problem }
     }
 
-    /// Whether the payload is an object whose class is known by name, but which only a program with that class can read:
+    /// Whether the payload is an object of a named class that only a program with that class can read:
     /// code `opaque_class`. The payload is in order, so most programs pass it on as bytes ([`Payload::opaque`]).
     ///
     /// [`Payload::opaque`]: crate::Payload::opaque

@@ -152,7 +152,7 @@ impl Java<'_> {
         self.close(place, text.into())
     }
 
-    /// Text where nothing else can stand: a type, the name of a constant.
+    /// Text in a place for text only: a type, the name of a constant.
     fn plain_text(&mut self) -> Read<String> {
         match self.value()? {
             Item::Json(Value::String(text)) => Ok(text),

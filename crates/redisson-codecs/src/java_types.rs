@@ -1,6 +1,6 @@
 //! The names of Java classes that Jackson writes among the values, and how to do without them.
 //!
-//! With Redisson's settings an object has its class in `"@class"`, and any other value whose class JSON cannot say
+//! With Redisson's settings an object has its class in `"@class"`, and any other value with a class that JSON cannot express
 //! is in a list behind its class: `["java.lang.Long",7]`, `["java.util.ArrayList",["a","b"]]`.
 
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Codec `json`: one plain JSON value, nothing after it.
 //!
-//! The parser stops at 128 levels, which bounds the stack of whoever walks or drops the value, too.
+//! The parser stops at 128 levels, which also bounds the stack of a walk or a drop of the value.
 
 use bytes::Bytes;
 use serde_json::Value;

@@ -35,7 +35,7 @@ pub(super) enum Written {
 enum Kind {
     Boxed,
     List,
-    /// A list whose first value is its comparator.
+    /// A list with its comparator as the first value.
     SortedList,
     Map,
     /// A map that ends with a null key.
@@ -52,7 +52,7 @@ enum Kind {
     Plain,
 }
 
-/// Classes of the JDK whose own fields say nothing of the content: the order of access, or the same collection again.
+/// Classes of the JDK with fields that are not content: the order of access, or the same collection again.
 const ADDS_NOTHING: [&str; 6] = [
     "java.util.LinkedHashMap",
     "java.util.Collections$UnmodifiableList",
@@ -110,7 +110,7 @@ pub(super) fn opaque(reader: &Reader<'_>, start: usize, class: &str) -> Refusal 
     reader.refuse_at(start, DecodeProblem::Opaque(ClassName::of(class)))
 }
 
-/// The value that an object is, whose topmost class comes first.
+/// The value of an object; its topmost class comes first.
 pub(super) fn value(reader: &mut Reader<'_>, start: usize, mut parts: Vec<Part>, types: JavaTypes) -> Read<Item> {
     let own = parts.last().map(|part| part.class.clone()).unwrap_or_default();
     let known = parts.iter().position(|part| Kind::of(&part.class) != Kind::Plain);

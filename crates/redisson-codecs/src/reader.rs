@@ -6,7 +6,7 @@
 
 use super::error::{DecodeProblem, Refusal};
 
-/// Most levels of nesting in a payload: as deep as the JSON parser goes. Bounds the stack of whoever walks or drops a value.
+/// Most levels of nesting in a payload: as deep as the JSON parser goes. Bounds the stack of a walk or a drop of a value.
 ///
 /// A map that becomes a list of `[key, value]` is one level in the payload, and two in the value.
 pub const MAX_DEPTH: usize = 127;

@@ -28,8 +28,8 @@ import org.redisson.client.codec.Codec;
 import org.redisson.config.Config;
 
 /**
- * Redisson clients that do as they are told: one JSON object a line on standard input, one answer a line on standard
- * output, with the same "id". Commands run beside each other, so a take that waits holds up nobody.
+ * Redisson clients under remote control: one JSON object a line on standard input, one answer a line on standard
+ * output, with the same "id". Commands run concurrently, so a waiting take blocks no other.
  *
  * <p>Compiled once, against the oldest version, and run with all of them: what one of them lacks is looked up by name.
  *
@@ -153,7 +153,7 @@ public final class Client {
                 .setSubscriptionConnectionMinimumIdleSize(1)
                 .setSubscriptionConnectionPoolSize(2)
                 .setSubscriptionsPerConnection(100)
-                // A machine that stands still for seconds is no lost connection.
+                // A machine that is suspended for seconds is no lost connection.
                 .setConnectTimeout(30_000)
                 .setTimeout(30_000);
         return Redisson.create(config);
@@ -202,7 +202,7 @@ public final class Client {
         return client.getBlockingQueue(command.get("queue").asText(), codec(command.get("codec").asText()));
     }
 
-    /** The delayed queue, whose transfer task runs from the first call on. */
+    /** The delayed queue; its transfer task runs from the first call on. */
     private RDelayedQueue<Object> delayed(JsonNode command) throws Exception {
         String key = command.get("client").asText() + " " + command.get("queue").asText() + " "
                 + command.get("codec").asText();

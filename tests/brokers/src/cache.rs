@@ -32,7 +32,7 @@ pub(crate) fn kafka_client() -> Result<PathBuf> {
 pub(crate) fn redisson(jars: &str) -> Result<PathBuf> {
     let folder = root()?.join("redisson");
     let complete = fs::read_to_string(folder.join("complete")).unwrap_or_default();
-    // Older than this source, if somebody has changed a version since.
+    // Older than this source, if a version has changed since.
     if jars.lines().all(|jar| complete.lines().any(|line| line == jar)) {
         Ok(folder)
     } else {
@@ -72,7 +72,7 @@ fn root() -> Result<PathBuf> {
         .ok_or_else(|| Error::new("find the cache: HOME is not set"))
 }
 
-/// Makes `path` with `make`, once for all processes on this machine: whoever comes second waits and finds it.
+/// Makes `path` with `make`, once for all processes on this machine: a second process waits and finds it.
 ///
 /// `make` writes to the path that it is given; only what is complete gets its name.
 pub(crate) fn once(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
@@ -82,7 +82,7 @@ pub(crate) fn once(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Resul
     let mut lock = path.as_os_str().to_owned();
     lock.push(".lock");
     let lock = File::create(&lock).during(format_args!("create {}", lock.display()))?;
-    // Given back when the file is closed, and by the kernel should this process die.
+    // Released when the file is closed, or by the kernel if this process dies.
     lock.lock().during(format_args!("lock {}", path.display()))?;
     if path.exists() {
         return Ok(());

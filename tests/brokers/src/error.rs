@@ -1,4 +1,4 @@
-//! Why a server could not do what was asked: a text for the person who reads the test's output, nothing to branch on.
+//! The error of a server: a text for the reader of the test's output, nothing to branch on.
 
 use std::fmt;
 use std::io;

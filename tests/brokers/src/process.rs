@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// How often a state is looked at that nobody announces. Short beside a start of seconds, long beside its cost.
+/// The poll interval of a state. Short compared with a start of seconds, long compared with its cost.
 pub(crate) const LOOK: Duration = Duration::from_millis(10);
 /// How long a process may take to stop after SIGSTOP.
 const STOPPED: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
-//! Redisson clients of every version that matters: a Java program that is told what to do, one JSON object a line.
+//! Redisson clients of every tested version: a Java program controlled by one JSON object a line.
 //!
-//! `redisson/Client.java` documents its commands. Knows nothing of queues; whoever runs the command talks to it.
+//! `redisson/Client.java` documents its commands. Independent of queues; the caller sends the commands.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,4 +1,4 @@
-//! Nothing is left of a server whose owner was killed: no process, no port, no file.
+//! Nothing is left of a server with a killed owner: no process, no port, no file.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read};

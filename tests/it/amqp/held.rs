@@ -1,4 +1,4 @@
-//! What somebody has to mend: the queue is held, says why, tries one element now and then, and goes on by itself.
+//! Problems that a person has to fix: the queue is on hold, reports why, probes with one element, and resumes by itself.
 
 use super::*;
 use crate::faults::rig::{metric, readyz, tolerate_stalls};
@@ -89,5 +89,5 @@ async fn a_wrong_password_holds_the_queue_until_the_file_has_the_right_one() {
     is_held(&daemon, "ACCESS_REFUSED").await;
     assert!(daemon.log().all().iter().all(|line| !line.contains("not-it")), "the password is in the log");
     std::fs::write(&password, "guest").expect("write the password");
-    goes_on("password mended", &daemon, &server, &mut arrived, &oracle).await;
+    goes_on("password fixed", &daemon, &server, &mut arrived, &oracle).await;
 }

@@ -45,7 +45,7 @@ async fn a_message_carries_what_is_known_of_the_element() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unroutable_key_of_its_own_is_a_dead_letter_that_goes_on_and_its_neighbours_arrive() {
+async fn an_unroutable_key_of_its_own_is_a_forwarded_dead_letter_and_its_neighbours_arrive() {
     let server = RedisServer::start().await;
     let rabbit = start();
     Rabbits::connect(&url(&rabbit)).await.expect("connect").declare("letters", Some("letters"), "due").await;

@@ -1,4 +1,4 @@
-//! The daemon and a real RabbitMQ: what arrives, what a broker's refusals and absences do, and how things mend.
+//! The daemon and a real RabbitMQ: what arrives, what a broker's refusals and outages do, and how delivery resumes.
 
 mod held;
 mod messages;
@@ -59,7 +59,7 @@ struct Arrived {
     url: String,
     deliveries: Vec<Delivery>,
     /// A broker that is killed forgets what was taken out of it last, and hands it out again. Each publish has a message
-    /// id of its own, so that is told from a second publish.
+    /// id of its own, so that it differs from a second publish.
     message_ids: HashSet<Vec<u8>>,
 }
 

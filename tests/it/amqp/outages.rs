@@ -1,4 +1,4 @@
-//! A broker that stands still, dies, throws everybody out, loses its exchange, or is out of memory or disk while elements
+//! A broker that is paused, dies, closes all connections, loses its exchange, or is out of memory or disk while elements
 //! fall due.
 
 use tokio::sync::MutexGuard;
@@ -27,7 +27,7 @@ fn assert_flat(daemon: &Daemon, before: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broker_that_stands_still_dies_throws_us_out_and_forgets_loses_nothing() {
+async fn a_broker_that_is_paused_dies_closes_connections_and_forgets_loses_nothing() {
     let _turn = turn().await;
     let (count, still) = measure();
     let server = RedisServer::start().await;
@@ -46,7 +46,7 @@ async fn a_broker_that_stands_still_dies_throws_us_out_and_forgets_loses_nothing
     readyz(&daemon, 503, "\"down\"").await;
     pass(still).await;
     blocking(|| rabbit.thaw());
-    judge(&format!("stood still for {still:?}"), &daemon, &server, &mut arrived, &oracle).await;
+    judge(&format!("paused for {still:?}"), &daemon, &server, &mut arrived, &oracle).await;
 
     offer(&server, &mut oracle, "killed", count, Duration::from_secs(8)).await;
     blocking(|| {
@@ -113,7 +113,7 @@ async fn an_alarm_of_memory_or_disk_stops_claims_and_counts_nothing() {
         let more = claimed(&daemon).await - sum;
         println!("claimed in {lasts:?} of the {name} alarm: {more}");
         assert!(more <= 25.0 + 2.0 * lasts.as_secs_f64(), "{more} elements were claimed during the {name} alarm");
-        // Not at every moment: what was under way when the alarm came times out, and is then what is wrong.
+        // Not at every moment: messages outstanding at the alarm time out, and are the reason then.
         metric(&daemon, "delaybridge_sink_blocked", |blocked| blocked == 1.0).await;
         blocking(|| set(&rabbit, false)).expect("end the alarm");
         metric(&daemon, "delaybridge_sink_blocked", |blocked| blocked == 0.0).await;

@@ -14,8 +14,8 @@ use crate::harness::{RedisServer, ServerOptions, eventually};
 /// What a step on a busy machine takes at most.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Not the daemon's user, who has no rights on keys of this name. The default user takes any password.
-fn anybody(server: &RedisServer) -> ConfigFile {
+/// Not the daemon's user, which has no rights on keys of this name. The default user accepts any password.
+fn as_default_user(server: &RedisServer) -> ConfigFile {
     ConfigFile::new(&yaml(&server.url().replace("redis://", "redis://default:any@")))
 }
 
@@ -24,9 +24,9 @@ async fn keys(redis: &mut MultiplexedConnection) -> usize {
 }
 
 #[tokio::test]
-async fn figures_stand_beside_their_limits_and_nothing_is_left() {
+async fn figures_are_printed_beside_their_limits_and_nothing_is_left() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (anybody(&server), server.client().await);
+    let (config, mut redis) = (as_default_user(&server), server.client().await);
     let short = "--depth 3000 --drain 1000 --rate 200 --seconds 1";
 
     let found = ask(&config, &format!("bench {short} --output json")).json();
@@ -52,19 +52,19 @@ async fn figures_stand_beside_their_limits_and_nothing_is_left() {
 #[tokio::test]
 async fn what_is_there_already_is_not_touched() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (anybody(&server), server.client().await);
-    let _: () = redis.zadd("delaybridge:retry:{delaybridge-bench-2}", "somebody's", 7).await.unwrap();
+    let (config, mut redis) = (as_default_user(&server), server.client().await);
+    let _: () = redis.zadd("delaybridge:retry:{delaybridge-bench-2}", "foreign", 7).await.unwrap();
     ask(&config, "bench --name delaybridge-bench-2")
         .failed(1, &["`delaybridge-bench-2` already", "delaybridge:retry:{delaybridge-bench-2}", "--name"]);
     let left: Vec<(String, i64)> =
         redis.zrange_withscores("delaybridge:retry:{delaybridge-bench-2}", 0, -1).await.unwrap();
-    assert_eq!((left, keys(&mut redis).await), (vec![("somebody's".to_owned(), 7)], 1));
+    assert_eq!((left, keys(&mut redis).await), (vec![("foreign".to_owned(), 7)], 1));
 }
 
 #[tokio::test]
 async fn a_server_without_room_is_not_filled() {
     let server = RedisServer::start_with(ServerOptions::default().max_memory("20mb")).await;
-    let (config, mut redis) = (anybody(&server), server.client().await);
+    let (config, mut redis) = (as_default_user(&server), server.client().await);
     ask(&config, "bench --depth 100000").failed(1, &["maxmemory", "--depth"]);
     assert_eq!(keys(&mut redis).await, 0);
 }
@@ -95,7 +95,7 @@ async fn end(child: Child) -> Answer {
 #[tokio::test]
 async fn ctrl_c_leaves_nothing() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (anybody(&server), server.client().await);
+    let (config, mut redis) = (as_default_user(&server), server.client().await);
     let child = long_run(&config, &mut redis).await;
     // Should it be killed instead, they go by themselves.
     for key in ["redisson_delay_queue_timeout:{delaybridge-bench}", "redisson_delay_queue:{delaybridge-bench}"] {
@@ -112,9 +112,9 @@ async fn ctrl_c_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_taken_away_is_told() {
+async fn keys_that_could_not_be_deleted_are_reported() {
     let mut server = RedisServer::start().await;
-    let (config, mut redis) = (anybody(&server), server.client().await);
+    let (config, mut redis) = (as_default_user(&server), server.client().await);
     let child = long_run(&config, &mut redis).await;
     server.kill();
     let told = end(child).await.failed(1, &["could not be removed", "redis-cli UNLINK"]);

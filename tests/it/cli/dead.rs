@@ -98,7 +98,7 @@ async fn letters_are_listed_shown_redriven_and_purged() {
         assert_eq!(entry.header.confirmed, [sink_hash("audit")]);
     }
 
-    // Nobody sits at a terminal here.
+    // There is no terminal here.
     ask(&config, &format!("dead purge texts {}", text(&letter(3)["id"]))).failed(2, &["nothing was removed", "--yes"]);
     ask(&config, "dead purge texts --all").failed(2, &["--yes"]);
     assert!(ask(&config, &format!("dead purge texts {} --yes", text(&letter(3)["id"]))).well().starts_with("1 dead"));
@@ -132,7 +132,7 @@ async fn all_means_all_however_many_and_however_large() {
 }
 
 #[tokio::test]
-async fn a_letter_that_is_not_there_is_told() {
+async fn a_missing_letter_is_reported() {
     let server = RedisServer::start().await;
     let config = config(&server);
     ask(&config, "dead show texts 5-0").failed(1, &["5-0", "dead ls texts"]);

@@ -21,7 +21,7 @@ fn alone(arguments: &[&str], input: &[u8]) -> Answer {
         .stderr(Stdio::piped())
         .spawn()
         .expect("start the binary");
-    // Who reads no standard input closes it.
+    // A command that does not read standard input closes it.
     let _ = child.stdin.take().expect("a pipe").write_all(input);
     Answer::of(child.wait_with_output().expect("wait for the command"))
 }

@@ -34,7 +34,7 @@ async fn what_is_offered_is_what_redisson_would_have_written() {
 }
 
 #[tokio::test]
-async fn layout_auto_follows_what_stands_in_the_queue() {
+async fn layout_auto_follows_the_elements_of_the_queue() {
     let server = RedisServer::start().await;
     let (config, mut redis) = (config(&server), server.client().await);
     let queue = RedissonQueue::new("app:texts").with_layout(Layout::Old);
@@ -171,7 +171,7 @@ async fn a_payload_that_the_codec_refuses_is_not_offered() {
 }
 
 #[tokio::test]
-async fn a_key_of_another_program_is_told_and_left() {
+async fn a_key_of_another_program_is_reported_and_kept() {
     let server = RedisServer::start().await;
     let (config, mut redis) = (config(&server), server.client().await);
     let queue = RedissonQueue::new("app:texts");
@@ -184,9 +184,9 @@ async fn a_key_of_another_program_is_told_and_left() {
     assert!(ask(&config, "queues").out.contains("docs"));
 }
 
-// More than one thread, because the proxy has to go on while this test waits for the command.
+// More than one thread, because the proxy has to work while this test waits for the command.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_reply_is_told_with_the_id_and_not_sent_again() {
+async fn a_lost_reply_is_reported_with_the_id_and_not_sent_again() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port()).await;
     let config = ConfigFile::new(&super::yaml(&format!("redis://127.0.0.1:{}/0", proxy.port())));

@@ -12,7 +12,7 @@ use crate::harness::{Daemon, Mode, Proxy};
 const KILLS: usize = 30;
 const ELEMENTS: usize = 20_000;
 const LEASE: Duration = Duration::from_secs(4);
-/// After so many kills all leases run out, so that what was in flight is claimed, and killed, again.
+/// After so many kills all leases expire, so that the elements in flight are claimed, and killed, again.
 const ROUND: usize = 6;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,7 +57,7 @@ async fn thirty_kills_during_twenty_thousand_deliveries_lose_nothing() {
     let expired = last.metric("delaybridge_leases_expired_total").await;
     lives.sort();
     println!(
-        "{report}; {KILLS} kills in {took:?} with a lease of {LEASE:?} that ran out after every {ROUND}; a daemon lived {:?} to {:?}, median {:?}; in flight \
+        "{report}; {KILLS} kills in {took:?} with a lease of {LEASE:?} that expired after every {ROUND}; a daemon lived {:?} to {:?}, median {:?}; in flight \
          at the kills {at_the_kills:?}, together {in_flight}; the last daemon claimed {expired} expired ones",
         lives[0],
         lives[KILLS - 1],
@@ -70,7 +70,7 @@ async fn thirty_kills_during_twenty_thousand_deliveries_lose_nothing() {
 }
 
 async fn wait_leases_over(redis: &mut MultiplexedConnection, queue: &RedissonQueue) {
-    eventually("all leases to run out", PATIENCE, async || {
+    eventually("all leases to expire", PATIENCE, async || {
         let now = redis_now_ms(redis).await;
         match redis.zcount::<_, _, _, usize>(queue.bridge_key("inflight"), now, "+inf").await {
             Ok(0) => Ok(()),
@@ -101,7 +101,7 @@ async fn what_a_killed_daemon_had_in_flight_is_delivered_after_its_lease_and_cou
     let arrived = deliveries.iter().filter_map(|delivery| delivery.arrived_ms);
     let (earliest, latest) = (arrived.clone().min().unwrap(), arrived.max().unwrap());
     assert!(earliest >= first_deadline, "delivered {} ms before the lease was over", first_deadline - earliest);
-    println!("500 recovered by expiry, the last {} ms after the first lease ran out", latest - first_deadline);
+    println!("500 recovered by expiry, the last {} ms after the first lease expired", latest - first_deadline);
 
     let metrics = second.metrics().await;
     for name in ["leases_expired_total", "possible_duplicates_total", "delivered_messages_total"] {

@@ -1,4 +1,4 @@
-//! Daemons that are killed, stopped, poisoned and told to end, with elements in flight.
+//! Daemons that are killed, stopped, poisoned and shut down, with elements in flight.
 
 mod ahead;
 mod kills;
@@ -23,7 +23,7 @@ const OUT: &str = "out";
 
 /// A daemon for the queue `q` on this server, with the sink `out`; `sink` and `queue` are what these have beside.
 ///
-/// Leases of these tests are 4 s or more: shorter ones, with time-outs to match, run out by themselves while a busy
+/// Leases of these tests are 4 s or more: shorter ones, with time-outs to match, expire by themselves while a busy
 /// machine lets a daemon wait for its turn.
 fn yaml(source: &RedisServer, sink: &str, queue: &str) -> String {
     format!(
@@ -58,7 +58,7 @@ async fn in_flight_by_owner(redis: &mut MultiplexedConnection, queue: &RedissonQ
     owners
 }
 
-/// Tells what a daemon that was just killed had in flight, by the owners that were not there before.
+/// The elements that a daemon had in flight when it was killed, by the owners that were not there before.
 #[derive(Default)]
 pub(crate) struct Owners(HashSet<[u8; 8]>);
 

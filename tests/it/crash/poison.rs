@@ -1,4 +1,4 @@
-//! An element that kills whoever delivers it.
+//! An element that kills every daemon that delivers it.
 
 use redis::AsyncCommands;
 
@@ -55,7 +55,7 @@ async fn an_element_that_kills_the_process_ends_as_a_dead_letter_and_its_neighbo
     report.assert_complete(at_the_kills.iter().sum());
     // Where this test was so slow to kill that the delivery timed out, that verdict ended the row of leases.
     let row = at_the_kills.rsplit(|&count| count == 0).next().unwrap_or_default();
-    assert_eq!(row.len(), 10, "leases that ran out in a row: {at_the_kills:?}");
+    assert_eq!(row.len(), 10, "leases that expired in a row: {at_the_kills:?}");
     assert!(row[3..].iter().all(|&count| count == 1), "not alone: {at_the_kills:?}");
 
     let letters: redis::streams::StreamRangeReply = redis.xrange_all(&dead).await.unwrap();

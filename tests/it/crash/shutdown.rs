@@ -7,7 +7,7 @@ use super::*;
 use crate::harness::oracle::read_stream;
 use crate::harness::{Daemon, Mode, Proxy};
 
-/// A daemon whose sink does not answer, with `count` elements in flight.
+/// A daemon with a sink that does not answer and `count` elements in flight.
 async fn stuck(server: &RedisServer, shutdown_timeout: &str, count: usize) -> (Daemon, Proxy, RedissonQueue, Oracle) {
     let mut redis = server.client().await;
     let proxy = Proxy::start(server.port()).await;
@@ -58,7 +58,7 @@ async fn what_a_slow_sink_answers_during_the_drain_is_settled() {
     .await;
     let answer = daemon.get("/readyz").await.expect("the probes answer during the drain");
     assert_eq!(answer.status, 503, "{}", answer.body);
-    // Due now, and nobody's: nothing new is claimed (R6).
+    // Due now and unclaimed: nothing new is claimed (R6).
     let now = redis_now_ms(&mut redis).await;
     queue.offer(&mut redis, now, "too late for this daemon").await;
     proxy.set_mode(Mode::Pass);
@@ -70,7 +70,7 @@ async fn what_a_slow_sink_answers_during_the_drain_is_settled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_drain_tells_its_progress_and_the_second_signal_ends_it_at_once() {
+async fn a_long_drain_reports_its_progress_and_the_second_signal_ends_it_at_once() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let (mut daemon, _proxy, queue, _) = stuck(&server, "600s", 10).await;
@@ -83,7 +83,7 @@ async fn a_long_drain_tells_its_progress_and_the_second_signal_ends_it_at_once()
         }
     })
     .await;
-    assert_eq!(daemon.get("/readyz").await.expect("it goes on").status, 200);
+    assert_eq!(daemon.get("/readyz").await.expect("it still answers").status, 200);
     daemon.signal(Signal::TERM);
     let progress = eventually("two lines about the progress", PATIENCE, async || {
         let lines: Vec<String> =
@@ -92,7 +92,7 @@ async fn a_long_drain_tells_its_progress_and_the_second_signal_ends_it_at_once()
     })
     .await;
     println!("{}", progress.join("\n"));
-    assert!(progress.iter().all(|line| line.contains("q: 10")), "the line names who is busy: {progress:?}");
+    assert!(progress.iter().all(|line| line.contains("q: 10")), "the line names the busy queues: {progress:?}");
     daemon.signal(Signal::INT);
     assert_eq!(daemon.wait_exit(PATIENCE).await, 3);
     assert_eq!(redis.zcard::<_, usize>(queue.bridge_key("inflight")).await.unwrap(), 10, "left to their leases");

@@ -1,4 +1,4 @@
-//! A daemon that stands still for longer than its lease, beside one that does not.
+//! A daemon that is suspended for longer than its lease, and one that is not.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -20,7 +20,7 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let (slow_a, slow_b) = (Proxy::start(server.port()).await, Proxy::start(server.port()).await);
-    // A stream each, so that one sees who sent what.
+    // A stream each, to see which daemon sent an element.
     let sink = |proxy: &Proxy, stream: &str, timeout: &str| {
         format!(
             "url: {}, connect_timeout: 60s, command_timeout: 60s, stream: {stream}, timeout: {timeout}",
@@ -29,12 +29,12 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
     };
     let mut a = Daemon::start(&yaml(&server, &sink(&slow_a, "a", "9s"), "lease: 12s, max_in_flight: 6000")).await;
     a.expect_log("not sent: the process stalled").expect_log("verdicts refused").expect_log("leases lost");
-    // What it had sent has no answer within the time-out, as far as it can see: it stood still.
+    // From its view, its messages have no answer within the time-out: it was suspended.
     a.expect_log("sink down");
     slow_a.set_mode(Mode::Freeze);
     let (queue, elements, _) = offer_due(&mut redis, ELEMENTS).await;
     wait_in_flight(&mut redis, &queue, ELEMENTS).await;
-    // A claim whose reply it has not read when it is stopped is a lost one: neither sent nor dropped, just never its own.
+    // A claim with an unread reply at the stop is a lost one: neither sent nor dropped, just never its own.
     eventually("the daemon to have read every claim's reply", PATIENCE, async || {
         match a.metrics().await.sum("delaybridge_claimed_messages_total") {
             count if count == ELEMENTS as f64 => Ok(()),
@@ -44,13 +44,13 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
     .await;
     a.signal(Signal::STOP);
     // The signal takes a moment to stop every thread.
-    eventually("the daemon to stand still", PATIENCE, async || {
+    eventually("the daemon to be stopped", PATIENCE, async || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", a.pid())).map_err(|e| e.to_string())?;
         if stat.contains(") T ") { Ok(()) } else { Err(stat) }
     })
     .await;
     let stopped = Instant::now();
-    // What it had handed to the network before it was stopped arrives while it stands still; that cannot be undone.
+    // Messages that it had sent to the network before the stop arrive during the stop; that cannot be undone.
     slow_a.set_mode(Mode::Pass);
 
     let mut b = Daemon::start(&yaml(&server, &sink(&slow_b, "b", "60s"), "lease: 90s, max_in_flight: 6000")).await;

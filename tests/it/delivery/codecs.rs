@@ -71,7 +71,7 @@ async fn values_of_javas_codecs_fill_templates_and_envelopes() {
 }
 
 #[tokio::test]
-async fn an_object_that_only_java_can_read_goes_on_as_bytes_and_the_log_says_why() {
+async fn an_object_that_only_java_can_read_is_forwarded_as_bytes_and_the_log_says_why() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let order = recorded("default(Kryo5Codec)", "pojo");

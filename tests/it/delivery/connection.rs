@@ -99,7 +99,7 @@ async fn under_the_least_rights_nothing_is_refused() {
 async fn a_missing_right_is_named_at_the_start_and_loses_nothing() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
-    // Rights whose lack shows in the middle of a script, after it has changed something.
+    // Rights that a script needs only in its middle, after it has changed something.
     let missing = ["zadd", "ltrim", "lpos", "lrem", "zrem", "xadd"];
     let mut running = Vec::new();
     for right in missing {
@@ -175,7 +175,7 @@ async fn a_wrong_password_is_waited_for_until_the_file_is_corrected() {
     stream_of(&mut redis, "out", 1).await;
     assert!(daemon.log().all().iter().all(|line| !line.contains("secret") && !line.contains("wrong\\n")));
 
-    // A password that is taken back while the daemon runs: it goes on with the new one.
+    // A password that is revoked while the daemon runs: it continues with the new one.
     dir.write("password", "second");
     acl(&mut redis, "bridge resetpass >second").await;
     let _: i64 = redis::cmd("CLIENT").arg("KILL").arg("USER").arg("bridge").query_async(&mut redis).await.unwrap();

@@ -152,7 +152,7 @@ async fn json_that_cannot_be_read_is_forwarded_as_it_is_if_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn json_that_cannot_be_read_holds_the_queue_until_it_is_taken_away_if_that_is_wanted() {
+async fn unreadable_json_holds_the_queue_until_it_is_removed_if_configured() {
     let (server, queue, mut daemon) = with_broken_json("hold").await;
     daemon.expect_log("queue on hold");
     let mut redis = server.client().await;
@@ -160,7 +160,7 @@ async fn json_that_cannot_be_read_holds_the_queue_until_it_is_taken_away_if_that
     let reason = daemon.get("/readyz").await.unwrap().body;
     println!("{reason}");
 
-    // Whoever looks finds it in Redis and takes it away, payload by payload, as an operator would.
+    // It is found in Redis and removed, payload by payload, as by an operator.
     let retry = queue.bridge_key("retry");
     eventually("the broken element to be taken away", PATIENCE, async || {
         let mut redis = redis.clone();

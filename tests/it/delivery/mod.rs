@@ -23,7 +23,7 @@ use crate::harness::{RedisServer, eventually};
 /// Long enough for a machine that runs all other tests at the same time.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A configuration on this server. Patient with the server: on a machine that stands still for seconds, a log-in or a
+/// A configuration on this server. Patient with the server: on a machine that stalls for seconds, a login or a
 /// delivery that times out would be the machine's trouble and look like the daemon's. (Twice 14 s is within a lease.)
 fn on(server: &RedisServer, rest: &str) -> String {
     let redis = format!("redis: {{ url: {}, connect_timeout: 30s, command_timeout: 14s }}", server.url());

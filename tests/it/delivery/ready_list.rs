@@ -35,7 +35,7 @@ queues:
     oracle.judge(&deliveries).assert_complete(0);
     let ids: HashSet<_> = deliveries.iter().map(|delivery| delivery.id.clone().unwrap()).collect();
     assert_eq!(ids.len(), 1_000, "each has an id of its own");
-    assert!(deliveries.iter().all(|delivery| delivery.due_ms.is_none()), "nobody knows when they were due");
+    assert!(deliveries.iter().all(|delivery| delivery.due_ms.is_none()), "their due times are unknown");
     assert_eq!(daemon.metric("delaybridge_claimed_messages_total{from=\"ready\"}").await, 1_000.0);
     assert_eq!(daemon.metric("delaybridge_delivery_lateness_seconds_count").await, 0.0);
 }

@@ -5,7 +5,7 @@
 pub struct Block {
     /// The word behind the fence.
     pub kind: String,
-    /// What stands in it, with the indentation of the fence taken away.
+    /// Its content, without the indentation of the fence.
     pub text: String,
     /// The line of the fence, from 1.
     pub line: usize,

@@ -28,7 +28,7 @@ pub struct Walk {
     _server: RedisServer,
     /// Commands that are left, in the page's order.
     left: VecDeque<String>,
-    /// What was started and goes on, with what it writes.
+    /// The running processes, with their output.
     running: Vec<(Process, Lines)>,
 }
 

@@ -29,7 +29,7 @@ async fn arrival(redis: &mut redis::aio::MultiplexedConnection, n: usize) -> i64
 }
 
 #[tokio::test]
-async fn elements_that_nobody_announced_are_found_by_the_poll() {
+async fn unannounced_elements_are_found_by_the_poll() {
     let server = RedisServer::start().await;
     let mut daemon = Daemon::start(&config(&server)).await;
     tolerate_stalls(&mut daemon);
@@ -56,7 +56,7 @@ async fn elements_that_nobody_announced_are_found_by_the_poll() {
         n += 1;
         killed.push(arrival(&mut redis, n).await);
     }
-    // Beside a client that listens to the channel, whose transfer pushes to the ready list without a word.
+    // Beside a client that subscribes to the channel; its transfer pushes to the ready list without an announcement.
     let client = redis::Client::open(server.url()).unwrap();
     let mut listener = client.get_async_pubsub().await.unwrap();
     listener.subscribe(&queue.channel).await.unwrap();
@@ -105,7 +105,7 @@ async fn two_daemons_and_the_transfer_of_redisson_deliver_every_element_once() {
     };
     let deliveries = tokio::select! {
         deliveries = all_in_list(&mut redis, "arrived", &oracle) => deliveries,
-        () = transfer => unreachable!("the transfer goes on for ever"),
+        () = transfer => unreachable!("the transfer never ends"),
     };
     settled(&mut redis, &queue).await;
     let mut shares = Vec::new();

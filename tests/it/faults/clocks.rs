@@ -5,10 +5,10 @@ use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, RedisServer, RedissonQueue};
 
 #[tokio::test]
-async fn a_producer_whose_clock_is_behind_shows_by_at_least_how_much() {
+async fn a_producers_clock_that_is_behind_shows_with_a_lower_bound() {
     let server = RedisServer::start().await;
     let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
-    // There before the daemon: overdue because nobody delivered it, which says nothing of a clock.
+    // There before the daemon: overdue because it was not delivered, which shows nothing about a clock.
     let now = redis_now_ms(&mut redis).await;
     queue.offer(&mut redis, now - 900_000, "waited").await;
     let mut daemon = Daemon::start(&format!(
@@ -30,7 +30,7 @@ async fn a_producer_whose_clock_is_behind_shows_by_at_least_how_much() {
     let metrics = daemon.metrics().await;
     assert_eq!(metrics.sum(&format!("{overdue}_count{{queue=\"q\"}}")), 1.0);
     let by = metrics.sum(&format!("{overdue}_sum{{queue=\"q\"}}"));
-    // At most what it is; less by the time since somebody last saw nothing due.
+    // At most the real value; less by the time since the last look with nothing due.
     assert!((400.0..=541.0).contains(&by), "{by} s");
 }
 

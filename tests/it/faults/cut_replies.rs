@@ -1,4 +1,4 @@
-//! The reply of a script is lost after it ran: the state that no client can tell from a script that never ran.
+//! The reply of a script is lost after it ran: for a client this looks like a script that never ran.
 
 use delaybridge::source::redisson::SCRIPTS;
 use redis::AsyncCommands;
@@ -21,7 +21,7 @@ enum Sink {
     ExactlyOnce,
 }
 
-/// Lease and time-out of the sink: so long that a machine that stands still for a while does not run into them.
+/// Lease and time-out of the sink: so long that a machine that stalls for a while does not reach them.
 const LONG: (&str, &str) = ("30s", "20s");
 
 /// One daemon behind a proxy of its own.
@@ -105,7 +105,7 @@ impl Rig {
         let metrics = self.daemon.metrics().await;
         let recovered = metrics.sum("delaybridge_recovered_messages_total");
         let late = lateness(&deliveries);
-        // Whoever waited for an recovery is among the latest.
+        // Elements that waited for a recovery are among the latest.
         let latest = late.len().saturating_sub(recovered as usize);
         println!(
             "{what}: {} elements, replies lost {:?}, recovered {recovered}; lateness of all {}, of the {recovered} latest {}",
@@ -145,7 +145,7 @@ async fn claims_without_room_to_spare(server: &RedisServer, sink: Sink, times: u
     rig.judge("claim with max_in_flight 1", &cuts).await;
 }
 
-/// A backlog, in which two claims are under way: the connection that one reply is lost with takes the other with it.
+/// A backlog, with two outstanding claims: the lost connection loses both replies.
 async fn claims_of_a_backlog(server: &RedisServer, sink: Sink, times: u64) {
     let mut rig = Rig::start(server, "backlog", sink, LONG, ("", "")).await;
     let cut = rig.proxy.cut(Cut::script(sha("claim")).after(8).every(9).times(u64::MAX));
@@ -196,7 +196,7 @@ async fn extensions(server: &RedisServer, times: u64) {
         if held > 0 {
             break;
         }
-        let () = rig.redis.del(&dead).await.expect("mend the dead stream");
+        let () = rig.redis.del(&dead).await.expect("repair the dead stream");
     }
     let cuts = [(rig.proxy.cut(Cut::script(sha("extend")).times(u64::MAX)), times)];
     eventually("the replies of extend to be lost", PATIENCE * 2, async || match cuts[0].0.lost() {
@@ -205,7 +205,7 @@ async fn extensions(server: &RedisServer, times: u64) {
     })
     .await;
     rig.proxy.stop_cutting();
-    let () = rig.redis.del(&dead).await.expect("mend the dead stream");
+    let () = rig.redis.del(&dead).await.expect("repair the dead stream");
     rig.judge("extend", &cuts).await;
 }
 

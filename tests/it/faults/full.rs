@@ -1,4 +1,4 @@
-//! A Redis without memory left: it can be drained, and it makes nobody lose a lease.
+//! A Redis without memory left: it can be drained, and no lease is lost.
 
 use std::time::Duration;
 
@@ -119,7 +119,7 @@ async fn a_full_redis_as_the_sink_stops_claims_and_counts_nothing() {
     set_limit(&mut redis, "2mb").await;
 
     metric(&daemon, "delaybridge_sink_blocked", |blocked| blocked == 1.0).await;
-    // What was under way comes back, and then one element at a time asks.
+    // Outstanding elements come back, and then one element at a time probes.
     settled_but_for_probes(&mut redis, &queue).await;
     let before: usize = redis.xlen("arrived").await.unwrap();
     let claimed = daemon.metric("delaybridge_claimed_messages_total").await;

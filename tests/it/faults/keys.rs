@@ -10,7 +10,7 @@ use crate::harness::oracle::read_list;
 use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
 
-/// The queue's keys by a short name, which is also the id of the queue whose key is broken.
+/// The queue's keys by a short name, which is also the id of the queue with the broken key.
 fn keys(queue: &RedissonQueue) -> [(&'static str, String); 9] {
     [
         ("timeouts", queue.timeouts.clone()),
@@ -34,7 +34,7 @@ async fn dump(redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> Vec<O
 }
 
 #[tokio::test]
-async fn a_key_of_another_type_holds_its_queue_until_it_is_mended_and_changes_nothing() {
+async fn a_key_of_another_type_holds_its_queue_until_it_is_fixed_and_changes_nothing() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let ids: Vec<&str> = keys(&RedissonQueue::new("any")).iter().map(|(id, _)| *id).collect();

@@ -11,7 +11,7 @@ use super::rig::{
 use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, ServerOptions, eventually};
 
-/// A daemon whose sink is a stream on the very server that fails.
+/// A daemon with a stream on the failing server as the sink.
 fn config(url: &str) -> String {
     format!(
         "redis: {{ url: '{url}', command_timeout: 1s, connect_timeout: 2s }}\n\
@@ -59,7 +59,7 @@ async fn elements_due_before_during_and_after_a_restart_of_redis_arrive() {
     .await;
 
     server.stop().await;
-    readyz(&daemon, 503, "nobody listens there").await;
+    readyz(&daemon, 503, "the connection was refused").await;
     let up_again = tokio::time::Instant::now() + down;
     let ended = eventually("the end of the outage", PATIENCE, async || {
         assert_eq!(daemon.get("/livez").await?.status, 200, "an outage is no reason to be killed");
@@ -86,7 +86,7 @@ async fn the_daemon_starts_before_redis_and_waits_for_it() {
 
     let mut daemon = Daemon::spawn(&config(&server.url()));
     tolerate_stalls(&mut daemon);
-    let body = readyz(&daemon, 503, "nobody listens there").await;
+    let body = readyz(&daemon, 503, "the connection was refused").await;
     println!("while Redis is not there: {body}");
     assert_eq!(daemon.get("/startupz").await.unwrap().status, 503);
     assert_eq!(daemon.get("/livez").await.unwrap().status, 200);
@@ -117,7 +117,7 @@ async fn killed_connections_are_replaced_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn a_redis_that_answers_nobody_for_a_while_loses_nothing() {
+async fn a_redis_that_does_not_answer_for_a_while_loses_nothing() {
     let mut server = RedisServer::start().await;
     let mut daemon = Daemon::start(&config(&server.url())).await;
     daemon.expect_log("cannot reach Redis").expect_log("sink down").expect_log("elements dropped here");

@@ -13,7 +13,7 @@ use crate::harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, event
 /// How long anything may take on a machine that runs other tests as well.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Announces what the daemon may log when the machine stands still for seconds, as busy ones do: to the daemon that
+/// Announces what the daemon may log when the machine stalls for seconds, as busy ones do: to the daemon that
 /// looks like an outage, and it says so.
 pub fn tolerate_stalls(daemon: &mut Daemon) {
     daemon.expect_log("cannot reach Redis").expect_log("sink down").expect_log("elements dropped here");
@@ -42,7 +42,7 @@ pub fn elements(queue: &RedissonQueue, name: &str, n: usize, from_ms: i64, sprea
         .collect()
 }
 
-/// Elements that go on coming while something is broken: a few every tick, delayed and on the ready list.
+/// Elements that continue to come while something is broken: a few every tick, delayed and on the ready list.
 pub struct Feed {
     pub queue: RedissonQueue,
     pub oracle: Oracle,

@@ -27,7 +27,7 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A running daemon; killed by pid when dropped.
 ///
-/// The drop also fails the test if the log holds a WARN or ERROR line that nobody announced with
+/// The drop also fails the test if the log has a WARN or ERROR line that was not announced with
 /// [`expect_log`](Daemon::expect_log).
 pub struct Daemon {
     process: Process,
@@ -65,7 +65,7 @@ impl ConfigFile {
         }
     }
 
-    /// Writes another file beside it (passwords, certificates) and tells where it is.
+    /// Writes another file beside it (passwords, certificates) and returns its path.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.dir.path().join(name);
         std::fs::write(&path, text).unwrap_or_else(|e| panic!("write {}: {e}", path.display()));
@@ -215,7 +215,7 @@ impl Daemon {
         self
     }
 
-    /// WARN and ERROR lines that nobody announced.
+    /// Unannounced WARN and ERROR lines.
     pub fn unexpected_log_lines(&self) -> Vec<String> {
         let expected = |line: &String| self.expected.iter().any(|text| line.contains(text));
         self.stderr.all().into_iter().filter(|line| is_trouble(line) && !expected(line)).collect()

@@ -23,7 +23,7 @@ pub async fn eventually<T>(what: &str, deadline: Duration, mut probe: impl Async
     let began = Instant::now();
     let until = began + deadline;
     let mut seen = String::from("nothing: the first look did not answer");
-    // A machine that stood still has not waited: it looks a few times more.
+    // A machine that stalled has not waited: poll a few times more.
     let mut looks = 0;
     loop {
         looks += 1;

@@ -33,7 +33,7 @@ struct Java {
     _process: Process,
 }
 
-/// Who waits for which answer; nobody can once the process is gone.
+/// The waiting callers by answer; empty once the process is gone.
 type Waiting = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Value>>>>>;
 
 /// What the program answered.
@@ -68,10 +68,10 @@ impl Java {
                 let answer: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{name} wrote {line}: {e}"));
                 let number = answer["id"].as_u64().expect("the number of the question");
                 let asked = lock(&answers).as_mut().and_then(|waiting| waiting.remove(&number));
-                // Whoever asked may have given up.
+                // The caller may have given up.
                 let _ = asked.map(|asked| asked.send(answer));
             }
-            // Those who wait see their end of the channel closed.
+            // Waiting callers see their end of the channel closed.
             lock(&answers).take();
         });
         Java { version, input, waiting, numbers: AtomicU64::new(0), complaints, _process: process }
@@ -85,7 +85,7 @@ impl Java {
         if let Some(waiting) = lock(&self.waiting).as_mut() {
             waiting.insert(number, sender);
         }
-        // Fails only when the process is gone, which the closed channel tells.
+        // Fails only when the process is gone, which closes the channel.
         let _ = writeln!(lock(&self.input), "{command}");
         answer
     }

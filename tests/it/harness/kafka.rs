@@ -1,4 +1,4 @@
-//! What has arrived in a Kafka topic, read by a consumer that is nobody's group.
+//! The records of a Kafka topic, read by a consumer without a group.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

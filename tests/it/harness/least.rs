@@ -1,4 +1,4 @@
-//! The least rights: every process that a test starts logs in as a user who may do what `delaybridge acl` prints for its
+//! The minimum rights: every process of a test logs in as a user with the rights that `delaybridge acl` prints for its
 //! configuration, and nothing else. So the whole suite runs under those rights, and a right that is missing fails it.
 //! Tests themselves stay the default user.
 //!
@@ -54,7 +54,7 @@ impl Users {
     /// Makes the user: at once where the server answers, and for its next start.
     fn set(&self, name: &str, rules: &[String]) {
         let password = format!(">{}", PASSWORD.1);
-        if let Err(error) = self.tell(name, &password, rules) {
+        if let Err(error) = self.set_rights(name, &password, rules) {
             assert!(error.is_io_error() || error.is_timeout(), "make the user {name} with {rules:?}: {error}");
             let line = format!("user {name} {password} {}\n", rules.join(" "));
             let file = std::fs::OpenOptions::new().append(true).open(&self.file);
@@ -62,7 +62,7 @@ impl Users {
         }
     }
 
-    fn tell(&self, name: &str, password: &str, rules: &[String]) -> redis::RedisResult<()> {
+    fn set_rights(&self, name: &str, password: &str, rules: &[String]) -> redis::RedisResult<()> {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}/", self.port))?;
         let mut connection = client.get_connection_with_timeout(ANSWER)?;
         connection.set_read_timeout(Some(ANSWER))?;
@@ -113,7 +113,7 @@ fn new_user(server: &Users, rules: &[String]) -> String {
     name
 }
 
-/// How the library reaches the server of this endpoint as a user who may do what a daemon and a person may do with the
+/// The library's connection to this endpoint as a user with the rights of a daemon and an operator for the
 /// queues of `config`, and what `more` says.
 pub fn endpoint(open: RedisEndpoint, config: &Config, more: &[&str]) -> RedisEndpoint {
     let server = servers().get(&open.port).cloned().expect("a server that keeps its users");

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trouble_is_told_from_ordinary_lines() {
+    fn problems_are_distinguished_from_ordinary_lines() {
         let check = |line: &str, expected: bool| assert_eq!(is_trouble(line), expected, "{line}");
         check(r#"{"level":"INFO","fields":{"message":"an ERROR was healed"}}"#, false);
         check(r#"{"timestamp":"x","level":"WARN","fields":{"message":"m"}}"#, true);

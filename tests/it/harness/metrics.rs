@@ -31,7 +31,7 @@ impl Metrics {
     /// Sum of all series that have the name and at least the labels of `selector`; 0 if there is none, since series
     /// are made at first use.
     pub fn sum(&self, selector: &str) -> f64 {
-        // Not `sum()`, whose zero is a negative one.
+        // Not `sum()`: its zero is negative.
         self.matching(selector).fold(0.0, |sum, series| sum + series.value)
     }
 

@@ -1,4 +1,4 @@
-//! What the integration tests stand on: real servers, a proxy that breaks things, a writer that behaves like Redisson,
+//! The tools of the integration tests: real servers, a proxy that breaks things, a writer that behaves like Redisson,
 //! the daemon as a process, and the oracle that judges what was delivered.
 //!
 //! Nothing in here uses the library's own code for keys, layouts or scripts: it would only prove that the library

@@ -36,13 +36,13 @@ pub struct Monitor {
     lines: BufReader<TcpStream>,
     /// The test's own connection, which is not listened to.
     own: String,
-    /// Whose calls the next lines of Lua are; none for those of the test's own scripts.
+    /// The caller of the next lines of Lua; none for the test's own scripts.
     script: Option<String>,
     executed: Executed,
 }
 
 impl Monitor {
-    /// Listens to everybody but `own` from now on.
+    /// Listens to all clients except `own` from now on.
     pub async fn start(server: &RedisServer, own: &mut MultiplexedConnection) -> Monitor {
         let info: String = redis::cmd("CLIENT").arg("INFO").query_async(own).await.expect("ask for the own address");
         let address = info.split(' ').find_map(|pair| pair.strip_prefix("addr=")).expect("an address");
@@ -76,7 +76,7 @@ impl Monitor {
         let (who, words) = text.split_once("] ").unwrap_or_else(|| panic!("a command, not {text:?}"));
         // No key has a quote in it, and nothing behind the keys is looked at.
         let words: Vec<_> = words.split('"').skip(1).step_by(2).map(str::to_owned).collect();
-        // What a script calls follows the line of who called it.
+        // A script's commands follow the line of its caller.
         if who.ends_with(" lua") {
             if let Some(script) = self.script.clone() {
                 self.executed.entry(script).or_default().extend(uses(&words));

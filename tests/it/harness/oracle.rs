@@ -224,7 +224,7 @@ pub struct Report {
     pub duplicates: usize,
     /// What did not arrive.
     pub missing: Vec<String>,
-    /// What nobody offered.
+    /// Elements that were never offered.
     pub foreign: Vec<String>,
     /// What arrived with other bytes.
     pub altered: Vec<String>,

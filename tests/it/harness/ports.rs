@@ -14,9 +14,9 @@ const LAST: u16 = 32_000;
 /// port free again.
 static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
-/// A port of 127.0.0.1 that nobody listens on and that this process gives out only once.
+/// A free port of 127.0.0.1 that this process returns only once.
 ///
-/// Another process can still take it before the caller binds it; whoever starts a server tries again with a new port.
+/// Another process can still take it before the caller binds it; the caller then tries again with a new port.
 pub fn free_port() -> u16 {
     for _ in 0..10_000 {
         let port = fastrand::u16(FIRST..LAST);

@@ -43,7 +43,7 @@ impl Prometheus {
                 }
                 let said = || std::fs::read_to_string(&log).unwrap_or_default();
                 if let Some(status) = process.exit_status() {
-                    // Somebody outside this process took the port between our look and the bind.
+                    // Another process took the port between the check and the bind.
                     if attempt < 5 && said().contains("address already in use") {
                         break;
                     }

@@ -29,11 +29,11 @@ pub enum Mode {
     Freeze,
     /// Commands reach the server, replies do not come back.
     Mute,
-    /// Nobody listens, and what was connected is dropped: a stopped server.
+    /// New connections are refused and existing ones dropped: a stopped server.
     Refuse,
 }
 
-/// Which replies are lost; made by [`Cut::script`] or [`Cut::command`], handed to [`Proxy::cut`].
+/// Which replies are lost; made by [`Cut::script`] or [`Cut::command`], passed to [`Proxy::cut`].
 pub struct Cut {
     matches: Box<dyn Fn(&Frame) -> bool + Send>,
     skip: u64,
@@ -100,7 +100,7 @@ impl CutCount {
     }
 }
 
-/// Bytes that must not reach the server: a connection on which they come stands still from there on.
+/// Bytes that must not reach the server: a connection with them is frozen from there on.
 #[derive(Debug, Clone)]
 pub struct Trip(Arc<AtomicU64>);
 
@@ -141,7 +141,7 @@ impl Proxy {
     pub async fn start(target_port: u16) -> Self {
         let (port, listener) = loop {
             let port = free_port();
-            // Somebody else can be faster with this port.
+            // Another process can be faster with this port.
             if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)).await {
                 break (port, listener);
             }
@@ -202,8 +202,8 @@ impl Proxy {
 }
 
 impl Proxy {
-    /// From now on a connection whose client sends these bytes stands still: what came with them is not passed on, and
-    /// nothing after it. For payloads that kill whoever sends them.
+    /// From now on a connection with these bytes from its client is frozen: they are not forwarded, and
+    /// nothing after them. For payloads that kill their sender.
     pub fn trip(&self, bytes: &[u8]) -> Trip {
         let count = Arc::new(AtomicU64::new(0));
         lock(&self.shared.trips).push((bytes.to_vec(), Arc::clone(&count)));
@@ -259,7 +259,7 @@ async fn connection(client: TcpStream, shared: Arc<Shared>) {
     generation.mark_unchanged();
     let _ = client.set_nodelay(true);
     let relay = async {
-        // Connecting waits, too: a frozen proxy must not even tell that the server is there.
+        // Connecting waits, too: a frozen proxy must not even show that the server is there.
         open(&shared, &[Mode::Freeze]).await;
         let Ok(server) = TcpStream::connect(shared.target).await else { return };
         let _ = server.set_nodelay(true);
@@ -296,7 +296,7 @@ async fn commands(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shar
         if tripped(&lock(&shared.trips), &mut tail, &buffer[..read]) {
             return std::future::pending().await;
         }
-        // Before the bytes go on, so that the order is there when the reply comes.
+        // Before the bytes are forwarded, so that the order is there when the reply comes.
         scanner.feed(&buffer[..read], |_, command| {
             if let Some(counts) = ordered_cut(&mut lock(&shared.rules), &command) {
                 lock(pending).cuts.push((count, counts));
@@ -360,7 +360,7 @@ async fn replies(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Share
     }
 }
 
-/// Decides which bytes of the server go on to the client.
+/// Decides which bytes of the server are forwarded to the client.
 struct ReplyRelay {
     scanner: Scanner,
     /// Replies that have ended.

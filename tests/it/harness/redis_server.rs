@@ -99,7 +99,7 @@ impl RedisServer {
             server.tls = pki.clone().map(|pki| (free_port(), pki));
             match server.boot().await {
                 Ok(()) => break,
-                // Somebody outside this process took the port between our look and the bind.
+                // Another process took the port between the check and the bind.
                 Err(log) if attempt < 5 && log.contains("Address already in use") => {}
                 Err(log) => panic!("start redis-server: {log}"),
             }
@@ -172,7 +172,7 @@ impl RedisServer {
         self.boot().await.unwrap_or_else(|log| panic!("restart redis-server on port {}: {log}", self.port));
     }
 
-    /// SIGSTOP: connections stay open, the kernel goes on accepting, nothing answers.
+    /// SIGSTOP: connections stay open, the kernel continues to accept, nothing answers.
     pub fn pause(&mut self) {
         self.running().signal(Signal::STOP);
     }

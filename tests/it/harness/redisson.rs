@@ -44,7 +44,7 @@ impl Layout {
         member
     }
 
-    /// Id and payload of an element whose length fits this layout exactly.
+    /// Id and payload of an element with a length that fits this layout exactly.
     pub fn unpack(self, member: &[u8]) -> Option<([u8; 8], &[u8])> {
         let body = match self {
             Layout::Old => member,
@@ -66,7 +66,7 @@ impl Layout {
     }
 }
 
-/// An element as it stands in Redis.
+/// An element in Redis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Element {
     /// The eight bytes that make it unique.

@@ -59,7 +59,7 @@ pub struct Scanner {
     open: Vec<u64>,
     kind: Option<u8>,
     head: Vec<Vec<u8>>,
-    /// Whether the body under way is one of the kept ones.
+    /// Whether the current body is one of the kept ones.
     keeping: bool,
     last: u8,
 }
@@ -78,7 +78,7 @@ impl Scanner {
         }
     }
 
-    /// The type byte of the frame under way, if one has begun.
+    /// The type byte of the current frame, if one has begun.
     pub fn under_way(&self) -> Option<u8> {
         self.kind
     }
@@ -141,7 +141,7 @@ impl Scanner {
             }
             b'*' | b'~' | b'>' => self.open(count),
             b'%' => self.open(2 * count),
-            // Attributes stand before the element that they describe: together they are one.
+            // Attributes precede the element that they describe: together they are one.
             b'|' => self.open(2 * count + 1),
             _ => true,
         }

@@ -23,7 +23,7 @@ async fn a_server_keeps_its_port_and_its_data_over_a_restart_and_a_kill() {
 }
 
 #[tokio::test]
-async fn a_paused_server_answers_nobody_until_it_is_resumed() {
+async fn a_paused_server_does_not_answer_until_it_is_resumed() {
     let mut server = RedisServer::start().await;
     let mut redis = server.client().await;
     server.pause();
@@ -43,7 +43,7 @@ async fn a_server_takes_limits_users_and_certificates() {
     let users: Vec<String> = redis::cmd("ACL").arg("USERS").query_async(&mut redis).await.unwrap();
     assert!(users.contains(&"bridge".to_owned()), "{users:?}");
 
-    // A debug build has no default provider of cryptography until somebody installs one.
+    // A debug build has no default provider of cryptography until one is installed.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let (port, pki) = server.tls();
     let read = |path: &std::path::Path| Some(std::fs::read(path).unwrap());
@@ -162,7 +162,7 @@ async fn the_proxy_freezes_mutes_drops_and_refuses() {
 }
 
 #[tokio::test]
-async fn a_connection_stands_still_from_the_bytes_that_trip_it_on() {
+async fn a_connection_is_frozen_from_the_bytes_that_trip_it() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port()).await;
     let mut direct = server.client().await;

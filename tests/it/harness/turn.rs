@@ -3,7 +3,7 @@
 
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Waits for the turn of a test that loads the machine; the others go on beside it.
+/// Waits for the turn of a test that loads the machine; the others run beside it.
 pub async fn heavy() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::const_new(());
     TURN.lock().await

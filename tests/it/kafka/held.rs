@@ -1,4 +1,4 @@
-//! What somebody has to mend: the queue is held, says why, tries one element now and then, and goes on by itself.
+//! Problems that a person has to fix: the queue is on hold, reports why, probes with one element, and resumes by itself.
 
 use super::*;
 use crate::faults::rig::{Feed, metric, readyz, tolerate_stalls};
@@ -11,7 +11,7 @@ async fn is_held(daemon: &Daemon, reason: &str) {
     println!("held: {body}");
 }
 
-/// The queue goes on, without a restart, and has lost nothing.
+/// The queue resumes, without a restart, and has lost nothing.
 async fn goes_on(what: &str, daemon: &Daemon, server: &RedisServer, kafka: &Kafka, oracle: &Oracle) {
     metric(daemon, "delaybridge_queue_held{queue=\"q\"}", |held| held == 0.0).await;
     judge(what, daemon, server, &kafka.bootstrap(), oracle).await;
@@ -68,7 +68,7 @@ async fn a_topic_that_is_missing_and_later_deleted_holds_the_queue_until_it_is_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_right_that_is_revoked_holds_the_queue_until_it_is_given_back() {
+async fn a_revoked_right_holds_the_queue_until_it_is_granted_again() {
     let server = RedisServer::start().await;
     let kafka = start(KafkaOptions { sasl: true, acl: true, ..KafkaOptions::default() });
     let write = || kafka.add_acl("alice", Resource::Topic("arrived"), &[Operation::Write, Operation::Describe]);
@@ -97,7 +97,7 @@ async fn a_right_that_is_revoked_holds_the_queue_until_it_is_given_back() {
     }
     is_held(&daemon, "AUTHORIZATION_FAILED").await;
     blocking(write).expect("give the right back");
-    goes_on("right given back", &daemon, &server, &kafka, &feed.oracle).await;
+    goes_on("right granted again", &daemon, &server, &kafka, &feed.oracle).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,7 +124,7 @@ async fn a_wrong_password_holds_the_queue_until_the_file_has_the_right_one() {
     is_held(&daemon, "SASL_AUTHENTICATION_FAILED").await;
     assert!(daemon.log().all().iter().all(|line| !line.contains("not-it")), "the password is in the log");
     std::fs::write(&password, Kafka::password("alice")).expect("write the password");
-    goes_on("password mended", &daemon, &server, &kafka, &feed.oracle).await;
+    goes_on("password fixed", &daemon, &server, &kafka, &feed.oracle).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

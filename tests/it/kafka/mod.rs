@@ -1,4 +1,4 @@
-//! The daemon and a real Kafka: what arrives, what a broker's refusals and absences do, and how things mend.
+//! The daemon and a real Kafka: what arrives, what a broker's refusals and outages do, and how delivery resumes.
 
 mod held;
 mod outages;

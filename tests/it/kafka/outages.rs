@@ -1,4 +1,4 @@
-//! A broker that stands still, dies, or restarts again and again while elements fall due.
+//! A broker that is paused, dies, or restarts again and again while elements fall due.
 
 use super::*;
 use crate::faults::rig::{elements, metric, readyz, tolerate_stalls};
@@ -16,7 +16,7 @@ async fn offer(server: &RedisServer, oracle: &mut Oracle, name: &str, count: usi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broker_that_stands_still_dies_and_restarts_loses_nothing() {
+async fn a_broker_that_is_paused_dies_and_restarts_loses_nothing() {
     // The full measure loads the machine, the short one mostly waits.
     let _turn = if long() { Some(heavy().await) } else { None };
     // The full measure takes five minutes.
@@ -42,7 +42,7 @@ async fn a_broker_that_stands_still_dies_and_restarts_loses_nothing() {
     readyz(&daemon, 503, "\"down\"").await;
     pass(still).await;
     blocking(|| kafka.thaw(1));
-    judge(&format!("stood still for {still:?}"), &daemon, &server, &bootstrap, &oracle).await;
+    judge(&format!("paused for {still:?}"), &daemon, &server, &bootstrap, &oracle).await;
 
     offer(&server, &mut oracle, "killed", count / 3, Duration::from_secs(8)).await;
     blocking(|| kafka.kill(1));
@@ -90,7 +90,7 @@ async fn what_is_unconfirmed_at_the_end_is_released_and_announced() {
         }
     })
     .await;
-    assert_eq!(daemon.stop().await, 0, "everything was given back");
+    assert_eq!(daemon.stop().await, 0, "everything was released");
     assert_eq!(left(&mut redis).await, 100);
     blocking(|| kafka.thaw(1));
     let mut daemon = Daemon::start(&yaml).await;

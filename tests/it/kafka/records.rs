@@ -47,7 +47,7 @@ async fn a_java_consumer_and_kcat_read_records_and_keys_lie_where_java_puts_them
         records.iter().map(|record| (record.key.clone().expect("a key"), record.partition)).collect()
     };
     assert_eq!(theirs.len(), KEYS);
-    assert_eq!(partitions(&ours), partitions(&theirs), "a key lies in another partition than Java's");
+    assert_eq!(partitions(&ours), partitions(&theirs), "a key is in another partition than Java's");
     for record in &ours {
         let header = |name: &str| {
             let value = record.headers.iter().find(|(header, _)| header == name).and_then(|(_, value)| value.clone());
@@ -103,7 +103,7 @@ async fn a_partition_keeps_the_order_of_the_due_times() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_too_large_is_a_dead_letter_that_goes_on_and_its_neighbours_arrive() {
+async fn a_record_too_large_is_a_forwarded_dead_letter_and_its_neighbours_arrive() {
     let server = RedisServer::start().await;
     let kafka = start(KafkaOptions::default());
     blocking(|| {

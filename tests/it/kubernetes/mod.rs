@@ -34,7 +34,7 @@ fn every_configuration_passes_check_with_the_secret_that_its_overlay_asks_for() 
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert!(output.status.success(), "{}: {said}", overlay.folder.display());
         for key in overlay.secret_keys() {
-            assert!(overlay.configuration().contains(&key), "{key} is created, and nobody reads it");
+            assert!(overlay.configuration().contains(&key), "{key} is created and never read");
         }
     }
 }
@@ -152,7 +152,7 @@ fn another_configuration_rolls_the_pods() {
     }
 }
 
-/// What stands at the head of an overlay and what its users read are one text.
+/// The head of an overlay and the page have the same commands.
 #[test]
 fn the_page_has_the_commands_of_every_overlay() {
     let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/kubernetes.md"));

@@ -84,10 +84,13 @@ impl Overlay {
         volumes.into_iter().find(|volume| volume["name"] == mount["name"]).expect("the volume mounted")
     }
 
-    /// The keys of the Secret that the overlay tells its user to create.
+    /// The keys of the Secret in the overlay's instructions.
     pub fn secret_keys(&self) -> Vec<String> {
         let text = fs::read_to_string(self.folder.join("kustomization.yaml")).expect("the overlay's kustomization");
-        assert!(text.contains("create secret generic delaybridge"), "how the Secret is created stands at its head");
+        assert!(
+            text.contains("create secret generic delaybridge"),
+            "the command that creates the Secret is at its head"
+        );
         text.split("--from-file=").skip(1).map(|rest| rest.split_whitespace().next().unwrap().to_owned()).collect()
     }
 }

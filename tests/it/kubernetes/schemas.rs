@@ -49,7 +49,7 @@ impl Schemas {
         Schemas(dir)
     }
 
-    /// What kubeconform says of these objects; `Err` when one is wrong, or of a kind that nobody expects.
+    /// kubeconform's report on these objects; `Err` if one is wrong or of an unexpected kind.
     fn judge(&self, name: &str, yaml: &str) -> Result<String, String> {
         let file = self.0.path().join(format!("{name}.yaml"));
         fs::write(&file, yaml).expect("write what was rendered");

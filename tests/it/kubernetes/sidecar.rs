@@ -48,7 +48,7 @@ async fn what_the_producer_offers_arrives_through_the_sidecar() {
     assert_eq!((id.len(), payload.as_str()), (16, "reminder 1"));
 
     producer.signal(Signal::TERM);
-    let ended = producer.wait(PATIENCE).await.expect("the producer ends when it is told to");
+    let ended = producer.wait(PATIENCE).await.expect("the producer ends at SIGTERM");
     assert_eq!(ended.code(), Some(0));
     assert_eq!(daemon.stop().await, 0);
 }

@@ -149,7 +149,7 @@ impl World<'_> {
         let after = self.look().await;
         self.expect_own(what, daemon, &claimed.own, &mut expected, &after);
         for (member, at) in self.seen.retry.iter().filter(|(m, at)| !known(m) && **at <= now) {
-            // A newer daemon's entry: moved on by a minute if the claim came by.
+            // A newer daemon's entry: postponed by a minute if a claim met it.
             let moved = after.retry.get(member).copied().filter(|moved| *moved == now + 60_000);
             expected.retry.insert(member.clone(), moved.unwrap_or(*at));
         }
@@ -169,7 +169,7 @@ impl World<'_> {
         let d = &self.daemons[daemon];
         let exact = d.exact();
         check_limits(what, request, claimed);
-        // A newer daemon's entry that is moved on takes a place as well.
+        // A postponed entry of a newer daemon takes a place as well.
         let places = claimed.entries.len() + claimed.own.len() + claimed.unknown as usize;
         let room = places < request.most && request.bytes >= 1 << 20;
         if room && !request.alone && in_the_way < 100 {

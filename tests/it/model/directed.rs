@@ -46,7 +46,7 @@ pub async fn claim(rig: &Rig, source: &Redisson, request: &ClaimRequest) -> Clai
     }
 }
 
-/// A packed element whose id is its number.
+/// A packed element with its number as the id.
 pub fn element(number: u64) -> Bytes {
     Layout::New.pack(number.to_le_bytes(), b"payload").into()
 }

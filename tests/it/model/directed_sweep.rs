@@ -55,7 +55,7 @@ async fn what_falls_due_in_the_order_of_offers_leaves_no_ghost_at_any_depth() {
 }
 
 #[tokio::test]
-async fn elements_with_the_same_first_bytes_are_told_apart() {
+async fn elements_with_the_same_first_bytes_are_distinguished() {
     let (mut rig, a, _) = start(ListCleanup::Auto).await;
     no_lrem(&mut rig, &a).await;
     let twin = |letter: u8| Bytes::from([&[5; 16][..], &[letter; 20]].concat());
@@ -108,7 +108,7 @@ async fn the_empty_element_leaves_a_ghost_like_any_other() {
     all.insert(10, (element(99), NOW_MS));
     offer(&mut rig, &a, &all).await;
     claim(&rig, &a, &request(1)).await;
-    // Recorded while a turn is under way: the slices must not forget it.
+    // Recorded during a turn: the slices must not forget it.
     let begun = sweep(&rig, &a, None).await;
     rig.set_clock((NOW_MS + 1) * 1000).await;
     claim(&rig, &a, &request(2)).await;

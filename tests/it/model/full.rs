@@ -89,7 +89,7 @@ async fn a_full_redis_can_be_claimed_from_settled_extended_recovered_and_swept()
     let begun = a.sweep(&rig.conn, &step(None)).await.unwrap();
     let mut next = a.sweep(&rig.conn, &step(Some(begun.step))).await.unwrap();
     assert_eq!((begun.state, next.state), (SweepState::Begun, SweepState::Step));
-    // Another one goes on after the lease, and beginning is its first write.
+    // Another one continues after the lease, and its first write is the beginning.
     set_clock(&mut rig, NOW_MS + 6 * LEASE_MS).await;
     assert_eq!(b.sweep(&rig.conn, &step(None)).await.unwrap().state, SweepState::Begun);
     while next.state != SweepState::Done {
@@ -106,7 +106,7 @@ async fn dead_letters_leave_a_full_redis() {
         redis::cmd("XADD").arg(&a.keys.dead[..]).arg("*").arg("a").arg("b").query_async(&mut rig.redis).await.unwrap();
     fill_up(&mut rig).await;
     assert_eq!(a.forwarded(&rig.conn, LEASE, &[]).await.unwrap(), Forwarder::Own);
-    // Confirmed is confirmed, whoever has the lease and however often it is said.
+    // Confirmed is confirmed, with any owner of the lease and any number of calls.
     for _ in 0..2 {
         assert_eq!(b.forwarded(&rig.conn, LEASE, std::slice::from_ref(&id)).await.unwrap(), Forwarder::Another);
         let left: usize = redis::cmd("XLEN").arg(&a.keys.dead[..]).query_async(&mut rig.redis).await.unwrap();
@@ -115,7 +115,7 @@ async fn dead_letters_leave_a_full_redis() {
     set_clock(&mut rig, NOW_MS + LEASE_MS + 1).await;
     assert_eq!(b.forwarded(&rig.conn, LEASE, &[]).await.unwrap(), Forwarder::TakenOver);
     assert_eq!(b.forwarded(&rig.conn, Duration::ZERO, &[]).await.unwrap(), Forwarder::Own);
-    assert_eq!(a.forwarded(&rig.conn, LEASE, &[]).await.unwrap(), Forwarder::Own, "it was given back");
+    assert_eq!(a.forwarded(&rig.conn, LEASE, &[]).await.unwrap(), Forwarder::Own, "it was released");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Steps of everybody else: producers, Redisson's own scripts, operators, and who deletes keys.
+//! Steps of all other clients: producers, Redisson's own scripts, operators, and deletions of keys.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ impl World<'_> {
         }
     }
 
-    /// Nobody offers what has the identity of an orphan: a later record of it would be the orphan's end.
+    /// No step offers an element with the identity of an orphan: a later record of it would be the orphan's end.
     fn offerable(&self, element: &Bytes) -> bool {
         !self.orphans.iter().any(|o| identity(o) == identity(element))
     }
@@ -73,7 +73,7 @@ impl World<'_> {
             let mut pipe = redis::pipe();
             pipe.zadd(&self.queue.timeouts, &element[..], score).rpush(&self.queue.list, &element[..]);
             pipe.exec_async(&mut self.rig.redis).await.unwrap();
-            self.note(format!("somebody offers {} at {score}", short(&element)));
+            self.note(format!("a producer offers {} at {score}", short(&element)));
         }
         self.theirs_only("an offer").await;
     }
@@ -91,7 +91,7 @@ impl World<'_> {
         assert_eq!(new, standing.is_none());
         if let Some(standing) = standing {
             assert_eq!(due, standing as i64);
-            return self.unchanged("an offer of what stands there").await;
+            return self.unchanged("an offer of an existing element").await;
         }
         assert_eq!(due, self.now() + delay.as_millis() as i64);
         if self.seen.copies(&element) > 0 {
@@ -146,7 +146,7 @@ impl World<'_> {
     pub async fn delete_z(&mut self) {
         let orphans: Vec<_> = self.seen.z.keys().filter(|e| self.seen.copies(e) > 0).cloned().collect();
         let alike = |id: Bytes| self.seen.l.iter().filter(|e| identity(e) == id).count();
-        // No set of identities can tell an orphan from a ghost with the same one.
+        // No set of identities can distinguish an orphan from a ghost with the same one.
         if orphans.iter().map(identity).any(|id| self.seen.records(&id) > 0 || alike(id) > 1) {
             return;
         }

@@ -20,7 +20,7 @@ pub struct Rig {
     _link: Link,
     /// What the library's wrappers are called with.
     pub conn: Conn,
-    /// What looks at the keys and plays everybody else.
+    /// Reads the keys and plays all other clients.
     pub redis: MultiplexedConnection,
 }
 
@@ -62,7 +62,7 @@ impl Rig {
 fn least_rights(server: &RedisServer) -> RedisEndpoint {
     let config = load_str(&CONFIG.replace("URL", &server.url()), "model.yaml", &|_| None);
     let mut config = config.unwrap_or_else(|errors| panic!("{errors}")).config;
-    // Lists at whose ends the tests push, which one queue cannot ask for.
+    // Lists with pushes at both ends, which one queue cannot have.
     let spec = config.queues[0].clone();
     for (list, push) in [("pushed", Side::Left), ("pushed", Side::Right), ("no list", Side::Right)] {
         let mut spec = (*spec).clone();

@@ -79,8 +79,8 @@ fn all_used(granted: &BTreeSet<Use>, executed: &Executed, rare: &Executed) -> Re
     if unused.is_empty() { Ok(()) } else { Err(format!("granted, and used by nothing: {unused:?}")) }
 }
 
-/// What scripts do only where something was lost: a sweep whose state is gone finds what the last one left, and a verdict
-/// is told again because nobody heard the answer.
+/// What scripts do only after a loss: a sweep without its state finds the entries that the last one left, and a verdict
+/// is sent again because its answer was lost.
 async fn rare() -> Executed {
     let mut rig = Rig::start().await;
     let (queue, source) = (RedissonQueue::new(NAME), Redisson::new(NAME, [1; 8], true, true, ListCleanup::Auto));
@@ -117,7 +117,7 @@ async fn daemon_uses_all(queue: (&str, &str), rare: &Executed) {
     assert_eq!(daemon.stop().await, 0);
 }
 
-/// Something of every kind: junk, what waits for a retry, what is ready. In the list a ghost stands at each end and one in
+/// Elements of every kind: junk, retries, ready ones. In the list a ghost is at each end and one in
 /// the middle, and elements are due beside the head and farther in while the budget of `LREM` is spent.
 async fn work_for_a_daemon(redis: &mut MultiplexedConnection) {
     let (queue, now) = (RedissonQueue::new(NAME), redis_now_ms(redis).await);

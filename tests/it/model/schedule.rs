@@ -56,7 +56,7 @@ impl World<'_> {
         }
     }
 
-    /// A moment, or so long that leases run out. Now and then not even a microsecond.
+    /// A moment, or so long that leases expire. Now and then not even a microsecond.
     async fn pass_time(&mut self) {
         let us = match self.rng.u8(..10) {
             0 => 1,
@@ -66,7 +66,7 @@ impl World<'_> {
         self.advance(us).await;
     }
 
-    /// The claim lies in a socket buffer; the daemon counts it as lost.
+    /// The claim is in a socket buffer; the daemon counts it as lost.
     fn give_up_a_claim(&mut self, daemon: usize) {
         let request = self.claim_request(daemon, false);
         self.note(format!("claim {} of {daemon} is on its way, and given up", request.number));
@@ -94,7 +94,7 @@ impl World<'_> {
     /// Anything that was ever sent is sent again, by the same daemon, now.
     async fn send_again(&mut self, daemon: usize) {
         let sent = self.daemons[daemon].sent.clone();
-        // Half of the time the very last one: nobody came in between.
+        // Half of the time the very last one, with nothing in between.
         let last = self.rng.bool();
         let Some(mut again) = (if last { sent.last().cloned() } else { self.rng.choice(sent.clone()) }) else { return };
         if matches!(again, Sent::Claim(_)) {
@@ -151,7 +151,7 @@ impl World<'_> {
                 break;
             }
         }
-        // The first joins a turn that was under way, the second covers what was recorded during it.
+        // The first joins the current turn, the second covers what was recorded during it.
         self.full_turn(0).await;
         self.full_turn(0).await;
         let Snapshot { l, ghosts, turn, .. } = &self.seen;

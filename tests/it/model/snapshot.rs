@@ -115,7 +115,7 @@ fn list(name: &str, a: &[Bytes], b: &[Bytes]) -> Option<String> {
     (a != b).then(|| format!("{name}: expected {:?}, found {:?}", show(a), show(b)))
 }
 
-/// Bytes for a trace: long enough to be told apart.
+/// Bytes for a trace: long enough to be distinct.
 pub fn short(bytes: &Bytes) -> String {
     match bytes.len() {
         // Not all of a long one: it is a trace of every step, and few of them are ever shown.

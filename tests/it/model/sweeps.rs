@@ -21,7 +21,7 @@ impl World<'_> {
 
     /// Some steps in a row, now and then each of them twice.
     pub async fn sweep_some(&mut self, daemon: usize) {
-        // Whoever is at it goes on, more often than not.
+        // The current sweeper continues, more often than not.
         let busy = self.daemons.iter().position(|d| d.step.is_some()).filter(|_| self.rng.u8(..3) > 0);
         let daemon = busy.unwrap_or(daemon);
         let twice = self.rng.u8(..3) == 0;
@@ -72,7 +72,7 @@ impl World<'_> {
         swept
     }
 
-    /// A full turn by one daemon, whatever the budget says; joins the one that is under way once its sweeper is gone.
+    /// A full turn by one daemon, with any budget; joins the current one once its sweeper is gone.
     pub async fn full_turn(&mut self, daemon: usize) {
         self.daemons[daemon].step = None;
         for _ in 0..10_000 {

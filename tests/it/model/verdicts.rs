@@ -70,7 +70,7 @@ impl World<'_> {
         let mut expected = self.seen.clone();
         let mut answers: Vec<Answer> =
             batch.iter().map(|(m, step)| predict(&mut expected, self.now(), m, step)).collect();
-        // One command, which tells how many there were and nothing else.
+        // One command, which returns their number and nothing else.
         let only_confirmed = batch.iter().all(|(_, step)| matches!(step, Move::Confirm));
         let now = (!only_confirmed).then(|| self.now());
         if only_confirmed {
@@ -129,7 +129,7 @@ fn dead_fields(entry: &Entry) -> Vec<(&'static str, Bytes)> {
     vec![("element", entry.element.clone()), ("time", time), ("id", id), ("origin", origin), ("generation", generation)]
 }
 
-/// One verdict by the rules: only the exact member, under whatever lease, as long as it stands there.
+/// One verdict by the rules: only the exact member, under any lease, as long as it is there.
 fn predict(state: &mut Snapshot, now: i64, member: &Bytes, step: &Move) -> Answer {
     let entry = Entry::decode(member.clone()).unwrap();
     let Some(until) = state.in_flight.remove(member) else {

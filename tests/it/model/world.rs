@@ -28,7 +28,7 @@ pub struct Daemon {
     pub hints: Hints,
     /// What it believes it holds; some of it may have gone to others.
     pub held: Vec<Entry>,
-    /// Claims whose reply it never got.
+    /// Claims with a lost reply.
     pub lost: Vec<Lost>,
     /// Claims that it gave up, and that still lie in some socket buffer.
     pub in_transit: Vec<ClaimRequest>,
@@ -38,7 +38,7 @@ pub struct Daemon {
     pub step: Option<i64>,
 }
 
-/// A claim whose reply was lost.
+/// A claim with a lost reply.
 #[derive(Clone, Debug)]
 pub struct Lost {
     pub number: u64,
@@ -59,7 +59,7 @@ pub enum Sent {
     Redrive { id: String, member: Bytes },
 }
 
-/// The last steps, shared with whoever reports a failure.
+/// The last steps, shared with the report of a failure.
 pub type Trace = Arc<Mutex<VecDeque<String>>>;
 
 /// One seed's world.
@@ -71,9 +71,9 @@ pub struct World<'a> {
     pub daemons: Vec<Daemon>,
     /// What Redis held after the last step.
     pub seen: Snapshot,
-    /// Entries of L whose copy in Z an outsider deleted: nobody may touch them.
+    /// Entries of L with a copy in Z that an outsider deleted: they must not be touched.
     pub orphans: HashSet<Bytes>,
-    /// Elements that were offered while a copy of them stood in L: L has one more than anybody can account for.
+    /// Elements that were offered while a copy of them was in L: L has one more than the model can explain.
     pub doubled: HashSet<Bytes>,
     /// Ids that claims gave to ready elements: none twice.
     pub given_ids: HashSet<u64>,
@@ -170,7 +170,7 @@ impl<'a> World<'a> {
         self.seen = after;
     }
 
-    /// L after a claim, a cancel or a slice of the sweep: what stands in Z stands in L, as often as before; an entry
+    /// L after a claim, a cancel or a slice of the sweep: elements of Z are in L, as often as before; an entry
     /// went only if it was claimed or cancelled just now, or recorded; what was claimed and stayed is recorded.
     fn check_list(&self, what: &str, after: &Snapshot, taken: &[Bytes], exact: bool) {
         let elements: HashSet<&Bytes> = self.seen.l.iter().chain(&after.l).collect();
@@ -201,7 +201,7 @@ impl<'a> World<'a> {
         }
         for id in after.ghosts.union(&after.turn) {
             let known = self.seen.records(id) > 0 || taken.iter().any(|e| identity(e) == *id);
-            assert!(known, "{what}: recorded {} which nobody took", hex::encode(id));
+            assert!(known, "{what}: recorded {} which no claim took", hex::encode(id));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A key of a wrong type: the script says so and changes nothing, wherever the key stands in its list.
+//! A key of a wrong type: the script reports it and changes nothing, for every position of the key.
 
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ async fn send(rig: &Rig, source: &Redisson, script: &str) -> Result<(), SourceEr
 }
 
 #[tokio::test]
-async fn a_key_of_a_wrong_type_is_told_and_nothing_is_changed() {
+async fn a_key_of_a_wrong_type_is_reported_and_nothing_is_changed() {
     let mut rig = Rig::start().await;
     let source = source("orders", 1, ListCleanup::Auto);
     let Keys { delayed: z, list: l, ready, ghosts, ghosts_turn: turn, sweep, .. } = &source.keys;

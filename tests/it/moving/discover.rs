@@ -19,7 +19,7 @@ async fn the_configuration_that_is_printed_can_be_run() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let (code, _, err) = discover(&server.url(), &[]);
-    assert!(code == 1 && err.contains("none with anything scheduled"), "{err}");
+    assert!(code == 1 && err.contains("no queue has scheduled elements"), "{err}");
 
     let now = redis_now_ms(&mut redis).await;
     let names = ["app:orders", "{app}:mails", "${HOME} \"odd\"", "plain", "{braced}"];
@@ -29,7 +29,7 @@ async fn the_configuration_that_is_printed_can_be_run() {
         queue.offer(&mut redis, now - 60_000, if n == 3 { &b"\xff"[..] } else { b"{\"a\":1}" }).await;
         queue.offer(&mut redis, now + 3_600_000, "{}").await;
     }
-    // The ready list of one tells which of two names is meant.
+    // The ready list of one shows which of two names is meant.
     RedissonQueue::new("{braced}").push_ready(&mut redis, &[b"x".to_vec()]).await;
     let mixed = RedissonQueue::new("mixed");
     mixed.offer(&mut redis, 1, "text").await;
@@ -39,7 +39,7 @@ async fn the_configuration_that_is_printed_can_be_run() {
     client.subscribe(&RedissonQueue::new("app:orders").channel).await.unwrap();
 
     let (code, out, err) = discover(&server.url(), &[]);
-    assert!(code == 1 && err.contains("it never gives: 1"), "{err}");
+    assert!(code == 1 && err.contains("Redisson never uses: 1"), "{err}");
     for words in [
         "  app_orders:\n    # 1 scheduled, 1 due, the oldest for 1m",
         "1 Redisson client listens",

@@ -109,7 +109,7 @@ async fn every_step_does_what_the_page_says() {
     assert!(found.contains("name: \"orders\"") && found.contains("MIXED"), "{found}");
 
     let told = guide.run("migrate orders --to new --config shadow.yaml");
-    assert!(told.contains("1 element would be repacked"), "{told}");
+    assert!(told.contains("1 element would be converted"), "{told}");
     guide.run("migrate orders --to new --apply --config shadow.yaml");
     let element = Layout::New.pack(old.id, &old.payload);
     let score: Option<i64> = redis.zscore(&queue.timeouts, element).await.unwrap();
@@ -117,7 +117,7 @@ async fn every_step_does_what_the_page_says() {
 
     guide.run("check --live --config shadow.yaml");
     let mut shadow = guide.start("run --config shadow.yaml --log info,delaybridge::shadow=debug").await;
-    eventually("both to be told", PATIENCE, async || {
+    eventually("both to be reported", PATIENCE, async || {
         let told = shadow.log().all().iter().filter(|line| line.contains("would be delivered")).count();
         if told == 2 { Ok(()) } else { Err(format!("{told} lines")) }
     })
@@ -167,7 +167,7 @@ async fn every_step_does_what_the_page_says() {
     })
     .await;
     assert_eq!(rescue.stop().await, 0);
-    assert!(guide.commands.is_empty(), "nobody ran {:?}", guide.commands);
+    assert!(guide.commands.is_empty(), "not run: {:?}", guide.commands);
     // The words of the page about a refusal are those of the command.
     let (code, _, _) = ask(&ConfigFile::new(&format!("http: none\n{}", guide.file("deliver.yaml"))), "restore orders");
     assert_eq!(code, 0);

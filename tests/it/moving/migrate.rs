@@ -1,4 +1,4 @@
-//! `migrate`: one layout in place, and a jam mended.
+//! `migrate`: conversion to one layout in place, which unblocks the clients.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ async fn every_element_keeps_its_id_its_due_time_and_its_place() {
         assert_eq!(scheduled, due, "{name}: the same due times");
         assert_eq!(json(&config, &format!("migrate orders --to {name} --apply"))["packed"], 0, "{done}");
     }
-    // The id that every sink is told is the same in either layout.
+    // The id that every sink gets is the same in either layout.
     let seen = json(&config, "peek orders --limit 1500");
     let ids: std::collections::HashSet<_> = elements.iter().map(Element::id_text).collect();
     let rows = seen["elements"].as_array().unwrap();
@@ -62,7 +62,7 @@ async fn every_element_keeps_its_id_its_due_time_and_its_place() {
 }
 
 #[tokio::test]
-async fn a_queue_that_two_layouts_have_jammed_is_mended_and_what_was_transferred_before_is_told() {
+async fn a_queue_blocked_by_two_layouts_is_unblocked_and_earlier_transfers_are_reported() {
     let server = RedisServer::start().await;
     let (config, mut redis) = (config(&server), server.client().await);
     let (new, now) = (RedissonQueue::new(NAME), redis_now_ms(&mut redis).await);
@@ -88,10 +88,10 @@ async fn a_queue_that_two_layouts_have_jammed_is_mended_and_what_was_transferred
     );
     let text = well(&config, "migrate orders --to new --apply");
     assert!(text.contains("2 elements transferred before by a client that then failed, 6 copies"), "{text}");
-    assert!(text.contains("1 element repacked in the new layout"), "{text}");
-    // Who does not want the second once more cancels it.
+    assert!(text.contains("1 element converted to the new layout"), "{text}");
+    // To avoid a second transfer of the second element, cancel it.
     well(&config, &format!("cancel orders {}", second.id_text()));
-    new.transfer(&mut redis, now).await.expect("the jam is over");
+    new.transfer(&mut redis, now).await.expect("the queue is unblocked");
     let ready: Vec<String> = redis.lrange(NAME, 6, -1).await.unwrap();
     assert_eq!(ready, ["first", "foreign", "behind"]);
     let left: (usize, usize) =
@@ -100,7 +100,7 @@ async fn a_queue_that_two_layouts_have_jammed_is_mended_and_what_was_transferred
 }
 
 #[tokio::test]
-async fn junk_stays_and_is_told_and_a_batch_that_is_sent_twice_finds_nothing() {
+async fn junk_stays_and_is_reported_and_a_batch_that_is_sent_twice_finds_nothing() {
     let server = RedisServer::start().await;
     let (config, mut redis) = (config(&server), server.client().await);
     let queue = RedissonQueue::new(NAME).with_layout(Layout::Old);
@@ -121,7 +121,7 @@ async fn junk_stays_and_is_told_and_a_batch_that_is_sent_twice_finds_nothing() {
     assert_eq!(source.migrate(&conn, &batch[..2]).await.unwrap(), [Moved::Gone, Moved::Gone]);
     link.close().await;
     let (code, out, err) = ask(&config, "migrate orders --to new --apply");
-    assert!(code == 1 && out.contains("1 element repacked") && err.contains("1 of no layout"), "{out}{err}");
+    assert!(code == 1 && out.contains("1 element converted") && err.contains("1 of no layout"), "{out}{err}");
     let (scheduled, listed) = look(&mut redis, &queue).await;
     let expected: Vec<_> = elements.iter().map(|e| Layout::New.pack(e.id, &e.payload)).collect();
     assert_eq!((scheduled.len(), listed), (4, expected));
@@ -129,14 +129,14 @@ async fn junk_stays_and_is_told_and_a_batch_that_is_sent_twice_finds_nothing() {
 }
 
 #[tokio::test]
-async fn an_entry_of_the_list_alone_is_told() {
+async fn an_entry_only_in_the_list_is_reported() {
     let server = RedisServer::start().await;
     let (config, mut redis) = (config(&server), server.client().await);
     let queue = RedissonQueue::new(NAME).with_layout(Layout::Old);
     let twice = queue.offer(&mut redis, 4_000_000_000_000, "twice").await;
     let _: () = redis.rpush(&queue.list, &twice.member).await.unwrap();
     let (code, out, err) = ask(&config, "migrate orders --to new --apply");
-    assert!(code == 1 && err.contains("1 entries of Redisson's list alone"), "{out}{err}");
+    assert!(code == 1 && err.contains("1 entries only in Redisson's list"), "{out}{err}");
     let (_, listed) = look(&mut redis, &queue).await;
     assert_eq!(listed, [Layout::New.pack(twice.id, &twice.payload), twice.member]);
 }

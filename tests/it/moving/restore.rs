@@ -1,4 +1,4 @@
-//! `restore`: who is at work, what is told before, and what a second sending does.
+//! `restore`: daemons at work, the report before, and the effect of a second call.
 
 use bytes::Bytes;
 use delaybridge::message::Origin;
@@ -44,9 +44,9 @@ async fn it_refuses_while_a_lease_is_not_over_and_while_others_sweep() {
     let _: () = redis.zadd(queue.bridge_key("inflight"), &flying, now + 3_600_000).await.unwrap();
     let (code, _, err) = ask(&config, "restore orders --apply");
     assert_eq!(code, 1);
-    assert!(err.contains("leases that are not over") && err.contains("nothing was changed"), "{err}");
+    assert!(err.contains("under unexpired leases") && err.contains("nothing was changed"), "{err}");
     let _: () = redis.zadd(queue.bridge_key("inflight"), &flying, now - 1).await.unwrap();
-    let sweeping = [("by", "somebody"), ("until", &(now + 3_600_000).to_string())];
+    let sweeping = [("by", "another"), ("until", &(now + 3_600_000).to_string())];
     let _: () = redis.hset_multiple(queue.bridge_key("sweep"), &sweeping).await.unwrap();
     let (code, _, err) = ask(&config, "restore orders --apply");
     assert!(code == 1 && err.contains("sweeps the queue's list"), "{err}");
@@ -55,7 +55,7 @@ async fn it_refuses_while_a_lease_is_not_over_and_while_others_sweep() {
 }
 
 #[tokio::test]
-async fn without_apply_it_only_tells_and_both_layouts_want_a_word() {
+async fn without_apply_it_only_reports_and_both_layouts_need_an_option() {
     let server = RedisServer::start().await;
     let (config, mut redis) = (config(&server), server.client().await);
     let queue = RedissonQueue::new(NAME);
@@ -76,11 +76,11 @@ async fn without_apply_it_only_tells_and_both_layouts_want_a_word() {
     let text = well(&config, "restore orders --layout new");
     for words in [
         "2 elements would be scheduled again, in the new layout",
-        "1 of them would be repacked",
+        "1 of them would be converted",
         "1 payload would go to the head of the ready list",
         "1 element of no layout of Redisson",
         "1 element written by a newer delaybridge",
-        "52414e444f4d3842 had been confirmed by out, a sink that the configuration does not name",
+        "52414e444f4d3842 was already confirmed by out, a sink that is not in the configuration",
         "Nothing was changed",
     ] {
         assert!(text.contains(words), "{words} in\n{text}");
@@ -148,7 +148,7 @@ async fn a_dead_letter_that_is_repacked_leaves_no_entry_of_the_other_layout() {
         ("element", &old),
     ];
     let _: String = redis.xadd(queue.bridge_key("dead"), "*", &fields).await.unwrap();
-    // An orphan: in the list, scheduled nowhere, and recorded by nobody.
+    // An orphan: in the list, scheduled nowhere, and not recorded.
     let _: () = redis.rpush(&queue.list, &old).await.unwrap();
     well(&config, "restore orders --apply --dead --layout new");
     let listed: Vec<Vec<u8>> = redis.lrange(&queue.list, 0, -1).await.unwrap();

@@ -47,7 +47,7 @@ fn random_entry(rng: &mut fastrand::Rng, index: u32, world: &World) -> (Bytes, K
         }
         _ => {
             let layout = if rng.bool() { Layout::New } else { Layout::Old };
-            // Now and then the very bytes that are scheduled already, or stand in the list and nowhere else.
+            // Now and then exactly the bytes that are already scheduled, or that are only in the list.
             let known = world.l.get(rng.usize(..world.l.len().max(1))).filter(|_| rng.u8(..4) == 0);
             let (layout, id, payload) = match known.and_then(|e| Some((Layout::New, Layout::New.unpack(e)?))) {
                 Some((layout, (id, payload))) => (layout, id, payload.to_vec()),
@@ -87,7 +87,7 @@ fn random_world(rng: &mut fastrand::Rng, now: i64) -> (World, BTreeMap<Bytes, Ki
     (world, kinds)
 }
 
-/// What must stand there afterwards.
+/// The expected content afterwards.
 fn restored(mut world: World, kinds: &BTreeMap<Bytes, Kind>, fleet: Layout) -> World {
     // The sweep: a recorded entry that is not scheduled goes, the rest keeps its order.
     let ghosts = std::mem::take(&mut world.ghosts);

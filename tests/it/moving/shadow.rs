@@ -1,4 +1,4 @@
-//! `mode: shadow`: tells what would have been sent, and writes nothing to Redis. Who waits on a ready list is named.
+//! `mode: shadow`: reports what would be sent, and writes nothing to Redis. Clients that wait on a ready list are named.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn changes(redis: &mut MultiplexedConnection) -> String {
 }
 
 #[tokio::test]
-async fn what_falls_due_is_told_and_nothing_is_written() {
+async fn due_elements_are_reported_and_nothing_is_written() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let queue = RedissonQueue::new(NAME);
@@ -30,7 +30,7 @@ async fn what_falls_due_is_told_and_nothing_is_written() {
     queue.offer(&mut redis, now - 40_000, "oops").await;
     let _: () = redis.zadd(&queue.timeouts, "junk", now - 30_000).await.unwrap();
     queue.push_ready(&mut redis, &[b"bare".to_vec()]).await;
-    // A ghost that a sweep would remove, and an entry whose lease is over, which a claim would take.
+    // A ghost that a sweep would remove, and an entry with an expired lease, which a claim would take.
     let _: () = redis.sadd(queue.bridge_key("ghosts"), "ghost").await.unwrap();
     let _: () = redis.zadd(queue.bridge_key("inflight"), "entry", 1).await.unwrap();
 
@@ -41,7 +41,7 @@ async fn what_falls_due_is_told_and_nothing_is_written() {
     let mut daemon = Daemon::spawn_with(&config, &[("DELAYBRIDGE_LOG", "info,delaybridge::shadow=debug")]);
     daemon.expect_log("shadow: an element would not be delivered");
     daemon.wait_ready().await;
-    eventually("five elements to be told", PATIENCE, async || {
+    eventually("five elements to be reported", PATIENCE, async || {
         let metrics = daemon.metrics().await;
         let fate =
             |fate: &str| metrics.sum(&format!("delaybridge_shadow_messages_total{{queue=\"orders\",fate=\"{fate}\"}}"));
@@ -63,7 +63,7 @@ async fn what_falls_due_is_told_and_nothing_is_written() {
     assert!(line.contains(&first.id_text()) && line.contains("out: list done"), "{line}");
     assert_eq!(daemon.stop().await, 0);
     assert_eq!(changes(&mut redis).await, before, "nothing was written, from the start to the end");
-    // Nobody saw it: only a daemon that delivers announces itself.
+    // It is invisible: only a daemon that delivers announces itself.
     let done: usize = redis.llen("done").await.unwrap();
     assert_eq!(done, 0);
 
@@ -99,7 +99,7 @@ async fn clients_that_wait_on_a_list_are_named_with_what_to_do() {
     .await;
     let (code, out, err) = ask(&config, "check --live");
     for words in
-        ["clients wait on a list", "(name shop-7) in BLPOP", "Redis does not tell on which", "consume: [delayed]"]
+        ["clients wait on a list", "(name shop-7) in BLPOP", "Redis does not report which list", "consume: [delayed]"]
     {
         assert!(code == 0 && out.contains(words), "{words} in {out}{err}");
     }

@@ -77,7 +77,7 @@ async fn leftovers(redis: &mut MultiplexedConnection) {
     let mut newer = entry.clone();
     newer[1] = 99;
     let _: () =
-        redis.zadd(good.bridge_key("inflight"), entry, now - 500).await.expect("leave a claim whose lease is over");
+        redis.zadd(good.bridge_key("inflight"), entry, now - 500).await.expect("leave a claim with an expired lease");
     let _: () = redis.zadd(good.bridge_key("retry"), newer, 0).await.expect("leave an entry of a newer version");
     let _: () = redis.rpush(good.list, "an orphan").await.expect("leave an orphan");
     let _: () = redis.set("a_string", "where a stream is expected").await.expect("set a key of a wrong type");
@@ -117,7 +117,7 @@ async fn look(prometheus: &Prometheus, table: &mut BTreeMap<usize, String>) -> R
             continue;
         }
         let expr = filled(&expr);
-        // Where something can be seen, the zero for what nobody has counted yet must not stand in for it.
+        // The zero of a counter without a count must not hide a real value.
         let never = NEVER_SEEN.iter().any(|what| expr.contains(what));
         let asked = if never { expr } else { expr.replace(" or vector(0)", "") };
         let found = prometheus.query(&asked).await.map_err(|e| format!("{panel}: {e}"))?;

@@ -8,7 +8,7 @@ fn page() -> String {
     read("docs/operations.md")
 }
 
-/// Every text that stands between the two.
+/// Every text between the two.
 fn between<'a>(text: &'a str, open: &'a str, close: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(open).skip(1).filter_map(move |rest| Some(rest.split_once(close)?.0))
 }
@@ -52,7 +52,7 @@ fn its_commands_are_commands() {
     assert!(commands.len() > 20, "{commands:?}");
     for command in commands {
         let words = command.replace("QUEUE", "q").replace("ID...", "ID").replace("ID", "0123456789abcdef");
-        // Help is the last word: what stands before it is understood, and nothing is done.
+        // With help as the last word, the words before it are parsed, and nothing is done.
         let mut words: Vec<&str> = words.split(' ').collect();
         words.push("--help");
         let output = cli(&config, &words);

@@ -1,5 +1,5 @@
 //! Each version in both directions: what Redisson offers arrives here, what is offered here arrives in Java, and
-//! either side cancels what stands in the queue, whoever put it there.
+//! either side cancels elements of the queue from either side.
 
 use serde_json::json;
 
@@ -29,7 +29,7 @@ async fn in_and_out_and_cancelled(version: &'static str) {
     assert_eq!(taken(&mut redis, &queue, &seen).await, value);
     assert_eq!(seen.size().await, 0);
 
-    // In: nobody transfers any more, so all of it is claimed from the sorted set.
+    // In: no client transfers any more, so all of it is claimed from the sorted set.
     let values = [json!("plain"), json!(""), json!(4711), json!({ "order": 2 }), json!({ "$bytes": "00ff" })];
     for value in &values {
         seen.offer(value, LATER).await;
@@ -52,7 +52,7 @@ async fn in_and_out_and_cancelled(version: &'static str) {
     }
 
     // Cancelled on either side, put there by either side.
-    for name in ["by us", "by Java", "by nobody"] {
+    for name in ["by us", "by Java", "by no one"] {
         seen.offer(&json!(name), LATER).await;
     }
     let plain = java.encode(CODEC, &json!("ours, by Java")).await.expect("the codec");
@@ -73,12 +73,12 @@ async fn in_and_out_and_cancelled(version: &'static str) {
     assert!(seen.remove(&json!("ours, by Java")).await);
     assert!(!seen.remove(&json!("by Java")).await, "it is gone");
     assert_eq!(seen.size().await, 1);
-    assert_eq!(seen.read_all().await, [json!("by nobody")]);
+    assert_eq!(seen.read_all().await, [json!("by no one")]);
     seen.destroy().await;
     make_due(&mut redis, &queue).await;
     let deliveries = arrived(&mut redis, values.len() + 1).await;
     assert_eq!(deliveries.len(), values.len() + 1);
-    assert_eq!(deliveries[values.len()].payload, java.encode(CODEC, &json!("by nobody")).await.expect("the codec"));
+    assert_eq!(deliveries[values.len()].payload, java.encode(CODEC, &json!("by no one")).await.expect("the codec"));
     assert_eq!(daemon.stop().await, 0);
 }
 

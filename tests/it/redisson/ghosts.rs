@@ -41,7 +41,7 @@ async fn offered(redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> (V
     (pending, due)
 }
 
-/// Lets the daemon deliver these; nobody announces anything, so the timers of live clients go on waiting.
+/// Lets the daemon deliver these; nothing is announced, so the timers of live clients continue to wait.
 async fn deliver(redis: &mut MultiplexedConnection, queue: &RedissonQueue, due: &[Element]) {
     let now = redis_now_ms(redis).await;
     let mut together = redis::pipe();

@@ -62,7 +62,7 @@ async fn kills_beside_three_live_clients_lose_nothing() {
     let claimed = |from| metrics.sum(&format!("delaybridge_claimed_messages_total{{from=\"{from}\"}}"));
     println!(
         "{report}; {kills} kills, in flight at each {at_the_kills:?}, together {in_flight}; the last daemon claimed {} due, \
-         {} from the ready list, {} whose lease had run out",
+         {} from the ready list, {} with an expired lease",
         claimed("delayed"),
         claimed("ready"),
         claimed("expired"),

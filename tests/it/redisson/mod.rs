@@ -28,7 +28,7 @@ const LATER: Duration = Duration::from_secs(3600);
 
 /// A queue `q` into the stream `out`; `queue` are further keys of the queue.
 ///
-/// Patient with the server, so that a machine which stands still for seconds makes no trouble that looks like ours.
+/// Patient with the server, so that a machine that stalls for seconds does not look like a failure of ours.
 fn yaml(server: &RedisServer, queue: &str) -> String {
     format!(
         "redis: {{ url: {}, connect_timeout: 30s, command_timeout: 14s }}\n\
@@ -52,14 +52,14 @@ fn ask(config: &ConfigFile, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{arguments:?}: {e}"))
 }
 
-/// The elements as they stand in Redis, with their due times.
+/// The elements in Redis, with their due times.
 async fn scheduled(redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> Vec<(Vec<u8>, i64)> {
     redis.zrange_withscores(&queue.timeouts, 0, -1).await.expect("read the sorted set")
 }
 
 /// Brings everything forward to now, so that no test waits for a due time that a stall could overtake.
 ///
-/// Transfer tasks of live clients do not notice, and go on waiting for the time that they know.
+/// Transfer tasks of live clients do not notice, and continue to wait for the time that they know.
 async fn make_due(redis: &mut MultiplexedConnection, queue: &RedissonQueue) {
     let now = redis_now_ms(redis).await;
     for (member, _) in scheduled(redis, queue).await {

@@ -31,7 +31,7 @@ pub(super) async fn offer_through(clients: &[JavaClient], payloads: &[Vec<u8>], 
     join_all(offers).await;
 }
 
-/// Payloads that tell elements apart.
+/// Payloads that distinguish elements.
 pub(super) fn payloads(name: &str, count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|n| format!("{name} {n}").into_bytes()).collect()
 }
@@ -57,7 +57,7 @@ async fn raced_by(live: usize) {
     };
     let (removed, ()) = tokio::join!(removals, offer_through(&clients, &kept, spread));
 
-    // What Java was told is cancelled never arrives; what it was told is not there does.
+    // An element that Java saw as cancelled never arrives; one that it saw as missing does.
     let mut oracle = Oracle::new();
     oracle.pushed_ready(&kept);
     oracle.pushed_ready(cancelled.iter().zip(&removed).filter(|(_, removed)| !**removed).map(|(payload, _)| payload));
@@ -101,7 +101,7 @@ async fn ten_live_clients_get_every_element_delivered_exactly_once() {
     raced_by(10).await;
 }
 
-/// The way of a tee: Java goes on reading the ready list, and no client's transfer may get there first.
+/// The tee: Java continues to read the ready list, and no client's transfer may get there first.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_claimed_ahead_is_not_there_for_live_clients_and_not_early() {
     let turn = heavy().await;

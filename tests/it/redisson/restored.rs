@@ -1,4 +1,4 @@
-//! What a Java client sees of what `restore` has put back.
+//! The view of a Java client after `restore`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Under systemd: what the daemon tells it, and whether it takes the files of `deploy/systemd`.
+//! Under systemd: the daemon's notifications, and whether systemd accepts the files of `deploy/systemd`.
 
 mod notify;
 mod unit;

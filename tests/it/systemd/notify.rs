@@ -53,7 +53,7 @@ impl Manager {
 fn yaml(redis: &str) -> String {
     format!(
         "redis: {redis}\nsinks: {{ out: {{ stdout: }} }}\n\
-         queues: {{ q: {{ source: {{ redisson: {{ name: told }} }}, to: [{{ sink: out }}] }} }}\n"
+         queues: {{ q: {{ source: {{ redisson: {{ name: notified }} }}, to: [{{ sink: out }}] }} }}\n"
     )
 }
 
@@ -75,7 +75,7 @@ async fn ready_means_that_the_daemon_can_claim_and_the_status_names_the_problem(
     manager.hears("WATCHDOG=1").await;
 
     let mut redis = server.client().await;
-    let key = "redisson_delay_queue_timeout:{told}";
+    let key = "redisson_delay_queue_timeout:{notified}";
     redis::cmd("SET").arg(key).arg("not a sorted set").exec_async(&mut redis).await.unwrap();
     let held = manager.hears("STATUS=queues on hold: 1 of 1 (q for ").await;
     assert!(held.contains(key), "{held}");

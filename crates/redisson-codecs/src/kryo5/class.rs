@@ -1,4 +1,4 @@
-//! The classes whose content can be read without them.
+//! The classes with content that can be read without them.
 
 /// What is known of a class by its name or number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

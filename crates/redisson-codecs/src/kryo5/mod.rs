@@ -196,7 +196,7 @@ impl Kryo<'_> {
         Ok(Value::Array(items).into())
     }
 
-    /// An element whose class is known, and that may be null.
+    /// An element of a known class, which may be null.
     fn element(&mut self, class: Class, nulls: bool) -> Read<Item> {
         let marked = nulls && !class.has_null();
         match marked && !self.flag()? {

@@ -151,7 +151,7 @@ impl River<'_> {
         Ok(item)
     }
 
-    /// A count whose length the code says; the short forms have no zero, which means one more than their highest.
+    /// A count; the code has its length. The short forms have no zero, which means one more than their highest.
     fn count(&mut self, form: u8) -> Read<usize> {
         let or = |count: usize, zero| if count == 0 { zero } else { count };
         match form {

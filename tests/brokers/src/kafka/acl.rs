@@ -35,7 +35,7 @@ impl Resource<'_> {
     }
 }
 
-/// What a right allows. Kafka lets whoever may write or read also describe.
+/// What a right allows. In Kafka, the right to write or read includes the right to describe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i8)]
 #[expect(missing_docs, reason = "named as Kafka names them")]

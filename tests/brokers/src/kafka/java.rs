@@ -12,7 +12,7 @@ use crate::error::{During, Result};
 use crate::java;
 use crate::process;
 
-/// The Java of this machine and where Kafka lies.
+/// The Java of this machine and the path of Kafka.
 #[derive(Debug, Clone)]
 pub(super) struct Java {
     program: PathBuf,
@@ -20,7 +20,7 @@ pub(super) struct Java {
     class_path: String,
     /// The folder in the cache.
     pub(super) folder: PathBuf,
-    /// Tells archives of different Javas apart.
+    /// Distinguishes archives of different Javas.
     version: u64,
 }
 
@@ -77,7 +77,7 @@ impl Java {
         command.args(["-Djava.awt.headless=true", "-Dfile.encoding=UTF-8"]);
         command.arg(format!("-Dlog4j2.configurationFile={}", log4j.display()));
         command.args(["-cp", &self.class_path, class]);
-        // Names of files and arguments are UTF-8 whatever the terminal of whoever runs the tests says.
+        // Names of files and arguments are UTF-8 with any terminal settings.
         command.env("LC_ALL", "C.UTF-8").env_remove("JAVA_TOOL_OPTIONS").env_remove("CLASSPATH");
         command
     }

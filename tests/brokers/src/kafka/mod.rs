@@ -37,7 +37,7 @@ pub struct KafkaOptions {
     pub tls: bool,
     /// As `tls`, and asks the client for a certificate.
     pub mutual_tls: bool,
-    /// Rights are checked: `admin`, and whoever comes without authentication, may do everything, others what
+    /// Rights are checked: `admin`, and clients without authentication, may do everything, others what
     /// [`Kafka::add_acl`] allows.
     pub acl: bool,
     /// Further lines of `server.properties`; they win over ours.
@@ -171,12 +171,12 @@ impl Kafka {
         USERS.iter().find(|(name, _)| *name == user).expect("admin and alice are the users").1
     }
 
-    /// Stops a node where it stands: connections stay open and nothing is answered.
+    /// Pauses a node: connections stay open and nothing is answered.
     pub fn freeze(&self, node: usize) {
         self.node(node).freeze();
     }
 
-    /// Lets a frozen node go on.
+    /// Resumes a frozen node.
     pub fn thaw(&self, node: usize) {
         self.node(node).thaw();
     }
@@ -213,7 +213,7 @@ impl Kafka {
         self.node(node).log_tail(lines)
     }
 
-    /// Where everything of this cluster lies: the data and log of each node. Gone when the cluster is.
+    /// The files of this cluster: the data and log of each node. Removed with the cluster.
     pub fn folder(&self) -> &Path {
         self.scratch.path()
     }

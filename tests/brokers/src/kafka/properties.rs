@@ -155,7 +155,7 @@ fn speed(lines: &mut Lines, nodes: usize) {
     lines.set("controller.quorum.election.timeout.ms", 300);
     lines.set("controller.quorum.election.backoff.max.ms", 300);
     lines.set("controller.quorum.fetch.timeout.ms", 1_000);
-    // A single node has nobody to hand its partitions to, and would wait for somebody.
+    // A single node has no other node for its partitions, and would wait for one.
     lines.set("controlled.shutdown.enable", nodes > 1);
 }
 

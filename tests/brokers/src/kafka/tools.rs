@@ -38,7 +38,7 @@ impl Kafka {
         output.split(|&byte| byte == LINE as u8).filter(|line| !line.is_empty()).map(record).collect()
     }
 
-    /// Writes one record for each key, whose value is the key's place in `keys`, and lets the Java producer choose the
+    /// Writes one record for each key, with the key's place in `keys` as the value, and lets the Java producer choose the
     /// partition. Keys must not hold tabs or line ends.
     pub fn java_produce(&self, topic: &str, keys: &[&str]) -> Result<()> {
         let mut command = self.tool("org.apache.kafka.tools.ConsoleProducer");

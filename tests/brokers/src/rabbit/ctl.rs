@@ -25,12 +25,12 @@ impl Rabbit {
         tool::run(command, None, &name).map(|printed| String::from_utf8_lossy(&printed).into_owned())
     }
 
-    /// A new vhost, in which nobody may do anything yet.
+    /// A new vhost without any rights.
     pub fn add_vhost(&self, vhost: &str) -> Result<()> {
         self.ctl(&["add_vhost", vhost]).map(drop)
     }
 
-    /// A new user, who may do nothing yet.
+    /// A new user without any rights.
     pub fn add_user(&self, user: &str, password: &str) -> Result<()> {
         self.ctl(&["add_user", user, password]).map(drop)
     }
@@ -40,13 +40,13 @@ impl Rabbit {
         self.ctl(&["set_permissions", "--vhost", vhost, user, configure, write, read]).map(drop)
     }
 
-    /// Whether the node says that its memory is full, and blocks whoever publishes.
+    /// Whether the node reports full memory, and blocks publishers.
     pub fn set_memory_alarm(&self, on: bool) -> Result<()> {
         // 0.4 of the machine is RabbitMQ's own default.
         self.ctl(&["set_vm_memory_high_watermark", if on { "0.000001" } else { "0.4" }]).map(drop)
     }
 
-    /// Whether the node says that its disk is full, and blocks whoever publishes.
+    /// Whether the node reports a full disk, and blocks publishers.
     pub fn set_disk_alarm(&self, on: bool) -> Result<()> {
         self.ctl(&["set_disk_free_limit", if on { "900000GB" } else { "50MB" }]).map(drop)
     }

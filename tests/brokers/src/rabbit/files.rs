@@ -72,7 +72,7 @@ impl Files {
         write("definitions.json", options.definitions.as_deref().unwrap_or(Rabbit::DEFINITIONS))?;
         write("enabled_plugins", "[].\n")?;
         write("rabbitmq-env.conf", "")?;
-        // What nodes and rabbitmqctl show each other; Erlang insists that nobody else can read it. It is worth as much
+        // The cookie of nodes and rabbitmqctl; Erlang requires that no other user can read it. It is worth as much
         // as the listeners on 127.0.0.1 that it protects.
         write(".erlang.cookie", "DELAYBRIDGETEST")?;
         let cookie = folder.join(".erlang.cookie");

@@ -145,14 +145,14 @@ impl Rabbit {
         self.certificates.as_ref().expect("this RabbitMQ was started with `tls` or `mutual_tls`")
     }
 
-    /// Stops the node where it stands: connections stay open and nothing is answered.
+    /// Pauses the node: connections stay open and nothing is answered.
     pub fn freeze(&self) {
         if let Some(node) = self.node().as_mut() {
             node.freeze();
         }
     }
 
-    /// Lets a frozen node go on.
+    /// Resumes a frozen node.
     pub fn thaw(&self) {
         if let Some(node) = self.node().as_mut() {
             node.signal(Signal::CONT);
@@ -183,7 +183,7 @@ impl Rabbit {
         self.log.tail(lines)
     }
 
-    /// Where everything of this node lies: data, log, configuration. Gone when the node is.
+    /// The files of this node: data, log, configuration. Removed with the node.
     pub fn folder(&self) -> &Path {
         self.scratch.path()
     }

@@ -40,7 +40,7 @@ impl Kind {
         }
     }
 
-    /// What somebody who reads it outside of Java should get.
+    /// The value for a reader outside of Java.
     pub fn decoded(self) -> Value {
         match self {
             Kind::Object => json!({ "id": 7, "item": "book" }),

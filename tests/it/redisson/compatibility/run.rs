@@ -190,7 +190,7 @@ async fn delivered(yaml: &str, redis: &mut MultiplexedConnection, java: &JavaCli
     assert_eq!(daemon.stop().await, 0);
 }
 
-/// What stands in the stream of decoded values.
+/// The content of the stream of decoded values.
 async fn decoded(redis: &mut MultiplexedConnection, lane: &Lane, known: &HashSet<&str>) -> Decoded {
     let Some(ours) = lane.codec.ours else { return Decoded::Bytes };
     if !known.contains(ours) {
