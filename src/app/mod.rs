@@ -86,7 +86,7 @@ impl App {
     fn start(config: &Config, events: Events) -> anyhow::Result<App> {
         let mut owner = [0; 8];
         getrandom::fill(&mut owner).context("draw a random number for this process")?;
-        let scripts = source::scripts(&config.queues).into_iter().cloned().collect();
+        let scripts = source::scripts(config.queues.iter().map(|spec| &spec.source)).into_iter().cloned().collect();
         let link = Link::start(config.redis.clone(), LinkOptions { scripts, ..LinkOptions::default() });
         let budget = Budget::new(config.limits.in_flight.into(), config.limits.in_flight_bytes);
         let process = Arc::new(Process::new(owner, Arc::new(RedisServer::new(link.clone())), budget, events.clone()));
@@ -104,7 +104,7 @@ impl App {
         let stores: Vec<Arc<RedisStore>> = config
             .queues
             .iter()
-            .map(|spec| Arc::new(RedisStore::new(link.clone(), source::build(spec), owner)))
+            .map(|spec| Arc::new(RedisStore::new(link.clone(), source::build(&spec.source), owner)))
             .collect();
         let new_queue = |(spec, store): (&Arc<QueueSpec>, &Arc<RedisStore>)| {
             Queue::new(spec.clone(), process.clone(), store.clone(), |name| by_name.get(name).map(|&sink| sink.clone()))

@@ -77,7 +77,7 @@ async fn tell_missing_rights(watched: &Watched, process: &Process, queues: &[Arc
     let Some(conn) = watched.link.current() else { return };
     for (queue, store) in queues.iter().zip(&watched.stores).take(RIGHTS_CHECKED) {
         // A server that cannot answer, or a connection that is gone: the first command refused will show it.
-        let Ok(Some(missing)) = missing_rights(&conn, &store.rights(&queue.spec)).await else { return };
+        let Ok(Some(missing)) = missing_rights(&conn, &queue.spec.rights(store.ledger())).await else { return };
         if let Some(first) = missing.first() {
             let text = format!(
                 "queue {}: {} rights are missing, the first: {}; `check --live` prints what gives them",

@@ -10,8 +10,8 @@ use super::session::ledger;
 use crate::config::{Config, Mode, QueueSpec, RedisEndpoint, RouteSpec};
 use crate::link::rights::{self, Dialect, Grant, Rules};
 use crate::sink::RedisServer;
+use crate::source::Activity;
 use crate::source::ledger::Use;
-use crate::source::{Activity, rights_to_run};
 
 /// What a user is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +115,7 @@ pub fn users(config: &Config, purpose: Purpose) -> Vec<User> {
 /// What the daemon needs for a queue on the server of the queues.
 pub(super) fn of_queue(spec: &Arc<QueueSpec>) -> Vec<Grant> {
     let ledger = ledger(spec);
-    let mut grants = rights_to_run(&ledger, spec);
+    let mut grants = spec.rights(&ledger);
     if ledger.source().unannounced().is_some() && !matches!(spec.mode, Mode::Rescue { .. }) {
         grants.push(rights::to_see_clients());
     }

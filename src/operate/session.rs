@@ -97,7 +97,7 @@ impl Queue {
 
 /// The queue in Redis. An operator claims nothing, so it owns nothing: zeros.
 pub(super) fn ledger(spec: &QueueSpec) -> Ledger {
-    Ledger::new(source::build(spec), [0; 8])
+    Ledger::new(source::build(&spec.source), [0; 8])
 }
 
 fn find(config: &Config, id: &str) -> Result<Arc<QueueSpec>, Error> {

@@ -22,11 +22,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-use self::ledger::{BadReply, ClaimedFrom, Fields, Hints, Ledger, Packed, Scripts, Use};
+use self::ledger::{BadReply, ClaimedFrom, Fields, Hints, Packed, Scripts};
 pub(crate) use self::spec::SourceSettings;
 pub use self::spec::SourceSpec;
 use self::store::Rescued;
-use crate::config::{Mode, QueueSpec};
 use crate::link::rights::Grant;
 use crate::link::{Conn, LinkError, Script};
 use crate::message::{MessageId, Origin};
@@ -316,8 +315,8 @@ impl Leftovers {
 }
 
 /// The source that a queue's configuration describes.
-pub fn build(spec: &QueueSpec) -> Arc<dyn Source> {
-    let SourceSpec::Redisson(spec) = &spec.source;
+pub fn build(spec: &SourceSpec) -> Arc<dyn Source> {
+    let SourceSpec::Redisson(spec) = spec;
     Arc::new(redisson::RedissonSource::of(spec))
 }
 
@@ -337,30 +336,15 @@ pub fn terms() -> Vec<&'static SourceTerms> {
 }
 
 /// Every script that a daemon runs for these queues, to be loaded when a connection is made.
-pub fn scripts(queues: &[Arc<QueueSpec>]) -> Vec<&'static Script> {
+pub fn scripts<'a>(specs: impl Iterator<Item = &'a SourceSpec>) -> Vec<&'static Script> {
     let mut kinds: Vec<Arc<dyn Source>> = Vec::new();
-    for spec in queues {
+    for spec in specs {
         let source = build(spec);
         if kinds.iter().all(|known| known.kind() != source.kind()) {
             kinds.push(source);
         }
     }
     kinds.iter().flat_map(|source| source.scripts().all().into_iter().chain(source.own_scripts())).collect()
-}
-
-/// What a daemon needs to be allowed for a queue with this configuration.
-pub fn rights_to_run(ledger: &Ledger, spec: &QueueSpec) -> Vec<Grant> {
-    let activity = match spec.mode {
-        Mode::Shadow => Activity::Look,
-        Mode::Rescue { .. } => Activity::Rescue,
-        Mode::Deliver => Activity::Deliver,
-    };
-    let push = spec.to.iter().find_map(|route| {
-        let (list, side) = route.target.redis_write()?.push_with_verdict()?;
-        Some((list.clone(), side))
-    });
-    let trims_dead = spec.dead_letter_max_len.is_some();
-    ledger.rights(activity, &Use { trims_dead, forwards: spec.dead_letter_to.is_some(), push })
 }
 
 fn text(value: impl std::fmt::Display) -> Bytes {

@@ -13,8 +13,6 @@ use super::ledger::{
 };
 use super::store::{Call, Rescued, Scheduled, Server, Store};
 use super::{Announcement, Junk, Read, Source, SourceError, UpkeepRequest, Upkept};
-use crate::config::QueueSpec;
-use crate::link::rights::Grant;
 use crate::link::{Conn, Link, LinkError};
 use crate::message::{MessageId, Origin};
 use crate::metric::SourceTerms;
@@ -34,11 +32,6 @@ impl RedisStore {
     /// The scripts and keys behind it.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
-    }
-
-    /// What a daemon needs to be allowed for a queue with this configuration.
-    pub fn rights(&self, spec: &QueueSpec) -> Vec<Grant> {
-        super::rights_to_run(&self.ledger, spec)
     }
 
     /// The connection, or the answer that nothing was sent.

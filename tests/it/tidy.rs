@@ -161,13 +161,24 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("config", &["message", "settings", "template", "route", "link", "sink", "source"]),
     ("route", &["message", "template"]),
     ("link", &["message", "codes", "settings", "clock", "backoff"]),
-    // config only for rights: what a daemon needs depends on mode and dead letters.
-    ("source", &["message", "config", "clock", "link", "settings", "metric"]),
+    ("source", &["message", "clock", "link", "settings", "metric"]),
     ("sink", &["message", "codes", "settings", "template", "clock", "backoff", "link"]),
     ("telemetry", &["message", "clock", "metric"]),
     (
         "pipeline",
-        &["message", "template", "config", "clock", "backoff", "route", "link", "source", "sink", "telemetry"],
+        &[
+            "message",
+            "metric",
+            "template",
+            "config",
+            "clock",
+            "backoff",
+            "route",
+            "link",
+            "source",
+            "sink",
+            "telemetry",
+        ],
     ),
     ("app", &["message", "config", "clock", "route", "link", "source", "sink", "telemetry", "pipeline"]),
     // What an operator can do, apart from how it is asked for and printed: several interfaces call it.

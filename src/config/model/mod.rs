@@ -12,11 +12,13 @@ use redisson_codecs::{Coding, Payload};
 
 pub use self::preview::Misfit;
 pub use crate::link::RedisEndpoint;
+use crate::link::rights::Grant;
 use crate::route::{ElementInfo, Message, MessageSpec};
 pub use crate::settings::{Secret, TlsFiles};
 use crate::sink::{Destination, SinkSpec, Target};
-use crate::source::SourceSpec;
+use crate::source::ledger::{Ledger, Use};
 pub use crate::source::redisson::ListCleanup;
+use crate::source::{Activity, SourceSpec};
 use crate::template::FillError;
 
 /// Everything that one daemon does.
@@ -90,6 +92,21 @@ impl QueueSpec {
     /// at once after its claim has its answer before the margin begins, even if its lease cannot be extended.
     pub fn lease_margin(&self) -> Duration {
         self.lease / 5
+    }
+
+    /// What a daemon needs to be allowed for this queue, whose ledger this is.
+    pub fn rights(&self, ledger: &Ledger) -> Vec<Grant> {
+        let activity = match self.mode {
+            Mode::Shadow => Activity::Look,
+            Mode::Rescue { .. } => Activity::Rescue,
+            Mode::Deliver => Activity::Deliver,
+        };
+        let push = self.to.iter().find_map(|route| {
+            let (list, side) = route.target.redis_write()?.push_with_verdict()?;
+            Some((list.clone(), side))
+        });
+        let trims_dead = self.dead_letter_max_len.is_some();
+        ledger.rights(activity, &Use { trims_dead, forwards: self.dead_letter_to.is_some(), push })
     }
 }
 

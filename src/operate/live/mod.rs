@@ -95,7 +95,7 @@ fn eviction(conn: &Conn) -> Finding {
 async fn consumers(conn: &Conn, config: &Config) -> Option<Finding> {
     let drained =
         config.queues.iter().filter(|spec| spec.source.consumes_ready() && !matches!(spec.mode, Mode::Rescue { .. }));
-    let drained: Vec<_> = drained.filter_map(|spec| crate::source::build(spec).unannounced()).collect();
+    let drained: Vec<_> = drained.filter_map(|spec| crate::source::build(&spec.source).unannounced()).collect();
     if drained.is_empty() {
         return None;
     }

@@ -267,7 +267,7 @@ fn glob_literal(bytes: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::ListCleanup;
+    use crate::source::redisson::ListCleanup;
     use crate::source::redisson::RedissonSource;
     use crate::source::redisson::layout::{self, Layout};
 

@@ -1,25 +1,11 @@
-//! What Redisson's halves of the scripts and its own scripts need to be allowed, key by key.
+//! What Redisson's fragments of the scripts and its own scripts need to be allowed, key by key.
 
 use bytes::Bytes;
 
-use super::{ListCleanup, Redisson, RedissonSource};
-use crate::config::QueueSpec;
+use super::{ListCleanup, RedissonSource};
 use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
-use crate::source::ledger::Use;
-use crate::source::{Activity, rights_to_run};
-
-impl Redisson {
-    /// What a daemon needs for this queue.
-    pub fn to_run(&self, spec: &QueueSpec) -> Vec<Grant> {
-        rights_to_run(self, spec)
-    }
-
-    /// What the command line needs to look at this queue, to offer, cancel, redrive and purge, to migrate and to restore.
-    pub fn to_operate(&self) -> Vec<Grant> {
-        self.rights(Activity::Operate, &Use::default())
-    }
-}
+use crate::source::Activity;
 
 impl RedissonSource {
     /// What this activity needs of Redisson's keys.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::ListCleanup;
 use super::layout::{self, Layout};
 use super::{RedissonSource, SCRIPTS_ON_TEST_CLOCK, Use};
-use crate::config::ListCleanup;
 use crate::link::rights::command::LRANGE;
 use crate::link::rights::{Grant, Pattern, to_connect, to_load_scripts};
 use crate::link::test_server::{TestServer, soon};

@@ -43,7 +43,7 @@ impl Bridge {
         let options = LinkOptions { scripts: SCRIPTS.all().into_iter().cloned().collect(), ..LinkOptions::default() };
         let SourceSpec::Redisson(source) = &spec.source;
         let source = Redisson::configured(source, [owner; 8]);
-        let grants: Vec<_> = source.to_run(&spec).into_iter().chain([to_connect(0), to_load_scripts()]).collect();
+        let grants: Vec<_> = spec.rights(&source).into_iter().chain([to_connect(0), to_load_scripts()]).collect();
         let link = Link::start(Arc::new(server.endpoint_within(&format!("daemon-{owner}"), &grants)), options.clone());
         let producer = Link::start(Arc::new(server.endpoint()), options);
         let events = Events::default();
@@ -61,7 +61,7 @@ impl Bridge {
                 Arc::new(SinkHandle::new(name, sink.clone(), None, events, gates))
             })
             .collect();
-        let store = Arc::new(RedisStore::new(link.clone(), crate::source::build(&spec), [owner; 8]));
+        let store = Arc::new(RedisStore::new(link.clone(), crate::source::build(&spec.source), [owner; 8]));
         let queue = Queue::new(Arc::new(spec), process.clone(), store, |name| {
             sinks.iter().find(|handle| &*handle.name == name).cloned()
         });
