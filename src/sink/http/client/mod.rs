@@ -93,7 +93,10 @@ impl HttpSink {
             return Err(wrong_destination("http", &message.destination));
         };
         let mut sent = false;
-        let delivery = tokio::time::timeout(self.timeout, self.deliver_in_turn(message, path, &mut sent)).await;
+        // A request that begins in the last twentieth of its time would only be in doubt: its answer would come too late.
+        let begin_before = Instant::now().after(self.timeout * 19 / 20);
+        let delivery = self.deliver_in_turn(message, path, begin_before, &mut sent);
+        let delivery = tokio::time::timeout(self.timeout, delivery).await;
         match delivery {
             Ok(outcome) => outcome,
             Err(_) if sent => Err(errors::timeout(&self.client.spec, self.timeout)),
@@ -102,13 +105,16 @@ impl HttpSink {
         }
     }
 
-    async fn deliver_in_turn(&self, message: &Outbound, path: &str, sent: &mut bool) -> Outcome {
+    async fn deliver_in_turn(&self, message: &Outbound, path: &str, begin_before: Instant, sent: &mut bool) -> Outcome {
         let spec = &self.client.spec;
         let Ok(_place) = self.places.acquire().await else { return Err(errors::closed(spec)) };
         if let Some(left) = self.client.pause.left(Instant::now()) {
             return Err(errors::paused(spec, left));
         }
         let credentials = self.credentials.current().await.map_err(|why| errors::secret(spec, &why))?;
+        if Instant::now() >= begin_before && Instant::now() < message.send_before {
+            return Err(errors::not_sent(spec, self.timeout));
+        }
         self.client.deliver(message, path, &credentials, sent).await
     }
 }
