@@ -41,7 +41,7 @@ RUN mkdir -p /runtime/var/lib/dpkg/status.d \
 FROM ${BASE_IMAGE}
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="delaybridge" \
-      org.opencontainers.image.description="Forwards due elements of Redisson delayed queues to Kafka, AMQP or Redis, and loses none" \
+      org.opencontainers.image.description="Forwards due elements of Redisson delayed queues to Kafka, AMQP, Redis or webhooks, and loses none" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.source="https://github.com/delaybridge/delaybridge" \
       org.opencontainers.image.version="0.1.0" \
