@@ -4,10 +4,11 @@
 //! An element is *waiting*, then either *sent* (by the worker) or *abandoned* (by its caller), never both: one
 //! compare-and-swap decides. So an abandoned element is not sent afterwards, and a time-out can be classified.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::Instant;
@@ -90,7 +91,7 @@ impl JobQueue {
         let waiting = Waiting(fate.clone());
         let (answer, outcome) = oneshot::channel();
         let job = Job { message, fate, answer };
-        let queue = self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        let queue = self.queue.lock().clone();
         let exchange = async {
             queue?.send(job).await.ok()?;
             outcome.await.ok()
@@ -126,7 +127,7 @@ impl JobQueue {
 
     /// Ends when the worker has.
     pub(super) async fn ended(&self) {
-        let queue = self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        let queue = self.queue.lock().clone();
         if let Some(queue) = queue {
             queue.closed().await;
         }
@@ -135,13 +136,13 @@ impl JobQueue {
     /// Elements that the worker has not taken from the queue.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        let queue = self.queue.lock().unwrap();
+        let queue = self.queue.lock();
         queue.as_ref().map_or(0, |queue| queue.max_capacity() - queue.capacity())
     }
 
     /// Accepts nothing more; the worker ends after what is in the queue.
     pub(super) fn close(&self) {
-        drop(self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take());
+        drop(self.queue.lock().take());
     }
 }
 

@@ -1,11 +1,11 @@
 //! A sink with scripted answers, for tests of the pipeline.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::Sink;
@@ -126,7 +126,7 @@ impl FakeSink {
     }
 
     fn script(&self) -> MutexGuard<'_, Script> {
-        self.script.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.script.lock()
     }
 
     fn begin(&self, message: &Outbound) -> Outstanding<'_> {

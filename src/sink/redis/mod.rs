@@ -13,11 +13,11 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 pub use config::RedisSpec;
@@ -118,7 +118,7 @@ impl Sink for RedisSink {
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
             self.jobs.close();
-            let worker = self.worker.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+            let worker = self.worker.lock().take();
             if let Some(worker) = worker {
                 // A panic of the worker has answered all waiting deliveries already.
                 drop(worker.await);

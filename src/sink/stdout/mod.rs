@@ -11,11 +11,11 @@ mod tests;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 pub use config::{StdoutDestination, StdoutSpec};
@@ -108,7 +108,7 @@ impl Sink for StdoutSink {
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
             self.jobs.close();
-            let ended = self.ended.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+            let ended = self.ended.lock().take();
             if let Some(ended) = ended {
                 // A reader that reads nothing must not hold up the end of the process; every delivery has its answer.
                 drop(tokio::time::timeout(self.timeout(), ended).await);

@@ -35,12 +35,13 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -174,9 +175,7 @@ impl Sink for AmqpSink {
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
             self.jobs.close();
-            let take = |task: &Mutex<Option<JoinHandle<()>>>| {
-                task.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
-            };
+            let take = |task: &Mutex<Option<JoinHandle<()>>>| task.lock().take();
             if let Some(mut worker) = take(&self.worker) {
                 // What is in the queue is answered by then, or has timed out. A panic has answered all deliveries.
                 if tokio::time::timeout(self.timeout() + CLOSE, &mut worker).await.is_err() {

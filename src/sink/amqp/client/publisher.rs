@@ -106,22 +106,26 @@ impl Publisher {
         true
     }
 
-    /// Publishes on one channel until it or the connection ends, or nothing more can come.
-    async fn serve(&mut self, session: &Arc<Session>) {
+    /// Opens a channel; what waits for it is refused if that fails while the connection is up.
+    async fn open_flight(&mut self, session: &Arc<Session>) -> Option<Flight> {
         if self.refused_while_blocked() {
-            return;
+            return None;
         }
-        let channel = match open_channel(session, self.context.spec.connect_timeout).await {
-            Ok(channel) => channel,
+        match open_channel(session, self.context.spec.connect_timeout).await {
+            Ok(channel) => Some(Flight::new(channel, self.context.clone(), session.frame_max())),
             Err(failure) => {
                 // Else the next session is waited for.
                 if session.is_up() {
                     self.refuse(|_| failure.clone());
                 }
-                return;
+                None
             }
-        };
-        let mut flight = Flight::new(channel, self.context.clone(), session.frame_max());
+        }
+    }
+
+    /// Publishes on one channel until it or the connection ends, or nothing more can come.
+    async fn serve(&mut self, session: &Arc<Session>) {
+        let Some(mut flight) = self.open_flight(session).await else { return };
         let mut give_up_at: Option<Instant> = None;
         let mut received = Vec::new();
         loop {

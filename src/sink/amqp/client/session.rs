@@ -2,11 +2,12 @@
 
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lapin::Connection;
+use parking_lot::Mutex;
 
 /// How long a clean end may take.
 const CLOSE: Duration = Duration::from_secs(1);
@@ -29,13 +30,13 @@ impl Socket {
     /// Keeps a second handle of this one.
     pub(super) fn keep(&self, stream: &impl AsFd) -> std::io::Result<()> {
         let stream = TcpStream::from(stream.as_fd().try_clone_to_owned()?);
-        *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(stream);
+        *self.0.lock() = Some(stream);
         Ok(())
     }
 
     /// Ends the connection, for all other handles as well.
     pub(super) fn shut(&self) {
-        if let Some(stream) = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
+        if let Some(stream) = self.0.lock().take() {
             // It fails when the other side was faster.
             drop(stream.shutdown(Shutdown::Both));
         }

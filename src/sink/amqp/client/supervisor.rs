@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::connect::connect;
 use super::session::Session;
 use super::topology;
+use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
 use crate::message::{Class, Failure};
 use crate::sink::amqp::AmqpSpec;
@@ -157,10 +158,10 @@ async fn next(mut events: Pin<&mut impl FusedStream<Item = Event>>) -> Event {
     }
 }
 
-/// A random wait below a bound that doubles: many daemons lose their broker at once.
+/// The wait after this many failures in a row: near its bound, because many daemons lose their broker at once.
 fn wait_after(failures: u32, max: Duration) -> Duration {
-    let bound = FIRST_WAIT.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(max);
-    bound.mul_f64(0.5 + fastrand::f64() / 2.0)
+    let backoff = Backoff::doubling(FIRST_WAIT, max, Jitter::From(0.5));
+    backoff.wait(failures.saturating_sub(1), fastrand::f64())
 }
 
 /// The connection. Waits only while no round of attempts has failed yet: an outage is reported at once, so that the

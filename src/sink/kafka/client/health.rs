@@ -4,8 +4,8 @@
 //! reason is reported once, to the error callback. It is kept here, for the records that have it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
+use parking_lot::{Mutex, MutexGuard};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::sync::watch;
 
@@ -78,7 +78,7 @@ impl Health {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 
     /// Takes in a log line about a connection that failed or was closed.

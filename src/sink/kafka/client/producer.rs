@@ -9,11 +9,12 @@
 //! - its own clock for records in the local queue. That is the monotonic one, which stops while the machine
 //!   sleeps, unlike that of a lease: a record queued before a suspend may be sent after it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use delivery_status::persistence;
+use parking_lot::Mutex;
 use rdkafka::ClientContext;
 use rdkafka::client::Client;
 use rdkafka::config::RDKafkaLogLevel;
@@ -212,7 +213,7 @@ impl Producer {
     /// answered as timed out, or released, and a broker that is back just now must not get it.
     pub(super) async fn close(&self, flush: Duration) {
         let (done, closed) = oneshot::channel();
-        *self.orders.close.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some((flush, done));
+        *self.orders.close.lock() = Some((flush, done));
         // A thread that has panicked does not answer.
         drop(tokio::time::timeout(flush + LAST_REPORTS + LAST_REPORTS, closed).await);
     }
@@ -264,7 +265,7 @@ impl Thread {
             if self.health.is_finished() {
                 self.give_up();
             }
-            let close = self.orders.close.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+            let close = self.orders.close.lock().take();
             if let Some((flush, done)) = close {
                 self.close(flush);
                 let _sent = done.send(());

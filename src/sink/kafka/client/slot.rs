@@ -1,6 +1,6 @@
 //! The producer in use: made at its first use, and replaced after a fatal error.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -10,6 +10,7 @@ use super::producer::{Defect, Producer, blocking};
 use super::settings::Purpose;
 use crate::message::{Class, Failure};
 use crate::sink::kafka::KafkaSpec;
+use parking_lot::{Mutex, MutexGuard};
 
 type Made = Result<Arc<Producer>, Failure>;
 type Making = Shared<BoxFuture<'static, Made>>;
@@ -51,7 +52,7 @@ impl Slot {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 
     /// The producer. Many callers at once make one.

@@ -4,11 +4,12 @@
 //! one such failure the topic is asked for before the next record, and no record is made while the answer is no.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
+use parking_lot::{Mutex, MutexGuard};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::sync::Semaphore;
 
@@ -48,7 +49,7 @@ struct Questions(Mutex<HashMap<Arc<str>, Question>>);
 
 impl Questions {
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Question>> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock()
     }
 }
 
@@ -58,7 +59,7 @@ impl Topics {
     }
 
     fn doubtful(&self) -> MutexGuard<'_, HashSet<Arc<str>>> {
-        self.doubtful.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.doubtful.lock()
     }
 
     /// Remembers that the topic is to be asked for before the next record.
