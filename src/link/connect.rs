@@ -182,33 +182,7 @@ async fn greet(
     password: Option<&SecretString>,
     tls: bool,
 ) -> Attempt<ServerInfo> {
-    let mut pipeline = Pipeline::new();
-    let mut questions = Vec::new();
-    if let Some(password) = password {
-        let auth = pipeline.cmd("AUTH");
-        if let Some(user) = &endpoint.username {
-            auth.arg(user);
-        }
-        auth.arg(password.expose_secret());
-        questions.push(Question::Auth);
-    }
-    if endpoint.database != 0 {
-        pipeline.cmd("SELECT").arg(endpoint.database);
-        questions.push(Question::Select);
-    }
-    pipeline.cmd("CLIENT").arg("SETNAME").arg(&options.client_name);
-    questions.push(Question::Name);
-    pipeline.cmd("PING");
-    questions.push(Question::Ping);
-    for section in ["server", "replication", "memory"] {
-        pipeline.cmd("INFO").arg(section);
-        questions.push(Question::Info);
-    }
-    for script in &options.scripts {
-        pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text());
-        questions.push(Question::Load(script.name().to_owned()));
-    }
-
+    let (pipeline, questions) = questions(endpoint, options, password);
     // The client shows the error of a broken transport to a single command only, not to a pipeline; so one goes ahead.
     // What the server answers to it does not matter yet: before AUTH it may be refused.
     let (ping, mut first) = (redis::cmd("PING"), connection.clone());
@@ -239,6 +213,41 @@ async fn greet(
     }
     let info = ServerInfo::parse(&info)?;
     refused_script.map_or(Ok(info), Err)
+}
+
+/// Everything that is asked at a login, in the order of the answers.
+fn questions(
+    endpoint: &RedisEndpoint,
+    options: &LinkOptions,
+    password: Option<&SecretString>,
+) -> (Pipeline, Vec<Question>) {
+    let mut pipeline = Pipeline::new();
+    let mut questions = Vec::new();
+    if let Some(password) = password {
+        let auth = pipeline.cmd("AUTH");
+        if let Some(user) = &endpoint.username {
+            auth.arg(user);
+        }
+        auth.arg(password.expose_secret());
+        questions.push(Question::Auth);
+    }
+    if endpoint.database != 0 {
+        pipeline.cmd("SELECT").arg(endpoint.database);
+        questions.push(Question::Select);
+    }
+    pipeline.cmd("CLIENT").arg("SETNAME").arg(&options.client_name);
+    questions.push(Question::Name);
+    pipeline.cmd("PING");
+    questions.push(Question::Ping);
+    for section in ["server", "replication", "memory"] {
+        pipeline.cmd("INFO").arg(section);
+        questions.push(Question::Info);
+    }
+    for script in &options.scripts {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text());
+        questions.push(Question::Load(script.name().to_owned()));
+    }
+    (pipeline, questions)
 }
 
 /// What a refused question means.
