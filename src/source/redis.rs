@@ -168,6 +168,9 @@ impl Server for RedisServer {
 
     fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, SourceError>>> {
         async move {
+            if reads.is_empty() {
+                return Ok(Vec::new());
+            }
             let mut pipe = redis::pipe();
             for read in reads {
                 match read {
