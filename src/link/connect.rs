@@ -308,7 +308,7 @@ fn refusal(question: &Question, error: &redis::ServerError, endpoint: &RedisEndp
 fn explain(error: &RedisError, tls: bool) -> (ConnectErrorKind, String) {
     let io = io_error(error);
     if let Some(handshake) = io.and_then(|io| io.get_ref()).and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        return (ConnectErrorKind::Tls, tls::explain(handshake));
+        return (ConnectErrorKind::Tls, tls::explain(handshake, "server", "redis://"));
     }
     let text = error.to_string();
     if text.contains("failed to lookup address") {

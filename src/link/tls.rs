@@ -45,26 +45,27 @@ fn pem(path: &Path, key: &str, section: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// What a failed handshake means to the operator.
-pub(super) fn explain(error: &rustls::Error) -> String {
+/// What a failed handshake means to the operator. `peer` is the other side in a sentence, `plain` the spelling of a
+/// connection without TLS.
+pub fn explain(error: &rustls::Error, peer: &str, plain: &str) -> String {
     use rustls::{AlertDescription as Alert, CertificateError as Cert, Error};
     let advice = match error {
         // A CA that was recreated under its old name shows as a bad signature.
-        Error::InvalidCertificate(Cert::UnknownIssuer | Cert::BadSignature) => {
-            "the server's certificate was issued by a CA that is not trusted: set `ca_file` to the CA that issued it"
-        }
+        Error::InvalidCertificate(Cert::UnknownIssuer | Cert::BadSignature) => format!(
+            "the {peer}'s certificate was issued by a CA that is not trusted: set `ca_file` to the CA that issued it"
+        ),
         Error::InvalidCertificate(Cert::Expired | Cert::ExpiredContext { .. }) => {
-            "the server's certificate has expired: renew it"
+            format!("the {peer}'s certificate has expired: renew it")
         }
         Error::InvalidCertificate(Cert::NotValidForName | Cert::NotValidForNameContext { .. }) => {
-            "the server's certificate is for another name: use the host name that it was issued for"
+            format!("the {peer}'s certificate is for another name: use the host name that it was issued for")
         }
-        Error::InvalidMessage(_) => "the port does not speak TLS: use `redis://`, or the server's TLS port",
-        Error::AlertReceived(Alert::CertificateRequired | Alert::HandshakeFailure) => {
-            "the server refused the handshake, it may ask for a client certificate: set `cert_file` and `key_file`"
-        }
-        Error::AlertReceived(_) => "the server refused the handshake or the client certificate",
-        _ => "the TLS handshake failed",
+        Error::InvalidMessage(_) => format!("the port does not speak TLS: use `{plain}`, or the {peer}'s TLS port"),
+        Error::AlertReceived(Alert::CertificateRequired | Alert::HandshakeFailure) => format!(
+            "the {peer} refused the handshake, it may ask for a client certificate: set `cert_file` and `key_file`"
+        ),
+        Error::AlertReceived(_) => format!("the {peer} refused the handshake or the client certificate"),
+        _ => "the TLS handshake failed".to_owned(),
     };
     format!("{advice} ({error})")
 }

@@ -27,7 +27,7 @@ pub trait Fields {
     fn field(&self, path: &[String]) -> Option<Cow<'_, str>>;
 }
 
-/// A payload that nobody looks into.
+/// A payload that no template reads.
 #[derive(Clone, Copy, Debug)]
 pub struct NoFields;
 

@@ -70,8 +70,8 @@ const DEAD_REASONS: &[Code] = &[
 ];
 
 pub(super) const PAYLOADS_TITLE: &str = "Payloads and templates";
-pub(super) const PAYLOADS_TEXT: &str = "The element's own: such an element is a dead letter, unless `on_decode_error` says otherwise. Where in the \
-               payload is told; what stands there is not.";
+pub(super) const PAYLOADS_TEXT: &str = "The element's own: such an element is a dead letter, unless `on_decode_error` says otherwise. The message \
+               names the place in the payload, and never quotes it.";
 
 pub(super) const PAYLOADS: &[Code] = &[
     code("not_utf8", "Not UTF-8.", "Is it `codec: raw` or a binary codec?"),

@@ -31,7 +31,7 @@ pub(crate) const A: u8 = 1;
 pub(crate) const B: u8 = 2;
 pub(crate) const C: u8 = 3;
 
-/// One queue on a server of its own. Time stands still until the test moves it.
+/// One queue on a server of its own. Its clock stops until the test moves it.
 pub(crate) trait Rig {
     /// The queue, as a process with this owner delivers from it. It may push to [`LIST`] and trim dead letters.
     fn store(&self, owner: u8) -> Arc<dyn Store>;

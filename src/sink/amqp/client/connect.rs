@@ -15,6 +15,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::ExposeSecret;
 
 use super::session::{Session, Socket};
+use crate::link::tls;
 use crate::message::{Class, Failure};
 use crate::settings::{Secret, TlsFiles};
 use crate::sink::amqp::errors;
@@ -193,7 +194,7 @@ fn explain(error: &lapin::Error, spec: &AmqpSpec) -> (Class, &'static str, Strin
 fn io(error: &std::io::Error, spec: &AmqpSpec) -> (Class, &'static str, String) {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     if let Some(error) = tls {
-        return (Class::TargetPermanent, "tls", explain_tls(error));
+        return (Class::TargetPermanent, "tls", tls::explain(error, "broker", "amqp://"));
     }
     let closed = matches!(
         error.kind(),
@@ -205,27 +206,4 @@ fn io(error: &std::io::Error, spec: &AmqpSpec) -> (Class, &'static str, String) 
         _ => "",
     };
     (Class::Transient, "unreachable", format!("{error}{hint}"))
-}
-
-fn explain_tls(error: &rustls::Error) -> String {
-    use rustls::{AlertDescription as Alert, CertificateError as Cert, Error};
-    let advice = match error {
-        // A CA that was recreated under its old name shows as a bad signature.
-        Error::InvalidCertificate(Cert::UnknownIssuer | Cert::BadSignature) => {
-            "the broker's certificate was issued by a CA that is not trusted: set `ca_file` to the CA that issued it"
-        }
-        Error::InvalidCertificate(Cert::Expired | Cert::ExpiredContext { .. }) => {
-            "the broker's certificate has expired: renew it"
-        }
-        Error::InvalidCertificate(Cert::NotValidForName | Cert::NotValidForNameContext { .. }) => {
-            "the broker's certificate is for another name: use the host name that it was issued for"
-        }
-        Error::InvalidMessage(_) => "the port does not speak TLS: use `amqp://`, or the broker's TLS port",
-        Error::AlertReceived(Alert::CertificateRequired | Alert::HandshakeFailure) => {
-            "the broker refused the handshake, it may ask for a client certificate: set `cert_file` and `key_file`"
-        }
-        Error::AlertReceived(_) => "the broker refused the handshake or the client certificate",
-        _ => "the TLS handshake failed",
-    };
-    format!("{advice} ({error})")
 }

@@ -156,7 +156,7 @@ impl Sink for HttpSink {
         async move {
             self.places.close();
             self.client.pool.close();
-            // Connections end by themselves when nobody holds them.
+            // Connections end by themselves when no delivery holds them.
             drop(tokio::time::timeout(CLOSE, self.tasks.done()).await);
             self.tasks.end();
         }

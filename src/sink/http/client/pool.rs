@@ -24,7 +24,7 @@ const READY: Duration = Duration::from_millis(100);
 pub(super) struct Pool {
     connector: Connector,
     state: Mutex<State>,
-    /// Taken to open a connection that others may share: one is opened for all who wait.
+    /// Taken to open a connection that others may share: one is opened for all waiting deliveries.
     opening: Turn<()>,
 }
 
@@ -87,7 +87,7 @@ impl Pool {
         }
     }
 
-    /// Opens a connection for all who wait for one; `None` when somebody else has opened it meanwhile.
+    /// Opens a connection for all waiting deliveries; `None` when another task has opened one meanwhile.
     async fn open_for_all(&self) -> Result<Option<Opened>, Failure> {
         let begun = Instant::now();
         let _turn = self.opening.lock().await;

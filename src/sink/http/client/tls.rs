@@ -90,25 +90,6 @@ fn certificates(path: &Path, key: &str) -> Result<Vec<CertificateDer<'static>>, 
 
 /// What is wrong with the other side's TLS, if a failed handshake says so; `None` for a connection that only broke.
 pub(super) fn explain(error: &io::Error) -> Option<String> {
-    use rustls::{AlertDescription as Alert, CertificateError as Cert, Error};
-    let error = error.get_ref()?.downcast_ref::<Error>()?;
-    let advice = match error {
-        // A CA that was made again under its old name shows as a bad signature.
-        Error::InvalidCertificate(Cert::UnknownIssuer | Cert::BadSignature) => {
-            "the server's certificate was issued by a CA that is not trusted: set `ca_file` to the CA that issued it"
-        }
-        Error::InvalidCertificate(Cert::Expired | Cert::ExpiredContext { .. }) => {
-            "the server's certificate has expired: renew it"
-        }
-        Error::InvalidCertificate(Cert::NotValidForName | Cert::NotValidForNameContext { .. }) => {
-            "the server's certificate is for another name: use the host name that it was issued for"
-        }
-        Error::InvalidMessage(_) => "the port does not speak TLS: write `http://`, or the server's TLS port",
-        Error::AlertReceived(Alert::CertificateRequired | Alert::HandshakeFailure) => {
-            "the server refused the handshake, it may ask for a client certificate: set `cert_file` and `key_file`"
-        }
-        Error::AlertReceived(_) => "the server refused the handshake or the client certificate",
-        _ => "the TLS handshake failed",
-    };
-    Some(format!("{advice} ({error})"))
+    let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    Some(crate::link::tls::explain(error, "server", "http://"))
 }
