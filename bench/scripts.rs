@@ -7,10 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
-use delaybridge::config::{self, ListCleanup};
+use delaybridge::config;
 use delaybridge::link::{Conn, Link, LinkOptions};
 use delaybridge::operate::bench::{Claimer, confirmed, settle};
-use delaybridge::source::redisson::{BATCH_ENTRIES, Move, Redisson, SCRIPTS, Start, SweepRequest, SweepState};
+use delaybridge::source::ledger::{BATCH_ENTRIES, Move};
+use delaybridge::source::redisson::ListCleanup;
+use delaybridge::source::redisson::{Redisson, SCRIPTS};
+use delaybridge::source::{Start, UpkeepRequest, UpkeepState};
 use redis::aio::MultiplexedConnection;
 use tokio::sync::{mpsc, watch};
 
@@ -26,7 +29,7 @@ pub struct Scripts {
     conn: Conn,
     queue: Redisson,
     claimer: Claimer,
-    sweep: SweepRequest,
+    sweep: UpkeepRequest,
     /// Whether a drain sweeps when a turn is due.
     sweeping: bool,
 }
@@ -64,7 +67,7 @@ impl Scripts {
         let conn = link.ready().await;
         let queue = Redisson::new(name, fastrand::u64(..).to_le_bytes(), true, true, ListCleanup::Auto);
         let (ghost_max_age, bandwidth) = sweep_defaults()?;
-        let sweep = SweepRequest { step: None, max_age: ghost_max_age, bandwidth, start: Start::Due, largest: 0 };
+        let sweep = UpkeepRequest { step: None, max_age: ghost_max_age, bandwidth, start: Start::Due, largest: 0 };
         let claimer = Claimer::new(redis_now_ms(redis).await);
         Ok(Scripts { link, conn, queue, claimer, sweep, sweeping })
     }
@@ -115,19 +118,19 @@ impl Scripts {
 
     /// One full turn of the sweep, due or not.
     pub async fn turn(&self) -> Result<Turn> {
-        self.turn_of(SweepRequest { start: Start::Census, ..self.sweep }).await
+        self.turn_of(UpkeepRequest { start: Start::Census, ..self.sweep }).await
     }
 
-    async fn turn_of(&self, mut request: SweepRequest) -> Result<Turn> {
+    async fn turn_of(&self, mut request: UpkeepRequest) -> Result<Turn> {
         let mut turn = Turn::default();
         loop {
             let swept = self.queue.sweep(&self.conn, &request).await?;
             turn.removed += swept.removed;
             match swept.state {
-                SweepState::Begun => turn.entries = swept.left,
-                SweepState::Step => {}
-                SweepState::Idle | SweepState::Done => return Ok(turn),
-                SweepState::Busy | SweepState::Stale => bail!("a step of the sweep was refused: {:?}", swept.state),
+                UpkeepState::Begun => turn.entries = swept.left,
+                UpkeepState::Step => {}
+                UpkeepState::Idle | UpkeepState::Done => return Ok(turn),
+                UpkeepState::Busy | UpkeepState::Stale => bail!("a step of the sweep was refused: {:?}", swept.state),
             }
             request.step = Some(swept.step);
         }

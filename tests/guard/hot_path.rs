@@ -6,8 +6,9 @@ use bytes::Bytes;
 use delaybridge::config::{self, QueueSpec};
 use delaybridge::message::{MessageId, Origin};
 use delaybridge::route::ElementInfo;
+use delaybridge::source::ledger::{Entry, Header, Move, batch_end, confirmation};
 use delaybridge::source::redisson::layout::{Layout, pack};
-use delaybridge::source::redisson::{Entry, Header, Move, batch_end, confirmation, open_entry};
+use delaybridge::source::redisson::open_entry;
 
 use crate::callgrind;
 use crate::limits::HOT_PATH;

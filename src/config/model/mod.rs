@@ -17,7 +17,6 @@ use crate::route::{ElementInfo, Message, MessageSpec};
 pub use crate::settings::{Secret, TlsFiles};
 use crate::sink::{Destination, SinkSpec, Target};
 use crate::source::ledger::{Ledger, Use};
-pub use crate::source::redisson::ListCleanup;
 use crate::source::{Activity, SourceSpec};
 use crate::template::FillError;
 

@@ -3,7 +3,7 @@
 use super::limits::Times;
 use super::{AT_LATEST, Claimer, Ended, Trial, confirmed, settle};
 use crate::clock::Instant;
-use crate::source::redisson::{BATCH_ENTRIES, Claimed, redis_now_ms};
+use crate::source::ledger::{BATCH_ENTRIES, Claimed, redis_now_ms};
 
 /// What the drain took.
 #[derive(Debug, Default)]

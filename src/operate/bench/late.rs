@@ -6,7 +6,7 @@ use super::deep::claim;
 use super::limits::{Times, element};
 use super::{Claimer, Ended, PIECE, Trial, confirmed, settle};
 use crate::clock::Instant;
-use crate::source::redisson::{BATCH_ENTRIES, redis_now_ms};
+use crate::source::ledger::{BATCH_ENTRIES, redis_now_ms};
 
 /// Until the first one falls due: time to offer a second's worth.
 const LEAD_MS: i64 = 1_000;

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use super::{AT_LATEST, Ended, PIECE, Quantiles, Trial};
 use crate::clock::Instant;
 use crate::message::MessageId;
+use crate::source::ledger::redis_now_ms;
 use crate::source::redisson::layout::{Layout, pack};
-use crate::source::redisson::{ping, redis_now_ms};
+use crate::source::redisson::ping;
 
 const PINGS: usize = 200;
 const HOUR_MS: i64 = 3_600_000;

@@ -13,9 +13,11 @@ use serde::Serialize;
 pub use self::claimer::{Claimer, confirmed, settle};
 use super::error::{Error, explained};
 use super::session::{connected, link};
-use crate::config::{ListCleanup, RedisEndpoint};
+use crate::config::RedisEndpoint;
 use crate::link::{Conn, Link, LinkError};
-use crate::source::redisson::{Redisson, SourceError, memory_left};
+use crate::source::SourceError;
+use crate::source::redisson::ListCleanup;
+use crate::source::redisson::{Redisson, memory_left};
 
 /// Elements of one command while the queue is filled: small enough that other clients come in between.
 const PIECE: usize = 500;

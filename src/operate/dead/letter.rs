@@ -114,8 +114,8 @@ pub(crate) mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config::ListCleanup;
     use crate::message::MessageId;
+    use crate::source::redisson::ListCleanup;
     use crate::source::redisson::Redisson;
     use crate::source::redisson::layout::{Layout, pack};
 

@@ -9,11 +9,12 @@ use super::error::explained;
 use super::queues::{self, QueueState};
 use super::session::{Queue, first, link};
 use super::words;
-use crate::config::{Config, ListCleanup, Mode, QueueSpec};
+use crate::config::{Config, Mode, QueueSpec};
 use crate::link::rights::{Dialect, Grant, Missing, Rules};
 use crate::link::{Conn, LinkError, missing_rights, whoami};
 use crate::source::SourceSpec;
 use crate::source::competitors::{advice, blocked_consumers};
+use crate::source::redisson::ListCleanup;
 
 /// The state of one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

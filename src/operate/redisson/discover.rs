@@ -7,12 +7,15 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::guess;
-use crate::config::{ListCleanup, RedisEndpoint};
+use crate::config::RedisEndpoint;
 use crate::link::Conn;
 use crate::operate::error::{Attempt, Error, QueueError, explained};
 use crate::operate::queues::QueueState;
 use crate::operate::session::{connected, link};
-use crate::source::redisson::{self, Found, Hints, Place, Redisson, Shape, Show, SourceError};
+use crate::source::SourceError;
+use crate::source::ledger::{Hints, Place, Shape, Show};
+use crate::source::redisson::ListCleanup;
+use crate::source::redisson::{self, Found, Redisson};
 
 /// Elements of each queue that are sampled.
 const SAMPLES: usize = 50;

@@ -7,7 +7,8 @@ use super::{Layout, name};
 use crate::message::MessageId;
 use crate::operate::error::{Attempt, Error, may_have_run};
 use crate::operate::session::Queue;
-use crate::source::redisson::{Moved, Repack, SourceError, migrate_end};
+use crate::source::SourceError;
+use crate::source::redisson::{Moved, Repack, migrate_end};
 
 /// Surveys after which clients must be writing the other layout as fast as it is repacked.
 const ROUNDS: usize = 5;

@@ -10,8 +10,10 @@ use super::Layout;
 use super::migrate::Transferred;
 use crate::message::MessageId;
 use crate::operate::session::Queue;
+use crate::source::SourceError;
+use crate::source::ledger::Place;
 use crate::source::redisson::layout;
-use crate::source::redisson::{Kept, Place, Repack, SourceError, repacked};
+use crate::source::redisson::{Kept, Repack, repacked};
 
 /// What was found.
 #[derive(Debug, Default)]

@@ -22,13 +22,14 @@ use redisson_codecs::Codec;
 
 use self::world::{Bridge, World, eventually, within};
 use crate::clock::Instant;
-use crate::config::{ListCleanup, MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec};
+use crate::config::{MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec};
 use crate::message::{About, Class, Failure, MessageId};
 use crate::route::{Envelope, MessageSpec};
 use crate::sink::Outbound;
 use crate::sink::fake::{FakeSink, Step};
 use crate::sink::stdout::StdoutSpec;
 use crate::source::SourceSpec;
+use crate::source::redisson::ListCleanup;
 use crate::source::redisson::{Consume, RedissonSpec};
 
 const SECOND: Duration = Duration::from_secs(1);

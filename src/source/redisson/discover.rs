@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 
-use super::{Redisson, SourceError};
+use super::Redisson;
 use crate::link::Conn;
+use crate::source::SourceError;
 use crate::source::ledger::Fields;
 
 const PREFIX: &str = "redisson_delay_queue_timeout:";

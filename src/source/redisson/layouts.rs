@@ -1,8 +1,10 @@
 //! Which layouts the elements of a queue have.
 
+use super::Redisson;
 use super::layout::Layout;
-use super::{Place, Redisson, Shape, Show, SourceError};
 use crate::link::Conn;
+use crate::source::SourceError;
+use crate::source::ledger::{Place, Shape, Show};
 
 /// Elements at either end of Z whose layout is read.
 const ENDS: usize = 50;

@@ -40,12 +40,8 @@ pub use self::scratch_queue::{memory_left, ping};
 pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
 pub use self::source::RedissonSource;
 pub use self::terms::TERMS;
-pub use super::ledger::*;
-use super::text;
-pub use super::{
-    SourceError, Start, UpkeepRequest as SweepRequest, UpkeepState as SweepState, Upkept as Swept, millis,
-};
 use crate::message::{MessageId, Origin};
+use crate::source::ledger::{Entry, Ledger, Packed, Shape};
 
 /// One queue of Redisson with its ledger, as one process sees it.
 pub struct Redisson {

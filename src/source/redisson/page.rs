@@ -1,7 +1,8 @@
 //! Redisson's own places as pages of bytes.
 
-use super::{Redisson, SourceError};
+use super::Redisson;
 use crate::link::Conn;
+use crate::source::SourceError;
 use crate::source::ledger::{Kind, Members, members};
 
 impl Redisson {

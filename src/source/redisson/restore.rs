@@ -6,13 +6,16 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 
+use super::Redisson;
 use super::layout::{self, Layout};
 use super::scripts::of_the_command_line;
-use super::{BATCH_BYTES, BATCH_ENTRIES, Redisson, SourceError, text};
 use crate::link::{Conn, Script};
 use crate::message::Origin;
+use crate::source::SourceError;
 use crate::source::ledger::Entry;
+use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use crate::source::ledger::{BadReply, Fields};
+use crate::source::text;
 
 static RESTORE: LazyLock<Script> =
     LazyLock::new(|| of_the_command_line("restore", include_str!("scripts/restore.lua")));
@@ -207,9 +210,9 @@ pub fn restore_end(items: &[(Held, Back)]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Header;
     use super::*;
     use crate::message::MessageId;
+    use crate::source::ledger::Header;
 
     fn entry(origin: Origin, element: &[u8]) -> Entry {
         let mut member = Header::redriven(origin, MessageId(*b"RANDOM8B"), 5_000, [1; 8], vec![]).encode();

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Redisson, millis};
+use super::Redisson;
 use crate::link::{Conn, LinkError, Memory};
 use crate::source::ledger;
+use crate::source::millis;
 
 /// The server answers; how long that takes is the round trip.
 ///

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::ListCleanup;
 use super::layout::{self, Layout};
-use super::{RedissonSource, SCRIPTS_ON_TEST_CLOCK, Use};
+use super::{RedissonSource, SCRIPTS_ON_TEST_CLOCK};
 use crate::link::rights::command::LRANGE;
 use crate::link::rights::{Grant, Pattern, to_connect, to_load_scripts};
 use crate::link::test_server::{TestServer, soon};
@@ -16,6 +16,7 @@ use crate::message::MessageId;
 use crate::source::Activity;
 use crate::source::contract::walk::Walk;
 use crate::source::contract::{A, LIST, Places, Rig, contract_tests};
+use crate::source::ledger::Use;
 use crate::source::ledger::{DeadLetter, Ledger, TEST_CLOCK};
 use crate::source::memory::tests::MemoryRig;
 use crate::source::redis::{RedisServer, RedisStore};

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::config::ListCleanup;
 use delaybridge::link::{Link, LinkOptions};
-use delaybridge::source::redisson::{ClaimReply, ClaimRequest, Entry, Hints, Move, Redisson, open_entry, sink_hash};
+use delaybridge::source::ledger::{ClaimReply, ClaimRequest, Entry, Hints, Move, sink_hash};
+use delaybridge::source::redisson::ListCleanup;
+use delaybridge::source::redisson::{Redisson, open_entry};
 use redis::AsyncCommands;
 
 use super::{ask, config};

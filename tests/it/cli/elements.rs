@@ -1,7 +1,8 @@
 //! `offer`, `peek`, `cancel`, `queues`: one element from its offer to its end.
 
 use delaybridge::message::{MessageId, Origin};
-use delaybridge::source::redisson::{Header, SCRIPTS};
+use delaybridge::source::ledger::Header;
+use delaybridge::source::redisson::SCRIPTS;
 use redis::AsyncCommands;
 use serde_json::json;
 

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
 use delaybridge::message::{MessageId, Origin};
-use delaybridge::source::redisson::{
+use delaybridge::source::ledger::{
     ClaimKey, ClaimReply, ClaimRequest, Claimed, ClaimedFrom, Cursor, Entry, Header, RecoverRequest, Recovered,
-    open_entry,
 };
+use delaybridge::source::redisson::open_entry;
 
 use super::snapshot::{Snapshot, short};
 use super::world::{Daemon, LEASE, LEASE_MS, Lost, Sent, World};

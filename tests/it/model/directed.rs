@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::config::ListCleanup;
 use delaybridge::message::{MessageId, Origin};
-use delaybridge::source::redisson::{
+use delaybridge::source::ledger::{
     Answer, ClaimKey, ClaimReply, ClaimRequest, Claimed, ClaimedFrom, Cursor, Entry, Header, Hints, Move,
-    RecoverRequest, Recovered, Redisson, open_entry,
+    RecoverRequest, Recovered,
 };
+use delaybridge::source::redisson::ListCleanup;
+use delaybridge::source::redisson::{Redisson, open_entry};
 
 use super::rig::{Rig, source};
 use super::snapshot::Snapshot;

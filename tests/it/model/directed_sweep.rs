@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::config::ListCleanup;
-use delaybridge::source::redisson::{ClaimRequest, Hints, Redisson, Start, SweepRequest, SweepState, Swept};
+use delaybridge::source::ledger::{ClaimRequest, Hints};
+use delaybridge::source::redisson::ListCleanup;
+use delaybridge::source::redisson::Redisson;
+use delaybridge::source::{Start, UpkeepRequest, UpkeepState, Upkept};
 
 use super::directed::{NOW_MS, claim, element, offer, request, start};
 use super::rig::Rig;
@@ -17,16 +19,16 @@ async fn no_lrem(rig: &mut Rig, source: &Redisson) {
     rig.run(&mut spent).await;
 }
 
-async fn sweep(rig: &Rig, source: &Redisson, step: Option<i64>) -> Swept {
+async fn sweep(rig: &Rig, source: &Redisson, step: Option<i64>) -> Upkept {
     // Slices of one entry, so that a turn has many.
     let request =
-        SweepRequest { step, max_age: Duration::ZERO, bandwidth: 1 << 30, start: Start::Urgent, largest: 2 << 20 };
+        UpkeepRequest { step, max_age: Duration::ZERO, bandwidth: 1 << 30, start: Start::Urgent, largest: 2 << 20 };
     source.sweep(&rig.conn, &request).await.unwrap()
 }
 
-async fn turn(rig: &Rig, source: &Redisson) -> Swept {
+async fn turn(rig: &Rig, source: &Redisson) -> Upkept {
     let mut swept = sweep(rig, source, None).await;
-    while matches!(swept.state, SweepState::Begun | SweepState::Step) {
+    while matches!(swept.state, UpkeepState::Begun | UpkeepState::Step) {
         swept = sweep(rig, source, Some(swept.step)).await;
     }
     swept
@@ -68,7 +70,7 @@ async fn elements_with_the_same_first_bytes_are_distinguished() {
     rig.set_clock((NOW_MS + 1) * 1000).await;
     // The set holds their identity once: the second is searched for, whatever it costs.
     assert_eq!(claim(&rig, &a, &request(2)).await.leftovers.count, 1);
-    assert_eq!(turn(&rig, &a).await.state, SweepState::Done);
+    assert_eq!(turn(&rig, &a).await.state, UpkeepState::Done);
     let seen = Snapshot::read(&mut rig.redis, &a.keys).await;
     assert_eq!((seen.copies(&twin(b'a')), seen.copies(&twin(b'b')), seen.copies(&twin(b'c'))), (0, 0, 1));
     assert!(seen.l.len() == 41 && seen.ghosts.is_empty() && seen.turn.is_empty());
@@ -91,7 +93,7 @@ async fn a_twin_that_is_trimmed_during_a_turn_does_not_take_the_record_of_the_ot
     }
     rig.set_clock((NOW_MS + 1) * 1000).await;
     assert_eq!(claim(&rig, &a, &request(2)).await.leftovers.count, 1, "one more ghost, and one trimmed from the head");
-    while swept.state == SweepState::Step {
+    while swept.state == UpkeepState::Step {
         swept = sweep(&rig, &a, Some(swept.step)).await;
     }
     turn(&rig, &a).await;
@@ -113,7 +115,7 @@ async fn the_empty_element_leaves_a_ghost_like_any_other() {
     rig.set_clock((NOW_MS + 1) * 1000).await;
     claim(&rig, &a, &request(2)).await;
     let mut swept = sweep(&rig, &a, Some(begun.step)).await;
-    while swept.state == SweepState::Step {
+    while swept.state == UpkeepState::Step {
         swept = sweep(&rig, &a, Some(swept.step)).await;
     }
     let seen = Snapshot::read(&mut rig.redis, &a.keys).await;
@@ -125,11 +127,11 @@ async fn a_slice_that_is_sent_twice_is_refused() {
     let (mut rig, a, _) = start(ListCleanup::Auto).await;
     with_ghosts(&mut rig, &a, 60).await;
     let mut next = sweep(&rig, &a, None).await;
-    while next.state != SweepState::Done {
+    while next.state != UpkeepState::Done {
         let slice = next.step;
         next = sweep(&rig, &a, Some(slice)).await;
         let before = Snapshot::read(&mut rig.redis, &a.keys).await;
-        assert_eq!(sweep(&rig, &a, Some(slice)).await.state, SweepState::Stale);
+        assert_eq!(sweep(&rig, &a, Some(slice)).await.state, UpkeepState::Stale);
         assert_eq!(before.difference(&Snapshot::read(&mut rig.redis, &a.keys).await), None);
     }
     let seen = Snapshot::read(&mut rig.redis, &a.keys).await;
@@ -143,13 +145,13 @@ async fn a_sweeper_that_died_is_taken_over_after_its_lease() {
     with_ghosts(&mut rig, &a, 60).await;
     let begun = sweep(&rig, &a, None).await;
     let next = sweep(&rig, &a, Some(begun.step)).await;
-    assert_eq!(sweep(&rig, &b, None).await.state, SweepState::Busy);
+    assert_eq!(sweep(&rig, &b, None).await.state, UpkeepState::Busy);
     rig.set_clock((NOW_MS + 10_000) * 1000).await;
     let taken = sweep(&rig, &b, None).await;
-    assert_eq!((taken.state, taken.step, taken.left), (SweepState::Begun, next.step, next.left));
-    assert_eq!(sweep(&rig, &a, Some(next.step)).await.state, SweepState::Busy);
-    assert_eq!(turn(&rig, &b).await.state, SweepState::Done);
-    assert_eq!(sweep(&rig, &a, Some(next.step)).await.state, SweepState::Stale);
+    assert_eq!((taken.state, taken.step, taken.left), (UpkeepState::Begun, next.step, next.left));
+    assert_eq!(sweep(&rig, &a, Some(next.step)).await.state, UpkeepState::Busy);
+    assert_eq!(turn(&rig, &b).await.state, UpkeepState::Done);
+    assert_eq!(sweep(&rig, &a, Some(next.step)).await.state, UpkeepState::Stale);
     let seen = Snapshot::read(&mut rig.redis, &a.keys).await;
     assert!(seen.l.len() == 40 && seen.turn.is_empty());
 }
@@ -162,7 +164,7 @@ async fn what_lost_its_place_in_z_is_left_in_the_list_and_reported() {
     rig.run(redis::cmd("DEL").arg(&a.keys.delayed[..])).await;
     assert_eq!(a.stats(&rig.conn, &mut Hints::default()).await.unwrap().source.orphans, 40, "at once");
     let done = turn(&rig, &a).await;
-    assert_eq!((done.state, done.orphans), (SweepState::Done, 40));
+    assert_eq!((done.state, done.orphans), (UpkeepState::Done, 40));
     claim(&rig, &a, &request(2)).await;
     let seen = Snapshot::read(&mut rig.redis, &a.keys).await;
     assert!(seen.l.len() == 40 && live.keys().all(|e| seen.copies(e) == 1));
@@ -174,12 +176,12 @@ async fn ghosts_of_unknown_age_are_swept_at_once() {
     let (mut rig, a, _) = start(ListCleanup::Auto).await;
     with_ghosts(&mut rig, &a, 60).await;
     rig.run(redis::cmd("DEL").arg(&a.keys.sweep[..])).await;
-    let request = SweepRequest {
+    let request = UpkeepRequest {
         step: None,
         max_age: Duration::from_secs(30),
         bandwidth: 16 << 20,
         start: Start::Due,
         largest: 0,
     };
-    assert_eq!(a.sweep(&rig.conn, &request).await.unwrap().state, SweepState::Begun);
+    assert_eq!(a.sweep(&rig.conn, &request).await.unwrap().state, UpkeepState::Begun);
 }

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::config::ListCleanup;
 use delaybridge::link::Side;
-use delaybridge::source::redisson::{
-    Answer, ClaimRequest, Cursor, Forwarder, Move, RecoverRequest, Recovered, Start, SweepRequest, SweepState,
-};
+use delaybridge::source::ledger::{Answer, ClaimRequest, Cursor, Forwarder, Move, RecoverRequest, Recovered};
+use delaybridge::source::redisson::ListCleanup;
+use delaybridge::source::{Start, UpkeepRequest, UpkeepState};
 
 use super::directed::{NOW_MS, claim, element, offer, request, start};
 use super::rig::Rig;
@@ -79,7 +78,7 @@ async fn a_full_redis_can_be_claimed_from_settled_extended_recovered_and_swept()
     let stats = b.stats(&rig.conn, &mut Default::default()).await.unwrap();
     assert_eq!((stats.source.scheduled, stats.retry, stats.source.ready, stats.in_flight), (0, 0, 0, 201 - 3));
 
-    let step = |step| SweepRequest {
+    let step = |step| UpkeepRequest {
         step,
         max_age: Duration::from_secs(30),
         bandwidth: 16 << 20,
@@ -88,11 +87,11 @@ async fn a_full_redis_can_be_claimed_from_settled_extended_recovered_and_swept()
     };
     let begun = a.sweep(&rig.conn, &step(None)).await.unwrap();
     let mut next = a.sweep(&rig.conn, &step(Some(begun.step))).await.unwrap();
-    assert_eq!((begun.state, next.state), (SweepState::Begun, SweepState::Step));
+    assert_eq!((begun.state, next.state), (UpkeepState::Begun, UpkeepState::Step));
     // Another one continues after the lease, and its first write is the beginning.
     set_clock(&mut rig, NOW_MS + 6 * LEASE_MS).await;
-    assert_eq!(b.sweep(&rig.conn, &step(None)).await.unwrap().state, SweepState::Begun);
-    while next.state != SweepState::Done {
+    assert_eq!(b.sweep(&rig.conn, &step(None)).await.unwrap().state, UpkeepState::Begun);
+    while next.state != UpkeepState::Done {
         next = b.sweep(&rig.conn, &step(Some(next.step))).await.unwrap();
     }
     let stats = b.stats(&rig.conn, &mut Default::default()).await.unwrap();
@@ -124,14 +123,14 @@ async fn a_full_redis_joins_the_ghosts_of_a_turn_that_was_left() {
     rig.run(redis::cmd("SADD").arg(&a.keys.ghosts[..]).arg("one")).await;
     rig.run(redis::cmd("SADD").arg(&a.keys.ghosts_turn[..]).arg("two")).await;
     fill_up(&mut rig).await;
-    let step = SweepRequest {
+    let step = UpkeepRequest {
         step: None,
         max_age: Duration::from_secs(30),
         bandwidth: 16 << 20,
         start: Start::Urgent,
         largest: 0,
     };
-    assert_eq!(a.sweep(&rig.conn, &step).await.unwrap().state, SweepState::Begun);
+    assert_eq!(a.sweep(&rig.conn, &step).await.unwrap().state, UpkeepState::Begun);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delaybridge::message::{MessageId, Origin};
-use delaybridge::source::redisson::{ClaimKey, Header};
+use delaybridge::source::ledger::{ClaimKey, Header};
 
 use super::snapshot::{Snapshot, identity, short};
 use super::world::{Sent, World};

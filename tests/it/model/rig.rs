@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaybridge::config::{ListCleanup, RedisEndpoint, load_str};
+use delaybridge::config::{RedisEndpoint, load_str};
 use delaybridge::link::{Conn, Link, LinkOptions, Side};
 use delaybridge::sink::redis::RedisTarget;
-use delaybridge::source::redisson::{Redisson, TEST_CLOCK};
+use delaybridge::source::ledger::TEST_CLOCK;
+use delaybridge::source::redisson::ListCleanup;
+use delaybridge::source::redisson::Redisson;
 use delaybridge::template::Template;
 use redis::aio::MultiplexedConnection;
 

@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::config::{ListCleanup, load_str};
+use delaybridge::config::load_str;
 use delaybridge::message::{MessageId, Origin};
 use delaybridge::operate::acl::{Purpose, users};
-use delaybridge::source::redisson::{Header, Move, Redisson, Start, SweepRequest};
+use delaybridge::source::ledger::{Header, Move};
+use delaybridge::source::redisson::ListCleanup;
+use delaybridge::source::redisson::Redisson;
+use delaybridge::source::{Start, UpkeepRequest};
 use futures_util::future::join_all;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
@@ -89,7 +92,7 @@ async fn rare() -> Executed {
         let _: () = rig.redis.sadd(queue.bridge_key(part), "ghost").await.unwrap();
     }
     let (ghost_max_age, start) = (Duration::ZERO, Start::Urgent);
-    let request = SweepRequest { step: None, max_age: ghost_max_age, bandwidth: 1 << 30, start, largest: 0 };
+    let request = UpkeepRequest { step: None, max_age: ghost_max_age, bandwidth: 1 << 30, start, largest: 0 };
     source.sweep(&rig.conn, &request).await.unwrap();
     let header = Header::redriven(Origin::Delayed, MessageId([1; 8]), 1, [3; 8], vec![]);
     let again = (Bytes::from_static(b"settled before"), Move::Retry { header, delay_ms: 0 });

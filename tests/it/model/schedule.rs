@@ -145,7 +145,7 @@ impl World<'_> {
             }
             let held = std::mem::take(&mut self.daemons[daemon].held);
             let batch: Vec<_> =
-                held.into_iter().map(|e| (e.member, delaybridge::source::redisson::Move::Confirm)).collect();
+                held.into_iter().map(|e| (e.member, delaybridge::source::ledger::Move::Confirm)).collect();
             self.settle(daemon, &batch, false).await;
             if self.at_rest() {
                 break;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use delaybridge::source::redisson::{Start, SweepRequest, SweepState, Swept};
+use delaybridge::source::{Start, UpkeepRequest, UpkeepState, Upkept};
 
 use super::world::{Sent, World};
 
 impl World<'_> {
     /// What the daemon would send next: a turn begun, or the slice that it was told.
-    pub fn sweep_request(&mut self, daemon: usize) -> SweepRequest {
-        SweepRequest {
+    pub fn sweep_request(&mut self, daemon: usize) -> UpkeepRequest {
+        UpkeepRequest {
             step: self.daemons[daemon].step,
             max_age: Duration::from_secs(self.rng.u64(..30)),
             bandwidth: 16 << 20,
@@ -28,9 +28,9 @@ impl World<'_> {
         for _ in 0..self.rng.usize(1..6) {
             let request = self.sweep_request(daemon);
             let state = self.sweep(daemon, request, false).await.state;
-            if twice && matches!(state, SweepState::Step | SweepState::Done) {
+            if twice && matches!(state, UpkeepState::Step | UpkeepState::Done) {
                 let state = self.sweep(daemon, request, true).await.state;
-                assert_eq!(state, SweepState::Stale, "a slice that was sent twice");
+                assert_eq!(state, UpkeepState::Stale, "a slice that was sent twice");
             }
             if self.daemons[daemon].step.is_none() {
                 break;
@@ -39,30 +39,30 @@ impl World<'_> {
     }
 
     /// Sends a step. `again`: it was sent before, so that a slice must be refused.
-    pub async fn sweep(&mut self, daemon: usize, request: SweepRequest, again: bool) -> Swept {
+    pub async fn sweep(&mut self, daemon: usize, request: UpkeepRequest, again: bool) -> Upkept {
         let what = format!("sweep {:?} of {daemon}, again {again}", request.step);
         let swept = self.daemons[daemon].source.sweep(&self.rig.conn, &request).await.unwrap();
         self.note(format!("{what}: {swept:?}"));
-        let Swept { state, step, .. } = swept;
+        let Upkept { state, step, .. } = swept;
         // A slice that was refused was not done, and may be by the very same words.
-        if !again && matches!(state, SweepState::Begun | SweepState::Step | SweepState::Done) {
+        if !again && matches!(state, UpkeepState::Begun | UpkeepState::Step | UpkeepState::Done) {
             self.daemons[daemon].sent.push(Sent::Sweep(request));
         }
         self.daemons[daemon].step = match state {
-            SweepState::Idle | SweepState::Busy | SweepState::Done => None,
-            SweepState::Stale if swept.left == 0 => None,
-            SweepState::Begun | SweepState::Step | SweepState::Stale => Some(step),
+            UpkeepState::Idle | UpkeepState::Busy | UpkeepState::Done => None,
+            UpkeepState::Stale if swept.left == 0 => None,
+            UpkeepState::Begun | UpkeepState::Step | UpkeepState::Stale => Some(step),
         };
         match state {
-            SweepState::Idle | SweepState::Busy | SweepState::Stale => self.unchanged(&what).await,
-            SweepState::Begun => {
+            UpkeepState::Idle | UpkeepState::Busy | UpkeepState::Stale => self.unchanged(&what).await,
+            UpkeepState::Begun => {
                 let seen = self.seen.clone();
                 self.settled_as(&what, seen.clone(), &[], false).await;
                 assert!(self.seen.l == seen.l, "{what}: L changed");
                 let all = |s: &super::snapshot::Snapshot| s.ghosts.union(&s.turn).cloned().collect::<Vec<_>>();
                 assert_eq!(all(&self.seen), all(&seen), "{what}: what is recorded");
             }
-            SweepState::Step | SweepState::Done => {
+            UpkeepState::Step | UpkeepState::Done => {
                 assert!(!again, "{what}: a slice was done twice");
                 let (seen, length) = (self.seen.clone(), self.seen.l.len());
                 self.settled_as(&what, seen, &[], false).await;
@@ -76,8 +76,8 @@ impl World<'_> {
     pub async fn full_turn(&mut self, daemon: usize) {
         self.daemons[daemon].step = None;
         for _ in 0..10_000 {
-            let request = SweepRequest { start: Start::Urgent, ..self.sweep_request(daemon) };
-            if let SweepState::Idle | SweepState::Done = self.sweep(daemon, request, false).await.state {
+            let request = UpkeepRequest { start: Start::Urgent, ..self.sweep_request(daemon) };
+            if let UpkeepState::Idle | UpkeepState::Done = self.sweep(daemon, request, false).await.state {
                 return;
             }
         }

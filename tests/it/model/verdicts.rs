@@ -5,7 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use delaybridge::link::Side;
 use delaybridge::message::Class;
-use delaybridge::source::redisson::{Answer, Entry, Move, open_entry};
+use delaybridge::source::ledger::{Answer, Entry, Move};
+use delaybridge::source::redisson::open_entry;
 
 use super::snapshot::{PUSHED, Snapshot, short};
 use super::world::{LEASE, LEASE_MS, Sent, World};

@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::config::ListCleanup;
-use delaybridge::source::redisson::{ClaimRequest, Entry, Hints, Move, Redisson, SweepRequest};
+use delaybridge::source::UpkeepRequest;
+use delaybridge::source::ledger::{ClaimRequest, Entry, Hints, Move};
+use delaybridge::source::redisson::ListCleanup;
+use delaybridge::source::redisson::Redisson;
 
 use super::rig::{Rig, source};
 use super::snapshot::{Snapshot, identity};
@@ -53,7 +55,7 @@ pub enum Sent {
     Claim(ClaimRequest),
     Settle(Vec<(Bytes, Move)>),
     Extend(Vec<Bytes>),
-    Sweep(SweepRequest),
+    Sweep(UpkeepRequest),
     Offer { element: Bytes, delay: Duration },
     Cancel { member: Bytes, in_retry: bool },
     Redrive { id: String, member: Bytes },

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::config::ListCleanup;
 use delaybridge::link::Side;
 use delaybridge::message::{MessageId, Origin};
-use delaybridge::source::redisson::{
-    Answer, ClaimRequest, Cursor, Header, Hints, Keys, Move, RecoverRequest, Redisson, SourceError, Start, SweepRequest,
-};
+use delaybridge::source::ledger::{Answer, ClaimRequest, Cursor, Header, Hints, Move, RecoverRequest};
+use delaybridge::source::redisson::ListCleanup;
+use delaybridge::source::redisson::{Keys, Redisson};
+use delaybridge::source::{SourceError, Start, UpkeepRequest};
 
 use super::rig::{Rig, source};
 use super::world::LEASE;
@@ -81,7 +81,7 @@ async fn send(rig: &Rig, source: &Redisson, script: &str) -> Result<(), SourceEr
         cursor: Cursor { from: "-inf".to_owned(), skip: 0 },
     };
     let sweep =
-        SweepRequest { step: None, max_age: Duration::ZERO, bandwidth: 1 << 20, start: Start::Urgent, largest: 0 };
+        UpkeepRequest { step: None, max_age: Duration::ZERO, bandwidth: 1 << 20, start: Start::Urgent, largest: 0 };
     match script {
         "claim" => source.claim(conn, &claim).await.map(drop),
         "claim alone" => source.claim(conn, &ClaimRequest { alone: true, ..claim }).await.map(drop),
@@ -92,7 +92,7 @@ async fn send(rig: &Rig, source: &Redisson, script: &str) -> Result<(), SourceEr
         }
         "extend" => source.extend(conn, LEASE, &[member]).await.map(drop),
         "sweep" => source.sweep(conn, &sweep).await.map(drop),
-        "sweep a slice" => source.sweep(conn, &SweepRequest { step: Some(1), ..sweep }).await.map(drop),
+        "sweep a slice" => source.sweep(conn, &UpkeepRequest { step: Some(1), ..sweep }).await.map(drop),
         "offer" => source.offer(conn, Bytes::from_static(b"new"), Duration::ZERO).await.map(drop),
         "cancel" => source.cancel(conn, Bytes::from_static(ELEMENT), false).await.map(drop),
         "cancel in retry" => source.cancel(conn, member, true).await.map(drop),

@@ -10,10 +10,11 @@ mod shadow;
 
 use std::sync::Arc;
 
-use delaybridge::config::ListCleanup;
 use delaybridge::link::{Conn, Link, LinkOptions};
 use delaybridge::message::{MessageId, Origin};
-use delaybridge::source::redisson::{Header, Redisson};
+use delaybridge::source::ledger::Header;
+use delaybridge::source::redisson::ListCleanup;
+use delaybridge::source::redisson::Redisson;
 
 use crate::harness::RedisServer;
 use crate::harness::daemon::{ConfigFile, cli};

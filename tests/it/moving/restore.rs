@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use delaybridge::message::Origin;
-use delaybridge::source::redisson::{Back, Held, Moved, Restored, sink_hash};
+use delaybridge::source::ledger::sink_hash;
+use delaybridge::source::redisson::{Back, Held, Moved, Restored};
 use redis::AsyncCommands;
 
 use super::{NAME, ask, config, entry, library, well, yaml};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::catalogue;
 use delaybridge::message::{MessageId, Origin};
-use delaybridge::source::redisson::Header;
+use delaybridge::source::ledger::Header;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use serde_json::Value;

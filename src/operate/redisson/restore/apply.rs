@@ -11,7 +11,8 @@ use crate::clock::Instant;
 use crate::message::Origin;
 use crate::operate::error::{Attempt, Error, may_have_run};
 use crate::operate::session::Queue;
-use crate::source::redisson::{Back, Entry, Held, Kept, Moved, Place, Restored as Reply, put_back, restore_end};
+use crate::source::ledger::{Entry, Place};
+use crate::source::redisson::{Back, Held, Kept, Moved, Restored as Reply, put_back, restore_end};
 
 /// Bytes of payloads for the ready list that are sorted in memory at a time; one more is taken whatever its size.
 const SORTED_BYTES: usize = 64 << 20;
@@ -271,7 +272,7 @@ fn weight(payload: &Bytes) -> usize {
 mod tests {
     use super::*;
     use crate::message::MessageId;
-    use crate::source::redisson::Header;
+    use crate::source::ledger::Header;
 
     #[test]
     fn of_many_payloads_the_latest_are_kept_in_their_order() {

@@ -10,8 +10,9 @@ use crate::config::Config;
 use crate::message::{Class, MessageId, Origin};
 use crate::operate::error::{Attempt, Error};
 use crate::operate::session::Queue;
+use crate::source::ledger::{Entry, Hints, Place, sink_hash};
 use crate::source::redisson::layout;
-use crate::source::redisson::{Entry, Hints, Kept, Place, open_entry, put_back, sink_hash};
+use crate::source::redisson::{Kept, open_entry, put_back};
 
 /// What would be restored.
 #[derive(Debug, Clone, Serialize)]

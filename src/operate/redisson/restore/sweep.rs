@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::operate::error::{Attempt, Error, may_have_run};
 use crate::operate::session::Queue;
-use crate::source::redisson::{Hints, Start, SweepRequest, SweepState};
+use crate::source::ledger::Hints;
+use crate::source::{Start, UpkeepRequest, UpkeepState};
 
 /// Turns after which something must be making ghosts as fast as they are removed.
 const TURNS: usize = 5;
@@ -25,7 +26,7 @@ pub(super) async fn until_no_ghost_is_left(queue: &Queue) -> Result<u64, Error> 
 }
 
 async fn turn(queue: &Queue, what: &str) -> Result<u64, Error> {
-    let mut request = SweepRequest {
+    let mut request = UpkeepRequest {
         step: None,
         max_age: Duration::ZERO,
         bandwidth: queue.spec.source.upkeep_bandwidth(),
@@ -41,12 +42,12 @@ async fn turn(queue: &Queue, what: &str) -> Result<u64, Error> {
         };
         let swept = swept.attempt(what)?;
         match swept.state {
-            SweepState::Done => return Ok(swept.orphans.unsigned_abs()),
+            UpkeepState::Done => return Ok(swept.orphans.unsigned_abs()),
             // The turn is over, and its number went with a lost reply.
-            SweepState::Idle => request.step = None,
-            SweepState::Stale if swept.left == 0 => request.step = None,
-            SweepState::Begun | SweepState::Step | SweepState::Stale => request.step = Some(swept.step),
-            SweepState::Busy => tokio::time::sleep(WAIT).await,
+            UpkeepState::Idle => request.step = None,
+            UpkeepState::Stale if swept.left == 0 => request.step = None,
+            UpkeepState::Begun | UpkeepState::Step | UpkeepState::Stale => request.step = Some(swept.step),
+            UpkeepState::Busy => tokio::time::sleep(WAIT).await,
         }
     }
 }

@@ -17,9 +17,10 @@ use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
+use crate::source::ledger::Entry;
 use crate::source::redis::{RedisServer, RedisStore};
 use crate::source::redisson::layout::{self, Layout};
-use crate::source::redisson::{Entry, Redisson, SCRIPTS};
+use crate::source::redisson::{Redisson, SCRIPTS};
 use crate::telemetry::events::Events;
 
 /// One process with one queue, on a runtime of its own with two threads.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::pipeline::dead_letters::forwarder;
-use crate::source::redisson::{ClaimReply, ClaimRequest, Hints};
+use crate::source::ledger::{ClaimReply, ClaimRequest, Hints};
 
 #[tokio::test]
 async fn a_message_that_can_never_be_taken_is_a_dead_letter_at_once_with_all_that_is_known() {
