@@ -6,7 +6,7 @@ CARGO ?= cargo
 threads := $(shell n=$$(nproc); echo $$((n < 8 ? 8 : n)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-integration test-others check image-test demo demo-kafka demo-amqp bench deb deb-test audit release
+.PHONY: help setup build test check image-test demo demo-kafka demo-amqp bench deb deb-test audit release
 
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
@@ -31,23 +31,8 @@ check: setup ## formatting, lints, and the dependency rules if cargo-deny is the
 	fi
 
 test: check ## check, then all tests against real servers
-	$(CARGO) test --locked --workspace --no-run --lib --bins --tests
-	@echo "make: running the integration tests beside all others; the output of each half comes at its end"
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-integration test-others
-
-# The halves of `test`. All of them take --workspace: with other packages cargo may choose other features and compile again.
-# MAKEFLAGS would have cargo look for the job server of make.
-test-integration:
-	@env -u MAKEFLAGS RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(threads)} $(CARGO) test --locked --workspace --test it
-
-# Every test binary but `it`, by name, because cargo knows no "all but".
-test-others: others = $(shell $(CARGO) metadata --locked --no-deps --format-version 1 | tr '{' '\n' | \
-	sed -n 's/.*"kind":\["test"\].*"name":"\([^"]*\)".*/\1/p' | grep -vx it)
-test-others:
-	@test -n "$(others)" || { echo "make: find the test binaries: cargo metadata names none"; exit 1; }
-	@env -u MAKEFLAGS RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(threads)} \
-		$(CARGO) test --locked --workspace --lib --bins $(addprefix --test ,$(others))
-	@env -u MAKEFLAGS $(CARGO) test --locked --workspace --doc
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(threads)} $(CARGO) test --locked --workspace --lib --bins --tests
+	$(CARGO) test --locked --workspace --doc
 
 # No part of `make test`: it needs root, and the first time it compiles everything once more.
 image-test: ## builds the container image without a registry, and runs it; as root
