@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -142,7 +142,7 @@ impl Proxy {
         let (port, listener) = loop {
             let port = free_port();
             // Another process can be faster with this port.
-            if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)).await {
+            if let Ok(listener) = listen(port) {
                 break (port, listener);
             }
         };
@@ -218,6 +218,16 @@ impl Drop for Proxy {
     }
 }
 
+/// Listens with room for what clients send to a frozen connection: data without room is unacknowledged, and a client's
+/// kernel gives up a connection with such data after its own time-out.
+fn listen(port: u16) -> std::io::Result<TcpListener> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.set_recv_buffer_size(1 << 20)?;
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], port)))?;
+    socket.listen(1024)
+}
+
 async fn accept(listener: TcpListener, port: u16, shared: Arc<Shared>) {
     let mut mode = shared.mode.subscribe();
     let mut listener = Some(listener);
@@ -230,7 +240,7 @@ async fn accept(listener: TcpListener, port: u16, shared: Arc<Shared>) {
             }
         }
         let Some(open) = &listener else {
-            match TcpListener::bind(("127.0.0.1", port)).await {
+            match listen(port) {
                 Ok(again) => listener = Some(again),
                 Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
             }
