@@ -32,6 +32,7 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
     // From its view, its messages have no answer within the time-out: it was suspended.
     a.expect_log("sink down");
     slow_a.set_mode(Mode::Freeze);
+    let before = slow_a.received();
     let (queue, elements, _) = offer_due(&mut redis, ELEMENTS).await;
     wait_in_flight(&mut redis, &queue, ELEMENTS).await;
     // A claim with an unread reply at the stop is a lost one: neither sent nor dropped, just never its own.
@@ -40,6 +41,12 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
             count if count == ELEMENTS as f64 => Ok(()),
             count => Err(format!("{count} claimed")),
         }
+    })
+    .await;
+    eventually("the sink to have sent something", PATIENCE, async || match slow_a.received() - before {
+        // More than the sign of life of an idle connection.
+        bytes @ 10_000.. => Ok(bytes),
+        bytes => Err(format!("{bytes} bytes")),
     })
     .await;
     a.signal(Signal::STOP);

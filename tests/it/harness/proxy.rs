@@ -126,6 +126,8 @@ struct Shared {
     rules: Mutex<Vec<Rule>>,
     trips: Mutex<Vec<(Vec<u8>, Arc<AtomicU64>)>>,
     connections: AtomicU64,
+    /// Bytes that clients have sent, forwarded or not.
+    received: AtomicU64,
 }
 
 struct Rule {
@@ -154,6 +156,7 @@ impl Proxy {
             rules: Mutex::default(),
             trips: Mutex::default(),
             connections: AtomicU64::new(0),
+            received: AtomicU64::new(0),
         });
         let acceptor = tokio::spawn(accept(listener, port, Arc::clone(&shared)));
         Proxy { port, shared, acceptor }
@@ -167,6 +170,11 @@ impl Proxy {
     /// `redis://` address of the proxy.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/0", self.port)
+    }
+
+    /// Bytes that clients have sent so far. A frozen proxy reads a little and forwards nothing of it.
+    pub fn received(&self) -> u64 {
+        self.shared.received.load(Ordering::Relaxed)
     }
 
     /// Switches; takes effect for open connections too.
@@ -302,6 +310,7 @@ async fn commands(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shar
     let mut tail = Vec::new();
     loop {
         let Ok(read @ 1..) = from.read(&mut buffer).await else { return };
+        shared.received.fetch_add(read as u64, Ordering::Relaxed);
         open(shared, &[Mode::Freeze]).await;
         if tripped(&lock(&shared.trips), &mut tail, &buffer[..read]) {
             return std::future::pending().await;
