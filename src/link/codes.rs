@@ -6,8 +6,8 @@ use crate::codes::{AGAIN, Code, Codes, DEFECT, code};
 pub(crate) const CODES: [Codes; 2] = [
     Codes::of(
         "Connecting to Redis",
-        "Told at `/readyz`, by `check --live`, and once in the log; tried again until it works. For a Redis sink they \
-               are codes of its failures as well.",
+        "Reported at `/readyz`, by `check --live`, and once in the log. The connection is tried again until it \
+         works. For a Redis sink they are codes of its failures as well.",
         CONNECTING,
     ),
     Codes::of(
