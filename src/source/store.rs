@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
+use super::ledger::claims;
 use super::ledger::{
     ClaimReply, ClaimRequest, DeadLetter, Entry, Forwarder, Hints, Move, Order, RecoverRequest, Recovered, Settled,
     Stats,
@@ -99,6 +100,65 @@ pub trait Store: Send + Sync + 'static {
     /// Dead letters between two places of their stream, `-` and `+` being its ends and `(` excluding a place.
     fn dead_range<'a>(&'a self, order: Order, from: &'a str, until: &'a str, count: usize)
     -> Call<'a, Vec<DeadLetter>>;
+}
+
+/// Claims as keys: takes the place of the calls of [`Store`] of the same names.
+///
+/// # Contract
+///
+/// - **Exactly one state** (R2). Each call moves elements between states as a whole or not at all.
+/// - **Unknown answers.** A call that ends with [`LinkError::Unknown`](crate::link::LinkError::Unknown) may have run. Every
+///   call may be sent again: nothing is done twice. A claim or takeover that ran before answers so; what it holds is found
+///   by its name ([`contents`](Claims::contents)).
+/// - **The fence** (R3). A verdict names the claim and the exact member. What another process took over in the meantime is
+///   not touched, and the answer says so. A verdict after the end of the lease is accepted while no other took over.
+/// - **Leases** (R5). A claim with a lease that is over is taken over by any process, under a name with one expiry more.
+/// - **Never early** (R9). The clock of the server decides what is due, not that of the caller.
+pub trait Claims: Send + Sync + 'static {
+    /// Claims what is due, under a lease.
+    fn claim<'a>(&'a self, request: &'a claims::ClaimRequest) -> Call<'a, claims::ClaimReply>;
+
+    /// Takes over what is in a claim with a lease that is over: all of it, or what there is room for.
+    fn take_over<'a>(&'a self, request: &'a claims::TakeOverRequest) -> Call<'a, claims::TakeOverReply>;
+
+    /// Names of claims with leases that were over at this time, the longest first; at most `most`. And how many names
+    /// among them this version cannot read.
+    fn expired(&self, now_ms: i64, most: usize) -> Call<'_, (Vec<claims::ClaimName>, u64)>;
+
+    /// Moves the ends of these leases to a full lease from now; says which were still the caller's. Of a claim with a lost
+    /// reply it says whether it has run, as soon as the time is past its `not_after`.
+    fn extend<'a>(&'a self, lease: Duration, names: &'a [claims::ClaimName]) -> Call<'a, claims::Extended>;
+
+    /// What a claim holds.
+    fn contents(&self, name: claims::ClaimName) -> Call<'_, claims::Contents>;
+
+    /// Removes whole claims of which every element that is left was confirmed; one answer for each.
+    fn confirm<'a>(&'a self, how: claims::Confirm, claims: &'a [claims::Whole]) -> Call<'a, Vec<claims::Confirmed>>;
+
+    /// Writes verdicts, each on an exact member. `push_to` is the list of exactly-once pushes, `dead_max_len` the exact
+    /// length that dead letters are trimmed to.
+    fn settle<'a>(
+        &'a self,
+        batch: &'a [claims::Verdict],
+        push_to: Option<&'a Bytes>,
+        dead_max_len: Option<u64>,
+    ) -> Call<'a, claims::Settled>;
+
+    /// Removes the leases of those of these claims that hold nothing, once none of them can run any more: after the latest
+    /// `not_after` of them.
+    fn bury<'a>(&'a self, not_after_ms: i64, names: &'a [claims::ClaimName]) -> Call<'a, claims::Buried>;
+
+    /// Elements in flight, over all processes: exact for at most 1,000 claims, else at least this many.
+    fn in_flight(&self) -> Call<'_, InFlight>;
+}
+
+/// How many elements are in flight.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct InFlight {
+    /// Elements.
+    pub elements: u64,
+    /// Whether there were more claims than were looked at.
+    pub more: bool,
 }
 
 /// Some of what is scheduled.

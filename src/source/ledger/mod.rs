@@ -5,6 +5,7 @@
 //! kind of call. The source's half of each script comes from the [`Source`] that the ledger was made for.
 
 mod claim;
+pub mod claims;
 mod dead;
 mod entry;
 mod inspect;

@@ -1,0 +1,342 @@
+//! Elements as claims hold them, and the header of those that have a history.
+//!
+//! A bare element is exactly what the foreign program wrote. An entry is a header of ours, then the untouched element: what
+//! failed, was released, or came from a place without ids. Little-endian, one layout for each version. For readers with
+//! redis-cli:
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 2 | `db 01`: magic and version |
+//! | 2 | 2 | length of the header, where the element begins |
+//! | 4 | 4 | attempts that count |
+//! | 8 | 1 | origin: `D` sorted set, `R` ready list |
+//! | 9 | 1 | class of the last failure, 0 for none, else its place in [`Class::ALL`] plus 1 |
+//! | 10 | 1 | number of sinks that have confirmed |
+//! | 11 | 1 | reserved, 0 |
+//! | 12 | 8 | owner: random, one for each process |
+//! | 20 | 8 | number of the claim in which that owner wrote the header |
+//! | 28 | 4 | place in that claim, from 1 |
+//! | 32 | 8 | id, for origin `R`; zero for `D`, because the element carries it |
+//! | 40 | 8 | due time in ms for `D`; time of the first claim for `R` |
+//! | 48 | 8 | time of the first attempt in ms, 0 for none |
+//! | 56 | 8 | time of the last attempt in ms, 0 for none |
+//! | 64 | 16 | code of the last failure, padded with NUL |
+//! | 80 | 8 each | [`sink_hash`](super::super::sink_hash) of the sinks that have confirmed |
+//!
+//! Owner, claim number and place make two entries with the same element different members.
+
+use bytes::Bytes;
+
+use crate::message::{Class, MessageId, Origin};
+
+const MAGIC: [u8; 2] = [0xdb, 1];
+const FIXED: usize = 80;
+const CODE: usize = 16;
+
+/// Who wrote a header: unique among all entries of all time, short of a collision of random owners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Writer {
+    /// The process.
+    pub owner: [u8; 8],
+    /// Its claim.
+    pub claim: u64,
+    /// Place of the element in that claim, from 1.
+    pub place: u32,
+}
+
+/// What the header of an entry says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// Attempts that count towards `max_attempts`.
+    pub attempts: u32,
+    /// Where the element was claimed from first.
+    pub origin: Origin,
+    /// Class of the last failure.
+    pub class: Option<Class>,
+    /// Who wrote it.
+    pub writer: Writer,
+    /// Id given at the claim; only for elements of the ready list.
+    given_id: [u8; 8],
+    /// Due time in ms, or time of the first claim for elements of the ready list.
+    pub time_ms: i64,
+    /// Time of the first attempt in ms; 0 for none.
+    pub first_attempt_ms: i64,
+    /// Time of the last attempt in ms; 0 for none.
+    pub last_attempt_ms: i64,
+    /// Code of the last failure.
+    code: [u8; CODE],
+    /// `sink_hash` of every sink that has confirmed.
+    pub confirmed: Vec<u64>,
+}
+
+fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    Some(*bytes.get(at..)?.first_chunk::<N>()?)
+}
+
+impl Header {
+    /// The header of an element of the sorted set that has no history.
+    pub fn new(due_ms: i64) -> Self {
+        Header::redriven(Origin::Delayed, MessageId([0; 8]), due_ms, Vec::new())
+    }
+
+    /// A header as a redriven dead letter gets it: a new life of the same element, with what is known of it.
+    pub fn redriven(origin: Origin, id: MessageId, time_ms: i64, confirmed: Vec<u64>) -> Self {
+        Header {
+            attempts: 0,
+            origin,
+            class: None,
+            writer: Writer::default(),
+            given_id: id.0,
+            time_ms,
+            first_attempt_ms: 0,
+            last_attempt_ms: 0,
+            code: [0; CODE],
+            confirmed,
+        }
+    }
+
+    /// Id given at the claim: meaningful for elements of the ready list, because their bytes carry none.
+    pub fn given_id(&self) -> MessageId {
+        MessageId(self.given_id)
+    }
+
+    /// Code of the last failure; empty for none.
+    pub fn code(&self) -> &str {
+        let end = self.code.iter().position(|&b| b == 0).unwrap_or(CODE);
+        self.code.get(..end).and_then(|code| std::str::from_utf8(code).ok()).unwrap_or("")
+    }
+
+    /// Notes the last failure; a code longer than 16 bytes is cut.
+    pub fn set_failure(&mut self, class: Class, code: &str) {
+        self.class = Some(class);
+        self.code = [0; CODE];
+        for (to, from) in self.code.iter_mut().zip(code.bytes()) {
+            *to = from;
+        }
+    }
+
+    /// Due time by Redis's clock; none for elements of the ready list.
+    pub fn due_ms(&self) -> Option<i64> {
+        (self.origin == Origin::Delayed).then_some(self.time_ms)
+    }
+
+    /// Notes that a sink has confirmed; more than 255 are not kept (the configuration allows fewer).
+    pub fn confirm(&mut self, sink: u64) {
+        if !self.confirmed.contains(&sink) && self.confirmed.len() < 255 {
+            self.confirmed.push(sink);
+        }
+    }
+
+    /// Length in bytes.
+    pub fn size(&self) -> usize {
+        FIXED + 8 * self.confirmed.len()
+    }
+
+    /// The bytes in front of the element.
+    pub fn encode(&self) -> Vec<u8> {
+        let len = self.size();
+        let mut out = Vec::with_capacity(len);
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&(len as u16).to_le_bytes());
+        out.extend_from_slice(&self.attempts.to_le_bytes());
+        out.push(match self.origin {
+            Origin::Delayed => b'D',
+            Origin::Ready => b'R',
+        });
+        out.push(self.class.and_then(|c| Class::ALL.iter().position(|&x| x == c)).map_or(0, |i| i as u8 + 1));
+        out.push(self.confirmed.len() as u8);
+        out.push(0);
+        out.extend_from_slice(&self.writer.owner);
+        out.extend_from_slice(&self.writer.claim.to_le_bytes());
+        out.extend_from_slice(&self.writer.place.to_le_bytes());
+        out.extend_from_slice(&self.given_id);
+        out.extend_from_slice(&self.time_ms.to_le_bytes());
+        out.extend_from_slice(&self.first_attempt_ms.to_le_bytes());
+        out.extend_from_slice(&self.last_attempt_ms.to_le_bytes());
+        out.extend_from_slice(&self.code);
+        for sink in &self.confirmed {
+            out.extend_from_slice(&sink.to_le_bytes());
+        }
+        out
+    }
+
+    /// Reads the header at the beginning of a member, and where the element begins. `None` for anything that this version
+    /// did not write.
+    pub fn decode(member: &[u8]) -> Option<(Header, usize)> {
+        if field(member, 0)? != MAGIC {
+            return None;
+        }
+        let len = usize::from(u16::from_le_bytes(field(member, 2)?));
+        let sinks = usize::from(*member.get(10)?);
+        if len != FIXED + 8 * sinks || member.len() < len {
+            return None;
+        }
+        let header = Header {
+            attempts: u32::from_le_bytes(field(member, 4)?),
+            origin: match member.get(8)? {
+                b'D' => Origin::Delayed,
+                b'R' => Origin::Ready,
+                _ => return None,
+            },
+            class: match member.get(9)? {
+                0 => None,
+                n => Some(*Class::ALL.get(usize::from(*n) - 1)?),
+            },
+            writer: Writer {
+                owner: field(member, 12)?,
+                claim: u64::from_le_bytes(field(member, 20)?),
+                place: u32::from_le_bytes(field(member, 28)?),
+            },
+            given_id: field(member, 32)?,
+            time_ms: i64::from_le_bytes(field(member, 40)?),
+            first_attempt_ms: i64::from_le_bytes(field(member, 48)?),
+            last_attempt_ms: i64::from_le_bytes(field(member, 56)?),
+            code: field(member, 64)?,
+            confirmed: (0..sinks)
+                .map(|i| field(member, FIXED + 8 * i).map(u64::from_le_bytes))
+                .collect::<Option<_>>()?,
+        };
+        Some((header, len))
+    }
+}
+
+/// The key of a claim that holds a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Part {
+    /// `d`: bare elements.
+    Bare,
+    /// `h`: entries, with a header.
+    Entries,
+}
+
+/// One element as a claim holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Element {
+    /// The exact member of the claim's key.
+    pub member: Bytes,
+    /// Its score there, in ms: the due time of a bare element (rounded up), the time of this attempt of an entry.
+    pub score_ms: i64,
+    /// What is known of earlier attempts; none for a bare element.
+    pub header: Option<Box<Header>>,
+}
+
+impl Element {
+    /// A bare element.
+    pub fn bare(member: Bytes, due_ms: i64) -> Self {
+        Element { member, score_ms: due_ms, header: None }
+    }
+
+    /// Reads an entry. `None` for one of a version that this one does not know.
+    pub fn entry(member: Bytes, score_ms: i64) -> Option<Self> {
+        let (header, _) = Header::decode(&member)?;
+        Some(Element { member, score_ms, header: Some(Box::new(header)) })
+    }
+
+    /// In which key of the claim it is.
+    pub fn part(&self) -> Part {
+        if self.header.is_some() { Part::Entries } else { Part::Bare }
+    }
+
+    /// What the foreign program wrote; shares the member's memory.
+    pub fn bytes(&self) -> Bytes {
+        self.member.slice(self.header.as_ref().map_or(0, |header| header.size())..)
+    }
+
+    /// Where it was claimed from first.
+    pub fn origin(&self) -> Origin {
+        self.header.as_ref().map_or(Origin::Delayed, |header| header.origin)
+    }
+
+    /// Id given at the claim; zero for a bare element, which carries its own.
+    pub fn given_id(&self) -> MessageId {
+        self.header.as_ref().map_or(MessageId([0; 8]), |header| header.given_id())
+    }
+
+    /// Due time by Redis's clock; none for elements of the ready list.
+    pub fn due_ms(&self) -> Option<i64> {
+        self.header.as_ref().map_or(Some(self.score_ms), |header| header.due_ms())
+    }
+
+    /// Attempts that counted so far.
+    pub fn attempts(&self) -> u32 {
+        self.header.as_ref().map_or(0, |header| header.attempts)
+    }
+
+    /// Its header, or the one that it would get.
+    pub fn header(&self) -> Header {
+        self.header.as_ref().map_or_else(|| Header::new(self.score_ms), |header| (**header).clone())
+    }
+
+    /// The member that it becomes under another header.
+    pub fn under(&self, header: &Header) -> Bytes {
+        let mut member = header.encode();
+        member.extend_from_slice(&self.bytes());
+        member.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Header {
+        let mut header = Header::redriven(Origin::Ready, MessageId(*b"RANDOM8B"), 1_795_251_632_252, vec![1, 2]);
+        header.attempts = 3;
+        header.writer = Writer { owner: [9; 8], claim: 11, place: 4 };
+        header.first_attempt_ms = 5;
+        header.last_attempt_ms = 6;
+        header.set_failure(Class::Ambiguous, "timeout");
+        header
+    }
+
+    #[test]
+    fn a_header_reads_back_as_it_was_written() {
+        let header = sample();
+        let mut member = header.encode();
+        assert_eq!((member.len(), header.size()), (80 + 16, 96));
+        member.extend_from_slice(b"element");
+        let element = Element::entry(member.into(), 7).unwrap();
+        assert_eq!(element.header.as_deref(), Some(&header));
+        assert_eq!(header.code(), "timeout");
+        assert_eq!(&element.bytes()[..], b"element");
+        assert_eq!(element.under(&header), element.member);
+        assert_eq!((element.due_ms(), element.given_id(), element.part()), (None, header.given_id(), Part::Entries));
+    }
+
+    #[test]
+    fn a_bare_element_has_the_header_that_it_would_get() {
+        let element = Element::bare(Bytes::from_static(b"\xdb\x01 looks like a header"), 77);
+        assert_eq!((element.bytes(), element.due_ms(), element.attempts()), (element.member.clone(), Some(77), 0));
+        assert_eq!(Header::decode(&element.header().encode()).unwrap().0, Header::new(77));
+    }
+
+    #[test]
+    fn what_this_version_did_not_write_is_not_read() {
+        let good = sample().encode();
+        assert!(Header::decode(&good).is_some());
+        for at in [0, 1, 2, 8, 9, 10] {
+            let mut bad = good.clone();
+            bad[at] = 99;
+            assert!(Header::decode(&bad).is_none(), "byte {at}");
+        }
+        for len in 0..good.len() {
+            assert!(Header::decode(&good[..len]).is_none(), "cut to {len}");
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_the_reader_panic() {
+        let mut rng = fastrand::Rng::with_seed(3);
+        for _ in 0..20_000 {
+            let mut member = sample().encode();
+            for _ in 0..rng.usize(0..8) {
+                let at = rng.usize(..member.len());
+                member[at] = rng.u8(..);
+            }
+            member.truncate(rng.usize(0..=member.len()));
+            if let Some(element) = Element::entry(member.into(), 0) {
+                let _ = (element.header().code().len(), element.bytes());
+            }
+        }
+    }
+}
