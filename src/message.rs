@@ -12,6 +12,15 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageId(pub [u8; 8]);
 
+impl MessageId {
+    /// The 16 hexadecimal digits of its text.
+    pub(crate) fn hex(&self) -> [u8; 16] {
+        let mut digits = [b'0'; 16];
+        hex::encode_to_slice(self.0, &mut digits).expect("two digits a byte");
+        digits
+    }
+}
+
 impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", u64::from_be_bytes(self.0))

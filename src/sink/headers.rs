@@ -16,13 +16,69 @@ pub(super) fn is_standard(name: &str) -> bool {
     name.to_ascii_lowercase().starts_with("delaybridge-")
 }
 
-/// The standard headers of an element, which precede the user's.
-pub(super) fn standard(message: &Outbound) -> impl Iterator<Item = (&'static str, String)> {
-    let due_ms = message.due_ms.map(|due_ms| (DUE_MS, due_ms.to_string()));
-    [(ID, message.id.to_string()), (QUEUE, message.queue.to_string())]
-        .into_iter()
-        .chain(due_ms)
-        .chain([(ATTEMPT, message.attempt.to_string())])
+/// The standard headers of an element, which precede the user's. Their texts are formatted once, without an allocation.
+pub(super) struct Standard<'a> {
+    id: [u8; 16],
+    queue: &'a str,
+    due_ms: Option<Decimal>,
+    attempt: Decimal,
+}
+
+impl<'a> Standard<'a> {
+    /// The headers of this element.
+    pub(super) fn of(message: &'a Outbound) -> Standard<'a> {
+        Standard {
+            id: message.id.hex(),
+            queue: &message.queue,
+            due_ms: message.due_ms.map(Decimal::new),
+            attempt: Decimal::new(i64::from(message.attempt)),
+        }
+    }
+
+    /// Names and values, in their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let due_ms = self.due_ms.as_ref().map(|due_ms| (DUE_MS, due_ms.as_str()));
+        [(ID, ascii(&self.id)), (QUEUE, self.queue)].into_iter().chain(due_ms).chain([(ATTEMPT, self.attempt.as_str())])
+    }
+}
+
+/// The text of a number, on the stack.
+struct Decimal {
+    /// The longest number has a sign and 19 digits.
+    digits: [u8; 20],
+    begin: usize,
+}
+
+impl Decimal {
+    fn new(number: i64) -> Decimal {
+        let mut text = Decimal { digits: [b'0'; 20], begin: 20 };
+        let mut rest = number.unsigned_abs();
+        loop {
+            text.push(b'0' + (rest % 10) as u8);
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        if number < 0 {
+            text.push(b'-');
+        }
+        text
+    }
+
+    /// Puts one more letter in front.
+    fn push(&mut self, letter: u8) {
+        self.begin -= 1;
+        self.digits[self.begin] = letter;
+    }
+
+    fn as_str(&self) -> &str {
+        ascii(&self.digits[self.begin..])
+    }
+}
+
+fn ascii(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("digits are ASCII")
 }
 
 #[cfg(test)]
@@ -34,19 +90,26 @@ mod tests {
     #[test]
     fn an_element_is_known_by_its_headers() {
         let message = Outbound { attempt: 3, ..outbound(0xabcd, Destination::STDOUT, "x") };
-        let headers: Vec<_> = standard(&message).collect();
+        let headers = Standard::of(&message);
         let expected = [
             ("delaybridge-id", "000000000000abcd"),
             ("delaybridge-queue", "q"),
             ("delaybridge-due-ms", "1000"),
             ("delaybridge-attempt", "3"),
         ];
-        assert_eq!(headers, expected.map(|(name, value)| (name, value.to_owned())));
+        assert_eq!(headers.iter().collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn an_unknown_due_time_has_no_header() {
         let message = Outbound { due_ms: None, ..outbound(1, Destination::STDOUT, "x") };
-        assert!(standard(&message).all(|(name, _)| name != DUE_MS));
+        assert!(Standard::of(&message).iter().all(|(name, _)| name != DUE_MS));
+    }
+
+    #[test]
+    fn numbers_are_written_as_the_standard_library_writes_them() {
+        for number in [0, 1, 9, 10, 1_760_000_000_123, -1, -10, i64::MAX, i64::MIN] {
+            assert_eq!(Decimal::new(number).as_str(), number.to_string());
+        }
     }
 }

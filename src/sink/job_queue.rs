@@ -1,19 +1,22 @@
-//! How an element passes from the task that waits for its outcome to the worker that sends it, so that both agree on
-//! whether it was sent.
+//! How elements pass from the task that waits for their outcomes to the worker that sends them, so that both agree on
+//! whether each was sent.
 //!
 //! An element is *waiting*, then either *sent* (by the worker) or *abandoned* (by its caller), never both: one
 //! compare-and-swap decides. So an abandoned element is not sent afterwards, and a time-out can be classified.
+//!
+//! A batch is one allocation that its caller and the worker share; an element of it is a place there. The worker puts
+//! outcomes into the answers of the batch, and the caller is woken by the last.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use crate::clock::Instant;
 use crate::message::{Class, Failure, Outcome};
-use crate::sink::Outbound;
+use crate::sink::{Answers, Outbound};
 
 const WAITING: u8 = 0;
 const SENT: u8 = 1;
@@ -27,37 +30,101 @@ impl Fate {
     fn decide(&self, fate: u8) -> bool {
         self.0.compare_exchange(WAITING, fate, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
+
+    fn is(&self, fate: u8) -> bool {
+        self.0.load(Ordering::Acquire) == fate
+    }
 }
 
-/// Abandons the element when the waiting future is dropped.
-struct Waiting(Arc<Fate>);
+/// The elements of one delivery, shared by their caller and the worker.
+#[derive(Debug)]
+struct Group {
+    kind: &'static str,
+    elements: Vec<(Outbound, Fate)>,
+    answers: Answers,
+}
+
+impl Group {
+    fn fate(&self, place: usize) -> &Fate {
+        &self.elements[place].1
+    }
+
+    /// The failure of an element that has no outcome: nothing of it was sent (and nothing will be), or it may have been.
+    fn without_outcome(&self, place: usize, not_sent: bool, why: Why) -> Failure {
+        let message = &self.elements[place].0;
+        if not_sent && Instant::now() >= message.send_before {
+            return Failure::stale();
+        }
+        let class = if not_sent { Class::Transient } else { Class::Ambiguous };
+        let (code, text) = match (why, not_sent) {
+            (Why::Closed, true) => ("closed".into(), "the sink is closed".to_owned()),
+            (Why::Closed, false) => ("closed".into(), "the sink ended before the answer came".to_owned()),
+            (Why::Late(timeout), true) => (Failure::NOT_SENT, format!("not sent within {timeout:?}")),
+            (Why::Late(timeout), false) => ("timeout".into(), format!("no confirmation within {timeout:?}")),
+        };
+        Failure::new(class, code, format!("deliver to {}, {}: {text}", self.kind, message.destination))
+    }
+}
+
+/// Why an element has no outcome.
+#[derive(Clone, Copy)]
+enum Why {
+    /// The worker ended without an answer: it was closed before the element's turn, or it panicked.
+    Closed,
+    /// The time-out, which is this.
+    Late(Duration),
+}
+
+/// Abandons the elements that were not sent when the waiting future is dropped.
+struct Waiting(Arc<Group>);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.decide(ABANDONED);
+        for (_, fate) in &self.0.elements {
+            fate.decide(ABANDONED);
+        }
     }
 }
 
-/// An element in the worker's hands.
+/// An element in the worker's hands. Dropped without an outcome, it is answered by whether it may have been sent.
 #[derive(Debug)]
 pub(super) struct Job {
-    /// What to deliver.
-    pub(super) message: Outbound,
-    fate: Arc<Fate>,
-    answer: oneshot::Sender<Outcome>,
+    group: Arc<Group>,
+    place: usize,
+    finished: bool,
 }
 
 impl Job {
+    /// What to deliver.
+    pub(super) fn message(&self) -> &Outbound {
+        &self.group.elements[self.place].0
+    }
+
     /// Must be asked right before the first byte may leave; false means that the element must not be sent, because
     /// no caller waits any more or its lease may be over: drop the job.
     pub(super) fn may_send(&self) -> bool {
-        Instant::now() < self.message.send_before && self.fate.decide(SENT)
+        Instant::now() < self.message().send_before && self.group.fate(self.place).decide(SENT)
     }
 
-    /// Passes the outcome to the waiting caller.
-    pub(super) fn finish(self, outcome: Outcome) {
-        // An error means that the future was dropped after the sending: no caller waits.
-        drop(self.answer.send(outcome));
+    /// Passes the outcome to the waiting caller. If that is gone, or has timed out, it has no effect.
+    pub(super) fn finish(mut self, outcome: Outcome) {
+        self.finished = true;
+        self.group.answers.put(self.place, outcome);
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        let fate = self.group.fate(self.place);
+        // An abandoned one is answered by its caller, if that is still there.
+        let not_sent = fate.decide(ABANDONED);
+        if not_sent || fate.is(SENT) {
+            let failure = self.group.without_outcome(self.place, not_sent, Why::Closed);
+            self.group.answers.put(self.place, Err(failure));
+        }
     }
 }
 
@@ -86,42 +153,31 @@ impl JobQueue {
 
     /// Hands the element over and waits for its outcome.
     pub(super) async fn deliver(&self, message: Outbound) -> Outcome {
-        let (destination, send_before) = (message.destination.clone(), message.send_before);
-        let fate = Arc::new(Fate(AtomicU8::new(WAITING)));
-        let waiting = Waiting(fate.clone());
-        let (answer, outcome) = oneshot::channel();
-        let job = Job { message, fate, answer };
+        let answers = Answers::new(1);
+        self.deliver_all(vec![message], &answers).await;
+        answers.take().failed.pop().map_or(Ok(()), |(_, failure)| Err(failure))
+    }
+
+    /// Hands the elements over, at once if the queue has room for all of them, and waits for their outcomes. Batches are
+    /// handed over in the order of their first polls, as long as none is larger than the queue.
+    pub(super) async fn deliver_all(&self, batch: Vec<Outbound>, answers: &Answers) {
+        let elements = batch.into_iter().map(|message| (message, Fate(AtomicU8::new(WAITING)))).collect();
+        let waiting = Waiting(Arc::new(Group { kind: self.kind, elements, answers: answers.clone() }));
+        let group = &waiting.0;
         let queue = self.queue.lock().clone();
         let exchange = async {
-            queue?.send(job).await.ok()?;
-            outcome.await.ok()
+            hand_over(&queue?, group).await?;
+            answers.complete().await;
+            Some(())
         };
-        let answered = tokio::time::timeout(self.timeout, exchange).await;
-        let not_sent = waiting.0.decide(ABANDONED);
-        match (answered, not_sent) {
-            (Ok(Some(outcome)), _) => outcome,
-            (_, true) if Instant::now() >= send_before => Err(Failure::stale()),
-            // The worker ended without an answer: closed before its turn, or it panicked.
-            (Ok(None), true) => Err(Failure::new(
-                Class::Transient,
-                "closed",
-                format!("deliver to {}, {destination}: the sink is closed", self.kind),
-            )),
-            (Ok(None), false) => Err(Failure::new(
-                Class::Ambiguous,
-                "closed",
-                format!("deliver to {}, {destination}: the sink ended before the answer came", self.kind),
-            )),
-            (Err(_), true) => Err(Failure::new(
-                Class::Transient,
-                Failure::NOT_SENT,
-                format!("deliver to {}, {destination}: not sent within {:?}", self.kind, self.timeout),
-            )),
-            (Err(_), false) => Err(Failure::new(
-                Class::Ambiguous,
-                "timeout",
-                format!("deliver to {}, {destination}: no confirmation within {:?}", self.kind, self.timeout),
-            )),
+        let why = match tokio::time::timeout(self.timeout, exchange).await {
+            Ok(Some(())) => return,
+            Ok(None) => Why::Closed,
+            Err(_) => Why::Late(self.timeout),
+        };
+        for place in answers.open() {
+            let not_sent = group.fate(place).decide(ABANDONED);
+            answers.put(place, Err(group.without_outcome(place, not_sent, why)));
         }
     }
 
@@ -144,6 +200,18 @@ impl JobQueue {
     pub(super) fn close(&self) {
         drop(self.queue.lock().take());
     }
+}
+
+/// Puts the elements into the queue; `None` if the worker has ended.
+async fn hand_over(queue: &mpsc::Sender<Job>, group: &Arc<Group>) -> Option<()> {
+    let mut places = 0..group.elements.len();
+    while !places.is_empty() {
+        let permits = queue.reserve_many(places.len().min(queue.max_capacity())).await.ok()?;
+        for (permit, place) in permits.zip(places.by_ref()) {
+            permit.send(Job { group: group.clone(), place, finished: false });
+        }
+    }
+    Some(())
 }
 
 #[cfg(test)]
@@ -234,5 +302,112 @@ mod tests {
         queue.close();
         let failure = queue.deliver(message()).await.unwrap_err();
         assert_eq!((failure.class, failure.code), (Class::Transient, "closed"));
+    }
+
+    fn batch(range: std::ops::Range<u64>) -> Vec<Outbound> {
+        range.map(|id| outbound(id, crate::sink::Destination::STDOUT, "x")).collect()
+    }
+
+    fn wide_queue() -> (JobQueue, mpsc::Receiver<Job>) {
+        JobQueue::new("test", Duration::from_secs(1), 1024)
+    }
+
+    #[tokio::test]
+    async fn a_batch_is_in_the_queue_after_the_first_poll_and_behind_the_one_before() {
+        let (queue, mut jobs) = wide_queue();
+        let (first, second) = (Answers::new(500), Answers::new(500));
+        let mut one = Box::pin(queue.deliver_all(batch(0..500), &first));
+        let mut two = Box::pin(queue.deliver_all(batch(500..1000), &second));
+        assert!(one.as_mut().now_or_never().is_none() && two.as_mut().now_or_never().is_none());
+        assert_eq!(queue.waiting(), 1000);
+        for id in 0..1000_u64 {
+            let job = jobs.try_recv().unwrap();
+            assert_eq!(job.message().id.0, id.to_be_bytes());
+            assert!(job.may_send());
+            job.finish(Ok(()));
+        }
+        one.await;
+        two.await;
+        assert_eq!((first.take().confirmed.len(), second.take().confirmed.len()), (500, 500));
+    }
+
+    #[tokio::test]
+    async fn a_batch_that_is_larger_than_the_queue_is_handed_over_in_parts() {
+        let (queue, mut jobs) = job_queue();
+        let answers = Answers::new(7);
+        let worker = async {
+            for id in 0..7_u64 {
+                let job = jobs.recv().await.unwrap();
+                assert_eq!(job.message().id.0, id.to_be_bytes());
+                job.finish(Ok(()));
+            }
+        };
+        tokio::join!(queue.deliver_all(batch(0..7), &answers), worker);
+        assert_eq!(answers.take().confirmed, [0, 1, 2, 3, 4, 5, 6]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_time_out_classifies_each_element_of_a_batch_and_is_final() {
+        let (queue, mut jobs) = wide_queue();
+        let answers = Answers::new(6);
+        let mut messages = batch(0..6);
+        messages[5].send_before = Instant::now();
+        let worker = async {
+            let mut kept = Vec::new();
+            for place in 0..6 {
+                let job = jobs.recv().await.unwrap();
+                match place {
+                    0 => job.finish(Ok(())),
+                    1 | 2 => {
+                        assert!(job.may_send());
+                        kept.push(job);
+                    }
+                    _ => kept.push(job),
+                }
+            }
+            kept
+        };
+        let ((), kept) = tokio::join!(queue.deliver_all(messages, &answers), worker);
+        let answered = answers.take();
+        assert_eq!(answered.confirmed, [0]);
+        let classes: Vec<_> = answered.failed.iter().map(|(place, failure)| (*place, failure.class)).collect();
+        let expected = [(1, Class::Ambiguous), (2, Class::Ambiguous), (3, Class::Transient), (4, Class::Transient)];
+        assert_eq!(classes[..4], expected);
+        assert!(answered.failed[4].1.is_stale());
+        for job in kept {
+            assert!(!job.may_send());
+            job.finish(Ok(()));
+        }
+        assert!(answers.take().is_empty(), "an answer after the time-out counts for nothing");
+    }
+
+    #[tokio::test]
+    async fn what_a_dropped_batch_has_not_sent_may_not_be_sent() {
+        let (queue, mut jobs) = wide_queue();
+        let answers = Answers::new(3);
+        let mut future = Box::pin(queue.deliver_all(batch(0..3), &answers));
+        assert!(future.as_mut().now_or_never().is_none());
+        let sent = jobs.recv().await.unwrap();
+        assert!(sent.may_send());
+        drop(future);
+        sent.finish(Ok(()));
+        assert!(!jobs.recv().await.unwrap().may_send());
+        assert!(!jobs.recv().await.unwrap().may_send());
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_ends_answers_the_whole_batch() {
+        let (queue, mut jobs) = wide_queue();
+        let answers = Answers::new(3);
+        let worker = async {
+            assert!(jobs.recv().await.unwrap().may_send());
+            jobs.close();
+            while jobs.recv().await.is_some() {}
+        };
+        tokio::join!(queue.deliver_all(batch(0..3), &answers), worker);
+        let failed = answers.take().failed;
+        let classes: Vec<_> = failed.iter().map(|(_, failure)| (failure.class, failure.code)).collect();
+        let closed = (Class::Transient, "closed");
+        assert_eq!(classes, [(Class::Ambiguous, "closed"), closed, closed]);
     }
 }

@@ -8,6 +8,7 @@
 //! folder, a `mod` line here and a line in [`kinds`].
 
 pub mod amqp;
+mod answers;
 pub mod codes;
 #[doc(hidden)]
 pub mod fake;
@@ -25,12 +26,16 @@ pub mod stdout;
 #[cfg(test)]
 pub(crate) mod contract;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 
+pub use self::answers::{Answered, Answers};
 pub(crate) use self::kind::{At, ReadTarget, RouteHeaders, SinkKind, SinkSettings};
 pub use self::kinds::Destination;
 pub(crate) use self::kinds::{DEAD_LETTER_KEYS, DESTINATION_KEYS, KIND_KEYS, KINDS};
@@ -84,6 +89,15 @@ pub trait Sink: Send + Sync + 'static {
     /// Delivers one element.
     fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome>;
 
+    /// Delivers a batch: each element as by [`deliver`](Sink::deliver), in this order. The answers come one by one, under
+    /// the places in the batch; when this ends, each element has its answer.
+    ///
+    /// As far as the sink has room, all elements are on their way after the first poll: what is handed over later by
+    /// another task does not overtake them.
+    fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
+        one_by_one(self, batch, answers).boxed()
+    }
+
     /// Connects, authenticates and asks whether delivery to these destinations could work now, without delivering
     /// anything (`check --live`).
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>>;
@@ -93,6 +107,31 @@ pub trait Sink: Send + Sync + 'static {
 
     /// Flushes what is buffered and closes; called once, after the last `deliver` has answered.
     fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// Delivers each element of a batch by itself.
+pub(crate) async fn one_by_one<S: Sink + ?Sized>(sink: &S, batch: Vec<Outbound>, answers: &Answers) {
+    let mut outstanding = FuturesUnordered::new();
+    for (place, message) in batch.into_iter().enumerate() {
+        // A panic is one element's, not that of its neighbours.
+        let mut delivery = AssertUnwindSafe(sink.deliver(message)).catch_unwind();
+        // Unconstrained, because the runtime would let only so many of them get anywhere, and those behind would wait for
+        // a later poll. One by one, because `FuturesUnordered` pauses after two that are ready.
+        match tokio::task::unconstrained(&mut delivery).now_or_never() {
+            Some(ended) => put(answers, place, ended),
+            None => outstanding.push(delivery.map(move |ended| (place, ended))),
+        }
+    }
+    while let Some((place, ended)) = outstanding.next().await {
+        put(answers, place, ended);
+    }
+}
+
+fn put(answers: &Answers, place: usize, ended: std::thread::Result<Outcome>) {
+    match ended {
+        Ok(outcome) => answers.put(place, outcome),
+        Err(_panic) => answers.put_panic(place),
+    }
 }
 
 /// The answer to an element that was routed to a sink of another kind: the configuration check refuses that, so it is

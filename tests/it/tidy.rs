@@ -266,12 +266,12 @@ const ONLY_UNDER: &[OnlyUnder] = &[
     },
     OnlyUnder {
         word: "std::time::Instant",
-        places: &["clock.rs", "config/tests/", "link/test_server.rs", "link/tests/", "sink/contract.rs"],
+        places: &["clock.rs", "config/tests/", "link/test_server.rs", "link/tests/", "sink/contract/"],
         why: "that clock stops while the machine sleeps, and a lease does not (R3): use crate::clock::Instant",
     },
     OnlyUnder {
         word: "time::{Duration, Instant",
-        places: &["clock.rs", "config/tests/", "link/test_server.rs", "link/tests/", "sink/contract.rs"],
+        places: &["clock.rs", "config/tests/", "link/test_server.rs", "link/tests/", "sink/contract/"],
         why: "that clock stops while the machine sleeps, and a lease does not (R3): use crate::clock::Instant",
     },
     OnlyUnder {

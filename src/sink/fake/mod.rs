@@ -9,6 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::Sink;
+use crate::clock::Instant;
 use crate::message::{Class, Failure, MessageId, Outcome};
 use crate::sink::{Destination, Outbound};
 
@@ -146,6 +147,10 @@ impl FakeSink {
     }
 
     async fn deliver_one(&self, message: Outbound) -> Outcome {
+        // A stalled delivery has begun.
+        if Instant::now() >= message.send_before {
+            return Err(Failure::stale());
+        }
         let _outstanding = self.begin(&message);
         let mut stalled = self.stalled.subscribe();
         // The sender lives as long as this sink.

@@ -29,6 +29,10 @@ impl Rig for FakeRig {
         Destination::STDOUT
     }
 
+    fn foreign(&self) -> Option<Destination> {
+        None
+    }
+
     async fn received(&mut self) -> Vec<Vec<u8>> {
         self.0.taken().into_iter().map(|message| message.body.to_vec()).collect()
     }

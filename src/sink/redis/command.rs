@@ -35,7 +35,7 @@ pub(super) fn command(message: &Outbound) -> Result<Cmd, Failure> {
                 command.arg("MAXLEN").arg("~").arg(*max_len);
             }
             command.arg("*").arg("payload").arg(message.body.as_ref());
-            command.arg("id").arg(message.id.to_string()).arg("queue").arg(&*message.queue);
+            command.arg("id").arg(&message.id.hex()[..]).arg("queue").arg(&*message.queue);
             if let Some(due_ms) = message.due_ms {
                 command.arg("due_ms").arg(due_ms);
             }
@@ -48,6 +48,11 @@ pub(super) fn command(message: &Outbound) -> Result<Cmd, Failure> {
     }
 }
 
+/// Whether one command pushes many elements to this destination, in their order.
+pub(super) fn is_of_many(destination: &Destination) -> bool {
+    matches!(destination, Destination::Redis(RedisDestination::List { .. }))
+}
+
 /// The name of the command, for messages.
 pub(super) fn name(destination: &Destination) -> &'static str {
     match destination {
@@ -58,11 +63,15 @@ pub(super) fn name(destination: &Destination) -> &'static str {
     }
 }
 
-/// Whether an answer that is no error confirms the delivery: a push answers the list's length, an append the entry's
-/// id. Anything else confirms nothing.
-pub(super) fn confirmed(destination: &Destination, answer: &Value) -> Result<(), Failure> {
+/// Whether an answer that is no error confirms the delivery of `count` elements: a push answers the list's length, an append
+/// the entry's id. Anything else confirms nothing.
+pub(super) fn confirmed(destination: &Destination, answer: &Value, count: usize) -> Result<(), Failure> {
     match (destination, answer) {
-        (Destination::Redis(RedisDestination::List { .. }), Value::Int(length)) if *length > 0 => Ok(()),
+        (Destination::Redis(RedisDestination::List { .. }), Value::Int(length))
+            if usize::try_from(*length).is_ok_and(|length| length >= count) =>
+        {
+            Ok(())
+        }
         (Destination::Redis(RedisDestination::Stream { .. }), Value::BulkString(id)) if !id.is_empty() => Ok(()),
         _ => {
             let text = format!("{} to {destination}: the answer confirms nothing", name(destination));
@@ -113,7 +122,9 @@ mod tests {
     fn only_the_answer_of_the_command_confirms() {
         let list = Destination::from(RedisDestination::List { key: "l".into(), push: Side::Right });
         let rows = [
-            (&list, Value::Int(1), true),
+            (&list, Value::Int(2), true),
+            (&list, Value::Int(1), false),
+            (&list, Value::Int(-1), false),
             (&list, Value::Int(0), false),
             (&list, Value::Okay, false),
             (&list, Value::SimpleString("QUEUED".to_owned()), false),
@@ -124,7 +135,8 @@ mod tests {
             (&Destination::STDOUT, Value::Okay, false),
         ];
         for (destination, answer, ok) in rows {
-            assert_eq!(confirmed(destination, &answer).is_ok(), ok, "{destination} {answer:?}");
+            let count = if is_of_many(destination) { 2 } else { 1 };
+            assert_eq!(confirmed(destination, &answer, count).is_ok(), ok, "{destination} {answer:?}");
         }
     }
 }

@@ -25,7 +25,7 @@ pub use target::{RedisDestination, RedisTarget};
 
 use super::job_queue::JobQueue;
 use super::kind::SinkKind;
-use super::{Destination, Outbound, Sink};
+use super::{Answers, Destination, Outbound, Sink};
 use crate::codes::{Code, Codes, DEFECT, code};
 use crate::link::Link;
 use crate::message::{Class, Failure, Outcome};
@@ -86,6 +86,10 @@ impl Sink for RedisSink {
 
     fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
         self.jobs.deliver(message).boxed()
+    }
+
+    fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
+        self.jobs.deliver_all(batch, answers).boxed()
     }
 
     fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {

@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use redis::{Cmd, Pipeline, Value};
 use tokio::sync::mpsc;
 
 use super::super::job_queue::Job;
 use super::{command, errors};
-use crate::link::{Conn, Link, LinkState};
+use crate::link::{Conn, Link, LinkError, LinkState};
 use crate::message::{Class, Failure};
 
 /// Commands in one pipeline.
@@ -48,7 +49,7 @@ fn take_batch(waiting: &mut VecDeque<Job>) -> Vec<Job> {
     let mut bytes = 0;
     let mut count = 0;
     for job in waiting.iter().take(MAX_COMMANDS) {
-        bytes += job.message.body.len();
+        bytes += job.message().body.len();
         if count > 0 && bytes > MAX_BYTES {
             break;
         }
@@ -68,32 +69,19 @@ async fn send(link: &Link, batch: Vec<Job>) {
             return;
         }
     };
-    let mut pipeline = redis::Pipeline::with_capacity(batch.len());
-    let mut sent = Vec::with_capacity(batch.len());
-    for job in batch {
-        match command::command(&job.message) {
-            Err(failure) => job.finish(Err(failure)),
-            Ok(command) => {
-                if job.may_send() {
-                    pipeline.add_command(command);
-                    sent.push(job);
-                }
-            }
-        }
+    let mut pushes = pushes(batch);
+    let mut pipeline = Pipeline::with_capacity(pushes.len());
+    for push in &mut pushes {
+        pipeline.add_command(std::mem::take(&mut push.command));
     }
     match conn.pipeline(&pipeline).await {
         Ok(answers) => {
-            for (job, answer) in sent.into_iter().zip(answers) {
-                let destination = &job.message.destination;
-                let outcome = match answer {
-                    Ok(value) => command::confirmed(destination, &value),
-                    Err(error) => Err(errors::classify(&attempt(&job), &error)),
-                };
-                job.finish(outcome);
+            for (push, answer) in pushes.into_iter().zip(answers) {
+                push.finish(&answer);
             }
         }
         Err(error) => {
-            for job in sent {
+            for job in pushes.into_iter().flat_map(|push| push.jobs) {
                 let failure = errors::classify(&attempt(&job), &error);
                 job.finish(Err(failure));
             }
@@ -101,8 +89,59 @@ async fn send(link: &Link, batch: Vec<Job>) {
     }
 }
 
+/// A command and the elements that it delivers: one, or some that follow each other to the same end of a list.
+struct Push {
+    command: Cmd,
+    jobs: Vec<Job>,
+}
+
+impl Push {
+    /// Whether the element can go with the same command.
+    fn takes(&self, job: &Job) -> bool {
+        let last = self.jobs.last().map(|last| &last.message().destination);
+        last.is_some_and(|last| command::is_of_many(last) && *last == job.message().destination)
+    }
+
+    /// Gives each element its outcome: Redis pushes all or none.
+    fn finish(self, answer: &Result<Value, LinkError>) {
+        let count = self.jobs.len();
+        for job in self.jobs {
+            let outcome = match answer {
+                Ok(value) => command::confirmed(&job.message().destination, value, count),
+                Err(error) => Err(errors::classify(&attempt(&job), error)),
+            };
+            job.finish(outcome);
+        }
+    }
+}
+
+/// The commands for what may be sent, in the order of the elements.
+fn pushes(batch: Vec<Job>) -> Vec<Push> {
+    let mut pushes: Vec<Push> = Vec::new();
+    for job in batch {
+        if let Some(push) = pushes.last_mut()
+            && push.takes(&job)
+        {
+            if job.may_send() {
+                push.command.arg(job.message().body.as_ref());
+                push.jobs.push(job);
+            }
+            continue;
+        }
+        match command::command(job.message()) {
+            Err(failure) => job.finish(Err(failure)),
+            Ok(command) => {
+                if job.may_send() {
+                    pushes.push(Push { command, jobs: vec![job] });
+                }
+            }
+        }
+    }
+    pushes
+}
+
 fn attempt(job: &Job) -> String {
-    let destination = &job.message.destination;
+    let destination = &job.message().destination;
     format!("{} to {destination}", command::name(destination))
 }
 

@@ -22,7 +22,7 @@ pub use config::{StdoutDestination, StdoutSpec};
 
 use super::job_queue::{Job, JobQueue};
 use super::kind::SinkKind;
-use super::{Destination, Outbound, Sink, wrong_destination};
+use super::{Answers, Destination, Outbound, Sink, wrong_destination};
 use crate::codes::{Code, Codes, DEFECT, code};
 use crate::message::{Class, Failure, Outcome};
 use crate::settings::keys::{Kind, key};
@@ -96,6 +96,10 @@ impl Sink for StdoutSink {
         self.jobs.deliver(message).boxed()
     }
 
+    fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
+        self.jobs.deliver_all(batch, answers).boxed()
+    }
+
     fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
         // Whether the reader is there shows only when something is written.
         std::future::ready(Ok(())).boxed()
@@ -144,11 +148,11 @@ impl<W: Write> Writer<W> {
         let mut batch = Vec::new();
         while jobs.blocking_recv_many(&mut received, QUEUE) > 0 {
             for job in received.drain(..) {
-                if job.message.destination != Destination::STDOUT {
-                    let failure = wrong_destination("stdout", &job.message.destination);
+                if job.message().destination != Destination::STDOUT {
+                    let failure = wrong_destination("stdout", &job.message().destination);
                     job.finish(Err(failure));
                 } else if job.may_send() {
-                    match line::append(&mut lines, &job.message) {
+                    match line::append(&mut lines, job.message()) {
                         Ok(()) => batch.push(job),
                         Err(failure) => job.finish(Err(failure)),
                     }

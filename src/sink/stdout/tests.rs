@@ -85,6 +85,10 @@ impl Rig for StdoutRig {
         crate::sink::redis::RedisDestination::Stream { key: "s".into(), max_len: None }.into()
     }
 
+    fn foreign(&self) -> Option<Destination> {
+        Some(self.refusing())
+    }
+
     async fn received(&mut self) -> Vec<Vec<u8>> {
         let body = |line: &str| {
             let line: serde_json::Value = serde_json::from_str(line).unwrap();

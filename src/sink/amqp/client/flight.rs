@@ -115,7 +115,7 @@ impl Flight {
     pub(super) fn publish(&mut self, job: Job, publication: Publication, alone: bool) {
         let number = self.context.ids.next();
         let due = Instant::now() + self.context.timeout;
-        let body = job.message.body.clone();
+        let body = job.message().body.clone();
         self.alone = alone;
         self.begun.get_or_insert_with(Instant::now);
         self.bytes += body.len();
@@ -140,9 +140,9 @@ impl Flight {
             let Sent { job, due: _ } = sent;
             let outcome = match verdict {
                 Verdict::Arrived => Ok(()),
-                Verdict::Refused => Err(errors::nacked(&attempt(&job.message.destination))),
+                Verdict::Refused => Err(errors::nacked(&attempt(&job.message().destination))),
                 Verdict::Returned { code, text } => {
-                    Err(errors::returned(&attempt(&job.message.destination), code, &text))
+                    Err(errors::returned(&attempt(&job.message().destination), code, &text))
                 }
             };
             job.finish(outcome);

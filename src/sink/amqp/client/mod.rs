@@ -50,7 +50,7 @@ use self::supervisor::State;
 use crate::message::{Class, Failure, Outcome};
 use crate::sink::amqp::AmqpSpec;
 use crate::sink::job_queue::JobQueue;
-use crate::sink::{Destination, Outbound, Sink};
+use crate::sink::{Answers, Destination, Outbound, Sink};
 
 /// Elements that wait for the worker; later ones wait in `deliver`.
 const QUEUE: usize = 1024;
@@ -139,6 +139,10 @@ impl Sink for AmqpSink {
 
     fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
         self.jobs.deliver(message).boxed()
+    }
+
+    fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
+        self.jobs.deliver_all(batch, answers).boxed()
     }
 
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {

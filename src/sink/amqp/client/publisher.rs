@@ -91,7 +91,7 @@ impl Publisher {
             self.waiting.push_back(job);
         }
         for job in std::mem::take(&mut self.waiting) {
-            let failure = failure(&attempt(&job.message.destination));
+            let failure = failure(&attempt(&job.message().destination));
             job.finish(Err(failure));
         }
     }
@@ -185,16 +185,16 @@ impl Publisher {
         let window = self.context.spec.max_unconfirmed.max(1) as usize;
         while flight.has_room(window) {
             let Some(job) = self.waiting.pop_front() else { break };
-            let alone = job.message.body.len() >= LARGE || self.suspects.contains(&job.message.id);
+            let alone = job.message().body.len() >= LARGE || self.suspects.contains(&job.message().id);
             if alone && !flight.is_empty() {
                 self.waiting.push_front(job);
                 break;
             }
-            match prepare(&job.message, &self.context.spec, flight.frame_max) {
+            match prepare(job.message(), &self.context.spec, flight.frame_max) {
                 Err(failure) => job.finish(Err(failure)),
                 Ok(publication) => {
                     if job.may_send() {
-                        self.suspects.remove(&job.message.id);
+                        self.suspects.remove(&job.message().id);
                         flight.publish(job, publication, alone);
                     }
                 }
@@ -213,15 +213,15 @@ impl Publisher {
             for job in left {
                 // One that went alone, and was in bad luck with the connection, has still to be tried.
                 if alone || cause.has_a_culprit() {
-                    self.suspects.insert(job.message.id);
+                    self.suspects.insert(job.message().id);
                 }
-                let failure = cause.in_doubt(&attempt(&job.message.destination));
+                let failure = cause.in_doubt(&attempt(&job.message().destination));
                 job.finish(Err(failure));
             }
             return;
         }
         for job in left {
-            let failure = cause.alone(&attempt(&job.message.destination));
+            let failure = cause.alone(&attempt(&job.message().destination));
             job.finish(Err(failure));
             if cause.scope() == Scope::Exchange {
                 self.refuse(|attempt| cause.alone(attempt));

@@ -50,8 +50,8 @@ pub(super) async fn run(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, st
             }
         }
         for job in received.drain(..) {
-            let Destination::Amqp(AmqpDestination { exchange, .. }) = &job.message.destination else {
-                let failure = crate::sink::wrong_destination("amqp", &job.message.destination);
+            let Destination::Amqp(AmqpDestination { exchange, .. }) = &job.message().destination else {
+                let failure = crate::sink::wrong_destination("amqp", &job.message().destination);
                 job.finish(Err(failure));
                 continue;
             };
@@ -61,7 +61,7 @@ pub(super) async fn run(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, st
                     retire(&mut exchanges);
                 }
                 if publishers.len() >= 2 * EXCHANGES {
-                    let failure = errors::crowded(&attempt(&job.message.destination));
+                    let failure = errors::crowded(&attempt(&job.message().destination));
                     job.finish(Err(failure));
                     continue;
                 }
@@ -73,7 +73,7 @@ pub(super) async fn run(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, st
             entry.used = count;
             if let Err(refused) = entry.jobs.try_send(job) {
                 let job = refused.into_inner();
-                let failure = errors::crowded(&attempt(&job.message.destination));
+                let failure = errors::crowded(&attempt(&job.message().destination));
                 job.finish(Err(failure));
             }
         }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Request, Uri, Version};
 
-use super::super::super::headers;
+use super::super::super::headers::Standard;
 use super::super::{HttpSpec, Method, names};
 use super::body::Slices;
 use super::credentials::Credentials;
@@ -66,8 +66,8 @@ fn all_headers(
         headers.insert(HOST, checked(spec, "host", &spec.origin.authority())?);
     }
     headers.insert(CONTENT_LENGTH, message.body.len().into());
-    for (name, value) in headers::standard(message) {
-        headers.insert(HeaderName::from_static(name), checked(spec, name, &value)?);
+    for (name, value) in Standard::of(message).iter() {
+        headers.insert(HeaderName::from_static(name), checked(spec, name, value)?);
     }
     let id = message.id.to_string();
     headers.insert(names::IDEMPOTENCY_KEY, checked(spec, names::IDEMPOTENCY_KEY, &id)?);

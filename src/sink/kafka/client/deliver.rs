@@ -1,4 +1,5 @@
-//! The way of one element: its record, the report, and the reason of a report that names none.
+//! The way of one element: its record, the report, and the reason of a report that names none. Elements of a batch come
+//! here when anything but a confirmation is reported; see `batch.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,8 +7,9 @@ use std::time::Duration;
 
 use delivery_status::Persistence;
 use rdkafka::types::RDKafkaErrorCode as Code;
+use tokio::sync::oneshot;
 
-use super::producer::{NotQueued, Producer};
+use super::producer::{NotQueued, Producer, Reply};
 use super::slot::{self, Slot};
 use super::topics::Topic;
 use super::{KafkaSink, record, settings};
@@ -29,9 +31,9 @@ const LAST_MOMENT: Duration = Duration::from_millis(50);
 // A future is moved and allocated with the room of its longest way: the rare ones are boxed, each element would pay.
 
 /// One outstanding element.
-struct Way<'a> {
+pub(super) struct Way<'a> {
     message: &'a Outbound,
-    topic: &'a Arc<str>,
+    pub(super) topic: &'a Arc<str>,
     key: Option<&'a [u8]>,
     /// When an answer has to be there.
     deadline: Instant,
@@ -41,10 +43,45 @@ struct Way<'a> {
     sent: AtomicBool,
 }
 
-impl Way<'_> {
+impl<'a> Way<'a> {
+    /// The way of an element that was handed over at `begun`.
+    ///
+    /// # Errors
+    ///
+    /// Kafka has no such destination.
+    pub(super) fn new(message: &'a Outbound, begun: Instant, timeout: Duration) -> Result<Way<'a>, Failure> {
+        let Destination::Kafka(KafkaDestination { topic, key }) = &message.destination else {
+            return Err(crate::sink::wrong_destination("kafka", &message.destination));
+        };
+        Ok(Way {
+            message,
+            topic,
+            key: key.as_deref(),
+            deadline: begun.after(timeout),
+            limit: settings::message_timeout(timeout),
+            sent: AtomicBool::new(false),
+        })
+    }
+
     /// What is attempted, for messages.
-    fn what(&self) -> String {
+    pub(super) fn what(&self) -> String {
         format!("send to topic {}", self.topic)
+    }
+
+    /// Fails what must not be sent any more.
+    pub(super) fn may_send(&self, now: Instant) -> Result<(), Failure> {
+        if now >= self.message.send_before {
+            Err(Failure::stale())
+        } else if !self.has_time(now) {
+            Err(self.not_sent())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Puts the record into the local queue.
+    pub(super) fn send(&self, producer: &Producer, reply: Reply) -> Result<(), Code> {
+        producer.send(self.topic, self.key, self.message, reply).map_err(|NotQueued(code)| code)
     }
 
     fn left(&self) -> Duration {
@@ -64,108 +101,120 @@ impl Way<'_> {
             format!("{}: too little time was left to send it", self.what()),
         )
     }
+
+    /// The answer when the time is over, by whether a record was given to librdkafka.
+    pub(super) fn late(&self, sent: bool, timeout: Duration) -> Failure {
+        if !sent {
+            return self.not_sent();
+        }
+        let text = format!("{}: no confirmation within {timeout:?}", self.what());
+        Failure::new(Class::Ambiguous, "timeout", text)
+    }
 }
 
 impl KafkaSink {
     /// Delivers one element.
     pub(super) async fn deliver_one(&self, message: Outbound) -> Outcome {
-        let Destination::Kafka(KafkaDestination { topic, key }) = &message.destination else {
-            return Err(crate::sink::wrong_destination("kafka", &message.destination));
-        };
-        let way = Way {
-            message: &message,
-            topic,
-            key: key.as_deref(),
-            deadline: Instant::now().after(self.timeout),
-            limit: settings::message_timeout(self.timeout),
-            sent: AtomicBool::new(false),
-        };
-        if !record::is_topic(topic) {
+        let way = Way::new(&message, Instant::now(), self.timeout)?;
+        if !record::is_topic(way.topic) {
             return Err(errors::failure(&way.what(), Code::InvalidTopic));
         }
         match tokio::time::timeout(self.timeout, self.attempt(&way)).await {
             Ok(outcome) => outcome,
-            Err(_) if way.sent.load(Ordering::Relaxed) => {
-                let text = format!("{}: no confirmation within {:?}", way.what(), self.timeout);
-                Err(Failure::new(Class::Ambiguous, "timeout", text))
-            }
-            Err(_) => Err(way.not_sent()),
+            Err(_) => Err(way.late(way.sent.load(Ordering::Relaxed), self.timeout)),
         }
     }
 
     async fn attempt(&self, way: &Way<'_>) -> Outcome {
         let (producer, report) = self.report(&self.batches, way).await?;
-        let Some(code) = report.error else {
+        if report.error.is_none() {
             producer.health().answered();
             return Ok(());
-        };
-        if errors::is_about_batch(code) && report.persistence == Persistence::Not {
-            // The broker refused the batch, and only one of its records may be the reason.
-            producer.health().answered();
-            let alone = Box::pin(self.report(&self.alone, way)).await;
-            // Without time to send it alone, the next attempt has to show whether it is this one. That this one has
-            // been sent counts.
-            let untold = || Failure { class: Class::Transient, ..errors::failure(&way.what(), code) };
-            let (producer, report) = alone.map_err(|failure| if failure.is_unsent() { untold() } else { failure })?;
-            return Box::pin(self.outcome(&producer, report, way)).await;
         }
-        Box::pin(self.outcome(&producer, report, way)).await
+        Box::pin(self.reported(&producer, report, way)).await
+    }
+
+    /// The outcome of an element whose record the batches' producer reports as failed.
+    pub(super) async fn reported(&self, producer: &Arc<Producer>, report: Report, way: &Way<'_>) -> Outcome {
+        let code = report.error.unwrap_or(Code::NoError);
+        if !errors::is_about_batch(code) || report.persistence != Persistence::Not {
+            return self.outcome(producer, report, way).await;
+        }
+        // The broker refused the batch, and only one of its records may be the reason.
+        producer.health().answered();
+        let alone = Box::pin(self.report(&self.alone, way)).await;
+        // Without time to send it alone, the next attempt has to show whether it is this one. That this one has
+        // been sent counts.
+        let untold = || Failure { class: Class::Transient, ..errors::failure(&way.what(), code) };
+        let (producer, report) = alone.map_err(|failure| if failure.is_unsent() { untold() } else { failure })?;
+        self.outcome(&producer, report, way).await
     }
 
     /// Sends the record and waits for its report.
     async fn report(&self, slot: &Slot, way: &Way<'_>) -> Result<(Arc<Producer>, Report), Failure> {
+        if self.topics.is_doubtful(way.topic) {
+            let producer = slot.get().await?;
+            Box::pin(self.ask_first(&producer, way)).await?;
+        }
+        let mut answer = None;
+        let reply = || {
+            let (reply, report) = oneshot::channel();
+            answer = Some(report);
+            Reply::One(reply)
+        };
+        let producer = self.queue(slot, way, Instant::now(), reply).await?;
+        // A sender that is gone without a word: the producer was destroyed with the record in flight.
+        let gone = || Failure { class: Class::Ambiguous, ..slot::closed() };
+        let report = answer.ok_or_else(gone)?.await.map_err(|_gone| gone())?;
+        Ok((producer, report))
+    }
+
+    /// Queues the record, waiting for room until a little after `since`. Answers with the producer that has it.
+    ///
+    /// # Errors
+    ///
+    /// Why it is in no queue.
+    pub(super) async fn queue(
+        &self,
+        slot: &Slot,
+        way: &Way<'_>,
+        since: Instant,
+        mut reply: impl FnMut() -> Reply,
+    ) -> Result<Arc<Producer>, Failure> {
         let mut again = true;
         loop {
             let producer = slot.get().await?;
-            if self.topics.is_doubtful(way.topic) {
-                Box::pin(self.ask_first(&producer, way)).await?;
-            }
-            match self.queue(&producer, way).await? {
-                Ok(report) => return Ok((producer, report)),
+            way.may_send(Instant::now())?;
+            match way.send(&producer, reply()) {
+                Ok(()) => {
+                    way.sent.store(true, Ordering::Relaxed);
+                    return Ok(producer);
+                }
+                Err(Code::QueueFull) if since.elapsed() < ROOM_WAIT => {
+                    Box::pin(tokio::time::sleep(ROOM_ROUND)).await;
+                }
                 // It has given up since it was taken from the slot; nothing was sent.
                 Err(Code::Fatal) if again => {
                     producer.health().error(Code::Fatal, "");
                     again = false;
                 }
-                Err(code) => {
-                    if errors::is_about_topic(code) {
-                        self.topics.doubt(way.topic);
-                    }
-                    let trouble = producer.trouble().filter(|_| code == Code::Fatal);
-                    let failure = || errors::failure(&way.what(), code);
-                    return Err(trouble.map_or_else(failure, |trouble| trouble.failure(&way.what())));
-                }
+                Err(code) => return Err(self.not_queued(&producer, way, code)),
             }
         }
     }
 
-    /// Queues the record, waiting a little for room, and waits for its report; or says why it is not in the queue.
-    async fn queue(&self, producer: &Producer, way: &Way<'_>) -> Result<Result<Report, Code>, Failure> {
-        let full_since = Instant::now();
-        let mut now = full_since;
-        let answer = loop {
-            if now >= way.message.send_before {
-                return Err(Failure::stale());
-            }
-            if !way.has_time(now) {
-                return Err(way.not_sent());
-            }
-            match producer.send(way.topic, way.key, way.message) {
-                Ok(answer) => break answer,
-                Err(NotQueued(Code::QueueFull)) if full_since.elapsed() < ROOM_WAIT => {
-                    Box::pin(tokio::time::sleep(ROOM_ROUND)).await;
-                    now = Instant::now();
-                }
-                Err(NotQueued(code)) => return Ok(Err(code)),
-            }
-        };
-        way.sent.store(true, Ordering::Relaxed);
-        // A sender that is gone without a word: the producer was destroyed with the record in flight.
-        answer.await.map(Ok).map_err(|_gone| Failure { class: Class::Ambiguous, ..slot::closed() })
+    /// Why librdkafka does not take a record.
+    pub(super) fn not_queued(&self, producer: &Producer, way: &Way<'_>, code: Code) -> Failure {
+        if errors::is_about_topic(code) {
+            self.topics.doubt(way.topic);
+        }
+        let trouble = producer.trouble().filter(|_| code == Code::Fatal);
+        let failure = || errors::failure(&way.what(), code);
+        trouble.map_or_else(failure, |trouble| trouble.failure(&way.what()))
     }
 
     /// Asks for a topic that was in doubt; no record is made while the brokers refuse it.
-    async fn ask_first(&self, producer: &Arc<Producer>, way: &Way<'_>) -> Result<(), Failure> {
+    pub(super) async fn ask_first(&self, producer: &Arc<Producer>, way: &Way<'_>) -> Result<(), Failure> {
         match self.topics.ask(producer, way.topic, ASK.min(self.timeout / 2)).await {
             Topic::Fine(_) => {
                 self.topics.trust(way.topic);

@@ -123,7 +123,8 @@ impl Health {
 
     /// Takes in that a broker answered: whatever was wrong is not any more.
     pub(super) fn answered(&self) {
-        if !self.clean.swap(true, Ordering::AcqRel) && !self.is_finished() {
+        // Read first: every confirmed record asks, and a write would take the line from the other threads.
+        if !self.clean.load(Ordering::Acquire) && !self.clean.swap(true, Ordering::AcqRel) && !self.is_finished() {
             *self.state() = State::default();
         }
     }

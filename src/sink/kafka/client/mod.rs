@@ -1,8 +1,9 @@
 //! The sink itself: one record an element, confirmed by every replica in sync.
 //!
-//! librdkafka batches and bounds by itself, so `deliver` queues its record at once and waits for the report. There is no
-//! worker and no hand-over: the order of the calls is the order of the records.
+//! librdkafka batches and bounds by itself, so records are queued at once, those of a batch in one loop (`batch.rs`), and
+//! their reports are waited for. There is no worker and no hand-over: the order of the calls is the order of the records.
 
+mod batch;
 mod check;
 mod deliver;
 mod health;
@@ -25,7 +26,8 @@ pub(super) use settings::validate;
 
 use crate::message::{Failure, Outcome};
 use crate::sink::kafka::KafkaSpec;
-use crate::sink::{Destination, Outbound, Sink};
+use crate::sink::{Answers, Destination, Outbound, Sink};
+use batch::Room;
 use producer::Defect;
 use settings::Purpose;
 use slot::Slot;
@@ -45,6 +47,7 @@ pub struct KafkaSink {
     /// Sends again, each by itself, the records of a batch that was refused as a whole.
     alone: Slot,
     topics: Topics,
+    room: Room,
     defect: Defect,
 }
 
@@ -54,7 +57,7 @@ impl KafkaSink {
         let defect = Defect::default();
         let batches = Slot::new(spec.clone(), timeout, Purpose::Batches, defect.clone()).warmed();
         let alone = Slot::new(spec.clone(), timeout, Purpose::Alone, defect.clone());
-        KafkaSink { spec, timeout, batches, alone, topics: Topics::new(), defect }
+        KafkaSink { spec, timeout, batches, alone, topics: Topics::new(), room: Room::default(), defect }
     }
 }
 
@@ -69,6 +72,10 @@ impl Sink for KafkaSink {
 
     fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
         self.deliver_one(message).boxed()
+    }
+
+    fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
+        self.deliver_batch(batch, answers).boxed()
     }
 
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {

@@ -24,6 +24,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _,
 use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::sync::{oneshot, watch};
 
+use super::batch::Reports;
 use super::health::{Health, Trouble};
 use super::record;
 use super::settings::{self, Purpose};
@@ -42,7 +43,13 @@ const ROUND: Duration = Duration::from_micros(50_100);
 const LAST_REPORTS: Duration = Duration::from_secs(1);
 
 /// Where the report of one record goes.
-type Reply = Box<oneshot::Sender<Report>>;
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// To the future of a single element.
+    One(oneshot::Sender<Report>),
+    /// To the batch of the element, which has this place there.
+    Batch(Arc<Reports>, usize),
+}
 
 /// Takes in what librdkafka says.
 struct Context {
@@ -71,9 +78,9 @@ impl ClientContext for Context {
 }
 
 impl ProducerContext for Context {
-    type DeliveryOpaque = Reply;
+    type DeliveryOpaque = Box<Reply>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, reply: Reply) {
+    fn delivery(&self, result: &DeliveryResult<'_>, reply: Box<Reply>) {
         let report = match result {
             Ok(message) => Report { error: None, persistence: persistence(message) },
             Err((error, message)) => {
@@ -81,8 +88,16 @@ impl ProducerContext for Context {
                 Report { error: Some(code), persistence: persistence(message) }
             }
         };
-        // The caller dropped the delivery and does not wait for it.
-        let _sent = reply.send(report);
+        match *reply {
+            // An error means that the caller dropped the delivery and does not wait for it.
+            Reply::One(waiting) => drop(waiting.send(report)),
+            Reply::Batch(reports, place) => {
+                if report.error.is_none() {
+                    self.health.answered();
+                }
+                reports.put(place, report);
+            }
+        }
     }
 }
 
@@ -173,8 +188,13 @@ impl Producer {
     /// # Errors
     ///
     /// Why it is not in the queue.
-    pub(super) fn send(&self, topic: &str, key: Option<&[u8]>, message: &Outbound) -> Result<Answer, NotQueued> {
-        let (reply, answer) = oneshot::channel();
+    pub(super) fn send(
+        &self,
+        topic: &str,
+        key: Option<&[u8]>,
+        message: &Outbound,
+        reply: Reply,
+    ) -> Result<(), NotQueued> {
         // The pointer of an empty body is not null, so librdkafka writes an empty value and no tombstone.
         let record = BaseRecord {
             topic,
@@ -186,7 +206,7 @@ impl Producer {
             delivery_opaque: Box::new(reply),
         };
         match self.client().send(record) {
-            Ok(()) => Ok(answer),
+            Ok(()) => Ok(()),
             // A topic with a zero byte, which was looked for before.
             Err((error, _)) => Err(NotQueued(error.rdkafka_error_code().unwrap_or(Code::InvalidTopic))),
         }
@@ -226,9 +246,6 @@ impl Drop for Producer {
         self.orders.stop.store(true, Ordering::Release);
     }
 }
-
-/// Where a record's report comes from.
-pub(super) type Answer = oneshot::Receiver<Report>;
 
 /// Does what blocks on a thread of its own, which the end of the runtime does not wait for: a question to a broker that
 /// is silent would hold up the end of the process. `None` if there is no thread, or it panicked.

@@ -3,7 +3,7 @@
 use rdkafka::message::{Header, OwnedHeaders};
 
 use crate::sink::Outbound;
-use crate::sink::headers;
+use crate::sink::headers::Standard;
 
 /// Longest name that Kafka gives a topic.
 const TOPIC_MAX: usize = 249;
@@ -17,8 +17,8 @@ pub(super) fn is_topic(name: &str) -> bool {
 /// The record's headers: the standard ones, then the user's.
 pub(super) fn headers(message: &Outbound) -> OwnedHeaders {
     let mut headers = OwnedHeaders::new_with_capacity(4 + message.headers.len());
-    for (key, value) in headers::standard(message) {
-        headers = headers.insert(Header { key, value: Some(value.as_str()) });
+    for (key, value) in Standard::of(message).iter() {
+        headers = headers.insert(Header { key, value: Some(value) });
     }
     for (key, value) in &message.headers {
         headers = headers.insert(Header { key, value: Some(value.as_str()) });

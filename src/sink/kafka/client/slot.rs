@@ -55,6 +55,14 @@ impl Slot {
         self.state.lock()
     }
 
+    /// The producer, if there is one in use.
+    pub(super) fn ready(&self) -> Option<Arc<Producer>> {
+        match &*self.state() {
+            State::Ready(producer) if !producer.health().is_finished() => Some(producer.clone()),
+            _ => None,
+        }
+    }
+
     /// The producer. Many callers at once make one.
     ///
     /// # Errors

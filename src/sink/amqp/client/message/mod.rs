@@ -9,7 +9,7 @@ use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 
 use crate::message::{About, Class, Failure};
 use crate::sink::amqp::{AmqpDestination, AmqpProperty, AmqpSpec};
-use crate::sink::headers;
+use crate::sink::headers::Standard;
 use crate::sink::{Destination, Outbound};
 
 /// What one publication needs beside the body.
@@ -105,12 +105,13 @@ fn set(to: BasicProperties, property: AmqpProperty, value: &str) -> Result<Basic
 fn table(message: &Outbound) -> Result<(FieldTable, usize), (String, String)> {
     let mut table = FieldTable::default();
     let mut bytes = 0;
-    let standard = headers::standard(message).map(|(name, value)| (name.to_owned(), value));
-    let own = message.headers.iter().map(|(name, value)| (name.to_string(), value.clone()));
+    let standard = Standard::of(message);
+    let own = message.headers.iter().map(|(name, value)| (&**name, value.as_str()));
+    let standard = standard.iter().map(|(name, value)| -> (&str, &str) { (name, value) });
     for (name, value) in standard.chain(own) {
         bytes += name.len() + value.len() + 6;
-        let Ok(key) = ShortString::try_new(name.as_str()) else {
-            return Err((name, "its name has more than 255 bytes".to_owned()));
+        let Ok(key) = ShortString::try_new(name) else {
+            return Err((name.to_owned(), "its name has more than 255 bytes".to_owned()));
         };
         table.insert(key, AMQPValue::LongString(LongString::from(value)));
     }

@@ -33,6 +33,14 @@ impl Rig for HttpRig {
         to("/refused")
     }
 
+    fn keeps_order(&self) -> bool {
+        false
+    }
+
+    fn batch(&self) -> u64 {
+        100
+    }
+
     async fn received(&mut self) -> Vec<Vec<u8>> {
         self.server.seen().into_iter().map(|seen| seen.body).collect()
     }

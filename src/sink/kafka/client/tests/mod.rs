@@ -1,5 +1,6 @@
 //! Tests of the sink: against librdkafka's mock cluster, and against a real Kafka.
 
+mod batches;
 mod contract;
 mod mock;
 mod real;

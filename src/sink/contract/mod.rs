@@ -3,6 +3,8 @@
 //! A kind has a [`Rig`]: a destination that it can read, break, stall and repair. `contract_tests!` makes one
 //! test of each clause.
 
+mod batches;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 
+pub(crate) use self::batches::*;
 use super::{Sink, Target};
 use crate::message::{Class, MessageId};
 use crate::sink::{Destination, Outbound};
@@ -28,7 +31,19 @@ pub(crate) trait Rig {
     fn destination(&self) -> Destination;
     /// A destination that refuses every element, while others are taken.
     fn refusing(&self) -> Destination;
-    /// The bodies that have arrived since the rig was made, in any order.
+    /// Whether the destination gets elements in the order in which they are handed over, and `received` answers so.
+    fn keeps_order(&self) -> bool {
+        true
+    }
+    /// How many elements it takes in a few moments, on a machine with much else to do: a claim has 500 at most.
+    fn batch(&self) -> u64 {
+        500
+    }
+    /// A destination of another kind, unless the kind takes any.
+    fn foreign(&self) -> Option<Destination> {
+        Some(Destination::STDOUT)
+    }
+    /// The bodies that have arrived since the rig was made; without an order in any order.
     async fn received(&mut self) -> Vec<Vec<u8>>;
     /// The destination goes away; what has arrived still counts.
     async fn outage(&mut self);
@@ -228,6 +243,13 @@ macro_rules! contract_tests {
             a_thousand_at_once_arrive_once_each,
             bodies_arrive_byte_for_byte,
             a_closed_sink_takes_nothing_more,
+            a_batch_has_an_answer_for_each_place,
+            batches_arrive_in_the_order_in_which_they_began,
+            an_outage_in_the_middle_of_a_batch_confirms_only_what_arrived,
+            a_batch_at_a_silent_destination_is_answered_in_time,
+            stale_elements_of_a_batch_are_not_sent,
+            a_dropped_batch_hurts_no_other,
+            an_element_for_another_kind_fails_alone,
         }
     };
     ($rig:expr, $($clause:ident,)*) => {

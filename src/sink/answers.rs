@@ -1,0 +1,139 @@
+//! The answers to a batch of elements, gathered as they come.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::message::{Failure, Outcome};
+
+/// Where a sink puts its answers to a batch. Clones share it; any thread may answer.
+///
+/// No task is woken for each answer: it is woken by the last, and looks in between when it likes.
+#[derive(Debug, Clone)]
+pub struct Answers(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    complete: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Whether each element is without an answer.
+    open: Vec<bool>,
+    left: usize,
+    some: Answered,
+}
+
+/// Answers that have come.
+#[derive(Debug, Default)]
+pub struct Answered {
+    /// Places of elements that were confirmed.
+    pub confirmed: Vec<usize>,
+    /// Places of elements that failed, with why.
+    pub failed: Vec<(usize, Failure)>,
+    /// Places of elements on which the sink's work panicked.
+    pub panicked: Vec<usize>,
+}
+
+impl Answered {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.confirmed.is_empty() && self.failed.is_empty() && self.panicked.is_empty()
+    }
+}
+
+impl Answers {
+    /// For so many elements.
+    pub fn new(count: usize) -> Self {
+        let state = State { open: vec![true; count], left: count, some: Answered::default() };
+        Answers(Arc::new(Shared { state: Mutex::new(state), complete: Notify::new() }))
+    }
+
+    /// The answer to the element at this place; a second one is ignored.
+    pub fn put(&self, place: usize, outcome: Outcome) {
+        self.add(place, |answered| match outcome {
+            Ok(()) => answered.confirmed.push(place),
+            Err(failure) => answered.failed.push((place, failure)),
+        });
+    }
+
+    /// The sink's work on this element panicked.
+    pub fn put_panic(&self, place: usize) {
+        self.add(place, |answered| answered.panicked.push(place));
+    }
+
+    fn add(&self, place: usize, answer: impl FnOnce(&mut Answered)) {
+        let mut state = self.0.state.lock();
+        match state.open.get_mut(place) {
+            Some(open) if *open => *open = false,
+            _ => return,
+        }
+        state.left -= 1;
+        answer(&mut state.some);
+        if state.left == 0 {
+            self.0.complete.notify_one();
+        }
+    }
+
+    /// The places of elements without an answer.
+    pub fn open(&self) -> Vec<usize> {
+        let state = self.0.state.lock();
+        (0..state.open.len()).filter(|place| state.open[*place]).collect()
+    }
+
+    /// Takes the answers that have come since the last time.
+    pub fn take(&self) -> Answered {
+        std::mem::take(&mut self.0.state.lock().some)
+    }
+
+    /// Whether every element has its answer.
+    pub fn is_complete(&self) -> bool {
+        self.0.state.lock().left == 0
+    }
+
+    /// Waits until every element has its answer. Cancel safe.
+    pub async fn complete(&self) {
+        while !self.is_complete() {
+            self.0.complete.notified().await;
+        }
+        // Another that waits.
+        self.0.complete.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn answers_are_taken_as_they_come_and_the_last_one_wakes() {
+        let answers = Answers::new(3);
+        answers.put(1, Ok(()));
+        answers.put(1, Err(Failure::stale()));
+        assert!(answers.complete().now_or_never().is_none());
+        let some = answers.take();
+        assert_eq!((some.confirmed, some.failed.len()), (vec![1], 0));
+        answers.put(0, Err(Failure::stale()));
+        assert_eq!(answers.open(), [2]);
+        answers.put(2, Ok(()));
+        answers.complete().await;
+        let some = answers.take();
+        assert_eq!((some.confirmed, some.failed.len()), (vec![2], 1));
+        answers.put(7, Ok(()));
+        assert!(answers.take().confirmed.is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_answer_from_another_thread_wakes_the_task() {
+        let answers = Answers::new(1);
+        let other = answers.clone();
+        std::thread::spawn(move || other.put(0, Ok(())));
+        answers.complete().await;
+        assert_eq!(answers.take().confirmed, [0]);
+    }
+}

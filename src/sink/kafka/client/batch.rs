@@ -1,0 +1,292 @@
+//! The way of a batch: its records go into the local queue in one loop, and their confirmations are gathered by the thread
+//! that reads the reports. The task is woken by the last one, or by a report that is no confirmation.
+//!
+//! What is in the way of an element takes it out of the loop, not its neighbours:
+//!
+//! - The local queue is full, or there is no producer at the moment: this element and all behind it follow in their order,
+//!   and so do later batches. See [`Room`].
+//! - Its topic is in doubt: the brokers are asked once for all elements of the topic.
+//! - Its record failed: its outcome is found as that of a single element; see `deliver.rs`.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use parking_lot::Mutex;
+use rdkafka::types::RDKafkaErrorCode as Code;
+use tokio::sync::Notify;
+
+use super::deliver::Way;
+use super::producer::{Producer, Reply};
+use super::{KafkaSink, record, slot};
+use crate::clock::Instant;
+use crate::message::{Failure, Outcome};
+use crate::sink::kafka::errors::{self, Report};
+use crate::sink::{Answers, Outbound};
+
+/// Bytes copied into the local queue, after which the time is read again: a lease may end meanwhile.
+const COPIED: usize = 1 << 20;
+
+/// Where the reports of a batch go.
+#[derive(Debug)]
+pub(super) struct Reports {
+    answers: Answers,
+    /// What is no confirmation: the batch's task finds out what it means.
+    failed: Mutex<Vec<(usize, Report)>>,
+    failure: Notify,
+}
+
+impl Reports {
+    /// Takes in the report of the element at this place.
+    pub(super) fn put(&self, place: usize, report: Report) {
+        if report.error.is_none() {
+            return self.answers.put(place, Ok(()));
+        }
+        self.failed.lock().push((place, report));
+        self.failure.notify_one();
+    }
+}
+
+/// Batches that wait until the local queue has room, in the order in which they came. While there is one, no later batch
+/// passes it.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    waiting: AtomicUsize,
+    /// Fair: the longest waiting is next.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Room {
+    fn is_awaited(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) > 0
+    }
+
+    fn wait(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        Waiting(self)
+    }
+}
+
+/// A batch that waits for room.
+struct Waiting<'a>(&'a Room);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// An outstanding batch.
+struct Batch<'a> {
+    messages: &'a [Outbound],
+    answers: &'a Answers,
+    reports: Arc<Reports>,
+    begun: Instant,
+    /// The producer in use at the beginning.
+    producer: Option<Arc<Producer>>,
+    sent: Mutex<Sent>,
+}
+
+/// Which elements have a record in a producer.
+struct Sent {
+    /// In that of the beginning, by their places.
+    at_once: Vec<bool>,
+    /// Those that were queued later, and where.
+    later: HashMap<usize, Arc<Producer>>,
+}
+
+/// Elements that were not queued at once, by their places.
+#[derive(Default)]
+struct Left {
+    /// Behind the first that found no room or no producer, in their order.
+    behind: Vec<usize>,
+    /// Of topics that are in doubt.
+    doubtful: HashMap<Arc<str>, Vec<usize>>,
+}
+
+/// What is known of a topic before a record is made.
+#[derive(Clone, Copy)]
+enum Topic {
+    Invalid,
+    Doubtful,
+    Usable,
+}
+
+impl<'a> Batch<'a> {
+    fn new(messages: &'a [Outbound], answers: &'a Answers, producer: Option<Arc<Producer>>) -> Batch<'a> {
+        let reports = Reports { answers: answers.clone(), failed: Mutex::default(), failure: Notify::new() };
+        let sent = Sent { at_once: vec![false; messages.len()], later: HashMap::new() };
+        Batch { messages, answers, reports: Arc::new(reports), begun: Instant::now(), producer, sent: Mutex::new(sent) }
+    }
+
+    fn way(&self, place: usize, sink: &KafkaSink) -> Result<Way<'a>, Failure> {
+        Way::new(&self.messages[place], self.begun, sink.timeout)
+    }
+
+    fn reply(&self, place: usize) -> Reply {
+        Reply::Batch(self.reports.clone(), place)
+    }
+
+    fn fail(&self, place: usize, failure: Failure) {
+        self.answers.put(place, Err(failure));
+    }
+
+    /// The producer that has the element's record.
+    fn sent_by(&self, place: usize) -> Option<Arc<Producer>> {
+        let sent = self.sent.lock();
+        if sent.at_once[place] { self.producer.clone() } else { sent.later.get(&place).cloned() }
+    }
+}
+
+impl KafkaSink {
+    /// Delivers a batch.
+    pub(super) async fn deliver_batch(&self, messages: Vec<Outbound>, answers: &Answers) {
+        let batch = Batch::new(&messages, answers, self.batches.ready());
+        let left = self.send_at_once(&batch);
+        let work: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
+        if !left.behind.is_empty() {
+            // Now, so that a later batch sees it.
+            let waiting = self.room.wait();
+            work.push(self.follow(&batch, left.behind, waiting).boxed());
+        }
+        for places in left.doubtful.into_values() {
+            work.push(self.ask_and_send(&batch, places).boxed());
+        }
+        if tokio::time::timeout(self.timeout, self.gather(&batch, work)).await.is_err() {
+            for place in answers.open() {
+                match batch.way(place, self) {
+                    Ok(way) => batch.fail(place, way.late(batch.sent_by(place).is_some(), self.timeout)),
+                    Err(failure) => batch.fail(place, failure),
+                }
+            }
+        }
+    }
+
+    /// Queues what can be queued at once, in the order of the batch.
+    fn send_at_once(&self, batch: &Batch<'_>) -> Left {
+        let mut left = Left::default();
+        let mut sent = batch.sent.lock();
+        let producer = batch.producer.as_ref().filter(|_| !self.room.is_awaited());
+        let (mut now, mut copied) = (batch.begun, 0);
+        // Elements of one topic mostly come one behind the other.
+        let mut last: Option<(&Arc<str>, Topic)> = None;
+        for place in 0..batch.messages.len() {
+            let way = match batch.way(place, self) {
+                Ok(way) => way,
+                Err(failure) => {
+                    batch.fail(place, failure);
+                    continue;
+                }
+            };
+            let topic = match last {
+                Some((name, topic)) if name == way.topic => topic,
+                _ => self.topic(way.topic),
+            };
+            last = Some((way.topic, topic));
+            match (topic, producer) {
+                (Topic::Invalid, _) => batch.fail(place, errors::failure(&way.what(), Code::InvalidTopic)),
+                (Topic::Doubtful, _) => left.doubtful.entry(way.topic.clone()).or_default().push(place),
+                (Topic::Usable, Some(producer)) if left.behind.is_empty() => {
+                    if copied >= COPIED {
+                        (now, copied) = (Instant::now(), 0);
+                    }
+                    copied += batch.messages[place].body.len();
+                    let queued = way.may_send(now).map(|()| way.send(producer, batch.reply(place)));
+                    match queued {
+                        Ok(Ok(())) => sent.at_once[place] = true,
+                        Ok(Err(Code::QueueFull | Code::Fatal)) => left.behind.push(place),
+                        Ok(Err(code)) => batch.fail(place, self.not_queued(producer, &way, code)),
+                        Err(failure) => batch.fail(place, failure),
+                    }
+                }
+                (Topic::Usable, _) => left.behind.push(place),
+            }
+        }
+        left
+    }
+
+    fn topic(&self, name: &str) -> Topic {
+        if !record::is_topic(name) {
+            Topic::Invalid
+        } else if self.topics.is_doubtful(name) {
+            Topic::Doubtful
+        } else {
+            Topic::Usable
+        }
+    }
+
+    /// Queues elements in their order, when the batches before have done so.
+    async fn follow(&self, batch: &Batch<'_>, places: Vec<usize>, _waiting: Waiting<'_>) {
+        let _turn = self.room.turn.lock().await;
+        self.send_in_order(batch, places).await;
+    }
+
+    /// Asks for a topic in doubt, and queues its elements if the brokers have it.
+    async fn ask_and_send(&self, batch: &Batch<'_>, places: Vec<usize>) {
+        let asked = async {
+            let Some(place) = places.first() else { return Ok(()) };
+            let producer = self.batches.get().await?;
+            self.ask_first(&producer, &batch.way(*place, self)?).await
+        };
+        match asked.await {
+            Ok(()) => self.send_in_order(batch, places).await,
+            Err(failure) => places.into_iter().for_each(|place| batch.fail(place, failure.clone())),
+        }
+    }
+
+    async fn send_in_order(&self, batch: &Batch<'_>, places: Vec<usize>) {
+        let mut full = false;
+        for place in places {
+            match self.send_next(batch, place, full).await {
+                Ok(producer) => drop(batch.sent.lock().later.insert(place, producer)),
+                Err(failure) => {
+                    full |= failure.code == errors::name(Code::QueueFull);
+                    batch.fail(place, failure);
+                }
+            }
+        }
+    }
+
+    /// Queues one element. If one before found no room in time, it does not pass that one.
+    async fn send_next(&self, batch: &Batch<'_>, place: usize, full: bool) -> Result<Arc<Producer>, Failure> {
+        let way = batch.way(place, self)?;
+        if full {
+            return Err(errors::failure(&way.what(), Code::QueueFull));
+        }
+        self.queue(&self.batches, &way, batch.begun, || batch.reply(place)).await
+    }
+
+    /// Waits for all answers, and finds those to elements whose records failed.
+    async fn gather<'b>(&'b self, batch: &'b Batch<'_>, mut work: FuturesUnordered<BoxFuture<'b, ()>>) {
+        loop {
+            let failed = std::mem::take(&mut *batch.reports.failed.lock());
+            for (place, report) in failed {
+                work.push(self.look_into(batch, place, report).boxed());
+            }
+            // All may be left at any time.
+            tokio::select! {
+                biased;
+                () = batch.answers.complete() => return,
+                () = batch.reports.failure.notified() => {}
+                Some(()) = work.next(), if !work.is_empty() => {}
+            }
+        }
+    }
+
+    async fn look_into(&self, batch: &Batch<'_>, place: usize, report: Report) {
+        let outcome = AssertUnwindSafe(self.outcome_of(batch, place, report)).catch_unwind();
+        match outcome.await {
+            Ok(outcome) => batch.answers.put(place, outcome),
+            Err(_panic) => batch.answers.put_panic(place),
+        }
+    }
+
+    async fn outcome_of(&self, batch: &Batch<'_>, place: usize, report: Report) -> Outcome {
+        let way = batch.way(place, self)?;
+        let producer = batch.sent_by(place).ok_or_else(slot::closed)?;
+        self.reported(&producer, report, &way).await
+    }
+}
