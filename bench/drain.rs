@@ -80,7 +80,7 @@ async fn drain(depth: usize, to: &str) -> Result<Drained> {
     let left = async |redis: &mut MultiplexedConnection| -> Result<(usize, usize)> {
         let (scheduled, in_flight, listed): (usize, usize, usize) = redis::pipe()
             .zcard(&queue.timeouts)
-            .zcard(queue.bridge_key("inflight"))
+            .add_command(queue.count_in_flight())
             .llen(&queue.list)
             .query_async(redis)
             .await?;

@@ -72,7 +72,7 @@ pub async fn measure() -> Result<Vec<Row>> {
     let left = async |redis: &mut redis::aio::MultiplexedConnection| -> Result<usize> {
         let (scheduled, in_flight, retry): (usize, usize, usize) = redis::pipe()
             .zcard(&queue.timeouts)
-            .zcard(queue.bridge_key("inflight"))
+            .add_command(queue.count_in_flight())
             .zcard(queue.bridge_key("retry"))
             .query_async(redis)
             .await?;

@@ -93,7 +93,7 @@ impl Stock {
     async fn left(&self, redis: &mut MultiplexedConnection) -> Result<usize> {
         let mut ask = redis::pipe();
         for queue in &self.queues {
-            ask.zcard(&queue.timeouts).zcard(queue.bridge_key("inflight")).zcard(queue.bridge_key("retry"));
+            ask.zcard(&queue.timeouts).add_command(queue.count_in_flight()).zcard(queue.bridge_key("retry"));
         }
         let counts: Vec<usize> = ask.query_async(redis).await?;
         Ok(counts.iter().sum())

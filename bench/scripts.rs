@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use bytes::Bytes;
 use delaybridge::config;
 use delaybridge::link::{Conn, Link, LinkOptions};
-use delaybridge::operate::bench::{Claimer, confirmed, settle};
-use delaybridge::source::ledger::{BATCH_ENTRIES, Move};
+use delaybridge::operate::bench::{Claimer, settle};
+use delaybridge::source::ledger::BATCH_ENTRIES;
+use delaybridge::source::ledger::claims::Whole;
 use delaybridge::source::redisson::ListCleanup;
 use delaybridge::source::redisson::{Redisson, SCRIPTS};
 use delaybridge::source::{Start, UpkeepRequest, UpkeepState};
@@ -74,7 +74,7 @@ impl Scripts {
 
     /// Claims and settles this many elements, with two scripts outstanding at any time, and sweeps like the daemon.
     pub async fn drain(&mut self, count: usize) -> Result<Drained> {
-        let (claimed, mut to_settle) = mpsc::channel::<Vec<(Bytes, Move)>>(1);
+        let (claimed, mut to_settle) = mpsc::channel::<Whole>(1);
         let (settled_all, mut ended) = watch::channel(false);
         let mut drained = Drained::default();
         let (mut claimer, sweep) = (self.claimer.clone(), self.sweep);
@@ -84,18 +84,21 @@ impl Scripts {
             let mut taken = 0;
             while taken < count {
                 let most = BATCH_ENTRIES.min(count - taken);
-                let reply = claimer.claim(&this.conn, &this.queue, most).await?;
-                ensure!(!reply.entries.is_empty(), "a claim took nothing");
-                drained.ghosts = drained.ghosts.max(reply.leftovers.count);
-                drained.oldest = drained.oldest.max(reply.leftovers.oldest);
-                taken += reply.entries.len();
-                claimed.send(confirmed(reply)).await.context("pass on the claimed elements")?;
+                let batch = claimer.claim(&this.conn, &this.queue, most).await?;
+                let reply = &batch.claimed;
+                ensure!(!reply.elements.is_empty(), "a claim took nothing");
+                if let Some(leftovers) = &reply.leftovers {
+                    drained.ghosts = drained.ghosts.max(leftovers.count);
+                    drained.oldest = drained.oldest.max(leftovers.oldest);
+                }
+                taken += reply.elements.len();
+                claimed.send(batch.confirmed()).await.context("pass on the claimed elements")?;
             }
             Ok(claimer)
         };
         let settling = async {
-            while let Some(moves) = to_settle.recv().await {
-                settle(&this.conn, &this.queue, &moves).await?;
+            while let Some(whole) = to_settle.recv().await {
+                settle(&this.conn, &this.queue, &[whole]).await?;
             }
             let seconds = started.elapsed().as_secs_f64();
             settled_all.send_replace(true);

@@ -240,7 +240,7 @@ async fn left_in_queue(redis: &mut MultiplexedConnection) -> Result<usize> {
     let queue = RedissonQueue::new(QUEUE);
     let (scheduled, in_flight, retry, dead): (usize, usize, usize, usize) = redis::pipe()
         .zcard(&queue.timeouts)
-        .zcard(queue.bridge_key("inflight"))
+        .add_command(queue.count_in_flight())
         .zcard(queue.bridge_key("retry"))
         .xlen(queue.bridge_key("dead"))
         .query_async(redis)

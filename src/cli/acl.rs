@@ -39,7 +39,8 @@ Examples:
   delaybridge acl --for operator
   delaybridge acl --output json
 
-Key patterns with a * match keys that the elements choose (a template in `list` or `stream`); a comment names them.";
+Key patterns with a * match the keys of claims (`delaybridge:claim:*`), and keys that the elements choose (a template
+in `list` or `stream`); a comment names the latter.";
 
 impl ValueEnum for Purpose {
     fn value_variants<'a>() -> &'a [Self] {

@@ -42,8 +42,9 @@ fn text(found: &Queues) -> String {
     columns.extend(["NEXT DUE", "OLDEST OVERDUE"].map(|name| (name, Align::Left)));
     let mut table = Table::new(&columns);
     for s in &found.queues {
+        let in_flight = format!("{}{}", if s.in_flight_at_least { ">=" } else { "" }, s.in_flight);
         let numbers: [&dyn Display; 8] =
-            [&s.scheduled, &s.due, &s.in_flight, &s.retry, &s.dead, &s.ready, &s.ghosts, &s.orphans];
+            [&s.scheduled, &s.due, &in_flight, &s.retry, &s.dead, &s.ready, &s.ghosts, &s.orphans];
         let next = s.next_due_ms.map_or("-".to_owned(), |ms| show::relative(ms.max(s.now_ms), s.now_ms));
         let overdue = s.oldest_overdue_ms.map_or("-".to_owned(), words::duration);
         table.row(std::iter::once(s.queue.clone()).chain(numbers.map(|n| n.to_string())).chain([next, overdue]));
@@ -78,11 +79,13 @@ mod tests {
             oldest_overdue_ms: Some(6_000),
             ..ahead.clone()
         };
+        let many = QueueState { queue: "m".to_owned(), in_flight: 1_000, in_flight_at_least: true, ..ahead.clone() };
         let error = QueueError { queue: "c".to_owned(), message: "x".to_owned() };
-        let text = text(&Queues { queues: vec![ahead, late], errors: vec![error] });
+        let text = text(&Queues { queues: vec![ahead, late, many], errors: vec![error] });
         let cells: Vec<Vec<_>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(cells[0], ["a", "3", "0", "0", "0", "0", "0", "0", "0", "in", "5s", "-"]);
         assert_eq!(cells[1], ["b", "1", "2", "0", "0", "1", "0", "0", "0", "now", "6s"]);
-        assert_eq!(cells[2], ["c", "?"]);
+        assert_eq!(cells[2][..4], ["m", "3", "0", ">=1000"]);
+        assert_eq!(cells[3], ["c", "?"]);
     }
 }

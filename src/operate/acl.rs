@@ -62,7 +62,7 @@ impl User {
         nothing.iter().copied().chain(rules.iter()).map(str::to_owned).collect()
     }
 
-    /// Key patterns that more than one key may match.
+    /// Patterns of keys that elements choose.
     fn patterns(&self) -> Vec<String> {
         let mut all: Vec<_> =
             self.grants.iter().flat_map(Grant::patterns).map(|pattern| pattern.glob().to_owned()).collect();

@@ -10,7 +10,8 @@ use super::error::{Attempt, Error};
 use super::session::Queue;
 use crate::message::{MessageId, Origin};
 use crate::source;
-use crate::source::ledger::{Entry, Packed, Place, Shape, Show};
+use crate::source::ledger::claims::Element;
+use crate::source::ledger::{Packed, Place, Shape, Show};
 
 /// How to read a payload.
 #[derive(Debug, Clone, Copy, Default)]
@@ -102,11 +103,12 @@ struct Whole {
 /// An entry of ours, an element of a source, or else a payload.
 fn take_apart(bytes: Bytes) -> Whole {
     let of = |packed: Packed| Whole { shape: packed.shape, id: packed.id, payload: packed.payload };
-    let Some(Entry { header, element, .. }) = Entry::decode(bytes.clone()) else {
+    let Some(entry) = Element::entry(bytes.clone(), 0) else {
         return source::recognise(&bytes).map_or(Whole { shape: Shape::Bare, id: None, payload: bytes }, of);
     };
-    match header.origin {
-        Origin::Ready => Whole { shape: Shape::Bare, id: Some(header.given_id()), payload: element },
+    let element = entry.bytes();
+    match entry.origin() {
+        Origin::Ready => Whole { shape: Shape::Bare, id: Some(entry.given_id()), payload: element },
         Origin::Delayed => match source::recognise(&element) {
             Some(packed) => of(packed),
             None => Whole { shape: Shape::Junk, id: Some(source::junk_id(&element)), payload: element },
@@ -157,7 +159,7 @@ type Reading = (Coding, &'static str, Result<Payload, DecodeError>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::ledger::Header;
+    use crate::source::ledger::claims::Header;
 
     #[test]
     fn an_element_an_entry_and_a_payload_are_distinguished() {
@@ -168,7 +170,7 @@ mod tests {
             assert_eq!((whole.shape.as_str(), whole.id, &whole.payload[..]), (layout, id, &b"\x03ab\xe3"[..]));
         };
         let element = pack(Layout::New, id, b"\x03ab\xe3");
-        let header = |origin| Header::redriven(origin, id, 5, [0; 8], vec![7]).encode();
+        let header = |origin| Header::redriven(origin, id, 5, vec![7]).encode();
         check(element.clone(), "new", Some(id));
         check(pack(Layout::Old, id, b"\x03ab\xe3"), "old", Some(id));
         check([header(Origin::Delayed), element].concat(), "new", Some(id));

@@ -29,6 +29,8 @@ pub struct QueueState {
     pub due: i64,
     /// Elements under a lease.
     pub in_flight: i64,
+    /// There are more than 1,000 claims: at least so many elements are in flight.
+    pub in_flight_at_least: bool,
     /// Elements that wait for another attempt.
     pub retry: i64,
     /// Dead letters.
@@ -77,6 +79,7 @@ impl QueueState {
             scheduled: s.source.scheduled - s.source.due,
             due: s.source.due,
             in_flight: s.in_flight,
+            in_flight_at_least: s.in_flight_more,
             retry: s.retry,
             dead: s.dead,
             ready: s.source.ready,

@@ -22,7 +22,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-use self::ledger::{BadReply, ClaimedFrom, Fields, Hints, Packed, Scripts};
+use self::ledger::{BadReply, Fields, Hints, Packed, Scripts};
 pub(crate) use self::spec::SourceSettings;
 pub use self::spec::SourceSpec;
 use self::store::Rescued;
@@ -82,9 +82,6 @@ pub trait Source: Send + Sync + 'static {
     /// Arguments of the source's half of the claim script: what earlier claims learned, and how long before their due
     /// times elements are taken.
     fn claim_args(&self, hints: &Hints, ahead: Duration) -> Vec<Bytes>;
-
-    /// From which place a claimed element of this letter came; `None` for a letter that is not the source's.
-    fn claimed_from(&self, letter: u8) -> Option<ClaimedFrom>;
 
     /// Reads what the source's half added to the reply of a claim.
     ///
@@ -212,8 +209,8 @@ pub struct ClaimAdded {
     pub next_ms: Option<i64>,
     /// Score of a head known to be large.
     pub large: Option<i64>,
-    /// What claims have left behind.
-    pub leftovers: Leftovers,
+    /// What claims have left behind, if the claim looked.
+    pub leftovers: Option<Leftovers>,
 }
 
 /// What claims have left behind at the source, for its upkeep.

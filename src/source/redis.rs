@@ -7,11 +7,9 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::ledger::{
-    ClaimReply, ClaimRequest, DeadLetter, Entry, Forwarder, Hints, Ledger, Move, Order, Place, RecoverRequest,
-    Recovered, Settled, Stats,
-};
-use super::store::{Call, Rescued, Scheduled, Server, Store};
+use super::ledger::claims::{self, ClaimName};
+use super::ledger::{DeadLetter, Forwarder, Hints, Ledger, Order, Place, Stats};
+use super::store::{Call, Claims, InFlight, Rescued, Scheduled, Server, Store};
 use super::{Announcement, Junk, Read, Source, SourceError, UpkeepRequest, Upkept};
 use crate::link::{Conn, Link, LinkError};
 use crate::message::{MessageId, Origin};
@@ -45,34 +43,13 @@ fn current(link: &Link) -> Result<Conn, SourceError> {
 }
 
 impl Store for RedisStore {
-    fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Call<'a, ClaimReply> {
-        async { self.ledger.claim(&self.conn()?, request).await }.boxed()
-    }
-
-    fn recover<'a>(&'a self, request: &'a RecoverRequest) -> Call<'a, Recovered> {
-        async { self.ledger.recover(&self.conn()?, request).await }.boxed()
-    }
-
-    fn settle<'a>(
-        &'a self,
-        batch: &'a [(Bytes, Move)],
-        push_to: Option<&'a Bytes>,
-        dead_max_len: Option<u64>,
-    ) -> Call<'a, Settled> {
-        async move { self.ledger.settle(&self.conn()?, batch, push_to, dead_max_len).await }.boxed()
-    }
-
-    fn extend<'a>(&'a self, lease: Duration, members: &'a [Bytes]) -> Call<'a, Vec<bool>> {
-        async move { self.ledger.extend(&self.conn()?, lease, members).await }.boxed()
-    }
-
     fn stats<'a>(&'a self, hints: &'a mut Hints) -> Call<'a, Stats> {
         async { self.ledger.stats(&self.conn()?, hints).await }.boxed()
     }
 
     fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
         let keys = &self.ledger.keys;
-        let ours = [&keys.retry, &keys.in_flight].map(|key| Read::DueBefore { key: key.clone(), until_ms: now_ms });
+        let ours = [&keys.retry, &keys.leases].map(|key| Read::DueBefore { key: key.clone(), until_ms: now_ms });
         self.ledger.source().poll(now_ms, ahead).into_iter().chain(ours).collect()
     }
 
@@ -92,10 +69,6 @@ impl Store for RedisStore {
 
     fn terms(&self) -> Option<&'static SourceTerms> {
         self.ledger.source().terms()
-    }
-
-    fn open(&self, entry: &Entry) -> (MessageId, Result<Bytes, Junk>) {
-        self.ledger.open(entry)
     }
 
     fn open_scheduled(&self, element: &Bytes) -> (MessageId, Result<Bytes, Junk>) {
@@ -140,6 +113,53 @@ impl Store for RedisStore {
         count: usize,
     ) -> Call<'a, Vec<DeadLetter>> {
         async move { self.ledger.dead_range(&self.conn()?, order, from, until, count).await }.boxed()
+    }
+}
+
+impl Claims for RedisStore {
+    fn claim<'a>(&'a self, request: &'a claims::ClaimRequest) -> Call<'a, claims::ClaimReply> {
+        async move { self.ledger.claims().claim(&self.conn()?, request).await }.boxed()
+    }
+
+    fn take_over<'a>(&'a self, request: &'a claims::TakeOverRequest) -> Call<'a, claims::TakeOverReply> {
+        async move { self.ledger.claims().take_over(&self.conn()?, request).await }.boxed()
+    }
+
+    fn expired(&self, now_ms: i64, most: usize) -> Call<'_, (Vec<ClaimName>, u64)> {
+        async move { self.ledger.claims().expired(&self.conn()?, now_ms, most).await }.boxed()
+    }
+
+    fn extend<'a>(&'a self, lease: Duration, names: &'a [ClaimName]) -> Call<'a, claims::Extended> {
+        async move { self.ledger.claims().extend(&self.conn()?, lease, names).await }.boxed()
+    }
+
+    fn contents(&self, name: ClaimName) -> Call<'_, claims::Contents> {
+        async move { self.ledger.claims().contents(&self.conn()?, name).await }.boxed()
+    }
+
+    fn confirm<'a>(&'a self, how: claims::Confirm, claims: &'a [claims::Whole]) -> Call<'a, Vec<claims::Confirmed>> {
+        async move { self.ledger.claims().confirm(&self.conn()?, how, claims).await }.boxed()
+    }
+
+    fn settle<'a>(
+        &'a self,
+        batch: &'a [claims::Verdict],
+        push_to: Option<&'a Bytes>,
+        dead_max_len: Option<u64>,
+    ) -> Call<'a, claims::Settled> {
+        async move { self.ledger.claims().settle(&self.conn()?, batch, push_to, dead_max_len).await }.boxed()
+    }
+
+    fn bury<'a>(&'a self, not_after_ms: i64, names: &'a [ClaimName]) -> Call<'a, claims::Buried> {
+        async move { self.ledger.claims().bury(&self.conn()?, not_after_ms, names).await }.boxed()
+    }
+
+    fn in_flight(&self) -> Call<'_, InFlight> {
+        async move { self.ledger.claims().in_flight(&self.conn()?).await }.boxed()
+    }
+
+    fn open_element(&self, element: &claims::Element) -> (MessageId, Result<Bytes, Junk>) {
+        self.ledger.open(element)
     }
 }
 

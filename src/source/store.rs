@@ -10,10 +10,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use super::ledger::claims;
-use super::ledger::{
-    ClaimReply, ClaimRequest, DeadLetter, Entry, Forwarder, Hints, Move, Order, RecoverRequest, Recovered, Settled,
-    Stats,
-};
+use super::ledger::{DeadLetter, Forwarder, Hints, Order, Stats};
 use super::{Announcement, Junk, Read, SourceError, UpkeepRequest, Upkept};
 use crate::message::MessageId;
 use crate::metric::SourceTerms;
@@ -22,38 +19,7 @@ use crate::metric::SourceTerms;
 pub type Call<'a, T> = BoxFuture<'a, Result<T, SourceError>>;
 
 /// One queue, as one process works on it.
-///
-/// # Contract
-///
-/// - **Exactly one state** (R2). An element is scheduled, in flight, waiting for a retry, dead, or gone. Each call moves
-///   elements between these states as a whole or not at all.
-/// - **Unknown answers.** A call that ends with [`LinkError::Unknown`](crate::link::LinkError::Unknown) may have run. Every
-///   call but [`claim`](Store::claim) may be sent again: what was done is answered so, and nothing is done twice. What a
-///   lost claim took is found by [`recover`](Store::recover).
-/// - **The fence** (R3). A verdict or an extension names the exact member. What another process took over in the meantime
-///   is not touched, and the answer says so. A verdict after the end of the lease is accepted while no other claim took over.
-/// - **Leases** (R5). What is not settled when its lease is over is claimed again, by any process, with one expiry more.
-///   From three expiries on it is claimed alone, from ten on it is [`Exhausted`](super::ledger::ClaimedFrom::Exhausted).
-/// - **Never early** (R9). The clock of the server decides what is due, not that of the caller.
-pub trait Store: Send + Sync + 'static {
-    /// Claims what is due, under a lease. Never sent twice under one number.
-    fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Call<'a, ClaimReply>;
-
-    /// Searches for the elements of a claim with a lost reply; one slice.
-    fn recover<'a>(&'a self, request: &'a RecoverRequest) -> Call<'a, Recovered>;
-
-    /// Writes verdicts, each on an exact member. `push_to` is the list of exactly-once pushes, `dead_max_len` the exact
-    /// length that dead letters are trimmed to.
-    fn settle<'a>(
-        &'a self,
-        batch: &'a [(Bytes, Move)],
-        push_to: Option<&'a Bytes>,
-        dead_max_len: Option<u64>,
-    ) -> Call<'a, Settled>;
-
-    /// Moves the end of these members' leases to a full lease from now; answers which were still the caller's.
-    fn extend<'a>(&'a self, lease: Duration, members: &'a [Bytes]) -> Call<'a, Vec<bool>>;
-
+pub trait Store: Claims {
     /// The numbers behind the gauges.
     fn stats<'a>(&'a self, hints: &'a mut Hints) -> Call<'a, Stats>;
 
@@ -71,9 +37,6 @@ pub trait Store: Send + Sync + 'static {
 
     /// The names of what only this kind of source has to show; `None` if it has nothing of the kind.
     fn terms(&self) -> Option<&'static SourceTerms>;
-
-    /// Takes the element of an entry apart: its id, and the payload or why there is none.
-    fn open(&self, entry: &Entry) -> (MessageId, Result<Bytes, Junk>);
 
     /// Takes a scheduled element apart, likewise.
     fn open_scheduled(&self, element: &Bytes) -> (MessageId, Result<Bytes, Junk>);
@@ -102,7 +65,7 @@ pub trait Store: Send + Sync + 'static {
     -> Call<'a, Vec<DeadLetter>>;
 }
 
-/// Claims as keys: takes the place of the calls of [`Store`] of the same names.
+/// The claims of one queue: what leaves the source is in one of them until it has a verdict.
 ///
 /// # Contract
 ///
@@ -150,6 +113,10 @@ pub trait Claims: Send + Sync + 'static {
 
     /// Elements in flight, over all processes: exact for at most 1,000 claims, else at least this many.
     fn in_flight(&self) -> Call<'_, InFlight>;
+
+    /// Takes an element of a claim apart: its id, and the payload or why there is none. The source does it, with the id that
+    /// the header carries for an element of the ready list.
+    fn open_element(&self, element: &claims::Element) -> (MessageId, Result<Bytes, Junk>);
 }
 
 /// How many elements are in flight.

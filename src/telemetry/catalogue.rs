@@ -84,7 +84,7 @@ fn add<F: Family>(registry: &Registry, definition: Option<&Definition>) -> prome
 
 catalogue! {
     messages: IntGaugeVec, "delaybridge_queue_messages", "elements", ["queue", "state"], &[],
-        shared!("Elements by state. Every element is in exactly one state.");
+        shared!("Elements by state. Every element is in exactly one state. What is in flight is a lower bound where a queue has more than 1,000 claims.");
     oldest_due_age: GaugeVec, "delaybridge_queue_oldest_due_age_seconds", "seconds", ["queue"], &[],
         shared!("Age of the oldest due element, from its due time; 0 when nothing is due.");
     next_due: GaugeVec, "delaybridge_queue_next_due_timestamp_seconds", "seconds since the epoch", ["queue"], &[],

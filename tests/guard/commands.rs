@@ -115,7 +115,7 @@ async fn of_the_daemon() -> Vec<f64> {
     eventually("everything to be settled", PATIENCE, async || {
         let (scheduled, in_flight): (usize, usize) = redis::pipe()
             .zcard(&queue.timeouts)
-            .zcard(queue.bridge_key("inflight"))
+            .add_command(queue.count_in_flight())
             .query_async(&mut redis)
             .await
             .map_err(|e| e.to_string())?;

@@ -3,15 +3,16 @@
 use std::hint::black_box;
 
 use bytes::Bytes;
-use delaybridge::config::{self, QueueSpec};
-use delaybridge::message::{MessageId, Origin};
+use delaybridge::config::{self, QueueSpec, Routed};
+use delaybridge::message::MessageId;
 use delaybridge::route::ElementInfo;
-use delaybridge::source::ledger::{Entry, Header, Move, batch_end, confirmation};
+use delaybridge::sink::Outbound;
+use delaybridge::source::ledger::claims::Element;
 use delaybridge::source::redisson::layout::{Layout, pack};
 use delaybridge::source::redisson::open_entry;
 
 use crate::callgrind;
-use crate::limits::HOT_PATH;
+use crate::limits::{ELEMENT_BYTES, HOT_PATH, OUTBOUND_BYTES};
 
 /// Elements of a run that is counted.
 const ELEMENTS: usize = 500;
@@ -46,30 +47,25 @@ impl Way {
         Way { spec: loaded.config.queues[0].clone(), payload }
     }
 
-    /// An entry as the claim script returns it.
-    fn entry(&self, n: usize) -> Bytes {
+    /// An element as the claim script returns it.
+    fn element(&self, n: usize) -> Element {
         let id = MessageId((n as u64).to_le_bytes());
-        let mut member = Header::redriven(Origin::Delayed, id, 1_700_000_000_000, [7; 8], Vec::new()).encode();
-        member.extend_from_slice(&pack(Layout::New, id, self.payload.as_bytes()));
-        member.into()
+        Element::bare(Bytes::from(pack(Layout::New, id, self.payload.as_bytes())), 1_700_000_000_000)
     }
 
     /// All that the daemon does to the elements itself, but for what asks a clock: the daemon's reads it where valgrind
     /// has no page for it.
-    fn relay(&self, members: Vec<Bytes>) -> redis::Cmd {
-        let mut moves = Vec::with_capacity(members.len());
-        for member in members {
-            let entry = Entry::decode(member).expect("an entry");
-            let (id, payload) = open_entry(&entry);
+    fn relay(&self, elements: &[Element]) -> Vec<Routed> {
+        let mut all = Vec::with_capacity(elements.len());
+        for element in elements {
+            let (id, payload) = open_entry(element);
             let payload = redisson_codecs::decode(self.spec.codec, &payload.expect("an element")).expect("a payload");
-            let (due_ms, attempt) = (entry.header.due_ms(), entry.header.attempts + 1);
+            let (due_ms, attempt) = (element.due_ms(), element.attempts() + 1);
             let element = ElementInfo { id, queue: &self.spec.id, due_ms, attempt };
             let routed = self.spec.to[0].fill(&element, &payload).expect("a destination");
-            black_box(routed);
-            moves.push((entry.member, Move::Confirm));
+            all.push(routed);
         }
-        assert_eq!(batch_end(moves.iter().map(|(member, step)| (member, step))), moves.len());
-        confirmation(b"delaybridge:inflight:{n}", &moves)
+        all
     }
 }
 
@@ -92,13 +88,22 @@ fn an_element_costs_no_more_instructions_and_allocations_than_its_limit() {
 }
 
 #[test]
+fn the_values_of_an_element_take_no_more_bytes_than_their_limits() {
+    let sizes = [("Element", size_of::<Element>(), ELEMENT_BYTES), ("Outbound", size_of::<Outbound>(), OUTBOUND_BYTES)];
+    for (what, bytes, most) in sizes {
+        println!("{what}: {bytes} bytes");
+        assert!(bytes <= most, "{what} takes {bytes} bytes; the limit is {most}, see tests/guard/limits.rs");
+    }
+}
+
+#[test]
 #[ignore = "the test above runs it, under callgrind"]
 fn runs_under_callgrind() {
     let way = Way::of(&std::env::var(WAY).expect("the way"));
-    let members = (0..ELEMENTS).map(|n| way.entry(n)).collect();
+    let elements: Vec<_> = (0..ELEMENTS).map(|n| way.element(n)).collect();
     if std::env::var(BUSY).as_deref() == Ok("1") {
-        black_box(way.relay(members));
+        black_box(way.relay(&elements));
     } else {
-        black_box(members);
+        black_box(elements);
     }
 }

@@ -1,5 +1,6 @@
 //! What an element costs, in numbers that are the same on a busy machine: instructions and allocations of the code that
-//! every element runs through, and commands that it costs Redis. No clock decides here.
+//! every element runs through, and commands that it costs Redis. No clock decides here, except the server's for the bounds
+//! of single scripts.
 //!
 //! A binary of its own, because callgrind reads all of a binary before it begins, and that of the other tests is large.
 //! The limits are in `limits.rs`.
@@ -30,6 +31,7 @@ tools! {
 }
 use brokers::process;
 
+mod bounds;
 mod callgrind;
 mod commands;
 mod hot_path;

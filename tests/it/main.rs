@@ -14,7 +14,6 @@ mod http;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod kubernetes;
-mod model;
 mod moving;
 mod observe;
 mod redisson;

@@ -46,6 +46,11 @@ const fn all(name: &'static str, access: Access, arguments: &'static [&'static s
 }
 
 impl Command {
+    /// Whether it can only be asked about with all of its keys.
+    pub(super) fn needs_all_keys(&self) -> bool {
+        self.together && *self != EVALSHA
+    }
+
     /// The command on these keys or channels, as words: one such, or one for each key.
     pub(super) fn samples(&self, keys: &[Bytes]) -> Vec<Vec<Bytes>> {
         let words = |keys: &[Bytes]| -> Vec<Bytes> {
@@ -98,6 +103,7 @@ commands! {
     LREM = one("lrem", WRITES, &["1", "x"]);
     LSET = one("lset", WRITES, &["0", "x"]);
     LTRIM = one("ltrim", WRITES, &["0", "0"]);
+    MEMORY_USAGE = one("memory|usage", LOOKS, &[]);
     PING = one("ping", LOOKS, &[]);
     PUBLISH = one("publish", LOOKS, &["x"]);
     PUBSUB_NUMSUB = one("pubsub|numsub", LOOKS, &[]);
@@ -111,9 +117,9 @@ commands! {
     SMISMEMBER = one("smismember", READS, &["x"]);
     SREM = one("srem", WRITES, &["x"]);
     SUBSCRIBE = one("subscribe", LOOKS, &[]);
-    SUNIONSTORE = all("sunionstore", BOTH, &[]);
     TIME = one("time", LOOKS, &[]);
     TYPE = one("type", LOOKS, &[]);
+    UNLINK = one("unlink", WRITES, &[]);
     XADD = one("xadd", WRITES, &["*", "f", "v"]);
     XDEL = one("xdel", WRITES, &["1-1"]);
     XLEN = one("xlen", LOOKS, &[]);
@@ -126,7 +132,9 @@ commands! {
     ZMSCORE = one("zmscore", READS, &["x"]);
     ZRANGE = one("zrange", READS, &["0", "0"]);
     ZRANGEBYSCORE = one("zrangebyscore", READS, &["0", "1"]);
+    ZRANGESTORE = all("zrangestore", BOTH, &["0", "0"]);
     ZREM = one("zrem", WRITES, &["x"]);
+    ZREMRANGEBYRANK = one("zremrangebyrank", WRITES, &["1", "0"]);
     ZSCAN = one("zscan", READS, &["0"]);
     ZSCORE = one("zscore", READS, &["x"]);
 }

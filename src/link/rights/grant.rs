@@ -24,7 +24,7 @@ pub(super) enum On {
 pub struct Pattern {
     /// As Redis matches it.
     glob: String,
-    /// The one name that it matches; none if there may be several.
+    /// A name that it matches and that a user must be allowed; none if the names are not known.
     name: Option<Bytes>,
 }
 
@@ -41,14 +41,14 @@ impl Pattern {
         Pattern { glob: glob.collect(), name: None }
     }
 
+    /// The same, with one of the names: a user that may use every one of them may use this one.
+    pub fn with_example(self, name: impl Into<Bytes>) -> Pattern {
+        Pattern { name: Some(name.into()), ..self }
+    }
+
     /// As Redis matches it.
     pub fn glob(&self) -> &str {
         &self.glob
-    }
-
-    /// Whether it is one name.
-    pub fn is_exact(&self) -> bool {
-        self.name.is_some()
     }
 }
 
@@ -92,10 +92,15 @@ impl Grant {
         self.commands.iter().fold(none, |access, command| access.and(command.access))
     }
 
-    /// Keys that are not known by name.
+    /// The commands.
+    pub fn commands(&self) -> impl Iterator<Item = &Command> {
+        self.commands.iter()
+    }
+
+    /// Keys that elements choose: not one of their names is known.
     pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
-        let (On::Keys(all) | On::Channels(all)) = &self.on else { return [].iter().filter(not_exact) };
-        all.iter().filter(not_exact)
+        let (On::Keys(all) | On::Channels(all)) = &self.on else { return [].iter().filter(chosen) };
+        all.iter().filter(chosen)
     }
 
     /// Each command on what it takes at once, as the server can be asked about it, and what would allow it.
@@ -106,9 +111,14 @@ impl Grant {
                 all.extend(command.samples(&[]).into_iter().map(|words| (words, Grant::plain([command]))));
                 continue;
             };
-            let known: Vec<_> = names.iter().filter(|name| name.is_exact()).cloned().collect();
-            if known.is_empty() {
+            let mut known: Vec<_> = names.iter().filter(|name| name.name.is_some()).cloned().collect();
+            // A script takes any number of keys, others a certain one.
+            if known.is_empty() || known.len() < names.len() && command.needs_all_keys() {
                 continue;
+            }
+            // A command for two keys of one pattern.
+            if known.len() == 1 && command.needs_all_keys() {
+                known.push(known[0].clone());
             }
             let bytes: Vec<_> = known.iter().filter_map(|name| name.name.clone()).collect();
             let samples = command.samples(&bytes);
@@ -116,7 +126,7 @@ impl Grant {
             for (words, names) in samples.into_iter().zip(known.chunks(share)) {
                 let on = match self.on {
                     On::Channels(_) => On::Channels(names.to_vec()),
-                    _ => On::Keys(names.to_vec()),
+                    _ => On::Keys(sorted(names.to_vec())),
                 };
                 all.push((words, Grant::new([command], on)));
             }
@@ -125,8 +135,8 @@ impl Grant {
     }
 }
 
-fn not_exact(pattern: &&Pattern) -> bool {
-    !pattern.is_exact()
+fn chosen(pattern: &&Pattern) -> bool {
+    pattern.name.is_none()
 }
 
 pub(super) fn sorted<T: Ord>(all: impl IntoIterator<Item = T>) -> Vec<T> {

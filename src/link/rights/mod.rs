@@ -48,7 +48,7 @@ pub struct Missing {
 /// Asks the server by `ACL DRYRUN` which of these rights the logged-in user lacks.
 ///
 /// `None` if the server cannot answer: `ACL DRYRUN` exists since 7.0 and needs a right of its own. Then the first command
-/// that is refused shows it with `NOPERM`. Keys that are only known as a pattern are not checked.
+/// that is refused shows it with `NOPERM`. Of a pattern an example is checked, if there is one.
 ///
 /// # Errors
 ///

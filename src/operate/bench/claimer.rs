@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::Ended;
 use crate::link::Conn;
-use crate::source::ledger::{Answer, BATCH_BYTES, ClaimReply, ClaimRequest, Claimed, Hints, Ledger, Move};
+use crate::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed, Confirm, Confirmed, Part, Whole};
+use crate::source::ledger::{BATCH_BYTES, Hints, Ledger};
 
 /// Longer than any run.
 const LEASE: Duration = Duration::from_secs(3_600);
@@ -37,43 +36,61 @@ impl Claimer {
     /// # Errors
     ///
     /// When Redis cannot be asked.
-    pub async fn claim(&mut self, conn: &Conn, queue: &Ledger, most: usize) -> Result<Claimed, Ended> {
+    pub async fn claim(&mut self, conn: &Conn, queue: &Ledger, most: usize) -> Result<Batch, Ended> {
         self.number += 1;
         let request = ClaimRequest {
-            number: self.number,
+            name: ClaimName::new(queue.owner, self.number),
             not_after_ms: self.not_after_ms,
             lease: LEASE,
             ahead: Duration::ZERO,
             most,
             bytes: BATCH_BYTES,
-            alone: false,
             rotation: self.number,
             hints: self.hints.clone(),
         };
-        match queue.claim(conn, &request).await? {
-            ClaimReply::Claimed(reply) => {
-                self.hints = reply.hints.clone();
-                Ok(reply)
+        match queue.claims().claim(conn, &request).await? {
+            ClaimReply::Claimed(claimed) => {
+                self.hints = claimed.hints.clone();
+                Ok(Batch { name: request.name, claimed })
             }
-            ClaimReply::Late { .. } => Err(Ended::Failed("a claim came to Redis an hour after it was sent".to_owned())),
+            ClaimReply::Late { .. } | ClaimReply::Twice { .. } => {
+                Err(Ended::Failed("a claim came to Redis an hour after it was sent, or twice".to_owned()))
+            }
         }
     }
 }
 
-/// What was claimed, with the verdict of a sink that confirms everything.
-pub fn confirmed(reply: Claimed) -> Vec<(Bytes, Move)> {
-    reply.entries.into_iter().map(|(_, entry)| (entry.member, Move::Confirm)).collect()
+/// What one claim took.
+#[derive(Debug)]
+pub struct Batch {
+    name: ClaimName,
+    /// The reply of the claim.
+    pub claimed: Claimed,
 }
 
-/// Settles what was claimed.
+impl Batch {
+    /// The verdict of a sink that confirms everything.
+    pub fn confirmed(&self) -> Whole {
+        let entries = self.claimed.elements.iter().filter(|element| element.part() == Part::Entries).count();
+        Whole { name: self.name, bare: self.claimed.elements.len() - entries, entries }
+    }
+}
+
+/// Settles what was claimed, and removes the names of the claims.
 ///
 /// # Errors
 ///
 /// When a verdict is refused, and when Redis cannot be asked.
-pub async fn settle(conn: &Conn, queue: &Ledger, moves: &[(Bytes, Move)]) -> Result<(), Ended> {
-    let settled = queue.settle(conn, moves, None, None).await?;
-    match settled.answers.iter().all(|answer| *answer == Answer::Done) {
-        true => Ok(()),
-        false => Err(Ended::Failed("a settling was refused; does another client claim from this queue?".to_owned())),
+pub async fn settle(conn: &Conn, queue: &Ledger, claims: &[Whole]) -> Result<(), Ended> {
+    if claims.is_empty() {
+        return Ok(());
     }
+    let answers = queue.claims().confirm(conn, Confirm::Unexpired, claims).await?;
+    if answers.iter().any(|answer| *answer != Confirmed::Done) {
+        return Err(Ended::Failed("a settling was refused; does another client claim from this queue?".to_owned()));
+    }
+    // None of them can run again: each was answered. The daemon waits until it can know that without their answers.
+    let names: Vec<_> = claims.iter().map(|claim| claim.name).collect();
+    queue.claims().bury(conn, 0, &names).await?;
+    Ok(())
 }

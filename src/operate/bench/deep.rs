@@ -1,9 +1,9 @@
 //! Claim and settling at depth, two scripts outstanding at any time, as in the daemon.
 
 use super::limits::Times;
-use super::{AT_LATEST, Claimer, Ended, Trial, confirmed, settle};
+use super::{AT_LATEST, Batch, Claimer, Ended, Trial, settle};
 use crate::clock::Instant;
-use crate::source::ledger::{BATCH_ENTRIES, Claimed, redis_now_ms};
+use crate::source::ledger::{BATCH_ENTRIES, redis_now_ms};
 
 /// What the drain took.
 #[derive(Debug, Default)]
@@ -40,21 +40,21 @@ pub(super) async fn drain(trial: &Trial<'_>) -> Result<Drained, Ended> {
             drained.settlings.add(settling_took);
         }
         let Some(reply) = reply else { break };
-        if reply.entries.is_empty() {
+        if reply.claimed.elements.is_empty() {
             return Err(Ended::Failed(
                 "a claim took nothing although elements are due; does another client?".to_owned(),
             ));
         }
         drained.claims.add(claim_took);
-        drained.count += reply.entries.len();
-        to_settle = confirmed(reply);
+        drained.count += reply.claimed.elements.len();
+        to_settle = vec![reply.confirmed()];
     }
     drained.per_second = drained.count as f64 / started.elapsed().as_secs_f64();
     Ok(drained)
 }
 
 /// Claims; the keys that the first claim makes expire like the others.
-pub(super) async fn claim(trial: &Trial<'_>, claimer: &mut Claimer, most: usize) -> Result<Claimed, Ended> {
+pub(super) async fn claim(trial: &Trial<'_>, claimer: &mut Claimer, most: usize) -> Result<Batch, Ended> {
     let reply = claimer.claim(&trial.conn, &trial.queue, most).await?;
     if claimer.was_first() {
         trial.queue.vanish_after(&trial.conn, AT_LATEST).await?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::deep::claim;
 use super::limits::{Times, element};
-use super::{Claimer, Ended, PIECE, Trial, confirmed, settle};
+use super::{Claimer, Ended, PIECE, Trial, settle};
 use crate::clock::Instant;
 use crate::source::ledger::{BATCH_ENTRIES, redis_now_ms};
 
@@ -26,17 +26,18 @@ pub(super) async fn run(trial: &Trial<'_>) -> Result<Times, Ended> {
     let (mut claimer, mut late) = (Claimer::new(redis_now_ms(&trial.conn).await?), Times::default());
     while late.count() < count {
         trial.step("lateness", late.count(), count)?;
-        let reply = claim(trial, &mut claimer, BATCH_ENTRIES).await?;
-        if reply.entries.is_empty() {
+        let batch = claim(trial, &mut claimer, BATCH_ENTRIES).await?;
+        let reply = &batch.claimed;
+        if reply.elements.is_empty() {
             let wait = reply.next_ms.map_or(LONGEST_SLEEP_MS, |next| next - reply.now_ms);
             let wait = u64::try_from(wait.clamp(1, LONGEST_SLEEP_MS)).unwrap_or(1);
             tokio::time::sleep(Duration::from_millis(wait)).await;
             continue;
         }
-        let due: Vec<i64> = reply.entries.iter().filter_map(|(_, entry)| entry.header.due_ms()).collect();
+        let due: Vec<i64> = reply.elements.iter().filter_map(|element| element.due_ms()).collect();
         // By Redis's clock at the claim, and by ours from then on.
         let (claimed_ms, claimed) = (reply.now_ms, Instant::now());
-        settle(&trial.conn, &trial.queue, &confirmed(reply)).await?;
+        settle(&trial.conn, &trial.queue, &[batch.confirmed()]).await?;
         let settled_ms = claimed_ms + i64::try_from(claimed.elapsed().as_millis()).unwrap_or(i64::MAX);
         for due in due {
             late.add(Duration::from_millis((settled_ms - due).max(0).unsigned_abs()));

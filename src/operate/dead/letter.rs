@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::operate::content::{Content, base64};
-use crate::source::ledger::{DeadLetter, Entry, Ledger};
+use crate::source::ledger::claims::Element;
+use crate::source::ledger::{DeadLetter, Ledger};
 
 /// What a list says of a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -55,7 +56,7 @@ pub struct Letter {
 
 /// The payload inside the element; of a letter that another program wrote, all of its bytes.
 fn payload(ledger: &Ledger, letter: &DeadLetter) -> Bytes {
-    let entry = letter.reborn().ok().and_then(Entry::decode);
+    let entry = letter.reborn().ok().and_then(|entry| Element::entry(entry, 0));
     let payload = entry.and_then(|entry| ledger.open(&entry).1.ok());
     payload.unwrap_or_else(|| letter.bytes("element").cloned().unwrap_or_default())
 }

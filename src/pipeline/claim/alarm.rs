@@ -1,5 +1,8 @@
 //! The claimer's next wake-up: at the due time that its last claim returned, or earlier after a knock.
 //!
+//! Due times that are close together are looked at together: a claim costs Redis much the same for one element and for
+//! three. So after a claim the next waits for [`TOGETHER`]; what falls due meanwhile is that much late, and never early.
+//!
 //! A knock during a claim is kept until after it: the reply may be older than the knock. (A reply
 //! that overrides a newer announcement is how Redisson delivers an element late.)
 
@@ -9,7 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::clock::RedisClock;
+use crate::clock::{Instant, RedisClock};
 use crate::telemetry::labels::Wakeup;
 
 /// The alarm clock of one claimer; many knock, one waits.
@@ -19,10 +22,24 @@ pub struct Alarm {
     next_ms: AtomicI64,
     /// Earliest due time announced since the last claim began, in Redis ms.
     hint_ms: AtomicI64,
-    /// A reason to look at once.
-    now: Mutex<Option<Wakeup>>,
+    state: Mutex<State>,
     notify: Notify,
 }
+
+#[derive(Debug)]
+struct State {
+    /// A reason to look at once.
+    now: Option<Wakeup>,
+    /// Before this point due times are not looked at.
+    not_before: Instant,
+    /// Times in a row that another daemon was faster.
+    outrun: u32,
+}
+
+/// Least time between two claims that are made because of due times.
+const TOGETHER: Duration = Duration::from_millis(2);
+/// Where other daemons are faster, each further look waits up to twice as long for them as the last, up to this often.
+const DOUBLINGS: u32 = 4;
 
 impl Alarm {
     /// An alarm clock that rings at once: there may be elements due already.
@@ -30,14 +47,14 @@ impl Alarm {
         Alarm {
             next_ms: AtomicI64::new(i64::MAX),
             hint_ms: AtomicI64::new(i64::MAX),
-            now: Mutex::new(Some(Wakeup::Due)),
+            state: Mutex::new(State { now: Some(Wakeup::Due), not_before: Instant::now(), outrun: 0 }),
             notify: Notify::new(),
         }
     }
 
     /// Asks for a look at once.
     pub fn ring(&self, reason: Wakeup) {
-        *self.now.lock() = Some(reason);
+        self.state.lock().now = Some(reason);
         self.notify.notify_one();
     }
 
@@ -51,27 +68,42 @@ impl Alarm {
     /// To be called before a claim is sent: from here on, knocks and announcements are kept for after it.
     pub fn begin(&self) {
         self.hint_ms.store(i64::MAX, Ordering::Release);
-        *self.now.lock() = None;
+        let mut state = self.state.lock();
+        (state.now, state.not_before) = (None, Instant::now().after(TOGETHER));
     }
 
-    /// What the claim returned.
-    pub fn next(&self, due_ms: Option<i64>) {
-        self.next_ms.store(due_ms.unwrap_or(i64::MAX), Ordering::Release);
+    /// What the claim returned: when something falls due next, and whether it took something.
+    pub fn next(&self, due_ms: Option<i64>, took: bool) {
+        let due_ms = due_ms.unwrap_or(i64::MAX);
+        let before = self.next_ms.swap(due_ms, Ordering::AcqRel);
+        let mut state = self.state.lock();
+        // What it came for is gone: another daemon was faster, and may be the next time. It is left to it for a moment,
+        // each time another one, so that of many daemons few ask for the same element.
+        state.outrun = if !took && due_ms > before { (state.outrun + 1).min(DOUBLINGS) } else { 0 };
+        if state.outrun > 0 {
+            let longest = TOGETHER * (1 << state.outrun);
+            state.not_before = Instant::now().after(longest.mul_f64(0.5 + 0.5 * fastrand::f64()));
+        }
     }
 
     /// Waits until it is time to look. Cancel safe.
     pub async fn wait(&self, clock: &RedisClock) -> Wakeup {
         loop {
-            if let Some(reason) = self.now.lock().take() {
-                return reason;
-            }
+            let not_before = {
+                let mut state = self.state.lock();
+                if let Some(reason) = state.now.take() {
+                    return reason;
+                }
+                state.not_before
+            };
             let (next, hint) = (self.next_ms.load(Ordering::Acquire), self.hint_ms.load(Ordering::Acquire));
             let wait = next.min(hint).saturating_sub(clock.now_ms());
-            if wait <= 0 {
+            let held = not_before.since(Instant::now());
+            if wait <= 0 && held.is_zero() {
                 return if hint < next { Wakeup::Published } else { Wakeup::Due };
             }
             // Not longer than a minute: the estimate of Redis's clock gets better meanwhile.
-            let wait = Duration::from_millis(wait.unsigned_abs()).min(Duration::from_secs(60));
+            let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(0)).max(held).min(Duration::from_secs(60));
             // Order does not matter: both only lead to another look at the state above.
             tokio::select! {
                 () = self.notify.notified() => {}
@@ -99,11 +131,11 @@ mod tests {
         assert_eq!(wake.wait(&clock).await, Wakeup::Due, "the first look is at once");
         wake.begin();
         wake.announce(clock.now_ms() - 1);
-        wake.next(Some(clock.now_ms() + 50_000));
+        wake.next(Some(clock.now_ms() + 50_000), true);
         assert_eq!(wake.wait(&clock).await, Wakeup::Published);
         wake.begin();
         wake.ring(Wakeup::Poll);
-        wake.next(None);
+        wake.next(None, true);
         assert_eq!(wake.wait(&clock).await, Wakeup::Poll);
         assert!(wake.wait(&clock).now_or_never().is_none());
     }
@@ -113,8 +145,51 @@ mod tests {
         let (wake, clock) = (Alarm::new(), RedisClock::new());
         wake.begin();
         let due = clock.now_ms() + 20;
-        wake.next(Some(due));
+        wake.next(Some(due), true);
         assert_eq!(wake.wait(&clock).await, Wakeup::Due);
         assert!(clock.now_ms() >= due);
+    }
+
+    /// How long the alarm waits for something that is due `in_ms` after a claim.
+    async fn waited(wake: &Alarm, clock: &RedisClock, in_ms: i64) -> Duration {
+        let begun = Instant::now();
+        wake.begin();
+        wake.next(Some(clock.now_ms() + in_ms), true);
+        wake.wait(clock).await;
+        begun.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_falls_due_close_together_is_looked_at_together() {
+        let _clock = crate::clock::follow_tokio();
+        let (wake, clock) = (Alarm::new(), RedisClock::new());
+        wake.wait(&clock).await;
+        for in_ms in [-5, 0, 1, 2] {
+            assert_eq!(waited(&wake, &clock, in_ms).await.as_millis(), 2, "due in {in_ms} ms");
+        }
+        assert_eq!(waited(&wake, &clock, 3).await.as_millis(), 3, "no later than it is due");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_is_outrun_leaves_the_next_to_the_others_for_a_moment() {
+        let _clock = crate::clock::follow_tokio();
+        let (wake, clock) = (Alarm::new(), RedisClock::new());
+        wake.wait(&clock).await;
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            wake.begin();
+            wake.next(Some(clock.now_ms() + 1), false);
+            let begun = Instant::now();
+            wake.wait(&clock).await;
+            waits.push(begun.elapsed());
+        }
+        assert!(waits.iter().all(|wait| *wait <= TOGETHER * 16 + Duration::from_millis(1)), "{waits:?}");
+        assert!(waits[5] >= TOGETHER * 8, "{waits:?}");
+        // Rung for, it comes at once.
+        wake.begin();
+        wake.next(Some(clock.now_ms() + 1), false);
+        wake.ring(Wakeup::More);
+        assert!(wake.wait(&clock).now_or_never().is_some());
+        assert_eq!(waited(&wake, &clock, 1).await.as_millis(), 2, "what took something is first again");
     }
 }

@@ -2,7 +2,7 @@
 //! what its [reply](crate::pipeline::claim::reply) brings.
 //!
 //! Everything up to the claim may be cancelled at any point. From the moment a claim is sent it is not: either its reply
-//! is read, or it is a lost claim that recover looks for. Replies are handled in the order of the claims, also where two are
+//! is read, or it is a lost claim that is looked for by its name. Replies are handled in the order of the claims, also where two are
 //! [outstanding](crate::pipeline::claim::outstanding).
 
 use std::sync::Arc;
@@ -14,14 +14,20 @@ use tokio_util::sync::CancellationToken;
 use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
 use crate::link::LinkError;
-use crate::pipeline::claim::outstanding::{Answered, Outstanding, Sending};
+use crate::pipeline::claim::Isolation;
+use crate::pipeline::claim::expired::Expired;
+use crate::pipeline::claim::lost::{Looked, Lost};
+use crate::pipeline::claim::outstanding::{Answered, Outstanding, Reply, Request, Sending};
 use crate::pipeline::claim::prepare::{Ready, Turn, prepare};
-use crate::pipeline::claim::recover::{Looked, Lost};
+use crate::pipeline::claim::record::Taken;
 use crate::pipeline::claim::reply;
 use crate::pipeline::leases::keeper;
 use crate::pipeline::queue::Queue;
-use crate::source::SourceError;
-use crate::source::ledger::{BATCH_ENTRIES, ClaimReply, ClaimRequest, Claimed};
+use crate::source::ledger::BATCH_ENTRIES;
+use crate::source::ledger::claims::{
+    ClaimName, ClaimReply, ClaimRequest, Claimed, Element, TakeOverReply, TakeOverRequest,
+};
+use crate::source::{SourceError, millis};
 use crate::telemetry::labels::Wakeup;
 use crate::telemetry::status::Heartbeat;
 
@@ -42,7 +48,7 @@ pub async fn run(queue: Arc<Queue>, heartbeat: Heartbeat) {
     let mut claimer = Claimer {
         heartbeat,
         heartbeat_at: Instant::now(),
-        suspects: false,
+        expired: Expired::default(),
         turns: 0,
         rotation: 0,
         refusals: 0,
@@ -61,10 +67,10 @@ struct Claimer {
     heartbeat: Heartbeat,
     /// The last pass of the loop: a gap means that the process was suspended.
     heartbeat_at: Instant,
-    /// The last claim saw entries that must be claimed alone.
-    suspects: bool,
+    /// Claims of other processes that are to be taken over.
+    expired: Expired,
     turns: u64,
-    /// Claims that were not made for a suspect alone.
+    /// Claims of what is due.
     rotation: u64,
     /// Claims in a row that Redis refused.
     refusals: u32,
@@ -95,7 +101,8 @@ impl Claimer {
             // Order: a stop goes first, and an answer before the next claim. Answers wait until they are taken; waiting and
             // getting ready are cancel safe: reservations are released.
             let follows = !self.outstanding.is_empty();
-            let turn = Turn { number: self.turns, suspects: self.suspects, follows };
+            let take_over = if follows { None } else { self.expired.next(self.turns, self.backlog) };
+            let turn = Turn { number: self.turns, take_over, follows };
             let ready = tokio::select! {
                 biased;
                 () = queue.process.stopping.cancelled() => break,
@@ -152,26 +159,41 @@ impl Claimer {
     fn send(&mut self, ready: Ready) {
         let queue = &self.queue;
         let process = &queue.process;
-        let Ready { room, isolation, probe, alone, ahead } = ready;
+        let Ready { room, isolation, probe, take_over, ahead } = ready;
         self.turns += 1;
-        self.rotation += u64::from(!alone);
         queue.alarm.begin();
         let sent_ms = process.clock.now_ms();
-        let patience = self.patience.min(process.server.call_timeout());
-        let request = ClaimRequest {
-            number: process.next_claim(),
-            not_after_ms: sent_ms.saturating_add(i64::try_from(patience.as_millis()).unwrap_or(i64::MAX)),
-            lease: queue.spec.lease,
-            ahead,
-            most: room.room().count.min(BATCH_ENTRIES as u64) as usize,
-            bytes: room.room().bytes as usize,
-            alone,
-            rotation: self.rotation,
-            hints: queue.hints().clone(),
+        // A lease outlasts the time in which its claim can run.
+        let patience = self.patience.min(process.server.call_timeout()).min(queue.spec.lease / 2);
+        let not_after_ms = sent_ms.saturating_add(millis(patience));
+        let most = room.room().count.min(BATCH_ENTRIES as u64) as usize;
+        let (lease, bytes, number) = (queue.spec.lease, room.room().bytes as usize, process.next_claim());
+        let request = match take_over {
+            Some(old) => Request::TakeOver(TakeOverRequest {
+                old,
+                new: old.taken_over_by(process.owner, number),
+                not_after_ms,
+                lease,
+                most: if matches!(isolation, Isolation::Alone(_)) { 1 } else { most },
+                bytes,
+                largest: queue.hints().largest(),
+            }),
+            None => {
+                self.rotation += 1;
+                Request::Claim(ClaimRequest {
+                    name: ClaimName::new(process.owner, number),
+                    not_after_ms,
+                    lease,
+                    ahead,
+                    most,
+                    bytes,
+                    rotation: self.rotation,
+                    hints: queue.hints().clone(),
+                })
+            }
         };
         let nothing_due_ms = queue.nothing_due_ms();
-        let sent = Instant::now();
-        let claim = Sending { request, sent_ms, sent, patience, nothing_due_ms, room, isolation, probe };
+        let claim = Sending { request, sent: Instant::now(), patience, nothing_due_ms, room, isolation, probe };
         self.outstanding.push(queue.clone(), claim);
     }
 
@@ -186,43 +208,69 @@ impl Claimer {
     async fn receive(&mut self, answered: Box<Answered>) {
         let queue = self.queue.clone();
         let process = &queue.process;
-        let Answered { claim, answer, took, looking } = *answered;
-        let most = claim.request.most;
+        let Answered { claim, answer, took } = *answered;
+        let most = claim.request.most();
         self.backlog = false;
         match answer {
-            Ok(ClaimReply::Late { now_ms }) => {
+            Ok(Reply::Claim(ClaimReply::Late { now_ms }) | Reply::TakeOver(TakeOverReply::Late { now_ms })) => {
                 process.clock.observe(now_ms);
                 self.patience = claim.patience.saturating_mul(2);
                 queue.refund_rate(most as u32);
                 queue.alarm.ring(Wakeup::More);
             }
-            Ok(ClaimReply::Claimed(claimed)) => {
+            // Another sending of it has run: what it took is found by its name.
+            Ok(Reply::Claim(ClaimReply::Twice { now_ms }) | Reply::TakeOver(TakeOverReply::Twice { now_ms })) => {
+                process.clock.observe(now_ms);
+                self.lose(claim);
+            }
+            Ok(Reply::Claim(ClaimReply::Claimed(claimed))) => {
                 process.events.metrics().script("claim").took(took);
-                process.clock.observe(claimed.now_ms);
-                self.patience = PATIENCE.max(claim.patience / 2);
-                if std::mem::take(&mut self.refusals) > 0 {
-                    queue.resume();
-                }
+                self.answered(claimed.now_ms, claim.patience);
                 reply::look_at_due_times(&queue, &claimed, claim.nothing_due_ms);
-                self.take_over(claimed, claim).await;
+                self.take_up(claimed, claim).await;
+            }
+            Ok(Reply::TakeOver(TakeOverReply::Nothing { now_ms })) => {
+                process.events.metrics().script("take_over").took(took);
+                self.answered(now_ms, claim.patience);
+                queue.refund_rate(most as u32);
+                queue.alarm.ring(Wakeup::More);
+            }
+            Ok(Reply::TakeOver(TakeOverReply::Taken { now_ms, elements, unknown, .. })) => {
+                process.events.metrics().script("take_over").took(took);
+                self.answered(now_ms, claim.patience);
+                if unknown > 0 {
+                    queue.events.unknown_entries(unknown);
+                }
+                self.hand_over(elements, 0, unknown > 0, claim);
+                queue.alarm.ring(Wakeup::More);
             }
             Err(SourceError::Link(LinkError::NotSent { .. })) => {
                 queue.refund_rate(most as u32);
                 queue.alarm.ring(Wakeup::Reconnect);
             }
-            Err(SourceError::Link(LinkError::Unknown { .. })) => {
-                self.lost.push(Lost::reply(&claim.request, claim.sent_ms, claim.room, claim.isolation));
-            }
+            Err(SourceError::Link(LinkError::Unknown { .. })) => self.lose(claim),
             Err(problem) => {
                 queue.refund_rate(most as u32);
-                drop((claim, looking));
+                drop(claim);
                 // What the next one took does not wait until Redis may be asked again.
                 self.receive_all().await;
                 self.refused(&problem).await;
-                return;
             }
         }
-        drop(looking);
+    }
+
+    /// Redis has run a claim or a takeover.
+    fn answered(&mut self, now_ms: i64, patience: Duration) {
+        self.queue.process.clock.observe(now_ms);
+        self.patience = PATIENCE.max(patience / 2);
+        if std::mem::take(&mut self.refusals) > 0 {
+            self.queue.resume();
+        }
+    }
+
+    fn lose(&mut self, claim: Sending) {
+        let (name, not_after_ms) = (claim.request.name(), claim.request.not_after_ms());
+        self.lost.push(Lost::reply(name, not_after_ms, claim.room, claim.isolation));
     }
 
     /// Redis refuses: a key of a wrong type, a missing right. Nothing was changed.
@@ -254,31 +302,51 @@ impl Claimer {
         }
     }
 
-    async fn take_over(&mut self, claimed: Claimed, claim: Sending) {
+    async fn take_up(&mut self, mut claimed: Claimed, claim: Sending) {
         let queue = self.queue.clone();
-        let Sending { request, sent, room, isolation, probe, .. } = claim;
-        let (most, deadline, probing) = (request.most, sent.after(queue.spec.lease), probe.is_some());
-        let (taken, more_due) = (claimed.entries.len(), reply::more_is_due(&claimed));
-        self.suspects = claimed.suspects > 0;
+        let (most, probing) = (claim.request.most(), claim.probe.is_some());
+        let (taken, more_due) = (claimed.elements.len(), reply::more_is_due(&claimed));
+        claimed.unknown += self.expired.unknown;
         reply::note(&queue, &claimed);
         *queue.hints() = claimed.hints;
-        queue.refund_rate(u32::try_from(most.saturating_sub(taken)).unwrap_or(0));
-        let claims = reply::accept(&queue, claimed.entries, deadline, (room, isolation, probe));
-        // An entry of ours that is not here: its claim's reply was lost, or it was dropped. Adopt asks whether it is still
-        // there, now that it has a new lease.
-        let strays = reply::extend_own(&queue, &claimed.own, deadline).into_iter();
-        self.lost.extend(strays.map(|number| Lost::stray(number, claimed.now_ms, queue.spec.lease)));
-        queue.alarm.next(claimed.next_ms);
-        // A probe that found only suspects waits for the safety poll: the gate would let it through again at once.
+        queue.alarm.next(claimed.next_ms, taken > 0);
+        self.hand_over(claimed.elements, claimed.retried, claimed.unreadable > 0, claim);
+        let strays = self.expired.met(&queue, claimed.expired).await;
+        self.look_for(strays, claimed.now_ms);
+        // A probe that found nothing but expired leases waits for the safety poll: the gate would let it through again at
+        // once.
         let left = taken >= most || claimed.more;
-        self.backlog = left && !self.suspects && !probing;
-        if left || self.suspects && !(probing && taken == 0) {
+        self.backlog = left && !probing;
+        let probed_nothing = probing && taken == 0;
+        if left || !self.expired.is_empty() && !probed_nothing {
             queue.alarm.ring(Wakeup::More);
         } else if taken == 0 && more_due {
             // Another daemon was faster: not again in lockstep.
             tokio::time::sleep(Duration::from_millis(fastrand::u64(1..5))).await;
         }
-        queue.dispatch.push(&queue, claims);
+    }
+
+    /// Gives what was taken to the delivery. What was reserved for more is released.
+    fn hand_over(&mut self, elements: Vec<Element>, retried: usize, unreadable: bool, claim: Sending) {
+        let queue = &self.queue;
+        let Sending { request, sent, room, isolation, probe, .. } = claim;
+        let unused = request.most().saturating_sub(elements.len());
+        queue.refund_rate(u32::try_from(unused).unwrap_or(0));
+        let deadline = sent.after(queue.spec.lease);
+        let (name, not_after_ms) = (request.name(), request.not_after_ms());
+        let taken = Taken { name, not_after_ms, elements, unreadable, deadline };
+        if let Some(batch) = reply::accept(queue, taken, retried, (room, isolation, probe)) {
+            queue.dispatch.push(queue, batch);
+        }
+    }
+
+    /// Claims of ours that are not here, with leases that were over at this Redis time: their elements were dropped here.
+    fn look_for(&mut self, strays: Vec<ClaimName>, now_ms: i64) {
+        for name in strays {
+            if self.lost.iter().all(|lost| lost.name() != name) {
+                self.lost.push(Lost::stray(name, now_ms));
+            }
+        }
     }
 
     /// Looks for a lost claim; for those that hold something first.

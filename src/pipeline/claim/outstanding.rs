@@ -16,18 +16,57 @@ use futures_util::future::{BoxFuture, MaybeDone, maybe_done};
 use crate::clock::Instant;
 use crate::pipeline::claim::Isolation;
 use crate::pipeline::gate::Probe;
-use crate::pipeline::leases::ReplyPending;
 use crate::pipeline::limits::reserved::Reserved;
 use crate::pipeline::queue::Queue;
 use crate::source::SourceError;
-use crate::source::ledger::{ClaimReply, ClaimRequest};
+use crate::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, TakeOverReply, TakeOverRequest};
+
+/// What is asked for.
+pub enum Request {
+    /// What is due.
+    Claim(ClaimRequest),
+    /// What is in a claim with a lease that is over.
+    TakeOver(TakeOverRequest),
+}
+
+/// What Redis says to it.
+pub enum Reply {
+    /// To a claim.
+    Claim(ClaimReply),
+    /// To a takeover.
+    TakeOver(TakeOverReply),
+}
+
+impl Request {
+    /// The name under which the elements will be.
+    pub fn name(&self) -> ClaimName {
+        match self {
+            Request::Claim(request) => request.name,
+            Request::TakeOver(request) => request.new,
+        }
+    }
+
+    /// Redis time in ms after which it does nothing.
+    pub fn not_after_ms(&self) -> i64 {
+        match self {
+            Request::Claim(request) => request.not_after_ms,
+            Request::TakeOver(request) => request.not_after_ms,
+        }
+    }
+
+    /// Most elements.
+    pub fn most(&self) -> usize {
+        match self {
+            Request::Claim(request) => request.most,
+            Request::TakeOver(request) => request.most,
+        }
+    }
+}
 
 /// A claim as it is sent.
 pub struct Sending {
     /// What is asked for.
-    pub request: ClaimRequest,
-    /// Estimate of Redis's clock in ms.
-    pub sent_ms: i64,
+    pub request: Request,
     /// When that was; leases count from here, because the claim may run at once.
     pub sent: Instant,
     /// How long it may wait for its turn.
@@ -48,11 +87,9 @@ pub struct Answered {
     /// As it was sent.
     pub claim: Sending,
     /// What Redis says.
-    pub answer: Result<ClaimReply, SourceError>,
+    pub answer: Result<Reply, SourceError>,
     /// From the sending until Redis said so.
     pub took: Duration,
-    /// What is settled until the reply is handled is not taken up from it.
-    pub looking: ReplyPending,
 }
 
 /// The outstanding claims of one queue.
@@ -63,10 +100,12 @@ impl Outstanding {
     /// Adds a claim behind the others. It is sent by the next poll of [`next`](Self::next), which sends in this order, and
     /// so one connection answers in this order too.
     pub fn push(&mut self, queue: Arc<Queue>, claim: Sending) {
-        let looking = queue.leases.reply_pending();
         let answered = async move {
-            let answer = queue.store.claim(&claim.request).await;
-            Box::new(Answered { took: claim.sent.elapsed(), claim, answer, looking })
+            let answer = match &claim.request {
+                Request::Claim(request) => queue.store.claim(request).await.map(Reply::Claim),
+                Request::TakeOver(request) => queue.store.take_over(request).await.map(Reply::TakeOver),
+            };
+            Box::new(Answered { took: claim.sent.elapsed(), claim, answer })
         };
         self.0.push_back(maybe_done(answered.boxed()));
     }

@@ -10,6 +10,7 @@ use crate::pipeline::gate::{Gate, Probe};
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::reserved::Reserved;
 use crate::pipeline::queue::Queue;
+use crate::source::ledger::claims::ClaimName;
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use crate::telemetry::labels::Wakeup;
 
@@ -21,8 +22,8 @@ pub struct Ready {
     pub isolation: Isolation,
     /// What one of them is to find out.
     pub probe: Option<Probe>,
-    /// Whether the claim is for one suspect alone.
-    pub alone: bool,
+    /// The claim of another process that is taken over; none for a claim of what is due.
+    pub take_over: Option<ClaimName>,
     /// How long before its due time an element is claimed.
     pub ahead: Duration,
 }
@@ -32,15 +33,15 @@ pub struct Ready {
 pub struct Turn {
     /// How many were made before it.
     pub number: u64,
-    /// The last claim saw entries that must be claimed alone.
-    pub suspects: bool,
+    /// The claim of another process that is to be taken over.
+    pub take_over: Option<ClaimName>,
     /// Another claim is outstanding, and will leave something.
     pub follows: bool,
 }
 
 /// Waits until something may be due, and until there is everything that a claim needs. Cancel safe.
 pub async fn prepare(queue: &Arc<Queue>, turn: Turn) -> Option<Ready> {
-    let reason = match turn.follows {
+    let reason = match turn.follows || turn.take_over.is_some() {
         true => Wakeup::More,
         false => queue.alarm.wait(&queue.process.clock).await,
     };
@@ -52,7 +53,7 @@ pub async fn prepare(queue: &Arc<Queue>, turn: Turn) -> Option<Ready> {
 async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Ready> {
     let process = &queue.process;
     let probe = pass_gate(queue).await;
-    let alone = turn.suspects && turn.number % 4 == 3;
+    let alone = turn.take_over.is_some_and(|old| old.taken_over_by(process.owner, 0).is_suspect());
     let isolation = match alone {
         true => Isolation::Alone(Arc::new(process.isolation.clone().write_owned().await)),
         false => Isolation::Shared(Arc::new(process.isolation.clone().read_owned().await)),
@@ -91,7 +92,7 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
     process.server.ready().await;
     rate.used(room.room().count);
     woke();
-    Some(Ready { room, isolation, probe, alone, ahead })
+    Some(Ready { room, isolation, probe, take_over: turn.take_over, ahead })
 }
 
 /// Waits until nothing holds the queue up; with a permission if it takes one.

@@ -9,14 +9,14 @@ use crate::pipeline::settle::verdict::Death;
 /// The fields of the dead stream, in their order.
 pub fn fields(parts: &Parts, death: &Death) -> Vec<(&'static str, Bytes)> {
     let Death { reason, sink, destination, failure } = death;
-    let header = &parts.entry.header;
+    let header = &parts.header;
+    let queue = parts.queue();
     let attempts = header.attempts.saturating_add(death.ended_an_attempt().into());
-    let now_ms = parts.queue.process.clock.now_ms();
+    let now_ms = queue.process.clock.now_ms();
     let text = |value: String| Bytes::from(value);
     let time = |ms: i64| if ms == 0 { Bytes::new() } else { text(ms.to_string()) };
-    let sink_name = |place: usize| parts.queue.routes.get(place).map(|route| route.spec.sink.to_string());
-    let confirmed: Vec<String> = parts
-        .queue
+    let sink_name = |place: usize| queue.routes.get(place).map(|route| route.spec.sink.to_string());
+    let confirmed: Vec<String> = queue
         .routes
         .iter()
         .filter(|route| header.confirmed.contains(&route.handle.hash))
@@ -26,16 +26,16 @@ pub fn fields(parts: &Parts, death: &Death) -> Vec<(&'static str, Bytes)> {
         Some(failure) => (failure.class.as_str(), failure.code.to_owned(), failure.message.clone()),
         None => (header.class.map_or("", |class| class.as_str()), header.code().to_owned(), String::new()),
     };
-    let attempts_seen = serde_json::to_string(&parts.queue.history.take(parts.id)).unwrap_or_default();
+    let attempts_seen = serde_json::to_string(&queue.history.take(parts.id)).unwrap_or_default();
     vec![
         ("id", text(parts.id.to_string())),
         ("reason", Bytes::from_static(reason.as_str().as_bytes())),
-        ("queue", text(parts.queue.spec.id.to_string())),
+        ("queue", text(queue.spec.id.to_string())),
         ("origin", Bytes::from_static(header.origin.as_str().as_bytes())),
         ("due_ms", header.due_ms().map(|ms| text(ms.to_string())).unwrap_or_default()),
         ("died_ms", text(now_ms.to_string())),
         ("attempts", text(attempts.to_string())),
-        ("expiries", text(header.expiries.to_string())),
+        ("expiries", text(parts.claim.name.expiries.to_string())),
         ("first_attempt_ms", time(header.first_attempt_ms)),
         ("last_attempt_ms", time(header.last_attempt_ms)),
         ("class", Bytes::from_static(class.as_bytes())),
@@ -44,8 +44,8 @@ pub fn fields(parts: &Parts, death: &Death) -> Vec<(&'static str, Bytes)> {
         ("sink", text(sink.and_then(sink_name).unwrap_or_default())),
         ("destination", text(destination.clone().unwrap_or_default())),
         ("confirmed", text(confirmed.join(","))),
-        ("codec", Bytes::from_static(parts.queue.spec.codec.as_str().as_bytes())),
+        ("codec", Bytes::from_static(queue.spec.codec.as_str().as_bytes())),
         ("attempts_seen", text(attempts_seen)),
-        ("element", parts.entry.element.clone()),
+        ("element", parts.element.bytes()),
     ]
 }

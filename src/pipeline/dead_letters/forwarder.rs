@@ -264,7 +264,7 @@ impl Forwarder<'_> {
         let spec = &self.target.spec;
         let unreadable = |text: String| Failure::new(Class::MessagePermanent, "not_a_letter", text);
         let body = letter
-            .payload(|entry| self.queue.store.open(entry).1.ok())
+            .payload(|element| self.queue.store.open_element(element).1.ok())
             .map_err(|problem| unreadable(problem.to_string()))?;
         let id: MessageId = letter.text("id").parse().map_err(|_| unreadable("the letter has no id".to_owned()))?;
         let attempt = letter.number("attempts").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);

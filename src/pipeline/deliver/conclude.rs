@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::clock::Instant;
 use crate::message::{Class, Failure};
-use crate::pipeline::claim::{Claim, Parts};
+use crate::pipeline::claim::{Held, Parts};
 use crate::pipeline::deliver::relay::Found;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::queue::Queue;
@@ -14,23 +14,23 @@ use crate::pipeline::settle::judge::{self, Answer, Judged, Round};
 use crate::pipeline::settle::verdict::{Death, Release, Verdict};
 
 /// Settles an element with a verdict that needs no answer of a sink.
-pub fn without_sinks(mut claim: Claim, verdict: Verdict) {
+pub fn without_sinks(mut held: Held, verdict: Verdict) {
     if let Verdict::Release { why: Release::Hold { sink, failure } } = &verdict {
-        let parts = claim.parts();
-        hold(&parts.queue, *sink, failure);
+        let parts = held.parts();
+        hold(parts.queue(), *sink, failure);
         if let Some(probe) = parts.probe.take() {
             probe.answered(true, |_| false);
         }
     }
     // Otherwise a probe stays with the element: the script says whether an element that it pushes was delivered, and
     // what is decided here says nothing about a sink.
-    claim.settle(verdict);
+    held.settle(verdict);
 }
 
 /// Judges what the sinks answered, and settles the element.
-pub(super) fn by_answers(mut claim: Claim, found: Found) {
-    let parts = claim.parts();
-    let queue = parts.queue.clone();
+pub(super) fn by_answers(mut held: Held, found: Found) {
+    let parts = held.parts();
+    let queue = parts.queue().clone();
     let Judged { mut verdict, confirmed, possible_duplicate } = judged(parts, &found);
     if possible_duplicate {
         queue.events.metrics().possible_duplicates(1);
@@ -44,12 +44,12 @@ pub(super) fn by_answers(mut claim: Claim, found: Found) {
     if verdict != Verdict::Confirm {
         record(parts, &confirmed, !found.asked.is_empty() || found.panicked);
     }
-    claim.settle(verdict);
+    held.settle(verdict);
 }
 
 fn judged(parts: &Parts, found: &Found) -> Judged {
     let Found { answers, asked, panicked, given_up, .. } = found;
-    let (queue, header) = (&parts.queue, &parts.entry.header);
+    let (queue, header) = (parts.queue(), &parts.header);
     let unanswered = |place: &usize| answers.iter().all(|answer| answer.sink != *place);
     let round = Round {
         confirmed: queue.routes.iter().map(|route| header.confirmed.contains(&route.handle.hash)).collect(),
@@ -65,9 +65,10 @@ fn judged(parts: &Parts, found: &Found) -> Judged {
 
 /// Notes the result of this round in the entry, for every verdict that keeps or reports the entry.
 fn record(parts: &mut Parts, confirmed: &[bool], attempted: bool) {
-    let now_ms = parts.queue.process.clock.now_ms();
-    let header = &mut parts.entry.header;
-    for (route, _) in parts.queue.routes.iter().zip(confirmed).filter(|(_, confirmed)| **confirmed) {
+    let now_ms = parts.queue().process.clock.now_ms();
+    let queue = parts.queue().clone();
+    let header = &mut parts.header;
+    for (route, _) in queue.routes.iter().zip(confirmed).filter(|(_, confirmed)| **confirmed) {
         header.confirm(route.handle.hash);
     }
     if attempted {
@@ -81,22 +82,22 @@ fn answer_probe(parts: &mut Parts, answers: &[Answer], hold_moved: bool) {
     let Some(probe) = parts.probe.take() else { return };
     let said = |answer: &&Answer| !matches!(&answer.outcome, Err(failure) if failure.is_stale());
     let seen = |handle: &SinkHandle| {
-        answers.iter().filter(said).any(|answer| parts.queue.routes[answer.sink].handle.hash == handle.hash)
+        answers.iter().filter(said).any(|answer| parts.queue().routes[answer.sink].handle.hash == handle.hash)
     };
     probe.answered(hold_moved, seen);
 }
 
 fn note(parts: &Parts, answers: &[Answer], panicked: bool) {
-    let at_ms = parts.queue.process.clock.now_ms();
+    let at_ms = parts.queue().process.clock.now_ms();
     for answer in answers {
         if let Err(failure) = &answer.outcome {
-            let sink = parts.queue.routes[answer.sink].spec.sink.to_string();
-            parts.queue.history.note(parts.id, Attempt { at_ms, sink, class: failure.class, code: failure.code });
+            let sink = parts.queue().routes[answer.sink].spec.sink.to_string();
+            parts.queue().history.note(parts.id, Attempt { at_ms, sink, class: failure.class, code: failure.code });
         }
     }
     if panicked {
         let attempt = Attempt { at_ms, sink: String::new(), class: Class::Unknown, code: judge::PANIC };
-        parts.queue.history.note(parts.id, attempt);
+        parts.queue().history.note(parts.id, attempt);
     }
 }
 

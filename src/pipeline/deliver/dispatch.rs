@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::pipeline::claim::Claim;
+use crate::pipeline::claim::Batch;
 use crate::pipeline::deliver::relay;
 use crate::pipeline::queue::Queue;
 use parking_lot::{Mutex, MutexGuard};
@@ -17,20 +17,17 @@ pub struct Dispatch(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: VecDeque<Vec<Claim>>,
+    waiting: VecDeque<Batch>,
     /// A task is at work and will see what is pushed.
     running: bool,
 }
 
 impl Dispatch {
     /// Hands over a batch. Bounded by what is in flight.
-    pub fn push(&self, queue: &Arc<Queue>, claims: Vec<Claim>) {
-        if claims.is_empty() {
-            return;
-        }
+    pub fn push(&self, queue: &Arc<Queue>, batch: Batch) {
         let start = {
             let mut state = self.lock();
-            state.waiting.push_back(claims);
+            state.waiting.push_back(batch);
             !std::mem::replace(&mut state.running, true)
         };
         if start {
@@ -38,11 +35,11 @@ impl Dispatch {
         }
     }
 
-    fn next(&self) -> Option<Vec<Claim>> {
+    fn next(&self) -> Option<Batch> {
         let mut state = self.lock();
-        let claims = state.waiting.pop_front();
-        state.running = claims.is_some();
-        claims
+        let batch = state.waiting.pop_front();
+        state.running = batch.is_some();
+        batch
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -52,8 +49,8 @@ impl Dispatch {
 
 async fn run(queue: Arc<Queue>) {
     let _rest = Rest(&queue.dispatch);
-    while let Some(claims) = queue.dispatch.next() {
-        queue.process.spawn("relay", relay::begin(claims));
+    while let Some(batch) = queue.dispatch.next() {
+        queue.process.spawn("relay", relay::begin(batch));
     }
 }
 
@@ -62,8 +59,8 @@ struct Rest<'a>(&'a Dispatch);
 
 impl Drop for Rest<'_> {
     fn drop(&mut self) {
-        while let Some(claims) = self.0.next() {
-            drop(claims);
+        while let Some(batch) = self.0.next() {
+            drop(batch);
         }
     }
 }

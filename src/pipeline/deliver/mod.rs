@@ -7,3 +7,4 @@ pub mod dispatch;
 pub mod outbound;
 pub mod relay;
 pub mod sink_handle;
+mod together;

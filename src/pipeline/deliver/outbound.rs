@@ -1,23 +1,52 @@
 //! From a claimed element to what its sinks get: the payload is decoded once, and routed for each sink.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use redisson_codecs::Payload;
 
 use crate::clock::Instant;
 use crate::config::{OnDecodeError, OnExpired};
-use crate::message::{Class, Failure};
-use crate::pipeline::claim::Parts;
+use crate::message::{Class, Failure, MessageId};
+use crate::pipeline::claim::{Claim, Parts};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Death, Release, Verdict};
 use crate::route::ElementInfo;
 use crate::sink::Outbound;
-use crate::source::ledger::ClaimedFrom;
+use crate::source::Junk;
 use crate::telemetry::labels::DeadReason;
 
+/// An element, as far as decoding and routing look at it.
+pub struct Subject<'a> {
+    /// Its claim.
+    pub claim: &'a Claim,
+    /// Its identity.
+    pub id: MessageId,
+    /// What the application offered; junk has none.
+    pub payload: &'a Result<Bytes, Junk>,
+    /// Due time by Redis's clock; none for elements of the ready list.
+    pub due_ms: Option<i64>,
+    /// Attempts that counted before.
+    pub attempts: u32,
+}
+
+impl<'a> Subject<'a> {
+    /// The element that these parts are of.
+    pub fn of(parts: &'a Parts) -> Self {
+        let Parts { claim, id, payload, header, .. } = parts;
+        Subject { claim, id: *id, payload, due_ms: header.due_ms(), attempts: header.attempts }
+    }
+
+    fn lateness(&self) -> Option<Duration> {
+        let late = self.claim.queue.process.clock.now_ms().saturating_sub(self.due_ms?);
+        Some(Duration::from_millis(u64::try_from(late).unwrap_or(0)))
+    }
+}
+
 /// The payload, or why the element needs no sink.
-pub fn readable(parts: &Parts) -> Result<Payload, Verdict> {
-    let queue = &parts.queue;
-    if parts.from == ClaimedFrom::Exhausted {
+pub fn readable(subject: &Subject<'_>) -> Result<Payload, Verdict> {
+    let queue = &subject.claim.queue;
+    if subject.claim.name.is_exhausted() {
         let failure = Failure::new(
             Class::Unknown,
             "lease_expired",
@@ -25,14 +54,14 @@ pub fn readable(parts: &Parts) -> Result<Payload, Verdict> {
         );
         return Err(dead(DeadReason::LeaseExpired, failure));
     }
-    let payload = match &parts.payload {
+    let payload = match subject.payload {
         Ok(payload) => payload,
         Err(junk) => {
             let failure = Failure::new(Class::MessagePermanent, "junk", junk.to_string());
             return Err(dead(DeadReason::Junk, failure));
         }
     };
-    if let (Some(limit), Some(late)) = (queue.spec.max_lateness, parts.lateness())
+    if let (Some(limit), Some(late)) = (queue.spec.max_lateness, subject.lateness())
         && late > limit
     {
         if queue.spec.on_expired == OnExpired::Deliver {
@@ -71,23 +100,23 @@ fn dead(reason: DeadReason, failure: Failure) -> Verdict {
 
 /// The element on its way to the sink of this place among the queue's destinations; a failure if a template has no value.
 pub fn message(
-    parts: &Parts,
+    subject: &Subject<'_>,
     payload: &Payload,
     place: usize,
     now_ms: i64,
     send_before: Instant,
 ) -> Result<Outbound, Failure> {
-    let queue = &parts.queue;
-    let (spec, header) = (&queue.routes[place].spec, &parts.entry.header);
-    let attempt = header.attempts.saturating_add(1);
-    let element = ElementInfo { id: parts.id, queue: &queue.spec.id, due_ms: header.due_ms(), attempt };
+    let queue = &subject.claim.queue;
+    let (spec, due_ms) = (&queue.routes[place].spec, subject.due_ms);
+    let attempt = subject.attempts.saturating_add(1);
+    let element = ElementInfo { id: subject.id, queue: &queue.spec.id, due_ms, attempt };
     let routed = spec
         .fill(&element, payload)
         .map_err(|error| Failure::new(Class::MessagePermanent, error.code(), error.to_string()))?;
     Ok(Outbound {
-        id: parts.id,
+        id: subject.id,
         queue: queue.spec.id.clone(),
-        due_ms: header.due_ms(),
+        due_ms,
         attempt,
         now_ms,
         send_before,
@@ -95,4 +124,10 @@ pub fn message(
         body: routed.message.body,
         headers: routed.message.headers,
     })
+}
+
+/// The verdict on an element for which a template has no value.
+pub fn unroutable(place: usize, failure: Failure) -> Verdict {
+    let (reason, sink) = (DeadReason::Unroutable, Some(place));
+    Verdict::Dead(Death { reason, sink, destination: None, failure: Some(failure) })
 }

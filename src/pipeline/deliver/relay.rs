@@ -1,25 +1,28 @@
 //! What happens to one claimed element: decode, route, deliver to every sink that has not confirmed it, judge, settle.
 //!
 //! ```text
-//! outcome = decode -> route -> deliver        verdict = judge(round)        claim.settle(verdict)
+//! outcome = decode -> route -> deliver        verdict = judge(round)        held.settle(verdict)
 //! ```
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use futures_util::future::FutureExt;
+use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::clock::Instant;
 use crate::message::{Class, Failure, Outcome};
-use crate::pipeline::claim::{Claim, Parts};
-use crate::pipeline::deliver::{conclude, outbound};
+use crate::pipeline::claim::{Batch, Held, Parts};
+use crate::pipeline::deliver::conclude;
+use crate::pipeline::deliver::outbound::{self, Subject};
+use crate::pipeline::deliver::together::{Together, is_common};
 use crate::pipeline::limits::circuit::Allow;
 use crate::pipeline::settle::judge::Answer;
-use crate::pipeline::settle::verdict::{self, Death, Release, Verdict};
+use crate::pipeline::settle::verdict::{Release, Verdict};
 use crate::sink::{Destination, Outbound, Target};
-use crate::source::ledger::Entry;
-use crate::telemetry::labels::DeadReason;
+
+/// How long confirmed elements of a claim wait for its others before they are written.
+const FLUSH: Duration = Duration::from_millis(20);
 
 /// How long one sink is waited for after another has confirmed, before that is written down.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
@@ -28,17 +31,36 @@ const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 ///
 /// Every element is at its sink's door when this returns, as far as the door is open: two batches, each in a task of its
 /// own, could overtake each other on the way there, and elements of one Kafka partition would change places.
-pub fn begin(claims: Vec<Claim>) -> impl Future<Output = ()> + Send {
+pub fn begin(batch: Batch) -> BoxFuture<'static, ()> {
+    if is_common(&batch) {
+        return match Together::begin(batch) {
+            Some(together) => together.finish().boxed(),
+            None => std::future::ready(()).boxed(),
+        };
+    }
+    let claim = batch.claim().clone();
     let mut outstanding = FuturesUnordered::new();
-    for claim in claims {
-        let mut relay = Box::pin(relay(claim));
+    for held in batch {
+        let mut relay = Box::pin(relay(held));
         // Unconstrained, because the runtime would let only so many of them get anywhere, and those behind would wait for
         // the task that is spawned later. One by one, because `FuturesUnordered` pauses after two that are ready.
         if tokio::task::unconstrained(&mut relay).now_or_never().is_none() {
             outstanding.push(relay);
         }
     }
-    async move { while outstanding.next().await.is_some() {} }
+    let finish = async move {
+        let mut tick = tokio::time::interval(FLUSH);
+        loop {
+            // Order: answers first. Both may be left at any time.
+            tokio::select! {
+                biased;
+                answered = outstanding.next() => if answered.is_none() { break },
+                _ = tick.tick() => claim.queue.settler.flush(&claim),
+            }
+        }
+        claim.queue.settler.flush(&claim);
+    };
+    finish.boxed()
 }
 
 /// What one round found out.
@@ -70,67 +92,64 @@ impl From<Verdict> for Early {
     }
 }
 
-async fn relay(mut claim: Claim) {
+async fn relay(mut held: Held) {
     let mut found = Found::default();
-    let process = claim.parts().queue.process.clone();
+    let process = held.parts().queue().process.clone();
     // Order: what a sink has answered counts, even if the drain's time is up.
     let ended = tokio::select! {
         biased;
-        ended = AssertUnwindSafe(attempt(&mut claim, &mut found)).catch_unwind() => Some(ended),
+        ended = AssertUnwindSafe(attempt(&mut held, &mut found)).catch_unwind() => Some(ended),
         () = process.abandon.cancelled() => None,
     };
     match ended {
-        Some(Ok(Err(Early::Stale))) => return claim.drop_stale(),
-        Some(Ok(Err(Early::Decided(verdict)))) => return conclude::without_sinks(claim, verdict),
+        Some(Ok(Err(Early::Stale))) => return held.drop_stale(),
+        Some(Ok(Err(Early::Decided(verdict)))) => return conclude::without_sinks(held, verdict),
         Some(Ok(Ok(()))) => {}
         Some(Err(_panic)) => {
             found.panicked = true;
-            let parts = claim.parts();
-            parts.queue.events.panicked(parts.id, "deliver");
+            let parts = held.parts();
+            parts.queue().events.panicked(parts.id, "deliver");
         }
         None => found.given_up = true,
     }
-    conclude::by_answers(claim, found);
+    conclude::by_answers(held, found);
 }
 
 /// Decodes, routes and delivers; fills `found` as it goes, so that what is known survives a panic or the end of the
 /// drain.
-async fn attempt(claim: &mut Claim, found: &mut Found) -> Result<(), Early> {
-    let parts = claim.parts();
+async fn attempt(held: &mut Held, found: &mut Found) -> Result<(), Early> {
+    let parts = held.parts();
     // Boxed, like every way that few elements take: each would be moved and allocated with the room for it.
-    if !parts.queue.spec.claim_ahead.is_zero() {
+    if !parts.queue().spec.claim_ahead.is_zero() {
         Box::pin(wait_until_due(parts)).await?;
     }
-    let payload = outbound::readable(parts)?;
-    let send_before = parts.fresh().ok_or(Early::Stale)?;
-    let now_ms = parts.queue.process.clock.now_ms();
-    let mut messages = Vec::with_capacity(parts.queue.routes.len());
-    for (place, route) in parts.queue.routes.iter().enumerate() {
-        if parts.entry.header.confirmed.contains(&route.handle.hash) {
+    let subject = Subject::of(parts);
+    let payload = outbound::readable(&subject)?;
+    let send_before = parts.claim.fresh().ok_or(Early::Stale)?;
+    let now_ms = parts.queue().process.clock.now_ms();
+    let mut messages = Vec::with_capacity(parts.queue().routes.len());
+    for (place, route) in parts.queue().routes.iter().enumerate() {
+        if parts.header.confirmed.contains(&route.handle.hash) {
             continue;
         }
-        match outbound::message(parts, &payload, place, now_ms, send_before) {
+        match outbound::message(&subject, &payload, place, now_ms, send_before) {
             Ok(message) => {
                 found.destinations.push((place, message.destination.clone()));
                 messages.push((place, message));
             }
-            Err(failure) => {
-                let (reason, sink) = (DeadReason::Unroutable, Some(place));
-                let death = Death { reason, sink, destination: None, failure: Some(failure) };
-                return Err(Verdict::Dead(death).into());
-            }
+            Err(failure) => return Err(outbound::unroutable(place, failure).into()),
         }
     }
     // What was built of it can take many times its bytes, and would wait for the sink's answer.
     drop(payload);
-    if let Some((_, side)) = parts.queue.exactly_once() {
+    if let Some((_, side)) = parts.queue().exactly_once() {
         // The settling script delivers.
         return match messages.pop() {
             Some((_, message)) => Err(Verdict::Push { side, body: message.body }.into()),
             None => Ok(()),
         };
     }
-    deliver(claim, messages, found, now_ms).await;
+    deliver(held, messages, found, now_ms).await;
     let stale = |answer: &Answer| matches!(&answer.outcome, Err(failure) if failure.is_stale());
     match !found.answers.is_empty() && found.answers.iter().all(stale) {
         true => Err(Early::Stale),
@@ -140,8 +159,8 @@ async fn attempt(claim: &mut Claim, found: &mut Found) -> Result<(), Early> {
 
 /// Holds an element that was claimed ahead until it is due (R9), or until there is a reason to give it back.
 async fn wait_until_due(parts: &mut Parts) -> Result<(), Verdict> {
-    let queue = parts.queue.clone();
-    let Some(due_ms) = parts.entry.header.due_ms() else { return Ok(()) };
+    let queue = parts.queue().clone();
+    let Some(due_ms) = parts.header.due_ms() else { return Ok(()) };
     let mut waited = false;
     loop {
         // Our idea of Redis's clock is rounded: a whole millisecond more, so that it is never ahead.
@@ -172,13 +191,13 @@ async fn wait_until_due(parts: &mut Parts) -> Result<(), Verdict> {
 }
 
 /// Hands the messages to their sinks, all at once.
-async fn deliver(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mut Found, now_ms: i64) {
-    let queue = claim.parts().queue.clone();
-    let since_ms = match claim.parts().entry.header.last_attempt_ms {
+async fn deliver(held: &mut Held, messages: Vec<(usize, Outbound)>, found: &mut Found, now_ms: i64) {
+    let queue = held.parts().queue().clone();
+    let since_ms = match held.parts().header.last_attempt_ms {
         0 => now_ms,
         last => last,
     };
-    let probe = claim.parts().probe.is_some();
+    let probe = held.parts().probe.is_some();
     // A breaker that opened after the claim: what waits here is not thrown at a sink that is down.
     let open = |place: usize| probe || queue.routes[place].handle.allows() == Allow::Free;
     let mut messages: Vec<_> = messages.into_iter().filter(|(place, _)| open(*place)).collect();
@@ -188,16 +207,16 @@ async fn deliver(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mu
         1 => {
             let Some((place, message)) = messages.pop() else { return };
             let outcome = queue.routes[place].handle.deliver(message).await;
-            answered(claim, found, place, outcome, since_ms);
+            answered(held, found, place, outcome, since_ms);
         }
-        _ => Box::pin(deliver_to_several(claim, messages, found, since_ms)).await,
+        _ => Box::pin(deliver_to_several(held, messages, found, since_ms)).await,
     }
 }
 
 /// Where one sink has confirmed and another has not within a second, that is written down, so that a crash does not
 /// deliver to the first again.
-async fn deliver_to_several(claim: &mut Claim, messages: Vec<(usize, Outbound)>, found: &mut Found, since_ms: i64) {
-    let queue = claim.parts().queue.clone();
+async fn deliver_to_several(held: &mut Held, messages: Vec<(usize, Outbound)>, found: &mut Found, since_ms: i64) {
+    let queue = held.parts().queue().clone();
     let deliveries = messages.into_iter().map(|(place, message)| {
         let handle = &queue.routes[place].handle;
         async move { (place, handle.deliver(message).await) }
@@ -212,23 +231,23 @@ async fn deliver_to_several(claim: &mut Claim, messages: Vec<(usize, Outbound)>,
             biased;
             Some((place, outcome)) = outstanding.next() => {
                 // Measured from the first confirmation that is not written down yet.
-                if answered(claim, found, place, outcome, since_ms) && !armed {
+                if answered(held, found, place, outcome, since_ms) && !armed {
                     progress.as_mut().reset(tokio::time::Instant::now() + PROGRESS_AFTER);
                     armed = true;
                 }
             }
             () = &mut progress, if armed => {
                 armed = false;
-                write_progress(claim, found).await;
+                write_progress(held, found).await;
             }
         }
     }
 }
 
 /// Counts and keeps what a sink answered; whether it confirmed.
-fn answered(claim: &mut Claim, found: &mut Found, place: usize, outcome: Outcome, since_ms: i64) -> bool {
-    let parts = claim.parts();
-    let route = &parts.queue.routes[place];
+fn answered(held: &mut Held, found: &mut Found, place: usize, outcome: Outcome, since_ms: i64) -> bool {
+    let parts = held.parts();
+    let route = &parts.queue().routes[place];
     let outcome = outcome.map_err(|failure| own_target(failure, &*route.spec.target));
     let stale = matches!(&outcome, Err(failure) if failure.is_stale());
     if !stale {
@@ -245,7 +264,7 @@ fn answered(claim: &mut Claim, found: &mut Found, place: usize, outcome: Outcome
 
 /// A target that came out of a template on the payload is the message's own: what would hold the queue for a static
 /// target kills only the message.
-fn own_target(failure: Failure, target: &dyn Target) -> Failure {
+pub(super) fn own_target(failure: Failure, target: &dyn Target) -> Failure {
     match failure.class {
         Class::TargetPermanent if target.is_chosen_by_payload(failure.about) => {
             Failure { class: Class::MessagePermanent, ..failure }
@@ -254,17 +273,18 @@ fn own_target(failure: Failure, target: &dyn Target) -> Failure {
     }
 }
 
-async fn write_progress(claim: &mut Claim, found: &Found) {
-    let parts = claim.parts();
-    let mut header = verdict::kept(&parts.entry);
+async fn write_progress(held: &mut Held, found: &Found) {
+    let parts = held.parts();
+    let mut header = parts.header.clone();
     for answer in found.answers.iter().filter(|answer| answer.outcome.is_ok()) {
-        header.confirm(parts.queue.routes[answer.sink].handle.hash);
+        header.confirm(parts.queue().routes[answer.sink].handle.hash);
     }
+    let (queue, claim) = (parts.queue().clone(), parts.claim.clone());
     // A refusal needs no action: the final verdict is refused and counted as well.
-    if parts.queue.settler.progress(&parts.queue, &parts.entry, header.clone()).await {
-        let member = parts.entry.under(&header);
-        if let Some(entry) = Entry::decode(member) {
-            parts.entry = entry;
+    if queue.settler.progress(&claim, parts.place, &parts.element, header.clone()).await {
+        if let Some(element) = claim.element(parts.place) {
+            parts.element = element;
         }
+        parts.header = header;
     }
 }

@@ -1,9 +1,12 @@
 //! A sink as the pipeline uses it: with its breaker, its rate and its record of what it confirmed. Shared by all queues.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
@@ -11,8 +14,7 @@ use crate::clock::Instant;
 use crate::message::{Class, Failure, Outcome};
 use crate::pipeline::limits::circuit::{Allow, Circuit, Transition, Why};
 use crate::pipeline::limits::rate::Bucket;
-use crate::sink::Outbound;
-use crate::sink::Sink;
+use crate::sink::{Answered, Answers, Outbound, Sink};
 use crate::source::ledger::sink_hash;
 use crate::telemetry::events::SinkEvents;
 
@@ -114,15 +116,7 @@ impl SinkHandle {
     /// Hands one element to the sink and waits for its answer, which the breaker sees as well.
     pub async fn deliver(&self, message: Outbound) -> Outcome {
         let (sent, now_ms) = (Instant::now(), message.now_ms);
-        let limit = self.longest();
-        let outcome = match tokio::time::timeout(limit, self.sink.deliver(message)).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(Failure::new(
-                Class::Ambiguous,
-                "hung",
-                format!("deliver to sink {}: no answer for {} s", self.name, limit.as_secs()),
-            )),
-        };
+        let outcome = self.in_time(self.sink.deliver(message)).await.unwrap_or_else(|| Err(self.hung()));
         if matches!(&outcome, Err(failure) if failure.is_stale()) {
             return outcome; // It says something about us, nothing about the sink.
         }
@@ -130,6 +124,39 @@ impl SinkHandle {
         self.events.metrics().answered(&outcome, took);
         self.observe(&outcome, now_ms.saturating_add(i64::try_from(took.as_millis()).unwrap_or(i64::MAX)));
         outcome
+    }
+
+    /// Hands a batch to the sink; [`Delivery::wave`] brings the answers, which the breaker sees as well.
+    pub fn deliver_all(self: &Arc<Self>, batch: Vec<Outbound>) -> Delivery {
+        let (answers, now_ms) = (Answers::new(batch.len()), batch.first().map_or(0, |message| message.now_ms));
+        let (handle, into) = (self.clone(), answers.clone());
+        let delivering = async move {
+            let delivered = AssertUnwindSafe(handle.sink.deliver_all(batch, &into)).catch_unwind();
+            match handle.in_time(delivered).await {
+                Some(Ok(())) => {}
+                Some(Err(_panic)) => into.open().into_iter().for_each(|place| into.put_panic(place)),
+                None => into.open().into_iter().for_each(|place| into.put(place, Err(handle.hung()))),
+            }
+        };
+        let delivering = Some(delivering.boxed());
+        Delivery { handle: self.clone(), answers, delivering, sent: Instant::now(), now_ms }
+    }
+
+    /// What the sink answers; `None` if it is hung.
+    ///
+    /// The grace begins when the end of the time-out is noticed: in a process that was suspended all timers end at once, and
+    /// the sink still has to say of each element whether it was sent.
+    async fn in_time<T>(&self, delivering: impl Future<Output = T>) -> Option<T> {
+        let mut delivering = std::pin::pin!(delivering);
+        match tokio::time::timeout(self.sink.timeout(), &mut delivering).await {
+            Ok(answer) => Some(answer),
+            Err(_) => tokio::time::timeout(GRACE, delivering).await.ok(),
+        }
+    }
+
+    fn hung(&self) -> Failure {
+        let text = format!("deliver to sink {}: no answer for {} s", self.name, self.longest().as_secs());
+        Failure::new(Class::Ambiguous, "hung", text)
     }
 
     /// Confirmed outside of the sink: by the script that pushes exactly once.
@@ -167,5 +194,73 @@ impl SinkHandle {
 
     fn breaker(&self) -> MutexGuard<'_, Circuit> {
         self.breaker.lock()
+    }
+}
+
+/// How long confirmed elements of a batch wait for its others before they are written: what a crash delivers twice.
+const WAVE: Duration = Duration::from_millis(20);
+
+/// A batch at a sink.
+pub struct Delivery {
+    handle: Arc<SinkHandle>,
+    answers: Answers,
+    /// `None` when every element has its answer.
+    delivering: Option<BoxFuture<'static, ()>>,
+    sent: Instant,
+    now_ms: i64,
+}
+
+impl Delivery {
+    /// Brings every element to the sink, as far as the sink has room.
+    pub fn begin(&mut self) {
+        // Unconstrained: the runtime would let only so many of them get anywhere.
+        if let Some(delivering) = &mut self.delivering
+            && tokio::task::unconstrained(delivering).now_or_never().is_some()
+        {
+            self.delivering = None;
+        }
+    }
+
+    /// The next answers: all that come within a moment, or all that are left. `None` after the last. Cancel safe.
+    pub async fn wave(&mut self) -> Option<Answered> {
+        loop {
+            if let Some(delivering) = &mut self.delivering {
+                // Order: what is complete need not wait. Both may be left at any time.
+                tokio::select! {
+                    biased;
+                    () = delivering => self.delivering = None,
+                    () = tokio::time::sleep(WAVE) => {}
+                }
+            }
+            let answered = self.answers.take();
+            if !answered.is_empty() {
+                self.observe(&answered);
+                return Some(answered);
+            }
+            self.delivering.as_ref()?;
+        }
+    }
+
+    /// When it was handed over, in Redis ms.
+    pub fn sent_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    fn observe(&self, answered: &Answered) {
+        let took = self.sent.elapsed();
+        let metrics = self.handle.events.metrics();
+        let at_ms = self.now_ms.saturating_add(i64::try_from(took.as_millis()).unwrap_or(i64::MAX));
+        for _ in &answered.confirmed {
+            metrics.answered(&Ok(()), took);
+        }
+        if !answered.confirmed.is_empty() {
+            self.handle.observe(&Ok(()), at_ms);
+        }
+        // It says something about us, nothing about the sink.
+        for (_, failure) in answered.failed.iter().filter(|(_, failure)| !failure.is_stale()) {
+            let outcome = Err(failure.clone());
+            metrics.answered(&outcome, took);
+            self.handle.observe(&outcome, at_ms);
+        }
     }
 }

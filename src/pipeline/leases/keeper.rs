@@ -1,4 +1,5 @@
-//! Keeps the leases of everything in flight: at half of its time each gets a new deadline.
+//! Keeps the leases of everything in flight: at half of its time each gets a new end. And buries the names of claims that
+//! have ended, as soon as these cannot run again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,8 @@ use futures_util::stream::{self, StreamExt};
 use crate::clock::Instant;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
-use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
+use crate::source::ledger::BATCH_ENTRIES;
+use crate::source::ledger::claims::Buried;
 use crate::telemetry::status::Heartbeat;
 
 /// Queues that are extended at the same time.
@@ -29,8 +31,11 @@ pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Hear
         if !process.server.is_up() {
             continue;
         }
-        let round =
-            stream::iter(queues.iter().filter(|queue| !queue.leases.is_empty())).for_each_concurrent(PARALLEL, extend);
+        let busy = queues.iter().filter(|queue| !queue.leases.is_idle());
+        let round = stream::iter(busy).for_each_concurrent(PARALLEL, |queue| async {
+            extend(queue).await;
+            bury(queue).await;
+        });
         tokio::select! {
             biased;
             () = process.give_up.cancelled() => return,
@@ -42,30 +47,43 @@ pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Hear
 /// Extends every lease of the queue that has less than half of its time left.
 pub async fn extend(queue: &Arc<Queue>) {
     let lease = queue.spec.lease;
-    loop {
-        let due = queue.leases.due(Instant::now(), lease / 2, BATCH_ENTRIES, BATCH_BYTES);
-        if due.is_empty() {
-            return;
+    let due = queue.leases.due(Instant::now(), lease / 2);
+    if due.is_empty() {
+        return;
+    }
+    let names: Vec<_> = due.iter().map(|claim| claim.name).collect();
+    let sent = Instant::now();
+    // The next round asks again; a key of a wrong type is the claimer's to report.
+    let Ok(extended) = queue.store.extend(lease, &names).await else { return };
+    queue.process.events.metrics().script("extend").took(sent.elapsed());
+    queue.process.clock.observe(extended.now_ms);
+    let mut lost = 0;
+    for (claim, held) in due.iter().zip(extended.held) {
+        match held {
+            true => claim.extended(sent.after(lease)),
+            false => lost += claim.set_lost() as u64,
         }
-        let (keys, members): (Vec<_>, Vec<_>) = due.into_iter().unzip();
-        let sent = Instant::now();
-        let answers = match queue.store.extend(lease, &members).await {
-            Ok(answers) => answers,
-            // The next round asks again; a key of a wrong type is the claimer's to report.
-            Err(_) => return,
-        };
-        queue.process.events.metrics().script("extend").took(sent.elapsed());
-        let mut lost = 0;
-        for ((key, member), ours) in keys.into_iter().zip(&members).zip(answers) {
-            match ours {
-                true => queue.leases.extended(key, sent.after(lease)),
-                false => {
-                    lost += u64::from(queue.leases.lost(key, member));
-                    // Its verdict is on the way: not asked again in this round.
-                    queue.leases.extended(key, sent.after(lease));
-                }
+    }
+    queue.events.leases_lost(lost);
+}
+
+/// Removes the names of ended claims.
+pub async fn bury(queue: &Arc<Queue>) {
+    let now_ms = queue.process.clock.now_ms();
+    while let Some((not_after_ms, names)) = queue.leases.take_ended(now_ms, BATCH_ENTRIES) {
+        // Our idea of Redis's clock is not exact. What is not buried now is a name without elements: whoever meets it when
+        // its lease is over removes it.
+        match queue.store.bury(not_after_ms, &names).await {
+            Ok(Buried::Done { .. }) => {}
+            Ok(Buried::Wait { now_ms }) => {
+                queue.process.clock.observe(now_ms);
+                names.iter().for_each(|name| queue.leases.bury_name(*name, not_after_ms));
+                return;
+            }
+            Err(_) => {
+                names.iter().for_each(|name| queue.leases.bury_name(*name, not_after_ms));
+                return;
             }
         }
-        queue.events.leases_lost(lost);
     }
 }

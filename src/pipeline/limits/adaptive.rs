@@ -39,15 +39,16 @@ impl Adaptive {
         Adaptive(Mutex::new(State { limit: Self::FIRST, smoothed_us: 0, answers: 0 }))
     }
 
-    /// Takes note of an answer after this time, with so many in flight; returns the new bound if it changed.
-    pub fn answered(&self, took: Duration, in_flight: u64) -> Option<u64> {
+    /// Takes note of `count` answers after this time, with so many in flight; returns the new bound if it changed.
+    pub fn answered(&self, took: Duration, count: u64, in_flight: u64) -> Option<u64> {
         let mut state = self.0.lock();
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         state.smoothed_us = match state.smoothed_us {
             0 => us,
-            old => old - old / 16 + us / 16,
+            // As if they had come one after the other.
+            old => (us as f64 + (old as f64 - us as f64) * (15.0 / 16.0f64).powf(count as f64)) as u64,
         };
-        state.answers += 1;
+        state.answers += count;
         // One change for each bound's worth of answers: the effect of the last one must be seen first.
         if state.answers < state.limit {
             return None;
@@ -79,7 +80,7 @@ mod tests {
     /// The bound after many answers of one kind.
     fn settles_at(took: Duration, in_flight: u64) -> u64 {
         let adaptive = Adaptive::new();
-        (0..200_000).filter_map(|_| adaptive.answered(took, in_flight)).last().unwrap_or(Adaptive::FIRST)
+        (0..200_000).filter_map(|_| adaptive.answered(took, 1, in_flight)).last().unwrap_or(Adaptive::FIRST)
     }
 
     #[test]

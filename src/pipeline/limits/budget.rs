@@ -176,22 +176,31 @@ impl Reservation {
         self.room
     }
 
-    /// Cuts off room for one element of this size. A size beyond what was reserved is taken from the budget all the
-    /// same: the element is here already, and the next reservation waits the longer.
-    pub fn split(&mut self, bytes: u64) -> Reservation {
-        let room = Room { count: 1, bytes };
+    /// Holds so much from now on: what is too much is released. What is missing is taken from the budget all the same: the
+    /// elements are here already, and the next reservation waits the longer.
+    pub fn set(&mut self, room: Room) {
         let lacking = Room {
             count: room.count.saturating_sub(self.room.count),
             bytes: room.bytes.saturating_sub(self.room.bytes),
         };
-        self.room.count -= room.count - lacking.count;
-        self.room.bytes -= room.bytes - lacking.bytes;
         if lacking != Room::default() {
             let mut state = self.budget.lock();
             state.count += lacking.count;
             state.bytes += lacking.bytes;
         }
-        Reservation { budget: self.budget.clone(), room }
+        let over = Room {
+            count: self.room.count.saturating_sub(room.count),
+            bytes: self.room.bytes.saturating_sub(room.bytes),
+        };
+        self.room = room;
+        self.budget.give_back(over);
+    }
+
+    /// Releases a part of it.
+    pub fn release(&mut self, room: Room) {
+        let count = self.room.count.saturating_sub(room.count);
+        let bytes = self.room.bytes.saturating_sub(room.bytes);
+        self.set(Room { count, bytes });
     }
 }
 
@@ -216,10 +225,11 @@ mod tests {
         let budget = Budget::new(10, 100);
         let mut all = budget.reserve(room(50, 60)).await;
         assert_eq!(all.room(), room(10, 60));
-        let one = all.split(20);
-        drop(all);
+        all.set(room(3, 50));
+        assert_eq!(budget.used(), room(3, 50));
+        all.release(room(2, 30));
         assert_eq!(budget.used(), room(1, 20));
-        drop(one);
+        drop(all);
         assert_eq!(budget.used(), room(0, 0));
     }
 
@@ -227,11 +237,10 @@ mod tests {
     async fn an_element_larger_than_its_reservation_is_counted_in_full() {
         let budget = Budget::new(10, 100);
         let mut held = budget.reserve(room(1, 10)).await;
-        let big = held.split(500);
-        drop(held);
+        held.set(room(1, 500));
         assert_eq!(budget.used(), room(1, 500));
         assert!(budget.reserve(room(1, 1)).now_or_never().is_none());
-        drop(big);
+        drop(held);
         assert!(budget.reserve(room(1, 1_000)).now_or_never().is_some(), "more than the limit means the whole limit");
     }
 

@@ -24,9 +24,16 @@ impl Reserved {
         Room { count: queue.count.min(process.count), bytes: queue.bytes.min(process.bytes) }
     }
 
-    /// Cuts off room for one element of this size, from both: see [`Reservation::split`].
-    pub fn split(&mut self, bytes: u64) -> Reserved {
-        Reserved { queue: self.queue.split(bytes), process: self.process.split(bytes) }
+    /// Holds so much from now on, in both: see [`Reservation::set`].
+    pub fn set(&mut self, room: Room) {
+        self.queue.set(room);
+        self.process.set(room);
+    }
+
+    /// Releases a part, in both.
+    pub fn release(&mut self, room: Room) {
+        self.queue.release(room);
+        self.process.release(room);
     }
 }
 
@@ -45,10 +52,10 @@ mod tests {
         let (queue, process) = (Budget::new(10, 100), Budget::new(4, 1_000));
         let mut claim = Reserved::of(&queue, &process, room(50, 60)).await;
         assert_eq!(claim.room(), room(4, 60));
-        let one = claim.split(20);
-        drop(claim);
+        claim.set(room(2, 50));
+        claim.release(room(1, 30));
         assert_eq!((queue.used(), process.used()), (room(1, 20), room(1, 20)));
-        drop(one);
+        drop(claim);
         assert_eq!((queue.used(), process.used()), (room(0, 0), room(0, 0)));
         let _full = queue.reserve(room(10, 1)).await;
         assert!(Reserved::of(&queue, &process, room(1, 1)).now_or_never().is_none());

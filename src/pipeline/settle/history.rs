@@ -56,6 +56,14 @@ impl History {
         }
     }
 
+    /// Forgets an element that has ended.
+    pub fn forget(&self, id: MessageId) {
+        // Nearly always there is nothing to forget.
+        if !self.0.lock().attempts.is_empty() {
+            drop(self.take(id));
+        }
+    }
+
     /// Takes out what is known of an element that has ended.
     pub fn take(&self, id: MessageId) -> Vec<Attempt> {
         let mut state = self.0.lock();

@@ -1,51 +1,33 @@
-//! Writes verdicts to Redis, in batches: as many as have gathered while the last batch was on its way.
+//! Writes verdicts to Redis: claims that were confirmed as a whole by their names, other verdicts one by one in batches.
+//! Each sending takes what has gathered while the last one was on its way.
 //!
 //! A verdict with a lost answer is sent again until it is answered: a repeated verdict is answered as done, and nothing is
 //! done twice (R2). Until then the element keeps its lease and its room.
 
 pub mod history;
 pub mod judge;
+mod singles;
 pub mod verdict;
+mod wholes;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::clock::Instant;
+use self::singles::{Settling, What};
+use self::wholes::Complete;
 use crate::link::LinkError;
-use crate::message::{Class, Failure};
-use crate::pipeline::claim::Parts;
+use crate::pipeline::claim::record::Unwritten;
+use crate::pipeline::claim::{Claim, Parts};
 use crate::pipeline::dead_letters::fields;
-use crate::pipeline::leases::Leases;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::settle::verdict::{Release, Verdict};
+use crate::pipeline::settle::verdict::Verdict;
 use crate::source::SourceError;
-use crate::source::ledger::{Answer, ClaimKey, Entry, Header, Move, batch_end};
-
-/// Something on its way to Redis, and what its answer means.
-#[derive(Debug)]
-struct Settling {
-    /// The exact member.
-    member: Bytes,
-    /// The move; it follows from what is settled.
-    step: Move,
-    what: What,
-    /// When it was queued.
-    since: Instant,
-}
-
-#[derive(Debug)]
-enum What {
-    /// The verdict about an element, with its room.
-    Verdict(Verdict, Box<Parts>),
-    /// Some sinks have confirmed. The element stays in flight, as this member, with its claim, which waits for the answer.
-    Progress { key: ClaimKey, member: Bytes, reply: oneshot::Sender<bool> },
-}
+use crate::source::ledger::claims::{Element, Header, Move};
 
 /// The verdicts of one queue.
 #[derive(Debug, Default)]
@@ -53,7 +35,9 @@ pub struct Settler(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: VecDeque<Settling>,
+    singles: VecDeque<Settling>,
+    /// Claims with nothing left but confirmed elements.
+    wholes: Vec<Complete>,
     /// A task is at work and will see what is pushed.
     running: bool,
 }
@@ -67,31 +51,66 @@ impl Settler {
         // The element can do no more harm, so it blocks nothing, however long the verdict takes to write.
         // One that was alone stays alone until it is settled.
         parts.leave_shared();
-        let queue = parts.queue.clone();
-        queue.leases.settling(parts.entry.header.key);
+        let queue = parts.queue().clone();
+        if verdict == Verdict::Confirm {
+            queue.history.forget(parts.id);
+            return self.confirmed(&parts.claim, [parts.place]);
+        }
         if let Verdict::Retry { after, .. } = verdict {
             let delay_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
             queue.alarm.announce(queue.process.clock.now_ms().saturating_add_unsigned(delay_ms));
         }
-        let step = verdict.step(&parts.entry, |death| fields::fields(&parts, death));
-        let member = parts.entry.member.clone();
-        self.push(&queue, Settling { member, step, what: What::Verdict(verdict, parts), since: Instant::now() });
+        let step = verdict.step(&parts.header, |death| fields::fields(&parts, death));
+        parts.claim.decided(parts.place);
+        let (claim, place) = (parts.claim.clone(), parts.place);
+        self.push(&queue, Settling { claim, place, step, what: What::Verdict(verdict, parts) });
     }
 
-    /// Writes which sinks have confirmed so far; `false` if the entry is not ours any more.
-    pub async fn progress(&self, queue: &Arc<Queue>, entry: &Entry, header: Header) -> bool {
+    /// Every sink has confirmed these elements of a claim. Written at once if the claim waits for no others, else by the
+    /// next [`flush`](Settler::flush).
+    pub fn confirmed(&self, claim: &Arc<Claim>, places: impl IntoIterator<Item = usize>) {
+        if claim.confirmed(places) {
+            self.take_unwritten(claim, false);
+        }
+    }
+
+    /// Writes what is confirmed of a claim, also if others of it are still in hand.
+    pub fn flush(&self, claim: &Arc<Claim>) {
+        self.take_unwritten(claim, true);
+    }
+
+    fn take_unwritten(&self, claim: &Arc<Claim>, partly: bool) {
+        let queue = &claim.queue;
+        match claim.take_unwritten(partly) {
+            None => {}
+            Some(Unwritten::Whole(whole)) => self.start(queue, |state| state.wholes.push((claim.clone(), whole))),
+            Some(Unwritten::Some(places)) => self.start(queue, |state| {
+                let confirm =
+                    |place| Settling { claim: claim.clone(), place, step: Move::Confirm, what: What::Confirmed };
+                state.singles.extend(places.into_iter().map(confirm));
+            }),
+        }
+    }
+
+    /// Writes which sinks have confirmed so far; `false` if the element is not ours any more.
+    pub async fn progress(&self, claim: &Arc<Claim>, place: usize, element: &Element, header: Header) -> bool {
         let (reply, answer) = oneshot::channel();
-        queue.leases.settling(header.key);
-        let what = What::Progress { key: header.key, member: entry.under(&header), reply };
-        let member = entry.member.clone();
-        self.push(queue, Settling { member, step: Move::Progress { header }, what, since: Instant::now() });
+        let Some(noted) = Element::entry(element.under(&header), element.score_ms) else { return false };
+        let what = What::Progress { element: noted, reply };
+        let step = Move::Progress { header };
+        self.push(&claim.queue, Settling { claim: claim.clone(), place, step, what });
         answer.await.unwrap_or(false)
     }
 
     fn push(&self, queue: &Arc<Queue>, settling: Settling) {
+        self.start(queue, |state| state.singles.push_back(settling));
+    }
+
+    /// Adds something to write, and a task that writes it if there is none.
+    fn start(&self, queue: &Arc<Queue>, add: impl FnOnce(&mut State)) {
         let start = {
             let mut state = self.0.lock();
-            state.waiting.push_back(settling);
+            add(&mut state);
             !std::mem::replace(&mut state.running, true)
         };
         if start {
@@ -99,196 +118,64 @@ impl Settler {
         }
     }
 
-    fn next_batch(&self, leases: &Leases) -> Vec<Settling> {
+    /// What is to be written next; the task ends when there is nothing.
+    fn next_batch(&self) -> Option<(Vec<Settling>, Vec<Complete>)> {
         let mut state = self.0.lock();
-        let mut end = batch_end(state.waiting.iter().map(|settling| (&settling.member, &settling.step)));
-        // A verdict behind the progress of the same element names the member that the progress makes: not in one batch.
-        let mut progressed = Vec::new();
-        for (place, settling) in state.waiting.iter().take(end).enumerate() {
-            match &settling.what {
-                What::Progress { key, .. } => progressed.push(*key),
-                What::Verdict(_, parts) if progressed.contains(&parts.entry.header.key) => {
-                    end = place;
-                    break;
-                }
-                What::Verdict(..) => {}
-            }
-        }
-        let mut batch: Vec<Settling> = state.waiting.drain(..end).collect();
-        state.running = !batch.is_empty();
-        for settling in &mut batch {
-            if let What::Verdict(_, parts) = &settling.what
-                && let Some(present) = leases.member(parts.entry.header.key)
-            {
-                settling.member = present;
-            }
-        }
-        batch
+        let singles = singles::next_batch(&mut state.singles);
+        let wholes = std::mem::take(&mut state.wholes);
+        state.running = !singles.is_empty() || !wholes.is_empty();
+        state.running.then_some((singles, wholes))
     }
 }
 
 async fn run(queue: Arc<Queue>) {
-    loop {
-        let batch = queue.settler.next_batch(&queue.leases);
-        if batch.is_empty() {
-            return;
-        }
-        let (moves, batch): (Vec<_>, Vec<_>) =
-            batch.into_iter().map(|s| ((s.member, s.step), (s.what, s.since))).unzip();
+    while let Some((singles, wholes)) = queue.settler.next_batch() {
+        let write = async { tokio::join!(singles::write(&queue, singles), wholes::write(&queue, wholes)) };
         // Order: an answer that has come counts, even if the time for writing verdicts is up.
-        let answered = tokio::select! {
+        tokio::select! {
             biased;
-            answered = send(&queue, &moves) => Some(answered),
-            () = queue.process.give_up.cancelled() => None,
-        };
-        match answered {
-            Some((answers, resent)) => {
-                let now = Instant::now();
-                for ((what, since), answer) in batch.into_iter().zip(answers) {
-                    match what {
-                        What::Verdict(verdict, parts) => finish(verdict, parts, since, answer, resent, now),
-                        What::Progress { key, member, reply } => {
-                            let done = is_done(answer, resent);
-                            if done {
-                                queue.leases.rewritten(key, member);
-                            }
-                            // The caller may be gone.
-                            let _ = reply.send(done);
-                        }
-                    }
-                }
-            }
+            _ = write => {}
             // Left under their leases; the process ends.
-            None => return drop(batch),
+            () = queue.process.give_up.cancelled() => return,
         }
     }
 }
 
-/// Sends until there is an answer; whether it may have been sent before.
-async fn send(queue: &Arc<Queue>, moves: &[(Bytes, Move)]) -> (Vec<Answer>, bool) {
-    let list = queue.exactly_once().map(|(key, _)| key.clone());
-    let script = queue.process.events.metrics().script("settle");
-    let (mut resent, mut reported) = (false, false);
-    loop {
-        queue.process.server.ready().await;
-        let sent = Instant::now();
-        let max_len = queue.spec.dead_letter_max_len;
-        let problem = match queue.store.settle(moves, list.as_ref(), max_len).await {
-            Ok(settled) => {
-                script.took(sent.elapsed());
-                if let Some(now_ms) = settled.now_ms {
-                    queue.process.clock.observe(now_ms);
-                }
-                queue.events.metrics().dead_letters_trimmed(settled.trimmed);
-                if reported {
-                    queue.resume();
-                }
-                return (settled.answers, resent);
-            }
-            Err(SourceError::Link(LinkError::NotSent { .. })) => continue,
-            Err(SourceError::Link(LinkError::Unknown { .. })) => {
-                resent = true;
-                continue;
-            }
-            Err(problem) => problem,
-        };
-        // The server refuses: a key of a wrong type, a right taken away. What is decided stays decided.
-        // A script may have written some before it stopped; a command that was refused wrote nothing.
-        resent |= moves.iter().any(|(_, step)| !matches!(step, Move::Confirm));
-        reported = true;
-        queue.events.on_hold(None, "settle", &format!("write verdicts: {problem}"));
-        tokio::time::sleep(REFUSED).await;
-    }
+/// What became of a sending.
+enum Tried<T> {
+    /// It was answered.
+    Answered(T),
+    /// It is to be sent again, and may have been done.
+    Unknown,
+    /// It is to be sent again; nothing was sent.
+    NotSent,
+    /// The server refuses: a key of a wrong type, a right taken away. What is decided stays decided.
+    Refused,
 }
 
-/// Whether what was asked for is done.
-fn is_done(answer: Answer, resent: bool) -> bool {
+/// Looks at one answer, and reports and waits where that is needed.
+async fn look<T>(queue: &Queue, answer: Result<T, SourceError>, reported: &mut bool) -> Tried<T> {
     match answer {
-        Answer::Done | Answer::Already => true,
-        // The answer to a resend of something that was done.
-        Answer::NotMine => resent,
-        Answer::WrongType => false,
-    }
-}
-
-/// The verdict was answered: the lease and the room end, and the counters follow from the verdict.
-fn finish(verdict: Verdict, parts: Box<Parts>, since: Instant, answer: Answer, resent: bool, now: Instant) {
-    if answer == Answer::WrongType {
-        return refused_push(parts);
-    }
-    let queue = &parts.queue;
-    let deadline = queue.leases.remove(parts.entry.header.key);
-    if !is_done(answer, resent) {
-        queue.events.stale_acks(1);
-        return;
-    }
-    // The answer to a resend says nothing of when it was done.
-    if !resent && deadline.is_some_and(|deadline| deadline < now) {
-        queue.events.metrics().late_acks(1);
-    }
-    if let Verdict::Release { why } = &verdict {
-        queue.events.metrics().released(why.reason(), 1);
-        queue.released.fetch_add(1, Ordering::Relaxed);
-        return;
-    }
-    queue.settled.fetch_add(1, Ordering::Relaxed);
-    match verdict {
-        Verdict::Confirm => delivered(&parts, since),
-        Verdict::Push { .. } => {
-            delivered(&parts, since);
-            pushed(parts);
+        Ok(answer) => {
+            if std::mem::take(reported) {
+                queue.resume();
+            }
+            Tried::Answered(answer)
         }
-        Verdict::Dead(death) => {
-            queue.events.dead_lettered(parts.id, death.reason, death.failure.as_ref());
-            queue.dead_letters.notify_one();
-        }
-        Verdict::Retry { .. } | Verdict::Release { .. } => {}
-    }
-}
-
-/// Every sink has the element.
-fn delivered(parts: &Parts, since: Instant) {
-    let queue = &parts.queue;
-    queue.events.metrics().delivered(1);
-    drop(queue.history.take(parts.id));
-    let took = since.since(parts.since);
-    let limit = queue.adaptive.as_ref().and_then(|adaptive| adaptive.answered(took, queue.budget.used().count));
-    if let Some(limit) = limit {
-        queue.budget.set_count_limit(limit);
-    }
-}
-
-/// The push and the settling were one script, so this is the moment of delivery.
-fn pushed(mut parts: Box<Parts>) {
-    for route in &parts.queue.routes {
-        route.handle.confirmed(parts.queue.process.clock.now_ms());
-        route.metrics.attempt(&Ok(()));
-        if let Some(late) = parts.lateness() {
-            route.metrics.late(late);
+        Err(SourceError::Link(LinkError::NotSent { .. })) => Tried::NotSent,
+        Err(SourceError::Link(LinkError::Unknown { .. })) => Tried::Unknown,
+        Err(problem) => {
+            *reported = true;
+            queue.events.on_hold(None, "settle", &format!("write verdicts: {problem}"));
+            tokio::time::sleep(REFUSED).await;
+            Tried::Refused
         }
     }
-    parts.queue.release_hold();
-    if let Some(probe) = parts.probe.take() {
-        probe.answered(true, |_| true);
-    }
 }
 
-/// The destination is not a list: the same as a sink that says so.
-fn refused_push(mut parts: Box<Parts>) {
-    let queue = parts.queue.clone();
-    let failure = Failure::new(
-        Class::TargetPermanent,
-        "WRONGTYPE",
-        "push exactly once: the destination key holds something else than a list; rename or delete it",
-    );
-    let sink = queue.routes.first().map(|route| {
-        route.metrics.attempt(&Err(failure.clone()));
-        &*route.spec.sink
-    });
-    queue.hold_because(sink, &failure);
-    if let Some(probe) = parts.probe.take() {
-        probe.answered(true, |_| false);
-    }
-    let sink = (!queue.routes.is_empty()).then_some(0);
-    queue.settler.settle(parts, Verdict::Release { why: Release::Hold { sink, failure } });
+/// Elements of a claim have left Redis, each delivered to every sink.
+fn delivered(claim: &Claim, count: usize) {
+    let queue = &claim.queue;
+    queue.settled.fetch_add(count as u64, Ordering::Relaxed);
+    queue.events.metrics().delivered(count as u64);
 }

@@ -1,6 +1,6 @@
 //! What becomes of a claimed element: one type from the judge to the settler.
 //!
-//! The pipeline decides a [`Verdict`], [`Claim::settle`](crate::pipeline::claim::Claim::settle) consumes the claim with
+//! The pipeline decides a [`Verdict`], [`Held::settle`](crate::pipeline::claim::Held::settle) consumes the element with
 //! it, and the settler writes it. Everything else follows from the verdict: the move of the settle script
 //! ([`Verdict::step`]) and, once it is written, the counters. Progress is no verdict: it leaves the claim alive. Neither
 //! is a stale element, about which nothing is written.
@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::link::Side;
 use crate::message::{Class, Failure};
-use crate::source::ledger::{Entry, Header, Move};
+use crate::source::ledger::claims::{Header, Move};
 use crate::telemetry::labels::{DeadReason, ReleaseReason};
 
 /// What becomes of an element.
@@ -83,29 +83,22 @@ pub enum Release {
 }
 
 impl Verdict {
-    /// The move of the settle script that writes this verdict about `entry`. `letter` makes the fields of a dead letter,
+    /// The move of the settle script that writes this verdict about an element with this header. `letter` makes the fields of a dead letter,
     /// and is called for [`Verdict::Dead`] only.
-    pub fn step(&self, entry: &Entry, letter: impl FnOnce(&Death) -> Vec<(&'static str, Bytes)>) -> Move {
+    pub fn step(&self, header: &Header, letter: impl FnOnce(&Death) -> Vec<(&'static str, Bytes)>) -> Move {
         match self {
             Verdict::Confirm => Move::Confirm,
             Verdict::Push { side, body } => Move::Push { side: *side, body: body.clone() },
             Verdict::Retry { after, counted, class, code } => {
-                let mut header = kept(entry);
+                let mut header = header.clone();
                 header.attempts = header.attempts.saturating_add((*counted).into());
                 header.set_failure(*class, code);
                 Move::Retry { header, delay_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX) }
             }
             Verdict::Dead(death) => Move::Dead { fields: letter(death) },
-            Verdict::Release { .. } => Move::Release { at_ms: entry.header.time_ms, header: kept(entry) },
+            Verdict::Release { .. } => Move::Release { at_ms: header.time_ms, header: header.clone() },
         }
     }
-}
-
-/// The header of an entry that is written back: leases that expired before do not count any more.
-pub fn kept(entry: &Entry) -> Header {
-    let mut header = entry.header.clone();
-    header.expiries = 0;
-    header
 }
 
 impl Death {
@@ -143,12 +136,10 @@ mod tests {
     use super::*;
     use crate::message::{MessageId, Origin};
 
-    fn entry() -> Entry {
-        let mut header = Header::redriven(Origin::Delayed, MessageId([7; 8]), 1_000, [1; 8], vec![5]);
-        (header.attempts, header.expiries) = (2, 3);
-        let mut member = header.encode();
-        member.extend_from_slice(b"element");
-        Entry::decode(member.into()).unwrap()
+    fn header() -> Header {
+        let mut header = Header::redriven(Origin::Delayed, MessageId([7; 8]), 1_000, vec![5]);
+        header.attempts = 2;
+        header
     }
 
     fn no_letter(_: &Death) -> Vec<(&'static str, Bytes)> {
@@ -160,8 +151,8 @@ mod tests {
         for (counted, attempts) in [(true, 3), (false, 2)] {
             let after = Duration::from_millis(250);
             let verdict = Verdict::Retry { after, counted, class: Class::Transient, code: "CODE" };
-            let Move::Retry { header, delay_ms } = verdict.step(&entry(), no_letter) else { panic!("{verdict:?}") };
-            assert_eq!((header.attempts, header.expiries, delay_ms), (attempts, 0, 250));
+            let Move::Retry { header, delay_ms } = verdict.step(&header(), no_letter) else { panic!("{verdict:?}") };
+            assert_eq!((header.attempts, delay_ms), (attempts, 250));
             assert_eq!(
                 (header.class, header.code(), &header.confirmed[..]),
                 (Some(Class::Transient), "CODE", &[5][..])
@@ -172,20 +163,20 @@ mod tests {
     #[test]
     fn a_release_keeps_the_order_and_the_attempts() {
         for why in [Release::OnHold, Release::Dropped, Release::Shutdown, Release::Backpressure { sink: 0 }] {
-            let step = Verdict::Release { why }.step(&entry(), no_letter);
+            let step = Verdict::Release { why }.step(&header(), no_letter);
             let Move::Release { header, at_ms } = step else { panic!("{step:?}") };
-            assert_eq!((header.attempts, header.expiries, header.class, at_ms), (2, 0, None, 1_000));
+            assert_eq!((header.attempts, header.class, at_ms), (2, None, 1_000));
         }
     }
 
     #[test]
     fn what_leaves_redis_has_no_header() {
-        assert!(matches!(Verdict::Confirm.step(&entry(), no_letter), Move::Confirm));
+        assert!(matches!(Verdict::Confirm.step(&header(), no_letter), Move::Confirm));
         let push = Verdict::Push { side: Side::Left, body: Bytes::from_static(b"body") };
-        assert!(matches!(push.step(&entry(), no_letter), Move::Push { side: Side::Left, body } if body == "body"));
+        assert!(matches!(push.step(&header(), no_letter), Move::Push { side: Side::Left, body } if body == "body"));
         let failure = Failure::new(Class::MessagePermanent, "junk", "fits no layout");
         let dead = Verdict::Dead(Death::without_sink(DeadReason::Junk, failure));
-        let Move::Dead { fields } = dead.step(&entry(), |death| vec![(death.reason.as_str(), Bytes::new())]) else {
+        let Move::Dead { fields } = dead.step(&header(), |death| vec![(death.reason.as_str(), Bytes::new())]) else {
             panic!("{dead:?}")
         };
         assert_eq!(fields[0].0, "junk");

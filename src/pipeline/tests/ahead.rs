@@ -32,10 +32,10 @@ async fn a_stop_gives_it_back_for_its_due_time() {
     bridge.process.tasks.close();
     bridge.process.tasks.wait().await;
 
-    let released = world.store.retry();
+    let released = world.store.waiting();
     assert_eq!(released.len(), 50);
-    assert!(released.iter().all(|(_, entry)| entry.header.attempts == 0 && entry.header.expiries == 0));
-    assert!(released.iter().all(|(at_ms, entry)| Some(*at_ms) == entry.header.due_ms()), "for its due time");
+    assert!(released.iter().all(|(_, entry)| entry.attempts() == 0));
+    assert!(released.iter().all(|(at_ms, entry)| Some(*at_ms) == entry.due_ms()), "for its due time");
     assert!(sink.attempts().is_empty());
     assert_eq!(bridge.metric("delaybridge_released_messages_total{queue=\"q\",reason=\"shutdown\"}"), 50.0);
     assert_eq!(bridge.metric(DUPLICATES), 0.0);
@@ -51,7 +51,7 @@ async fn while_the_queue_is_on_hold_it_is_released_unsent() {
     eventually("all to be claimed", || world.store.in_flight().len() == 50).await;
     bridge.offer([100]);
     eventually("the hold", || bridge.queue.hold().why().is_some()).await;
-    eventually("all to be released", || world.store.retry().len() >= 50).await;
+    eventually("all to be released", || world.store.waiting().len() >= 50).await;
     assert!(sink.attempts().len() <= 10, "{} sent into the hold: more than its probes", sink.attempts().len());
     sink.outage(None);
     world.until_empty().await;

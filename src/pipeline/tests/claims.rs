@@ -37,7 +37,7 @@ async fn a_claim_that_never_arrived_is_looked_for_and_made_again() {
 async fn a_search_whose_reply_is_lost_is_made_again() {
     let (world, sink) = (World::new(), sink());
     world.server.fail(Op::Claim, [Fault::ReplyLost]);
-    world.server.fail(Op::Recover, [Fault::ReplyLost, Fault::RequestLost, Fault::ReplyLost]);
+    world.server.fail(Op::Contents, [Fault::ReplyLost, Fault::RequestLost, Fault::ReplyLost]);
     world.offer(0..50);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     world.until_empty().await;
@@ -56,7 +56,7 @@ async fn what_a_lost_claim_took_from_a_process_that_died_is_announced_all_the_sa
     drop(first);
     tokio::time::sleep(LEASE).await;
     sink.otherwise(|_| Step::Confirm);
-    world.server.fail(Op::Claim, [Fault::ReplyLost]);
+    world.server.fail(Op::TakeOver, [Fault::ReplyLost]);
     let second = world.bridge(2, &sinks);
     world.until_empty().await;
     assert_eq!(times(&sink, 0..10), [2; 10]);
@@ -166,4 +166,60 @@ async fn a_push_is_made_exactly_once_however_often_its_reply_is_lost() {
     assert_eq!(pushed, expected);
     assert_eq!(bridge.metric(DELIVERED), 10.0);
     assert!(sink.attempts().is_empty(), "the store delivers");
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_are_confirmed_as_a_whole_and_their_names_removed() {
+    let (world, sink) = (World::new(), sink());
+    world.offer(0..100);
+    let bridge = world.bridge(1, &[("s", sink.clone())]);
+    world.until_empty().await;
+    bridge.metric_is(DELIVERED, 100.0).await;
+    let calls = [Op::Confirm, Op::Settle, Op::Extend].map(|op| world.server.calls(op));
+    assert_eq!(calls, [1, 0, 0], "confirm, settle, extend");
+    eventually("the names to be gone", || world.store.claims().is_empty()).await;
+    assert_eq!(bridge.queue.budget.used().count, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_confirmed_is_written_while_others_of_its_claim_wait() {
+    let (world, sink) = (World::new(), sink());
+    sink.on_id(id(7), [Step::ConfirmAfter(10 * SECOND)]);
+    world.offer(0..100);
+    let bridge = world.bridge(1, &[("s", sink.clone())]);
+    eventually("the sink to be asked", || times(&sink, [99]) == [1]).await;
+    let asked = Instant::now();
+    eventually("the others to be written", || world.store.in_flight().len() == 1).await;
+    assert!(asked.elapsed() < SECOND / 20, "{:?}", asked.elapsed());
+    assert_eq!(bridge.queue.budget.used().count, 1, "the room of what is written is released");
+    bridge.metric_is(DELIVERED, 99.0).await;
+    world.until_empty().await;
+    assert_eq!((arrived(&sink).len(), bridge.metric(DUPLICATES)), (100, 0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_of_empty_claims_do_not_hide_what_a_dead_process_left_in_the_others() {
+    let (world, sink) = (World::new(), sink());
+    let sinks = [("s", sink.clone())];
+    let first = world.without_keeper(1, &sinks, spec(&sinks));
+    // A claim each, all of them empty, and their names not removed.
+    for n in 0..50 {
+        first.offer([n]);
+        eventually("it to arrive", || times(&sink, [n]) == [1]).await;
+        tokio::time::sleep(SECOND / 10).await;
+    }
+    sink.otherwise(|_| Step::Hang);
+    first.offer(100..110);
+    eventually("the sink to have taken all", || arrived(&sink).len() == 60).await;
+    drop(first);
+    assert!(world.store.claims().len() > 50);
+    tokio::time::sleep(LEASE + SECOND).await;
+    sink.otherwise(|_| Step::Confirm);
+    let started = Instant::now();
+    let second = world.bridge(2, &sinks);
+    world.until_empty().await;
+    assert!(started.elapsed() < SECOND, "{:?}", started.elapsed());
+    assert_eq!(times(&sink, 100..110), [2; 10]);
+    assert_eq!((second.metric(EXPIRED), second.metric(DUPLICATES)), (10.0, 10.0));
+    eventually("the names to be gone", || world.store.claims().is_empty()).await;
 }

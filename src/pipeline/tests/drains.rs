@@ -31,7 +31,7 @@ async fn what_a_sink_confirms_during_the_drain_is_settled_and_the_drain_ends() {
     assert!(bridge.stop(TIMEOUT).await, "something is left");
     assert!((9 * SECOND..11 * SECOND).contains(&started.elapsed()), "{:?}", started.elapsed());
     assert_eq!(arrived(&sink), (0..10).collect::<Vec<_>>());
-    assert!(world.store.in_flight().is_empty() && world.store.retry().is_empty());
+    assert!(world.store.in_flight().is_empty() && world.store.waiting().is_empty());
     assert!(!events.metrics().render().unwrap().contains(SHUTDOWN), "nothing had to be released");
     let next = finished_by_another(&world, 10..20).await;
     assert_eq!(next.metric(DUPLICATES), 0.0);
@@ -47,9 +47,9 @@ async fn what_a_sink_has_not_answered_after_70_percent_is_released_and_announced
     let (started, events) = (Instant::now(), bridge.process.events.clone());
     assert!(bridge.stop(TIMEOUT).await, "something is left");
     assert!((21 * SECOND..22 * SECOND).contains(&started.elapsed()), "{:?}", started.elapsed());
-    let released = world.store.retry();
+    let released = world.store.waiting();
     assert_eq!(released.len(), 10);
-    assert!(released.iter().all(|(_, entry)| entry.header.attempts == 0 && entry.header.expiries == 0));
+    assert!(released.iter().all(|(_, entry)| entry.attempts() == 0));
     let metrics = events.metrics().render().unwrap();
     assert!(metrics.contains(&format!("{SHUTDOWN} 10")) && metrics.contains(&format!("{DUPLICATES} 10")), "{metrics}");
     finished_by_another(&world, 0..10).await;
@@ -84,7 +84,7 @@ async fn a_claim_that_is_lost_when_the_stop_comes_is_found_and_released_unsent()
     assert!(bridge.stop(TIMEOUT).await, "something is left");
     assert!(started.elapsed() < SECOND, "{:?}", started.elapsed());
     assert!(sink.attempts().is_empty(), "nothing new is delivered after the stop");
-    assert_eq!((world.store.in_flight().len(), world.store.retry().len()), (0, 10));
+    assert_eq!((world.store.in_flight().len(), world.store.waiting().len()), (0, 10));
     let next = finished_by_another(&world, 0..10).await;
     assert_eq!(next.metric(DUPLICATES), 0.0);
 }

@@ -16,9 +16,9 @@ async fn what_is_unanswered_at_the_end_of_the_drain_is_released_uncounted_and_an
     bridge.process.tasks.wait().await;
 
     assert_eq!(world.store.in_flight().len(), 0);
-    let released = world.store.retry();
+    let released = world.store.waiting();
     assert_eq!(released.len(), 10, "elements offered after the stop are unclaimed");
-    assert!(released.iter().all(|(_, entry)| entry.header.attempts == 0 && entry.header.expiries == 0));
+    assert!(released.iter().all(|(_, entry)| entry.attempts() == 0));
     assert_eq!(bridge.metric("delaybridge_released_messages_total{queue=\"q\",reason=\"shutdown\"}"), 10.0);
     assert_eq!(bridge.metric(DUPLICATES), 10.0);
     drop(bridge);

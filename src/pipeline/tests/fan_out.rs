@@ -17,9 +17,9 @@ async fn check(trouble: Option<Failure>) {
     eventually("A to have everything", || a.taken().len() as u64 == ELEMENTS).await;
     // B answered: the verdict says that A has confirmed. B is silent: after a second a progress does.
     eventually("it to be written that A has confirmed", || {
-        let retries = world.store.retry().into_iter().map(|(_, entry)| entry);
-        let entries: Vec<_> = world.store.in_flight().into_iter().chain(retries).collect();
-        entries.len() as u64 == ELEMENTS && entries.iter().all(|entry| entry.header.confirmed.len() == 1)
+        let retries = world.store.waiting().into_iter().map(|(_, entry)| entry);
+        let entries: Vec<_> = world.store.in_flight().into_iter().map(|(_, entry)| entry).chain(retries).collect();
+        entries.len() as u64 == ELEMENTS && entries.iter().all(|entry| entry.header().confirmed.len() == 1)
     })
     .await;
     let asked = b.attempts().len();

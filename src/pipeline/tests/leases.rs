@@ -61,7 +61,7 @@ async fn a_process_that_cannot_reach_the_server_loses_its_leases_and_touches_not
     eventually("another process to take over", || well.attempts().len() == 10).await;
     first.wire.connect(true);
     tokio::time::sleep(5 * MINUTE).await;
-    let owners: Vec<[u8; 8]> = world.store.in_flight().iter().map(|entry| entry.header.owner).collect();
+    let owners: Vec<[u8; 8]> = world.store.in_flight().iter().map(|(name, _)| name.owner).collect();
     assert_eq!(owners, [[2; 8]; 10]);
     silent.stall(false);
     first.metric_is(STALE_ACKS, 10.0).await;
@@ -78,7 +78,7 @@ async fn verdicts_whose_reply_is_lost_are_sent_again_and_count_once() {
     sink.on_id(id(3), [Step::Fail(failure(Class::Backpressure, "OOM"))]);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     let faults = [Fault::ReplyLost, Fault::RequestLost, Fault::ReplyLost, Fault::ReplyLost];
-    world.server.fail(Op::Settle, std::iter::repeat_n(faults, 10).flatten());
+    world.server.fail(Op::Confirm, std::iter::repeat_n(faults, 10).flatten());
     for n in 0..20 {
         bridge.offer([n]);
         tokio::time::sleep(SECOND).await;
@@ -96,7 +96,7 @@ async fn verdicts_whose_reply_is_lost_are_sent_again_and_count_once() {
 #[tokio::test(start_paused = true)]
 async fn verdicts_that_the_server_refuses_are_sent_until_it_accepts_them() {
     let (world, sink) = (World::new(), sink());
-    world.server.fail(Op::Settle, vec![Fault::Refused("NOPERM"); 600]);
+    world.server.fail(Op::Confirm, vec![Fault::Refused("NOPERM"); 600]);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     bridge.offer(0..10);
     bridge.metric_is(HELD, 1.0).await;
@@ -118,8 +118,8 @@ async fn progress_whose_reply_is_lost_is_written_once_and_holds_after_a_crash() 
     let first = world.bridge(1, &sinks);
     first.offer(0..5);
     eventually("the progress", || {
-        let entries = world.store.in_flight();
-        entries.len() == 5 && entries.iter().all(|entry| entry.header.confirmed.len() == 1)
+        let entries: Vec<_> = world.store.in_flight().into_iter().map(|(_, entry)| entry).collect();
+        entries.len() == 5 && entries.iter().all(|entry| entry.header().confirmed.len() == 1)
     })
     .await;
     tokio::time::sleep(2 * SECOND).await;
@@ -144,7 +144,7 @@ async fn an_element_that_kills_its_process_is_alone_after_three_times_and_dead_a
         let bridge = world.bridge(round, &[("s", sink.clone())]);
         eventually("the element to be at the sink", || times(&sink, [0]) == [usize::from(round)]).await;
         if round > 3 {
-            let own = world.store.in_flight().into_iter().filter(|entry| entry.header.owner == [round; 8]).count();
+            let own = world.store.in_flight().into_iter().filter(|(name, _)| name.owner == [round; 8]).count();
             assert_eq!(own, 1, "something is in flight beside it in round {round}");
         }
         assert!(world.store.dead().is_empty());
@@ -180,5 +180,5 @@ async fn a_verdict_resets_the_leases_that_ran_out() {
     let _bridge = world.bridge(3, &[("s", sink.clone())]);
     eventually("the element to be at the sink again", || times(&sink, [0]) == [4]).await;
     let entries = world.store.in_flight();
-    assert_eq!(entries.iter().map(|entry| entry.header.expiries).collect::<Vec<_>>(), [0]);
+    assert_eq!(entries.iter().map(|(name, _)| name.expiries).collect::<Vec<_>>(), [0]);
 }

@@ -162,7 +162,7 @@ async fn a_full_sink_gives_elements_back_in_the_order_that_they_had() {
     }
     let _bridge = world.bridge(1, &[("s", sink.clone())]);
     tokio::time::sleep(10 * MINUTE).await;
-    assert!(world.store.retry().iter().all(|(_, entry)| entry.header.attempts == 0));
+    assert!(world.store.waiting().iter().all(|(_, entry)| entry.attempts() == 0));
     sink.outage(None);
     world.until_empty().await;
     let order: Vec<u64> = sink.taken().iter().map(number).collect();

@@ -15,6 +15,9 @@ use crate::pipeline::tests::world::Trouble;
 use crate::source::memory::{Fault, Op};
 use crate::telemetry::events::Events;
 
+const OPS: [Op; 8] =
+    [Op::Claim, Op::TakeOver, Op::Extend, Op::Contents, Op::Confirm, Op::Settle, Op::Bury, Op::Expired];
+
 /// Random steps of one schedule.
 const STEPS: usize = 50;
 
@@ -130,7 +133,7 @@ impl Schedule {
                 self.bridges[place].wire.trouble(trouble);
             }
             12 => {
-                let op = [Op::Claim, Op::Recover, Op::Settle, Op::Extend][self.draw.usize(0..4)];
+                let op = OPS[self.draw.usize(0..OPS.len())];
                 let fault =
                     [Fault::ReplyLost, Fault::RequestLost, Fault::Refused("NOPERM")][self.draw.usize(0..3)].clone();
                 self.world.server.fail(op, vec![fault; self.draw.usize(1..4)]);

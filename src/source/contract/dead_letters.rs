@@ -5,10 +5,9 @@ use crate::source::ledger::{Forwarder, Order};
 
 /// Makes this many letters; their places in the stream, the oldest first.
 async fn letters(rig: &mut impl Rig, count: u64) -> Vec<String> {
-    let store = rig.store(A);
     offer(rig, 0..count).await;
-    for (_, entry) in claim(&*store, &request(1)).await.entries {
-        assert_eq!(settle_one(&*store, &entry, dead(&entry)).await, Answer::Done);
+    for mine in take(rig, A, 1).await {
+        assert_eq!(settle_one(rig, &mine, mine.dead()).await, Answer::Done);
     }
     ids(rig).await
 }

@@ -1,25 +1,34 @@
-//! The contract of [`Store`] and [`Server`], as tests that every implementation passes: see the traits' prose.
+//! The contract of [`Claims`](super::store::Claims), [`Store`] and [`Server`], as tests that every implementation passes:
+//! see the traits' prose.
 //!
 //! An implementation brings a [`Rig`]: a queue that other clients fill, a look into its places, and a clock in the hand of
 //! the test. `contract_tests!` makes one test of each clause. The scripts in Redis are the measure: where the memory
 //! differs from them, the memory is wrong.
 
 pub(crate) mod claims;
+pub(crate) mod confirmations;
 pub(crate) mod dead_letters;
+pub(crate) mod formats;
 pub(crate) mod leases;
-pub(crate) mod places;
+pub(crate) mod lost;
 pub(crate) mod reads;
-pub(crate) mod recovery;
+pub(crate) mod takeovers;
 pub(crate) mod verdicts;
 pub(crate) mod walk;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::ledger::{Answer, ClaimReply, ClaimRequest, Claimed, ClaimedFrom, DeadLetter, Entry, Hints, Move};
+use super::ledger::claims::{
+    ClaimName, ClaimReply, ClaimRequest, Claimed, Element, Header, Move, Part, TakeOverReply, TakeOverRequest, Verdict,
+    Writer,
+};
+use super::ledger::{Answer, DeadLetter, Hints};
 use super::store::{Server, Store};
+use crate::link::Side;
 use crate::message::MessageId;
 
 /// The lease of a claim, where a clause asks for no other.
@@ -51,6 +60,12 @@ pub(crate) trait Rig {
     async fn make_ready(&mut self, payload: &Bytes);
     /// Makes [`LIST`] something else than a list.
     async fn spoil_list(&mut self);
+    /// Gives a claim a lease with this end, as a daemon of another version does.
+    async fn add_lease(&mut self, name: &str, end_ms: i64);
+    /// Deletes all leases, as an operator may.
+    async fn forget_leases(&mut self);
+    /// Lets a member wait for another attempt at this time, as a daemon of another version does.
+    async fn add_waiting(&mut self, member: &Bytes, at_ms: i64);
     /// What is at each place now.
     async fn places(&mut self) -> Places;
 }
@@ -62,29 +77,115 @@ pub(crate) struct Places {
     pub scheduled: Vec<(i64, Bytes)>,
     /// Payloads.
     pub ready: Vec<Bytes>,
-    /// Members with the ends of their leases.
-    pub in_flight: Vec<(i64, Bytes)>,
+    /// Names of claims with the ends of their leases.
+    pub leases: Vec<(i64, String)>,
+    /// What claims hold, whether they have a lease or not.
+    pub claims: BTreeMap<ClaimName, Parts>,
     /// Members with the times of their next attempts.
-    pub retry: Vec<(i64, Bytes)>,
+    pub waiting: Vec<(i64, Bytes)>,
     /// Dead letters.
     pub dead: Vec<DeadLetter>,
     /// What was pushed to [`LIST`].
     pub pushed: Vec<Bytes>,
 }
 
+/// What a claim holds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Parts {
+    /// Elements with their due times.
+    pub bare: Vec<(i64, Bytes)>,
+    /// Entries with the times of their attempts.
+    pub entries: Vec<(i64, Bytes)>,
+}
+
 impl Places {
     /// The names of the places where this element or payload is, once for each time that it is there.
     pub(crate) fn of(&self, element: &Bytes) -> Vec<&'static str> {
-        let inside = |member: &Bytes| Entry::decode(member.clone()).is_some_and(|entry| entry.element == element);
+        let inside = |member: &Bytes| Element::entry(member.clone(), 0).is_some_and(|entry| entry.bytes() == element);
+        let entries = |members: &[(i64, Bytes)]| members.iter().filter(|(_, member)| inside(member)).count();
+        let bare = |parts: &Parts| parts.bare.iter().filter(|(_, member)| member == element).count();
         let times = [
             ("scheduled", self.scheduled.iter().filter(|(_, at)| at == element).count()),
             ("ready", self.ready.iter().filter(|at| *at == element).count()),
-            ("in flight", self.in_flight.iter().filter(|(_, at)| inside(at)).count()),
-            ("retry", self.retry.iter().filter(|(_, at)| inside(at)).count()),
+            ("claimed", self.claims.values().map(|parts| bare(parts) + entries(&parts.entries)).sum()),
+            ("waiting", entries(&self.waiting)),
             ("dead", self.dead.iter().filter(|letter| letter.bytes("element") == Some(element)).count()),
             ("pushed", self.pushed.iter().filter(|at| *at == element).count()),
         ];
         times.into_iter().flat_map(|(place, times)| std::iter::repeat_n(place, times)).collect()
+    }
+
+    /// The end of the lease of a claim.
+    pub(crate) fn lease(&self, name: ClaimName) -> Option<i64> {
+        self.leases.iter().find(|(_, text)| *text == name.to_string()).map(|(end_ms, _)| *end_ms)
+    }
+
+    /// What a claim holds.
+    pub(crate) fn held(&self, name: ClaimName) -> Parts {
+        self.claims.get(&name).cloned().unwrap_or_default()
+    }
+}
+
+/// An element, as the process knows it that claimed it.
+#[derive(Debug, Clone)]
+pub(crate) struct Mine {
+    pub name: ClaimName,
+    /// Its place in the reply, from 1.
+    pub place: u32,
+    pub element: Element,
+}
+
+impl Mine {
+    /// The elements of a claim, as this process knows them.
+    pub(crate) fn all(name: ClaimName, elements: Vec<Element>) -> Vec<Mine> {
+        (1..).zip(elements).map(|(place, element)| Mine { name, place, element }).collect()
+    }
+
+    /// A header for the element that no other element has.
+    pub(crate) fn header(&self) -> Header {
+        let mut header = self.element.header();
+        header.writer = Writer { owner: self.name.owner, claim: self.name.number, place: self.place };
+        header
+    }
+
+    /// The verdict that it is tried again after this time, with one attempt more.
+    pub(crate) fn retry(&self, delay: Duration) -> Move {
+        let mut header = self.header();
+        header.attempts += 1;
+        Move::Retry { header, delay_ms: delay.as_millis() as u64 }
+    }
+
+    /// The verdict that it goes back to its due time.
+    pub(crate) fn release(&self) -> Move {
+        let header = self.header();
+        Move::Release { at_ms: header.time_ms, header }
+    }
+
+    /// The verdict that a sink has confirmed it.
+    pub(crate) fn progress(&self, sink: u64) -> Move {
+        let mut header = self.header();
+        header.confirm(sink);
+        Move::Progress { header }
+    }
+
+    /// The verdict that it is dead.
+    pub(crate) fn dead(&self) -> Move {
+        Move::Dead { fields: vec![("id", Bytes::from_static(b"x")), ("element", self.element.bytes())] }
+    }
+
+    /// The verdict that its bytes are pushed.
+    pub(crate) fn push(&self) -> Move {
+        Move::Push { side: Side::Right, body: self.element.bytes() }
+    }
+
+    /// One verdict of each kind.
+    pub(crate) fn all_steps(&self) -> [Move; 6] {
+        [Move::Confirm, self.retry(ms(5)), self.release(), self.progress(7), self.dead(), self.push()]
+    }
+
+    /// A verdict on it.
+    pub(crate) fn verdict(&self, step: Move) -> Verdict {
+        Verdict { claim: self.name, part: self.element.part(), member: self.element.member.clone(), step }
     }
 }
 
@@ -108,74 +209,95 @@ pub(crate) async fn offer(rig: &mut impl Rig, numbers: impl IntoIterator<Item = 
     elements
 }
 
+/// Milliseconds as a duration.
+pub(crate) const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// The name of a claim of this process.
+pub(crate) fn name(owner: u8, number: u64) -> ClaimName {
+    ClaimName::new([owner; 8], number)
+}
+
 /// A claim without limits.
-pub(crate) fn request(number: u64) -> ClaimRequest {
+pub(crate) fn request(owner: u8, number: u64) -> ClaimRequest {
     ClaimRequest {
-        number,
+        name: name(owner, number),
         not_after_ms: i64::MAX,
         lease: LEASE,
         ahead: Duration::ZERO,
         most: 500,
         bytes: 1 << 20,
-        alone: false,
         rotation: 0,
         hints: Hints::default(),
     }
 }
 
-/// Makes a claim, which must not be late.
-pub(crate) async fn claim(store: &dyn Store, request: &ClaimRequest) -> Claimed {
-    match store.claim(request).await.expect("the server claims") {
+/// Makes a claim, which must run.
+pub(crate) async fn claim(rig: &impl Rig, request: &ClaimRequest) -> Claimed {
+    match rig.store(request.name.owner[0]).claim(request).await.expect("the server claims") {
         ClaimReply::Claimed(claimed) => claimed,
-        ClaimReply::Late { now_ms } => panic!("late at {now_ms}: {request:?}"),
+        reply => panic!("{reply:?} to {request:?}"),
     }
 }
 
-/// Claims without limits what must be one entry.
-pub(crate) async fn claim_one(store: &dyn Store, number: u64) -> (ClaimedFrom, Entry) {
-    let mut claimed = claim(store, &request(number)).await;
-    assert_eq!(claimed.entries.len(), 1, "{claimed:?}");
-    claimed.entries.remove(0)
+/// Claims without limits.
+pub(crate) async fn take(rig: &impl Rig, owner: u8, number: u64) -> Vec<Mine> {
+    Mine::all(name(owner, number), claim(rig, &request(owner, number)).await.elements)
 }
 
-/// The elements of a claim.
-pub(crate) fn taken(claimed: &Claimed) -> Vec<Bytes> {
-    claimed.entries.iter().map(|(_, entry)| entry.element.clone()).collect()
+/// Claims without limits what must be one element.
+pub(crate) async fn take_one(rig: &impl Rig, owner: u8, number: u64) -> Mine {
+    let mut mine = take(rig, owner, number).await;
+    assert_eq!(mine.len(), 1, "{mine:?}");
+    mine.remove(0)
+}
+
+/// The takeover of a whole claim.
+pub(crate) fn takeover(old: ClaimName, owner: u8, number: u64) -> TakeOverRequest {
+    TakeOverRequest {
+        old,
+        new: old.taken_over_by([owner; 8], number),
+        not_after_ms: i64::MAX,
+        lease: LEASE,
+        most: 500,
+        bytes: 1 << 20,
+        largest: 0,
+    }
+}
+
+/// Takes over, which must find something; and how many are left.
+pub(crate) async fn take_over(rig: &impl Rig, request: &TakeOverRequest) -> (Vec<Mine>, u64) {
+    match rig.store(request.new.owner[0]).take_over(request).await.expect("the server answers") {
+        TakeOverReply::Taken { elements, left, unknown: 0, .. } => (Mine::all(request.new, elements), left),
+        reply => panic!("{reply:?} to {request:?}"),
+    }
+}
+
+/// What elements are without their headers.
+pub(crate) fn bytes<'a>(mine: impl IntoIterator<Item = &'a Mine>) -> Vec<Bytes> {
+    mine.into_iter().map(|mine| mine.element.bytes()).collect()
 }
 
 /// Writes verdicts.
-pub(crate) async fn settle(store: &dyn Store, batch: &[(Bytes, Move)]) -> Vec<Answer> {
-    store.settle(batch, Some(&LIST), None).await.expect("the server settles").answers
+pub(crate) async fn settle(rig: &impl Rig, batch: &[Verdict]) -> Vec<Answer> {
+    let settled = rig.store(A).settle(batch, Some(&LIST), None).await.expect("the server settles");
+    assert!(batch.is_empty() || settled.now_ms == rig.now_ms(), "{settled:?}");
+    settled.answers
 }
 
-/// Writes one verdict on an entry.
-pub(crate) async fn settle_one(store: &dyn Store, entry: &Entry, step: Move) -> Answer {
-    let answers = settle(store, &[(entry.member.clone(), step)]).await;
+/// Writes one verdict.
+pub(crate) async fn settle_one(rig: &impl Rig, mine: &Mine, step: Move) -> Answer {
+    let answers = settle(rig, &[mine.verdict(step)]).await;
     assert_eq!(answers.len(), 1);
     answers[0]
 }
 
-/// The verdict that an entry is dead.
-pub(crate) fn dead(entry: &Entry) -> Move {
-    Move::Dead { fields: vec![("id", Bytes::from_static(b"x")), ("element", entry.element.clone())] }
-}
-
-/// The verdict that an entry is tried again after this time, with one attempt more.
-pub(crate) fn retry(entry: &Entry, delay: Duration) -> Move {
-    let mut header = entry.header.clone();
-    header.attempts += 1;
-    header.expiries = 0;
-    Move::Retry { header, delay_ms: delay.as_millis() as u64 }
-}
-
-/// The verdict that an entry goes back to its due time.
-pub(crate) fn release(entry: &Entry) -> Move {
-    Move::Release { header: entry.header.clone(), at_ms: entry.header.time_ms }
-}
-
-/// Milliseconds as a duration.
-pub(crate) const fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
+/// The ids and payloads of elements.
+pub(crate) fn open(rig: &impl Rig, mine: &[Mine]) -> Vec<(crate::message::MessageId, Option<Bytes>)> {
+    let store = rig.store(A);
+    let open = |mine: &Mine| store.open_element(&mine.element);
+    mine.iter().map(open).map(|(id, payload)| (id, payload.ok())).collect()
 }
 
 /// One test of each clause of the contract, on rigs made by the expression.
@@ -188,37 +310,46 @@ macro_rules! contract_tests {
             claims::a_claim_takes_no_more_than_it_may,
             claims::a_claim_takes_no_more_bytes_than_it_may_but_always_one_element,
             claims::a_late_claim_does_nothing,
+            claims::a_claim_that_is_sent_twice_does_nothing_the_second_time,
             claims::no_place_starves_another,
             claims::a_claim_says_when_something_falls_due_next,
             claims::an_element_that_is_offered_again_falls_due_at_the_latest_time,
-            claims::an_element_that_is_offered_while_in_flight_is_an_entry_of_its_own,
-            claims::the_same_bytes_have_the_same_id_for_ever,
-            claims::a_payload_of_the_ready_list_keeps_the_id_of_its_first_claim,
-            claims::junk_is_claimed_and_has_an_id,
-            leases::an_expired_lease_is_claimed_by_another_process_with_one_expiry_more,
-            leases::own_expired_leases_are_renewed_and_reported,
-            leases::who_lost_an_entry_can_do_nothing_to_it,
-            leases::a_late_verdict_counts_while_no_process_took_over,
+            claims::an_element_that_is_offered_while_in_flight_is_an_element_of_its_own,
+            formats::a_claimed_element_is_what_was_written,
+            formats::the_same_bytes_have_the_same_id_for_ever,
+            formats::a_payload_of_the_ready_list_keeps_the_id_of_its_first_claim,
+            formats::an_entry_of_a_newer_version_is_moved_on_by_a_minute,
+            formats::an_entry_that_cannot_be_read_stays_in_its_claim,
+            formats::a_name_of_a_newer_version_is_counted_and_left_alone,
+            leases::a_claim_shows_the_names_of_some_expired_claims,
+            leases::names_of_expired_claims_are_read_in_the_order_of_their_ends,
             leases::an_extended_lease_lasts_from_then_on,
-            leases::an_entry_whose_lease_ran_out_three_times_is_claimed_alone,
-            leases::an_entry_whose_lease_ran_out_ten_times_is_exhausted,
-            leases::entries_to_be_claimed_alone_do_not_hide_others,
-            places::an_element_is_always_in_exactly_one_place,
-            recovery::nothing_is_recovered_while_the_claim_may_still_run,
-            recovery::a_recovery_finds_the_entries_of_its_claim_and_no_others,
-            recovery::a_recovery_goes_through_many_entries_slice_by_slice,
-            recovery::a_recovery_can_be_sent_again,
-            recovery::of_a_claim_that_did_not_run_nothing_is_found,
-            verdicts::a_confirmed_element_is_gone,
+            leases::a_late_verdict_counts_while_no_process_took_over,
+            leases::what_a_claim_without_a_lease_holds_is_not_replaced,
+            leases::elements_in_flight_are_counted_over_all_processes,
+            lost::a_claim_with_a_lost_reply_is_found_by_its_name,
+            lost::a_lost_claim_that_did_not_run_holds_nothing_and_runs_no_more,
+            takeovers::a_whole_claim_is_taken_over,
+            takeovers::a_takeover_takes_what_there_is_room_for_entries_first,
+            takeovers::a_takeover_takes_no_more_bytes_than_it_may_but_always_one_element,
+            takeovers::after_three_expiries_elements_are_taken_over_alone,
+            takeovers::nothing_is_taken_over_from_a_claim_that_lives_or_is_gone_or_empty,
+            takeovers::a_takeover_that_is_late_or_sent_twice_does_nothing,
+            takeovers::who_lost_a_claim_can_do_nothing_to_it,
+            confirmations::a_confirmed_claim_is_gone_with_all_that_was_in_it,
+            confirmations::a_claim_is_confirmed_only_with_as_many_as_its_owner_knows,
+            confirmations::a_confirmed_claim_keeps_its_name_until_it_is_buried,
+            confirmations::a_claim_that_holds_something_is_not_buried,
+            verdicts::an_element_is_always_in_exactly_one_place,
             verdicts::a_retry_is_due_after_its_delay_by_the_server_s_clock,
-            verdicts::a_released_entry_keeps_its_order,
-            verdicts::progress_is_noted_and_the_lease_runs_on,
-            verdicts::a_dead_element_is_one_letter,
+            verdicts::a_released_element_keeps_its_order,
+            verdicts::progress_gives_an_element_a_header_and_the_lease_runs_on,
             verdicts::dead_letters_are_trimmed_when_one_is_added,
             verdicts::a_push_happens_once,
             verdicts::a_push_to_what_is_no_list_changes_nothing,
             verdicts::each_verdict_of_a_batch_has_its_answer,
-            verdicts::of_confirmations_alone_the_number_is_right,
+            verdicts::verdicts_of_several_claims_are_written_together,
+            verdicts::a_verdict_names_the_claim_and_the_part,
             verdicts::a_verdict_that_comes_again_after_the_next_claim_does_nothing,
             dead_letters::letters_are_read_from_either_end,
             dead_letters::one_process_at_a_time_forwards_letters,

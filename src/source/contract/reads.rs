@@ -10,10 +10,9 @@ async fn stats(store: &dyn Store) -> Stats {
 
 pub(crate) async fn an_empty_queue_is_empty(rig: impl Rig) {
     let store = rig.store(A);
-    let claimed = claim(&*store, &request(1)).await;
-    assert!(claimed.entries.is_empty() && claimed.own.is_empty(), "{claimed:?}");
+    let claimed = claim(&rig, &request(A, 1)).await;
+    assert!(claimed.elements.is_empty() && claimed.expired.is_empty(), "{claimed:?}");
     assert_eq!((claimed.now_ms, claimed.next_ms, claimed.more), (rig.now_ms(), None, false));
-    assert!(claim(&*store, &ClaimRequest { alone: true, ..request(2) }).await.entries.is_empty());
     let stats = stats(&*store).await;
     assert!(stats.is_empty(), "{stats:?}");
     assert_eq!((stats.now_ms, stats.source.head_ms), (rig.now_ms(), None));
@@ -22,7 +21,7 @@ pub(crate) async fn an_empty_queue_is_empty(rig: impl Rig) {
 }
 
 pub(crate) async fn a_poll_finds_what_a_claim_would_take(mut rig: impl Rig) {
-    let (store, another, server) = (rig.store(A), rig.store(B), rig.server());
+    let (store, server) = (rig.store(A), rig.server());
     let found = async |now_ms: i64, ahead| {
         let answers = server.read(&store.poll(now_ms, ahead)).await.expect("the server reads");
         answers.into_iter().map(|answer| answer.expect("a number")).sum::<i64>()
@@ -36,17 +35,17 @@ pub(crate) async fn a_poll_finds_what_a_claim_would_take(mut rig: impl Rig) {
     assert_eq!((found(at + 99, none).await, found(at + 100, none).await), (0, 1));
     assert_eq!((found(at, ms(99)).await, found(at, ms(100)).await), (0, 1), "ahead");
     rig.advance(ms(100)).await;
-    let (_, entry) = claim_one(&*another, 1).await;
+    let mine = take_one(&rig, B, 1).await;
     let at = rig.now_ms();
     assert_eq!(found(at, ms(500)).await, 0, "in flight");
     assert_eq!((found(at + 9_999, none).await, found(at + 10_000, none).await), (0, 1), "its lease is over");
-    settle_one(&*another, &entry, retry(&entry, ms(50))).await;
+    settle_one(&rig, &mine, mine.retry(ms(50))).await;
     assert_eq!((found(at + 49, ms(500)).await, found(at + 50, none).await), (0, 1), "a retry");
     rig.make_ready(&Bytes::from_static(b"ready")).await;
     assert_eq!(found(at, none).await, 1, "the ready list");
     rig.advance(ms(50)).await;
     assert_eq!(found(at + 50, none).await, 2);
-    assert_eq!(claim(&*store, &request(1)).await.entries.len(), 2);
+    assert_eq!(take(&rig, A, 1).await.len(), 2);
     assert_eq!(found(at + 50, none).await, 0);
     let reads = server.read(&[]).await.expect("the server reads");
     assert!(reads.is_empty());
@@ -55,10 +54,11 @@ pub(crate) async fn a_poll_finds_what_a_claim_would_take(mut rig: impl Rig) {
 pub(crate) async fn the_gauges_count_what_is_at_each_place(mut rig: impl Rig) {
     let store = rig.store(A);
     offer(&mut rig, 0..6).await;
-    let claimed = claim(&*store, &request(1)).await.entries;
-    settle_one(&*store, &claimed[0].1, retry(&claimed[0].1, ms(50))).await;
-    settle_one(&*store, &claimed[1].1, release(&claimed[1].1)).await;
-    settle_one(&*store, &claimed[2].1, dead(&claimed[2].1)).await;
+    let mine = take(&rig, A, 1).await;
+    let steps = [mine[0].retry(ms(50)), mine[1].release(), mine[2].dead()];
+    for (mine, step) in mine.iter().zip(steps) {
+        assert_eq!(settle_one(&rig, mine, step).await, Answer::Done);
+    }
     let now = rig.now_ms();
     for (n, due_ms) in [(10, now - 3), (11, now), (12, now + 1), (13, now + 2)] {
         rig.offer(&element(&rig, n), due_ms).await;
@@ -113,8 +113,7 @@ pub(crate) async fn overdue_elements_are_transferred_and_others_are_not(mut rig:
         assert_eq!(places.ready, [&b"payload 1"[..], b"payload 2"]);
         assert_eq!(places.scheduled, [(start, junk.clone()), (start + 501, elements[2].clone())]);
     }
-    let store = rig.store(A);
-    let claimed = claim(&*store, &request(1)).await;
-    let ready = claimed.entries.iter().filter(|(from, _)| *from == ClaimedFrom::Ready);
-    assert_eq!(ready.map(|(_, entry)| &entry.element[..]).collect::<Vec<_>>(), [b"payload 1", b"payload 2"]);
+    let mine = take(&rig, A, 1).await;
+    let ready = mine.iter().filter(|mine| mine.element.due_ms().is_none());
+    assert_eq!(bytes(ready), [&b"payload 1"[..], b"payload 2"]);
 }

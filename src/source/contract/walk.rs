@@ -1,12 +1,12 @@
-//! A random walk through all calls of several processes. After each step every element is in one place (R2).
+//! A random walk through all calls on claims of several processes. After each step every element is in one place (R2), and
+//! every claim that holds something has a lease.
 //!
 //! The walk writes down what it saw in words that are the same for every implementation: see the test that compares them.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::recovery::recover;
 use super::*;
-use crate::source::ledger::{Cursor, Hints, RecoverRequest};
+use crate::source::ledger::claims::{Buried, Confirm, Confirmed, Whole};
 
 pub(crate) async fn random_calls_keep_every_element_in_one_place(mut rig: impl Rig) {
     Walk::new(&rig, 0).run(&mut rig, 100).await;
@@ -19,24 +19,28 @@ pub(crate) struct Walk {
     /// Elements and payloads so far, with where they end: anywhere, or in these places.
     ends: BTreeMap<Bytes, Option<&'static [&'static str]>>,
     offered: Vec<Bytes>,
-    /// Entries that were claimed, by whom, whether they are still that process's or not.
-    claimed: Vec<(u8, Entry)>,
-    claims: Vec<(u8, ClaimRequest)>,
+    /// Names of claims and takeovers, with the time after which they run no more.
+    names: Vec<(ClaimName, i64)>,
+    claims: Vec<ClaimRequest>,
+    takeovers: Vec<TakeOverRequest>,
+    /// Elements that were claimed, whether they are still their owner's or not.
+    claimed: Vec<Mine>,
     /// The last verdict.
-    last: Option<(u8, Entry, Move)>,
+    last: Option<(Mine, Move)>,
     log: Vec<String>,
 }
 
 impl Walk {
     pub(crate) fn new(rig: &impl Rig, seed: u64) -> Self {
-        let rng = fastrand::Rng::with_seed(seed);
         Walk {
-            rng,
+            rng: fastrand::Rng::with_seed(seed),
             start_ms: rig.now_ms(),
             ends: BTreeMap::new(),
             offered: Vec::new(),
-            claimed: Vec::new(),
+            names: Vec::new(),
             claims: Vec::new(),
+            takeovers: Vec::new(),
+            claimed: Vec::new(),
             last: None,
             log: Vec::new(),
         }
@@ -45,16 +49,19 @@ impl Walk {
     /// Walks; what it saw, a line for each step.
     pub(crate) async fn run(mut self, rig: &mut impl Rig, steps: usize) -> Vec<String> {
         for step in 0..steps {
-            let owner = self.rng.u8(1..=3);
-            let what = match self.rng.u8(0..16) {
-                0..3 => self.offer(rig, step as u64).await,
-                3 => self.make_ready(rig, step).await,
-                4..8 => self.claim(rig, owner).await,
-                8..11 => self.settle(rig).await,
-                11 => self.settle_again(rig).await,
-                12 => self.extend(rig).await,
-                13 => self.recover(rig).await,
-                14 => self.rescue(rig).await,
+            let what = match self.rng.u8(0..24) {
+                0..5 => self.offer(rig, step as u64).await,
+                5 => self.make_ready(rig, step).await,
+                6..10 => self.claim(rig).await,
+                10 => self.claim_again(rig).await,
+                11..14 => self.settle(rig).await,
+                14 => self.settle_again(rig).await,
+                15 => self.extend(rig).await,
+                16..18 => self.take_over(rig).await,
+                18 => self.take_over_again(rig).await,
+                19 => self.confirm(rig).await,
+                20 => self.bury(rig).await,
+                21 => self.rescue(rig).await,
                 _ => {
                     let by = ms([1, 40, 300, 2_000, 11_000][self.rng.usize(0..5)]);
                     rig.advance(by).await;
@@ -70,12 +77,12 @@ impl Walk {
     }
 
     async fn offer(&mut self, rig: &mut impl Rig, n: u64) -> String {
-        let again = self.rng.u8(0..10) == 0 && !self.offered.is_empty();
+        let again = self.rng.u8(0..10) == 0;
         let due_ms = rig.now_ms() + self.rng.i64(-300..700);
-        let scheduled: Vec<_> = rig.places().await.scheduled.into_iter().map(|(_, element)| element).collect();
-        let element = match again && !scheduled.is_empty() {
-            true => scheduled[self.rng.usize(..scheduled.len())].clone(),
-            false => element(rig, n),
+        let scheduled = if again { rig.places().await.scheduled } else { Vec::new() };
+        let element = match self.rng.choice(&scheduled) {
+            Some((_, element)) => element.clone(),
+            None => element(rig, n),
         };
         rig.offer(&element, due_ms).await;
         self.ends.insert(element.clone(), None);
@@ -90,67 +97,79 @@ impl Walk {
         "ready".to_owned()
     }
 
-    async fn claim(&mut self, rig: &impl Rig, owner: u8) -> String {
-        let number = self.claims.len() as u64 + 1;
+    /// A time after which a call that is sent now runs no more.
+    fn not_after_ms(&mut self, rig: &impl Rig) -> i64 {
+        rig.now_ms() + self.rng.i64(-1..10)
+    }
+
+    async fn claim(&mut self, rig: &impl Rig) -> String {
         let request = ClaimRequest {
             most: self.rng.usize(1..7),
-            not_after_ms: rig.now_ms() + self.rng.i64(-1..10),
+            not_after_ms: self.not_after_ms(rig),
             ahead: ms(self.rng.u64(0..2) * 200),
-            alone: self.rng.u8(0..6) == 0,
             rotation: self.rng.u64(0..12),
-            ..request(number)
+            ..request(self.rng.u8(1..=3), self.names.len() as u64 + 1)
         };
-        let store = rig.store(owner);
-        let reply = store.claim(&request).await.expect("the server claims");
-        self.claims.push((owner, request));
-        let claimed = match reply {
-            ClaimReply::Late { .. } => return "late".to_owned(),
+        self.names.push((request.name, request.not_after_ms));
+        self.claims.push(request.clone());
+        self.send_claim(rig, request).await
+    }
+
+    async fn claim_again(&mut self, rig: &impl Rig) -> String {
+        // Mostly one that has not been late for long.
+        let oldest = if self.rng.bool() { 0 } else { self.claims.len().saturating_sub(2) };
+        match self.rng.choice(&self.claims[oldest..]).cloned() {
+            Some(request) => format!("again, {}", self.send_claim(rig, request).await),
+            None => "no claim to send again".to_owned(),
+        }
+    }
+
+    async fn send_claim(&mut self, rig: &impl Rig, request: ClaimRequest) -> String {
+        let name = request.name;
+        let claimed = match rig.store(name.owner[0]).claim(&request).await.expect("the server claims") {
+            ClaimReply::Late { .. } => return format!("{name} is late"),
+            ClaimReply::Twice { .. } => return format!("{name} is sent twice"),
             ClaimReply::Claimed(claimed) => claimed,
         };
-        let mut words = format!("{owner} claims:");
-        for (from, entry) in claimed.entries {
-            let header = &entry.header;
-            let counts = (header.generation, header.attempts, header.expiries, header.key.index);
-            let time_ms = header.time_ms - self.start_ms;
-            words.push_str(&format!(" {from:?} {} {counts:?} {time_ms},", self.name(rig, &entry)));
-            self.claimed.push((owner, entry));
-        }
-        let own: Vec<_> = claimed.own.iter().map(|key| (key.claim, key.index)).collect();
         let next = claimed.next_ms.map(|next_ms| next_ms - self.start_ms);
-        format!("{words} own {own:?} next {next:?} suspects {} more {}", claimed.suspects, claimed.more)
+        let expired: Vec<_> = claimed.expired.iter().map(ClaimName::to_string).collect();
+        let words = format!(
+            "{} retried {} next {next:?} expired {expired:?} unknown {} more {}",
+            self.words(rig, &claimed.elements),
+            claimed.retried,
+            claimed.unknown,
+            claimed.more
+        );
+        self.claimed.extend(Mine::all(name, claimed.elements));
+        format!("{name} claims {words}")
     }
 
     async fn settle(&mut self, rig: &impl Rig) -> String {
-        if self.claimed.is_empty() {
-            return "nothing to settle".to_owned();
-        }
         // Mostly what is probably still there.
         let oldest = if self.rng.bool() { 0 } else { self.claimed.len().saturating_sub(4) };
-        let (owner, entry) = self.claimed[self.rng.usize(oldest..self.claimed.len())].clone();
+        let Some(mine) = self.rng.choice(&self.claimed[oldest..]).cloned() else {
+            return "nothing to settle".to_owned();
+        };
         let step = match self.rng.u8(0..8) {
             0 => Move::Confirm,
-            1 | 2 => retry(&entry, ms(self.rng.u64(0..400))),
-            3 | 4 => release(&entry),
-            5 => dead(&entry),
-            6 => Move::Push { side: crate::link::Side::Right, body: entry.element.clone() },
-            _ => {
-                let mut header = entry.header.clone();
-                header.confirm(self.rng.u64(0..3));
-                Move::Progress { header }
-            }
+            1 | 2 => mine.retry(ms(self.rng.u64(0..400))),
+            3 | 4 => mine.release(),
+            5 => mine.dead(),
+            6 => mine.push(),
+            _ => mine.progress(self.rng.u64(0..3)),
         };
-        self.last = Some((owner, entry.clone(), step.clone()));
-        self.write(rig, owner, &entry, step).await
+        self.last = Some((mine.clone(), step.clone()));
+        self.write(rig, &mine, step).await
     }
 
     async fn settle_again(&mut self, rig: &impl Rig) -> String {
         match self.last.clone() {
-            Some((owner, entry, step)) => format!("again, {}", self.write(rig, owner, &entry, step).await),
+            Some((mine, step)) => format!("again, {}", self.write(rig, &mine, step).await),
             None => "nothing to settle again".to_owned(),
         }
     }
 
-    async fn write(&mut self, rig: &impl Rig, owner: u8, entry: &Entry, step: Move) -> String {
+    async fn write(&mut self, rig: &impl Rig, mine: &Mine, step: Move) -> String {
         let word = match &step {
             Move::Confirm => "confirm",
             Move::Retry { .. } => "retry",
@@ -159,47 +178,97 @@ impl Walk {
             Move::Dead { .. } => "dead",
             Move::Push { .. } => "push",
         };
-        let answer = settle_one(&*rig.store(owner), entry, step.clone()).await;
+        let answer = settle_one(rig, mine, step.clone()).await;
         if answer == Answer::Done {
-            let end: Option<&[&str]> = match step {
+            let end: Option<&[&str]> = match &step {
                 Move::Confirm => Some(&[]),
                 Move::Dead { .. } => Some(&["dead"]),
                 Move::Push { .. } => Some(&["pushed"]),
-                Move::Progress { ref header } => {
-                    self.claimed.extend(Entry::decode(entry.under(header)).map(|entry| (owner, entry)));
+                Move::Progress { header } => {
+                    let noted = Element::entry(mine.element.under(header), mine.element.score_ms).expect("an entry");
+                    self.claimed.push(Mine { element: noted, ..mine.clone() });
                     None
                 }
-                _ => None,
+                Move::Retry { .. } | Move::Release { .. } => None,
             };
-            self.ends.insert(entry.element.clone(), end);
+            self.ends.insert(mine.element.bytes(), end);
         }
-        format!("{owner}: {word} {} {answer:?}", self.name(rig, entry))
+        format!("{}: {word} {} {answer:?}", mine.name, payload(rig, &mine.element))
     }
 
     async fn extend(&mut self, rig: &impl Rig) -> String {
-        let entries = self.rng.choose_multiple(self.claimed.iter(), 3);
-        let members: Vec<_> = entries.iter().map(|(_, entry)| entry.member.clone()).collect();
-        let extended = rig.store(A).extend(LEASE, &members).await.expect("the server extends");
-        format!("extend {extended:?}")
+        let names: Vec<_> = self.rng.choose_multiple(&self.names, 3).into_iter().map(|(name, _)| *name).collect();
+        let extended = rig.store(A).extend(LEASE, &names).await.expect("the server extends");
+        format!("extend {:?}", extended.held)
     }
 
-    async fn recover(&mut self, rig: &mut impl Rig) -> String {
-        let Some((owner, claim)) = self.rng.choice(self.claims.iter()).cloned() else {
-            return "nothing to recover".to_owned();
+    async fn take_over(&mut self, rig: &impl Rig) -> String {
+        let (expired, _) = rig.store(B).expired(rig.now_ms(), 20).await.expect("the server reads");
+        let known: Vec<_> = self.names.iter().map(|(name, _)| *name).collect();
+        let from = if self.rng.u8(0..6) == 0 || expired.is_empty() { &known } else { &expired };
+        let Some(old) = self.rng.choice(from).copied() else { return "nothing to take over".to_owned() };
+        let new = takeover(old, self.rng.u8(1..=3), self.names.len() as u64 + 1).new;
+        let most = if new.is_suspect() { 1 } else { self.rng.usize(1..5) };
+        let not_after_ms = self.not_after_ms(rig);
+        let request = TakeOverRequest { new, most, not_after_ms, ..takeover(old, A, 0) };
+        self.names.push((new, not_after_ms));
+        self.takeovers.push(request.clone());
+        self.send_takeover(rig, request).await
+    }
+
+    async fn take_over_again(&mut self, rig: &impl Rig) -> String {
+        match self.takeovers.last().cloned() {
+            Some(request) => format!("again, {}", self.send_takeover(rig, request).await),
+            None => "no takeover to send again".to_owned(),
+        }
+    }
+
+    async fn send_takeover(&mut self, rig: &impl Rig, request: TakeOverRequest) -> String {
+        let (old, new) = (request.old, request.new);
+        let reply = rig.store(new.owner[0]).take_over(&request).await.expect("the server answers");
+        let words = match reply {
+            TakeOverReply::Late { .. } => "late".to_owned(),
+            TakeOverReply::Twice { .. } => "sent twice".to_owned(),
+            TakeOverReply::Nothing { .. } => "nothing".to_owned(),
+            TakeOverReply::Taken { elements, left, unknown, .. } => {
+                let words = self.words(rig, &elements);
+                self.claimed.extend(Mine::all(new, elements));
+                format!("{words} left {left} unknown {unknown}")
+            }
         };
-        rig.advance(ms((claim.not_after_ms + 1 - rig.now_ms()).max(0) as u64)).await;
-        let request = RecoverRequest {
-            number: claim.number,
-            not_after_ms: claim.not_after_ms,
-            until_ms: rig.now_ms() + 20_000,
-            lease: LEASE,
-            cursor: Cursor { from: "-inf".to_owned(), skip: 0 },
-        };
-        let (mut found, _) = recover(&*rig.store(owner), &request).await;
-        found.sort_by_key(|entry| entry.header.key.index);
-        let words: Vec<_> = found.iter().map(|entry| (entry.header.key.index, self.name(rig, entry))).collect();
-        self.claimed.extend(found.into_iter().map(|entry| (owner, entry)));
-        format!("{owner}: recover {} {words:?}", claim.number)
+        format!("{new} takes over {old}: {words}")
+    }
+
+    async fn confirm(&mut self, rig: &mut impl Rig) -> String {
+        let Some((name, _)) = self.rng.choice(&self.names).copied() else { return "no claim to confirm".to_owned() };
+        let elements = rig.store(A).contents(name).await.expect("the server reads").elements;
+        let entries = elements.iter().filter(|element| element.part() == Part::Entries).count();
+        let mut whole = Whole { name, bare: elements.len() - entries, entries };
+        let over = rig.places().await.lease(name).is_none_or(|end_ms| end_ms <= rig.now_ms());
+        let how = if over || elements.is_empty() { Confirm::Counted } else { Confirm::Unexpired };
+        if how == Confirm::Counted {
+            match self.rng.u8(0..6) {
+                0 => whole.bare += 1,
+                1 => (whole.bare, whole.entries) = (whole.entries, whole.bare),
+                _ => {}
+            }
+        }
+        let answers = rig.store(A).confirm(how, &[whole]).await.expect("the server confirms");
+        if answers == [Confirmed::Done] {
+            self.ends.extend(elements.iter().map(|element| (element.bytes(), Some(&[][..]))));
+        }
+        format!("confirm {name} {how:?} {answers:?} {}", self.words(rig, &elements))
+    }
+
+    async fn bury(&mut self, rig: &impl Rig) -> String {
+        let chosen = self.rng.choose_multiple(&self.names, 5);
+        let names: Vec<_> = chosen.iter().map(|(name, _)| *name).collect();
+        let not_after_ms = chosen.iter().map(|(_, not_after_ms)| *not_after_ms).max().unwrap_or(0);
+        let buried = rig.store(A).bury(not_after_ms, &names).await.expect("the server answers");
+        match buried {
+            Buried::Wait { .. } => "too early to bury".to_owned(),
+            Buried::Done { kept, .. } => format!("buried, kept {kept:?}"),
+        }
     }
 
     async fn rescue(&mut self, rig: &impl Rig) -> String {
@@ -218,16 +287,17 @@ impl Walk {
         format!("{:?}", store.rescue(after, &elements).await.expect("the server transfers"))
     }
 
-    /// Every element is in one place, or where it ended.
+    /// Every element is in one place, or where it ended; every claim that holds something has a lease.
     fn check(&self, places: &Places, what: &str) {
         let mut found: HashMap<Bytes, Vec<&str>> = HashMap::new();
         let mut see = |element: &Bytes, place| found.entry(element.clone()).or_default().push(place);
         places.scheduled.iter().for_each(|(_, element)| see(element, "scheduled"));
         places.ready.iter().for_each(|payload| see(payload, "ready"));
-        for (place, members) in [("in flight", &places.in_flight), ("retry", &places.retry)] {
-            for (_, member) in members {
-                see(&Entry::decode(member.clone()).expect("an entry").element, place);
-            }
+        let bare = places.claims.values().flat_map(|parts| &parts.bare);
+        bare.for_each(|(_, element)| see(element, "claimed"));
+        let held = places.claims.values().flat_map(|parts| &parts.entries).map(|(_, member)| (member, "claimed"));
+        for (member, place) in held.chain(places.waiting.iter().map(|(_, member)| (member, "waiting"))) {
+            see(&Element::entry(member.clone(), 0).expect("an entry").bytes(), place);
         }
         places.dead.iter().for_each(|letter| see(letter.bytes("element").expect("an element"), "dead"));
         places.pushed.iter().for_each(|body| see(body, "pushed"));
@@ -238,33 +308,48 @@ impl Walk {
                 None => assert_eq!(at.len(), 1, "{element:?} is at {at:?}; {what}; {:#?}", self.log),
             }
         }
+        for name in places.claims.keys() {
+            assert!(places.lease(*name).is_some(), "{name} has no lease; {what}; {:#?}", self.log);
+        }
     }
 
     /// What is at each place, and what the queue says of itself.
     async fn look(&self, rig: &impl Rig, places: &Places) -> String {
-        let store = rig.store(C);
-        let times = |members: &[(i64, Bytes)]| -> Vec<(i64, String)> {
-            let entry = |member: &Bytes| Entry::decode(member.clone()).map(|entry| self.name(rig, &entry));
-            members.iter().map(|(at, member)| (at - self.start_ms, entry(member).unwrap_or_default())).collect()
-        };
         let due: Vec<_> = places.scheduled.iter().map(|(due_ms, _)| due_ms - self.start_ms).collect();
-        let stats = store.stats(&mut Hints::default()).await.expect("the server counts");
-        let source = stats.source;
-        let head = source.head_ms.map(|head_ms| head_ms - self.start_ms);
-        let counts = [stats.in_flight, stats.retry, stats.dead, source.scheduled, source.due, source.ready];
-        let read = rig.server().read(&store.poll(rig.now_ms(), ms(200))).await.expect("the server reads");
-        let read: Vec<_> = read.into_iter().map(|answer| answer.expect("a number")).collect();
+        let entry = |(at, member): &(i64, Bytes)| Element::entry(member.clone(), *at);
+        let waiting: Vec<_> = places.waiting.iter().filter_map(entry).collect();
+        let leases: Vec<_> = places.leases.iter().map(|(end_ms, name)| (end_ms - self.start_ms, name)).collect();
+        let mut claims = String::new();
+        for (name, parts) in &places.claims {
+            let bare = parts.bare.iter().map(|(due_ms, element)| Element::bare(element.clone(), *due_ms));
+            let elements: Vec<_> = parts.entries.iter().filter_map(entry).chain(bare).collect();
+            claims.push_str(&format!(" {name}: {}", self.words(rig, &elements)));
+        }
+        let counted = rig.store(C).in_flight().await.expect("the server counts");
+        let reads = rig.store(C).poll(rig.now_ms(), ms(200));
+        let found = rig.server().read(&reads).await.expect("the server reads").into_iter();
+        let found: i64 = found.map(|answer| answer.expect("a number")).sum();
         format!(
-            "due {due:?} ready {:?} in flight {:?} retry {:?} counts {counts:?} head {head:?} poll {read:?}",
+            "due {due:?} ready {:?} leases {leases:?}{claims} waiting {} {counted:?} found {found}",
             places.ready,
-            times(&places.in_flight),
-            times(&places.retry),
+            self.words(rig, &waiting),
         )
     }
 
-    /// The payload of an entry: the same in every implementation.
-    fn name(&self, rig: &impl Rig, entry: &Entry) -> String {
-        let payload = rig.store(A).open(entry).1.expect("a payload");
-        String::from_utf8_lossy(&payload).into_owned()
+    /// Elements in words that are the same in every implementation.
+    fn words(&self, rig: &impl Rig, elements: &[Element]) -> String {
+        let word = |element: &Element| {
+            let header = element.header.as_ref();
+            let counts = header.map(|header| (header.attempts, header.confirmed.len(), header.writer.place));
+            let times = (element.score_ms - self.start_ms, element.due_ms().map(|due_ms| due_ms - self.start_ms));
+            format!("{} {counts:?} {times:?}", payload(rig, element))
+        };
+        format!("{:?}", elements.iter().map(word).collect::<Vec<_>>())
     }
+}
+
+/// The payload of an element: the same in every implementation.
+fn payload(rig: &impl Rig, element: &Element) -> String {
+    let payload = rig.store(A).open_element(element).1.expect("a payload");
+    String::from_utf8_lossy(&payload).into_owned()
 }

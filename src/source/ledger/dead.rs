@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::entry::{Header, sink_hash};
+use super::claims::{Element, Header, sink_hash};
 use super::reply::{BadReply, Fields};
-use super::{BATCH_BYTES, Entry, Ledger};
+use super::{BATCH_BYTES, Ledger};
 use crate::link::Conn;
 use crate::message::{MessageId, Origin};
 use crate::source::{SourceError, millis, text};
@@ -63,8 +63,8 @@ impl DeadLetter {
     /// # Errors
     ///
     /// When a field that this needs is missing.
-    pub fn payload(&self, open: impl FnOnce(&Entry) -> Option<Bytes>) -> Result<Bytes, NotALetter> {
-        let entry = Entry::decode(self.reborn()?);
+    pub fn payload(&self, open: impl FnOnce(&Element) -> Option<Bytes>) -> Result<Bytes, NotALetter> {
+        let entry = Element::entry(self.reborn()?, 0);
         let element = self.bytes("element").cloned().unwrap_or_default();
         Ok(entry.and_then(|entry| open(&entry)).unwrap_or(element))
     }
@@ -88,8 +88,7 @@ impl DeadLetter {
         };
         let element = self.bytes("element").ok_or(bad("element"))?;
         let confirmed = self.text("confirmed").split(',').filter(|name| !name.is_empty()).map(sink_hash).collect();
-        // No process owns it: zeros, which no process draws.
-        let mut member = Header::redriven(origin, id, time_ms, [0; 8], confirmed).encode();
+        let mut member = Header::redriven(origin, id, time_ms, confirmed).encode();
         member.extend_from_slice(element);
         Ok(member.into())
     }
@@ -287,7 +286,7 @@ fn letter(script: &'static str, mut reply: Fields) -> Result<DeadLetter, BadRepl
 
 #[cfg(test)]
 mod tests {
-    use super::super::Entry;
+    use super::super::claims::Element;
     use super::*;
 
     fn sample(change: &[(&str, &str)]) -> DeadLetter {
@@ -311,19 +310,19 @@ mod tests {
 
     #[test]
     fn a_redriven_letter_has_its_bytes_its_id_its_due_time_and_its_confirmed_sinks() {
-        let entry = Entry::decode(sample(&[]).reborn().unwrap()).unwrap();
-        assert_eq!(&entry.element[..], b"\x08RANDOM8B");
-        assert_eq!(entry.header.due_ms(), Some(1_795_251_632_252));
-        assert_eq!(entry.header.confirmed, [sink_hash("audit"), sink_hash("lines")]);
-        assert_eq!((entry.header.attempts, entry.header.owner), (0, [0; 8]));
+        let entry = Element::entry(sample(&[]).reborn().unwrap(), 0).unwrap();
+        assert_eq!(&entry.bytes()[..], b"\x08RANDOM8B");
+        assert_eq!(entry.due_ms(), Some(1_795_251_632_252));
+        assert_eq!(entry.header().confirmed, [sink_hash("audit"), sink_hash("lines")]);
+        assert_eq!(entry.attempts(), 0);
     }
 
     #[test]
     fn a_letter_from_the_ready_list_keeps_the_id_that_it_was_given() {
         let letter = sample(&[("origin", "ready"), ("due_ms", ""), ("element", "payload")]);
-        let entry = Entry::decode(letter.reborn().unwrap()).unwrap();
-        assert_eq!(entry.header.given_id(), MessageId(*b"RANDOM8B"));
-        assert_eq!((entry.header.due_ms(), entry.header.time_ms), (None, 1_795_251_640_000));
+        let entry = Element::entry(letter.reborn().unwrap(), 0).unwrap();
+        assert_eq!(entry.given_id(), MessageId(*b"RANDOM8B"));
+        assert_eq!((entry.due_ms(), entry.header().time_ms), (None, 1_795_251_640_000));
     }
 
     #[test]

@@ -5,7 +5,8 @@
 
 use bytes::Bytes;
 
-use super::{Fields, Header, Kind, Ledger, Members, members, page, redis_now_ms};
+use super::claims::{Header, Part};
+use super::{Fields, Kind, Ledger, Members, members, page, redis_now_ms};
 use crate::link::Conn;
 use crate::message::{MessageId, Origin};
 use crate::source::SourceError;
@@ -119,7 +120,7 @@ pub struct Located {
 }
 
 /// The longest header that an entry can have (255 sinks), so that it is always read as a whole.
-const LONGEST_HEADER: usize = 86 + 8 * 255;
+const LONGEST_HEADER: usize = 80 + 8 * 255;
 impl Ledger {
     /// Looks at up to `count` elements from the `first` on (0 is the head). Fewer may come where they are large: ask
     /// again from the next.
@@ -135,19 +136,27 @@ impl Ledger {
         count: usize,
         show: Show,
     ) -> Result<Page, SourceError> {
-        let Some((key, kind)) = self.place(place) else {
-            return Ok(Page { now_ms: redis_now_ms(conn).await?, total: 0, seen: Vec::new() });
-        };
         let shown = match show {
             Show::Start(bytes) => bytes.saturating_add(LONGEST_HEADER + self.source.overhead()),
             Show::All => usize::MAX >> 12, // exact as a Lua number, and more than a string of Redis can hold
+        };
+        if place == Place::InFlight {
+            let (raw, keys) = self.in_flight_page(conn, first, count, shown).await?;
+            let seen = raw.members.into_iter().zip(keys).map(|((score, size, start), key)| {
+                let held = if key.part == Part::Bare { Place::Scheduled } else { Place::InFlight };
+                Seen { score_ms: Some(key.until_ms), ..self.read(held, score, size, start) }
+            });
+            return Ok(Page { now_ms: raw.now_ms, total: raw.total, seen: seen.collect() });
+        }
+        let Some((key, kind)) = self.place(place) else {
+            return Ok(Page { now_ms: redis_now_ms(conn).await?, total: 0, seen: Vec::new() });
         };
         let raw = page(conn, &key, kind, first, count, shown).await?;
         let seen = raw.members.into_iter().map(|(score, size, start)| self.read(place, score, size, start)).collect();
         Ok(Page { now_ms: raw.now_ms, total: raw.total, seen })
     }
 
-    /// Members of a place from the `first` on, whole, with the scores (none for a list): at least one unless the end is
+    /// Members of a place with one key from the `first` on, whole, with the scores (none for a list): at least one unless the end is
     /// reached.
     ///
     /// # Errors
@@ -160,13 +169,14 @@ impl Ledger {
         }
     }
 
-    /// The key of a place, and what it holds; `None` for a place that the source has not.
+    /// The key of a place, and what it holds; `None` for a place that the source has not, and for what is in flight.
     pub fn place(&self, place: Place) -> Option<(Bytes, Kind)> {
         match place {
             Place::Scheduled => Some((self.source.schedule().clone(), Kind::Zset)),
             Place::Ready => self.source.ready_list().map(|key| (key.clone(), Kind::List)),
             Place::Retry => Some((self.keys.retry.clone(), Kind::Zset)),
-            Place::InFlight => Some((self.keys.in_flight.clone(), Kind::Zset)),
+            // That is many keys.
+            Place::InFlight => None,
         }
     }
 
@@ -177,16 +187,23 @@ impl Ledger {
     ///
     /// Those of the connection.
     pub async fn locate(&self, conn: &Conn, id: MessageId) -> Result<Option<Located>, SourceError> {
-        for place in [Place::Scheduled, Place::Retry, Place::InFlight] {
-            if let Some(member) = self.scan(conn, place, id).await? {
+        for place in [Place::Scheduled, Place::Retry] {
+            let Some((key, _)) = self.place(place) else { continue };
+            if let Some(member) = self.scan(conn, &key, place, id).await? {
                 return Ok(Some(Located { place, member }));
+            }
+        }
+        for claim in self.claim_keys(conn).await? {
+            let like = if claim.part == Part::Bare { Place::Scheduled } else { Place::InFlight };
+            if let Some(member) = self.scan(conn, &claim.key, like, id).await? {
+                return Ok(Some(Located { place: Place::InFlight, member }));
             }
         }
         Ok(None)
     }
 
     /// The server compares, so that only what matches travels.
-    async fn scan(&self, conn: &Conn, place: Place, id: MessageId) -> Result<Option<Bytes>, SourceError> {
+    async fn scan(&self, conn: &Conn, key: &Bytes, place: Place, id: MessageId) -> Result<Option<Bytes>, SourceError> {
         let literal = glob_literal(&id.0);
         let (patterns, step) = match place {
             // The id is at the beginning: a mismatch is seen at once, however long the member is.
@@ -194,7 +211,6 @@ impl Ledger {
             // It is behind a header of variable length: all bytes may be compared, so fewer at a time.
             _ => (vec![[b"*", &literal[..], b"*"].concat()], 100),
         };
-        let Some((key, _)) = self.place(place) else { return Ok(None) };
         for pattern in patterns {
             let mut cursor = Bytes::from_static(b"0");
             loop {
@@ -284,10 +300,10 @@ mod tests {
     fn each_place_is_read_with_its_own_format() {
         let id = MessageId(*b"RANDOM8B");
         let element = layout::pack(Layout::New, id, b"hello");
-        let header = Header::redriven(Origin::Delayed, id, 5_000, [0; 8], vec![7]);
+        let header = Header::redriven(Origin::Delayed, id, 5_000, vec![7]);
         let mut entry = header.encode();
         entry.extend_from_slice(&element);
-        let mut given = Header::redriven(Origin::Ready, id, 5_000, [0; 8], vec![]).encode();
+        let mut given = Header::redriven(Origin::Ready, id, 5_000, vec![]).encode();
         given.extend_from_slice(b"hello");
         let check = |place, bytes: &[u8], shape, id: Option<MessageId>, due_ms| {
             for shown in [bytes.len(), bytes.len() - 3] {

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::claims::ClaimName;
+use crate::link::rights::Pattern;
+
 /// The keys of one queue. They share its hash tag, so that everything works in Redis Cluster.
 #[derive(Debug, Clone)]
 pub struct Keys {
-    /// Entry -> lease deadline in ms.
-    pub in_flight: Bytes,
+    /// Name of a claim -> end of its lease in ms.
+    pub leases: Bytes,
     /// Entry -> time of the next attempt in ms.
     pub retry: Bytes,
     /// Dead letters.
@@ -17,6 +20,7 @@ pub struct Keys {
     pub state: Bytes,
     /// Every daemon that delivers from the queue listens here, so that others see that it is there. Nothing is sent.
     pub presence: Arc<str>,
+    tag: Arc<str>,
 }
 
 impl Keys {
@@ -24,17 +28,31 @@ impl Keys {
     pub fn of(tag: &str) -> Self {
         let key = |kind: &str| Bytes::from(format!("delaybridge:{kind}:{tag}"));
         Keys {
-            in_flight: key("inflight"),
+            leases: key("leases"),
             retry: key("retry"),
             dead: key("dead"),
             state: key("state"),
             presence: format!("delaybridge:presence:{tag}").into(),
+            tag: tag.into(),
         }
     }
 
-    /// Every key that is ever stored.
+    /// The keys of a claim: d with bare elements, h with entries.
+    pub fn of_claim(&self, name: ClaimName) -> [Bytes; 2] {
+        let tag = &self.tag;
+        [format!("delaybridge:claim:{name}:d:{tag}").into(), format!("delaybridge:claim:{name}:h:{tag}").into()]
+    }
+
+    /// The keys of all claims.
+    pub fn of_claims(&self) -> Pattern {
+        let [example, _] = self.of_claim(ClaimName::new([0; 8], 0));
+        Pattern::around([Some("delaybridge:claim:".to_owned()), None, Some(format!(":{}", self.tag))])
+            .with_example(example)
+    }
+
+    /// Every key that is ever stored under a name that does not change.
     pub fn stored(&self) -> [&Bytes; 4] {
-        let Keys { in_flight, retry, dead, state, presence: _ } = self;
-        [in_flight, retry, dead, state]
+        let Keys { leases, retry, dead, state, presence: _, tag: _ } = self;
+        [leases, retry, dead, state]
     }
 }

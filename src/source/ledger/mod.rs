@@ -1,45 +1,40 @@
 //! The ledger: what is in flight, waits for a retry or is dead, the same for every kind of source.
 //!
 //! [`Ledger`] wraps the scripts of one queue, one call each: no state between calls, no retries. What to do with an unknown
-//! answer is the pipeline's to decide. [`keys`] names what is in Redis, [`entry`] documents its bytes; then a file for each
+//! answer is the pipeline's to decide. [`keys`] names what is in Redis, [`claims`] documents its bytes; then a file for each
 //! kind of call. The source's half of each script comes from the [`Source`] that the ledger was made for.
 
-mod claim;
 pub mod claims;
 mod dead;
-mod entry;
+mod hints;
+mod in_flight;
 mod inspect;
 mod keys;
 mod operate;
 mod page;
 mod pressure;
-mod recover;
 mod reply;
 mod rights;
 mod scripts;
-mod settle;
 mod stats;
-mod verdict;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use self::claim::{ClaimReply, ClaimRequest, Claimed, ClaimedFrom, Hints, large_head};
+pub use self::claims::{Answer, sink_hash};
 pub use self::dead::{DeadLetter, DeadLetters, DeadPages, Forwarder, NotALetter, Order};
-pub use self::entry::{ClaimKey, Entry, Header, sink_hash};
+pub use self::hints::{Hints, large_head};
+pub use self::in_flight::ClaimKey;
 pub use self::inspect::{Located, Packed, Page, Place, Seen, Shape, Show};
 pub use self::keys::Keys;
 pub(crate) use self::operate::truth;
 pub use self::page::{Kind, Members, RawPage, members, page, redis_now_ms};
 pub use self::pressure::nearly_full;
-pub use self::recover::{Cursor, RecoverRequest, Recovered};
 pub use self::reply::{BadReply, Fields};
 pub use self::rights::Use;
 pub use self::scripts::{Clock, Fragments, Scripts, TEST_CLOCK, whole};
-pub use self::settle::{Settled, batch_end, confirmation};
 pub use self::stats::Stats;
-pub use self::verdict::{Answer, Move};
 use super::Source;
 use crate::message::MessageId;
 
@@ -47,9 +42,6 @@ use crate::message::MessageId;
 pub const BATCH_ENTRIES: usize = 500;
 /// Most bytes that one script moves; a single larger element is moved alone.
 pub const BATCH_BYTES: usize = 1 << 20;
-
-/// Expired leases in a row, after which an entry is not delivered any more.
-pub const MAX_EXPIRIES: u16 = 10;
 
 /// The ledger of one queue in one Redis, as one process sees it.
 pub struct Ledger {
@@ -72,14 +64,14 @@ impl Ledger {
         &self.source
     }
 
-    /// Takes the element of an entry apart: its id, and the payload or why there is none.
-    pub fn open(&self, entry: &Entry) -> (MessageId, Result<Bytes, super::Junk>) {
-        self.source.open(entry.header.origin, entry.header.given_id(), &entry.element)
+    /// Takes an element apart: its id, and the payload or why there is none.
+    pub fn open(&self, element: &claims::Element) -> (MessageId, Result<Bytes, super::Junk>) {
+        self.source.open(element.origin(), element.given_id(), &element.bytes())
     }
 
     /// The keys of scripts that have a half of the source: ours first.
     fn with_source(&self) -> Vec<Bytes> {
-        let mut keys = vec![self.keys.in_flight.clone(), self.keys.retry.clone(), self.keys.dead.clone()];
+        let mut keys = vec![self.keys.leases.clone(), self.keys.retry.clone(), self.keys.dead.clone()];
         keys.extend(self.source.keys());
         keys
     }

@@ -27,8 +27,8 @@ impl Ledger {
             Activity::Look | Activity::Rescue => grants.push(Grant::plain([TIME, INFO])),
             Activity::Deliver => {
                 grants.push(Grant::plain([TIME, INFO]));
-                grants.extend(self.to_settle(usage));
-                grants.extend(self.to_claim());
+                grants.push(Grant::channels([exact(self.keys.presence.as_bytes())], [SUBSCRIBE]));
+                grants.extend(self.to_use_claims(usage));
                 if usage.forwards {
                     grants.push(on(&self.keys.dead, [XRANGE, XREVRANGE, XDEL]));
                     grants.push(Grant::on([&self.keys.dead, &self.keys.state].map(|key| exact(key)), [EVALSHA]));
@@ -41,39 +41,37 @@ impl Ledger {
         grants
     }
 
-    /// `stats.lua`, and that any script is run on the queue's keys: what it may do to them its commands decide.
+    /// `stats.lua`, the sizes of claims, and that any script is run on the queue's keys: what it may do to them its commands decide.
     fn to_look(&self) -> Vec<Grant> {
         let k = &self.keys;
-        let keys = [&k.in_flight, &k.retry, &k.dead].map(|key| exact(key));
+        let keys = [&k.leases, &k.retry, &k.dead].map(|key| exact(key));
         let source = self.source.keys();
         vec![
             Grant::on(keys.into_iter().chain(source.iter().map(|key| exact(key))), [EVALSHA]),
-            on(&k.in_flight, [TYPE, ZCARD]),
+            on(&k.leases, [TYPE, ZCARD, ZRANGE]),
+            Grant::on([k.of_claims()], [ZCARD]),
             on(&k.retry, [TYPE, ZCARD]),
             on(&k.dead, [TYPE, XLEN]),
         ]
     }
 
-    /// `claim.lua`, `recover.lua`, `extend.lua`, and the channel that shows that the daemon is there.
-    fn to_claim(&self) -> Vec<Grant> {
+    /// The scripts of claims, and the commands without one: `EXISTS` and `UNLINK` take several keys of claims.
+    fn to_use_claims(&self, usage: &Use) -> Vec<Grant> {
         let k = &self.keys;
-        vec![
-            Grant::channels([exact(k.presence.as_bytes())], [SUBSCRIBE]),
-            on(&k.in_flight, [ZADD, ZREM, ZSCORE, ZCOUNT, ZRANGEBYSCORE]),
-            on(&k.retry, [ZADD, ZREM, ZCOUNT, ZRANGE, ZRANGEBYSCORE]),
-        ]
-    }
-
-    /// `settle.lua`.
-    fn to_settle(&self, usage: &Use) -> Vec<Grant> {
-        let k = &self.keys;
-        let mut grants =
-            vec![on(&k.in_flight, [ZADD, ZREM, ZSCORE]), on(&k.retry, [ZADD, ZSCORE]), on(&k.dead, [XADD])];
+        let claims = |commands: &[Command]| Grant::on([k.of_claims()], commands.iter().copied());
+        let mut grants = vec![
+            Grant::on([k.of_claims(), exact(&k.leases), exact(&k.retry), exact(&k.dead)], [EVALSHA]),
+            on(&k.leases, [ZADD, ZCARD, ZCOUNT, ZMSCORE, ZRANGE, ZREM, ZREMRANGEBYRANK, ZSCORE]),
+            claims(&[EXISTS, MEMORY_USAGE, RENAME, UNLINK, ZADD, ZCARD, ZRANGE, ZREM, ZREMRANGEBYRANK, ZSCORE]),
+            Grant::on([k.of_claims(), exact(&k.retry)], [ZRANGESTORE]),
+            on(&k.retry, [MEMORY_USAGE, ZADD, ZCARD, ZCOUNT, ZRANGE, ZREMRANGEBYRANK, ZSCORE]),
+            on(&k.dead, [XADD, XLEN]),
+        ];
         if usage.trims_dead {
             grants.push(on(&k.dead, [XTRIM]));
         }
         if let Some((list, side)) = &usage.push {
-            grants.push(Grant::on([&k.in_flight, &k.retry, &k.dead, list].map(|key| exact(key)), [EVALSHA]));
+            grants.push(Grant::on([k.of_claims(), exact(&k.retry), exact(&k.dead), exact(list)], [EVALSHA]));
             grants.push(on(list, [TYPE, if *side == Side::Left { LPUSH } else { RPUSH }]));
         }
         grants
@@ -84,10 +82,23 @@ impl Ledger {
         let k = &self.keys;
         let source = self.source.keys();
         vec![
-            Grant::on(k.stored().into_iter().chain(&source).map(|key| exact(key)), [EVALSHA]),
+            Grant::on(
+                [&k.leases, &k.retry, &k.dead, &k.state]
+                    .into_iter()
+                    .chain(&source)
+                    .map(|key| exact(key))
+                    .chain([k.of_claims()]),
+                [EVALSHA],
+            ),
             on(&k.state, [TYPE, HMGET]),
             Grant::plain([TIME, PUBSUB_NUMSUB]),
-            on(&k.in_flight, [ZADD, ZREM, ZSCORE, ZRANGE, ZCOUNT, ZSCAN]),
+            on(&k.leases, [ZADD, ZCOUNT, ZMSCORE, ZRANGE, ZREM, ZREMRANGEBYRANK]),
+            // What is shown, and what `restore` takes over and releases.
+            Grant::on(
+                [k.of_claims()],
+                [EXISTS, MEMORY_USAGE, RENAME, TYPE, ZCARD, ZRANGE, ZREM, ZREMRANGEBYRANK, ZSCAN, ZSCORE],
+            ),
+            Grant::on([k.of_claims()], [ZRANGESTORE]),
             on(&k.retry, [ZADD, ZREM, ZSCORE, ZRANGE, ZSCAN]),
             on(&k.dead, [XRANGE, XREVRANGE, XDEL]),
         ]

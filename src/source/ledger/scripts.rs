@@ -1,18 +1,17 @@
 //! The ledger's Lua scripts, compiled in. What each takes, returns and bears is at its head.
 
+use super::claims;
 use crate::link::Script;
 
 /// One script for each move between the states of an element (R2). Those that touch the source have its half in them, so
 /// there is a set for each kind of source.
 pub struct Scripts {
-    pub(super) claim: Script,
-    pub(super) recover: Script,
-    pub(super) settle: Script,
-    pub(super) extend: Script,
     pub(super) cancel: Script,
     pub(super) redrive: Script,
     pub(super) forward: Script,
     pub(super) stats: Script,
+    /// Those of claims.
+    pub claims: claims::Scripts,
 }
 
 /// The Lua text that a source adds to the ledger's scripts.
@@ -20,10 +19,10 @@ pub struct Scripts {
 pub struct Fragments {
     /// Names for its keys, which come from the fourth of `KEYS` on, and `SOURCE_TYPES`, their types.
     pub keys: &'static str,
-    /// `source_places()` and `source_end()`: see `claim.lua`.
-    pub claim: &'static str,
     /// `source_depths()`: see `stats.lua`.
     pub stats: &'static str,
+    /// Its parts of the claim script.
+    pub claims: claims::Fragments,
 }
 
 /// Which clock decides in a script.
@@ -51,27 +50,21 @@ impl Scripts {
     /// The ledger's scripts with this half in them.
     pub fn new(fragments: &Fragments, clock: Clock) -> Self {
         let script = |name: &str, body: &str| {
-            let body = body
-                .replace("--#source keys", fragments.keys)
-                .replace("--#source claim", fragments.claim)
-                .replace("--#source stats", fragments.stats);
+            let body = body.replace("--#source keys", fragments.keys).replace("--#source stats", fragments.stats);
             Script::new(name, whole(&body, clock))
         };
         Scripts {
-            claim: script("claim", include_str!("scripts/claim.lua")),
-            recover: script("recover", include_str!("scripts/recover.lua")),
-            settle: script("settle", include_str!("scripts/settle.lua")),
-            extend: script("extend", include_str!("scripts/extend.lua")),
             cancel: script("cancel", include_str!("scripts/cancel.lua")),
             redrive: script("redrive", include_str!("scripts/redrive.lua")),
             forward: script("forward", include_str!("scripts/forward.lua")),
             stats: script("stats", include_str!("scripts/stats.lua")),
+            claims: claims::Scripts::new(&fragments.claims, clock),
         }
     }
 
     /// All of them, to be loaded when a connection is made.
-    pub fn all(&self) -> [&Script; 8] {
-        let Scripts { claim, recover, settle, extend, cancel, redrive, forward, stats } = self;
-        [claim, recover, settle, extend, cancel, redrive, forward, stats]
+    pub fn all(&self) -> Vec<&Script> {
+        let Scripts { cancel, redrive, forward, stats, claims } = self;
+        claims.all().into_iter().chain([cancel, redrive, forward, stats]).collect()
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Fields, Hints, Ledger};
 use crate::link::Conn;
+use crate::source::store::InFlight;
 use crate::source::{Depths, SourceError};
 
 /// The numbers behind a queue's gauges.
@@ -9,8 +10,10 @@ use crate::source::{Depths, SourceError};
 pub struct Stats {
     /// Redis time in ms.
     pub now_ms: i64,
-    /// Entries in flight.
+    /// Elements in flight; at least so many, if [`in_flight_more`](Stats::in_flight_more).
     pub in_flight: i64,
+    /// There were more claims than were looked at.
+    pub in_flight_more: bool,
     /// Entries that wait for another attempt.
     pub retry: i64,
     /// Dead letters.
@@ -40,13 +43,14 @@ impl Ledger {
         let args = self.source.depth_args(hints);
         let reply = conn.script(&self.scripts.stats, &self.with_source(), &args).await?;
         let mut fields = Fields::of("stats", reply)?;
-        let stats = Stats {
-            now_ms: fields.int()?,
-            in_flight: fields.int()?,
-            retry: fields.int()?,
-            dead: fields.int()?,
-            source: self.source.depths(fields.array()?)?,
-        };
+        let (now_ms, leases) = (fields.int()?, fields.int()?);
+        let (retry, dead) = (fields.int()?, fields.int()?);
+        let source = self.source.depths(fields.array()?)?;
+        // Most of ten thousand queues have none.
+        let InFlight { elements, more } =
+            if leases > 0 { self.claims().in_flight(conn).await? } else { InFlight::default() };
+        let in_flight = i64::try_from(elements).unwrap_or(i64::MAX);
+        let stats = Stats { now_ms, in_flight, in_flight_more: more, retry, dead, source };
         hints.large_due = stats.source.large;
         Ok(stats)
     }

@@ -5,7 +5,7 @@
 //!
 //! An element is eight bytes of id and the payload; anything shorter is junk.
 
-mod claim;
+mod claims;
 mod queue;
 mod store;
 #[cfg(test)]
@@ -23,7 +23,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use self::queue::Queue;
-use super::ledger::{DeadLetter, Entry};
+use super::ledger::DeadLetter;
+use super::ledger::claims::{ClaimName, Element};
 use super::store::{Call, Server};
 use super::{Junk, Read, SourceError, millis};
 use crate::clock::Instant;
@@ -38,14 +39,22 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// A call of which something can be made to go wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// [`Store::claim`].
+    /// [`Claims::claim`].
     Claim,
-    /// [`Store::recover`].
-    Recover,
-    /// [`Store::settle`].
+    /// [`Claims::settle`].
     Settle,
-    /// [`Store::extend`].
+    /// [`Claims::extend`].
     Extend,
+    /// [`Claims::take_over`].
+    TakeOver,
+    /// [`Claims::expired`].
+    Expired,
+    /// [`Claims::contents`].
+    Contents,
+    /// [`Claims::confirm`].
+    Confirm,
+    /// [`Claims::bury`].
+    Bury,
 }
 
 /// What goes wrong with a call.
@@ -67,6 +76,7 @@ struct Inner {
     started: Instant,
     queues: Mutex<HashMap<Arc<str>, Queue>>,
     faults: Mutex<HashMap<Op, VecDeque<Fault>>>,
+    calls: Mutex<HashMap<Op, u64>>,
     up: watch::Sender<bool>,
 }
 
@@ -84,6 +94,7 @@ impl MemoryServer {
             started: Instant::now(),
             queues: Mutex::default(),
             faults: Mutex::default(),
+            calls: Mutex::default(),
             up: watch::Sender::new(true),
         }))
     }
@@ -109,6 +120,11 @@ impl MemoryServer {
         self.0.faults.lock().entry(op).or_default().extend(faults);
     }
 
+    /// How many calls of this kind have run.
+    pub fn calls(&self, op: Op) -> u64 {
+        self.0.calls.lock().get(&op).copied().unwrap_or(0)
+    }
+
     /// Runs a call against a queue, with what is to go wrong with it.
     async fn call<T>(
         &self,
@@ -130,6 +146,9 @@ impl MemoryServer {
                 return Err(LinkError::Server { code, message: "refused by the test".to_owned() }.into());
             }
             None | Some(Fault::ReplyLost) => {}
+        }
+        if let Some(op) = op {
+            *self.0.calls.lock().entry(op).or_default() += 1;
         }
         let answer = run(self.0.queues.lock().entry(name.into()).or_default(), self.now_ms());
         if fault.is_some() { Err(lost()) } else { Ok(answer) }
@@ -216,17 +235,11 @@ impl MemoryStore {
         self.with(|queue| queue.ready.push_back(payload));
     }
 
-    /// The entries in flight, in the order of their leases' ends.
-    pub fn in_flight(&self) -> Vec<Entry> {
-        self.with(|queue| queue.in_flight.iter().filter_map(|(_, member)| Entry::decode(member.clone())).collect())
-    }
-
-    /// The entries that wait for another attempt, with the time of that attempt.
-    pub fn retry(&self) -> Vec<(i64, Entry)> {
-        self.with(|queue| {
-            let entries = queue.retry.iter();
-            entries.filter_map(|(at, member)| Some((*at, Entry::decode(member.clone())?))).collect()
-        })
+    /// The elements in flight with the names of their claims, in the order of the leases' ends.
+    pub fn in_flight(&self) -> Vec<(ClaimName, Element)> {
+        let of_claim =
+            |(name, _, elements): (ClaimName, i64, Vec<Element>)| elements.into_iter().map(move |e| (name, e));
+        self.claims().into_iter().flat_map(of_claim).collect()
     }
 
     /// The dead letters.
@@ -244,19 +257,10 @@ impl MemoryStore {
         self.with(|queue| queue.not_lists.insert(Bytes::copy_from_slice(key)));
     }
 
-    /// Ends every lease now, as if the processes that hold them had died long ago.
-    pub fn expire_leases(&self) {
-        let now_ms = self.server.now_ms();
-        self.with(|queue| {
-            let members: Vec<_> = queue.in_flight.iter().map(|(_, member)| member.clone()).collect();
-            members.into_iter().for_each(|member| queue.in_flight.add(now_ms - 1, member));
-        });
-    }
-
     /// Whether nothing is scheduled, ready, in flight or waiting.
     pub fn is_empty(&self) -> bool {
         self.with(|queue| {
-            queue.scheduled.is_empty() && queue.ready.is_empty() && queue.in_flight.is_empty() && queue.retry.is_empty()
+            queue.scheduled.is_empty() && queue.ready.is_empty() && queue.claims.is_empty() && queue.retry.is_empty()
         })
     }
 

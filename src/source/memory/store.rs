@@ -5,52 +5,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{MemoryStore, Op, open};
-use crate::message::{MessageId, Origin};
+use super::{MemoryStore, open};
+use crate::message::MessageId;
 use crate::metric::SourceTerms;
-use crate::source::ledger::{
-    BATCH_ENTRIES, ClaimReply, ClaimRequest, DeadLetter, Entry, Forwarder, Hints, Move, Order, RecoverRequest,
-    Recovered, Settled, Stats,
-};
+use crate::source::ledger::{BATCH_ENTRIES, DeadLetter, Forwarder, Hints, Order, Stats};
 use crate::source::store::{Call, Rescued, Scheduled, Store};
 use crate::source::{Announcement, Depths, Junk, Read, UpkeepRequest, UpkeepState, Upkept, millis};
 
 impl Store for MemoryStore {
-    fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Call<'a, ClaimReply> {
-        self.call(Some(Op::Claim), |queue, now_ms| queue.claim(self.owner, request, now_ms))
-    }
-
-    fn recover<'a>(&'a self, request: &'a RecoverRequest) -> Call<'a, Recovered> {
-        self.call(Some(Op::Recover), |queue, now_ms| queue.recover(self.owner, request, now_ms))
-    }
-
-    fn settle<'a>(
-        &'a self,
-        batch: &'a [(Bytes, Move)],
-        push_to: Option<&'a Bytes>,
-        dead_max_len: Option<u64>,
-    ) -> Call<'a, Settled> {
-        self.call(Some(Op::Settle), move |queue, now_ms| queue.settle_all(batch, push_to, dead_max_len, now_ms))
-    }
-
-    fn extend<'a>(&'a self, lease: Duration, members: &'a [Bytes]) -> Call<'a, Vec<bool>> {
-        self.call(Some(Op::Extend), move |queue, now_ms| {
-            let until = now_ms.saturating_add(millis(lease));
-            let extend = |member: &Bytes| {
-                let there = queue.in_flight.score(member).is_some();
-                if there {
-                    queue.in_flight.add(until, member.clone());
-                }
-                there
-            };
-            members.iter().map(extend).collect()
-        })
-    }
-
     fn stats<'a>(&'a self, _hints: &'a mut Hints) -> Call<'a, Stats> {
         self.call(None, |queue, now_ms| Stats {
             now_ms,
-            in_flight: queue.in_flight.len() as i64,
+            in_flight: queue.held().elements as i64,
+            in_flight_more: queue.held().more,
             retry: queue.retry.len() as i64,
             dead: queue.dead.len() as i64,
             source: Depths {
@@ -69,7 +36,7 @@ impl Store for MemoryStore {
             until("scheduled", now_ms.saturating_add(millis(ahead))),
             Read::Length { key: self.key("ready") },
             until("retry", now_ms),
-            until("in_flight", now_ms),
+            until("leases", now_ms),
         ]
     }
 
@@ -87,13 +54,6 @@ impl Store for MemoryStore {
 
     fn terms(&self) -> Option<&'static SourceTerms> {
         None
-    }
-
-    fn open(&self, entry: &Entry) -> (MessageId, Result<Bytes, Junk>) {
-        match entry.header.origin {
-            Origin::Ready => (entry.header.given_id(), Ok(entry.element.clone())),
-            Origin::Delayed => open(&entry.element),
-        }
     }
 
     fn open_scheduled(&self, element: &Bytes) -> (MessageId, Result<Bytes, Junk>) {

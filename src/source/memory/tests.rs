@@ -1,10 +1,12 @@
 //! The store in memory passes the contract, and its faults are those that it was asked for.
 
+use super::zset::Zset;
 use super::*;
 use crate::clock::{Followed, follow_tokio};
-use crate::source::contract::{self, A, LIST, Places, Rig, contract_tests, id};
-use crate::source::ledger::{Answer, Move};
-use crate::source::store::Store;
+use crate::source::contract::{self, A, LIST, Mine, Parts, Places, Rig, contract_tests, id};
+use crate::source::ledger::Answer;
+use crate::source::ledger::claims::{ClaimReply, Move};
+use crate::source::store::{Claims, Store};
 
 /// A queue in memory, on paused time.
 pub(in crate::source) struct MemoryRig {
@@ -60,15 +62,36 @@ impl Rig for MemoryRig {
         self.queue.spoil_list(&LIST);
     }
 
+    async fn add_lease(&mut self, name: &str, end_ms: i64) {
+        let name = Bytes::copy_from_slice(name.as_bytes());
+        self.queue.with(|queue| queue.leases.add(end_ms, name));
+    }
+
+    async fn forget_leases(&mut self) {
+        self.queue.with(|queue| queue.leases = Zset::default());
+    }
+
+    async fn add_waiting(&mut self, member: &Bytes, at_ms: i64) {
+        self.queue.with(|queue| queue.retry.add(at_ms, member.clone()));
+    }
+
     async fn places(&mut self) -> Places {
         let pushed = self.queue.list(&LIST);
-        self.queue.with(|queue| Places {
-            scheduled: queue.scheduled.iter().cloned().collect(),
-            ready: queue.ready.iter().cloned().collect(),
-            in_flight: queue.in_flight.iter().cloned().collect(),
-            retry: queue.retry.iter().cloned().collect(),
-            dead: queue.dead.clone(),
-            pushed,
+        let all = |members: &Zset| members.iter().cloned().collect::<Vec<_>>();
+        let text = |(end_ms, name): &(i64, Bytes)| (*end_ms, String::from_utf8_lossy(name).into_owned());
+        self.queue.with(|queue| {
+            let held = queue.claims.iter();
+            Places {
+                scheduled: all(&queue.scheduled),
+                ready: queue.ready.iter().cloned().collect(),
+                leases: queue.leases.iter().map(text).collect(),
+                claims: held
+                    .map(|(name, keys)| (*name, Parts { bare: all(&keys.bare), entries: all(&keys.entries) }))
+                    .collect(),
+                waiting: all(&queue.retry),
+                dead: queue.dead.clone(),
+                pushed,
+            }
         })
     }
 }
@@ -84,7 +107,7 @@ async fn a_fault_hits_one_call_and_says_whether_it_ran() {
     let mut rig = MemoryRig::new();
     let store = rig.store(A);
     let elements = contract::offer(&mut rig, [1, 2]).await;
-    let one = |number| contract::request(number);
+    let one = |number| contract::request(A, number);
     rig.server.fail(Op::Claim, [Fault::RequestLost, Fault::Refused("OOM"), Fault::ReplyLost]);
 
     let unknown = |error: &SourceError| matches!(error, SourceError::Link(LinkError::Unknown { .. }));
@@ -93,14 +116,15 @@ async fn a_fault_hits_one_call_and_says_whether_it_ran() {
     let refused = store.claim(&one(2)).await.expect_err("it was refused");
     assert!(matches!(refused, SourceError::Link(LinkError::Server { code: "OOM", .. })), "{refused}");
     assert!(unknown(&store.claim(&one(3)).await.expect_err("its reply was lost")));
-    assert_eq!(rig.places().await.of(&elements[1]), ["in flight"], "it ran");
-    assert!(contract::claim(&*store, &one(4)).await.entries.is_empty(), "and the next call is answered");
+    assert_eq!(rig.places().await.of(&elements[1]), ["claimed"], "it ran");
+    assert!(contract::claim(&rig, &one(4)).await.elements.is_empty(), "and the next call is answered");
 
-    let member = rig.places().await.in_flight.remove(0).1;
-    let batch = [(member, Move::Confirm)];
+    let found = store.contents(contract::name(A, 3)).await.expect("the server reads").elements;
+    let mine = Mine::all(contract::name(A, 3), found);
+    let batch = [mine[0].verdict(Move::Confirm)];
     rig.server.fail(Op::Settle, [Fault::ReplyLost]);
     assert!(unknown(&store.settle(&batch, None, None).await.expect_err("its reply was lost")));
-    assert_eq!(contract::settle(&*store, &batch).await, [Answer::NotMine]);
+    assert_eq!(contract::settle(&rig, &batch).await, [Answer::NotMine]);
 }
 
 #[tokio::test]
@@ -109,13 +133,13 @@ async fn a_server_that_is_away_takes_no_call_until_it_is_back() {
     let store = rig.store(A);
     rig.server.set_up(false);
     assert!(!rig.server.is_up());
-    let error = store.claim(&contract::request(1)).await.expect_err("it is away");
+    let error = store.claim(&contract::request(A, 1)).await.expect_err("it is away");
     assert!(matches!(error, SourceError::Link(LinkError::NotSent { .. })), "{error}");
     assert!(rig.server.read(&store.poll(0, Duration::ZERO)).await.is_err());
     assert!(rig.server.ready().now_or_never().is_none());
     rig.server.set_up(true);
     rig.server.ready().await;
-    contract::claim(&*store, &contract::request(2)).await;
+    contract::claim(&rig, &contract::request(A, 2)).await;
 }
 
 #[tokio::test]
@@ -124,6 +148,8 @@ async fn queues_of_one_server_share_nothing_but_its_time() {
     let (one, two) = (rig.server.store("one", [A; 8]), rig.server.store("two", [A; 8]));
     one.offer(element(id(1), b"payload"), Duration::ZERO);
     assert!(two.is_empty());
-    assert!(contract::claim(&two, &contract::request(1)).await.entries.is_empty());
-    assert_eq!(contract::claim(&one, &contract::request(2)).await.entries.len(), 1);
+    for (store, expected) in [(&two, 0), (&one, 1)] {
+        let reply = store.claim(&contract::request(A, 1)).await.expect("the server claims");
+        assert!(matches!(&reply, ClaimReply::Claimed(claimed) if claimed.elements.len() == expected), "{reply:?}");
+    }
 }

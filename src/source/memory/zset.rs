@@ -26,6 +26,15 @@ impl Zset {
         Some(score)
     }
 
+    /// Moves the first members to another set, with their scores.
+    pub(super) fn move_first(&mut self, count: usize, to: &mut Zset) {
+        for _ in 0..count {
+            let Some((score, member)) = self.order.pop_first() else { return };
+            self.scores.remove(&member);
+            to.add(score, member);
+        }
+    }
+
     /// The score of a member.
     pub(super) fn score(&self, member: &Bytes) -> Option<i64> {
         self.scores.get(member).copied()

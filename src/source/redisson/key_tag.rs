@@ -9,7 +9,7 @@ pub(crate) fn tagged(name: &str) -> String {
 
 /// Whether the ready list of the queue shares a slot with the queue's other keys, as Redis Cluster demands.
 pub(super) fn works_in_cluster(name: &str) -> bool {
-    let companion = format!("delaybridge:inflight:{}", tagged(name));
+    let companion = format!("delaybridge:leases:{}", tagged(name));
     hashed(name) == hashed(&companion)
 }
 

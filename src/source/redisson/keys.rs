@@ -82,7 +82,7 @@ mod tests {
             assert_eq!(keys.list, format!("redisson_delay_queue:{tagged}"));
             assert_eq!(&*keys.channel, format!("redisson_delay_queue_channel:{tagged}"));
             assert_eq!(keys.ready, name);
-            assert_eq!(keys.in_flight, format!("delaybridge:inflight:{tagged}"));
+            assert_eq!(keys.leases, format!("delaybridge:leases:{tagged}"));
         }
     }
 }

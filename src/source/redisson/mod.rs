@@ -41,7 +41,8 @@ pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
 pub use self::source::RedissonSource;
 pub use self::terms::TERMS;
 use crate::message::{MessageId, Origin};
-use crate::source::ledger::{Entry, Ledger, Packed, Shape};
+use crate::source::ledger::claims::Element;
+use crate::source::ledger::{Ledger, Packed, Shape};
 
 /// One queue of Redisson with its ledger, as one process sees it.
 pub struct Redisson {
@@ -72,6 +73,12 @@ impl Redisson {
     pub fn on_test_clock(self) -> Self {
         Self::of(self.source.on_test_clock(), self.ledger.owner)
     }
+
+    /// The same queue with scripts that a test has changed: [`Scripts::patched`].
+    #[doc(hidden)]
+    pub fn with_scripts(self, scripts: &'static Scripts) -> Self {
+        Self::of(self.source.with_scripts(scripts), self.ledger.owner)
+    }
 }
 
 impl Deref for Redisson {
@@ -93,9 +100,9 @@ pub fn open(origin: Origin, given: MessageId, element: &Bytes) -> (MessageId, Re
     }
 }
 
-/// Takes the element of an entry apart.
-pub fn open_entry(entry: &Entry) -> (MessageId, Result<Bytes, layout::Junk>) {
-    open(entry.header.origin, entry.header.given_id(), &entry.element)
+/// Takes an element of a claim apart.
+pub fn open_entry(element: &Element) -> (MessageId, Result<Bytes, layout::Junk>) {
+    open(element.origin(), element.given_id(), &element.bytes())
 }
 
 /// Reads an element of `size` bytes from its beginning. The id of junk is a hash of all its bytes.

@@ -10,9 +10,8 @@ use super::Redisson;
 use super::layout::{self, Layout};
 use super::scripts::of_the_command_line;
 use crate::link::{Conn, Script};
-use crate::message::Origin;
 use crate::source::SourceError;
-use crate::source::ledger::Entry;
+use crate::source::ledger::claims::Element;
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use crate::source::ledger::{BadReply, Fields};
 use crate::source::text;
@@ -23,8 +22,6 @@ static RESTORE: LazyLock<Script> =
 /// Where an entry is held now.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Held {
-    /// In flight, its lease over: the exact member.
-    InFlight(Bytes),
     /// Waiting for an attempt, or released: the exact member.
     Retry(Bytes),
     /// A dead letter: its place in the stream.
@@ -79,12 +76,11 @@ impl Kept {
 /// # Errors
 ///
 /// [`Kept`], when it must stay where it is.
-pub fn put_back(entry: &Entry, fleet: Layout) -> Result<Back, Kept> {
-    if entry.header.origin == Origin::Ready {
-        return Ok(Back::Ready { payload: entry.element.clone() });
-    }
-    let element = repacked(&entry.element, fleet)?;
-    Ok(Back::Scheduled { element, due_ms: entry.header.time_ms })
+pub fn put_back(entry: &Element, fleet: Layout) -> Result<Back, Kept> {
+    let Some(due_ms) = entry.due_ms() else {
+        return Ok(Back::Ready { payload: entry.bytes() });
+    };
+    Ok(Back::Scheduled { element: repacked(&entry.bytes(), fleet)?, due_ms })
 }
 
 /// The element in this layout, with its id and payload; the very same bytes if it has it already.
@@ -134,7 +130,7 @@ impl Moved {
 /// What shows that a daemon is at work on the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtWork {
-    /// Entries in flight under a lease that is not over.
+    /// Claims with a lease that is not over.
     pub leases: u64,
     /// A daemon sweeps the list.
     pub sweeps: bool,
@@ -163,11 +159,10 @@ impl Redisson {
     pub async fn restore(&self, conn: &Conn, items: &[(Held, Back)], search: bool) -> Result<Restored, SourceError> {
         let k = &self.keys;
         let keys: Vec<Bytes> =
-            [&k.in_flight, &k.retry, &k.dead].into_iter().chain(k.in_scripts()).chain([&k.state]).cloned().collect();
+            [&k.leases, &k.retry, &k.dead].into_iter().chain(k.in_scripts()).chain([&k.state]).cloned().collect();
         let mut args = vec![Bytes::from(k.channel.to_string()), Bytes::from_static(if search { b"1" } else { b"0" })];
         for (held, back) in items {
             let (place, name): (&'static [u8], Bytes) = match held {
-                Held::InFlight(member) => (b"i", member.clone()),
                 Held::Retry(member) => (b"t", member.clone()),
                 Held::Dead(stream_id) => (b"d", stream_id.clone().into()),
             };
@@ -196,7 +191,7 @@ pub fn restore_end(items: &[(Held, Back)]) -> usize {
     let mut bytes = 0;
     let fits = |(place, (held, back)): (usize, &(Held, Back))| {
         bytes += match held {
-            Held::InFlight(member) | Held::Retry(member) => member.len(),
+            Held::Retry(member) => member.len(),
             Held::Dead(_) => 0,
         };
         bytes += match back {
@@ -211,13 +206,13 @@ pub fn restore_end(items: &[(Held, Back)]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::MessageId;
-    use crate::source::ledger::Header;
+    use crate::message::{MessageId, Origin};
+    use crate::source::ledger::claims::Header;
 
-    fn entry(origin: Origin, element: &[u8]) -> Entry {
-        let mut member = Header::redriven(origin, MessageId(*b"RANDOM8B"), 5_000, [1; 8], vec![]).encode();
+    fn entry(origin: Origin, element: &[u8]) -> Element {
+        let mut member = Header::redriven(origin, MessageId(*b"RANDOM8B"), 5_000, vec![]).encode();
         member.extend_from_slice(element);
-        Entry::decode(member.into()).unwrap()
+        Element::entry(member.into(), 0).unwrap()
     }
 
     #[test]

@@ -42,18 +42,34 @@ impl RedissonSource {
         ]
     }
 
-    /// `claim.lua`, and the announcements that say when to claim.
+    /// The parts of `claim.lua`, and the announcements that say when to claim.
     fn to_claim(&self) -> Vec<Grant> {
         let k = &self.keys;
-        let mut grants =
-            vec![Grant::channels([exact(k.channel.as_bytes())], [SUBSCRIBE]), self.on(&k.sweep, [HGET, HMGET])];
+        let mut grants = vec![Grant::channels([exact(k.channel.as_bytes())], [SUBSCRIBE])];
         if self.ready {
             grants.push(Grant::plain([PUBSUB_NUMSUB]));
-            grants.push(self.on(&k.ready, [LRANGE, LTRIM]));
+            grants.push(self.on(&k.ready, [LLEN, LRANGE, LTRIM, MEMORY_USAGE]));
         }
-        if self.delayed {
-            grants.push(self.on(&k.delayed, [ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZREM]));
-            grants.extend(self.to_unlist());
+        if !self.delayed {
+            return grants;
+        }
+        grants.extend([
+            self.on(&k.delayed, [MEMORY_USAGE, ZCARD, ZCOUNT, ZRANGE, ZREMRANGEBYRANK]),
+            Grant::on([k.of_claims(), exact(&k.delayed)], [ZRANGESTORE]),
+            self.on(&k.list, [LLEN, LREM]),
+            self.on(&k.ghosts, [SCARD]),
+            self.on(&k.ghosts_turn, [SCARD]),
+            self.on(&k.sweep, [HMGET]),
+        ]);
+        if self.cleanup == ListCleanup::Auto {
+            grants.extend([
+                Grant::on([k.of_claims()], [ZMSCORE, ZSCORE]),
+                self.on(&k.delayed, [ZSCORE]),
+                self.on(&k.list, [LINDEX, LPOS, LRANGE, LTRIM, MEMORY_USAGE]),
+                self.on(&k.ghosts, [SADD, SMISMEMBER, SREM]),
+                self.on(&k.ghosts_turn, [SREM]),
+                self.on(&k.sweep, [HSET, HSETNX]),
+            ]);
         }
         grants
     }
@@ -84,9 +100,9 @@ impl RedissonSource {
         [
             self.on(&k.delayed, [ZMSCORE]),
             self.on(&k.list, [LRANGE, RPUSH, LTRIM]),
-            self.on(&k.ghosts, [SREM, EXISTS, DEL]),
-            self.on(&k.ghosts_turn, [SREM, EXISTS, DEL]),
-            Grant::on([exact(&k.ghosts), exact(&k.ghosts_turn)], [RENAME, SUNIONSTORE]),
+            self.on(&k.ghosts, [SREM, EXISTS]),
+            self.on(&k.ghosts_turn, [SREM, EXISTS, UNLINK]),
+            Grant::on([exact(&k.ghosts), exact(&k.ghosts_turn)], [RENAME]),
             self.on(&k.sweep, [HDEL, HMGET, HSET]),
         ]
     }
@@ -118,12 +134,22 @@ mod tests {
     use super::super::SCRIPTS;
     use super::*;
 
+    /// The commands in a script's text: of `call('ZADD', ...)`, and of `typed(key, 'ZADD', ...)`, which reads.
+    fn commands(text: &str) -> Vec<String> {
+        let code = text.lines().map(|line| line.split("-- ").next().unwrap_or_default());
+        let words = code.flat_map(|line| {
+            let read = line.split("typed(").skip(1).filter_map(|rest| Some(rest.split_once('\'')?.1));
+            line.split("call('").skip(1).chain(read)
+        });
+        let command = |words: &str| words.split('\'').next().unwrap().to_lowercase().replace("memory", "memory|usage");
+        words.map(command).collect()
+    }
+
     /// Only a server can show that each is granted on the right keys; the source shows that none is missing.
     #[test]
     fn every_command_of_a_script_is_one_that_can_be_granted() {
         for script in SCRIPTS.all() {
-            for call in script.text().split("redis.call('").skip(1) {
-                let command = call.split('\'').next().unwrap().to_lowercase();
+            for command in commands(script.text()) {
                 assert!(ALL.iter().any(|known| known.name == command), "{command}, of script {}", script.name());
             }
         }

@@ -3,19 +3,22 @@
 use std::sync::LazyLock;
 
 use crate::link::Script;
+use crate::source::ledger::claims::{self, Patch};
 use crate::source::ledger::{self, Clock, Fragments};
 
 /// Redisson's half.
-const FRAGMENTS: Fragments = Fragments {
-    keys: include_str!("scripts/keys.lua"),
-    claim: concat!(
-        include_str!("scripts/claim_args.lua"),
-        "\n",
-        include_str!("scripts/list.lua"),
-        "\n",
-        include_str!("scripts/claim.lua")
-    ),
-    stats: include_str!("scripts/stats.lua"),
+const FRAGMENTS: Fragments =
+    Fragments { keys: include_str!("scripts/keys.lua"), stats: include_str!("scripts/stats.lua"), claims: CLAIMS };
+
+/// Redisson's parts of the claim script.
+const CLAIMS: claims::Fragments = claims::Fragments {
+    keys: include_str!("scripts/claims/keys.lua"),
+    look: include_str!("scripts/claims/look.lua"),
+    quick: include_str!("scripts/claims/quick.lua"),
+    check: include_str!("scripts/claims/check.lua"),
+    open: include_str!("scripts/claims/open.lua"),
+    move_taken: concat!(include_str!("scripts/claims/move.lua"), "\n", include_str!("scripts/claims/list.lua")),
+    finish: include_str!("scripts/claims/finish.lua"),
 };
 
 /// All scripts that a daemon runs for a queue of Redisson.
@@ -53,6 +56,18 @@ impl Scripts {
             cancel: script("cancel_scheduled", include_str!("scripts/cancel.lua")),
             rescue: script("rescue", include_str!("scripts/rescue.lua")),
         }
+    }
+
+    /// The same with texts of the scripts of claims replaced, so that a test can show that it notices a bug.
+    ///
+    /// # Panics
+    ///
+    /// For a script that does not exist, or that does not contain the text.
+    #[doc(hidden)]
+    pub fn patched(clock: Clock, patches: &[Patch]) -> Self {
+        let mut scripts = Scripts::new(clock);
+        scripts.ledger.claims = claims::Scripts::patched(&CLAIMS, clock, patches);
+        scripts
     }
 
     /// Those that are Redisson's alone.

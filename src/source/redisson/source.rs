@@ -12,7 +12,7 @@ use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
 use crate::message::{MessageId, Origin};
 use crate::metric::SourceTerms;
-use crate::source::ledger::{BadReply, ClaimedFrom, Fields, Hints, Packed, large_head};
+use crate::source::ledger::{BadReply, Fields, Hints, Packed, large_head};
 use crate::source::store::Rescued;
 use crate::source::{
     Activity, Announcement, ClaimAdded, Depths, Junk, Leftovers, Read, Source, SourceError, UpkeepRequest, Upkept,
@@ -46,6 +46,11 @@ impl RedissonSource {
     /// The same queue under the test clock.
     pub(super) fn on_test_clock(&self) -> Self {
         RedissonSource { scripts: &SCRIPTS_ON_TEST_CLOCK, ..self.clone() }
+    }
+
+    /// The same queue with other scripts.
+    pub(super) fn with_scripts(&self, scripts: &'static Scripts) -> Self {
+        RedissonSource { scripts, ..self.clone() }
     }
 
     /// How the list is cleaned up, in the word of the scripts.
@@ -96,18 +101,12 @@ impl Source for RedissonSource {
         vec![Bytes::from_static(consumed), self.cleanup_word(), score(hints.large_due), text(millis(ahead))]
     }
 
-    fn claimed_from(&self, letter: u8) -> Option<ClaimedFrom> {
-        match letter {
-            b'd' => Some(ClaimedFrom::Delayed),
-            b'r' => Some(ClaimedFrom::Ready),
-            _ => None,
-        }
-    }
-
     fn claim_added(&self, mut added: Fields) -> Result<ClaimAdded, BadReply> {
         let (next_ms, size) = (added.score()?, added.int()?);
         let (listed, ghosts, oldest_ms) = (added.int()?, added.int()?, added.int()?);
-        Ok(ClaimAdded { next_ms, large: large_head(next_ms, size), leftovers: leftovers(ghosts, listed, oldest_ms) })
+        // A claim of one or two near an end of the list does not look at what other claims have left there.
+        let leftovers = (listed >= 0).then(|| leftovers(ghosts, listed, oldest_ms));
+        Ok(ClaimAdded { next_ms, large: large_head(next_ms, size), leftovers })
     }
 
     fn depth_args(&self, hints: &Hints) -> Vec<Bytes> {

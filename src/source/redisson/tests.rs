@@ -1,5 +1,6 @@
 //! A queue of Redisson passes the contract, on a real server and with no more rights than a daemon has.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +16,9 @@ use crate::link::{Link, LinkOptions, Side};
 use crate::message::MessageId;
 use crate::source::Activity;
 use crate::source::contract::walk::Walk;
-use crate::source::contract::{A, LIST, Places, Rig, contract_tests};
-use crate::source::ledger::Use;
-use crate::source::ledger::{DeadLetter, Ledger, TEST_CLOCK};
+use crate::source::contract::{A, LIST, Parts, Places, Rig, contract_tests};
+use crate::source::ledger::claims::ClaimName;
+use crate::source::ledger::{DeadLetter, Ledger, TEST_CLOCK, Use};
 use crate::source::memory::tests::MemoryRig;
 use crate::source::redis::{RedisServer, RedisStore};
 use crate::source::store::{Server, Store};
@@ -68,6 +69,19 @@ impl RedissonRig {
         Arc::new(RedisStore::new(link.clone(), self.source.clone(), [owner; 8]))
     }
 
+    /// What these keys of claims hold.
+    async fn claims(&mut self, keys: Vec<String>) -> BTreeMap<ClaimName, Parts> {
+        let mut claims = BTreeMap::<_, Parts>::new();
+        for key in keys {
+            let fields: Vec<_> = key.split(':').collect();
+            let parts = claims.entry(fields[2].parse().expect("the name of a claim")).or_default();
+            let held: Members =
+                redis::Cmd::zrange_withscores(&key, 0, -1).query_async(&mut self.admin).await.expect("a sorted set");
+            *if fields[3] == "d" { &mut parts.bare } else { &mut parts.entries } = scores(held);
+        }
+        claims
+    }
+
     async fn run(&mut self, pipe: &redis::Pipeline) {
         pipe.exec_async(&mut self.admin).await.expect("the server takes it");
     }
@@ -114,20 +128,33 @@ impl Rig for RedissonRig {
         self.run(redis::pipe().set(&LIST[..], "no list")).await;
     }
 
+    async fn add_lease(&mut self, name: &str, end_ms: i64) {
+        let leases = self.source.keys.leases.clone();
+        self.run(redis::pipe().zadd(&leases[..], name, end_ms)).await;
+    }
+
+    async fn forget_leases(&mut self) {
+        let leases = self.source.keys.leases.clone();
+        self.run(redis::pipe().del(&leases[..])).await;
+    }
+
+    async fn add_waiting(&mut self, member: &Bytes, at_ms: i64) {
+        let retry = self.source.keys.retry.clone();
+        self.run(redis::pipe().zadd(&retry[..], &member[..], at_ms)).await;
+    }
+
     async fn places(&mut self) -> Places {
-        type Members = Vec<(Vec<u8>, f64)>;
         type Letters = Vec<(String, Vec<Vec<u8>>)>;
         let keys = &self.source.keys;
         let mut look = redis::pipe();
         look.atomic().zrange_withscores(&keys.delayed[..], 0, -1).lrange(&keys.ready[..], 0, -1);
-        look.zrange_withscores(&keys.in_flight[..], 0, -1).zrange_withscores(&keys.retry[..], 0, -1);
-        look.xrange_all(&keys.dead[..]);
-        let (scheduled, ready, in_flight, retry, dead): (Members, Vec<Vec<u8>>, Members, Members, Letters) =
+        look.zrange_withscores(&keys.leases[..], 0, -1).zrange_withscores(&keys.retry[..], 0, -1);
+        look.xrange_all(&keys.dead[..]).keys("delaybridge:claim:*");
+        let (scheduled, ready, leases, waiting, dead, held): (Members, Vec<Vec<u8>>, Members, Members, Letters, _) =
             look.query_async(&mut self.admin).await.expect("the server answers");
         // An error where a test has made it something else.
         let pushed: Vec<Vec<u8>> =
             redis::Cmd::lrange(&LIST[..], 0, -1).query_async(&mut self.admin).await.unwrap_or_default();
-        let scores = |members: Members| members.into_iter().map(|(member, at)| (at as i64, member.into())).collect();
         let letter = |(stream_id, fields): (String, Vec<Vec<u8>>)| DeadLetter {
             stream_id,
             fields: fields
@@ -135,15 +162,24 @@ impl Rig for RedissonRig {
                 .map(|pair| (String::from_utf8_lossy(&pair[0]).into_owned(), pair[1].clone().into()))
                 .collect(),
         };
+        let text = |(end_ms, name): (i64, Bytes)| (end_ms, String::from_utf8_lossy(&name).into_owned());
         Places {
             scheduled: scores(scheduled),
             ready: ready.into_iter().map(Bytes::from).collect(),
-            in_flight: scores(in_flight),
-            retry: scores(retry),
+            leases: scores(leases).into_iter().map(text).collect(),
+            claims: self.claims(held).await,
+            waiting: scores(waiting),
             dead: dead.into_iter().map(letter).collect(),
             pushed: pushed.into_iter().map(Bytes::from).collect(),
         }
     }
+}
+
+type Members = Vec<(Vec<u8>, f64)>;
+
+/// Members as the contract looks at them.
+fn scores(members: Members) -> Vec<(i64, Bytes)> {
+    members.into_iter().map(|(member, at)| (at as i64, member.into())).collect()
 }
 
 mod the_contract {
@@ -156,19 +192,25 @@ mod the_contract {
 #[tokio::test]
 async fn the_store_in_memory_does_step_by_step_what_redis_does() {
     for seed in 10..12 {
-        let in_memory = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-            runtime.block_on(async {
-                let mut rig = MemoryRig::new();
-                Walk::new(&rig, seed).run(&mut rig, 150).await
-            })
-        });
+        let in_memory = walk_in_memory(seed);
         let mut rig = RedissonRig::new().await;
         let in_redis = Walk::new(&rig, seed).run(&mut rig, 150).await;
         let in_memory = in_memory.join().expect("the walk in memory ends");
+        assert_eq!(in_memory.len(), in_redis.len());
         for (n, (memory, redis)) in in_memory.iter().zip(&in_redis).enumerate() {
             let before = &in_redis[n.saturating_sub(3)..n];
             assert_eq!(memory, redis, "memory left, Redis right, seed {seed}; before: {before:#?}");
         }
     }
+}
+
+/// Walks in memory, in a thread of its own because its time is paused.
+fn walk_in_memory(seed: u64) -> std::thread::JoinHandle<Vec<String>> {
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        runtime.block_on(async {
+            let mut rig = MemoryRig::new();
+            Walk::new(&rig, seed).run(&mut rig, 150).await
+        })
+    })
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delaybridge::link::{Link, LinkOptions};
-use delaybridge::source::ledger::{ClaimReply, ClaimRequest, Entry, Hints, Move, sink_hash};
+use delaybridge::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, Move, Verdict};
+use delaybridge::source::ledger::{Hints, sink_hash};
 use delaybridge::source::redisson::ListCleanup;
 use delaybridge::source::redisson::{Redisson, open_entry};
 use redis::AsyncCommands;
@@ -14,51 +15,51 @@ use super::{ask, config};
 use crate::harness::{RedisServer, RedissonQueue};
 
 /// Claims everything that is due in `app:texts` and lets it die.
-async fn let_die(server: &RedisServer) -> Vec<Entry> {
+async fn let_die(server: &RedisServer) -> Vec<Element> {
     let link = Link::start(Arc::new(server.endpoint()), LinkOptions::default());
     let conn = link.ready().await;
     let queue = Redisson::new("app:texts", [5; 8], true, true, ListCleanup::Auto);
     let request = ClaimRequest {
-        number: 1,
+        name: ClaimName::new([5; 8], 1),
         not_after_ms: i64::MAX >> 12,
         lease: Duration::from_secs(60),
         ahead: Duration::ZERO,
         most: 500,
         bytes: 1 << 20,
-        alone: false,
         rotation: 1,
         hints: Hints::default(),
     };
-    let ClaimReply::Claimed(claimed) = queue.claim(&conn, &request).await.unwrap() else { panic!("too late") };
-    let entries: Vec<_> = claimed.entries.into_iter().map(|(_, entry)| entry).collect();
+    let ClaimReply::Claimed(claimed) = queue.claims().claim(&conn, &request).await.unwrap() else { panic!("too late") };
+    let entries = claimed.elements;
     let batch: Vec<_> = entries
         .iter()
         .map(|entry| {
-            let due = entry.header.due_ms().map(|ms| ms.to_string()).unwrap_or_default();
+            let due = entry.due_ms().map(|ms| ms.to_string()).unwrap_or_default();
             let fields = vec![
                 ("id", Bytes::from(open_entry(entry).0.to_string())),
                 ("reason", Bytes::from("retries_exhausted")),
-                ("origin", Bytes::from(entry.header.origin.as_str())),
+                ("origin", Bytes::from(entry.origin().as_str())),
                 ("due_ms", due.into()),
                 ("died_ms", claimed.now_ms.to_string().into()),
                 ("attempts", Bytes::from("10")),
                 ("code", Bytes::from("timeout")),
                 ("message", Bytes::from("push to list done: no answer")),
                 ("confirmed", Bytes::from("audit")),
-                ("element", entry.element.clone()),
+                ("element", entry.bytes()),
             ];
-            (entry.member.clone(), Move::Dead { fields })
+            let (claim, part, member) = (request.name, entry.part(), entry.member.clone());
+            Verdict { claim, part, member, step: Move::Dead { fields } }
         })
         .collect();
-    queue.settle(&conn, &batch, None, None).await.unwrap();
+    queue.claims().settle(&conn, &batch, None, None).await.unwrap();
     link.close().await;
     entries
 }
 
-async fn retries(server: &RedisServer) -> Vec<Entry> {
+async fn retries(server: &RedisServer) -> Vec<Element> {
     let key = RedissonQueue::new("app:texts").bridge_key("retry");
     let members: Vec<Vec<u8>> = server.client().await.zrange(key, 0, -1).await.unwrap();
-    members.into_iter().map(|member| Entry::decode(member.into()).unwrap()).collect()
+    members.into_iter().map(|member| Element::entry(member.into(), 0).unwrap()).collect()
 }
 
 #[tokio::test]
@@ -91,12 +92,12 @@ async fn letters_are_listed_shown_redriven_and_purged() {
     assert!(ask(&config, &line).well().starts_with("2 dead letters of texts redriven"));
     ask(&config, &line).failed(1, &["there are none", "0 redriven"]);
     let redriven = retries(&server).await;
-    let bytes = |due: i64| died.iter().find(|entry| entry.header.due_ms() == Some(due)).unwrap().element.clone();
+    let bytes = |due: i64| died.iter().find(|entry| entry.due_ms() == Some(due)).unwrap().bytes();
     assert_eq!(redriven.len(), 2);
     for entry in &redriven {
-        assert_eq!(entry.element, bytes(entry.header.due_ms().unwrap()), "the very bytes");
-        assert_eq!((entry.header.attempts, entry.header.owner), (0, [0; 8]));
-        assert_eq!(entry.header.confirmed, [sink_hash("audit")]);
+        assert_eq!(entry.bytes(), bytes(entry.due_ms().unwrap()), "the very bytes");
+        assert_eq!(entry.attempts(), 0);
+        assert_eq!(entry.header().confirmed, [sink_hash("audit")]);
     }
 
     // There is no terminal here.
@@ -106,9 +107,9 @@ async fn letters_are_listed_shown_redriven_and_purged() {
 
     let answer = ask(&config, "dead redrive texts --all --output json").json();
     assert_eq!(answer["redriven"], 2);
-    let bare = retries(&server).await.into_iter().find(|entry| entry.header.due_ms().is_none()).unwrap();
-    let was = died.iter().find(|entry| entry.header.due_ms().is_none()).unwrap();
-    assert_eq!((open_entry(&bare).0, &bare.element), (open_entry(was).0, &was.element), "the id that it was given");
+    let bare = retries(&server).await.into_iter().find(|entry| entry.due_ms().is_none()).unwrap();
+    let was = died.iter().find(|entry| entry.due_ms().is_none()).unwrap();
+    assert_eq!((open_entry(&bare).0, bare.bytes()), (open_entry(was).0, was.bytes()), "the id that it was given");
     assert!(!ask(&config, "dead ls texts").well().contains("timeout"));
 }
 

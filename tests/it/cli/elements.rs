@@ -1,7 +1,7 @@
 //! `offer`, `peek`, `cancel`, `queues`: one element from its offer to its end.
 
 use delaybridge::message::{MessageId, Origin};
-use delaybridge::source::ledger::Header;
+use delaybridge::source::ledger::claims::Header;
 use delaybridge::source::redisson::SCRIPTS;
 use redis::AsyncCommands;
 use serde_json::json;
@@ -108,7 +108,7 @@ async fn ids_of_any_bytes_are_found_among_many() {
 
 /// An entry as the daemon keeps it.
 fn entry(id: [u8; 8], payload: &[u8]) -> Vec<u8> {
-    let mut member = Header::redriven(Origin::Delayed, MessageId(id), 5_000, [1; 8], vec![7, 8]).encode();
+    let mut member = Header::redriven(Origin::Delayed, MessageId(id), 5_000, vec![7, 8]).encode();
     member.extend_from_slice(&Layout::New.pack(id, payload));
     member
 }
@@ -120,7 +120,7 @@ async fn what_waits_for_a_retry_is_cancelled_and_what_is_in_flight_is_not() {
     let queue = RedissonQueue::new("app:texts");
     let (waiting, flying) = (entry(*b"waiting.", b"later"), entry(*b"flying..", b"now"));
     let _: () = redis.zadd(queue.bridge_key("retry"), waiting, 9_000).await.unwrap();
-    let _: () = redis.zadd(queue.bridge_key("inflight"), &flying, 4_000_000_000_000_i64).await.unwrap();
+    queue.claim_for(&redis, 4_000_000_000_000, &[(5_000, &flying)]).await;
 
     let seen = ask(&config, "peek texts --state retry --output json").json();
     let expected = json!({
@@ -133,8 +133,7 @@ async fn what_waits_for_a_retry_is_cancelled_and_what_is_in_flight_is_not() {
     let out = ask(&config, &format!("cancel texts {}", hex::encode("waiting."))).well();
     assert!(out.contains("it was retry"), "{out}");
     ask(&config, &format!("cancel texts {}", hex::encode("flying.."))).failed(1, &["in flight", "cannot be cancelled"]);
-    let left: Vec<Vec<u8>> = redis.zrange(queue.bridge_key("inflight"), 0, -1).await.unwrap();
-    assert_eq!(left, [flying]);
+    assert_eq!(queue.claims(&redis).await[0].2, [flying]);
     let waits: i64 = redis.zcard(queue.bridge_key("retry")).await.unwrap();
     assert_eq!(waits, 0);
 }

@@ -17,7 +17,7 @@ async fn what_is_held_at_a_kill_is_never_early_and_late_by_less_than_the_lease()
     }
     let yaml = yaml(&server, &format!("stream: {OUT}, timeout: 3s"), "lease: 30s, claim_ahead: 15s");
     let mut killed = Daemon::start(&yaml).await;
-    eventually("all to be held", PATIENCE, async || match redis.zcard(queue.bridge_key("inflight")).await {
+    eventually("all to be held", PATIENCE, async || match queue.in_flight(&redis).await {
         Ok(ELEMENTS) => Ok(()),
         other => Err(format!("{other:?}")),
     })

@@ -72,9 +72,9 @@ async fn thirty_kills_during_twenty_thousand_deliveries_lose_nothing() {
 async fn wait_leases_over(redis: &mut MultiplexedConnection, queue: &RedissonQueue) {
     eventually("all leases to expire", PATIENCE, async || {
         let now = redis_now_ms(redis).await;
-        match redis.zcount::<_, _, _, usize>(queue.bridge_key("inflight"), now, "+inf").await {
-            Ok(0) => Ok(()),
-            other => Err(format!("{other:?} under a lease")),
+        match queue.claims(redis).await.iter().filter(|(_, until, _)| *until >= now).count() {
+            0 => Ok(()),
+            count => Err(format!("{count} claims under a lease")),
         }
     })
     .await;
@@ -91,8 +91,7 @@ async fn what_a_killed_daemon_had_in_flight_is_delivered_after_its_lease_and_cou
     let mut first = Daemon::spawn(&yaml(&server, &through_proxy, "lease: 4s"));
     wait_in_flight(&mut redis, &queue, 500).await;
     first.kill();
-    let deadlines: Vec<(Vec<u8>, i64)> = redis.zrange_withscores(queue.bridge_key("inflight"), 0, 0).await.unwrap();
-    let first_deadline = deadlines[0].1;
+    let first_deadline = queue.claims(&redis).await.iter().map(|(_, until, _)| *until).min().unwrap();
 
     let mut second = Daemon::start(&yaml(&server, &format!("stream: {OUT}, timeout: 60s"), "lease: 90s")).await;
     wait_settled(&mut redis, &queue).await;

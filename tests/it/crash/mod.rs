@@ -46,27 +46,25 @@ async fn offer_due(redis: &mut MultiplexedConnection, count: usize) -> (Redisson
     (queue, elements, oracle)
 }
 
-/// Entries in flight, by their owner: the eight bytes after the first sixteen of an entry's header.
-async fn in_flight_by_owner(redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> HashMap<[u8; 8], usize> {
-    let members: Vec<Vec<u8>> =
-        redis.zrange(queue.bridge_key("inflight"), 0, -1).await.expect("read what is in flight");
+/// Elements in flight, by their owner: the second field of a claim's name.
+async fn in_flight_by_owner(redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> HashMap<String, usize> {
     let mut owners = HashMap::new();
-    for member in members {
-        let owner = member[16..24].try_into().expect("eight bytes");
-        *owners.entry(owner).or_default() += 1;
+    for (name, _, members) in queue.claims(redis).await {
+        let owner = name.split('.').nth(1).expect("an owner").to_owned();
+        *owners.entry(owner).or_default() += members.len();
     }
     owners
 }
 
 /// The elements that a daemon had in flight when it was killed, by the owners that were not there before.
 #[derive(Default)]
-pub(crate) struct Owners(HashSet<[u8; 8]>);
+pub(crate) struct Owners(HashSet<String>);
 
 impl Owners {
     /// How many entries a daemon has left that was killed since the last call.
     pub(crate) async fn of_the_killed(&mut self, redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> usize {
         let found = in_flight_by_owner(redis, queue).await;
-        found.into_iter().filter(|(owner, _)| self.0.insert(*owner)).map(|(_, count)| count).sum()
+        found.into_iter().filter(|(owner, _)| self.0.insert(owner.clone())).map(|(_, count)| count).sum()
     }
 }
 
@@ -74,7 +72,7 @@ impl Owners {
 async fn wait_in_flight(redis: &mut MultiplexedConnection, queue: &RedissonQueue, count: usize) {
     let what = format!("{count} elements in flight");
     eventually(&what, PATIENCE, async || {
-        let found: usize = redis.zcard(queue.bridge_key("inflight")).await.map_err(|e| e.to_string())?;
+        let found: usize = queue.in_flight(redis).await.map_err(|e| e.to_string())?;
         if found == count { Ok(()) } else { Err(found.to_string()) }
     })
     .await;
@@ -82,7 +80,8 @@ async fn wait_in_flight(redis: &mut MultiplexedConnection, queue: &RedissonQueue
 
 /// Nothing of the queue is left in Redis but its dead letters, of which there are this many.
 async fn assert_settled(redis: &mut MultiplexedConnection, queue: &RedissonQueue, dead: usize) {
-    for key in [&queue.timeouts, &queue.bridge_key("inflight"), &queue.bridge_key("retry")] {
+    assert_eq!(queue.in_flight(redis).await.expect("count what is in flight"), 0);
+    for key in [&queue.timeouts, &queue.bridge_key("retry")] {
         assert_eq!(redis.zcard::<_, usize>(key).await.expect("count a sorted set"), 0, "{key} is not empty");
     }
     assert_eq!(redis.xlen::<_, usize>(queue.bridge_key("dead")).await.expect("count dead letters"), dead);
@@ -93,7 +92,7 @@ async fn wait_settled(redis: &mut MultiplexedConnection, queue: &RedissonQueue) 
     eventually("the queue to be empty", PATIENCE, async || {
         // At one moment: between two looks an element can move from what is looked at next to what was looked at.
         let mut look = redis::pipe();
-        look.atomic().zcard(&queue.timeouts).zcard(queue.bridge_key("inflight")).zcard(queue.bridge_key("retry"));
+        look.atomic().zcard(&queue.timeouts).add_command(queue.count_in_flight()).zcard(queue.bridge_key("retry"));
         let left: [usize; 3] = look.query_async(redis).await.map_err(|e| e.to_string())?;
         if left == [0, 0, 0] { Ok(()) } else { Err(format!("scheduled, in flight, retry: {left:?}")) }
     })

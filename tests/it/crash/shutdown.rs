@@ -72,7 +72,7 @@ async fn what_a_slow_sink_answers_during_the_drain_is_settled() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_drain_reports_its_progress_and_the_second_signal_ends_it_at_once() {
     let server = RedisServer::start().await;
-    let mut redis = server.client().await;
+    let redis = server.client().await;
     let (mut daemon, _proxy, queue, _) = stuck(&server, "600s", 10).await;
     daemon.expect_log("not available in this version").expect_log("second signal");
     daemon.signal(Signal::HUP);
@@ -95,5 +95,5 @@ async fn a_long_drain_reports_its_progress_and_the_second_signal_ends_it_at_once
     assert!(progress.iter().all(|line| line.contains("q: 10")), "the line names the busy queues: {progress:?}");
     daemon.signal(Signal::INT);
     assert_eq!(daemon.wait_exit(PATIENCE).await, 3);
-    assert_eq!(redis.zcard::<_, usize>(queue.bridge_key("inflight")).await.unwrap(), 10, "left to their leases");
+    assert_eq!(queue.in_flight(&redis).await.unwrap(), 10, "left to their leases");
 }

@@ -76,7 +76,7 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
         count => Err(format!("{count} leases expired")),
     })
     .await;
-    let members: HashSet<Vec<u8>> = members(&mut redis, &queue).await;
+    let members = members(&mut redis, &queue).await;
     let sent_before: HashSet<String> = ids(&mut redis, "a").await.into_iter().collect();
     println!("stopped for {:?}; {} were on the wire before", stopped.elapsed(), sent_before.len());
     assert!(
@@ -122,8 +122,11 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
     assert_eq!(a.stop().await, 0);
 }
 
-async fn members(redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> HashSet<Vec<u8>> {
-    redis.zrange(queue.bridge_key("inflight"), 0, -1).await.expect("read what is in flight")
+/// The members in flight, each with the name of its claim.
+async fn members(redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> HashSet<(String, Vec<u8>)> {
+    let of_claim =
+        |(name, _, members): (String, i64, Vec<Vec<u8>>)| members.into_iter().map(move |m| (name.clone(), m));
+    queue.claims(redis).await.into_iter().flat_map(of_claim).collect()
 }
 
 async fn ids(redis: &mut MultiplexedConnection, stream: &str) -> Vec<String> {

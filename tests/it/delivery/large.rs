@@ -105,7 +105,7 @@ impl Watch {
         let mut all = redis::pipe();
         all.atomic();
         for queue in queues {
-            all.zcard(queue.bridge_key("inflight"));
+            all.add_command(queue.count_in_flight());
         }
         let counts: Vec<usize> = all.query_async(redis).await.expect("count what is in flight");
         self.most_in_flight = self.most_in_flight.max(counts.iter().sum());

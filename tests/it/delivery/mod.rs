@@ -66,7 +66,7 @@ async fn emptied(redis: &mut MultiplexedConnection, queue: &RedissonQueue) {
             .zcard(&queue.timeouts)
             .llen(&queue.list)
             .llen(&queue.name)
-            .zcard(queue.bridge_key("inflight"))
+            .add_command(queue.count_in_flight())
             .zcard(queue.bridge_key("retry"))
             .query_async(&mut redis.clone())
             .await

@@ -69,7 +69,7 @@ queues:
     unready(&daemon, "holds a string").await;
     assert_eq!(redis.zcard::<_, usize>(&queue.timeouts).await.unwrap(), 20);
     assert_eq!(redis.llen::<_, usize>(&queue.list).await.unwrap(), 20);
-    assert_eq!(redis.zcard::<_, usize>(queue.bridge_key("inflight")).await.unwrap(), 0);
+    assert_eq!(queue.in_flight(&redis).await.unwrap(), 0);
     let _: () = redis.del(&queue.name).await.unwrap();
     stream_of(&mut redis, "out", 20).await;
     emptied(&mut redis, &queue).await;

@@ -142,11 +142,9 @@ async fn a_full_redis_as_the_sink_stops_claims_and_counts_nothing() {
 }
 
 async fn settled_but_for_probes(redis: &mut MultiplexedConnection, queue: &RedissonQueue) {
-    eventually("what was in flight to come back", PATIENCE, async || {
-        match redis.zcard::<_, usize>(queue.bridge_key("inflight")).await {
-            Ok(0 | 1) => Ok(()),
-            other => Err(format!("{other:?} in flight")),
-        }
+    eventually("what was in flight to come back", PATIENCE, async || match queue.in_flight(redis).await {
+        Ok(0 | 1) => Ok(()),
+        other => Err(format!("{other:?} in flight")),
     })
     .await;
 }

@@ -10,18 +10,17 @@ use crate::harness::oracle::read_list;
 use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
 
-/// The queue's keys by a short name, which is also the id of the queue with the broken key.
-fn keys(queue: &RedissonQueue) -> [(&'static str, String); 9] {
+/// The keys that a claim reads, by a short name, which is also the id of the queue with the broken key.
+fn keys(queue: &RedissonQueue) -> [(&'static str, String); 8] {
     [
         ("timeouts", queue.timeouts.clone()),
         ("list", queue.list.clone()),
         ("ready", queue.name.clone()),
-        ("inflight", queue.bridge_key("inflight")),
+        ("leases", queue.bridge_key("leases")),
         ("retry", queue.bridge_key("retry")),
         ("ghosts", queue.bridge_key("ghosts")),
         ("ghosts-turn", queue.bridge_key("ghosts-turn")),
         ("sweep", queue.bridge_key("sweep")),
-        ("dead", queue.bridge_key("dead")),
     ]
 }
 
@@ -120,6 +119,50 @@ async fn a_key_of_another_type_holds_its_queue_until_it_is_fixed_and_changes_not
     assert_eq!(daemon.metric("delaybridge_queue_held").await, 0.0);
 }
 
+/// The stream of dead letters is read when something is written there: confirmations need none of it.
+#[tokio::test]
+async fn dead_letters_of_another_type_hold_the_queue_when_an_element_dies_and_lose_nothing() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("undying");
+    let dead = queue.bridge_key("dead");
+    let () = redis.set(&dead, "no stream").await.unwrap();
+    let mut daemon = Daemon::start(&format!(
+        "redis: {{ url: '{}', command_timeout: 1s }}\nsinks: {{ out: {{ redis: {{ list: arrived, timeout: 10s }} }} }}\n\
+         queues: {{ q: {{ source: {{ redisson: {{ name: undying }} }}, lease: 20s, to: [{{ sink: out }}] }} }}\n",
+        server.url()
+    ))
+    .await;
+    tolerate_stalls(&mut daemon);
+    daemon.expect_log("queue on hold").expect_log("dead letter stored");
+    let mut oracle = Oracle::new();
+    let now = redis_now_ms(&mut redis).await;
+    let first = elements(&queue, "first", 20, now, 1);
+    oracle.offered(&first);
+    queue.offer_bulk(&mut redis, &first).await;
+    all_in_list(&mut redis, "arrived", &oracle).await;
+
+    let () = redis.zadd(&queue.timeouts, "junk", now).await.unwrap();
+    metric(&daemon, "delaybridge_queue_held", |held| held == 1.0).await;
+    let body = readyz(&daemon, 503, &dead).await;
+    assert!(body.contains("holds a string, expected a stream"), "{body}");
+    let second = elements(&queue, "second", 20, now, 1);
+    oracle.offered(&second);
+    queue.offer_bulk(&mut redis, &second).await;
+    pass(Duration::from_secs(4)).await;
+    assert_eq!(redis.get::<_, String>(&dead).await.unwrap(), "no stream");
+
+    let () = redis.del(&dead).await.unwrap();
+    let deliveries = all_in_list(&mut redis, "arrived", &oracle).await;
+    assert_complete(&oracle.judge_payloads(&deliveries), &[&daemon]).await;
+    eventually("the dead letter to be stored", PATIENCE, async || match redis.xlen::<_, usize>(&dead).await {
+        Ok(1) => Ok(()),
+        other => Err(format!("{other:?} dead letters")),
+    })
+    .await;
+    readyz(&daemon, 200, "").await;
+}
+
 async fn a_string_in_place_of_the_list(exactly_once: bool) {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
@@ -143,11 +186,9 @@ async fn a_string_in_place_of_the_list(exactly_once: bool) {
     metric(&daemon, "delaybridge_queue_held", |held| held == 1.0).await;
     let body = readyz(&daemon, 503, "sink out").await;
     println!("{body}");
-    eventually("what was in flight to come back", PATIENCE, async || {
-        match redis.zcard::<_, usize>(queue.bridge_key("inflight")).await {
-            Ok(0 | 1) => Ok(()),
-            other => Err(format!("{other:?} in flight")),
-        }
+    eventually("what was in flight to come back", PATIENCE, async || match queue.in_flight(&redis).await {
+        Ok(0 | 1) => Ok(()),
+        other => Err(format!("{other:?} in flight")),
     })
     .await;
     let attempts = "delaybridge_delivery_attempts_total";

@@ -110,8 +110,9 @@ pub async fn all_in_list(redis: &mut MultiplexedConnection, key: &str, oracle: &
 
 /// Waits until nothing is in flight or waits for a retry, and fails if there is a dead letter.
 pub async fn settled(redis: &mut MultiplexedConnection, queue: &RedissonQueue) {
+    let redis = &mut redis.clone();
     eventually("everything to be settled", PATIENCE, async || {
-        let in_flight: usize = redis.zcard(queue.bridge_key("inflight")).await.map_err(|e| e.to_string())?;
+        let in_flight: usize = queue.in_flight(redis).await.map_err(|e| e.to_string())?;
         let retry: usize = redis.zcard(queue.bridge_key("retry")).await.map_err(|e| e.to_string())?;
         if in_flight + retry == 0 { Ok(()) } else { Err(format!("{in_flight} in flight, {retry} to be retried")) }
     })

@@ -14,6 +14,8 @@ use std::time::Duration;
 use delaybridge::config::{Config, RedisEndpoint, load_str};
 use delaybridge::operate::acl::{Purpose, Server, users};
 
+use super::redis_server::major_version;
+
 /// The variable that hands the password to a process, and the password.
 pub const PASSWORD: (&str, &str) = ("DELAYBRIDGE_TEST_PASSWORD", "least");
 
@@ -84,7 +86,7 @@ pub fn confined(path: &Path, purpose: Purpose) -> Option<String> {
         if username.is_some() || password.is_some() {
             continue;
         }
-        let name = new_user(&server, &user.rules(Server::Seven));
+        let name = new_user(&server, &user.rules(dialect()));
         for scheme in ["redis", "rediss"] {
             let login = format!("{scheme}://{name}:${{{}}}@127.0.0.1:{port}", PASSWORD.0);
             text = with_login(&text, &format!("{scheme}://127.0.0.1:{port}"), &login);
@@ -107,6 +109,11 @@ fn with_login(text: &str, url: &str, login: &str) -> String {
     all
 }
 
+/// What the servers of the tests understand.
+fn dialect() -> Server {
+    if major_version() < 7 { Server::Six } else { Server::Seven }
+}
+
 fn new_user(server: &Users, rules: &[String]) -> String {
     let name = format!("least-{}", NEXT.fetch_add(1, Ordering::Relaxed));
     server.set(&name, rules);
@@ -120,7 +127,7 @@ pub fn endpoint(open: RedisEndpoint, config: &Config, more: &[&str]) -> RedisEnd
     let both = [Purpose::Run, Purpose::Operator].into_iter().flat_map(|purpose| users(config, purpose));
     let grants = both.flat_map(|user| user.grants).collect();
     let user = delaybridge::operate::acl::User { endpoint: Arc::new(open.clone()), uses: Vec::new(), grants };
-    let rules: Vec<_> = user.rules(Server::Seven).into_iter().chain(more.iter().map(ToString::to_string)).collect();
+    let rules: Vec<_> = user.rules(dialect()).into_iter().chain(more.iter().map(ToString::to_string)).collect();
     RedisEndpoint {
         username: Some(new_user(&server, &rules)),
         password: Some(delaybridge::config::Secret::Literal(PASSWORD.1.into())),

@@ -21,8 +21,10 @@ pub fn uses(words: &[String]) -> Vec<Use> {
             return vec![(format!("{name}|{part}"), String::new())];
         }
         "ping" | "info" | "time" | "select" => return vec![(name, String::new())],
+        "memory" => return words.get(2).map(|key| ("memory|usage".to_owned(), key.clone())).into_iter().collect(),
         "evalsha" => 3..3 + words.get(2).and_then(|count| count.parse().ok()).unwrap_or(0),
-        "rename" | "sunionstore" | "subscribe" => 1..words.len(),
+        "exists" | "rename" | "subscribe" | "unlink" => 1..words.len(),
+        "zrangestore" => 1..3,
         _ => 1..2,
     };
     words.get(keys).unwrap_or_default().iter().map(|key| (name.clone(), key.clone())).collect()

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use delaybridge::config::RedisEndpoint;
@@ -21,6 +22,23 @@ const START_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The file of a server's users, in its directory.
 const USERS: &str = "users.acl";
+
+/// The server's program: what `DELAYBRIDGE_REDIS_SERVER` names, or that of the path.
+pub fn program() -> String {
+    std::env::var("DELAYBRIDGE_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
+}
+
+/// The first number of the version of [`program`].
+pub fn major_version() -> u32 {
+    static MAJOR: LazyLock<u32> = LazyLock::new(|| {
+        let output = std::process::Command::new(program()).arg("--version").output();
+        let output = output.unwrap_or_else(|e| panic!("run {} (is it installed? `make setup`): {e}", program()));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let version = text.split("v=").nth(1).and_then(|rest| rest.split('.').next()?.parse().ok());
+        version.unwrap_or_else(|| panic!("read the version of {}: {text}", program()))
+    });
+    *MAJOR
+}
 
 /// How the server is set up. The default keeps nothing on disk and has no limits.
 #[derive(Debug, Clone, Default)]
@@ -192,10 +210,10 @@ impl RedisServer {
         let log = self.dir.path().join("log");
         // A new log each time: an old "in use" must not be taken for a new one.
         let file = std::fs::File::create(&log).map_err(|e| format!("create {}: {e}", log.display()))?;
-        let mut command = command("redis-server");
+        let mut command = command(program());
         command.args(self.arguments()).stdout(file).stderr(Stdio::null()).current_dir(self.dir.path());
         let mut process = Process::spawn("redis-server", command)
-            .map_err(|e| format!("spawn redis-server (is it installed? `make setup`): {e}"))?;
+            .map_err(|e| format!("spawn {} (is it installed? `make setup`): {e}", program()))?;
         let until = Instant::now() + START_DEADLINE;
         while !pings(self.port) {
             let said = || std::fs::read_to_string(&log).unwrap_or_default();

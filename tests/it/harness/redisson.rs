@@ -129,7 +129,60 @@ impl RedissonQueue {
         RedissonQueue { layout, ..self.clone() }
     }
 
-    /// Key of the daemon's own: `part` is `inflight`, `retry`, `dead`, `ghosts`, `ghosts-turn` or `state`.
+    /// The command that counts the elements in flight.
+    pub fn count_in_flight(&self) -> redis::Cmd {
+        self.about_claims(
+            "local n = 0
+             each(function(name, till, d, h) n = n + redis.call('ZCARD', d) + redis.call('ZCARD', h) end)
+             return n",
+        )
+    }
+
+    /// How many elements are in flight.
+    pub async fn in_flight(&self, redis: &MultiplexedConnection) -> redis::RedisResult<usize> {
+        self.count_in_flight().query_async(&mut redis.clone()).await
+    }
+
+    /// What is in flight: of each claim its name, the end of its lease in ms, and its members.
+    pub async fn claims(&self, redis: &MultiplexedConnection) -> Vec<(String, i64, Vec<Vec<u8>>)> {
+        let command = self.about_claims(
+            "local all = {}
+             each(function(name, till, d, h)
+               local members = redis.call('ZRANGE', d, 0, -1)
+               for _, entry in ipairs(redis.call('ZRANGE', h, 0, -1)) do members[#members + 1] = entry end
+               if #members > 0 then all[#all + 1] = {name, tonumber(till), members} end
+             end)
+             return all",
+        );
+        command.query_async(&mut redis.clone()).await.expect("read what is in flight")
+    }
+
+    /// Puts members into a claim of a process that does not exist, with a lease that ends then.
+    pub async fn claim_for(&self, redis: &MultiplexedConnection, until_ms: i64, members: &[(i64, &[u8])]) {
+        let name = "1.00000000000000fe.1.0";
+        let mut pipe = redis::pipe();
+        pipe.atomic().zadd(self.bridge_key("leases"), name, until_ms);
+        for (score, member) in members {
+            let part = if member.starts_with(b"\xdb") { "h" } else { "d" };
+            pipe.zadd(self.bridge_key(&format!("claim:{name}:{part}")), *member, *score);
+        }
+        pipe.exec_async(&mut redis.clone()).await.expect("write a claim");
+    }
+
+    fn about_claims(&self, script: &str) -> redis::Cmd {
+        let each = "local function each(look)
+             local leases = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+             for i = 1, #leases, 2 do
+               local key = 'delaybridge:claim:' .. leases[i]
+               look(leases[i], leases[i + 1], key .. ':d:' .. ARGV[1], key .. ':h:' .. ARGV[1])
+             end
+           end\n";
+        let mut command = redis::cmd("EVAL");
+        command.arg(format!("{each}{script}")).arg(1).arg(self.bridge_key("leases")).arg(&self.tag);
+        command
+    }
+
+    /// Key of the daemon's own: `part` is `leases`, `retry`, `dead`, `ghosts`, `ghosts-turn` or `state`.
     pub fn bridge_key(&self, part: &str) -> String {
         format!("delaybridge:{part}:{}", self.tag)
     }

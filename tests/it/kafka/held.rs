@@ -47,8 +47,7 @@ async fn a_topic_that_is_missing_and_later_deleted_holds_the_queue_until_it_is_t
     is_held(&daemon, "UNKNOWN_TOPIC_OR_PARTITION").await;
     // What was in flight when the topic went has its answer.
     eventually("nothing to be in flight", PATIENCE, async || {
-        let in_flight = RedissonQueue::new("q").bridge_key("inflight");
-        match server.client().await.zcard::<_, usize>(in_flight).await.map_err(|e| e.to_string())? {
+        match RedissonQueue::new("q").in_flight(&server.client().await).await.map_err(|e| e.to_string())? {
             0 => Ok(()),
             count => Err(format!("{count} in flight")),
         }

@@ -63,10 +63,8 @@ async fn judge(what: &str, daemon: &Daemon, server: &RedisServer, bootstrap: &st
 async fn left(redis: &mut MultiplexedConnection) -> usize {
     let queue = RedissonQueue::new("q");
     let mut left: usize = redis.zcard(&queue.timeouts).await.expect("count a sorted set");
-    for key in ["inflight", "retry"] {
-        left += redis.zcard::<_, usize>(queue.bridge_key(key)).await.expect("count a sorted set");
-    }
-    left
+    left += redis.zcard::<_, usize>(queue.bridge_key("retry")).await.expect("count a sorted set");
+    left + queue.in_flight(redis).await.expect("count what is in flight")
 }
 
 /// Longer runs with `DELAYBRIDGE_LONG=1`.

@@ -82,9 +82,9 @@ async fn what_is_unconfirmed_at_the_end_is_released_and_announced() {
     blocking(|| kafka.freeze(1));
     offer(&server, &mut oracle, "hundred", 100, Duration::from_millis(1)).await;
     let mut redis = server.client().await;
-    let in_flight = RedissonQueue::new("q").bridge_key("inflight");
+    let queue = RedissonQueue::new("q");
     eventually("all of them to be in flight", PATIENCE, async || {
-        match redis.zcard::<_, usize>(&in_flight).await.map_err(|e| e.to_string())? {
+        match queue.in_flight(&redis).await.map_err(|e| e.to_string())? {
             100 => Ok(()),
             count => Err(count.to_string()),
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use delaybridge::link::{Conn, Link, LinkOptions};
 use delaybridge::message::{MessageId, Origin};
-use delaybridge::source::ledger::Header;
+use delaybridge::source::ledger::claims::{Header, Writer};
 use delaybridge::source::redisson::ListCleanup;
 use delaybridge::source::redisson::Redisson;
 
@@ -53,8 +53,8 @@ fn well(config: &ConfigFile, line: &str) -> String {
 
 /// An entry as a daemon leaves it: claimed first at `time_ms` (ready) or due then (delayed), as the `index`-th.
 pub fn entry(origin: Origin, id: [u8; 8], time_ms: i64, index: u32, confirmed: Vec<u64>, element: &[u8]) -> Vec<u8> {
-    let mut header = Header::redriven(origin, MessageId(id), time_ms, [3; 8], confirmed);
-    header.key.index = index;
+    let mut header = Header::redriven(origin, MessageId(id), time_ms, confirmed);
+    header.writer = Writer { owner: [3; 8], claim: 0, place: index };
     header.attempts = 2;
     let mut member = header.encode();
     member.extend_from_slice(element);

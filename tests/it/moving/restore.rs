@@ -41,12 +41,12 @@ async fn it_refuses_while_a_lease_is_not_over_and_while_others_sweep() {
     let (config, mut redis) = (config(&server), server.client().await);
     let queue = RedissonQueue::new(NAME);
     let now = redis_now_ms(&mut redis).await;
-    let flying = entry(Origin::Delayed, [0; 8], 1, 1, vec![], &Layout::New.pack(*b"RANDOM8B", b"x"));
-    let _: () = redis.zadd(queue.bridge_key("inflight"), &flying, now + 3_600_000).await.unwrap();
+    let flying = Layout::New.pack(*b"RANDOM8B", b"x");
+    queue.claim_for(&redis, now + 3_600_000, &[(1, &flying)]).await;
     let (code, _, err) = ask(&config, "restore orders --apply");
     assert_eq!(code, 1);
     assert!(err.contains("under unexpired leases") && err.contains("nothing was changed"), "{err}");
-    let _: () = redis.zadd(queue.bridge_key("inflight"), &flying, now - 1).await.unwrap();
+    queue.claim_for(&redis, now - 1, &[(1, &flying)]).await;
     let sweeping = [("by", "another"), ("until", &(now + 3_600_000).to_string())];
     let _: () = redis.hset_multiple(queue.bridge_key("sweep"), &sweeping).await.unwrap();
     let (code, _, err) = ask(&config, "restore orders --apply");

@@ -30,9 +30,9 @@ async fn due_elements_are_reported_and_nothing_is_written() {
     queue.offer(&mut redis, now - 40_000, "oops").await;
     let _: () = redis.zadd(&queue.timeouts, "junk", now - 30_000).await.unwrap();
     queue.push_ready(&mut redis, &[b"bare".to_vec()]).await;
-    // A ghost that a sweep would remove, and an entry with an expired lease, which a claim would take.
+    // A ghost that a sweep would remove, and a claim with an expired lease, which a daemon would take over.
     let _: () = redis.sadd(queue.bridge_key("ghosts"), "ghost").await.unwrap();
-    let _: () = redis.zadd(queue.bridge_key("inflight"), "entry", 1).await.unwrap();
+    queue.claim_for(&redis, 1, &[(1, b"element")]).await;
 
     let before = changes(&mut redis).await;
     // A sweep would be due soon, if there were one.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::catalogue;
 use delaybridge::message::{MessageId, Origin};
-use delaybridge::source::ledger::Header;
+use delaybridge::source::ledger::claims::Header;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use serde_json::Value;
@@ -71,13 +71,10 @@ async fn leftovers(redis: &mut MultiplexedConnection) {
     let good = RedissonQueue::new("good");
     let now = redis_now_ms(redis).await;
     let element = Element::new(good.layout, now - 1_000, "{\"left\":\"behind\"}");
-    let mut header = Header::redriven(Origin::Delayed, MessageId(element.id), element.due_ms, [3; 8], Vec::new());
-    header.key.index = 1;
-    let entry = [header.encode(), element.member].concat();
-    let mut newer = entry.clone();
+    let header = Header::redriven(Origin::Delayed, MessageId(element.id), element.due_ms, Vec::new());
+    let mut newer = [header.encode(), element.member.clone()].concat();
     newer[1] = 99;
-    let _: () =
-        redis.zadd(good.bridge_key("inflight"), entry, now - 500).await.expect("leave a claim with an expired lease");
+    good.claim_for(redis, now - 500, &[(element.due_ms, &element.member)]).await;
     let _: () = redis.zadd(good.bridge_key("retry"), newer, 0).await.expect("leave an entry of a newer version");
     let _: () = redis.rpush(good.list, "an orphan").await.expect("leave an orphan");
     let _: () = redis.set("a_string", "where a stream is expected").await.expect("set a key of a wrong type");

@@ -47,7 +47,7 @@ async fn kills_beside_three_live_clients_lose_nothing() {
             .atomic()
             .zcard(&queue.timeouts)
             .llen(&queue.name)
-            .zcard(queue.bridge_key("inflight"))
+            .add_command(queue.count_in_flight())
             .zcard(queue.bridge_key("retry"))
             .query_async(&mut redis)
             .await

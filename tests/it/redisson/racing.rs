@@ -123,7 +123,7 @@ async fn what_is_claimed_ahead_is_not_there_for_live_clients_and_not_early() {
         client.queue("q", CODEC).offer_all(&elements).await;
     }))
     .await;
-    eventually("all to be held", PATIENCE, async || match redis.zcard(queue.bridge_key("inflight")).await {
+    eventually("all to be held", PATIENCE, async || match queue.in_flight(&redis).await {
         Ok(500_usize) => Ok(()),
         other => Err(format!("{other:?}")),
     })

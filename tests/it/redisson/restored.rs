@@ -30,7 +30,7 @@ async fn after_restore_java_sees_every_element_once_and_can_cancel_and_take_it()
     let values: Vec<Value> = payloads.iter().map(|payload| json!(String::from_utf8_lossy(payload))).collect();
     let offers: Vec<_> = values.iter().map(|value| (value.clone(), Duration::from_secs(240))).collect();
     java.offer_all(&offers).await;
-    eventually("all to be held", PATIENCE, async || match redis.zcard(queue.bridge_key("inflight")).await {
+    eventually("all to be held", PATIENCE, async || match queue.in_flight(&redis).await {
         Ok(ELEMENTS) => Ok(()),
         other => Err(format!("{other:?}")),
     })

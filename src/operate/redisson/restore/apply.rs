@@ -5,13 +5,15 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use serde::Serialize;
 
+use super::release::release;
 use super::sweep::until_no_ghost_is_left;
-use super::{Confirmed, KeptCount, Plan, Stay, explain};
+use super::{Confirmed, KeptCount, Plan, Stay, entry, explain};
 use crate::clock::Instant;
 use crate::message::Origin;
 use crate::operate::error::{Attempt, Error, may_have_run};
 use crate::operate::session::Queue;
-use crate::source::ledger::{Entry, Place};
+use crate::source::ledger::Place;
+use crate::source::ledger::claims::Element;
 use crate::source::redisson::{Back, Held, Kept, Moved, Restored as Reply, put_back, restore_end};
 
 /// Bytes of payloads for the ready list that are sorted in memory at a time; one more is taken whatever its size.
@@ -52,9 +54,8 @@ pub async fn apply(queue: &Queue, plan: &Plan) -> Result<Restored, Error> {
     let orphans = until_no_ghost_is_left(queue).await?;
     let mut mover = Mover { queue, plan, search: orphans > 0, scheduled: 0, kept: Stay::default() };
     // Elements in the order of their places.
-    for place in [Place::Retry, Place::InFlight] {
-        mover.elements(place).await?;
-    }
+    release(queue).await?;
+    mover.elements().await?;
     if plan.options.dead {
         mover.letters().await?;
     }
@@ -82,12 +83,12 @@ struct Mover<'a> {
 }
 
 impl Mover<'_> {
-    async fn elements(&mut self, place: Place) -> Result<(), Error> {
+    async fn elements(&mut self) -> Result<(), Error> {
         let (queue, what) = (self.queue, format!("read the held elements of `{}`", self.queue.id()));
         // What stays is stepped over: payloads of the ready list, which come later, and what cannot be restored.
         let mut first = 0;
         loop {
-            let page = queue.redisson().members(&queue.conn, place, first).await.attempt(&what)?.members;
+            let page = queue.redisson().members(&queue.conn, Place::Retry, first).await.attempt(&what)?.members;
             if page.is_empty() {
                 return Ok(());
             }
@@ -95,8 +96,8 @@ impl Mover<'_> {
             let items: Vec<_> = page
                 .into_iter()
                 .filter_map(|(_, member)| {
-                    let held = held(place, member.clone());
-                    Some((held, self.element(Entry::decode(member))?))
+                    let held = Held::Retry(member.clone());
+                    Some((held, self.element(entry(member))?))
                 })
                 .collect();
             first += read - items.len() + self.schedule(&items).await?;
@@ -108,7 +109,7 @@ impl Mover<'_> {
         let each_page = queue.each_letter(&what, async |page| {
             let mut items = Vec::new();
             for letter in page {
-                if let Some(back) = self.element(letter.reborn().ok().and_then(Entry::decode)) {
+                if let Some(back) = self.element(letter.reborn().ok().and_then(entry)) {
                     items.push((Held::Dead(letter.stream_id), back));
                 }
             }
@@ -118,10 +119,10 @@ impl Mover<'_> {
     }
 
     /// Where an element goes; `None` for one that stays, and for payloads of the ready list, which come later.
-    fn element(&mut self, entry: Option<Entry>) -> Option<Back> {
+    fn element(&mut self, entry: Option<Element>) -> Option<Back> {
         let back = match entry {
             None => Err(Kept::Unknown),
-            Some(entry) if entry.header.origin == Origin::Ready => return None,
+            Some(entry) if entry.origin() == Origin::Ready => return None,
             Some(entry) => put_back(&entry, self.plan.to),
         };
         back.map_err(|why| self.kept.add(why)).ok()
@@ -144,18 +145,16 @@ impl Mover<'_> {
     async fn latest(&self) -> Result<Vec<(Held, Back)>, Error> {
         let what = format!("read the held elements of `{}`", self.queue.id());
         let mut latest = Latest::default();
-        for place in [Place::Retry, Place::InFlight] {
-            let each_member = self.queue.each_member(place, &what, |member| {
-                if let Some(entry) = Entry::decode(member) {
-                    latest.add(&entry, held(place, entry.member.clone()));
-                }
-            });
-            each_member.await?;
-        }
+        let each_member = self.queue.each_member(Place::Retry, &what, |member| {
+            if let Some(entry) = entry(member) {
+                latest.add(&entry, Held::Retry(entry.member.clone()));
+            }
+        });
+        each_member.await?;
         if self.plan.options.dead {
             let each_page = self.queue.each_letter(&what, async |page| {
                 for letter in page {
-                    if let Some(entry) = letter.reborn().ok().and_then(Entry::decode) {
+                    if let Some(entry) = letter.reborn().ok().and_then(entry) {
                         latest.add(&entry, Held::Dead(letter.stream_id));
                     }
                 }
@@ -214,10 +213,6 @@ impl Mover<'_> {
     }
 }
 
-fn held(place: Place, member: Bytes) -> Held {
-    if place == Place::InFlight { Held::InFlight(member) } else { Held::Retry(member) }
-}
-
 /// A payload of the ready list, in the order of its first claim; what was claimed in one millisecond, in the order of the
 /// last claims.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -240,19 +235,19 @@ struct Latest {
 }
 
 impl Latest {
-    fn add(&mut self, entry: &Entry, held: Held) {
-        let header = &entry.header;
+    fn add(&mut self, entry: &Element, held: Held) {
+        let header = entry.header();
         if header.origin != Origin::Ready {
             return;
         }
-        self.bytes += weight(&entry.element);
+        self.bytes += weight(&entry.bytes());
         self.items.insert(Item {
             first_claim_ms: header.time_ms,
-            owner: header.owner,
-            claim: header.key.claim,
-            index: header.key.index,
+            owner: header.writer.owner,
+            claim: header.writer.claim,
+            index: header.writer.place,
             id: header.given_id().0,
-            payload: entry.element.clone(),
+            payload: entry.bytes(),
             held,
         });
         while self.bytes > SORTED_BYTES && self.items.len() > 1 {
@@ -272,16 +267,16 @@ fn weight(payload: &Bytes) -> usize {
 mod tests {
     use super::*;
     use crate::message::MessageId;
-    use crate::source::ledger::Header;
+    use crate::source::ledger::claims::Header;
 
     #[test]
     fn of_many_payloads_the_latest_are_kept_in_their_order() {
         let mut latest = Latest::default();
         for (time, size) in [(3, 30 << 20), (1, 30 << 20), (2, 30 << 20), (4, 1)] {
             let id = MessageId([time as u8; 8]);
-            let mut member = Header::redriven(Origin::Ready, id, time, [0; 8], vec![]).encode();
+            let mut member = Header::redriven(Origin::Ready, id, time, vec![]).encode();
             member.extend(std::iter::repeat_n(0, size));
-            let entry = Entry::decode(member.into()).unwrap();
+            let entry = entry(member.into()).unwrap();
             latest.add(&entry, Held::Retry(entry.member.clone()));
         }
         assert_eq!(latest.items.iter().map(|item| item.first_claim_ms).collect::<Vec<_>>(), [2, 3, 4]);

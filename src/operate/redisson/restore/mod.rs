@@ -2,6 +2,7 @@
 
 mod apply;
 mod plan;
+mod release;
 mod sweep;
 
 use serde::Serialize;
@@ -67,6 +68,7 @@ async fn refusal(queue: &Queue) -> Result<Option<String>, Error> {
             words::count(usize::try_from(daemons).unwrap_or(usize::MAX), "daemon")
         )));
     }
+    release::claims(queue, &what).await?;
     Ok(match queue.redisson().restore(&queue.conn, &[], false).await.attempt(&what)? {
         Reply::AtWork(work) => Some(explain(queue, work)),
         Reply::Done(_) | Reply::Ghosts(_) => None,
@@ -76,9 +78,9 @@ async fn refusal(queue: &Queue) -> Result<Option<String>, Error> {
 fn explain(queue: &Queue, work: AtWork) -> String {
     match work {
         AtWork { leases: 1.., .. } => format!(
-            "{} in flight under unexpired leases: a daemon works, or died less than {} ago; stop it, \
+            "{} under unexpired leases: a daemon works, or died less than {} ago; stop it, \
              or wait until the leases expire",
-            words::count(usize::try_from(work.leases).unwrap_or(usize::MAX), "element"),
+            words::count(usize::try_from(work.leases).unwrap_or(usize::MAX), "claim"),
             humantime::format_duration(queue.spec.lease)
         ),
         AtWork { sweeps: true, .. } => {
@@ -86,4 +88,9 @@ fn explain(queue: &Queue, work: AtWork) -> String {
         }
         AtWork { .. } => "a daemon forwards dead letters, or died a moment ago; stop it, or wait".to_owned(),
     }
+}
+
+/// An entry of the retry set or of a claim; `None` for one that this version cannot read.
+fn entry(member: bytes::Bytes) -> Option<crate::source::ledger::claims::Element> {
+    crate::source::ledger::claims::Element::entry(member, 0)
 }

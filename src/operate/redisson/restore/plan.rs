@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::super::name;
-use super::{Confirmed, KeptCount, Layout, Options, Stay, refusal};
+use super::{Confirmed, KeptCount, Layout, Options, Stay, entry, refusal, release};
 use crate::config::Config;
 use crate::message::{Class, MessageId, Origin};
 use crate::operate::error::{Attempt, Error};
 use crate::operate::session::Queue;
-use crate::source::ledger::{Entry, Hints, Place, sink_hash};
+use crate::source::ledger::claims::Element;
+use crate::source::ledger::{Hints, Place, sink_hash};
 use crate::source::redisson::layout;
 use crate::source::redisson::{Kept, open_entry, put_back};
 
@@ -57,13 +58,16 @@ pub async fn plan(config: &Config, queue: &Queue, options: Options) -> Result<Pl
     let what = format!("read the held elements of `{}`", queue.id());
     let stats = queue.redisson().stats(&queue.conn, &mut Hints::default()).await.attempt(&what)?;
     let mut found = Entries::default();
-    for place in [Place::Retry, Place::InFlight] {
-        queue.each_member(place, &what, |member| found.add(Entry::decode(member), Some(place))).await?;
+    queue.each_member(Place::Retry, &what, |member| found.add(entry(member), Some(Place::Retry))).await?;
+    for name in release::claims(queue, &what).await? {
+        let contents = queue.redisson().claims().contents(&queue.conn, name).await.attempt(&what)?;
+        contents.elements.into_iter().for_each(|element| found.add(Some(element), Some(Place::InFlight)));
+        (0..contents.unknown).for_each(|_| found.add(None, Some(Place::InFlight)));
     }
     if options.dead {
         let each_page = queue.each_letter(&what, async |page| {
             found.dead += page.len();
-            page.iter().for_each(|letter| found.add(letter.reborn().ok().and_then(Entry::decode), None));
+            page.iter().for_each(|letter| found.add(letter.reborn().ok().and_then(entry), None));
             Ok(())
         });
         each_page.await?;
@@ -112,28 +116,28 @@ struct Entries {
     confirmed: Vec<(MessageId, Vec<u64>)>,
     doubtful: usize,
     /// The few with an ambiguous length, until the layout of the clients is known.
-    elements: Vec<Entry>,
+    elements: Vec<Element>,
 }
 
 impl Entries {
     /// Counts one; a dead letter is in no sorted set.
-    fn add(&mut self, entry: Option<Entry>, place: Option<Place>) {
+    fn add(&mut self, entry: Option<Element>, place: Option<Place>) {
         let Some(entry) = entry else { return self.kept.add(Kept::Unknown) };
         // In flight under a lease that is over: its former owner may have sent it.
-        if place == Some(Place::InFlight) || entry.header.class == Some(Class::Ambiguous) {
+        if place == Some(Place::InFlight) || entry.header().class == Some(Class::Ambiguous) {
             self.doubtful += 1;
         }
-        if !entry.header.confirmed.is_empty() {
-            self.confirmed.push((open_entry(&entry).0, entry.header.confirmed.clone()));
+        if !entry.header().confirmed.is_empty() {
+            self.confirmed.push((open_entry(&entry).0, entry.header().confirmed.clone()));
         }
-        if entry.header.origin == Origin::Ready {
+        if entry.origin() == Origin::Ready {
             self.ready += 1;
             return;
         }
-        match layout::parse(&entry.element) {
+        match layout::parse(&entry.bytes()) {
             Ok(element) => {
                 *self.by_layout.entry(name(element.layout)).or_default() += 1;
-                if entry.element.len() <= layout::FIXED {
+                if entry.bytes().len() <= layout::FIXED {
                     self.elements.push(entry);
                 }
             }

@@ -5,7 +5,6 @@ mod outcomes;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::runtime::{Builder, Runtime};
 
 use super::*;
@@ -17,7 +16,6 @@ use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
-use crate::source::ledger::Entry;
 use crate::source::redis::{RedisServer, RedisStore};
 use crate::source::redisson::layout::{self, Layout};
 use crate::source::redisson::{Redisson, SCRIPTS};
@@ -110,26 +108,14 @@ impl RedisView {
         RedisView(server.admin().await)
     }
 
-    /// The entries `inflight` or `retry`.
-    async fn entries(&mut self, what: &str) -> Vec<Entry> {
-        let members: Vec<Vec<u8>> = redis::cmd("ZRANGE")
-            .arg(format!("delaybridge:{what}:{{q}}"))
-            .arg(0)
-            .arg(-1)
-            .query_async(&mut self.0)
-            .await
-            .unwrap();
-        members.into_iter().map(|member| Entry::decode(Bytes::from(member)).expect("an entry of ours")).collect()
-    }
-
     /// Waits until nothing is scheduled, in flight or waiting.
     async fn until_empty(&mut self) {
         eventually("the queue to be empty", async || {
             // At one moment: between two looks an element can move from what is looked at next to what was looked at.
             let mut look = redis::pipe();
             look.atomic().cmd("ZCARD").arg("redisson_delay_queue_timeout:{q}");
-            look.cmd("ZCARD").arg("delaybridge:inflight:{q}").cmd("ZCARD").arg("delaybridge:retry:{q}");
-            look.query_async::<[usize; 3]>(&mut self.0).await.unwrap() == [0, 0, 0]
+            look.cmd("KEYS").arg("delaybridge:claim:*").cmd("ZCARD").arg("delaybridge:retry:{q}");
+            look.query_async::<(usize, Vec<String>, usize)>(&mut self.0).await.unwrap() == (0, Vec::new(), 0)
         })
         .await;
     }

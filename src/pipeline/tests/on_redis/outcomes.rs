@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::pipeline::dead_letters::forwarder;
-use crate::source::ledger::{ClaimReply, ClaimRequest, Hints};
+use crate::source::ledger::claims::{TakeOverReply, TakeOverRequest};
 
 #[tokio::test]
 async fn a_message_that_can_never_be_taken_is_a_dead_letter_at_once_with_all_that_is_known() {
@@ -68,7 +68,6 @@ async fn elements_reach_the_sink_in_the_order_of_their_claims() {
 #[tokio::test]
 async fn a_verdict_on_an_element_that_was_taken_over_is_refused_and_counted() {
     let (server, sink) = (TestServer::start(), sink());
-    let mut redis = RedisView::at(&server).await;
     let sinks = [("s", sink.clone())];
     // Shorter than the sink takes, and nothing extends it.
     let spec = QueueSpec { lease: Duration::from_secs(1), ..spec(&sinks) };
@@ -79,25 +78,27 @@ async fn a_verdict_on_an_element_that_was_taken_over_is_refused_and_counted() {
 
     let other = Redisson::new("q", [2; 8], true, true, ListCleanup::Auto);
     let conn = soon("a connection", bridge.link.ready()).await;
-    let request = ClaimRequest {
-        number: 1,
+    let (leases, _) = other.claims().expired(&conn, i64::MAX / 2, 10).await.unwrap();
+    let [old] = leases[..] else { panic!("{leases:?}") };
+    let request = TakeOverRequest {
+        old,
+        new: old.taken_over_by([2; 8], 1),
         not_after_ms: i64::MAX / 2,
         lease: Duration::from_secs(60),
-        ahead: Duration::ZERO,
         most: 10,
         bytes: 1 << 20,
-        alone: false,
-        rotation: 1,
-        hints: Hints::default(),
+        largest: 0,
     };
     eventually("another owner to take over", async || {
-        matches!(other.claim(&conn, &request).await, Ok(ClaimReply::Claimed(claimed)) if claimed.entries.len() == 1)
+        let reply = other.claims().take_over(&conn, &request).await;
+        matches!(reply, Ok(TakeOverReply::Taken { elements, left: 0, .. }) if elements.len() == 1)
     })
     .await;
-    let taken_over = redis.entries("inflight").await.remove(0).member;
+    let taken_over = other.claims().contents(&conn, request.new).await.unwrap().elements;
     sink.stall(false);
     bridge.metric_is("delaybridge_stale_acks_total{queue=\"q\"}", 1.0).await;
-    assert_eq!(redis.entries("inflight").await.remove(0).member, taken_over, "the other's claim was touched");
+    let left = other.claims().contents(&conn, request.new).await.unwrap().elements;
+    assert_eq!(left, taken_over, "the other's claim was touched");
     assert_eq!(bridge.metric("delaybridge_delivered_messages_total{queue=\"q\"}"), 0.0);
     assert!(bridge.queue.leases.is_empty(), "it is not kept here");
 }

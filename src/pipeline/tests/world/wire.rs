@@ -15,12 +15,13 @@ use crate::clock::Instant;
 use crate::link::{LinkError, NoAnswer};
 use crate::message::MessageId;
 use crate::metric::SourceTerms;
-use crate::source::ledger::{
-    ClaimReply, ClaimRequest, DeadLetter, Entry, Forwarder, Hints, Move, Order, RecoverRequest, Recovered, Settled,
-    Stats,
+use crate::source::ledger::claims::{
+    Buried, ClaimName, ClaimReply, ClaimRequest, Confirm, Confirmed, Contents, Element, Extended, Settled,
+    TakeOverReply, TakeOverRequest, Verdict, Whole,
 };
+use crate::source::ledger::{DeadLetter, Forwarder, Hints, Order, Stats};
 use crate::source::memory::{MemoryServer, MemoryStore};
-use crate::source::store::{Call, Rescued, Scheduled, Server, Store};
+use crate::source::store::{Call, Claims, InFlight, Rescued, Scheduled, Server, Store};
 use crate::source::{Announcement, Junk, Read, SourceError, UpkeepRequest, Upkept};
 
 /// How a connection misbehaves, drawn for each call.
@@ -198,7 +199,7 @@ fn never() -> BoxFuture<'static, ()> {
     std::future::ready(()).boxed()
 }
 
-impl Store for Wire {
+impl Claims for Wire {
     fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Call<'a, ClaimReply> {
         self.state.lock().claims.push(Instant::now());
         self.call(self.store.claim(request), || {
@@ -207,13 +208,38 @@ impl Store for Wire {
         })
     }
 
-    fn recover<'a>(&'a self, request: &'a RecoverRequest) -> Call<'a, Recovered> {
-        self.call(self.store.recover(request), never)
+    fn take_over<'a>(&'a self, request: &'a TakeOverRequest) -> Call<'a, TakeOverReply> {
+        self.call(self.store.take_over(request), || {
+            let (store, request) = (self.store.clone(), request.clone());
+            async move { drop(store.take_over(&request).await) }.boxed()
+        })
+    }
+
+    fn expired(&self, now_ms: i64, most: usize) -> Call<'_, (Vec<ClaimName>, u64)> {
+        self.call(self.store.expired(now_ms, most), never)
+    }
+
+    fn extend<'a>(&'a self, lease: Duration, names: &'a [ClaimName]) -> Call<'a, Extended> {
+        self.call(self.store.extend(lease, names), move || {
+            let (store, names) = (self.store.clone(), names.to_vec());
+            async move { drop(store.extend(lease, &names).await) }.boxed()
+        })
+    }
+
+    fn contents(&self, name: ClaimName) -> Call<'_, Contents> {
+        self.call(self.store.contents(name), never)
+    }
+
+    fn confirm<'a>(&'a self, how: Confirm, claims: &'a [Whole]) -> Call<'a, Vec<Confirmed>> {
+        self.call(self.store.confirm(how, claims), move || {
+            let (store, claims) = (self.store.clone(), claims.to_vec());
+            async move { drop(store.confirm(how, &claims).await) }.boxed()
+        })
     }
 
     fn settle<'a>(
         &'a self,
-        batch: &'a [(Bytes, Move)],
+        batch: &'a [Verdict],
         push_to: Option<&'a Bytes>,
         dead_max_len: Option<u64>,
     ) -> Call<'a, Settled> {
@@ -223,13 +249,23 @@ impl Store for Wire {
         })
     }
 
-    fn extend<'a>(&'a self, lease: Duration, members: &'a [Bytes]) -> Call<'a, Vec<bool>> {
-        self.call(self.store.extend(lease, members), move || {
-            let (store, members) = (self.store.clone(), members.to_vec());
-            async move { drop(store.extend(lease, &members).await) }.boxed()
+    fn bury<'a>(&'a self, not_after_ms: i64, names: &'a [ClaimName]) -> Call<'a, Buried> {
+        self.call(self.store.bury(not_after_ms, names), move || {
+            let (store, names) = (self.store.clone(), names.to_vec());
+            async move { drop(store.bury(not_after_ms, &names).await) }.boxed()
         })
     }
 
+    fn in_flight(&self) -> Call<'_, InFlight> {
+        self.call(Claims::in_flight(&*self.store), never)
+    }
+
+    fn open_element(&self, element: &Element) -> (MessageId, Result<Bytes, Junk>) {
+        self.store.open_element(element)
+    }
+}
+
+impl Store for Wire {
     fn stats<'a>(&'a self, hints: &'a mut Hints) -> Call<'a, Stats> {
         self.call(self.store.stats(hints), never)
     }
@@ -252,10 +288,6 @@ impl Store for Wire {
 
     fn terms(&self) -> Option<&'static SourceTerms> {
         self.store.terms()
-    }
-
-    fn open(&self, entry: &Entry) -> (MessageId, Result<Bytes, Junk>) {
-        self.store.open(entry)
     }
 
     fn open_scheduled(&self, element: &Bytes) -> (MessageId, Result<Bytes, Junk>) {

@@ -21,7 +21,7 @@
 //! | 48 | 8 | time of the first attempt in ms, 0 for none |
 //! | 56 | 8 | time of the last attempt in ms, 0 for none |
 //! | 64 | 16 | code of the last failure, padded with NUL |
-//! | 80 | 8 each | [`sink_hash`](super::super::sink_hash) of the sinks that have confirmed |
+//! | 80 | 8 each | [`sink_hash`] of the sinks that have confirmed |
 //!
 //! Owner, claim number and place make two entries with the same element different members.
 
@@ -65,8 +65,13 @@ pub struct Header {
     pub last_attempt_ms: i64,
     /// Code of the last failure.
     code: [u8; CODE],
-    /// `sink_hash` of every sink that has confirmed.
+    /// [`sink_hash`] of every sink that has confirmed.
     pub confirmed: Vec<u64>,
+}
+
+/// The name of a sink as the header keeps it: not its position, because the configuration may change between attempts.
+pub fn sink_hash(name: &str) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(name.as_bytes())
 }
 
 fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

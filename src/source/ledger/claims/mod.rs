@@ -13,17 +13,22 @@
 //! A lease is written before the keys of its claim and removed after them: a lease without keys is harmless, keys without a
 //! lease would be lost. It outlives the keys until the claim can run no more, so that a second sending finds it.
 
+mod call;
 mod entry;
 mod name;
+mod reply;
+mod scripts;
+mod verdict;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-pub use self::entry::{Element, Header, Part, Writer};
+pub use self::call::Claims;
+pub use self::entry::{Element, Header, Part, Writer, sink_hash};
 pub use self::name::{ClaimName, MAX_EXPIRIES, NotAName, SUSPECT_EXPIRIES};
-use super::claim::Hints;
-use super::verdict::Answer;
+pub use self::scripts::{Fragments, Patch, Scripts};
+use super::hints::Hints;
 use crate::link::Side;
 use crate::source::Leftovers;
 
@@ -78,12 +83,14 @@ pub struct Claimed {
     pub next_ms: Option<i64>,
     /// For the next claim.
     pub hints: Hints,
-    /// What claims have left behind at the source.
-    pub leftovers: Leftovers,
+    /// What claims have left behind at the source, if the claim looked.
+    pub leftovers: Option<Leftovers>,
     /// Claims with leases that are over, the longest first: at most [`EXPIRED_SHOWN`].
     pub expired: Vec<ClaimName>,
     /// Entries and names met that this version cannot read: a newer one's, and left to it, or damaged ones.
     pub unknown: u64,
+    /// Those of them that were taken: they stay in the claim.
+    pub unreadable: u64,
     /// Something was left because of its size: there is more to claim at once.
     pub more: bool,
 }
@@ -174,9 +181,10 @@ pub struct Whole {
 /// How whole claims are confirmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confirm {
-    /// All of the leases run for longer than the call can take: nobody else has taken a part.
+    /// All of the leases run for longer than the call can take, so no other process has taken a part; and the caller knows
+    /// every element: it was able to read all of them.
     Unexpired,
-    /// A lease may be over: the sizes are compared.
+    /// A lease may be over, or a claim holds what its owner cannot read: the sizes are compared.
     Counted,
 }
 
@@ -243,6 +251,31 @@ pub enum Move {
     },
 }
 
+/// What the settle script answers for one move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// Done. The lease may have been over, but no other claim had taken over.
+    Done,
+    /// It had been done before: the answer to a resend.
+    Already,
+    /// The element is not the caller's any more; nothing was changed (R3).
+    NotMine,
+    /// The destination of a push is not a list; nothing was changed.
+    WrongType,
+}
+
+impl Answer {
+    pub(super) fn of(letter: u8) -> Option<Answer> {
+        match letter {
+            b'y' => Some(Answer::Done),
+            b'a' => Some(Answer::Already),
+            b'n' => Some(Answer::NotMine),
+            b'w' => Some(Answer::WrongType),
+            _ => None,
+        }
+    }
+}
+
 /// What a settling did.
 #[derive(Debug)]
 pub struct Settled {
@@ -269,4 +302,15 @@ pub enum Buried {
         /// For each name, whether the claim holds something, and so keeps its lease.
         kept: Vec<bool>,
     },
+}
+
+impl Move {
+    /// Bytes that it adds to the arguments of a script, about.
+    pub fn size(&self) -> usize {
+        match self {
+            Move::Dead { fields } => fields.iter().map(|(name, value)| name.len() + value.len()).sum(),
+            Move::Push { body, .. } => body.len(),
+            _ => 128,
+        }
+    }
 }

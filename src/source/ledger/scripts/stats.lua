@@ -1,8 +1,8 @@
 -- What the gauges of a queue show. Reads only.
 --
--- KEYS 1 in-flight zset, 2 retry zset, 3 dead stream, then those of the source
+-- KEYS 1 leases zset, 2 retry zset, 3 dead stream, then those of the source
 -- ARGV those of the source
--- Returns {now, in flight, retry, dead, what the source adds}. The source's half defines SOURCE_TYPES and source_depths().
+-- Returns {now, leases, retry, dead, what the source adds}. The source's half defines SOURCE_TYPES and source_depths().
 --
 -- Sent twice: it reads again.
 

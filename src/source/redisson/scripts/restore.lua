@@ -1,10 +1,10 @@
 -- Puts what delaybridge holds back to where Redisson sees it: elements of Redisson into Z and L, payloads of the ready
 -- list to its head. For leaving: it does nothing while a daemon is at work on the queue.
 --
--- KEYS 1 in-flight zset, 2 retry zset, 3 dead stream, then Redisson's: 4 Z zset, 5 L list, 6 ready list, 7 ghosts set,
+-- KEYS 1 leases zset, 2 retry zset, 3 dead stream, then Redisson's: 4 Z zset, 5 L list, 6 ready list, 7 ghosts set,
 --      8 ghosts-turn set, 9 sweep hash; 10 the ledger's state hash
 -- ARGV 1 channel, 2 '1' if L may hold entries of the returned elements (a sweep has found orphans), then five for each:
---      'i', 't' or 'd' (in flight, retry, dead), the exact member (dead: the stream id), 'z' or 'l' (to Z and L, or to
+--      't' or 'd' (retry, dead), the exact member (dead: the stream id), 'z' or 'l' (to Z and L, or to
 --      the head of the ready list), the due time (ms; for 'l' it is not looked at), the bytes to put there
 -- Returns {'work', unexpired leases, 1 during a sweep, 1 during forwarding of dead letters}: a daemon is at
 --      work; {'ghosts', how many}: they must be swept before; {'done', letters}: y moved, n not there any more, t left
@@ -15,12 +15,12 @@
 --#source keys
 local bad = wrong_type('zset', 'zset', 'stream', 'zset', 'list', 'list', 'set', 'set', 'hash', 'hash')
 if bad then return bad end
-local INFLIGHT, RETRY, DEAD = KEYS[1], KEYS[2], KEYS[3]
+local LEASES, RETRY, DEAD = KEYS[1], KEYS[2], KEYS[3]
 local now = clock()
 
 local state = redis.call('HMGET', SWEEP, 'by', 'until')
 local forward = redis.call('HMGET', KEYS[10], 'forwards_until', 'forwards_returned')
-local leases = redis.call('ZCOUNT', INFLIGHT, '(' .. now, '+inf')
+local leases = redis.call('ZCOUNT', LEASES, '(' .. now, '+inf')
 -- The command line sweeps under an owner of zeros, which no daemon draws.
 local sweeps = state[1] and state[1] ~= string.rep('\0', 8) and (tonumber(state[2]) or 0) > now
 local forwards = forward[2] ~= '1' and (tonumber(forward[1]) or 0) > now
@@ -29,7 +29,6 @@ if #ARGV == 2 then return {'done', ''} end
 local ghosts = redis.call('SCARD', GHOSTS) + redis.call('SCARD', TURN)
 if ghosts > 0 then return {'ghosts', ghosts} end
 open(Z)
-open(INFLIGHT)
 open(RETRY)
 -- Removes nothing, and shows that the user may: a letter that stayed would be returned at every run.
 redis.call('XDEL', DEAD, '0-0')
@@ -38,7 +37,6 @@ local cost = ARGV[2] == '1' and redis.call('LLEN', L) * 0.036 or 0
 local letters, spent, soonest = {}, 0, nil
 for i = 3, #ARGV, 5 do
   local place, name, bytes = ARGV[i], ARGV[i + 1], ARGV[i + 4]
-  local zset = place == 'i' and INFLIGHT or RETRY
   -- Of the original element and of the returned one.
   local was = bytes
   local there
@@ -49,7 +47,7 @@ for i = 3, #ARGV, 5 do
       if letter[2][f] == 'element' then was = letter[2][f + 1] end
     end
   else
-    there = redis.call('ZSCORE', zset, name)
+    there = redis.call('ZSCORE', RETRY, name)
     was = string.sub(name, struct.unpack('<I2', name, 3) + 1)
   end
   if not there then
@@ -74,7 +72,7 @@ for i = 3, #ARGV, 5 do
       local due = tonumber(ARGV[i + 3])
       if not soonest or due < soonest then soonest = due end
     end
-    if place == 'd' then redis.call('XDEL', DEAD, name) else redis.call('ZREM', zset, name) end
+    if place == 'd' then redis.call('XDEL', DEAD, name) else redis.call('ZREM', RETRY, name) end
     letters[#letters + 1] = 'y'
   end
 end

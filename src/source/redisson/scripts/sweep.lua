@@ -39,12 +39,8 @@ if not left then
   if want ~= 'begin' then return {'stale', now, slice, 0, 0, orphans} end
   if ARGV[9] == '2' then due = true elseif ARGV[9] == '1' then due = ghosts > 0 elseif now < next_turn then due = false end
   if not due then return {'idle', now, slice, 0, 0, orphans} end
-  if redis.call('EXISTS', TURN) == 1 then
-    redis.call('SUNIONSTORE', TURN, TURN, GHOSTS)
-    redis.call('DEL', GHOSTS)
-  elseif redis.call('EXISTS', GHOSTS) == 1 then
-    redis.call('RENAME', GHOSTS, TURN)
-  end
+  -- After a loss of the state, what an earlier turn left is there still: this turn ends it, and the next one takes the rest.
+  if redis.call('EXISTS', TURN) == 0 and redis.call('EXISTS', GHOSTS) == 1 then redis.call('RENAME', GHOSTS, TURN) end
   slice = slice + 1
   redis.call('HSET', SWEEP, 'by', me, 'until', now + lease, 'left', length, 'slice', slice, 'since', now, 'bytes', 0,
     'entries', 0, 'orphans', 0)
@@ -100,8 +96,9 @@ if left > 0 then
   return {'slice', now, slice + 1, left, removed, orphans}
 end
 
--- Entries still recorded here were taken out of L by another client (poll, remove).
-redis.call('DEL', TURN)
+-- Entries still recorded here were taken out of L by another client (poll, remove). There may be a million: not DEL, which
+-- would free them before it answers.
+redis.call('UNLINK', TURN)
 -- The share of Redis's time (5 %, at 4 us an entry) and the bandwidth decide when the next turn may start.
 local pause = math.max(entries * 0.004 / 0.05, bytes * 1000 / tonumber(ARGV[7]))
 redis.call('HDEL', SWEEP, 'by', 'until', 'left', 'bytes', 'entries', 'first_orphan')

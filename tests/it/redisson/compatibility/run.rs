@@ -172,7 +172,7 @@ async fn delivered(yaml: &str, redis: &mut MultiplexedConnection, java: &JavaCli
     for (Lane { codec, queue, payloads, .. }, offered) in lanes.iter().zip(offered) {
         eventually("the deliveries", PATIENCE, async || {
             let mut left = redis::pipe();
-            left.atomic().zcard(&queue.timeouts).zcard(queue.bridge_key("inflight")).zcard(queue.bridge_key("retry"));
+            left.atomic().zcard(&queue.timeouts).add_command(queue.count_in_flight()).zcard(queue.bridge_key("retry"));
             let left: [usize; 3] = left.query_async(redis).await.map_err(|e| e.to_string())?;
             if left == [0; 3] { Ok(()) } else { Err(format!("scheduled, in flight, retry: {left:?}")) }
         })

@@ -1,0 +1,85 @@
+//! What is in flight under leases that are over: it goes to the retry set, from where everything is restored.
+
+use std::time::Duration;
+
+use crate::operate::error::{Attempt, Error};
+use crate::operate::session::Queue;
+use crate::source::ledger::claims::{
+    Buried, ClaimName, Element, Move, TakeOverReply, TakeOverRequest, Verdict, Writer,
+};
+use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
+
+/// Claims that one read asks for.
+const PAGE: usize = 1_000;
+/// Later than any lease ends.
+const FOR_EVER_MS: i64 = i64::MAX >> 12;
+
+/// The claims that hold something, those with the earliest end of a lease first. The names of empty ones are removed: they
+/// would look like a daemon at work.
+pub(super) async fn claims(queue: &Queue, what: &str) -> Result<Vec<ClaimName>, Error> {
+    let ledger = queue.redisson();
+    let claims = ledger.claims();
+    let (names, _) = claims.expired(&queue.conn, FOR_EVER_MS, PAGE).await.attempt(what)?;
+    if names.is_empty() {
+        return Ok(names);
+    }
+    Ok(match claims.bury(&queue.conn, 0, &names).await.attempt(what)? {
+        Buried::Done { kept, .. } => {
+            names.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(name, _)| name).collect()
+        }
+        Buried::Wait { .. } => names,
+    })
+}
+
+/// Releases everything that is in flight. Every lease must be over; what this version cannot read stays.
+pub(super) async fn release(queue: &Queue) -> Result<(), Error> {
+    let what = format!("release what is in flight of `{}`", queue.id());
+    loop {
+        let mut released = 0;
+        for name in claims(queue, &what).await? {
+            while let Some((taken, left)) = release_some(queue, name, &what).await? {
+                released += taken;
+                if left == 0 {
+                    break;
+                }
+            }
+        }
+        if released == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Takes over and releases as much of a claim as one script moves: how many, and how many are left.
+async fn release_some(queue: &Queue, old: ClaimName, what: &str) -> Result<Option<(usize, u64)>, Error> {
+    let ledger = queue.redisson();
+    let number = fastrand::u64(..);
+    let new = old.taken_over_by(ledger.owner, number);
+    let request = TakeOverRequest {
+        old,
+        new,
+        not_after_ms: FOR_EVER_MS,
+        // Over at once: if this process dies here, the claim is met again.
+        lease: Duration::ZERO,
+        most: BATCH_ENTRIES,
+        bytes: BATCH_BYTES,
+        largest: 0,
+    };
+    let reply = ledger.claims().take_over(&queue.conn, &request).await.attempt(what)?;
+    let TakeOverReply::Taken { elements, left, .. } = reply else { return Ok(None) };
+    let batch: Vec<_> = elements.iter().enumerate().map(|(at, element)| released(new, number, at, element)).collect();
+    if !batch.is_empty() {
+        ledger.claims().settle(&queue.conn, &batch, None, None).await.attempt(what)?;
+    }
+    Ok(Some((batch.len(), left)))
+}
+
+/// The verdict that an element goes back to its due time. An entry keeps its header, which no other entry has.
+fn released(claim: ClaimName, number: u64, at: usize, element: &Element) -> Verdict {
+    let mut header = element.header();
+    if element.header.is_none() {
+        header.writer = Writer { owner: claim.owner, claim: number, place: u32::try_from(at + 1).unwrap_or(u32::MAX) };
+    }
+    let step = Move::Release { at_ms: header.time_ms, header };
+    Verdict { claim, part: element.part(), member: element.member.clone(), step }
+}

@@ -1,0 +1,65 @@
+//! Claims with leases that are over, as claims of this process have met them: what to do with each.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::pipeline::leases::keeper;
+use crate::pipeline::queue::Queue;
+use crate::source::ledger::claims::{ClaimName, EXPIRED_SHOWN};
+
+/// Names that one look reads, where a claim shows that there may be more than it shows.
+const PAGE: usize = 1_000;
+/// While there is something else to do, every so manieth turn is for claims that may kill the process.
+const SUSPECTS_EVERY: u64 = 4;
+
+/// Claims of other processes that are to be taken over.
+#[derive(Debug, Default)]
+pub struct Expired {
+    names: VecDeque<ClaimName>,
+    /// Names that this version cannot read, in the last look.
+    pub unknown: u64,
+}
+
+impl Expired {
+    /// What the last claim met: the names of other processes are noted. Own ones that are here are extended, the others
+    /// returned: their elements were dropped here, or their replies were lost.
+    pub async fn met(&mut self, queue: &Arc<Queue>, names: Vec<ClaimName>) -> Vec<ClaimName> {
+        let names = if names.len() < EXPIRED_SHOWN { names } else { self.page(queue, names).await };
+        let (own, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.owner == queue.process.owner);
+        self.names = others.into();
+        let (here, strays): (Vec<_>, Vec<_>) = own.into_iter().partition(|name| queue.leases.contains(*name));
+        if !here.is_empty() {
+            keeper::extend(queue).await;
+        }
+        strays
+    }
+
+    /// Reads all of them. After a crash many are empty, and would hide what is in the others: those are buried.
+    async fn page(&mut self, queue: &Arc<Queue>, shown: Vec<ClaimName>) -> Vec<ClaimName> {
+        let now_ms = queue.process.clock.now_ms();
+        let Ok((names, unknown)) = queue.store.expired(now_ms, PAGE).await else { return shown };
+        self.unknown = unknown;
+        // A lease outlasts the time in which its claim can run.
+        match queue.store.bury(0, &names).await {
+            Ok(crate::source::ledger::claims::Buried::Done { kept, .. }) => {
+                names.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(name, _)| name).collect()
+            }
+            _ => names,
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The one to take over in this turn, if it is time for one. `busy`: there is something else to claim.
+    pub fn next(&mut self, turn: u64, busy: bool) -> Option<ClaimName> {
+        let next_is_suspect = |name: &ClaimName| name.taken_over_by([0; 8], 0).is_suspect();
+        let suspects = !busy || turn % SUSPECTS_EVERY == SUSPECTS_EVERY - 1;
+        let others = !busy || turn % 2 == 1;
+        let find = |suspect: bool| self.names.iter().position(|name| next_is_suspect(name) == suspect);
+        let place = if others { find(false) } else { None }.or_else(|| if suspects { find(true) } else { None })?;
+        self.names.remove(place)
+    }
+}

@@ -1,0 +1,149 @@
+//! Claims with a lost reply: if they ran, their elements are in Redis under our name (R5).
+//!
+//! The same for claims of ours that turn up again because their elements were dropped here: their leases were over when
+//! their turn came, and no other process took them over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Instant;
+use crate::link::LinkError;
+use crate::pipeline::claim::record::Taken;
+use crate::pipeline::claim::{Batch, Claim, Isolation};
+use crate::pipeline::limits::budget::Room;
+use crate::pipeline::limits::reserved::Reserved;
+use crate::pipeline::queue::Queue;
+use crate::source::SourceError;
+use crate::source::ledger::claims::{ClaimName, Contents};
+use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
+use crate::telemetry::labels::ClaimLabel;
+
+/// A claim that is looked for.
+pub struct Lost {
+    name: ClaimName,
+    not_after_ms: i64,
+    /// What the claim was made with. None for one that turned up again: it gets that when its turn comes, and holds
+    /// nothing until then.
+    means: Option<(Reserved, Isolation)>,
+    /// Its elements were announced as possible duplicates before.
+    announced: bool,
+}
+
+/// What came of looking for a lost claim.
+pub enum Looked {
+    /// It is found, or it never ran.
+    Found,
+    /// Look again.
+    Again,
+    /// Redis refuses.
+    Refused(SourceError),
+}
+
+impl Lost {
+    /// A claim or takeover with a lost reply, with its reservations.
+    pub fn reply(name: ClaimName, not_after_ms: i64, room: Reserved, isolation: Isolation) -> Self {
+        Lost { name, not_after_ms, means: Some((room, isolation)), announced: false }
+    }
+
+    /// A claim of ours that is not here, with a lease that was over at this Redis time.
+    pub fn stray(name: ClaimName, seen_ms: i64) -> Self {
+        Lost { name, not_after_ms: seen_ms.saturating_sub(1), means: None, announced: true }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> ClaimName {
+        self.name
+    }
+
+    /// Whether it holds what others may wait for, and so goes before those that do not.
+    pub fn holds(&self) -> bool {
+        self.means.is_some()
+    }
+
+    /// Looks once, and takes up what it finds.
+    pub async fn look(&mut self, queue: &Arc<Queue>) -> Looked {
+        let process = &queue.process;
+        if self.means.is_none() {
+            // Order: the end goes first; a place in a line may be left at any time.
+            self.means = tokio::select! {
+                biased;
+                () = process.abandon.cancelled() => return Looked::Again,
+                means = means(queue, self.name) => Some(means),
+            };
+        }
+        let sent = Instant::now();
+        let extended = match queue.store.extend(queue.spec.lease, &[self.name]).await {
+            Ok(extended) => extended,
+            Err(problem) => return unanswered(problem),
+        };
+        process.clock.observe(extended.now_ms);
+        if extended.now_ms <= self.not_after_ms {
+            // It may still run. If it has run, its lease is extended, which does no harm.
+            let wait = Duration::from_millis(self.not_after_ms.saturating_sub(extended.now_ms).unsigned_abs() + 1);
+            // Order does not matter: either way the claim is looked for again, or the process ends.
+            tokio::select! {
+                () = process.abandon.cancelled() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+            return Looked::Again;
+        }
+        if extended.held.first() != Some(&true) {
+            return Looked::Found;
+        }
+        match queue.store.contents(self.name).await {
+            Ok(contents) => self.take_up(queue, contents, sent.after(queue.spec.lease)),
+            Err(problem) => return unanswered(problem),
+        }
+        process.events.metrics().script("recover").took(sent.elapsed());
+        Looked::Found
+    }
+
+    /// Takes up what was found, under a lease that ends at `deadline`.
+    fn take_up(&mut self, queue: &Arc<Queue>, contents: Contents, deadline: Instant) {
+        let Some((room, isolation)) = self.means.take() else { return };
+        if contents.unknown > 0 {
+            queue.events.unknown_entries(contents.unknown);
+        }
+        let found = contents.elements.len() as u64;
+        if found == 0 {
+            if contents.unknown == 0 {
+                queue.leases.bury_name(self.name, self.not_after_ms);
+            }
+            return;
+        }
+        let metrics = queue.events.metrics();
+        metrics.recovered(found);
+        if !self.announced && self.name.expiries > 0 {
+            // The owner of the expired lease may have delivered them, also if the reply with that fact was lost.
+            metrics.claimed(ClaimLabel::Expired, found);
+            metrics.possible_duplicates(if self.name.is_exhausted() { 0 } else { found });
+        }
+        let (name, not_after_ms, unreadable) = (self.name, self.not_after_ms, contents.unknown > 0);
+        let taken = Taken { name, not_after_ms, elements: contents.elements, unreadable, deadline };
+        let claim = Claim::new(queue, taken, room);
+        let batch = Batch::new(claim, isolation, None);
+        match queue.process.stopping.is_cancelled() {
+            true => drop(batch), // Released: nothing new is delivered after SIGTERM.
+            false => queue.dispatch.push(queue, batch),
+        }
+    }
+}
+
+fn unanswered(problem: SourceError) -> Looked {
+    match problem {
+        SourceError::Link(LinkError::NotSent { .. } | LinkError::Unknown { .. }) => Looked::Again,
+        problem => Looked::Refused(problem),
+    }
+}
+
+/// Waits for what the elements of such a claim need: room, and to be alone if one of them may kill the process.
+async fn means(queue: &Queue, name: ClaimName) -> (Reserved, Isolation) {
+    let isolation = queue.process.isolation.clone();
+    let isolation = match name.is_suspect() {
+        true => Isolation::Alone(Arc::new(isolation.write_owned().await)),
+        false => Isolation::Shared(Arc::new(isolation.read_owned().await)),
+    };
+    let want = Room { count: BATCH_ENTRIES as u64, bytes: BATCH_BYTES as u64 };
+    let room = Reserved::of(&queue.budget, &queue.process.budget, want).await;
+    (room, isolation)
+}

@@ -1,0 +1,299 @@
+//! One claim of this process: its lease, the room of its elements, and how far each of them is.
+//!
+//! An element is *in hand* until it has a verdict, then its verdict is *unwritten*, *on its way* to Redis, and *ended*. Most
+//! claims end as a whole: every element confirmed, one command. An element that was dropped because its lease was over is
+//! *stale*: it stays in Redis for whoever takes the claim over.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::clock::Instant;
+use crate::pipeline::limits::budget::Room;
+use crate::pipeline::limits::reserved::Reserved;
+use crate::pipeline::queue::Queue;
+use crate::source::ledger::claims::{ClaimName, Element, Part, Whole};
+
+/// A claim that this process holds.
+pub struct Claim {
+    /// Its queue.
+    pub queue: Arc<Queue>,
+    /// Its name.
+    pub name: ClaimName,
+    /// Redis time in ms after which it cannot run again.
+    pub not_after_ms: i64,
+    /// What it took.
+    pub elements: Vec<Element>,
+    /// Whether it holds entries that this version cannot read, beside them.
+    pub unreadable: bool,
+    /// When its reply was read.
+    pub since: Instant,
+    state: Mutex<State>,
+}
+
+/// What a claim or a takeover took, or what was found of it.
+#[derive(Debug)]
+pub struct Taken {
+    /// Name of the claim.
+    pub name: ClaimName,
+    /// Redis time in ms after which it cannot run again.
+    pub not_after_ms: i64,
+    /// Its elements.
+    pub elements: Vec<Element>,
+    /// Whether there are entries beside them that this version cannot read.
+    pub unreadable: bool,
+    /// End of the lease.
+    pub deadline: Instant,
+}
+
+#[derive(Debug)]
+struct State {
+    /// End of the lease.
+    deadline: Instant,
+    /// Another process took the claim over, or Redis has lost it.
+    lost: bool,
+    stages: Vec<Stage>,
+    counts: Counts,
+    /// Elements that were written back under a new header, by their place.
+    rewritten: Vec<(usize, Element)>,
+    room: Reserved,
+}
+
+/// How far an element is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    InHand,
+    /// Confirmed, and not written.
+    Unwritten,
+    /// Its verdict is queued or on its way.
+    OnItsWay,
+    Ended,
+    Stale,
+}
+
+/// How many elements are at a stage.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    in_hand: usize,
+    unwritten: usize,
+    on_its_way: usize,
+    stale: usize,
+}
+
+impl Counts {
+    fn of(&mut self, stage: Stage) -> Option<&mut usize> {
+        match stage {
+            Stage::InHand => Some(&mut self.in_hand),
+            Stage::Unwritten => Some(&mut self.unwritten),
+            Stage::OnItsWay => Some(&mut self.on_its_way),
+            Stage::Stale => Some(&mut self.stale),
+            Stage::Ended => None,
+        }
+    }
+
+    /// Elements with a verdict that is still to be written, or without one.
+    fn open(&self) -> usize {
+        self.in_hand + self.unwritten + self.on_its_way
+    }
+}
+
+impl State {
+    /// Moves an element on, if it is at the stage that the caller takes it from.
+    fn move_on(&mut self, place: usize, from: Stage, to: Stage) -> bool {
+        match self.stages.get_mut(place) {
+            Some(stage) if *stage == from => *stage = to,
+            _ => return false,
+        }
+        if let Some(count) = self.counts.of(from) {
+            *count -= 1;
+        }
+        if let Some(count) = self.counts.of(to) {
+            *count += 1;
+        }
+        true
+    }
+}
+
+/// What of a claim can be written.
+#[derive(Debug, PartialEq)]
+pub enum Unwritten {
+    /// All that is left in it is confirmed.
+    Whole(Whole),
+    /// These places are; others are still in hand, or stay.
+    Some(Vec<usize>),
+}
+
+/// What has become of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Elements are in hand, or have verdicts to be written.
+    Open,
+    /// Nothing is left in it.
+    Empty,
+    /// What was dropped as stale is left in it.
+    Left,
+}
+
+impl std::fmt::Debug for Claim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Claim({})", self.name)
+    }
+}
+
+impl Claim {
+    /// Takes up what was taken. `room` is what was reserved for it: what is not needed is released, what is missing is
+    /// taken all the same.
+    pub fn new(queue: &Arc<Queue>, taken: Taken, mut room: Reserved) -> Arc<Claim> {
+        let Taken { name, not_after_ms, elements, unreadable, deadline } = taken;
+        let bytes = elements.iter().map(|element| element.member.len() as u64).sum();
+        room.set(Room { count: elements.len() as u64, bytes });
+        let counts = Counts { in_hand: elements.len(), ..Counts::default() };
+        let stages = vec![Stage::InHand; elements.len()];
+        let state = State { deadline, lost: false, stages, counts, rewritten: Vec::new(), room };
+        let claim = Claim {
+            queue: queue.clone(),
+            name,
+            not_after_ms,
+            elements,
+            unreadable,
+            since: Instant::now(),
+            state: Mutex::new(state),
+        };
+        let claim = Arc::new(claim);
+        queue.leases.insert(claim.clone());
+        claim
+    }
+
+    /// The element at this place, as it is in Redis now.
+    pub fn element(&self, place: usize) -> Option<Element> {
+        let state = self.lock();
+        let rewritten = state.rewritten.iter().rev().find(|(at, _)| *at == place).map(|(_, element)| element);
+        rewritten.or(self.elements.get(place)).cloned()
+    }
+
+    /// Its exact member, and the key that holds it.
+    pub fn member(&self, place: usize) -> Option<(Part, Bytes)> {
+        self.element(place).map(|element| (element.part(), element.member))
+    }
+
+    /// The element was written back under a new header.
+    pub fn rewritten(&self, place: usize, element: Element) {
+        self.lock().rewritten.push((place, element));
+    }
+
+    /// Until when sinks may begin to send what is in hand; `None` if too little of the lease is left, or if it is lost.
+    pub fn fresh(&self) -> Option<Instant> {
+        let state = self.lock();
+        let latest = state.deadline.before(self.queue.spec.lease_margin());
+        (!state.lost && Instant::now() < latest).then_some(latest)
+    }
+
+    /// End of the lease.
+    pub fn deadline(&self) -> Instant {
+        self.lock().deadline
+    }
+
+    /// Whether it was lost.
+    pub fn is_lost(&self) -> bool {
+        self.lock().lost
+    }
+
+    /// A new end of the lease; never an earlier one.
+    pub fn extended(&self, deadline: Instant) {
+        let mut state = self.lock();
+        state.deadline = state.deadline.max(deadline);
+    }
+
+    /// Redis says that the lease is gone. How many elements without an end that is news for.
+    pub fn set_lost(&self) -> usize {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.lost, true) { 0 } else { state.counts.open() }
+    }
+
+    /// Elements that have not ended.
+    pub fn open(&self) -> usize {
+        self.lock().counts.open()
+    }
+
+    /// Every sink has confirmed these elements. Whether that was the last that the claim waited for.
+    pub fn confirmed(&self, places: impl IntoIterator<Item = usize>) -> bool {
+        let mut state = self.lock();
+        for place in places {
+            state.move_on(place, Stage::InHand, Stage::Unwritten);
+        }
+        state.counts.in_hand == 0 && state.counts.on_its_way == 0 && state.counts.unwritten > 0
+    }
+
+    /// The element has a verdict of its own, which is written by itself.
+    pub fn decided(&self, place: usize) {
+        self.lock().move_on(place, Stage::InHand, Stage::OnItsWay);
+    }
+
+    /// Takes the confirmations that are not written. `partly`: also if others of the claim are still in hand.
+    pub fn take_unwritten(&self, partly: bool) -> Option<Unwritten> {
+        let mut state = self.lock();
+        let Counts { in_hand, unwritten, on_its_way, stale } = state.counts;
+        let whole = in_hand == 0 && on_its_way == 0 && stale == 0;
+        if unwritten == 0 || !whole && !partly && (in_hand > 0 || on_its_way > 0) {
+            return None;
+        }
+        let places: Vec<usize> = (0..state.stages.len()).filter(|at| state.stages[*at] == Stage::Unwritten).collect();
+        for &place in &places {
+            state.move_on(place, Stage::Unwritten, Stage::OnItsWay);
+        }
+        if !whole {
+            return Some(Unwritten::Some(places));
+        }
+        let part = |place: &&usize| {
+            let rewritten = state.rewritten.iter().any(|(at, _)| at == *place);
+            rewritten || self.elements[**place].part() == Part::Entries
+        };
+        let entries = places.iter().filter(part).count();
+        Some(Unwritten::Whole(Whole { name: self.name, bare: places.len() - entries, entries }))
+    }
+
+    /// The places with a verdict on its way.
+    pub fn on_their_way(&self) -> Vec<usize> {
+        let state = self.lock();
+        (0..state.stages.len()).filter(|at| state.stages[*at] == Stage::OnItsWay).collect()
+    }
+
+    /// The verdicts on these elements were answered. Their room is released; a claim that ends leaves the leases.
+    pub fn ended(&self, places: impl IntoIterator<Item = usize>) {
+        self.leave(places, Stage::OnItsWay, Stage::Ended);
+    }
+
+    /// The lease of this element is over: it is dropped here, and stays in Redis.
+    pub fn stale(&self, place: usize) {
+        self.leave([place], Stage::InHand, Stage::Stale);
+    }
+
+    fn leave(&self, places: impl IntoIterator<Item = usize>, from: Stage, to: Stage) {
+        let end = {
+            let mut state = self.lock();
+            let mut room = Room::default();
+            for place in places {
+                if state.move_on(place, from, to) {
+                    room.count += 1;
+                    room.bytes += self.elements[place].member.len() as u64;
+                }
+            }
+            state.room.release(room);
+            match state.counts {
+                counts if counts.open() > 0 => End::Open,
+                Counts { stale: 0, .. } => End::Empty,
+                _ => End::Left,
+            }
+        };
+        match end {
+            End::Open => {}
+            End::Empty => self.queue.leases.bury(self),
+            End::Left => self.queue.leases.remove(self),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+}

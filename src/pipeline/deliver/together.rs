@@ -1,0 +1,191 @@
+//! The common way of a claim: one sink, and every element goes there at once. Its elements are decoded, routed and handed
+//! over in a loop, and its confirmations are written together. An element that has anything else to hear than "confirmed"
+//! leaves this way, and is a [`Held`] of its own from there.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Instant;
+use crate::message::{Failure, MessageId};
+use crate::pipeline::claim::{Batch, Claim, Held, Isolation};
+use crate::pipeline::deliver::conclude;
+use crate::pipeline::deliver::outbound::{self, Subject};
+use crate::pipeline::deliver::relay::{Found, own_target};
+use crate::pipeline::deliver::sink_handle::Delivery;
+use crate::pipeline::limits::circuit::Allow;
+use crate::pipeline::queue::{Queue, Route};
+use crate::pipeline::settle::judge::Answer;
+use crate::pipeline::settle::verdict::Verdict;
+use crate::sink::{Destination, Outbound};
+
+/// Elements of a claim at the one sink of their queue. Those without an answer when it is dropped are released.
+pub struct Together {
+    claim: Arc<Claim>,
+    isolation: Isolation,
+    delivery: Delivery,
+    /// The elements in the batch at the sink, by their places there; `None` when answered.
+    sent: Vec<Option<Sent>>,
+}
+
+/// An element at the sink.
+struct Sent {
+    /// Its place in the claim.
+    place: usize,
+    id: MessageId,
+    destination: Destination,
+}
+
+/// Whether the elements of this batch go the common way.
+pub fn is_common(batch: &Batch) -> bool {
+    let (claim, queue) = (batch.claim(), &batch.claim().queue);
+    queue.routes.len() == 1
+        && queue.spec.claim_ahead.is_zero()
+        && queue.exactly_once().is_none()
+        && !batch.is_probe()
+        && !claim.name.is_exhausted()
+}
+
+impl Together {
+    /// Decodes, routes and hands over. `None` if nothing is left to wait for.
+    pub fn begin(batch: Batch) -> Option<Together> {
+        let (claim, isolation) = batch.split();
+        let queue = claim.queue.clone();
+        let route = queue.routes.first()?;
+        let Some(send_before) = claim.fresh() else {
+            (0..claim.elements.len()).for_each(|place| claim.stale(place));
+            queue.events.stale_drops(claim.elements.len() as u64);
+            return None;
+        };
+        let now_ms = queue.process.clock.now_ms();
+        let open = route.handle.allows() == Allow::Free;
+        let (mut messages, mut sent) =
+            (Vec::with_capacity(claim.elements.len()), Vec::with_capacity(claim.elements.len()));
+        for place in 0..claim.elements.len() {
+            let made = std::panic::catch_unwind(AssertUnwindSafe(|| message(&claim, place, now_ms, send_before)));
+            match made {
+                Ok(Ok(message)) if open => {
+                    sent.push(Some(Sent { place, id: message.id, destination: message.destination.clone() }));
+                    messages.push(message);
+                }
+                // The breaker opened after the claim: it is not thrown at a sink that is down.
+                Ok(Ok(_)) => leave(&claim, place, &isolation, |held| conclude::by_answers(held, Found::default())),
+                Ok(Err(verdict)) => leave(&claim, place, &isolation, |held| conclude::without_sinks(held, verdict)),
+                Err(_panic) => leave(&claim, place, &isolation, |mut held| {
+                    queue.events.panicked(held.parts().id, "deliver");
+                    conclude::by_answers(held, Found { panicked: true, ..Found::default() });
+                }),
+            }
+        }
+        if messages.is_empty() {
+            return None;
+        }
+        let mut delivery = route.handle.deliver_all(messages);
+        delivery.begin();
+        Some(Together { claim, isolation, delivery, sent })
+    }
+
+    /// Waits for the answers, and brings every element to its verdict.
+    pub async fn finish(mut self) {
+        let queue = self.claim.queue.clone();
+        let Some(route) = queue.routes.first() else { return };
+        loop {
+            // Order: what a sink has answered counts, even if the drain's time is up.
+            let answered = tokio::select! {
+                biased;
+                answered = self.delivery.wave() => answered,
+                () = queue.process.abandon.cancelled() => break,
+            };
+            let Some(answered) = answered else { break };
+            self.confirmed(&queue, route, &answered.confirmed);
+            for (at, failure) in answered.failed {
+                self.failed(route, at, failure);
+            }
+            for at in answered.panicked {
+                self.end(at, |mut held| {
+                    queue.events.panicked(held.parts().id, "deliver");
+                    conclude::by_answers(held, Found { asked: vec![0], panicked: true, ..Found::default() });
+                });
+            }
+        }
+        // Given up by the drain. An answer that never comes is impossible otherwise.
+        for at in 0..self.sent.len() {
+            let found = Found { asked: vec![0], given_up: true, ..Found::default() };
+            self.end(at, |held| conclude::by_answers(held, found));
+        }
+    }
+
+    /// Ends the common way of an element that has no answer.
+    fn end(&mut self, at: usize, then: impl FnOnce(Held)) {
+        if let Some(sent) = self.sent.get_mut(at).and_then(Option::take) {
+            leave(&self.claim, sent.place, &self.isolation, then);
+        }
+    }
+
+    fn confirmed(&mut self, queue: &Queue, route: &Route, confirmed: &[usize]) {
+        if confirmed.is_empty() {
+            return;
+        }
+        let now_ms = queue.process.clock.now_ms();
+        let mut places = Vec::with_capacity(confirmed.len());
+        for sent in confirmed.iter().filter_map(|at| self.sent.get_mut(*at)?.take()) {
+            let element = &self.claim.elements[sent.place];
+            route.metrics.attempt(&Ok(()));
+            if let Some(due_ms) = element.due_ms() {
+                route.metrics.late(Duration::from_millis(now_ms.saturating_sub(due_ms).max(0).unsigned_abs()));
+            }
+            queue.history.forget(sent.id);
+            places.push(sent.place);
+        }
+        queue.release_hold();
+        queue.settler.confirmed(&self.claim, places);
+        queue.settler.flush(&self.claim);
+    }
+
+    fn failed(&mut self, route: &Route, at: usize, failure: Failure) {
+        let Some(sent) = self.sent.get_mut(at).and_then(Option::take) else { return };
+        let sent_ms = self.delivery.sent_ms();
+        leave(&self.claim, sent.place, &self.isolation, |mut held| {
+            let failure = own_target(failure, &*route.spec.target);
+            if failure.is_stale() {
+                return held.drop_stale();
+            }
+            let outcome = Err(failure);
+            route.metrics.attempt(&outcome);
+            let parts = held.parts();
+            let since_ms = match parts.header.last_attempt_ms {
+                0 => sent_ms,
+                last => last,
+            };
+            let sink_moved = route.handle.moved_since(since_ms);
+            let answers = vec![Answer { sink: 0, outcome, sink_moved }];
+            let found =
+                Found { answers, asked: vec![0], destinations: vec![(0, sent.destination)], ..Found::default() };
+            conclude::by_answers(held, found);
+        });
+    }
+}
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        for sent in self.sent.iter_mut().filter_map(Option::take) {
+            leave(&self.claim, sent.place, &self.isolation, drop);
+        }
+    }
+}
+
+/// An element leaves the common way.
+fn leave(claim: &Arc<Claim>, place: usize, isolation: &Isolation, then: impl FnOnce(Held)) {
+    if let Some(held) = Held::new(claim, place, isolation.clone(), None) {
+        then(held);
+    }
+}
+
+/// The element on its way to the one sink of its queue, or its verdict without one.
+fn message(claim: &Claim, place: usize, now_ms: i64, send_before: Instant) -> Result<Outbound, Verdict> {
+    let element = &claim.elements[place];
+    let (id, payload) = claim.queue.store.open_element(element);
+    let subject = Subject { claim, id, payload: &payload, due_ms: element.due_ms(), attempts: element.attempts() };
+    let payload = outbound::readable(&subject)?;
+    outbound::message(&subject, &payload, 0, now_ms, send_before).map_err(|failure| outbound::unroutable(0, failure))
+}

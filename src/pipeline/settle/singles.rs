@@ -1,0 +1,232 @@
+//! Verdicts on single elements: everything but the confirmation of what is left in a claim.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::oneshot;
+
+use crate::clock::Instant;
+use crate::message::{Class, Failure};
+use crate::pipeline::claim::{Claim, Parts};
+use crate::pipeline::queue::Queue;
+use crate::pipeline::settle::verdict::{Release, Verdict};
+use crate::pipeline::settle::{Tried, delivered, look, wholes};
+use crate::source::ledger::claims::{Element, Move, Verdict as Written};
+use crate::source::ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES};
+
+/// Something on its way to Redis, and what its answer means.
+#[derive(Debug)]
+pub(super) struct Settling {
+    /// The claim that holds the element.
+    pub(super) claim: Arc<Claim>,
+    /// Its place there.
+    pub(super) place: usize,
+    /// The move; it follows from what is settled.
+    pub(super) step: Move,
+    pub(super) what: What,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    /// A confirmation, while others of the claim are not there yet.
+    Confirmed,
+    /// The verdict about an element.
+    Verdict(Verdict, Box<Parts>),
+    /// Some sinks have confirmed. The element stays in flight, as this entry, with its task, which waits for the answer.
+    Progress { element: Element, reply: oneshot::Sender<bool> },
+}
+
+/// As many as one script takes, by count and by bytes: at least one, if there is one. A verdict behind the progress of the
+/// same element names the member that the progress makes: not in one batch.
+pub(super) fn next_batch(waiting: &mut VecDeque<Settling>) -> Vec<Settling> {
+    let (mut end, mut bytes, mut progressed) = (0, 0, Vec::new());
+    for settling in waiting.iter().take(BATCH_ENTRIES) {
+        let key = (settling.claim.name, settling.place);
+        bytes += settling.claim.elements.get(settling.place).map_or(0, |element| element.member.len())
+            + settling.step.size();
+        if end > 0 && bytes > BATCH_BYTES || progressed.contains(&key) {
+            break;
+        }
+        if let What::Progress { .. } = settling.what {
+            progressed.push(key);
+        }
+        end += 1;
+    }
+    waiting.drain(..end).collect()
+}
+
+/// Answers to confirmations of one claim, with the places of the elements.
+struct OfClaim {
+    claim: Arc<Claim>,
+    answers: Vec<(usize, Answer)>,
+}
+
+/// Writes until there is an answer.
+pub(super) async fn write(queue: &Arc<Queue>, batch: Vec<Settling>) {
+    if batch.is_empty() {
+        return;
+    }
+    let written = |settling: &Settling| {
+        // A claim has each of its places.
+        let (part, member) = settling.claim.member(settling.place)?;
+        Some(Written { claim: settling.claim.name, part, member, step: settling.step.clone() })
+    };
+    let moves: Vec<Written> = batch.iter().filter_map(written).collect();
+    let (answers, resent) = send(queue, &moves).await;
+    drop(moves);
+    let now = Instant::now();
+    let mut confirmed: Vec<OfClaim> = Vec::new();
+    for (Settling { claim, place, what, .. }, answer) in batch.into_iter().zip(answers) {
+        match what {
+            What::Verdict(verdict, parts) => finish(verdict, parts, answer, resent, now),
+            What::Confirmed => match confirmed.last_mut() {
+                Some(last) if Arc::ptr_eq(&last.claim, &claim) => last.answers.push((place, answer)),
+                _ => confirmed.push(OfClaim { claim, answers: vec![(place, answer)] }),
+            },
+            What::Progress { element, reply } => {
+                let done = is_done(answer, resent);
+                if done {
+                    claim.rewritten(place, element);
+                }
+                // The caller may be gone.
+                let _ = reply.send(done);
+            }
+        }
+    }
+    for OfClaim { claim, answers } in confirmed {
+        finish_confirmed(&claim, &answers, resent, now);
+    }
+}
+
+/// Sends until there is an answer; whether it may have been sent before.
+async fn send(queue: &Arc<Queue>, moves: &[Written]) -> (Vec<Answer>, bool) {
+    let list = queue.exactly_once().map(|(key, _)| key.clone());
+    let script = queue.process.events.metrics().script("settle");
+    let (mut resent, mut reported) = (false, false);
+    loop {
+        queue.process.server.ready().await;
+        let sent = Instant::now();
+        let answer = queue.store.settle(moves, list.as_ref(), queue.spec.dead_letter_max_len).await;
+        match look(queue, answer, &mut reported).await {
+            Tried::Answered(settled) => {
+                script.took(sent.elapsed());
+                queue.process.clock.observe(settled.now_ms);
+                queue.events.metrics().dead_letters_trimmed(settled.trimmed);
+                return (settled.answers, resent);
+            }
+            // A script may have written some before it stopped.
+            Tried::Unknown | Tried::Refused => resent = true,
+            Tried::NotSent => {}
+        }
+    }
+}
+
+/// Whether what was asked for is done.
+fn is_done(answer: Answer, resent: bool) -> bool {
+    match answer {
+        Answer::Done | Answer::Already => true,
+        // The answer to a resend of something that was done.
+        Answer::NotMine => resent,
+        Answer::WrongType => false,
+    }
+}
+
+/// Confirmations of a claim were answered.
+fn finish_confirmed(claim: &Arc<Claim>, places: &[(usize, Answer)], resent: bool, now: Instant) {
+    let queue = &claim.queue;
+    let done = places.iter().filter(|(_, answer)| is_done(*answer, resent)).count();
+    if done > 0 {
+        if !resent && claim.deadline() < now {
+            queue.events.metrics().late_acks(done as u64);
+        }
+        delivered(claim, done);
+        wholes::adapt(claim, done, now);
+    }
+    if done < places.len() {
+        queue.events.stale_acks((places.len() - done) as u64);
+    }
+    end(claim, places.iter().map(|(place, _)| *place));
+}
+
+/// The verdict was answered: the room ends, and the counters follow from the verdict.
+fn finish(verdict: Verdict, parts: Box<Parts>, answer: Answer, resent: bool, now: Instant) {
+    if answer == Answer::WrongType {
+        return refused_push(parts);
+    }
+    let (claim, place) = (parts.claim.clone(), parts.place);
+    count(verdict, parts, is_done(answer, resent), !resent && claim.deadline() < now);
+    end(&claim, [place]);
+}
+
+fn count(verdict: Verdict, parts: Box<Parts>, done: bool, late: bool) {
+    let queue = parts.queue();
+    if !done {
+        return queue.events.stale_acks(1);
+    }
+    if late {
+        queue.events.metrics().late_acks(1);
+    }
+    match verdict {
+        Verdict::Release { why } => {
+            queue.events.metrics().released(why.reason(), 1);
+            queue.released.fetch_add(1, Ordering::Relaxed);
+        }
+        Verdict::Push { .. } => {
+            drop(queue.history.take(parts.id));
+            delivered(&parts.claim, 1);
+            wholes::adapt(&parts.claim, 1, Instant::now());
+            pushed(parts);
+        }
+        Verdict::Dead(death) => {
+            queue.settled.fetch_add(1, Ordering::Relaxed);
+            queue.events.dead_lettered(parts.id, death.reason, death.failure.as_ref());
+            queue.dead_letters.notify_one();
+        }
+        Verdict::Confirm | Verdict::Retry { .. } => {
+            queue.settled.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// These elements have ended. What the claim waited for may be complete now.
+fn end(claim: &Arc<Claim>, places: impl IntoIterator<Item = usize>) {
+    claim.ended(places);
+    claim.queue.settler.take_unwritten(claim, false);
+}
+
+/// The push and the settling were one script, so this is the moment of delivery.
+fn pushed(mut parts: Box<Parts>) {
+    let queue = parts.queue().clone();
+    for route in &queue.routes {
+        route.handle.confirmed(queue.process.clock.now_ms());
+        route.metrics.attempt(&Ok(()));
+        if let Some(late) = parts.lateness() {
+            route.metrics.late(late);
+        }
+    }
+    queue.release_hold();
+    if let Some(probe) = parts.probe.take() {
+        probe.answered(true, |_| true);
+    }
+}
+
+/// The destination is not a list: the same as a sink that says so.
+fn refused_push(mut parts: Box<Parts>) {
+    let queue = parts.queue().clone();
+    let failure = Failure::new(
+        Class::TargetPermanent,
+        "WRONGTYPE",
+        "push exactly once: the destination key holds something else than a list; rename or delete it",
+    );
+    let sink = queue.routes.first().map(|route| {
+        route.metrics.attempt(&Err(failure.clone()));
+        &*route.spec.sink
+    });
+    queue.hold_because(sink, &failure);
+    if let Some(probe) = parts.probe.take() {
+        probe.answered(true, |_| false);
+    }
+    let sink = (!queue.routes.is_empty()).then_some(0);
+    queue.settler.settle(parts, Verdict::Release { why: Release::Hold { sink, failure } });
+}

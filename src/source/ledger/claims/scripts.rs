@@ -1,0 +1,107 @@
+//! The Lua scripts of claims, compiled in. What each takes, returns and bears is at its head.
+
+use crate::link::Script;
+use crate::source::ledger::{Clock, TEST_CLOCK};
+
+/// One script for each call on claims that is more than a single command. That of the claim has the source's parts in it,
+/// so there is a set for each kind of source.
+pub struct Scripts {
+    pub(super) claim: Script,
+    pub(super) take_over: Script,
+    pub(super) extend: Script,
+    pub(super) confirm: Script,
+    pub(super) settle: Script,
+    pub(super) bury: Script,
+}
+
+/// The Lua text that a source adds to the claim script: see the head of `claim.lua` for what each part must do.
+#[derive(Debug, Clone, Copy)]
+pub struct Fragments {
+    /// Names for its keys, which come from the fifth of `KEYS` on.
+    pub keys: &'static str,
+    /// Reads that show what it has.
+    pub look: &'static str,
+    /// Takes what is quickly taken.
+    pub quick: &'static str,
+    /// Reads its other keys, and what is to be taken.
+    pub check: &'static str,
+    /// Writes that remove nothing.
+    pub open: &'static str,
+    /// Moves what was read.
+    pub move_taken: &'static str,
+    /// Brings what it adds to the reply up to date.
+    pub finish: &'static str,
+}
+
+/// A text in one script that is replaced: (script, text, what is there instead). For tests that plant a bug.
+pub type Patch<'a> = (&'a str, &'a str, &'a str);
+
+impl Scripts {
+    /// The scripts with these parts in them.
+    pub fn new(fragments: &Fragments, clock: Clock) -> Self {
+        Self::patched(fragments, clock, &[])
+    }
+
+    /// The same with texts replaced, so that a test can show that it notices a bug.
+    ///
+    /// # Panics
+    ///
+    /// For a script that does not exist, or that does not contain the text.
+    #[doc(hidden)]
+    pub fn patched(fragments: &Fragments, clock: Clock, patches: &[Patch]) -> Self {
+        for (script, ..) in patches {
+            assert!(TEXTS.iter().any(|(name, _)| name == script), "no script of claims is called {script}");
+        }
+        let script = |name: &'static str| {
+            let mut text = text_of(name, fragments, clock);
+            for (_, from, to) in patches.iter().filter(|(script, ..)| *script == name) {
+                assert!(text.contains(from), "script {name} does not contain {from}");
+                text = text.replace(from, to);
+            }
+            Script::new(name, text)
+        };
+        Scripts {
+            claim: script("claim"),
+            take_over: script("take_over"),
+            extend: script("extend"),
+            confirm: script("confirm"),
+            settle: script("settle"),
+            bury: script("bury"),
+        }
+    }
+
+    /// All of them, to be loaded when a connection is made.
+    pub fn all(&self) -> [&Script; 6] {
+        let Scripts { claim, take_over, extend, confirm, settle, bury } = self;
+        [claim, take_over, extend, confirm, settle, bury]
+    }
+}
+
+const TEXTS: [(&str, &str); 6] = [
+    ("claim", include_str!("scripts/claim.lua")),
+    ("take_over", include_str!("scripts/take_over.lua")),
+    ("extend", include_str!("scripts/extend.lua")),
+    ("confirm", include_str!("scripts/confirm.lua")),
+    ("settle", include_str!("scripts/settle.lua")),
+    ("bury", include_str!("scripts/bury.lua")),
+];
+
+/// The text that Redis gets.
+fn text_of(name: &str, fragments: &Fragments, clock: Clock) -> String {
+    let body = TEXTS.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
+    let Fragments { keys, look, quick, check, open, move_taken, finish } = fragments;
+    let text = format!("{}\n{body}", include_str!("scripts/prelude.lua"))
+        .replace("--#source keys", keys)
+        .replace("--#source look", look)
+        .replace("--#source quick", quick)
+        .replace("--#source check", check)
+        .replace("--#source open", open)
+        .replace("--#source move", move_taken)
+        .replace("--#source finish", finish)
+        .replace("--#include reading.lua", include_str!("scripts/reading.lua"))
+        .replace("--#include headers.lua", include_str!("scripts/headers.lua"));
+    match clock {
+        Clock::Redis => text,
+        Clock::Test => text.replace("redis.call('TIME')", &format!("redis.call('LRANGE', '{TEST_CLOCK}', 0, 1)")),
+    }
+}

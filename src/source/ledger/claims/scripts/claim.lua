@@ -1,0 +1,133 @@
+-- Moves what is due into the keys of a claim, under a lease. What the source's programs wrote is not rewritten.
+--
+-- KEYS 1 leases zset, 2 d and 3 h zset of the claim, 4 retry zset, then those of the source
+-- ARGV 1 name of the claim, 2 its owner and number (8 bytes each, for headers), 3 nonce (new for every sending),
+--      4 not_after (ms), 5 lease (ms), 6 most elements, 7 most bytes, 8 size of the largest element met lately, 9 score of
+--      a head of retry known to be large, or '', 10 rotation of the places that are claimed from, then those of the source
+-- Returns {'late', now} when it ran after not_after; {'twice', now} when this claim ran before, and nothing was done now;
+--      else {'ok', now, {element, due time, ...}, {entry, time, ...}, how many of the entries are from retry (the first
+--      ones), score and size of retry's head (now and 0 where there is more to take already), names with leases that are
+--      over, {newer entries in retry, 1 if something was left because of its size}, what the source adds}.
+--
+-- Sent twice: the first run has written the lease, which stays until bury removes it after not_after. The second run finds
+-- it and answers 'twice'. A claim that takes nothing writes nothing; its second run is a claim of its own.
+--
+-- The source has these parts, in this order. Each may use what is defined before it.
+--   keys    names for its keys, which come from the fifth on
+--   look    typed reads that show what it has: sets `offered` (how many may be taken) and `added` (to the reply)
+--   quick   may take what is quickly taken, and return the reply: the lease first, all of its own keys that it uses typed
+--   check   typed reads of its other keys; `places` (how many may be taken at each of its places) and read_place(place,
+--           quota), which reads what is taken by `fits`
+--   open    writes that remove nothing, one of each kind that it removes with
+--   move    writes: what was read goes to D or H, then away from its place
+--   finish  brings `added` up to date
+
+local LEASES, D, H, RETRY = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+--#source keys
+local now, seconds, micros = clock()
+if now > tonumber(ARGV[4]) then return {'late', now} end
+local most, deadline = tonumber(ARGV[6]), ms(now + tonumber(ARGV[5]))
+
+-- What of a zset is due: how many, the first one or two of them, score and size of the first that is not due, if that is
+-- known. `large` is the score of a head that is not to be read again, or ''; it holds while an element is at that score.
+local function look(key, till, large)
+  if large ~= '' and tonumber(large) > till then
+    local due = typed(key, 'ZCOUNT', key, '-inf', ms(till))
+    if bad then return 0, {}, '', 0 end
+    if call('ZCOUNT', key, large, large) > 0 and call('ZCOUNT', key, '-inf', '(' .. large) == due then
+      if due == 0 then return 0, {}, large, -1 end
+      return due, call('ZRANGE', key, 0, math.min(due, 2) - 1, 'WITHSCORES'), large, -1
+    end
+  end
+  local rows = typed(key, 'ZRANGE', key, 0, 1, 'WITHSCORES')
+  if not rows or not rows[1] then return 0, {}, '', 0 end
+  if tonumber(rows[2]) > till then return 0, {}, rows[2], #rows[1] end
+  if not rows[3] then return 1, rows, '', 0 end
+  if tonumber(rows[4]) > till then return 1, rows, rows[4], #rows[3] end
+  return call('ZCOUNT', key, '-inf', ms(till)), rows
+end
+
+--#source look
+local n_retry, first_retry, retry_score, retry_size = look(RETRY, now, ARGV[9])
+local expired = typed(LEASES, 'ZRANGE', LEASES, '-inf', ms(now), 'BYSCORE', 'LIMIT', 0, 8)
+if bad then return bad end
+if offered + n_retry == 0 then
+  if call('ZSCORE', LEASES, ARGV[1]) then return {'twice', now} end
+  return {'ok', now, {}, {}, 0, retry_score, retry_size, expired, {0, 0}, added}
+end
+
+-- Its keys without its lease, because somebody deleted the leases: what they hold must not be replaced.
+if call('EXISTS', D, H) > 0 then return {'twice', now} end
+
+--#source quick
+
+--#include reading.lua
+bytes_left, largest = tonumber(ARGV[7]), tonumber(ARGV[8])
+local elements, entries, aside, got_retry = {}, {}, {}, 0
+--#source check
+if bad then return bad end
+
+-- The same share for each place, so that none starves; what one leaves, the others fill. The order rotates.
+table.insert(places, 1, n_retry)
+local quotas, left, turn = {}, most, tonumber(ARGV[10])
+for round = 1, 2 do
+  for i = 0, #places - 1 do
+    local place = (i + turn) % #places + 1
+    local had = quotas[place] or 0
+    local quota = math.min(left, places[place] - had, round == 1 and math.ceil(most / #places) or left)
+    quotas[place], left = had + quota, left - quota
+  end
+end
+for i = 0, #places - 1 do
+  local place = (i + turn) % #places + 1
+  if quotas[place] > 0 then
+    if place == 1 then
+      got_retry, entries = read_zset(RETRY, quotas[1], first_retry, aside)
+    else
+      read_place(place - 1, quotas[place])
+    end
+  end
+end
+
+if taken > 0 or #aside > 0 then
+  if got_retry > 0 or #aside > 0 then open(RETRY) end
+  --#source open
+  -- The lease comes first: a lease without keys is harmless, keys without a lease would never be found.
+  if taken > 0 then
+    if call('ZADD', LEASES, 'NX', deadline, ARGV[1]) == 0 then return {'twice', now} end
+  elseif call('ZSCORE', LEASES, ARGV[1]) then
+    return {'twice', now}
+  end
+  -- A newer daemon's entries are left to it, and do not block those after them. What was taken has the first ranks then.
+  for i = 1, #aside do call('ZADD', RETRY, ms(now + 60000), aside[i]) end
+  if got_retry > 0 then
+    -- By rank: between a read and a removal of one script nothing changes. The first to write H, because this replaces it.
+    call('ZRANGESTORE', H, RETRY, 0, got_retry - 1)
+    call('ZREMRANGEBYRANK', RETRY, 0, got_retry - 1)
+  end
+  --#source move
+end
+
+-- What may be taken already needs no reading of a head.
+local function next_due(key, due, got, score, size)
+  if got < due then return ms(now), 0 end
+  if score then return score, size end
+  local card = call('ZCARD', key)
+  if card == 0 then return '', 0 end
+  if call('MEMORY', 'USAGE', key, 'SAMPLES', 1) / card < 16384 then
+    local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    return first[2], #first[1]
+  end
+  -- A large head is not read for its score. Nothing is due before it, so counting finds the millisecond: in steps that are
+  -- seldom too long, because a count that meets the head compares all of its bytes.
+  local before, step = now, 2 ^ 48
+  while step >= 1 do
+    while before < 9e15 and call('ZCOUNT', key, '-inf', ms(before + step)) == 0 do before = before + step end
+    step = step / 256
+  end
+  return ms(before + 1), -1
+end
+if #aside > 0 then retry_score = nil end
+retry_score, retry_size = next_due(RETRY, n_retry, got_retry + #aside, retry_score, retry_size)
+--#source finish
+return {'ok', now, elements, entries, got_retry, retry_score, retry_size, expired, {#aside, short}, added}

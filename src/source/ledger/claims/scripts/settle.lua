@@ -1,0 +1,83 @@
+-- Writes verdicts on single elements of claims; each names the key and the exact member (R3).
+--
+-- KEYS 1 retry zset, 2 dead stream, 3 the destination list of exactly-once pushes, or the retry zset once more where there
+--      is none, then d and h zset of each claim in question
+-- ARGV 1 exact length that the dead stream is trimmed to, or '', then a sequence of verdicts; k is the place in KEYS of the
+--      key that holds the member (even: an element in d, odd: an entry in h):
+--      'c' k member                            confirmed: removed
+--      't' k member header delay               retry: to the retry zset, `delay` ms from now, under the new header
+--      'r' k member header at                  release: to the retry zset at the absolute time `at`, under the new header
+--      'p' k member header                     progress: to the claim's h under the new header, the lease runs on
+--      'd' k member n field value ...          dead: n fields and values to the dead stream
+--      'x' k member side body                  exactly once: removed, and pushed to KEYS[3], side 'l' or 'r'
+-- Returns {now, answers, dead letters trimmed away}: a letter for each verdict: y done, a done before, n not there any
+--      more, w the destination is no list (nothing was changed).
+--
+-- Sent twice: the members are gone from keys with names that never come back; the second run answers n, or a where the new
+-- member is there to be seen.
+
+local RETRY, DEAD, LIST = KEYS[1], KEYS[2], KEYS[3]
+local now = clock()
+typed(RETRY, 'ZCARD', RETRY)
+typed(DEAD, 'XLEN', DEAD)
+for k = 4, #KEYS do typed(KEYS[k], 'ZCARD', KEYS[k]) end
+if bad then return bad end
+local pushes = LIST ~= RETRY
+if pushes then
+  local kind = call('TYPE', LIST).ok
+  pushes = kind == 'list' or kind == 'none'
+end
+-- Opens a full Redis, and shows that members of claims can be removed. An entry is never empty.
+call('ZREM', KEYS[5], '')
+
+-- Additions come before removals: one that is refused (a missing right) leaves the element in its claim.
+local answers, i, deaths = {}, 2, 0
+while i <= #ARGV do
+  local verdict, k, member = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]
+  local from, letter = KEYS[k], 'n'
+  if verdict == 'c' then
+    if call('ZREM', from, member) == 1 then letter = 'y' end
+    i = i + 3
+  elseif verdict == 'd' then
+    local n = tonumber(ARGV[i + 3])
+    if call('ZSCORE', from, member) then
+      call('XADD', DEAD, '*', unpack(ARGV, i + 4, i + 3 + n))
+      call('ZREM', from, member)
+      deaths, letter = deaths + 1, 'y'
+    end
+    i = i + 4 + n
+  elseif verdict == 'x' then
+    if not pushes then
+      letter = 'w'
+    elseif call('ZSCORE', from, member) then
+      call(ARGV[i + 3] == 'l' and 'LPUSH' or 'RPUSH', LIST, ARGV[i + 4])
+      call('ZREM', from, member)
+      letter = 'y'
+    end
+    i = i + 5
+  else
+    local element = k % 2 == 0 and member or string.sub(member, struct.unpack('<I2', member, 3) + 1)
+    local new, to, score = ARGV[i + 3] .. element, RETRY, call('ZSCORE', from, member)
+    if verdict == 'p' then
+      -- In the claim's h: the key behind d.
+      to = KEYS[k % 2 == 0 and k + 1 or k]
+      i = i + 4
+    else
+      local at = tonumber(ARGV[i + 4])
+      if verdict == 't' then at = now + at end
+      if score then score = ms(at) end
+      i = i + 5
+    end
+    if score then
+      call('ZADD', to, score, new)
+      if to ~= from or new ~= member then call('ZREM', from, member) end
+      letter = 'y'
+    elseif call('ZSCORE', to, new) then
+      letter = 'a'
+    end
+  end
+  answers[#answers + 1] = letter
+end
+local trimmed = 0
+if deaths > 0 and ARGV[1] ~= '' then trimmed = call('XTRIM', DEAD, 'MAXLEN', ARGV[1]) end
+return {now, table.concat(answers), trimmed}

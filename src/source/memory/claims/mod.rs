@@ -1,0 +1,240 @@
+//! Claims in memory: what each call does, and what a test sees of it.
+
+mod claim;
+mod settle;
+mod takeover;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::queue::Queue;
+use super::zset::Zset;
+use super::{MemoryStore, Op, open};
+use crate::message::{MessageId, Origin};
+use crate::source::ledger::claims::{
+    Buried, ClaimName, ClaimReply, ClaimRequest, Confirm, Confirmed, Contents, Element, Extended, Part, Settled,
+    TakeOverReply, TakeOverRequest, Verdict, Whole,
+};
+use crate::source::store::{Call, Claims, InFlight};
+use crate::source::{Junk, millis};
+
+/// Claims of which the elements are counted.
+const COUNTED: usize = 1_000;
+
+/// The two keys of a claim.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    /// Elements -> due time in ms.
+    pub(super) bare: Zset,
+    /// Entries -> time of this attempt in ms.
+    pub(super) entries: Zset,
+}
+
+impl Keys {
+    fn part(&mut self, part: Part) -> &mut Zset {
+        match part {
+            Part::Bare => &mut self.bare,
+            Part::Entries => &mut self.entries,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bare.len() + self.entries.len()
+    }
+
+    /// What is in them, entries first.
+    fn contents(&self) -> Contents {
+        let mut contents = Contents::default();
+        for (score_ms, member) in self.entries.iter() {
+            add_entry(&mut contents, member, *score_ms);
+        }
+        contents.elements.extend(self.bare.iter().map(|(due_ms, member)| Element::bare(member.clone(), *due_ms)));
+        contents
+    }
+}
+
+/// Adds an entry to the contents of a claim, or counts it if it cannot be read.
+fn add_entry(contents: &mut Contents, member: &Bytes, score_ms: i64) {
+    match Element::entry(member.clone(), score_ms) {
+        Some(element) => contents.elements.push(element),
+        None => contents.unknown += 1,
+    }
+}
+
+/// A name as it is among the leases.
+fn text(name: ClaimName) -> Bytes {
+    name.to_string().into()
+}
+
+/// The name of a lease; `None` for one of another version.
+pub(super) fn name(text: &Bytes) -> Option<ClaimName> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+impl Queue {
+    /// Names of claims with leases that are over, and how many names before the last of them cannot be read. Those hide no
+    /// others.
+    fn expired(&self, now_ms: i64, most: usize) -> (Vec<ClaimName>, u64) {
+        let (mut names, mut unknown) = (Vec::new(), 0);
+        for (_, text) in self.leases.until(now_ms) {
+            if names.len() == most {
+                break;
+            }
+            match name(text) {
+                Some(name) => names.push(name),
+                None => unknown += 1,
+            }
+        }
+        (names, unknown)
+    }
+
+    /// Whether a claim or takeover of this name has run: it has a lease, or holds something.
+    fn has_run(&self, name: ClaimName) -> bool {
+        self.leases.score(&text(name)).is_some() || self.claims.contains_key(&name)
+    }
+
+    fn extend(&mut self, lease: Duration, names: &[ClaimName], now_ms: i64) -> Extended {
+        let until_ms = now_ms.saturating_add(millis(lease));
+        let extend = |name: &ClaimName| {
+            let held = self.leases.score(&text(*name)).is_some();
+            if held {
+                self.leases.add(until_ms, text(*name));
+            }
+            held
+        };
+        Extended { now_ms, held: names.iter().map(extend).collect() }
+    }
+
+    fn confirm(&mut self, how: Confirm, whole: &Whole) -> Confirmed {
+        let Some(keys) = self.claims.get_mut(&whole.name) else { return Confirmed::Gone };
+        let parts = [(&mut keys.bare, whole.bare), (&mut keys.entries, whole.entries)];
+        // Before the end of the lease nothing is counted, and a key of which the caller knows nothing stays: as in Redis.
+        let refused = match how {
+            Confirm::Counted if parts.iter().any(|(held, known)| held.len() != *known) => Some(Confirmed::Partly),
+            Confirm::Unexpired if parts.iter().all(|(held, known)| held.is_empty() || *known == 0) => {
+                Some(Confirmed::Gone)
+            }
+            Confirm::Counted | Confirm::Unexpired => None,
+        };
+        if let Some(refused) = refused {
+            return refused;
+        }
+        for (held, _) in parts.into_iter().filter(|(_, known)| *known > 0) {
+            *held = Zset::default();
+        }
+        self.forget_if_empty(whole.name);
+        Confirmed::Done
+    }
+
+    /// A claim that holds nothing has no keys.
+    fn forget_if_empty(&mut self, name: ClaimName) {
+        if self.claims.get(&name).is_some_and(|keys| keys.len() == 0) {
+            self.claims.remove(&name);
+        }
+    }
+
+    fn bury(&mut self, not_after_ms: i64, names: &[ClaimName], now_ms: i64) -> Buried {
+        if now_ms <= not_after_ms {
+            return Buried::Wait { now_ms };
+        }
+        let keep = |name: &ClaimName| {
+            let kept = self.claims.contains_key(name);
+            if !kept {
+                self.leases.remove(&text(*name));
+            }
+            kept
+        };
+        Buried::Done { now_ms, kept: names.iter().map(keep).collect() }
+    }
+
+    /// How many elements are in claims.
+    pub(super) fn held(&self) -> InFlight {
+        let names = self.leases.iter().take(COUNTED);
+        let keys = names.filter_map(|(_, text)| self.claims.get(&name(text)?));
+        InFlight { elements: keys.map(|keys| keys.len() as u64).sum(), more: self.leases.len() > COUNTED }
+    }
+}
+
+impl Claims for MemoryStore {
+    fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Call<'a, ClaimReply> {
+        self.call(Some(Op::Claim), |queue, now_ms| queue.claim(request, now_ms))
+    }
+
+    fn take_over<'a>(&'a self, request: &'a TakeOverRequest) -> Call<'a, TakeOverReply> {
+        self.call(Some(Op::TakeOver), |queue, now_ms| queue.take_over(request, now_ms))
+    }
+
+    fn expired(&self, now_ms: i64, most: usize) -> Call<'_, (Vec<ClaimName>, u64)> {
+        self.call(Some(Op::Expired), move |queue, _| queue.expired(now_ms, most))
+    }
+
+    fn extend<'a>(&'a self, lease: Duration, names: &'a [ClaimName]) -> Call<'a, Extended> {
+        self.call(Some(Op::Extend), move |queue, now_ms| queue.extend(lease, names, now_ms))
+    }
+
+    fn contents(&self, name: ClaimName) -> Call<'_, Contents> {
+        self.call(Some(Op::Contents), move |queue, _| queue.claims.get(&name).map(Keys::contents).unwrap_or_default())
+    }
+
+    fn confirm<'a>(&'a self, how: Confirm, claims: &'a [Whole]) -> Call<'a, Vec<Confirmed>> {
+        self.call(Some(Op::Confirm), move |queue, _| claims.iter().map(|whole| queue.confirm(how, whole)).collect())
+    }
+
+    fn settle<'a>(
+        &'a self,
+        batch: &'a [Verdict],
+        push_to: Option<&'a Bytes>,
+        dead_max_len: Option<u64>,
+    ) -> Call<'a, Settled> {
+        self.call(Some(Op::Settle), move |queue, now_ms| queue.settle(batch, push_to, dead_max_len, now_ms))
+    }
+
+    fn bury<'a>(&'a self, not_after_ms: i64, names: &'a [ClaimName]) -> Call<'a, Buried> {
+        self.call(Some(Op::Bury), move |queue, now_ms| queue.bury(not_after_ms, names, now_ms))
+    }
+
+    fn in_flight(&self) -> Call<'_, InFlight> {
+        self.call(None, |queue, _| queue.held())
+    }
+
+    fn open_element(&self, element: &Element) -> (MessageId, Result<Bytes, Junk>) {
+        match element.origin() {
+            Origin::Ready => (element.given_id(), Ok(element.bytes())),
+            Origin::Delayed => open(&element.bytes()),
+        }
+    }
+}
+
+impl MemoryStore {
+    /// The claims that have a lease, with its end in ms and what they hold, in the order of the ends. A claim that holds
+    /// nothing has its lease until it is buried.
+    pub fn claims(&self) -> Vec<(ClaimName, i64, Vec<Element>)> {
+        self.with(|queue| {
+            let named = |(until_ms, text): &(i64, Bytes)| {
+                let name = name(text)?;
+                Some((name, *until_ms, queue.claims.get(&name).map(Keys::contents).unwrap_or_default().elements))
+            };
+            queue.leases.iter().filter_map(named).collect()
+        })
+    }
+
+    /// The elements that wait for another attempt, with the time of that attempt in ms.
+    pub fn waiting(&self) -> Vec<(i64, Element)> {
+        self.with(|queue| {
+            let entries = queue.retry.iter();
+            entries.filter_map(|(at, member)| Some((*at, Element::entry(member.clone(), *at)?))).collect()
+        })
+    }
+
+    /// Ends the lease of every claim now, as if the processes that hold them had died long ago.
+    pub fn end_leases(&self) {
+        let now_ms = self.server.now_ms();
+        self.with(|queue| {
+            let names: Vec<_> = queue.leases.iter().map(|(_, name)| name.clone()).collect();
+            names.into_iter().for_each(|name| queue.leases.add(now_ms - 1, name));
+        });
+    }
+}

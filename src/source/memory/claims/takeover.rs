@@ -1,0 +1,48 @@
+//! The takeover in memory: what a claim holds that let its lease run out goes to another.
+
+use super::super::queue::Queue;
+use super::claim::Room;
+use super::{Keys, text};
+use crate::source::ledger::BATCH_ENTRIES;
+use crate::source::ledger::claims::{TakeOverReply, TakeOverRequest};
+use crate::source::millis;
+
+impl Queue {
+    pub(super) fn take_over(&mut self, request: &TakeOverRequest, now_ms: i64) -> TakeOverReply {
+        let (old, new) = (text(request.old), text(request.new));
+        if now_ms > request.not_after_ms {
+            return TakeOverReply::Late { now_ms };
+        }
+        if self.has_run(request.new) {
+            return TakeOverReply::Twice { now_ms };
+        }
+        if self.leases.score(&old).is_none_or(|until_ms| until_ms > now_ms) {
+            return TakeOverReply::Nothing { now_ms };
+        }
+        let Some(held) = self.claims.get_mut(&request.old) else {
+            self.leases.remove(&old);
+            return TakeOverReply::Nothing { now_ms };
+        };
+
+        let most = request.most.min(BATCH_ENTRIES);
+        let mut room = Room::new(request.bytes);
+        let mut taken = Keys::default();
+        // What failed before goes first.
+        let entries = room.first_of(&held.entries, most);
+        let all_entries = entries == held.entries.len();
+        let bare = if all_entries { room.first_of(&held.bare, most - entries) } else { 0 };
+        held.entries.move_first(entries, &mut taken.entries);
+        held.bare.move_first(bare, &mut taken.bare);
+        let left = held.len();
+        let contents = taken.contents();
+        self.leases.add(now_ms.saturating_add(millis(request.lease)), new);
+        if taken.len() > 0 {
+            self.claims.insert(request.new, taken);
+        }
+        if left == 0 {
+            self.claims.remove(&request.old);
+            self.leases.remove(&old);
+        }
+        TakeOverReply::Taken { now_ms, elements: contents.elements, left: left as u64, unknown: contents.unknown }
+    }
+}

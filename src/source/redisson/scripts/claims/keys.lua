@@ -1,0 +1,2 @@
+-- Redisson's keys, behind those of the ledger.
+local Z, L, READY, GHOSTS, TURN, SWEEP = unpack(KEYS, 5)

@@ -1,0 +1,180 @@
+-- How elements that were claimed leave L. An entry of L that is not claimed may be of any size, and reading costs 5 ms per
+-- MB: entries are read where Redis's memory of L shows that there is no large one, else compared inside of Redis.
+
+if got_z > 0 and entries_in_list > 0 then
+  -- Of a recorded ghost the older record goes first: its set is deleted at the end of the turn.
+  local function forget(entry)
+    local id = string.sub(entry, 1, 16)
+    return call('SREM', TURN, id) == 1 or call('SREM', GHOSTS, id) == 1
+  end
+
+  -- Whether this entry at an end of L is a ghost that is not live again; its record is gone then. A large one that is none
+  -- stays where it is, so the ends are not looked at for a while.
+  local look_at_ends = ghosts > 0 and largest < 4096 and now >= (tonumber(sweep[4]) or 0)
+  local cut = 0
+  local function is_ghost(entry)
+    if not look_at_ends or ghosts == 0 or cut == 64 then return false end
+    if not call('ZSCORE', Z, entry) and not call('ZSCORE', D, entry) and forget(entry) then
+      ghosts, cut = ghosts - 1, cut + 1
+      return true
+    end
+    if #entry >= 4096 then
+      look_at_ends = false
+      call('HSET', SWEEP, 'ends_at', ms(now + 30000))
+    end
+    return false
+  end
+
+  local function trim(n, head)
+    if n == 0 then return end
+    if head then call('LTRIM', L, n, -1) else call('LTRIM', L, 0, -1 - n) end
+    entries_in_list = entries_in_list - n
+  end
+
+  -- Recorded ghosts at one end go.
+  local function trim_ghosts(head)
+    local run = 0
+    while look_at_ends and run < 32 do
+      local entry = call('LINDEX', L, head and run or -1 - run)
+      if not entry or not is_ghost(entry) then break end
+      run = run + 1
+    end
+    trim(run, head)
+  end
+
+  -- Cuts the longest run at the head of L in which every entry is one of `wanted` ({element, due time, ...}), in any order,
+  -- or a recorded ghost, and takes those just behind it. Returns what was not found, in the same form.
+  local function take_run(wanted)
+    local found, here = call('LRANGE', L, 0, 3), false
+    if not found[1] then return wanted end
+    for _, score in ipairs(call('ZMSCORE', D, unpack(found))) do here = here or score end
+    if not here then return wanted end
+    local set, missing, run, at = {}, #wanted / 2, 0, 1
+    for i = 1, #wanted, 2 do set[wanted[i]] = true end
+    while true do
+      at = 1
+      while found[at] do
+        local entry = found[at]
+        if set[entry] then
+          set[entry], missing = nil, missing - 1
+        elseif not is_ghost(entry) then
+          break
+        end
+        at = at + 1
+      end
+      run = run + at - 1
+      if found[at] or missing == 0 then break end
+      found = call('LRANGE', L, run, run + (run < 64 and 60 or math.min(missing + 16, 500)) - 1)
+      if not found[1] then break end
+    end
+    trim(run, true)
+    for i = at + 1, #found do
+      if set[found[i]] then
+        entries_in_list = entries_in_list - call('LREM', L, 1, found[i])
+        set[found[i]], missing = nil, missing - 1
+      end
+    end
+    local left = {}
+    if missing > 0 then
+      for i = 1, #wanted, 2 do
+        if set[wanted[i]] then left[#left + 1], left[#left + 2] = wanted[i], wanted[i + 1] end
+      end
+    end
+    return left
+  end
+
+  -- Takes those of `wanted` out of L that are near one end. A block of them is searched for at a time; the longest run of
+  -- what was found, in any order, goes with one LTRIM. Returns what was not found, in the same form.
+  local function take_near(wanted, head)
+    local left, missed, first = {}, 0, 1
+    while first <= #wanted do
+      -- Elements that are due in the same millisecond are in another order in L, so a block ends with such a group.
+      local last = math.min(first + 62, #wanted - 1)
+      while last + 2 < #wanted and last - first < 254 and wanted[last + 3] == wanted[last + 1] do last = last + 2 end
+      local window, at = (last - first) / 2 + 17, {}
+      for i = first, last, 2 do
+        local element, p = wanted[i], nil
+        -- Elements due in another order than they were offered can be anywhere: after a few misses the end is left.
+        if missed < 8 then
+          if head then
+            p = call('LPOS', L, element, 'MAXLEN', window)
+          else
+            p = call('LPOS', L, element, 'RANK', -1, 'MAXLEN', window)
+            if p then p = entries_in_list - 1 - p end
+          end
+        end
+        if p then
+          at[p], missed = element, 0
+        else
+          missed = missed + 1
+          left[#left + 1], left[#left + 2] = element, wanted[i + 1]
+        end
+      end
+      local run = 0
+      while at[run] do
+        at[run] = nil
+        run = run + 1
+      end
+      trim(run, head)
+      if next(at) then
+        for p = run, window - 1 do
+          if at[p] then entries_in_list = entries_in_list - call('LREM', L, head and 1 or -1, at[p]) end
+        end
+      end
+      first = last + 2
+    end
+    return left
+  end
+
+  local function unlist()
+    if exact then
+      for i = 1, #elements, 2 do call('LREM', L, 1, elements[i]) end
+      entries_in_list = call('LLEN', L)
+      return
+    end
+    local left = elements
+    if not probed or got_z > 1 then
+      trim_ghosts(true)
+      trim_ghosts(false)
+      -- Of a list Redis tells the memory of its first nodes, 8 KB of entries or one large one each, times all nodes.
+      if got_z >= 8 and call('MEMORY', 'USAGE', L, 'SAMPLES', 64) <= entries_in_list * 2 * mean then
+        left = take_run(left)
+      end
+      if #left > 0 then left = take_near(left, true) end
+      if #left > 0 then left = take_near(left, false) end
+      if #left == 0 then return end
+    end
+
+    -- LREM may use 5 % of Redis's time: a bucket that holds one second's share, in microseconds. One claim takes no more
+    -- of it than fits into the 5 ms that a script may hold Redis up.
+    local since = now - (tonumber(sweep[2]) or 0)
+    local lrem_us = math.min(50000, (tonumber(sweep[3]) or 50000) + math.max(0, since) * 50)
+    local cost, spent, first = entries_in_list * 0.036, 0, 1
+    while first <= #left and cost < 1000 and cost <= lrem_us and spent + cost <= 2000 do
+      entries_in_list = entries_in_list - call('LREM', L, 1, left[first])
+      lrem_us, spent, first = lrem_us - cost, spent + cost, first + 2
+    end
+    if spent > 0 then call('HSET', SWEEP, 'lrem_at', ms(now), 'lrem_us', math.floor(lrem_us)) end
+    if first > #left then return end
+
+    -- The rest are recorded. The set cannot distinguish two entries with the same first bytes: that one is searched, at any
+    -- cost.
+    local ids, new, seen = {}, {}, {}
+    for i = first, #left, 2 do ids[#ids + 1] = string.sub(left[i], 1, 16) end
+    local recorded = call('SMISMEMBER', GHOSTS, unpack(ids))
+    for i = 1, #ids do
+      if recorded[i] == 1 or seen[ids[i]] then
+        entries_in_list = entries_in_list - call('LREM', L, 1, left[first + 2 * i - 2])
+      else
+        new[#new + 1], seen[ids[i]] = ids[i], true
+      end
+    end
+    if #new > 0 then
+      call('SADD', GHOSTS, unpack(new))
+      call(ghosts == 0 and 'HSET' or 'HSETNX', SWEEP, 'oldest', ms(now))
+      if ghosts == 0 then sweep[1] = now end
+      ghosts = ghosts + #new
+    end
+  end
+  unlist()
+end

@@ -1,0 +1,2 @@
+if got_z > 0 then open(Z) end
+if #payloads > 0 then call('LTRIM', READY, 0, -1) end
