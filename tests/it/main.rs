@@ -2,6 +2,7 @@
 
 #[cfg(feature = "amqp")]
 mod amqp;
+mod claims;
 mod cli;
 mod crash;
 mod delivery;
@@ -14,6 +15,7 @@ mod http;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod kubernetes;
+mod ledger;
 mod moving;
 mod observe;
 mod redisson;

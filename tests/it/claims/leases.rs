@@ -1,0 +1,195 @@
+//! Steps on whole claims: confirm, extend, and the removal of leases that are not needed any more.
+
+use std::collections::BTreeSet;
+
+use delaybridge::source::ledger::claims::{Buried, ClaimName, Confirm, Confirmed, Header, Part, Whole};
+use delaybridge::source::store::{Claims, InFlight};
+
+use super::daemon::Sent;
+use super::list::Treatment;
+use super::world::{LEASE, LEASE_MS, World};
+
+impl World<'_> {
+    /// Confirms some whole claims; one that turns out to be held in part is confirmed element by element.
+    pub async fn confirm_some(&mut self, daemon: usize) {
+        let d = &self.daemons[daemon];
+        let unsure: BTreeSet<ClaimName> =
+            d.unsure.iter().flat_map(|batch| batch.verdicts.iter().map(|v| v.claim)).collect();
+        let names: Vec<_> = d.held.keys().filter(|name| !unsure.contains(name)).copied().collect();
+        let some = self.rng.usize(1..=3);
+        let names = self.rng.choose_multiple(names, some);
+        if names.is_empty() {
+            return;
+        }
+        let whole = |name: &ClaimName| {
+            let bare = d.held[name].keys().filter(|(part, _)| *part == Part::Bare).count();
+            Whole { name: *name, bare, entries: d.held[name].len() - bare }
+        };
+        let claims: Vec<Whole> = names.iter().map(whole).collect();
+        // A daemon whose clock is wrong takes leases that are over for ones that run.
+        let bare = self.rng.u8(..10) < 4 && !names.iter().any(|name| self.holds_damaged(*name));
+        let how = if bare { Confirm::Unexpired } else { Confirm::Counted };
+        if self.rng.u8(..10) == 0 {
+            self.note(format!("confirm {how:?} {claims:?} of {daemon} is on its way"));
+            let d = &mut self.daemons[daemon];
+            d.in_transit.push(Sent::Confirm(how, claims));
+            for name in names {
+                d.held.remove(&name);
+                d.empty.push(name);
+            }
+            return;
+        }
+        let answers = self.confirm(daemon, how, &claims).await;
+        for (name, answer) in names.into_iter().zip(answers) {
+            if answer == Confirmed::Partly {
+                self.confirm_one_by_one(daemon, name).await;
+            }
+            let d = &mut self.daemons[daemon];
+            d.held.remove(&name);
+            d.empty.push(name);
+        }
+    }
+
+    /// Whether the claim holds an entry that its owner cannot read, and has reported.
+    fn holds_damaged(&self, name: ClaimName) -> bool {
+        self.seen.holding(&Self::text(name)).entries.keys().any(|member| Header::decode(member).is_none())
+    }
+
+    /// Sends a confirmation of whole claims and checks it.
+    pub async fn confirm(&mut self, daemon: usize, how: Confirm, claims: &[Whole]) -> Vec<Confirmed> {
+        let what = format!("confirm {how:?} {claims:?} of {daemon}");
+        let d = &mut self.daemons[daemon];
+        let answers = d.store.confirm(how, claims).await.unwrap_or_else(|e| panic!("{what}: {e}"));
+        d.sent.push(Sent::Confirm(how, claims.to_vec()));
+        self.note(format!("{what}: {answers:?}"));
+        assert_eq!(answers.len(), claims.len(), "{what}");
+        let mut expected = self.seen.clone();
+        let mut wanted = Vec::new();
+        for claim in claims {
+            let name = Self::text(claim.name);
+            let holding = expected.holding(&name);
+            let same = (holding.bare.len(), holding.entries.len()) == (claim.bare, claim.entries);
+            wanted.push(match how {
+                _ if holding.is_empty() => Confirmed::Gone,
+                _ if same => Confirmed::Done,
+                Confirm::Counted => Confirmed::Partly,
+                // Nobody compares: what is there goes, and its owner knew all of it.
+                Confirm::Unexpired => Confirmed::Done,
+            });
+            if *wanted.last().expect("one") == Confirmed::Done {
+                expected.claims.remove(&name);
+            }
+        }
+        match how {
+            Confirm::Counted => assert_eq!(answers, wanted, "{what}"),
+            Confirm::Unexpired => {
+                let gone = |answers: &[Confirmed]| answers.iter().filter(|a| **a == Confirmed::Gone).count();
+                let all = |answers: &[Confirmed]| answers.iter().all(|a| *a != Confirmed::Partly);
+                assert!(all(&answers), "{what}: {answers:?}");
+                // One command answers how many keys it removed: a claim in two keys may count for two, and a part that
+                // another one took over may be taken for a claim that is gone.
+                let plain = claims.iter().all(|claim| {
+                    let holding = self.seen.holding(&Self::text(claim.name));
+                    let same = (holding.bare.len(), holding.entries.len()) == (claim.bare, claim.entries);
+                    (claim.bare == 0 || claim.entries == 0) && (same || holding.is_empty())
+                });
+                assert!(!plain || gone(&answers) == gone(&wanted), "{what}: {answers:?}, not {wanted:?}");
+                assert!(gone(&answers) > 0 || gone(&wanted) == 0, "{what}: {answers:?}, not {wanted:?}");
+            }
+        }
+        self.settled_as(&what, expected, &[], Treatment::None).await;
+        answers
+    }
+
+    /// Extends everything that the daemon believes it holds.
+    pub async fn extend_all(&mut self, daemon: usize) {
+        let names: Vec<ClaimName> = self.daemons[daemon].held.keys().copied().collect();
+        if names.is_empty() {
+            return;
+        }
+        let held = self.extend(daemon, &names).await;
+        if self.rng.u8(..8) == 0 {
+            return; // the reply is lost
+        }
+        let d = &mut self.daemons[daemon];
+        for (name, held) in names.into_iter().zip(held) {
+            if !held {
+                d.held.remove(&name);
+            }
+        }
+    }
+
+    /// Sends an extension: ends move, nothing else does, and the answers say what is not the caller's any more.
+    pub async fn extend(&mut self, daemon: usize, names: &[ClaimName]) -> Vec<bool> {
+        let what = format!("extend {} of {daemon}", names.len());
+        let mut expected = self.seen.clone();
+        let until = self.now() + LEASE_MS;
+        let mut end = |name: &ClaimName| expected.leases.get_mut(&Self::text(*name)).map(|end| *end = until).is_some();
+        let wanted: Vec<bool> = names.iter().map(&mut end).collect();
+        let d = &mut self.daemons[daemon];
+        let extended = d.store.extend(LEASE, names).await.unwrap_or_else(|e| panic!("{what}: {e}"));
+        d.sent.push(Sent::Extend(names.to_vec()));
+        self.note(format!("{what}: {names:?} {:?}", extended.held));
+        assert_eq!((extended.now_ms, &extended.held), (self.now(), &wanted), "{what}");
+        self.settled_as(&what, expected, &[], Treatment::None).await;
+        wanted
+    }
+
+    /// Removes the leases of what the daemon knows to be empty, or is wrong about.
+    pub async fn bury_some(&mut self, daemon: usize) {
+        let d = &self.daemons[daemon];
+        if let Some(wrong) = d.held.keys().next().copied().filter(|_| self.rng.u8(..10) == 0) {
+            self.bury(daemon, self.not_after[&wrong], vec![wrong]).await;
+        }
+        let names: BTreeSet<ClaimName> = self.daemons[daemon].empty.iter().copied().collect();
+        let Some(not_after) = names.iter().map(|name| self.not_after[name]).max() else { return };
+        if self.rng.u8(..10) == 0 {
+            let names = names.into_iter().collect();
+            return self.daemons[daemon].in_transit.push(Sent::Bury(not_after, names));
+        }
+        if self.bury(daemon, not_after, names.into_iter().collect()).await && self.rng.u8(..8) > 0 {
+            self.daemons[daemon].empty.clear();
+        }
+    }
+
+    /// Sends it; answers whether it did something.
+    pub async fn bury(&mut self, daemon: usize, not_after: i64, names: Vec<ClaimName>) -> bool {
+        let what = format!("bury {names:?} of {daemon} after {not_after}");
+        let now = self.now();
+        let d = &mut self.daemons[daemon];
+        let buried = d.store.bury(not_after, &names).await.unwrap_or_else(|e| panic!("{what}: {e}"));
+        d.sent.push(Sent::Bury(not_after, names.clone()));
+        self.note(format!("{what}: {buried:?}"));
+        match buried {
+            Buried::Wait { now_ms } => {
+                assert!(now_ms == now && now <= not_after, "{what}: waits");
+                self.unchanged(&what).await;
+                false
+            }
+            Buried::Done { now_ms, kept } => {
+                assert!(now_ms == now && now > not_after, "{what}: may still run");
+                let mut expected = self.seen.clone();
+                let there = |name: &ClaimName| self.seen.claims.contains_key(&Self::text(*name));
+                assert_eq!(kept, names.iter().map(there).collect::<Vec<_>>(), "{what}");
+                for name in names.iter().filter(|name| !there(name)) {
+                    expected.leases.remove(&Self::text(*name));
+                }
+                self.settled_as(&what, expected, &[], Treatment::None).await;
+                true
+            }
+        }
+    }
+
+    /// The gauge of what is in flight.
+    pub async fn count_in_flight(&mut self, daemon: usize) {
+        let what = "the elements in flight";
+        let found = self.daemons[daemon].store.in_flight().await.unwrap_or_else(|e| panic!("{what}: {e}"));
+        let leased = self.seen.claims.iter().filter(|(name, _)| self.seen.leases.contains_key(*name));
+        let count = |newer: bool| -> u64 {
+            leased.clone().filter(|(name, _)| newer || !self.newer.contains(*name)).map(|(_, h)| h.len() as u64).sum()
+        };
+        let InFlight { elements, more } = found;
+        assert!(!more && (count(false)..=count(true)).contains(&elements), "{what}: {found:?}, not {}", count(true));
+        self.unchanged(what).await;
+    }
+}

@@ -1,0 +1,57 @@
+//! The scripts of claims as keys against a model: random histories on a real Redis under a clock that the test sets, and
+//! small tests of single promises.
+//!
+//! A step is a call or something that others do. For each the test works out from the rules what Redis must hold
+//! afterwards, and compares all keys. A seed replays exactly: `DELAYBRIDGE_SEED=7 cargo test --test it claims` runs one
+//! and prints every step, `DELAYBRIDGE_SEEDS=5000` runs more than usual, from `DELAYBRIDGE_FIRST_SEED` on. (One in some
+//! hundred steps depends on Redis's own dice: how many elements fit under a limit of bytes is decided by `MEMORY USAGE`,
+//! which counts the levels of a skip list.)
+
+mod claim;
+mod daemon;
+mod deletions;
+mod directed;
+mod directed_list;
+mod directed_sweep;
+pub mod elements;
+mod full;
+mod leases;
+mod list;
+mod missing_rights;
+mod outsiders;
+mod planted;
+pub mod rig;
+mod rights;
+pub mod runner;
+mod schedule;
+mod snapshot;
+pub mod sweeps;
+mod takeover;
+pub mod values;
+mod verdicts;
+mod world;
+mod wrong_types;
+
+use self::rig::Rig;
+use self::runner::Trace;
+
+/// How many histories are tried.
+const SEEDS: u64 = 250;
+
+/// How many of them a replica follows.
+const REPLICATED: u64 = 20;
+
+#[tokio::test]
+async fn a_replica_holds_the_same_after_random_histories() {
+    let mut rig = Rig::with_replica().await;
+    for seed in 0..REPLICATED {
+        schedule::run(&mut rig, None, seed, Trace::default(), false).await;
+        rig.check_replica().await;
+    }
+}
+
+#[test]
+fn random_histories_keep_every_promise_of_claims() {
+    let run = async |rig: &mut Rig, seed, trace: Trace, loud| schedule::run(rig, None, seed, trace, loud).await;
+    runner::all_seeds(Rig::start, SEEDS, run);
+}

@@ -1,0 +1,241 @@
+//! No right is granted that nothing uses: whatever `acl` prints for a user, a server sees that user do. That nothing else
+//! is needed, every other test shows, because all run under these rights.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use delaybridge::config::load_str;
+use delaybridge::link::Side;
+use delaybridge::message::Origin;
+use delaybridge::operate::acl::{Purpose, users};
+use delaybridge::source::ledger::claims::ClaimName;
+use delaybridge::source::redisson::ListCleanup;
+use delaybridge::source::{Start, UpkeepRequest};
+use futures_util::future::join_all;
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+
+use super::rig::{Rig, source};
+use crate::delivery::PATIENCE;
+use crate::harness::daemon::{ConfigFile, cli};
+use crate::harness::monitor::{Executed, Monitor, Use, uses};
+use crate::harness::redisson::redis_now_ms;
+use crate::harness::{Daemon, Layout, RedisServer, RedissonQueue, eventually};
+use crate::ledger;
+use crate::moving::entry;
+
+/// What the rights of a daemon depend on: what is consumed of a queue, and what is done with it.
+const QUEUES: [(&str, &str); 8] = [
+    ("", "mode: shadow, to: [{ sink: out, list: out }]"),
+    (", rescue_after: 100ms", "mode: rescue"),
+    (", rescue_after: 100ms, list_cleanup: exact", "mode: rescue"),
+    (", list_cleanup: exact", "to: [{ sink: out, list: out }]"),
+    (
+        "",
+        "to: [{ sink: out, list: '{orders}:out', exactly_once: true }], \
+         dead_letter: { stream: { max_len: 1, allow_loss: true } }",
+    ),
+    ("", "to: [{ sink: out, stream: out }], dead_letter: { sink: out, list: dead }"),
+    (", consume: [delayed]", "to: [{ sink: out, list: out, push: left }]"),
+    (", consume: [ready]", "to: [{ sink: out, list: out }]"),
+];
+
+/// The queue.
+const NAME: &str = "orders";
+
+/// What daemons log of what they find.
+const TROUBLE: [&str; 5] = [
+    "would not be delivered",
+    "dead letter stored",
+    "have no Redisson layout",
+    "of a newer format",
+    "no queue delivers",
+];
+
+/// In a database of its own, because the first needs no right.
+fn config(server: &RedisServer, (consume, rest): (&str, &str)) -> String {
+    format!(
+        "redis: {{ url: {}/3, connect_timeout: 30s }}\nsinks: {{ out: {{ redis: {{}} }} }}\nqueues:\n  \
+         q: {{ source: {{ redisson: {{ name: {NAME}, ghost_max_age: 1s{consume} }} }}, {rest} }}\n",
+        server.url().trim_end_matches("/0")
+    )
+}
+
+async fn client(server: &RedisServer) -> MultiplexedConnection {
+    let mut redis = server.client().await;
+    redis::cmd("SELECT").arg(3).exec_async(&mut redis).await.unwrap();
+    redis
+}
+
+fn granted(yaml: &str, purpose: Purpose) -> BTreeSet<Use> {
+    let config = load_str(yaml, "rights.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}")).config;
+    let grants: Vec<_> = users(&config, purpose).into_iter().flat_map(|user| user.grants).collect();
+    let text = |word: &Bytes| String::from_utf8_lossy(word).into_owned();
+    let words =
+        grants.iter().flat_map(|grant| grant.single()).map(|(words, _)| words.iter().map(text).collect::<Vec<_>>());
+    words.flat_map(|words| uses(&words)).collect()
+}
+
+/// Nothing is left of what was granted that was not done, by a script or without one; what these scripts do in `rare`
+/// moments counts.
+fn all_used(granted: &BTreeSet<Use>, executed: &Executed, rare: &Executed, calls: &Executed) -> Result<(), String> {
+    let rare = executed.keys().filter(|script| !script.is_empty()).filter_map(|script| rare.get(script));
+    let used: BTreeSet<_> = executed.values().chain(rare).chain(calls.values()).flatten().collect();
+    // The keys of claims are granted by a pattern, which an example stands for.
+    let claims = |right: &Use| used.iter().any(|used| used.0 == right.0 && is_of_claims(&used.1));
+    let is_used = |right: &Use| if is_of_claims(&right.1) { claims(right) } else { used.contains(right) };
+    let unused: Vec<_> = granted.iter().filter(|right| !is_used(right)).collect();
+    if unused.is_empty() { Ok(()) } else { Err(format!("granted, and used by nothing: {unused:?}")) }
+}
+
+fn is_of_claims(key: &str) -> bool {
+    key.starts_with("delaybridge:claim:") && key.ends_with(":{orders}")
+}
+
+/// What the calls on claims do in every way that differs: a daemon meets some of them by chance only, as the loss of an
+/// answer.
+async fn calls((consume, rest): (&str, &str)) -> Executed {
+    let side = if rest.contains("push: left") { Side::Left } else { Side::Right };
+    let list = rest.contains("exactly_once").then_some(("{orders}:out", side));
+    if rest.starts_with("mode") { Executed::new() } else { ledger::rights::executed(consume, list).await }
+}
+
+/// What scripts do only after a loss: a sweep without its state finds the entries that the last one left.
+async fn rare() -> Executed {
+    let mut rig = Rig::start().await;
+    let (queue, source) = (RedissonQueue::new(NAME), source(NAME, 1, ListCleanup::Auto));
+    let mut monitor = Monitor::start(&rig.server, &mut rig.redis).await;
+    rig.set_clock(1_800_000_000_000_000).await;
+    for part in ["ghosts", "ghosts-turn"] {
+        let _: () = rig.redis.sadd(queue.bridge_key(part), "ghost").await.unwrap();
+    }
+    let request =
+        UpkeepRequest { step: None, max_age: Duration::ZERO, bandwidth: 1 << 30, start: Start::Urgent, largest: 0 };
+    source.sweep(&rig.conn, &request).await.unwrap();
+    monitor.executed(&mut rig.redis).await.clone()
+}
+
+/// A daemon, and `check --live` as the same user, until everything is used.
+async fn daemon_uses_all(queue: (&str, &str), rare: &Executed) {
+    let server = RedisServer::start().await;
+    let (yaml, mut redis) = (config(&server, queue), client(&server).await);
+    let mut monitor = Monitor::start(&server, &mut redis).await;
+    work_for_a_daemon(&mut redis).await;
+    let mut daemon = Daemon::spawn(&yaml);
+    for text in TROUBLE {
+        daemon.expect_log(text);
+    }
+    let checked = cli(&ConfigFile::new(&yaml), &["check", "--live"]);
+    assert!(checked.status.success(), "{checked:?}");
+    let (granted, calls) = (granted(&yaml, Purpose::Run), calls(queue).await);
+    eventually(&format!("{queue:?} to use its rights"), PATIENCE, async || {
+        all_used(&granted, monitor.executed(&mut redis.clone()).await, rare, &calls)
+    })
+    .await;
+    assert_eq!(daemon.stop().await, 0);
+}
+
+/// Elements of every kind: junk, retries, ready ones. In the list a ghost is at each end and one in
+/// the middle, and elements are due beside the head and farther in while the budget of `LREM` is spent.
+async fn work_for_a_daemon(redis: &mut MultiplexedConnection) {
+    let (queue, now) = (RedissonQueue::new(NAME), redis_now_ms(redis).await);
+    for n in 0..30_u8 {
+        if [0, 15, 29].contains(&n) {
+            let ghost = Layout::New.pack([n; 8], b"ghost");
+            let _: () = redis.rpush(&queue.list, &ghost).await.unwrap();
+            let _: () = redis.sadd(queue.bridge_key("ghosts"), &ghost[..16]).await.unwrap();
+        } else {
+            let delay = if [1, 10].contains(&n) { -5_000 } else { 3_600_000 };
+            queue.offer(redis, now + delay, format!("{n}")).await;
+        }
+    }
+    let spent = [("lrem_at", 9_000_000_000_000_000), ("lrem_us", 0), ("oldest", now - 60_000)];
+    let _: () = redis.hset_multiple(queue.bridge_key("sweep"), &spent).await.unwrap();
+    let _: () = redis.zadd(&queue.timeouts, "junk", now).await.unwrap();
+    let retries = [entry(Origin::Delayed, [3; 8], now, 1, vec![], b"junk"), b"\xdb\x02 of a later version".to_vec()];
+    let _: () = redis.zadd_multiple(queue.bridge_key("retry"), &retries.map(|retry| (now, retry))).await.unwrap();
+    queue.push_ready(redis, &[b"ready".to_vec()]).await;
+    expired(redis, 1, &[("d", &Layout::New.pack([40; 8], b"x"))], now).await;
+}
+
+#[tokio::test]
+async fn a_daemon_uses_all_that_it_may() {
+    let rare = rare().await;
+    join_all(QUEUES.map(|queue| daemon_uses_all(queue, &rare))).await;
+}
+
+/// Every command of a person, and something for each.
+#[tokio::test]
+async fn a_person_uses_all_that_a_person_may() {
+    let server = RedisServer::start().await;
+    let (yaml, mut redis) = (config(&server, ("", "to: [{ sink: out, list: out }]")), client(&server).await);
+    let letters = work_for_a_person(&mut redis).await;
+    let config = ConfigFile::new(&format!("http: none\n{yaml}"));
+    let mut monitor = Monitor::start(&server, &mut redis).await;
+    for line in [
+        "queues",
+        "offer q --delay 0s --payload first",
+        "peek q --state scheduled",
+        "peek q --state in-flight",
+        "peek q --state retry",
+        "peek q --state ready",
+        "dead ls q",
+        &format!("dead show q {}", letters[0]),
+        &format!("dead redrive q {}", letters[0]),
+        &format!("dead purge q {} --yes", letters[1]),
+        "cancel q 0404040404040404",
+        "cancel q 0101010101010101",
+        // What is nowhere is looked for everywhere.
+        "cancel q 0000000000000000",
+        "migrate q --to new --apply",
+        "restore q --layout new --apply --dead",
+    ] {
+        let output = cli(&config, &line.split(' ').collect::<Vec<_>>());
+        assert_eq!(output.status.success(), !line.ends_with("0000000000000000"), "{line}: {output:?}");
+    }
+    let granted = granted(&yaml, Purpose::Operator);
+    let (executed, calls) = (monitor.executed(&mut redis).await, Executed::new());
+    all_used(&granted, executed, &rare().await, &calls).unwrap_or_else(|unused| panic!("{unused}"));
+}
+
+/// A claim of a process that is gone, with these members in its keys.
+async fn expired(redis: &mut MultiplexedConnection, number: u64, members: &[(&str, &[u8])], now: i64) {
+    let (queue, claim) = (RedissonQueue::new(NAME), ClaimName::new([8; 8], number));
+    let _: () = redis.zadd(queue.bridge_key("leases"), claim.to_string(), now - 1).await.unwrap();
+    for (part, member) in members {
+        let _: () = redis.zadd(queue.bridge_key(&format!("claim:{claim}:{part}")), *member, now).await.unwrap();
+    }
+}
+
+/// Something in every place, and a ghost; the dead letters' ids in the stream.
+async fn work_for_a_person(redis: &mut MultiplexedConnection) -> Vec<String> {
+    let (queue, now) = (RedissonQueue::new(NAME), redis_now_ms(redis).await);
+    let later = now + 3_600_000;
+    let packed = |n: u8| Layout::New.pack([n; 8], b"x");
+    let waiting = |n: u8| entry(Origin::Delayed, [n; 8], now, n.into(), vec![], &packed(n));
+    let old = queue.clone().with_layout(Layout::Old);
+    old.offer(redis, later, "listed").await;
+    let element = old.offer(redis, later, "not listed").await;
+    let _: () = redis.lrem(&queue.list, 1, &element.member).await.unwrap();
+    let scheduled = packed(4);
+    let _: () = redis.zadd(&queue.timeouts, &scheduled, later).await.unwrap();
+    let _: () = redis.rpush(&queue.list, &[&scheduled, &packed(9)]).await.unwrap();
+    let _: () = redis.sadd(queue.bridge_key("ghosts"), &packed(9)[..16]).await.unwrap();
+    queue.push_ready(redis, &[b"ready".to_vec()]).await;
+    let _: () = redis.zadd_multiple(queue.bridge_key("retry"), &[1, 2].map(|n| (later, waiting(n)))).await.unwrap();
+    let ready = entry(Origin::Ready, [3; 8], now, 3, vec![], b"back to the ready list");
+    let large = |n: u8| Layout::New.pack([n; 8], &[n; 700 << 10]);
+    expired(redis, 1, &[("h", &ready), ("d", &packed(8))], now).await;
+    // More than one script moves.
+    expired(redis, 2, &[("d", &large(10)), ("d", &large(11))], now).await;
+    let mut letters = Vec::new();
+    for n in [5, 6, 7] {
+        let known = [("id", "0505050505050505"), ("reason", "junk"), ("origin", "delayed"), ("due_ms", "1")];
+        let known = known.map(|(name, value)| (name, value.as_bytes().to_vec()));
+        let rest = [("died_ms", b"1".to_vec()), ("attempts", b"1".to_vec()), ("element", packed(n))];
+        let fields: Vec<_> = known.into_iter().chain(rest).collect();
+        letters.push(redis.xadd(queue.bridge_key("dead"), "*", &fields).await.unwrap());
+    }
+    letters
+}

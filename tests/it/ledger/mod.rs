@@ -1,0 +1,6 @@
+//! The calls on claims, one after the other, on a real server under a clock that the test sets.
+
+mod calls;
+mod list;
+mod rig;
+pub mod rights;
