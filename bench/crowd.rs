@@ -7,13 +7,14 @@ use redis::AsyncCommands;
 
 use crate::daemon::Daemon;
 use crate::fill::{Load, fill};
-use crate::lateness::to_stream;
+use crate::lateness::{arrive, late, offer};
 use crate::observed::Counters;
 use crate::oracle::{Oracle, read_stream};
+use crate::passage::median;
 use crate::redis_server::RedisServer;
 use crate::redisson::RedissonQueue;
-use crate::report::Table;
-use crate::settings::{number, numbers, said};
+use crate::report::{Table, middle, quantiles};
+use crate::settings::{number, numbers, rounds, said};
 
 const CROWDS: &[usize] = &[1, 20];
 const ELEMENTS: usize = 200_000;
@@ -22,9 +23,13 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 const COLUMNS: &[&str] = &[
     "daemons",
+    "Redis to the first line's",
+    "bar",
+    "Redis CPU to the same",
     "Redis, idle",
     "lateness at 1,000/s",
     "Redis us each",
+    "Redis CPU us each",
     "backlog of",
     "elements/s",
     "Redis us each, of the backlog",
@@ -35,18 +40,41 @@ const COLUMNS: &[&str] = &[
 pub async fn measure() -> Result<Table> {
     let (crowds, elements) = (numbers("CROWDS", CROWDS)?, number("ELEMENTS", ELEMENTS)?);
     let mut table = Table::new("Daemons that share one queue, to a stream of the same Redis, 256 B", COLUMNS);
-    for crowd in crowds {
-        said(&format!("crowd: {crowd}"));
-        table.lines.push(run(crowd, elements).await?);
+    let mut runs: Vec<Vec<Ran>> = crowds.iter().map(|_| Vec::new()).collect();
+    for _ in 0..rounds()? {
+        for (crowd, runs) in crowds.iter().zip(&mut runs) {
+            said(&format!("crowd: {crowd}"));
+            runs.push(run(*crowd, elements).await?);
+        }
+    }
+    for (n, of_crowd) in runs.iter().enumerate() {
+        let to_first = |figure: fn(&Ran) -> f64| {
+            let [this, first] = [of_crowd, &runs[0]].map(|runs| median(runs.iter().map(figure)));
+            format!("{:.2}x", this / first)
+        };
+        let bar = if n == 0 { "-" } else { "<= 2x" };
+        let mut line = middle(&of_crowd.iter().map(|ran| ran.cells.clone()).collect::<Vec<_>>());
+        line.splice(1..1, [to_first(|ran| ran.us), bar.to_owned(), to_first(|ran| ran.cpu_us)]);
+        table.lines.push(line);
     }
     table.notes = vec![
         "Redis, idle: its CPU while nothing falls due.".into(),
-        "Redis us each: its time in scripts and in XADD; looks that found nothing are in it.".into(),
+        "Redis us each: its time in scripts, UNLINK and XADD. Looks are plain reads, which only the CPU has in it."
+            .into(),
+        "to the first line's: Redis us each at 1,000/s; medians of all runs (ROUNDS).".into(),
     ];
     Ok(table)
 }
 
-async fn run(crowd: usize, elements: usize) -> Result<Vec<String>> {
+/// What one crowd did.
+struct Ran {
+    /// Microseconds of Redis for each element at 1,000/s: in scripts, UNLINK and XADD, and of CPU.
+    us: f64,
+    cpu_us: f64,
+    cells: Vec<String>,
+}
+
+async fn run(crowd: usize, elements: usize) -> Result<Ran> {
     let mut server = RedisServer::start().await;
     let mut redis = server.client().await;
     let queue = RedissonQueue::new("crowd");
@@ -58,15 +86,18 @@ async fn run(crowd: usize, elements: usize) -> Result<Vec<String>> {
     for daemon in &mut daemons {
         daemon.ready().await?;
     }
-    let us = |before: &Counters, after: &Counters| after.scripts_us_since(before) + after.us_since(before, &["xadd"]);
+    let us = |before: &Counters, after: &Counters| after.daemon_us_since(before) + after.us_since(before, &["xadd"]);
     let (before, began) = (server.running().usage().cpu, Instant::now());
     tokio::time::sleep(WATCH).await;
     let used = server.running().usage().cpu.saturating_sub(before);
     let idle = used.as_secs_f64() / began.elapsed().as_secs_f64() * 100.0;
 
+    let count = offer(&mut redis, std::slice::from_ref(&queue)).await?;
     let before = Counters::read(&mut redis).await?;
-    let late = to_stream(&mut redis, std::slice::from_ref(&queue)).await?;
-    let late_us = us(&before, &Counters::read(&mut redis).await?) / redis.xlen::<_, f64>("out").await?;
+    arrive(&mut redis, false, count).await?;
+    let after = Counters::read(&mut redis).await?;
+    let [late_us, late_cpu_us] = [us(&before, &after), after.cpu_us_since(&before)].map(|us| us / count as f64);
+    let late = quantiles(late(&mut redis).await);
 
     // The backlog is complete before any daemon may claim from it.
     let () = redis.del("out").await?;
@@ -92,14 +123,16 @@ async fn run(crowd: usize, elements: usize) -> Result<Vec<String>> {
     for daemon in daemons {
         daemon.stop().await;
     }
-    Ok(vec![
+    let cells = vec![
         crowd.to_string(),
         format!("{idle:.2} %"),
         late,
         format!("{late_us:.1}"),
+        format!("{late_cpu_us:.1}"),
         elements.to_string(),
         format!("{:.0}", elements as f64 / seconds),
         format!("{drain_us:.1}"),
         report.duplicates.to_string(),
-    ])
+    ];
+    Ok(Ran { us: late_us, cpu_us: late_cpu_us, cells })
 }

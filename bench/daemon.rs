@@ -13,6 +13,41 @@ use crate::metrics::Metrics;
 use crate::process::{Process, command};
 use crate::{http, ports};
 
+/// Which daemon runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Build {
+    /// The one that was built with this tool.
+    This,
+    /// Another one, to compare with: `DELAYBRIDGE_BENCH_BESIDE` is the path of its binary.
+    Beside,
+}
+
+/// The variable with the path of the other binary.
+const BESIDE: &str = "DELAYBRIDGE_BENCH_BESIDE";
+
+impl Build {
+    /// All that there are.
+    pub fn all() -> Vec<Build> {
+        let beside = std::env::var_os(BESIDE).map(|_| Build::Beside);
+        [Build::This].into_iter().chain(beside).collect()
+    }
+
+    /// As the tables call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Build::This => "delaybridge",
+            Build::Beside => "the other build",
+        }
+    }
+
+    fn binary(self) -> Result<PathBuf> {
+        match self {
+            Build::This => binary(),
+            Build::Beside => std::env::var_os(BESIDE).map(PathBuf::from).with_context(|| format!("read {BESIDE}")),
+        }
+    }
+}
+
 /// A running daemon.
 pub struct Daemon {
     /// The process.
@@ -25,13 +60,18 @@ pub struct Daemon {
 impl Daemon {
     /// Starts it on this Redis, with these sinks and queues.
     pub fn spawn(redis_url: &str, sinks_and_queues: &str) -> Result<Self> {
+        Daemon::spawn_of(Build::This, redis_url, sinks_and_queues)
+    }
+
+    /// The same with this build.
+    pub fn spawn_of(build: Build, redis_url: &str, sinks_and_queues: &str) -> Result<Self> {
         let http_port = ports::free_port();
         let config = TempDir::with_prefix("delaybridge-bench-").context("make a directory")?;
         let path = config.path().join("delaybridge.yaml");
         let yaml =
             format!("http: {{ listen: 127.0.0.1:{http_port} }}\nredis: {{ url: {redis_url} }}\n{sinks_and_queues}");
         std::fs::write(&path, yaml).context("write the configuration")?;
-        let mut command = command(binary()?);
+        let mut command = command(build.binary()?);
         command.arg("run").arg("--config").arg(&path).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut process = Process::spawn("delaybridge", command).context("start the daemon")?;
         let log = Lines::collect(process.child_mut().stderr.take().context("take the daemon's log")?);

@@ -53,7 +53,7 @@ pub async fn measure() -> Result<Table> {
     for &size in &sizes {
         said(&format!("end_to_end: the scripts alone, {size} B"));
         let stock = Stock::with(Load { size, ..Load::overdue(count(most, size)) }, 1).await?;
-        alone.push(stock.scripts_alone().await?.0);
+        alone.push(stock.scripts_alone().await?);
     }
     for name in words("SINKS", SINKS) {
         let sink = Target::start(&name).await?;

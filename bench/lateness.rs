@@ -60,7 +60,7 @@ pub async fn to_stream(redis: &mut MultiplexedConnection, queues: &[RedissonQueu
 }
 
 /// What falls due from two seconds from now on, an element after the other, each in the next queue; offered in no order.
-async fn offer(redis: &mut MultiplexedConnection, queues: &[RedissonQueue]) -> Result<usize> {
+pub async fn offer(redis: &mut MultiplexedConnection, queues: &[RedissonQueue]) -> Result<usize> {
     let start = redis_now_ms(redis).await + 2_000;
     let all = (0..PER_SECOND * SECONDS)
         .map(|n| Element::new(Layout::New, start + n * 1_000 / PER_SECOND, format!("{n:0256}")));
@@ -80,7 +80,7 @@ async fn offer(redis: &mut MultiplexedConnection, queues: &[RedissonQueue]) -> R
 }
 
 /// Milliseconds from due time to entry, by Redis's clock.
-async fn late(redis: &mut MultiplexedConnection) -> Vec<i64> {
+pub async fn late(redis: &mut MultiplexedConnection) -> Vec<i64> {
     let deliveries = read_stream(redis, "out").await;
     deliveries.iter().filter_map(|delivery| Some(delivery.arrived_ms? - delivery.due_ms?)).collect()
 }
@@ -121,7 +121,7 @@ queues:
     }])
 }
 
-async fn arrive(redis: &mut MultiplexedConnection, list: bool, count: usize) -> Result<()> {
+pub async fn arrive(redis: &mut MultiplexedConnection, list: bool, count: usize) -> Result<()> {
     for _ in 0..30_000 {
         let arrived: usize = if list { redis.llen("out").await? } else { redis.xlen("out").await? };
         if arrived >= count {

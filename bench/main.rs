@@ -48,6 +48,8 @@ mod passage;
 mod peer;
 mod peers;
 mod queues;
+mod range;
+mod rate;
 mod report;
 mod scripts;
 mod settings;
@@ -56,11 +58,12 @@ mod steady;
 mod to_amqp;
 mod to_kafka;
 mod trickle;
+mod yardstick;
 
 use report::{Findings, Table};
 
 /// The names that `ROWS` may hold, in the order of the report.
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 17] = [
     "start",
     "idle",
     "lateness",
@@ -71,6 +74,8 @@ const NAMES: [&str; 15] = [
     "kafka",
     "amqp",
     "depth",
+    "range",
+    "rate",
     "trickle",
     "outage",
     "end_to_end",
@@ -99,6 +104,8 @@ async fn main() -> Result<()> {
             "kafka" => to_kafka::measure().await.map(Findings::from),
             "amqp" => to_amqp::measure().await.map(Findings::from),
             "depth" => depth::measure().await,
+            "range" => range::measure().await.map(Findings::from),
+            "rate" => rate::measure().await.map(Findings::from),
             "trickle" => trickle::measure().await.map(Findings::from),
             "end_to_end" => end_to_end::measure().await.map(Findings::from),
             "steady" => steady::measure().await.map(Findings::from),

@@ -66,6 +66,12 @@ impl Counters {
         self.cpu_us - before.cpu_us
     }
 
+    /// Microseconds of what a daemon sends to claim and settle, since `before`: its scripts, and the removal of whole claims.
+    /// Its looks are plain reads, which only CPU time has in it. The tools of the bench itself send EVAL.
+    pub fn daemon_us_since(&self, before: &Counters) -> f64 {
+        self.us_since(before, &["evalsha", "unlink"])
+    }
+
     /// Microseconds of all scripts since `before`, of all clients.
     pub fn scripts_us_since(&self, before: &Counters) -> f64 {
         self.us_since(before, &["evalsha", "eval"])

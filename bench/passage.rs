@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use redis::aio::MultiplexedConnection;
 
-use crate::daemon::Daemon;
+use crate::daemon::{Build, Daemon};
 use crate::fill::{Load, fill, payload};
-use crate::observed::{log_scripts, noted_scripts};
+use crate::observed::log_scripts;
 use crate::oracle::{Delivery, Oracle, Report};
 use crate::process::Usage;
 use crate::redis_server::RedisServer;
@@ -70,14 +70,13 @@ impl Stock {
         }
     }
 
-    /// Elements a second that are claimed and settled and sent nowhere; Redis's time in each script.
-    pub async fn scripts_alone(&self) -> Result<(f64, String)> {
+    /// Elements a second that are claimed and settled and sent nowhere.
+    pub async fn scripts_alone(&self) -> Result<f64> {
         let mut redis = self.server.client().await;
-        log_scripts(&mut redis).await?;
         let mut scripts = Scripts::connect(&self.server, &mut redis, QUEUE, true).await?;
         let drained = scripts.drain(self.count).await?;
         scripts.close().await;
-        Ok((self.count as f64 / drained.seconds, by_script(&mut redis, self.count).await?))
+        Ok(self.count as f64 / drained.seconds)
     }
 
     /// Puts so many payloads on the ready list of the first queue, as if Redisson had moved them there.
@@ -94,6 +93,8 @@ impl Stock {
         let mut ask = redis::pipe();
         for queue in &self.queues {
             ask.zcard(&queue.timeouts).add_command(queue.count_in_flight()).zcard(queue.bridge_key("retry"));
+            // Where builds before claims were keys had it.
+            ask.zcard(queue.bridge_key("inflight"));
         }
         let counts: Vec<usize> = ask.query_async(redis).await?;
         Ok(counts.iter().sum())
@@ -101,6 +102,11 @@ impl Stock {
 
     /// Lets the daemon take all of it to this sink and destination (YAML), beside the broker with these processes.
     pub async fn pass(&mut self, sink: &str, to: &str, broker: &[u32]) -> Result<Passage> {
+        self.pass_with(Build::This, sink, to, broker).await
+    }
+
+    /// The same with this build of the daemon.
+    pub async fn pass_with(&mut self, build: Build, sink: &str, to: &str, broker: &[u32]) -> Result<Passage> {
         let mut redis = self.server.client().await;
         log_scripts(&mut redis).await?;
         let mut yaml = format!("sinks: {{ out: {sink} }}\nqueues:\n");
@@ -109,7 +115,7 @@ impl Stock {
             yaml +=
                 &format!("  q{n}: {{ source: {{ redisson: {{ name: '{name}' }} }}, to: [{{ sink: out, {to} }}] }}\n");
         }
-        let mut daemon = Daemon::spawn(&self.server.url(), &yaml)?;
+        let mut daemon = Daemon::spawn_of(build, &self.server.url(), &yaml)?;
         // To ask for the keys of a thousand queues takes Redis some milliseconds.
         let pause = Duration::from_millis(if self.queues.len() > 10 { 200 } else { 10 });
         // From the first settling on, when the sink is connected, as a bare client is before its time begins: how long a
@@ -144,7 +150,6 @@ impl Stock {
             cpu_us: [us(0), us(1), us(2)],
             busy: us(3) * from as f64 / 1e6 / seconds,
             resident,
-            scripts: by_script(&mut redis, self.count).await?,
         })
     }
 
@@ -166,15 +171,6 @@ pub struct Passage {
     pub busy: f64,
     /// Bytes of the daemon in memory, at most.
     pub resident: u64,
-    /// What [`by_script`] says.
-    pub scripts: String,
-}
-
-/// Microseconds of Redis's time in each script for each of `count` elements; times without a CPU are in it.
-pub async fn by_script(redis: &mut MultiplexedConnection, count: usize) -> Result<String> {
-    let noted = noted_scripts(redis).await?;
-    let each = |(name, us): (&str, Vec<u64>)| format!("{name} {:.1} us", us.iter().sum::<u64>() as f64 / count as f64);
-    Ok(noted.into_iter().map(each).collect::<Vec<_>>().join(", "))
 }
 
 /// CPU time of everything on the machine.

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use brokers::Kafka;
 
 use crate::chart::Chart;
+use crate::daemon::Build;
 use crate::fill::{Load, Order};
 use crate::observed::{Counters, REDISSON, log_scripts, longest_scripts};
 use crate::passage::{QUEUE, Stock};
@@ -19,7 +20,7 @@ use crate::steady::{Client, Forwarder, add, alone, run, sink, spawn, table};
 use crate::to_kafka;
 
 const DEPTHS: &[usize] = &[10_000, 100_000, 500_000];
-const FORWARDERS: [Forwarder; 3] = [Forwarder::Delaybridge, Forwarder::Take, Forwarder::DrainTo];
+const FORWARDERS: [Forwarder; 3] = [Forwarder::Delaybridge(Build::This), Forwarder::Take, Forwarder::DrainTo];
 
 const COLUMNS: &[&str] = &[
     "forwarded by",
@@ -35,13 +36,16 @@ const COLUMNS: &[&str] = &[
 ];
 
 /// What one of them did.
-struct Ran {
+pub struct Ran {
     count: usize,
-    rate: f64,
+    /// Elements a second.
+    pub rate: f64,
     /// Microseconds of CPU for each element.
-    cpu_us: f64,
-    resident: u64,
-    redis_us: f64,
+    pub cpu_us: f64,
+    /// Bytes in memory: of the daemon at most, of a Java program at the end.
+    pub resident: u64,
+    /// Microseconds of Redis for each element.
+    pub redis_us: f64,
     longest_ms: f64,
 }
 
@@ -124,21 +128,24 @@ impl Ran {
     }
 }
 
-async fn drain(broker: &Arc<Kafka>, forwarder: Forwarder, load: Load, cap: u64) -> Result<Ran> {
+/// Lets one of them forward all of it, a Java program for at most `cap` seconds.
+pub async fn drain(broker: &Arc<Kafka>, forwarder: Forwarder, load: Load, cap: u64) -> Result<Ran> {
     let topic = format!("peers-{}-{:?}-{}", forwarder.mode().unwrap_or("bridge"), load.order, load.count);
     to_kafka::create(broker, &topic).await?;
     let mut stock = Stock::with(load, 1).await?;
     let mut redis = stock.server.client().await;
     log_scripts(&mut redis).await?;
     let before = Counters::read(&mut redis).await?;
-    let (count, rate, cpu_us, resident) = match forwarder.mode() {
-        None => {
-            let passage = stock.pass(&sink(broker), &format!("topic: {topic}"), &broker.pids()).await?;
+    let (count, rate, cpu_us, resident) = match forwarder {
+        Forwarder::Delaybridge(build) => {
+            let to = format!("topic: {topic}");
+            let passage = stock.pass_with(build, &sink(broker), &to, &broker.pids()).await?;
             let records = to_kafka::read(broker, &topic).await?;
             stock.judge(&records)?;
             (stock.count, passage.rate, passage.cpu_us[0], passage.resident)
         }
-        Some(mode) => {
+        Forwarder::Take | Forwarder::DrainTo => {
+            let mode = forwarder.mode().context("find the argument of the Java program")?;
             let url = stock.server.url().trim_end_matches("/0").to_owned();
             let (count, most) = (stock.count.to_string(), cap.to_string());
             let arguments = ["forward", &url, &broker.bootstrap(), QUEUE, &topic, mode, &count, &most];
@@ -149,9 +156,13 @@ async fn drain(broker: &Arc<Kafka>, forwarder: Forwarder, load: Load, cap: u64) 
             (done.count, done.count as f64 / done.seconds, cpu_us, peer.process.usage().resident)
         }
     };
-    let redis_us = Counters::read(&mut redis).await?.scripts_us_since(&before) / count as f64;
+    let after = Counters::read(&mut redis).await?;
+    let redis_us = match forwarder.mode() {
+        None => after.daemon_us_since(&before),
+        Some(_) => after.scripts_us_since(&before),
+    } / count as f64;
     let longest = longest_scripts(&mut redis).await?;
-    let by_forwarder = |name: &str| (name == REDISSON) == (forwarder != Forwarder::Delaybridge);
+    let by_forwarder = |name: &str| (name == REDISSON) == forwarder.mode().is_some();
     let longest_ms = longest.iter().filter(|(name, _)| by_forwarder(name)).map(|(_, ms)| *ms).fold(0.0, f64::max);
     to_kafka::delete(broker, &topic).await?;
     Ok(Ran { count, rate, cpu_us, resident, redis_us, longest_ms })

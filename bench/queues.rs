@@ -10,49 +10,61 @@ use crate::idle::watch;
 use crate::lateness::to_stream;
 use crate::redis_server::RedisServer;
 use crate::redisson::RedissonQueue;
-use crate::report::Row;
-use crate::settings::{number, said};
+use crate::report::{Row, middle};
+use crate::settings::{number, rounds, said};
 
 const MANY: usize = 10_000;
 const BUSY: usize = 10;
 
+/// What is measured, and what is promised of it.
+const MEASURED: [(&str, &str); 4] = [
+    ("until ready", "< 1 s, one"),
+    ("idle for 60 s", "<= 1 %, <= 40 MB"),
+    ("lateness of ten at 1,000/s in all", "the same"),
+    ("series, idle and after that", "at first use"),
+];
+
 /// The rows of `ROWS=queues`.
 pub async fn measure() -> Result<Vec<Row>> {
-    let many = number("MANY", MANY)?.max(BUSY);
+    let (many, rounds) = (number("MANY", MANY)?.max(BUSY), rounds()?);
     let mut rows = Vec::new();
     for count in [BUSY, many] {
-        said(&format!("queues: {count}"));
-        let mut server = RedisServer::start().await;
-        let mut redis = server.client().await;
-        let queues: String = (0..count)
-            .map(|n| {
-                format!(
-                    "  q{n}: {{ source: {{ redisson: {{ name: many-{n} }} }}, to: [{{ sink: same, stream: out }}] }}\n"
-                )
-            })
-            .collect();
-        let began = Instant::now();
-        let mut daemon =
-            Daemon::spawn(&server.url(), &format!("sinks: {{ same: {{ redis: {{}} }} }}\nqueues:\n{queues}"))?;
-        daemon.ready().await?;
-        let ready = began.elapsed();
-        let [all, subscribed] = connections(&mut redis).await?;
-        let before = series(&daemon).await?;
-        let mut row = |what: &str, found: String, bar| {
-            rows.push(Row { what: format!("{count} queues, {what}"), found, bar });
-        };
-        row(
-            "until ready",
-            format!("{} ms; {all} connections, {subscribed} of them subscribed", ready.as_millis()),
-            "< 1 s, one",
-        );
-        row("idle for 60 s", watch(&daemon, &mut server).await, "< 1 %, < 40 MB");
-        let busy: Vec<RedissonQueue> = (0..BUSY).map(|n| RedissonQueue::new(&format!("many-{n}"))).collect();
-        row("lateness of ten at 1,000/s in all", to_stream(&mut redis, &busy).await?, "the same");
-        row("series, idle and after that", format!("{before} and {}", series(&daemon).await?), "at first use");
-        daemon.stop().await;
+        let mut lines = Vec::new();
+        for _ in 0..rounds {
+            said(&format!("queues: {count}"));
+            lines.push(run(count).await?);
+        }
+        let found = middle(&lines).into_iter().zip(MEASURED);
+        rows.extend(found.map(|(found, (what, bar))| Row { what: format!("{count} queues, {what}"), found, bar }));
     }
     Ok(rows)
+}
+
+/// The figures of one daemon, in the order of [`MEASURED`].
+async fn run(count: usize) -> Result<Vec<String>> {
+    let mut server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let queue = |n: usize| {
+        format!("  q{n}: {{ source: {{ redisson: {{ name: many-{n} }} }}, to: [{{ sink: same, stream: out }}] }}\n")
+    };
+    let queues: String = (0..count).map(queue).collect();
+    let began = Instant::now();
+    let mut daemon = Daemon::spawn(&server.url(), &format!("sinks: {{ same: {{ redis: {{}} }} }}\nqueues:\n{queues}"))?;
+    daemon.ready().await?;
+    let ready = began.elapsed();
+    let [all, subscribed] = connections(&mut redis).await?;
+    let before = series(&daemon).await?;
+    let idle = watch(&daemon, &mut server).await;
+    let busy: Vec<RedissonQueue> = (0..BUSY).map(|n| RedissonQueue::new(&format!("many-{n}"))).collect();
+    let late = to_stream(&mut redis, &busy).await?;
+    let after = series(&daemon).await?;
+    daemon.stop().await;
+    Ok(vec![
+        format!("{} ms; {all} connections, {subscribed} of them subscribed", ready.as_millis()),
+        idle,
+        late,
+        format!("{before} and {after}"),
+    ])
 }
 
 /// Connections of others than the bench, and how many of them listen.

@@ -88,6 +88,23 @@ impl From<Table> for Findings {
     }
 }
 
+/// Of several measurements of the same line, in each column the cell in the middle, by its first figure; the
+/// number of a percentile is none.
+pub fn middle(lines: &[Vec<String>]) -> Vec<String> {
+    let figure = |cell: &str| -> f64 {
+        let numbers = cell.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
+        numbers.filter_map(|word| word.parse().ok()).next().unwrap_or(0.0)
+    };
+    let columns = lines.first().map_or(0, Vec::len);
+    (0..columns)
+        .map(|n| {
+            let mut cells: Vec<&String> = lines.iter().map(|line| &line[n]).collect();
+            cells.sort_by(|a, b| figure(a).total_cmp(&figure(b)));
+            cells[(cells.len() - 1) / 2].clone()
+        })
+        .collect()
+}
+
 /// Half, 99 in 100, and all of the values are at most this.
 pub fn quantiles(mut values: Vec<i64>) -> String {
     values.sort_unstable();

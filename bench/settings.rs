@@ -24,6 +24,11 @@ pub fn numbers(name: &str, default: &[usize]) -> Result<Vec<usize>> {
     }
 }
 
+/// How often each thing is measured of which the median is shown: `ROUNDS`, else three times.
+pub fn rounds() -> Result<usize> {
+    Ok(number("ROUNDS", 3)?.max(1))
+}
+
 /// Words of the environment, with blanks between them.
 pub fn words(name: &str, default: &[&str]) -> Vec<String> {
     match std::env::var(name) {

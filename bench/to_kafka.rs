@@ -12,22 +12,37 @@ use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _,
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientConfig, ClientContext};
 
-use crate::fill::payload;
+use crate::daemon::Build;
+use crate::fill::{Load, Order, payload};
 use crate::kafka;
 use crate::oracle::Delivery;
-use crate::passage::{Passage, Stock, costs, each, median};
-use crate::report::{Row, at};
-use crate::settings::number;
+use crate::passage::{Stock, each, median};
+use crate::peers::{Ran, drain};
+use crate::report::{Table, at};
+use crate::settings::{number, rounds, said};
+use crate::steady::Forwarder;
 
 /// Elements of one run, unless the environment says otherwise.
-const ELEMENTS: usize = 200_000;
+const ELEMENTS: usize = 100_000;
 const PARTITIONS: i32 = 4;
-/// Everything once in a round.
-const ROUNDS: usize = 3;
-/// The default, and what gives larger batches: milliseconds.
-const LINGERS: [u32; 2] = [1, 20];
+/// The daemon's default.
+const LINGER_MS: u32 = 1;
 
-/// What the daemon sets with its defaults, but for `linger`.
+const COLUMNS: &[&str] = &[
+    "due times",
+    "forwarded by",
+    "delaybridge to it",
+    "bar",
+    "elements/s",
+    "each run",
+    "CPU s per 100,000",
+    "bar",
+    "memory MiB",
+    "bar",
+    "Redis us each",
+];
+
+/// What the daemon sets with its defaults, but for the linger.
 const SETTINGS: [(&str, &str); 7] = [
     ("enable.idempotence", "true"),
     ("acks", "all"),
@@ -46,69 +61,106 @@ pub async fn start() -> Result<Arc<Kafka>> {
     Ok(broker)
 }
 
+/// What forwards, or a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    Forwarder(Forwarder),
+    /// librdkafka alone, at the same settings.
+    Producer,
+    /// Claimed and settled, sent nowhere.
+    Scripts,
+}
+
+/// What one run found.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    rate: f64,
+    /// Microseconds of CPU for each element, and bytes in memory, of the forwarder.
+    cpu_us: f64,
+    resident: f64,
+    redis_us: f64,
+}
+
 /// The rows of `ROWS=kafka`.
-pub async fn measure() -> Result<Vec<Row>> {
+pub async fn measure() -> Result<Table> {
     let broker = start().await?;
-    let elements = number("ELEMENTS", ELEMENTS)?;
-    let mut runs = LINGERS.map(|linger_ms| Runs { linger_ms, bare: Vec::new(), passages: Vec::new() });
-    let (mut alone, mut alone_by_script) = (Vec::new(), String::new());
-    for _ in 0..ROUNDS {
-        for runs in &mut runs {
-            runs.add(&broker, elements).await?;
+    let (elements, cap, rounds) = (number("ELEMENTS", ELEMENTS)?, number("PEER_SECONDS", 60)?, rounds()?);
+    let title = format!("{elements} pending to Kafka, 256 B, every id once, medians of {rounds}");
+    let mut table = Table::new(title, COLUMNS);
+    let builds = Build::all().into_iter().map(Forwarder::Delaybridge);
+    let all: Vec<By> =
+        builds.chain([Forwarder::DrainTo]).map(By::Forwarder).chain([By::Producer, By::Scripts]).collect();
+    for order in [Order::Offers, Order::Random] {
+        let load = Load { order, ..Load::overdue(elements) };
+        let mut runs: Vec<Vec<Found>> = vec![Vec::new(); all.len()];
+        for round in 0..rounds {
+            for at in 0..all.len() {
+                let n = (at + round) % all.len();
+                said(&format!("kafka: {}, {}", all[n].name(), order.name()));
+                runs[n].push(all[n].run(&broker, load, cap).await.context(all[n].name())?);
+            }
         }
-        let stock = Stock::of(elements).await?;
-        let (rate, by_script) = stock.scripts_alone().await?;
-        alone.push(rate);
-        alone_by_script = by_script;
+        for (by, of_it) in all.iter().zip(&runs) {
+            table.lines.push(by.cells(order, of_it, &runs[0]));
+        }
     }
-    let scripts = median(alone.clone());
-    let mut rows = vec![
-        Row {
-            what: format!("{elements} claimed and settled, sent nowhere"),
-            found: format!("{scripts:.0}/s ({})", each(alone)),
-            bar: "",
-        },
-        Row { what: "Redis's time each, sent nowhere".to_owned(), found: alone_by_script, bar: "" },
+    table.notes = vec![
+        "delaybridge to it: elements/s of delaybridge beside those of this line. Without a bar: a limit of it.".into(),
+        format!("Redisson's loop is given {cap} s (PEER_SECONDS); what it forwarded counts. It acknowledges nothing."),
+        "The other build: DELAYBRIDGE_BENCH_BESIDE=/path/to/delaybridge. Memory: of the process, at most.".into(),
     ];
-    for runs in &runs {
-        rows.extend(runs.rows(elements, scripts));
-    }
-    Ok(rows)
+    Ok(table)
 }
 
-/// What was measured with one `linger`.
-struct Runs {
-    linger_ms: u32,
-    bare: Vec<f64>,
-    passages: Vec<Passage>,
-}
-
-impl Runs {
-    /// A bare producer, then the daemon.
-    async fn add(&mut self, broker: &Arc<Kafka>, elements: usize) -> Result<()> {
-        let linger_ms = self.linger_ms;
-        self.bare.push(bare_with(broker, "bare", elements, 256, linger_ms).await?);
-        let topic = "passage";
-        create(broker, topic).await?;
-        let mut stock = Stock::of(elements).await?;
-        let sink = format!("{{ kafka: {{ brokers: ['{}'], linger: {linger_ms}ms }} }}", broker.bootstrap());
-        self.passages.push(stock.pass(&sink, &format!("topic: {topic}"), &broker.pids()).await?);
-        stock.judge(&read(broker, topic).await?)?;
-        delete(broker, topic).await
+impl By {
+    fn name(self) -> &'static str {
+        match self {
+            By::Forwarder(forwarder) => forwarder.name(),
+            By::Producer => "librdkafka alone",
+            By::Scripts => "scripts alone, sent nowhere",
+        }
     }
 
-    fn rows(&self, elements: usize, scripts: f64) -> Vec<Row> {
-        let rates = || self.passages.iter().map(|passage| passage.rate);
-        let (rate, bare) = (median(rates()), median(self.bare.clone()));
-        let what = |of: &str| format!("{elements} to Kafka, linger {} ms{of}", self.linger_ms);
-        let row = |of: &str, found: String, bar| Row { what: what(of), found, bar };
-        let share = rate / bare.min(scripts) * 100.0;
+    async fn run(self, broker: &Arc<Kafka>, load: Load, cap: u64) -> Result<Found> {
+        let limit = |rate: f64| Found { rate, cpu_us: f64::NAN, resident: f64::NAN, redis_us: f64::NAN };
+        Ok(match self {
+            By::Forwarder(forwarder) => {
+                let Ran { rate, cpu_us, resident, redis_us, .. } = drain(broker, forwarder, load, cap).await?;
+                Found { rate, cpu_us, resident: resident as f64, redis_us }
+            }
+            By::Producer => limit(bare(broker, "bare", load.count, load.size).await?),
+            By::Scripts => limit(Stock::with(load, 1).await?.scripts_alone().await?),
+        })
+    }
+
+    /// What is promised of delaybridge beside this.
+    fn bar(self, order: Order) -> &'static str {
+        match self {
+            By::Forwarder(Forwarder::Delaybridge(Build::Beside)) => ">= 1.6x",
+            By::Forwarder(Forwarder::DrainTo) if order == Order::Offers => ">= 1.7x",
+            _ => "-",
+        }
+    }
+
+    fn cells(self, order: Order, runs: &[Found], ours: &[Found]) -> Vec<String> {
+        let of = |runs: &[Found], figure: fn(&Found) -> f64| median(runs.iter().map(figure));
+        let show = |figure: f64, digits: usize| match figure.is_nan() {
+            true => "-".to_owned(),
+            false => format!("{figure:.digits$}"),
+        };
+        let this = self == By::Forwarder(Forwarder::Delaybridge(Build::This));
         vec![
-            row("", format!("{rate:.0}/s ({}), every id once", each(rates())), "every id once"),
-            row(", bare producer", format!("{bare:.0}/s ({})", each(self.bare.clone())), ""),
-            row(", share", format!("{share:.0} % of the lower limit"), ">= 80 %"),
-            row(", CPU each", costs(&self.passages, "Kafka"), ""),
-            row(", Redis's time each", self.passages.last().map_or(String::new(), |last| last.scripts.clone()), ""),
+            order.name().to_owned(),
+            self.name().to_owned(),
+            format!("{:.2}x", of(ours, |found| found.rate) / of(runs, |found| found.rate)),
+            self.bar(order).to_owned(),
+            format!("{:.0}", of(runs, |found| found.rate)),
+            each(runs.iter().map(|found| found.rate)),
+            show(of(runs, |found| found.cpu_us) / 10.0, 2),
+            if this { "<= 0.8 s" } else { "-" }.to_owned(),
+            show(of(runs, |found| found.resident) / f64::from(1 << 20), 0),
+            if this { "<= 50 MB" } else { "-" }.to_owned(),
+            show(of(runs, |found| found.redis_us), 1),
         ]
     }
 }
@@ -159,14 +211,10 @@ pub async fn delete(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
 
 /// Records a second of a producer that does nothing else.
 pub async fn bare(broker: &Arc<Kafka>, topic: &str, count: usize, size: usize) -> Result<f64> {
-    bare_with(broker, topic, count, size, LINGERS[0]).await
-}
-
-async fn bare_with(broker: &Arc<Kafka>, topic: &str, count: usize, size: usize, linger_ms: u32) -> Result<f64> {
     create(broker, topic).await?;
     let (bootstrap, name) = (broker.bootstrap(), topic.to_owned());
     let run = tokio::task::spawn_blocking(move || {
-        let producer = connected(&bootstrap, &name, linger_ms)?;
+        let producer = connected(&bootstrap, &name)?;
         Run::of(&producer, &name, count, size, Duration::ZERO)
     })
     .await??;
@@ -181,7 +229,7 @@ pub async fn bare_ack_ms(broker: &Arc<Kafka>, rate: usize, seconds: usize) -> Re
     let (bootstrap, name) = (broker.bootstrap(), topic.clone());
     let between = Duration::from_secs(1) / rate.max(1) as u32;
     let mut run = tokio::task::spawn_blocking(move || {
-        let producer = connected(&bootstrap, &name, LINGERS[0])?;
+        let producer = connected(&bootstrap, &name)?;
         Run::of(&producer, &name, rate * seconds, 256, between)
     })
     .await??;
@@ -255,9 +303,9 @@ impl Run {
     }
 }
 
-fn connected(bootstrap: &str, topic: &str, linger_ms: u32) -> Result<Bare> {
+fn connected(bootstrap: &str, topic: &str) -> Result<Bare> {
     let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", bootstrap).set("linger.ms", linger_ms.to_string());
+    config.set("bootstrap.servers", bootstrap).set("linger.ms", LINGER_MS.to_string());
     for (name, value) in SETTINGS {
         config.set(name, value);
     }
