@@ -268,10 +268,10 @@ impl World<'_> {
 fn check_reply(what: &str, claimed: &Claimed, holding: &Holding, retried: &BTreeSet<Bytes>) {
     let readable = |(part, m): &(Part, Bytes)| *part == Part::Bare || Header::decode(m).is_some();
     let held: BTreeSet<_> = holding.members().into_iter().filter(readable).collect();
-    let told: Vec<_> = claimed.elements.iter().map(|e| (e.part(), e.member.clone())).collect();
-    assert_eq!(told.len(), held.len(), "{what}: the reply has as many as the claim");
-    assert!(told.iter().cloned().collect::<BTreeSet<_>>() == held, "{what}: the reply is not what the claim holds");
-    let first: BTreeSet<Bytes> = told.iter().take(claimed.retried).map(|(_, m)| m.clone()).collect();
+    let replied: Vec<_> = claimed.elements.iter().map(|e| (e.part(), e.member.clone())).collect();
+    assert_eq!(replied.len(), held.len(), "{what}: the reply has as many as the claim");
+    assert!(replied.iter().cloned().collect::<BTreeSet<_>>() == held, "{what}: the reply is not what the claim holds");
+    let first: BTreeSet<Bytes> = replied.iter().take(claimed.retried).map(|(_, m)| m.clone()).collect();
     let readable: BTreeSet<Bytes> = retried.iter().filter(|m| Header::decode(m).is_some()).cloned().collect();
     assert!(first == readable, "{what}: {} from the retry set", claimed.retried);
     for element in &claimed.elements {
@@ -282,7 +282,7 @@ fn check_reply(what: &str, claimed: &Claimed, holding: &Holding, retried: &BTree
     assert!(order.is_sorted_by(|a, b| a.0 < b.0 || a.0 == b.0 && a.1 <= b.1), "{what}: bare elements in due order");
 }
 
-/// An element as it was told has the score that the claim's key has.
+/// An element in the reply has the score that the claim's key has.
 pub fn check_element(what: &str, element: &Element, holding: &Holding) {
     let score = holding.part(element.part()).get(&element.member).copied();
     let score = score.unwrap_or_else(|| panic!("{what}: {} is not in the claim", short(&element.member)));

@@ -71,7 +71,7 @@ impl World<'_> {
         self.seen = after;
     }
 
-    /// Entries of L that nobody records and that are not in Z are the last copies of somebody's data.
+    /// Entries of L that are neither recorded nor in Z are the last copies of elements.
     fn make_orphans(&mut self, orphans: Vec<Bytes>) {
         self.note(format!("{} orphans", orphans.len()));
         self.orphans.extend(orphans);
@@ -96,7 +96,7 @@ impl World<'_> {
         self.theirs_only("the end of Z").await;
     }
 
-    /// Ghosts that nobody records any more cannot be told from orphans.
+    /// Ghosts that are not recorded any more look like orphans.
     async fn delete_records(&mut self) {
         let (key, ids) = match self.rng.bool() {
             true => (self.keys.ghosts.clone(), self.seen.ghosts.clone()),
@@ -116,7 +116,7 @@ impl World<'_> {
         self.deleted(expected).await;
     }
 
-    /// Nobody finds these claims any more, but their owners may settle what they know of them.
+    /// No call finds these claims any more, but their owners may settle what they know of them.
     async fn delete_leases(&mut self) {
         self.delete(self.names.leases().clone()).await;
         self.stranded.extend(self.seen.claims.keys().cloned());

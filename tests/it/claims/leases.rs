@@ -73,7 +73,7 @@ impl World<'_> {
                 _ if holding.is_empty() => Confirmed::Gone,
                 _ if same => Confirmed::Done,
                 Confirm::Counted => Confirmed::Partly,
-                // Nobody compares: what is there goes, and its owner knew all of it.
+                // Nothing is compared: what is there goes, and its owner knew all of it.
                 Confirm::Unexpired => Confirmed::Done,
             });
             if *wanted.last().expect("one") == Confirmed::Done {

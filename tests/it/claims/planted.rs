@@ -116,7 +116,7 @@ const BUGS: &[Bug] = &[
     ("what is found at the beginning of L stays there", 3, &[("claim", "    trim(run, true)\n", "")]),
     ("a ghost that is live again is cut", 73, &[("claim", "if not call('ZSCORE', Z, entry) and not", "if not")]),
     (
-        "an entry that nobody recorded is cut",
+        "an entry that is not recorded is cut",
         30,
         &[("claim", "and forget(entry) then", "and (forget(entry) or true) then")],
     ),

@@ -176,7 +176,7 @@ impl World<'_> {
         }
     }
 
-    /// Whether nothing is left but what nobody can find, and what is a newer version's.
+    /// Whether nothing is left but what no call can find, and what is a newer version's.
     fn at_rest(&self) -> bool {
         let Snapshot { z, ready, leases, claims, retry, .. } = &self.seen;
         // A damaged entry goes from claim to claim, and every daemon reports it.

@@ -9,7 +9,7 @@ use super::daemon::Sent;
 use super::list::Treatment;
 use super::world::World;
 
-/// What a daemon would send next: a turn begun, or the slice that it was told.
+/// What a daemon would send next: a turn begun, or the slice that the last reply names.
 pub fn request(rng: &mut Rng, step: Option<i64>) -> UpkeepRequest {
     UpkeepRequest {
         step,

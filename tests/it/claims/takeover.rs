@@ -207,12 +207,12 @@ impl World<'_> {
     }
 }
 
-/// What was told is what is there, entries first.
+/// The reply is what the claim holds, entries first.
 fn check_elements(what: &str, elements: &[Element], unknown: u64, holding: &Holding) {
-    let told: BTreeSet<_> = elements.iter().map(|e| (e.part(), e.member.clone())).collect();
+    let replied: BTreeSet<_> = elements.iter().map(|e| (e.part(), e.member.clone())).collect();
     let readable = |(part, m): &(Part, bytes::Bytes)| *part == Part::Bare || Header::decode(m).is_some();
     let held: BTreeSet<_> = holding.members().into_iter().filter(readable).collect();
-    assert!(told.len() == elements.len() && told == held, "{what}: the reply is not what the claim holds");
+    assert!(replied.len() == elements.len() && replied == held, "{what}: the reply is not what the claim holds");
     assert_eq!(unknown as usize, holding.len() - held.len(), "{what}: unknown entries");
     assert!(elements.is_sorted_by_key(|e| e.part() == Part::Bare), "{what}: entries first");
     elements.iter().for_each(|element| check_element(what, element, holding));

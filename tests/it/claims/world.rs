@@ -50,7 +50,7 @@ pub struct World<'a> {
     pub batches: usize,
     /// Until when each claim may run.
     pub not_after: HashMap<ClaimName, i64>,
-    /// Claims whose leases were deleted: nobody finds them, but nobody may touch them.
+    /// Claims whose leases were deleted: no call finds them, and no call may touch them.
     pub stranded: BTreeSet<Bytes>,
     /// Names of a future version.
     pub newer: BTreeSet<Bytes>,

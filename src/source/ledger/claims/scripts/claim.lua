@@ -56,7 +56,7 @@ if offered + n_retry == 0 then
   return {'ok', now, {}, {}, 0, retry_score, retry_size, expired, {0, 0}, added}
 end
 
--- Its keys without its lease, because somebody deleted the leases: what they hold must not be replaced.
+-- Its keys without its lease, because the leases were deleted: what they hold must not be replaced.
 if call('EXISTS', D, H) > 0 then return {'twice', now} end
 
 --#source quick
