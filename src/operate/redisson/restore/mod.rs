@@ -68,8 +68,12 @@ async fn refusal(queue: &Queue) -> Result<Option<String>, Error> {
             words::count(usize::try_from(daemons).unwrap_or(usize::MAX), "daemon")
         )));
     }
-    release::claims(queue, &what).await?;
     Ok(match queue.redisson().restore(&queue.conn, &[], false).await.attempt(&what)? {
+        Reply::AtWork(AtWork { leases: 1.., sweeps: false, forwards: false })
+            if !release::is_held(queue, &what).await? =>
+        {
+            None
+        }
         Reply::AtWork(work) => Some(explain(queue, work)),
         Reply::Done(_) | Reply::Ghosts(_) => None,
     })

@@ -7,28 +7,42 @@ use crate::operate::session::Queue;
 use crate::source::ledger::claims::{
     Buried, ClaimName, Element, Move, TakeOverReply, TakeOverRequest, Verdict, Writer,
 };
-use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
+use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES, redis_now_ms};
 
 /// Claims that one read asks for.
 const PAGE: usize = 1_000;
 /// Later than any lease ends.
 const FOR_EVER_MS: i64 = i64::MAX >> 12;
 
-/// The claims that hold something, those with the earliest end of a lease first. The names of empty ones are removed: they
-/// would look like a daemon at work.
+/// The claims that hold something, those with the earliest end of a lease first. Reads only.
 pub(super) async fn claims(queue: &Queue, what: &str) -> Result<Vec<ClaimName>, Error> {
+    let keys = queue.redisson().claim_keys(&queue.conn).await.attempt(what)?;
+    let mut names: Vec<_> = keys.into_iter().map(|key| key.name).collect();
+    names.dedup();
+    Ok(names)
+}
+
+/// Whether one of them has a lease that is not over. A lease without elements is what a daemon leaves that has stopped.
+pub(super) async fn is_held(queue: &Queue, what: &str) -> Result<bool, Error> {
+    let now_ms = redis_now_ms(&queue.conn).await.attempt(what)?;
+    let keys = queue.redisson().claim_keys(&queue.conn).await.attempt(what)?;
+    Ok(keys.iter().any(|key| key.until_ms > now_ms))
+}
+
+/// Removes the names of empty claims: the script would take them for a daemon at work.
+async fn bury(queue: &Queue, what: &str) -> Result<(), Error> {
     let ledger = queue.redisson();
-    let claims = ledger.claims();
-    let (names, _) = claims.expired(&queue.conn, FOR_EVER_MS, PAGE).await.attempt(what)?;
-    if names.is_empty() {
-        return Ok(names);
-    }
-    Ok(match claims.bury(&queue.conn, 0, &names).await.attempt(what)? {
-        Buried::Done { kept, .. } => {
-            names.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(name, _)| name).collect()
+    loop {
+        let (names, _) = ledger.claims().expired(&queue.conn, FOR_EVER_MS, PAGE).await.attempt(what)?;
+        if names.is_empty() {
+            return Ok(());
         }
-        Buried::Wait { .. } => names,
-    })
+        let buried = ledger.claims().bury(&queue.conn, 0, &names).await.attempt(what)?;
+        let removed = matches!(&buried, Buried::Done { kept, .. } if kept.contains(&false));
+        if !removed || names.len() < PAGE {
+            return Ok(());
+        }
+    }
 }
 
 /// Releases everything that is in flight. Every lease must be over; what this version cannot read stays.
@@ -36,6 +50,7 @@ pub(super) async fn release(queue: &Queue) -> Result<(), Error> {
     let what = format!("release what is in flight of `{}`", queue.id());
     loop {
         let mut released = 0;
+        bury(queue, &what).await?;
         for name in claims(queue, &what).await? {
             while let Some((taken, left)) = release_some(queue, name, &what).await? {
                 released += taken;
