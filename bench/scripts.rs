@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use delaybridge::config;
 use delaybridge::link::{Conn, Link, LinkOptions};
-use delaybridge::operate::bench::{Claimer, settle};
+use delaybridge::operate::bench::{Claimer, bury, settle};
 use delaybridge::source::ledger::BATCH_ENTRIES;
 use delaybridge::source::ledger::claims::Whole;
 use delaybridge::source::redisson::ListCleanup;
@@ -97,9 +97,12 @@ impl Scripts {
             Ok(claimer)
         };
         let settling = async {
+            let mut settled = Vec::new();
             while let Some(whole) = to_settle.recv().await {
                 settle(&this.conn, &this.queue, &[whole]).await?;
+                settled.push(whole);
             }
+            bury(&this.conn, &this.queue, &settled).await?;
             let seconds = started.elapsed().as_secs_f64();
             settled_all.send_replace(true);
             Ok(seconds)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Ended;
 use crate::link::Conn;
 use crate::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed, Confirm, Confirmed, Part, Whole};
-use crate::source::ledger::{BATCH_BYTES, Hints, Ledger};
+use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES, Hints, Ledger};
 
 /// Longer than any run.
 const LEASE: Duration = Duration::from_secs(3_600);
@@ -76,7 +76,7 @@ impl Batch {
     }
 }
 
-/// Settles what was claimed, and removes the names of the claims.
+/// Settles what was claimed. The names of the claims stay until [`bury`].
 ///
 /// # Errors
 ///
@@ -89,8 +89,19 @@ pub async fn settle(conn: &Conn, queue: &Ledger, claims: &[Whole]) -> Result<(),
     if answers.iter().any(|answer| *answer != Confirmed::Done) {
         return Err(Ended::Failed("a settling was refused; does another client claim from this queue?".to_owned()));
     }
+    Ok(())
+}
+
+/// Removes the names of settled claims, of many at once as the daemon does.
+///
+/// # Errors
+///
+/// When Redis cannot be asked.
+pub async fn bury(conn: &Conn, queue: &Ledger, claims: &[Whole]) -> Result<(), Ended> {
     // None of them can run again: each was answered. The daemon waits until it can know that without their answers.
-    let names: Vec<_> = claims.iter().map(|claim| claim.name).collect();
-    queue.claims().bury(conn, 0, &names).await?;
+    for some in claims.chunks(BATCH_ENTRIES) {
+        let names: Vec<_> = some.iter().map(|claim| claim.name).collect();
+        queue.claims().bury(conn, 0, &names).await?;
+    }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Claim and settling at depth, two scripts outstanding at any time, as in the daemon.
 
 use super::limits::Times;
-use super::{AT_LATEST, Batch, Claimer, Ended, Trial, settle};
+use super::{AT_LATEST, Batch, Claimer, Ended, Trial, bury, settle};
 use crate::clock::Instant;
 use crate::source::ledger::{BATCH_ENTRIES, redis_now_ms};
 
@@ -20,7 +20,7 @@ pub(super) async fn drain(trial: &Trial<'_>) -> Result<Drained, Ended> {
     let wanted = trial.options.drain.min(trial.options.depth) as usize;
     let mut claimer = Claimer::new(redis_now_ms(&trial.conn).await?);
     let mut drained = Drained::default();
-    let mut to_settle = Vec::new();
+    let (mut to_settle, mut settled) = (Vec::new(), Vec::new());
     let started = Instant::now();
     loop {
         trial.step("claim and settle", drained.count, wanted)?;
@@ -48,7 +48,9 @@ pub(super) async fn drain(trial: &Trial<'_>) -> Result<Drained, Ended> {
         drained.claims.add(claim_took);
         drained.count += reply.claimed.elements.len();
         to_settle = vec![reply.confirmed()];
+        settled.extend_from_slice(&to_settle);
     }
+    bury(&trial.conn, &trial.queue, &settled).await?;
     drained.per_second = drained.count as f64 / started.elapsed().as_secs_f64();
     Ok(drained)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::deep::claim;
 use super::limits::{Times, element};
-use super::{Claimer, Ended, PIECE, Trial, settle};
+use super::{Claimer, Ended, PIECE, Trial, bury, settle};
 use crate::clock::Instant;
 use crate::source::ledger::{BATCH_ENTRIES, redis_now_ms};
 
@@ -24,6 +24,7 @@ pub(super) async fn run(trial: &Trial<'_>) -> Result<Times, Ended> {
         trial.queue.list(&trial.conn, some).await?;
     }
     let (mut claimer, mut late) = (Claimer::new(redis_now_ms(&trial.conn).await?), Times::default());
+    let mut settled = Vec::new();
     while late.count() < count {
         trial.step("lateness", late.count(), count)?;
         let batch = claim(trial, &mut claimer, BATCH_ENTRIES).await?;
@@ -38,10 +39,12 @@ pub(super) async fn run(trial: &Trial<'_>) -> Result<Times, Ended> {
         // By Redis's clock at the claim, and by ours from then on.
         let (claimed_ms, claimed) = (reply.now_ms, Instant::now());
         settle(&trial.conn, &trial.queue, &[batch.confirmed()]).await?;
+        settled.push(batch.confirmed());
         let settled_ms = claimed_ms + i64::try_from(claimed.elapsed().as_millis()).unwrap_or(i64::MAX);
         for due in due {
             late.add(Duration::from_millis((settled_ms - due).max(0).unsigned_abs()));
         }
     }
+    bury(&trial.conn, &trial.queue, &settled).await?;
     Ok(late)
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-pub use self::claimer::{Batch, Claimer, settle};
+pub use self::claimer::{Batch, Claimer, bury, settle};
 use super::error::{Error, explained};
 use super::session::{connected, link};
 use crate::config::RedisEndpoint;

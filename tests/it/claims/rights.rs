@@ -82,7 +82,7 @@ fn granted(yaml: &str, purpose: Purpose) -> BTreeSet<Use> {
 fn all_used(granted: &BTreeSet<Use>, executed: &Executed, rare: &Executed, calls: &Executed) -> Result<(), String> {
     let rare = executed.keys().filter(|script| !script.is_empty()).filter_map(|script| rare.get(script));
     let used: BTreeSet<_> = executed.values().chain(rare).chain(calls.values()).flatten().collect();
-    // The keys of claims are granted by a pattern, which an example stands for.
+    // The keys of claims are granted by a pattern. One key is the example of it.
     let claims = |right: &Use| used.iter().any(|used| used.0 == right.0 && is_of_claims(&used.1));
     let is_used = |right: &Use| if is_of_claims(&right.1) { claims(right) } else { used.contains(right) };
     let unused: Vec<_> = granted.iter().filter(|right| !is_used(right)).collect();
