@@ -127,13 +127,18 @@ async fn reset_counts(rig: &mut Rig) {
 
 #[tokio::test]
 async fn large_elements_behind_small_ones() {
-    for (what, after_ms) in [("63 small elements before 64 of 1 MiB", -1_000), ("the same, not due", 900_000)] {
+    for (what, small, large, after_ms) in [
+        ("63 small elements before 64 of 1 MiB", 63, (64, MIB), -1_000),
+        ("the same, not due", 63, (64, MIB), 900_000),
+        // So few are read at once where they are small.
+        ("5 small elements before 3 of 10 MiB", 5, (3, 10 * MIB), -1_000),
+    ] {
         within_the_limit(what, async |rig: &mut Rig| {
-            rig.offer(63, SMALL, -10_000).await;
-            rig.offer(64, MIB, after_ms).await;
+            rig.offer(small, SMALL, -10_000).await;
+            rig.offer(large.0, large.1, after_ms).await;
             reset_counts(rig).await;
             let (count, bytes) = rig.claim().await;
-            assert_eq!(count, 63);
+            assert_eq!(count, small);
             bytes
         })
         .await;

@@ -22,7 +22,7 @@ type Bug = (&'static str, u64, &'static [Patch<'static>]);
 const BUGS: &[Bug] = &[
     (
         "claim does not notice that it ran",
-        7,
+        16,
         &[(
             "claim",
             "if call('ZADD', LEASES, 'NX', deadline, ARGV[1]) == 0 then return {'twice', now} end\n  elseif",
@@ -30,7 +30,7 @@ const BUGS: &[Bug] = &[
         )],
     ),
     (
-        "claim of one does not notice that it ran",
+        "claim of a few does not notice that it ran",
         54,
         &[(
             "claim",
@@ -90,14 +90,48 @@ const BUGS: &[Bug] = &[
     ("ids are those of the claim before", 7, &[("claim", "':' .. i .. ':' .. ARGV[3]", "':' .. i")]),
     ("claim of a full Redis has no opening write", 0, &[("claim", "if got_z > 0 then open(Z) end", "")]),
     (
-        "claim of one in a full Redis has no opening write",
+        "claim of a few in a full Redis has no opening write",
         14,
         &[("claim", "    open(Z)\n    if call(", "    if call(")],
     ),
     (
-        "claim of one trims what is not at the head of L",
+        "claim of a few trims by count",
         1,
-        &[("claim", "if at[i] == 0 then\n        call('LTRIM'", "if at[i] >= 0 then\n        call('LTRIM'")],
+        &[("claim", "while at_head[run] do run = run + 1 end", "for place in pairs(at_head) do run = run + 1 end")],
+    ),
+    (
+        "claim of a few trims up to the last",
+        1,
+        &[(
+            "claim",
+            "while at_head[run] do run = run + 1 end",
+            "for place in pairs(at_head) do run = math.max(run, place + 1) end",
+        )],
+    ),
+    (
+        "claim of a few leaves in L what is behind the run",
+        1,
+        &[("claim", "if places[i] < 0 or places[i] > run then", "if places[i] < 0 then")],
+    ),
+    (
+        "claim of a few leaves in L what is at the tail",
+        7,
+        &[("claim", "if places[i] < 0 or places[i] > run then", "if places[i] > run then")],
+    ),
+    (
+        "claim of a few answers the head behind them as taken",
+        1,
+        &[("claim", "for i = #rows, 2 * n_z + 1, -1 do rows[i] = nil end", "")],
+    ),
+    (
+        "claim of a few takes more bytes than there is room for",
+        1,
+        &[("claim", "if not rows[1] or bytes > tonumber(ARGV[7]) then rows = {} end", "")],
+    ),
+    (
+        "claim of a few takes more than are wanted",
+        1,
+        &[("claim", "if n_z > 0 and n_z <= 8 and n_z <= most and", "if n_z > 0 and n_z <= 8 and")],
     ),
     (
         "the beginning of L is cut by count",
@@ -122,22 +156,18 @@ const BUGS: &[Bug] = &[
     ),
     (
         "ghosts at the ends are forgotten and stay in L",
-        8,
+        89,
         &[("claim", "      run = run + 1\n    end\n    trim(run, head)", "      run = run + 1\n    end")],
     ),
     (
         "a ghost's twin is not searched for",
         165,
-        &[(
-            "claim",
-            "if recorded[i] == 1 or seen[ids[i]] then",
-            "if recorded[i] == 1 then\n      elseif seen[ids[i]] then",
-        )],
+        &[("claim", "if recorded[i] == 1 or seen[id] then", "if recorded[i] == 1 then\n      elseif seen[id] then")],
     ),
     (
         "twins in one claim are not searched for",
         155,
-        &[("claim", "if recorded[i] == 1 or seen[ids[i]] then", "if recorded[i] == 1 then")],
+        &[("claim", "if recorded[i] == 1 or seen[id] then", "if recorded[i] == 1 then")],
     ),
     (
         "places at the tail are counted from a wrong length",

@@ -45,10 +45,11 @@ if got_z > 0 and entries_in_list > 0 then
   -- Cuts the longest run at the head of L in which every entry is one of `wanted` ({element, due time, ...}), in any order,
   -- or a recorded ghost, and takes those just behind it. Returns what was not found, in the same form.
   local function take_run(wanted)
-    local found, here = call('LRANGE', L, 0, 3), false
+    local found, here = call('LRANGE', L, 0, 3), 0
     if not found[1] then return wanted end
-    for _, score in ipairs(call('ZMSCORE', D, unpack(found))) do here = here or score end
-    if not here then return wanted end
+    for _, score in ipairs(call('ZMSCORE', D, unpack(found))) do here = here + (score and 1 or 0) end
+    -- Most of the first entries, else the claimed ones are anywhere.
+    if here < math.min(3, #found) then return wanted end
     local set, missing, run, at = {}, #wanted / 2, 0, 1
     for i = 1, #wanted, 2 do set[wanted[i]] = true end
     while true do
@@ -68,16 +69,16 @@ if got_z > 0 and entries_in_list > 0 then
       if not found[1] then break end
     end
     trim(run, true)
-    for i = at + 1, #found do
+    for i = at + 1, math.min(at + 48, #found) do
       if set[found[i]] then
         entries_in_list = entries_in_list - call('LREM', L, 1, found[i])
         set[found[i]], missing = nil, missing - 1
       end
     end
-    local left = {}
+    local left, n = {}, 0
     if missing > 0 then
       for i = 1, #wanted, 2 do
-        if set[wanted[i]] then left[#left + 1], left[#left + 2] = wanted[i], wanted[i + 1] end
+        if set[wanted[i]] then left[n + 1], left[n + 2], n = wanted[i], wanted[i + 1], n + 2 end
       end
     end
     return left
@@ -86,28 +87,26 @@ if got_z > 0 and entries_in_list > 0 then
   -- Takes those of `wanted` out of L that are near one end. A block of them is searched for at a time; the longest run of
   -- what was found, in any order, goes with one LTRIM. Returns what was not found, in the same form.
   local function take_near(wanted, head)
-    local left, missed, first = {}, 0, 1
-    while first <= #wanted do
+    local gone, missed, first = {}, 0, 1
+    -- Elements due in another order than they were offered can be anywhere: after a few misses the end is left.
+    while first <= #wanted and missed < 8 do
       -- Elements that are due in the same millisecond are in another order in L, so a block ends with such a group.
       local last = math.min(first + 62, #wanted - 1)
       while last + 2 < #wanted and last - first < 254 and wanted[last + 3] == wanted[last + 1] do last = last + 2 end
       local window, at = (last - first) / 2 + 17, {}
       for i = first, last, 2 do
-        local element, p = wanted[i], nil
-        -- Elements due in another order than they were offered can be anywhere: after a few misses the end is left.
-        if missed < 8 then
-          if head then
-            p = call('LPOS', L, element, 'MAXLEN', window)
-          else
-            p = call('LPOS', L, element, 'RANK', -1, 'MAXLEN', window)
-            if p then p = entries_in_list - 1 - p end
-          end
+        if missed == 8 then break end
+        local p
+        if head then
+          p = call('LPOS', L, wanted[i], 'MAXLEN', window)
+        else
+          p = call('LPOS', L, wanted[i], 'RANK', -1, 'MAXLEN', window)
+          if p then p = entries_in_list - 1 - p end
         end
         if p then
-          at[p], missed = element, 0
+          at[p], gone[i], missed = wanted[i], true, 0
         else
           missed = missed + 1
-          left[#left + 1], left[#left + 2] = element, wanted[i + 1]
         end
       end
       local run = 0
@@ -122,6 +121,11 @@ if got_z > 0 and entries_in_list > 0 then
         end
       end
       first = last + 2
+    end
+    if not next(gone) then return wanted end
+    local left, n = {}, 0
+    for i = 1, #wanted, 2 do
+      if not gone[i] then left[n + 1], left[n + 2], n = wanted[i], wanted[i + 1], n + 2 end
     end
     return left
   end
@@ -146,11 +150,12 @@ if got_z > 0 and entries_in_list > 0 then
     end
 
     -- LREM may use 5 % of Redis's time: a bucket that holds one second's share, in microseconds. One claim takes no more
-    -- of it than fits into the 5 ms that a script may hold Redis up.
+    -- of it than fits into the 5 ms that a script may hold Redis up. Of many it takes none: one walk of the sweep removes
+    -- them all for what the search for a few costs, and a replica need not get each.
     local since = now - (tonumber(sweep[2]) or 0)
     local lrem_us = math.min(50000, (tonumber(sweep[3]) or 50000) + math.max(0, since) * 50)
-    local cost, spent, first = entries_in_list * 0.036, 0, 1
-    while first <= #left and cost < 1000 and cost <= lrem_us and spent + cost <= 2000 do
+    local cost, spent, first, few = entries_in_list * 0.036, 0, 1, #left <= 32
+    while few and first <= #left and cost < 1000 and cost <= lrem_us and spent + cost <= 2000 do
       entries_in_list = entries_in_list - call('LREM', L, 1, left[first])
       lrem_us, spent, first = lrem_us - cost, spent + cost, first + 2
     end
@@ -159,14 +164,16 @@ if got_z > 0 and entries_in_list > 0 then
 
     -- The rest are recorded. The set cannot distinguish two entries with the same first bytes: that one is searched, at any
     -- cost.
-    local ids, new, seen = {}, {}, {}
-    for i = first, #left, 2 do ids[#ids + 1] = string.sub(left[i], 1, 16) end
+    local ids, new, n, seen = {}, {}, 0, {}
+    for i = first, #left, 2 do ids[(i - first) / 2 + 1] = string.sub(left[i], 1, 16) end
     local recorded = call('SMISMEMBER', GHOSTS, unpack(ids))
     for i = 1, #ids do
-      if recorded[i] == 1 or seen[ids[i]] then
+      local id = ids[i]
+      if recorded[i] == 1 or seen[id] then
         entries_in_list = entries_in_list - call('LREM', L, 1, left[first + 2 * i - 2])
       else
-        new[#new + 1], seen[ids[i]] = ids[i], true
+        n = n + 1
+        new[n], seen[id] = id, true
       end
     end
     if #new > 0 then
