@@ -82,6 +82,15 @@ impl Process {
         });
     }
 
+    /// Does a part of a delivery in the caller's task; a panic in it ends the process as that of a [task](Process::spawn)
+    /// does.
+    pub fn contain(&self, name: &'static str, work: impl FnOnce()) {
+        if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
+            self.events.task_ended(name, "it panicked");
+            self.failed.cancel();
+        }
+    }
+
     /// A claim number that this process has not used.
     pub fn next_claim(&self) -> u64 {
         self.claims.fetch_add(1, Ordering::Relaxed) + 1

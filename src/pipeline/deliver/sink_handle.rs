@@ -129,6 +129,7 @@ impl SinkHandle {
     /// Hands a batch to the sink; [`Delivery::wave`] brings the answers, which the breaker sees as well.
     pub fn deliver_all(self: &Arc<Self>, batch: Vec<Outbound>) -> Delivery {
         let (answers, now_ms) = (Answers::new(batch.len()), batch.first().map_or(0, |message| message.now_ms));
+        let alone = batch.len() == 1;
         let (handle, into) = (self.clone(), answers.clone());
         let delivering = async move {
             let delivered = AssertUnwindSafe(handle.sink.deliver_all(batch, &into)).catch_unwind();
@@ -139,7 +140,7 @@ impl SinkHandle {
             }
         };
         let delivering = Some(delivering.boxed());
-        Delivery { handle: self.clone(), answers, delivering, sent: Instant::now(), now_ms }
+        Delivery { handle: self.clone(), answers, delivering, alone, sent: Instant::now(), now_ms }
     }
 
     /// What the sink answers; `None` if it is hung.
@@ -206,6 +207,8 @@ pub struct Delivery {
     answers: Answers,
     /// `None` when every element has its answer.
     delivering: Option<BoxFuture<'static, ()>>,
+    /// A batch of one.
+    alone: bool,
     sent: Instant,
     now_ms: i64,
 }
@@ -224,13 +227,21 @@ impl Delivery {
     /// The next answers: all that come within a moment, or all that are left. `None` after the last. Cancel safe.
     pub async fn wave(&mut self) -> Option<Answered> {
         loop {
-            if let Some(delivering) = &mut self.delivering {
-                // Order: what is complete need not wait. Both may be left at any time.
-                tokio::select! {
-                    biased;
-                    () = delivering => self.delivering = None,
-                    () = tokio::time::sleep(WAVE) => {}
+            match &mut self.delivering {
+                // No other waits for it.
+                Some(delivering) if self.alone => {
+                    delivering.await;
+                    self.delivering = None;
                 }
+                Some(delivering) => {
+                    // Order: what is complete need not wait. Both may be left at any time.
+                    tokio::select! {
+                        biased;
+                        () = delivering => self.delivering = None,
+                        () = tokio::time::sleep(WAVE) => {}
+                    }
+                }
+                None => {}
             }
             let answered = self.answers.take();
             if !answered.is_empty() {
@@ -239,6 +250,11 @@ impl Delivery {
             }
             self.delivering.as_ref()?;
         }
+    }
+
+    /// Whether no answer will come any more.
+    pub fn is_over(&self) -> bool {
+        self.delivering.is_none()
     }
 
     /// When it was handed over, in Redis ms.

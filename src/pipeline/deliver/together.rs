@@ -15,6 +15,7 @@ use crate::pipeline::deliver::relay::{Found, own_target};
 use crate::pipeline::deliver::sink_handle::Delivery;
 use crate::pipeline::limits::circuit::Allow;
 use crate::pipeline::queue::{Queue, Route};
+use crate::pipeline::settle::Writer;
 use crate::pipeline::settle::judge::Answer;
 use crate::pipeline::settle::verdict::Verdict;
 use crate::sink::{Destination, Outbound};
@@ -89,15 +90,15 @@ impl Together {
     pub async fn finish(mut self) {
         let queue = self.claim.queue.clone();
         let Some(route) = queue.routes.first() else { return };
-        loop {
+        let writer = loop {
             // Order: what a sink has answered counts, even if the drain's time is up.
             let answered = tokio::select! {
                 biased;
                 answered = self.delivery.wave() => answered,
-                () = queue.process.abandon.cancelled() => break,
+                () = queue.process.abandon.cancelled() => break None,
             };
-            let Some(answered) = answered else { break };
-            self.confirmed(&queue, route, &answered.confirmed);
+            let Some(answered) = answered else { break None };
+            let writer = self.confirmed(&queue, route, &answered.confirmed);
             for (at, failure) in answered.failed {
                 self.failed(route, at, failure);
             }
@@ -107,11 +108,20 @@ impl Together {
                     conclude::by_answers(held, Found { asked: vec![0], panicked: true, ..Found::default() });
                 });
             }
-        }
+            // While others of the claim are at the sink, a task of its own writes.
+            if self.delivery.is_over() {
+                break writer;
+            }
+        };
         // Given up by the drain. An answer that never comes is impossible otherwise.
         for at in 0..self.sent.len() {
             let found = Found { asked: vec![0], given_up: true, ..Found::default() };
             self.end(at, |held| conclude::by_answers(held, found));
+        }
+        // No element can do harm any more, so none blocks anything while it is written.
+        drop(self);
+        if let Some(writer) = writer {
+            writer.write().await;
         }
     }
 
@@ -122,9 +132,9 @@ impl Together {
         }
     }
 
-    fn confirmed(&mut self, queue: &Queue, route: &Route, confirmed: &[usize]) {
+    fn confirmed(&mut self, queue: &Queue, route: &Route, confirmed: &[usize]) -> Option<Writer> {
         if confirmed.is_empty() {
-            return;
+            return None;
         }
         let now_ms = queue.process.clock.now_ms();
         let mut places = Vec::with_capacity(confirmed.len());
@@ -138,8 +148,7 @@ impl Together {
             places.push(sent.place);
         }
         queue.release_hold();
-        queue.settler.confirmed(&self.claim, places);
-        queue.settler.flush(&self.claim);
+        queue.settler.confirmed_now(&self.claim, places)
     }
 
     fn failed(&mut self, route: &Route, at: usize, failure: Failure) {

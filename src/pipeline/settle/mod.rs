@@ -38,8 +38,29 @@ struct State {
     singles: VecDeque<Settling>,
     /// Claims with nothing left but confirmed elements.
     wholes: Vec<Complete>,
-    /// A task is at work and will see what is pushed.
+    /// There is a [`Writer`], which will see what is added.
     running: bool,
+}
+
+/// The duty to write the verdicts of a queue, until none is left. There is one at a time. Dropped, it becomes a task.
+#[derive(Debug)]
+pub struct Writer(Option<Arc<Queue>>);
+
+impl Writer {
+    /// Writes in the task of the caller: starting another one costs as much as all else that is done for a claim of one.
+    pub async fn write(mut self) {
+        if let Some(queue) = self.0.take() {
+            run(queue).await;
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Some(queue) = self.0.take() {
+            queue.process.clone().spawn("settler", run(queue));
+        }
+    }
 }
 
 /// How long to wait before a verdict that Redis refused is sent again.
@@ -70,21 +91,27 @@ impl Settler {
     /// next [`flush`](Settler::flush).
     pub fn confirmed(&self, claim: &Arc<Claim>, places: impl IntoIterator<Item = usize>) {
         if claim.confirmed(places) {
-            self.take_unwritten(claim, false);
+            drop(self.take_unwritten(claim, false));
         }
     }
 
     /// Writes what is confirmed of a claim, also if others of it are still in hand.
     pub fn flush(&self, claim: &Arc<Claim>) {
-        self.take_unwritten(claim, true);
+        drop(self.take_unwritten(claim, true));
     }
 
-    fn take_unwritten(&self, claim: &Arc<Claim>, partly: bool) {
+    /// Every sink has confirmed these elements of a claim: what is confirmed of it is to be written now. A caller that has
+    /// nothing else to do may write; else a task of its own does.
+    pub fn confirmed_now(&self, claim: &Arc<Claim>, places: impl IntoIterator<Item = usize>) -> Option<Writer> {
+        claim.confirmed(places);
+        self.take_unwritten(claim, true)
+    }
+
+    fn take_unwritten(&self, claim: &Arc<Claim>, partly: bool) -> Option<Writer> {
         let queue = &claim.queue;
-        match claim.take_unwritten(partly) {
-            None => {}
-            Some(Unwritten::Whole(whole)) => self.start(queue, |state| state.wholes.push((claim.clone(), whole))),
-            Some(Unwritten::Some(places)) => self.start(queue, |state| {
+        match claim.take_unwritten(partly)? {
+            Unwritten::Whole(whole) => self.add(queue, |state| state.wholes.push((claim.clone(), whole))),
+            Unwritten::Some(places) => self.add(queue, |state| {
                 let confirm =
                     |place| Settling { claim: claim.clone(), place, step: Move::Confirm, what: What::Confirmed };
                 state.singles.extend(places.into_iter().map(confirm));
@@ -103,22 +130,20 @@ impl Settler {
     }
 
     fn push(&self, queue: &Arc<Queue>, settling: Settling) {
-        self.start(queue, |state| state.singles.push_back(settling));
+        drop(self.add(queue, |state| state.singles.push_back(settling)));
     }
 
-    /// Adds something to write, and a task that writes it if there is none.
-    fn start(&self, queue: &Arc<Queue>, add: impl FnOnce(&mut State)) {
-        let start = {
+    /// Adds something to write. Whoever adds the first is the writer.
+    fn add(&self, queue: &Arc<Queue>, add: impl FnOnce(&mut State)) -> Option<Writer> {
+        let first = {
             let mut state = self.0.lock();
             add(&mut state);
             !std::mem::replace(&mut state.running, true)
         };
-        if start {
-            queue.process.spawn("settler", run(queue.clone()));
-        }
+        first.then(|| Writer(Some(queue.clone())))
     }
 
-    /// What is to be written next; the task ends when there is nothing.
+    /// What is to be written next; the writer ends when there is nothing.
     fn next_batch(&self) -> Option<(Vec<Settling>, Vec<Complete>)> {
         let mut state = self.0.lock();
         let singles = singles::next_batch(&mut state.singles);

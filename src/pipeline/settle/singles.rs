@@ -192,7 +192,7 @@ fn count(verdict: Verdict, parts: Box<Parts>, done: bool, late: bool) {
 /// These elements have ended. What the claim waited for may be complete now.
 fn end(claim: &Arc<Claim>, places: impl IntoIterator<Item = usize>) {
     claim.ended(places);
-    claim.queue.settler.take_unwritten(claim, false);
+    drop(claim.queue.settler.take_unwritten(claim, false));
 }
 
 /// The push and the settling were one script, so this is the moment of delivery.

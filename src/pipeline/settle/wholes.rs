@@ -69,10 +69,8 @@ fn finish(claim: &Arc<Claim>, whole: Whole, answer: Confirmed, resent: bool, now
         Confirmed::Gone => queue.events.stale_acks(count as u64),
         // A part was taken over: what is left is confirmed one by one.
         Confirmed::Partly => {
-            return queue.settler.start(queue, |state| {
-                let one = |place| Settling { claim: claim.clone(), place, step: Move::Confirm, what: What::Confirmed };
-                state.singles.extend(places.into_iter().map(one));
-            });
+            let one = |place| Settling { claim: claim.clone(), place, step: Move::Confirm, what: What::Confirmed };
+            return drop(queue.settler.add(queue, |state| state.singles.extend(places.into_iter().map(one))));
         }
     }
     adapt(claim, count, now);
