@@ -36,3 +36,4 @@ mod callgrind;
 mod commands;
 mod hot_path;
 mod limits;
+mod whole_way;

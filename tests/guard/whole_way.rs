@@ -1,0 +1,189 @@
+//! What an element costs the allocator of this process over its whole way: the reply that brings it, its claim, the message
+//! for the sink, the sink's answer, the confirmation. With a real Redis, and a sink that answers at once.
+//!
+//! Every allocation of the process counts, so the way runs alone in a process of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delaybridge::config;
+use delaybridge::link::{Link, LinkOptions};
+use delaybridge::message::{Failure, Outcome};
+use delaybridge::pipeline::claim::claimer;
+use delaybridge::pipeline::deliver::sink_handle::SinkHandle;
+use delaybridge::pipeline::limits::budget::Budget;
+use delaybridge::pipeline::process::Process;
+use delaybridge::pipeline::queue::Queue;
+use delaybridge::sink::{Answers, Destination, Outbound, Sink};
+use delaybridge::source::build;
+use delaybridge::source::redis::{RedisServer as Server, RedisStore};
+use delaybridge::source::redisson::SCRIPTS;
+use delaybridge::telemetry::events::Events;
+use delaybridge::telemetry::labels::Wakeup;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use redis::AsyncCommands;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+use crate::fill::{Load, Order, fill};
+use crate::limits::{PerWay, WHOLE_WAY};
+use crate::redis_server::RedisServer;
+use crate::redisson::RedissonQueue;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<std::alloc::System> = &INSTRUMENTED_SYSTEM;
+
+/// Bytes of a payload.
+const SIZE: usize = 256;
+/// A claim takes at most so many.
+const BATCH: usize = 500;
+/// What the process does by itself meanwhile is little beside that many.
+const CLAIMS: usize = 20;
+/// Claims of one element.
+const SINGLES: usize = 200;
+const OWNER: [u8; 8] = [7; 8];
+
+/// Takes everything at once, and keeps nothing.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn kind(&self) -> &'static str {
+        "nowhere"
+    }
+
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+
+    fn deliver(&self, _: Outbound) -> BoxFuture<'_, Outcome> {
+        async { Ok(()) }.boxed()
+    }
+
+    fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
+        async move { (0..batch.len()).for_each(|place| answers.put(place, Ok(()))) }.boxed()
+    }
+
+    fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
+        async { Ok(()) }.boxed()
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ()> {
+        std::future::pending().boxed()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        async {}.boxed()
+    }
+}
+
+/// A queue at work, with its claimer.
+async fn queue(server: &RedisServer) -> Arc<Queue> {
+    let yaml = "redis: { url: 'redis://h' }\nsinks: { out: { stdout: {} } }\nqueues: { q: { source: { redisson: { name: q \
+                } }, to: [{ sink: out }] } }\n";
+    let loaded = config::load_str(yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
+    let spec = loaded.config.queues[0].clone();
+    let options = LinkOptions { scripts: SCRIPTS.all().into_iter().cloned().collect(), ..LinkOptions::default() };
+    let link = Link::start(Arc::new(server.endpoint()), options);
+    drop(link.ready().await);
+    let events = Events::default();
+    let budget = Budget::new(10_000, 1 << 30);
+    let process = Arc::new(Process::new(OWNER, Arc::new(Server::new(link.clone())), budget, events.clone()));
+    let name: Arc<str> = "out".into();
+    let handle =
+        Arc::new(SinkHandle::new(name.clone(), Arc::new(Nowhere), None, events.sink(&name), process.gates.clone()));
+    let store = Arc::new(RedisStore::new(link, build(&spec.source), OWNER));
+    Queue::new(spec, process, store, |_| Some(handle.clone()))
+}
+
+/// What the allocator was asked for.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    calls: f64,
+    bytes: f64,
+}
+
+impl Asked {
+    fn since(region: &Region<'_, std::alloc::System>, elements: usize) -> Asked {
+        let change = region.change();
+        // A reallocation is a call, and asks for what is new in it.
+        let calls = change.allocations + change.reallocations;
+        Asked { calls: calls as f64 / elements as f64, bytes: change.bytes_allocated as f64 / elements as f64 }
+    }
+}
+
+/// Claims of as many as there may be; then claims of one.
+async fn walk() -> [Asked; 2] {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let producer = RedissonQueue::new("q");
+    let queue = queue(&server).await;
+    let heartbeat = queue.process.events.status().heartbeat("claimer", Duration::from_secs(60));
+    tokio::spawn(claimer::run(queue.clone(), heartbeat));
+    let settled = || queue.settled.load(std::sync::atomic::Ordering::Relaxed) as usize;
+    let all_of = async |count: usize| {
+        while settled() < count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    // What is made once: pools, tables, series.
+    let load = |count| Load { count, size: SIZE, order: Order::Offers, last_in_ms: -1_000 };
+    fill(&mut redis, &producer, load(BATCH), |_| ()).await.expect("fill");
+    queue.alarm.ring(Wakeup::Published);
+    all_of(BATCH).await;
+
+    fill(&mut redis, &producer, load(CLAIMS * BATCH), |_| ()).await.expect("fill");
+    let region = Region::new(ALLOCATOR);
+    queue.alarm.ring(Wakeup::Published);
+    all_of((CLAIMS + 1) * BATCH).await;
+    let many = Asked::since(&region, CLAIMS * BATCH);
+
+    let mut single = Asked { calls: 0.0, bytes: 0.0 };
+    for n in 1..=SINGLES {
+        fill(&mut redis, &producer, load(1), |_| ()).await.expect("fill");
+        let region = Region::new(ALLOCATOR);
+        queue.alarm.ring(Wakeup::Published);
+        while settled() < (CLAIMS + 1) * BATCH + n {
+            tokio::task::yield_now().await;
+        }
+        let asked = Asked::since(&region, SINGLES);
+        single = Asked { calls: single.calls + asked.calls, bytes: single.bytes + asked.bytes };
+    }
+    let left: usize = redis.zcard(&producer.timeouts).await.expect("count what is left");
+    assert_eq!(left, 0);
+    [many, single]
+}
+
+/// Marks the figures in the output.
+const FIGURES: &str = "figures:";
+
+#[test]
+fn an_element_asks_the_allocator_for_no_more_than_its_limit() {
+    let own = std::env::current_exe().expect("the path of this binary");
+    let done = std::process::Command::new(own)
+        .args(["--exact", "whole_way::runs_alone", "--ignored", "--nocapture", "--test-threads=1"])
+        .output()
+        .expect("run this binary");
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    let figures = said.lines().find_map(|line| line.split_once(FIGURES)).expect("figures").1;
+    let figures: Vec<f64> = figures.split_whitespace().map(|figure| figure.parse().expect("a number")).collect();
+    assert_eq!(figures.len(), 2 * WHOLE_WAY.len(), "{said}");
+    let mut over = Vec::new();
+    for (PerWay { what, allocations, bytes }, found) in WHOLE_WAY.iter().zip(figures.chunks(2)) {
+        let found_text = format!("{what}: {:.2} allocations of {:.0} bytes together", found[0], found[1]);
+        println!("{found_text}");
+        if found[0] > *allocations || found[1] > *bytes {
+            over.push(format!("{found_text}; the limits are {allocations} and {bytes}"));
+        }
+    }
+    assert!(over.is_empty(), "an element costs more than its limit, see tests/guard/limits.rs:\n{}", over.join("\n"));
+}
+
+#[test]
+#[ignore = "the test above runs it, in a process of its own"]
+fn runs_alone() {
+    // One thread: another one makes its own caches.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let [many, single] = runtime.block_on(walk());
+    println!("{FIGURES} {} {} {} {}", many.calls, many.bytes, single.calls, single.bytes);
+}
