@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// Identity of an element: it never changes over retries, restarts and redrives.
 ///
@@ -13,6 +14,11 @@ use std::str::FromStr;
 pub struct MessageId(pub [u8; 8]);
 
 impl MessageId {
+    /// The eight bytes of a text: those that it spells as 16 hexadecimal digits, else a hash of it.
+    pub fn of_text(text: &str) -> MessageId {
+        text.parse().unwrap_or_else(|_| MessageId(xxhash_rust::xxh3::xxh3_64(text.as_bytes()).to_be_bytes()))
+    }
+
     /// The 16 hexadecimal digits of its text.
     pub(crate) fn hex(&self) -> [u8; 16] {
         let mut digits = [b'0'; 16];
@@ -30,6 +36,51 @@ impl fmt::Display for MessageId {
 impl fmt::Debug for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// The identity of an element, and how it is called outside.
+///
+/// Inside of the daemon the eight bytes are enough. Some payloads bring an id of their own, which their consumers know: then
+/// this text is what headers, templates, dead letters and commands show, and the bytes are made of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The eight bytes.
+    pub id: MessageId,
+    /// The element's own text.
+    pub text: Option<Arc<str>>,
+}
+
+impl Identity {
+    /// Longest text of an element's own, in bytes.
+    pub const TEXT_MAX: usize = 256;
+
+    /// The identity that this text gives an element; `None` for what no header can carry: not 1 to 256 visible ASCII
+    /// characters.
+    pub fn named(text: &str) -> Option<Identity> {
+        let fits = (1..=Identity::TEXT_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+        fits.then(|| Identity { id: MessageId::of_text(text), text: Some(text.into()) })
+    }
+}
+
+impl From<MessageId> for Identity {
+    fn from(id: MessageId) -> Self {
+        Identity { id, text: None }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.text {
+            Some(text) => f.write_str(text),
+            None => fmt::Display::fmt(&self.id, f),
+        }
+    }
+}
+
+impl serde::Serialize for Identity {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -235,6 +286,20 @@ mod tests {
         assert_eq!(id.to_string(), "52414e444f4d3842");
         assert_eq!("52414e444f4d3842".parse(), Ok(id));
         assert_eq!("52414e".parse::<MessageId>(), Err(InvalidMessageId));
+    }
+
+    #[test]
+    fn an_element_s_own_text_is_what_is_shown() {
+        let named = Identity::named("b4a577edbccf1d805744efa9").expect("a text that fits");
+        assert_eq!(named.to_string(), "b4a577edbccf1d805744efa9");
+        assert_eq!(named.id, MessageId::of_text("b4a577edbccf1d805744efa9"));
+        assert_ne!(named.id, MessageId::of_text("b4a577edbccf1d805744efaa"));
+        // Shown without the text, the digits lead to the same element.
+        assert_eq!(MessageId::of_text(&named.id.to_string()), named.id);
+        assert_eq!(Identity::from(named.id).to_string(), named.id.to_string());
+        for text in ["", "a b", "a\nb", "\u{fc}", &"x".repeat(257)] {
+            assert_eq!(Identity::named(text), None, "{text:?}");
+        }
     }
 
     #[test]

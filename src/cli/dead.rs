@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::errors::explain;
 use super::table::{Align, Table};
-use super::{Failed, Global, answer, on_queue, show};
+use super::{Failed, Global, answer, load, on_queue, show};
 use crate::operate::content::escaped;
 use crate::operate::dead::{self, DeadLetters, Letter, Which};
-use crate::operate::words;
+use crate::operate::{Queue, Session, check_id, words};
 
 /// Show, redrive or remove dead letters.
 ///
@@ -39,8 +39,8 @@ pub struct WhichArgs {
     /// The queue's id in the configuration
     #[arg(value_name = "QUEUE")]
     pub queue: String,
-    /// Stream ids (1795251632252-0) or element ids (16 hexadecimal digits)
-    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all", value_parser = letter)]
+    /// Stream ids (1795251632252-0) or element ids (as `peek` shows it)
+    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
     pub ids: Vec<String>,
     /// All current dead letters
     #[arg(long)]
@@ -53,12 +53,15 @@ impl WhichArgs {
     }
 }
 
-/// The name of a letter, if it can be one.
-fn letter(text: &str) -> Result<String, String> {
-    match dead::is_name(text) {
-        true => Ok(text.to_owned()),
-        false => Err("write a stream id (1795251632252-0) or an element's id (16 hexadecimal digits)".to_owned()),
+/// The queue, and the names of letters that are meant: what cannot be a name is refused before Redis is asked.
+async fn on_letters(global: &Global, queue: &str, names: &[String]) -> Result<(Session, Queue), Failed> {
+    let config = load(global)?.config;
+    for name in names.iter().filter(|name| !dead::is_place(name)) {
+        check_id(&config, queue, name).map_err(|error| {
+            Failed::usage(format!("{}; a letter's own name is its stream id (1795251632252-0)", error.message))
+        })?;
     }
+    Ok(Session::on_queue(config, queue).await?)
 }
 
 /// List the dead letters of a queue, latest first.
@@ -90,8 +93,8 @@ pub struct ShowArgs {
     /// The queue's id in the configuration
     #[arg(value_name = "QUEUE")]
     pub queue: String,
-    /// Stream id (1795251632252-0) or element id (16 hexadecimal digits)
-    #[arg(value_name = "ID", value_parser = letter)]
+    /// Stream id (1795251632252-0) or element id (as `peek` shows it)
+    #[arg(value_name = "ID")]
     pub id: String,
 }
 
@@ -150,7 +153,7 @@ pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut dyn Wr
             answer(global, out, &dead::list(&queue, args.limit).await?, list)?;
         }
         DeadCommand::Show(args) => {
-            let (_session, queue) = on_queue(global, &args.queue).await?;
+            let (_session, queue) = on_letters(global, &args.queue, std::slice::from_ref(&args.id)).await?;
             answer(global, out, &dead::show(&queue, &args.id).await?, |found| text(&found.dead_letters[0]))?;
         }
         DeadCommand::Redrive(args) => redrive(global, args, out).await?,
@@ -160,7 +163,7 @@ pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut dyn Wr
 }
 
 async fn redrive(global: &Global, args: &RedriveArgs, out: &mut dyn Write) -> Result<(), Failed> {
-    let (_session, queue) = on_queue(global, &args.which.queue).await?;
+    let (_session, queue) = on_letters(global, &args.which.queue, &args.which.ids).await?;
     let done = dead::redrive(&queue, &args.which.which()).await?;
     answer(global, out, &done, |done| {
         format!("{} of {} redriven\n", words::count(done.redriven, "dead letter"), done.queue)
@@ -180,7 +183,7 @@ async fn purge(global: &Global, args: &PurgeArgs, out: &mut dyn Write) -> Result
             which.queue
         )));
     }
-    let (_session, queue) = on_queue(global, &which.queue).await?;
+    let (_session, queue) = on_letters(global, &which.queue, &which.ids).await?;
     let done = dead::purge(&queue, &which.which()).await?;
     answer(global, out, &done, |done| {
         format!("{} of {} removed\n", words::count(done.purged, "dead letter"), done.queue)

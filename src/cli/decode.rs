@@ -7,8 +7,7 @@ use bytes::Bytes;
 use clap::{ArgGroup, Args};
 use redisson_codecs::Coding;
 
-use super::{Failed, Global, answer, input, on_queue};
-use crate::message::MessageId;
+use super::{Failed, Global, answer, input, on_element, on_queue};
 use crate::operate::content::escaped;
 use crate::operate::decode::{Decoded, Options, Outcome, decode, decode_in};
 
@@ -38,7 +37,7 @@ pub struct DecodeArgs {
     pub queue: Option<String>,
     /// With --queue: the element with this id, scheduled, waiting for a retry or in flight
     #[arg(long, value_name = "ID", requires = "queue", conflicts_with_all = ["hex", "file", "stdin"])]
-    pub id: Option<MessageId>,
+    pub id: Option<String>,
     /// The codec, as in the configuration; with --queue the queue's unless that is raw, else guessed
     #[arg(long, value_name = "NAME")]
     pub codec: Option<Coding>,
@@ -70,8 +69,11 @@ pub(super) async fn run(global: &Global, args: &DecodeArgs, out: &mut dyn Write)
     let options = Options { codec: args.codec, strip_types: args.strip_types };
     let decoded = match (&args.queue, &args.hex) {
         (Some(queue), _) => {
-            let (_session, queue) = on_queue(global, queue).await?;
-            decode_in(&queue, args.id, options).await?
+            let (_session, queue) = match &args.id {
+                Some(id) => on_element(global, queue, id).await?,
+                None => on_queue(global, queue).await?,
+            };
+            decode_in(&queue, args.id.as_deref(), options).await?
         }
         (None, Some(bytes)) => decode(bytes.clone(), options),
         (None, None) => decode(input("element", args.file.as_deref())?, options),
@@ -84,7 +86,7 @@ pub(super) async fn run(global: &Global, args: &DecodeArgs, out: &mut dyn Write)
 
 fn text(decoded: &Decoded) -> String {
     let [element] = &decoded.elements;
-    let id = element.id.map_or_else(|| "-".to_owned(), |id| id.to_string());
+    let id = element.id.as_ref().map_or_else(|| "-".to_owned(), |id| id.to_string());
     let (name, value) = match &element.outcome {
         // On one line, as JSON escapes what a terminal would obey.
         Outcome::Value(value) => ("value", value.to_string()),

@@ -41,7 +41,7 @@ pub use run::{RunArgs, log_warnings};
 
 use self::endpoint::endpoint;
 use crate::config::Loaded;
-use crate::operate::{self, Queue, Session};
+use crate::operate::{self, Queue, Session, check_id};
 
 /// Delivers the due elements of Redisson delayed queues, and loses none.
 ///
@@ -138,6 +138,13 @@ pub fn load(global: &Global) -> Result<Loaded, Failed> {
 
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// As [`on_queue`] for an element with this id: what cannot be one is refused before Redis is asked.
+async fn on_element(global: &Global, queue: &str, id: &str) -> Result<(Session, Queue), Failed> {
+    let config = load(global)?.config;
+    check_id(&config, queue, id)?;
+    Ok(Session::on_queue(config, queue).await?)
 }
 
 /// Reads the configuration, finds the queue and connects.
@@ -251,7 +258,6 @@ mod tests {
             "peek",
             "peek q --state gone",
             "cancel q",
-            "cancel q short",
             "dead redrive q",
             "dead redrive q 1-0 --all",
             "dead show q",

@@ -96,7 +96,7 @@ fn text(found: &Elements, ask: &Peek) -> String {
     let relative = |ms| show::relative(ms, found.now_ms);
     for element in &found.elements {
         let mut row = vec![
-            element.id.map_or_else(none, |id| id.to_string()),
+            element.id.as_ref().map_or_else(none, |id| id.to_string()),
             element.due_ms.map_or_else(none, show::absolute),
             element.due_ms.map_or_else(String::new, relative),
         ];
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn a_row_says_which_when_and_what() {
         let element = Element {
-            id: Some(MessageId(*b"RANDOM8B")),
+            id: Some(MessageId(*b"RANDOM8B").into()),
             state: State::Retry,
             due_ms: Some(1_795_251_632_252),
             next_attempt_ms: Some(1_795_251_637_252),

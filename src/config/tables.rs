@@ -54,7 +54,6 @@ tables! {
         MODE = key("mode", Kind::Word(&[now("deliver"), now("shadow"), now("rescue")]), "What is done with due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed and nothing is written to Redis or a sink; what would have been sent where is logged and counted. `rescue`: elements that are overdue by more than the source's `rescue_after` are moved to the ready list, as a Redisson client would, for Java consumers that stay; no sink is needed.").default("deliver");
     }
     mod source at "queues.NAME.source", "Exactly one key: the kind." {
-        ZSET = planned("zset", "A sorted set with the payloads as members.");
         JOB_POOL = planned("job_pool", "A sorted set of ids with the bodies in a hash.");
     } + spec::KIND_KEYS
     mod to at "queues.NAME.to[]", "One destination." {

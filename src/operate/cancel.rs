@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::error::{Attempt, Error, may_have_run};
 use super::peek::State;
 use super::session::Queue;
-use crate::message::MessageId;
+use crate::message::Identity;
 use crate::source::ledger::Place;
 
 /// What was cancelled.
@@ -21,7 +21,7 @@ pub struct Cancelled {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CancelledElement {
     /// Its id.
-    pub id: MessageId,
+    pub id: Identity,
     /// Where it was.
     pub cancelled_from: State,
 }
@@ -31,12 +31,13 @@ pub struct CancelledElement {
 /// # Errors
 ///
 /// When it is not there, when it is in flight, and when Redis cannot be asked.
-pub async fn cancel(queue: &Queue, id: MessageId) -> Result<Cancelled, Error> {
+pub async fn cancel(queue: &Queue, id: &str) -> Result<Cancelled, Error> {
     let what = format!("cancel {id} in `{}`", queue.id());
-    let Some(found) = queue.ledger.locate(&queue.conn, id).await.attempt(&what)? else {
+    let id = queue.identity(id)?;
+    let Some(found) = queue.ledger.locate(&queue.conn, &id).await.attempt(&what)? else {
         return Err(Error::not_found(format!(
             "{what}: not found among the scheduled, retried and in-flight elements; it was delivered or cancelled, \
-             is a dead letter (`delaybridge dead ls {}`), or has no Redisson layout and so no id",
+             is a dead letter (`delaybridge dead ls {}`), or is junk and so has no id",
             queue.id()
         )));
     };

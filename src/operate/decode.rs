@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::content;
 use super::error::{Attempt, Error};
 use super::session::Queue;
-use crate::message::{MessageId, Origin};
+use crate::message::{Identity, Origin};
 use crate::source;
 use crate::source::ledger::claims::Element;
 use crate::source::ledger::{Packed, Place, Shape, Show};
@@ -35,7 +35,7 @@ pub struct DecodedElement {
     /// `old`, `new`, `bare` or `junk`.
     pub layout: &'static str,
     /// Its id, if it has one.
-    pub id: Option<MessageId>,
+    pub id: Option<Identity>,
     /// Bytes of the payload.
     pub size: usize,
     /// The codec.
@@ -74,14 +74,15 @@ pub fn decode(bytes: Bytes, options: Options) -> Decoded {
 /// # Errors
 ///
 /// When there is none, and when Redis cannot be asked.
-pub async fn decode_in(queue: &Queue, id: Option<MessageId>, options: Options) -> Result<Decoded, Error> {
+pub async fn decode_in(queue: &Queue, id: Option<&str>, options: Options) -> Result<Decoded, Error> {
     let what = format!("read an element of queue `{}`", queue.id());
     let missing = |thing: &str| {
         Error::not_found(format!("{what}: there is {thing}; `delaybridge peek {}` lists what is there", queue.id()))
     };
     let whole = match id {
         Some(id) => {
-            let located = queue.ledger.locate(&queue.conn, id).await.attempt(&what)?;
+            let wanted = queue.identity(id)?;
+            let located = queue.ledger.locate(&queue.conn, &wanted).await.attempt(&what)?;
             take_apart(located.ok_or_else(|| missing(&format!("no element {id}")))?.member)
         }
         None => {
@@ -96,7 +97,7 @@ pub async fn decode_in(queue: &Queue, id: Option<MessageId>, options: Options) -
 /// Bytes, as far as they could be taken apart.
 struct Whole {
     shape: Shape,
-    id: Option<MessageId>,
+    id: Option<Identity>,
     payload: Bytes,
 }
 
@@ -108,10 +109,10 @@ fn take_apart(bytes: Bytes) -> Whole {
     };
     let element = entry.bytes();
     match entry.origin() {
-        Origin::Ready => Whole { shape: Shape::Bare, id: Some(entry.given_id()), payload: element },
+        Origin::Ready => Whole { shape: Shape::Bare, id: Some(entry.given_id().into()), payload: element },
         Origin::Delayed => match source::recognise(&element) {
             Some(packed) => of(packed),
-            None => Whole { shape: Shape::Junk, id: Some(source::junk_id(&element)), payload: element },
+            None => Whole { shape: Shape::Junk, id: Some(source::junk_id(&element).into()), payload: element },
         },
     }
 }
@@ -164,10 +165,13 @@ mod tests {
     #[test]
     fn an_element_an_entry_and_a_payload_are_distinguished() {
         use crate::source::redisson::layout::{Layout, pack};
-        let id = MessageId(*b"RANDOM8B");
-        let check = |bytes: Vec<u8>, layout: &str, id: Option<MessageId>| {
+        let id = crate::message::MessageId(*b"RANDOM8B");
+        let check = |bytes: Vec<u8>, layout: &str, id: Option<crate::message::MessageId>| {
             let whole = take_apart(bytes.into());
-            assert_eq!((whole.shape.as_str(), whole.id, &whole.payload[..]), (layout, id, &b"\x03ab\xe3"[..]));
+            assert_eq!(
+                (whole.shape.as_str(), whole.id.map(|id| id.id), &whole.payload[..]),
+                (layout, id, &b"\x03ab\xe3"[..])
+            );
         };
         let element = pack(Layout::New, id, b"\x03ab\xe3");
         let header = |origin| Header::redriven(origin, id, 5, vec![7]).encode();

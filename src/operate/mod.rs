@@ -26,4 +26,4 @@ mod session;
 pub mod words;
 
 pub use self::error::{Error, Kind, QueueError};
-pub use self::session::{Queue, Session};
+pub use self::session::{Queue, Session, check_id};

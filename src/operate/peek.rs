@@ -6,7 +6,7 @@ use super::content::Content;
 use super::error::{Attempt, Error};
 use super::session::Queue;
 use crate::config::{Misfit, QueueSpec};
-use crate::message::MessageId;
+use crate::message::{Identity, MessageId};
 use crate::route::ElementInfo;
 use crate::source::ledger::{Place, Seen, Shape, Show};
 
@@ -54,7 +54,7 @@ pub struct Elements {
 #[derive(Debug, Clone, Serialize)]
 pub struct Element {
     /// Its id; elements of the ready list have none.
-    pub id: Option<MessageId>,
+    pub id: Option<Identity>,
     /// Where it is.
     pub state: State,
     /// When it falls or fell due.
@@ -113,7 +113,6 @@ impl Element {
     fn of(spec: &QueueSpec, ask: &Peek, seen: Seen) -> Self {
         let score = |state| seen.score_ms.filter(|_| ask.state == state);
         Element {
-            id: seen.id,
             state: ask.state,
             due_ms: seen.due_ms,
             next_attempt_ms: score(State::Retry),
@@ -124,6 +123,7 @@ impl Element {
             routes: ask.routes.then(|| routes(spec, &seen)),
             content: Content::new(spec.codec, seen.payload.clone(), seen.is_complete()),
             code: seen.code,
+            id: seen.id,
         }
     }
 }
@@ -135,8 +135,9 @@ fn routes(spec: &QueueSpec, element: &Seen) -> Vec<String> {
         Shape::Unknown => return vec!["left to a newer daemon".to_owned()],
         Shape::Packed(_) | Shape::Bare => {}
     }
-    let id = element.id.unwrap_or(MessageId([0; 8]));
-    let info = ElementInfo { id, queue: &spec.id, due_ms: element.due_ms, attempt: element.attempts.saturating_add(1) };
+    let id = element.id.clone().unwrap_or(MessageId([0; 8]).into());
+    let info =
+        ElementInfo { id: &id, queue: &spec.id, due_ms: element.due_ms, attempt: element.attempts.saturating_add(1) };
     match spec.preview(&info, &element.payload) {
         Ok(destinations) => {
             spec.to.iter().zip(destinations).map(|(to, place)| format!("{}: {place}", to.sink)).collect()
@@ -155,7 +156,7 @@ mod tests {
 
     fn sample() -> Seen {
         Seen {
-            id: Some(MessageId(*b"RANDOM8B")),
+            id: Some(MessageId(*b"RANDOM8B").into()),
             due_ms: Some(1_795_251_632_252),
             score_ms: Some(1_795_251_637_252),
             attempts: 2,

@@ -8,6 +8,7 @@ use super::error::{Attempt, Error};
 use super::words;
 use crate::config::{Config, QueueSpec, RedisEndpoint};
 use crate::link::{Conn, ConnectError, Link, LinkOptions, LinkState};
+use crate::message::Identity;
 use crate::source;
 use crate::source::ledger::{DeadLetter, Ledger, Order, Place};
 
@@ -65,6 +66,15 @@ impl Queue {
         &self.spec.id
     }
 
+    /// The identity of the element that a person means.
+    ///
+    /// # Errors
+    ///
+    /// When no element of the queue can be called so.
+    pub(super) fn identity(&self, text: &str) -> Result<Identity, Error> {
+        identity(&self.spec, text)
+    }
+
     /// Reads every member of a place, in its order.
     pub(super) async fn each_member(&self, place: Place, what: &str, mut see: impl FnMut(Bytes)) -> Result<(), Error> {
         let mut first = 0;
@@ -93,6 +103,25 @@ impl Queue {
             see(page).await?;
         }
     }
+}
+
+/// Refuses a text that can be no id of an element of this queue, without Redis.
+///
+/// # Errors
+///
+/// When it is none, and when the configuration has no such queue.
+pub fn check_id(config: &Config, queue: &str, text: &str) -> Result<(), Error> {
+    identity(&*find(config, queue)?, text).map(drop)
+}
+
+fn identity(spec: &QueueSpec, text: &str) -> Result<Identity, Error> {
+    source::build(&spec.source).identity(text).ok_or_else(|| {
+        let ids = match spec.source.redisson() {
+            Some(_) => "an element's id is 16 hexadecimal digits",
+            None => "an element's id is 16 hexadecimal digits, or the text that `id` of the source makes",
+        };
+        Error::invalid(format!("read id `{text}`: {ids}, as `delaybridge peek {}` shows it", spec.id))
+    })
 }
 
 /// The queue in Redis. An operator claims nothing, so it owns nothing: zeros.

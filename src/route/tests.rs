@@ -3,12 +3,12 @@
 use redisson_codecs::{Codec, Coding, decode};
 
 use super::*;
-use crate::message::MessageId;
+use crate::message::{Identity, MessageId};
 
-const ID: MessageId = MessageId(*b"RANDOM8B");
+const ID: Identity = Identity { id: MessageId(*b"RANDOM8B"), text: None };
 
 fn element() -> ElementInfo<'static> {
-    ElementInfo { id: ID, queue: "orders", due_ms: Some(1_700_000_000_123), attempt: 2 }
+    ElementInfo { id: &ID, queue: "orders", due_ms: Some(1_700_000_000_123), attempt: 2 }
 }
 
 fn payload(codec: Codec, bytes: &'static str) -> Payload {

@@ -1,5 +1,6 @@
 //! The headers that every broker's message gets: how a consumer knows the element and recognises a second copy. Pure.
 
+use crate::message::Identity;
 use crate::sink::Outbound;
 
 /// Header with the element's id: the same at every attempt, so consumers de-duplicate by it.
@@ -18,7 +19,7 @@ pub(super) fn is_standard(name: &str) -> bool {
 
 /// The standard headers of an element, which precede the user's. Their texts are formatted once, without an allocation.
 pub(super) struct Standard<'a> {
-    id: [u8; 16],
+    id: Text<'a>,
     queue: &'a str,
     due_ms: Option<Decimal>,
     attempt: Decimal,
@@ -28,7 +29,7 @@ impl<'a> Standard<'a> {
     /// The headers of this element.
     pub(super) fn of(message: &'a Outbound) -> Standard<'a> {
         Standard {
-            id: message.id.hex(),
+            id: Text::of(&message.id),
             queue: &message.queue,
             due_ms: message.due_ms.map(Decimal::new),
             attempt: Decimal::new(i64::from(message.attempt)),
@@ -38,7 +39,34 @@ impl<'a> Standard<'a> {
     /// Names and values, in their order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let due_ms = self.due_ms.as_ref().map(|due_ms| (DUE_MS, due_ms.as_str()));
-        [(ID, ascii(&self.id)), (QUEUE, self.queue)].into_iter().chain(due_ms).chain([(ATTEMPT, self.attempt.as_str())])
+        [(ID, self.id.as_str()), (QUEUE, self.queue)]
+            .into_iter()
+            .chain(due_ms)
+            .chain([(ATTEMPT, self.attempt.as_str())])
+    }
+}
+
+/// The text of an id: the element's own, or digits on the stack.
+pub(super) enum Text<'a> {
+    Own(&'a str),
+    Digits([u8; 16]),
+}
+
+impl<'a> Text<'a> {
+    /// That of this id.
+    pub(super) fn of(id: &'a Identity) -> Text<'a> {
+        match &id.text {
+            Some(text) => Text::Own(text),
+            None => Text::Digits(id.id.hex()),
+        }
+    }
+
+    /// The characters.
+    pub(super) fn as_str(&self) -> &str {
+        match self {
+            Text::Own(text) => text,
+            Text::Digits(digits) => ascii(digits),
+        }
     }
 }
 

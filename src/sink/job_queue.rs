@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(queue.waiting(), 1000);
         for id in 0..1000_u64 {
             let job = jobs.try_recv().unwrap();
-            assert_eq!(job.message().id.0, id.to_be_bytes());
+            assert_eq!(job.message().id.id.0, id.to_be_bytes());
             assert!(job.may_send());
             job.finish(Ok(()));
         }
@@ -338,7 +338,7 @@ mod tests {
         let worker = async {
             for id in 0..7_u64 {
                 let job = jobs.recv().await.unwrap();
-                assert_eq!(job.message().id.0, id.to_be_bytes());
+                assert_eq!(job.message().id.id.0, id.to_be_bytes());
                 job.finish(Ok(()));
             }
         };

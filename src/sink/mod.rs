@@ -41,13 +41,13 @@ pub use self::kinds::Destination;
 pub(crate) use self::kinds::{DEAD_LETTER_KEYS, DESTINATION_KEYS, KIND_KEYS, KINDS};
 pub use self::spec::{Connector, Fixed, RedisCommand, RedisServer, RedisWrite, SinkSpec, Target};
 use crate::clock::Instant;
-use crate::message::{Class, Failure, MessageId, Outcome};
+use crate::message::{Class, Failure, Identity, Outcome};
 
 /// One element on its way to one sink: decoded and routed, nothing left to decide.
 #[derive(Clone, Debug)]
 pub struct Outbound {
     /// Identity, the same at every attempt.
-    pub id: MessageId,
+    pub id: Identity,
     /// The queue's id in the configuration.
     pub queue: Arc<str>,
     /// Due time in Redis milliseconds since the epoch; absent for elements of the ready list.

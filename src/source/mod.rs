@@ -13,8 +13,10 @@ pub mod ledger;
 pub mod memory;
 pub mod redis;
 pub mod redisson;
+pub mod score;
 pub(crate) mod spec;
 pub mod store;
+pub mod zset;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +24,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
+use self::ledger::claims::Element;
 use self::ledger::{BadReply, Fields, Hints, Packed, Scripts};
+pub use self::score::Score;
 pub(crate) use self::spec::SourceSettings;
 pub use self::spec::SourceSpec;
 use self::store::Rescued;
 use crate::link::rights::Grant;
 use crate::link::{Conn, LinkError, Script};
-use crate::message::{MessageId, Origin};
+use crate::message::{Identity, MessageId, Origin};
 use crate::metric::SourceTerms;
 
 /// Why a call to a source or to the ledger did not answer.
@@ -101,8 +105,29 @@ pub trait Source: Send + Sync + 'static {
     fn depths(&self, added: Fields) -> Result<Depths, BadReply>;
 
     /// Takes an element apart: its id, and the payload or why there is none. `given` is the id that the ledger gave an
-    /// element from a source without one.
-    fn open(&self, origin: Origin, given: MessageId, element: &Bytes) -> (MessageId, Result<Bytes, Junk>);
+    /// element of the ready list, or else what [`given`](Source::given) kept of the score.
+    fn open(&self, origin: Origin, given: MessageId, element: &Bytes) -> (Identity, Result<Bytes, Junk>);
+
+    /// The time in ms at which a scheduled element with this score falls due. The scores of the source's keys, and of bare
+    /// elements in claims, are in the unit of the source: they are moved, not rewritten.
+    fn due_ms(&self, score: Score) -> i64 {
+        score.ceil_ms()
+    }
+
+    /// The largest score that is due at this time: the inverse of [`due_ms`](Source::due_ms).
+    fn until(&self, ms: i64) -> Score {
+        Score::of_ms(ms)
+    }
+
+    /// What is kept of a score in the header of an element that failed or was released, beside the due time in ms.
+    fn given(&self, _score: Score) -> MessageId {
+        MessageId([0; 8])
+    }
+
+    /// A scheduled element as a claim holds it.
+    fn bare(&self, member: Bytes, score: Score) -> Element {
+        Element::bare(member, self.due_ms(score)).given(self.given(score))
+    }
 
     /// Reads that find whether anything can be claimed from the source at this Redis time.
     fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read>;
@@ -110,8 +135,8 @@ pub trait Source: Send + Sync + 'static {
     /// The channel on which the source's programs announce, if they do.
     fn channel(&self) -> Option<&Arc<str>>;
 
-    /// What an announcement means.
-    fn announcement(&self, payload: &[u8]) -> Announcement;
+    /// What an announcement means; `None` for nothing.
+    fn announcement(&self, payload: &[u8]) -> Option<Announcement>;
 
     /// A place that other clients fill without an announcement while they are awake; it is polled more often then.
     fn unannounced(&self) -> Option<Read>;
@@ -127,14 +152,30 @@ pub trait Source: Send + Sync + 'static {
     /// The list of what the source's own clients have made ready, if it has one.
     fn ready_list(&self) -> Option<&Bytes>;
 
-    /// Reads a scheduled element of `size` bytes from its beginning. The payload is what was read of it.
-    fn read(&self, start: &Bytes, size: usize) -> Packed;
+    /// Reads a scheduled element of `size` bytes from its beginning. The payload is what was read of it. `given` as for
+    /// [`open`](Source::open).
+    fn read(&self, given: MessageId, start: &Bytes, size: usize) -> Packed;
+
+    /// Whether only the whole element shows its id.
+    fn reads_whole(&self) -> bool {
+        false
+    }
+
+    /// The identity that an operator means by this text; `None` if no element of the source is called so.
+    fn identity(&self, text: &str) -> Option<Identity> {
+        text.parse().ok().map(|id: MessageId| id.into())
+    }
 
     /// Bytes in front of the payload of an element, at most.
     fn overhead(&self) -> usize;
 
-    /// Glob patterns, one of which matches the scheduled element whose id is written as this literal.
-    fn patterns(&self, id: &[u8]) -> Vec<Vec<u8>>;
+    /// Glob patterns, one of which matches the scheduled element with this id.
+    fn patterns(&self, wanted: &Identity) -> Vec<Vec<u8>>;
+
+    /// The same for entries, where the element is behind a header.
+    fn patterns_inside(&self, wanted: &Identity) -> Vec<Vec<u8>> {
+        vec![[b"*", &ledger::glob_literal(&wanted.id.0)[..], b"*"].concat()]
+    }
 
     /// Removes a scheduled element; `false` when it is not there. It may be sent again.
     fn cancel<'a>(&'a self, conn: &'a Conn, element: &'a Bytes) -> BoxFuture<'a, Result<bool, SourceError>>;
@@ -142,7 +183,7 @@ pub trait Source: Send + Sync + 'static {
     /// The names of what only this kind of source has to show; `None` if it has nothing of the kind.
     fn terms(&self) -> Option<&'static SourceTerms>;
 
-    /// The sorted set of what is scheduled: element -> due time in ms.
+    /// The sorted set of what is scheduled: element -> score, which [`due_ms`](Source::due_ms) reads.
     fn schedule(&self) -> &Bytes;
 
     /// Does the transfer that the source's own clients would do, for those of the elements that are overdue by at least
@@ -193,7 +234,7 @@ pub enum Read {
         /// The sorted set.
         key: Bytes,
         /// Last score.
-        until_ms: i64,
+        until: Score,
     },
     /// Length of a list.
     Length {
@@ -208,7 +249,7 @@ pub struct ClaimAdded {
     /// When something falls due next at the source, in Redis ms.
     pub next_ms: Option<i64>,
     /// Score of a head known to be large.
-    pub large: Option<i64>,
+    pub large: Option<Score>,
     /// What claims have left behind, if the claim looked.
     pub leftovers: Option<Leftovers>,
 }
@@ -236,7 +277,7 @@ pub struct Depths {
     /// Due time of the first, in ms.
     pub head_ms: Option<i64>,
     /// Score of a head known to be large.
-    pub large: Option<i64>,
+    pub large: Option<Score>,
     /// What claims have left behind.
     pub leftovers: Leftovers,
     /// Entries without an element that no claim recorded: at least this many.
@@ -313,8 +354,10 @@ impl Leftovers {
 
 /// The source that a queue's configuration describes.
 pub fn build(spec: &SourceSpec) -> Arc<dyn Source> {
-    let SourceSpec::Redisson(spec) = spec;
-    Arc::new(redisson::RedissonSource::of(spec))
+    match spec {
+        SourceSpec::Redisson(spec) => Arc::new(redisson::RedissonSource::of(spec)),
+        SourceSpec::Zset(spec) => Arc::new(zset::ZsetSource::of(spec)),
+    }
 }
 
 /// What an element is that comes without its queue; `None` for bytes in no format of any source.

@@ -10,9 +10,9 @@ use futures_util::future::BoxFuture;
 use super::ledger::claims::{self, ClaimName};
 use super::ledger::{DeadLetter, Forwarder, Hints, Ledger, Order, Place, Stats};
 use super::store::{Call, Claims, InFlight, Rescued, Scheduled, Server, Store};
-use super::{Announcement, Junk, Read, Source, SourceError, UpkeepRequest, Upkept};
+use super::{Announcement, Junk, Read, Score, Source, SourceError, UpkeepRequest, Upkept};
 use crate::link::{Conn, Link, LinkError};
-use crate::message::{MessageId, Origin};
+use crate::message::Identity;
 use crate::metric::SourceTerms;
 
 /// One queue behind a connection.
@@ -49,7 +49,8 @@ impl Store for RedisStore {
 
     fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
         let keys = &self.ledger.keys;
-        let ours = [&keys.retry, &keys.leases].map(|key| Read::DueBefore { key: key.clone(), until_ms: now_ms });
+        let ours =
+            [&keys.retry, &keys.leases].map(|key| Read::DueBefore { key: key.clone(), until: Score::of_ms(now_ms) });
         self.ledger.source().poll(now_ms, ahead).into_iter().chain(ours).collect()
     }
 
@@ -64,15 +65,11 @@ impl Store for RedisStore {
 
     fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement> {
         let source = self.ledger.source();
-        source.channel().filter(|own| &***own == channel).map(|_| source.announcement(payload))
+        source.channel().filter(|own| &***own == channel).and_then(|_| source.announcement(payload))
     }
 
     fn terms(&self) -> Option<&'static SourceTerms> {
         self.ledger.source().terms()
-    }
-
-    fn open_scheduled(&self, element: &Bytes) -> (MessageId, Result<Bytes, Junk>) {
-        self.ledger.source().open(Origin::Delayed, MessageId([0; 8]), element)
     }
 
     fn upkeep<'a>(&'a self, request: &'a UpkeepRequest) -> Call<'a, Upkept> {
@@ -80,14 +77,18 @@ impl Store for RedisStore {
     }
 
     fn due_before(&self, ms: i64) -> Call<'_, usize> {
-        async move { self.ledger.due_before(&self.conn()?, self.ledger.source().schedule(), ms).await }.boxed()
+        async move { self.ledger.due_before(&self.conn()?, ms).await }.boxed()
     }
 
     fn scheduled(&self, first: usize) -> Call<'_, Scheduled> {
         async move {
             let members = self.ledger.members(&self.conn()?, Place::Scheduled, first).await?;
+            let source = self.ledger.source();
             // An element of a sorted set has a score; without one it is taken for due.
-            let elements = members.members.into_iter().map(|(due_ms, bytes)| (due_ms.unwrap_or(members.now_ms), bytes));
+            let elements = members.members.into_iter().map(|(score, bytes)| match score {
+                Some(score) => source.bare(bytes, score),
+                None => claims::Element::bare(bytes, members.now_ms),
+            });
             Ok(Scheduled { now_ms: members.now_ms, elements: elements.collect() })
         }
         .boxed()
@@ -158,7 +159,7 @@ impl Claims for RedisStore {
         async move { self.ledger.claims().in_flight(&self.conn()?).await }.boxed()
     }
 
-    fn open_element(&self, element: &claims::Element) -> (MessageId, Result<Bytes, Junk>) {
+    fn open_element(&self, element: &claims::Element) -> (Identity, Result<Bytes, Junk>) {
         self.ledger.open(element)
     }
 }
@@ -194,7 +195,7 @@ impl Server for RedisServer {
             let mut pipe = redis::pipe();
             for read in reads {
                 match read {
-                    Read::DueBefore { key, until_ms } => pipe.cmd("ZCOUNT").arg(&key[..]).arg("-inf").arg(*until_ms),
+                    Read::DueBefore { key, until } => pipe.cmd("ZCOUNT").arg(&key[..]).arg("-inf").arg(*until),
                     Read::Length { key } => pipe.cmd("LLEN").arg(&key[..]),
                 };
             }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::redisson::config::{self, RedissonSpec};
+use super::zset::ZsetSpec;
+use super::{redisson, zset};
 use crate::settings::keys::{Group, Key, Kind, Table, key};
 use crate::settings::problem::Spot;
 use crate::settings::reader::Section;
@@ -15,15 +17,18 @@ use crate::settings::shown;
 pub enum SourceSpec {
     /// A delayed queue of Redisson.
     Redisson(RedissonSpec),
+    /// A sorted set with the payloads as members.
+    Zset(ZsetSpec),
 }
 
 const REDISSON: Key = key("redisson", Kind::Section(&config::redisson::TABLE), "An `RDelayedQueue` of Redisson.");
+const ZSET: Key = key("zset", Kind::Section(&zset::config::zset::TABLE), "A sorted set with the payloads as members.");
 
 /// The key of each source under `queues.NAME.source`.
-pub(crate) static KIND_KEYS: &[Group] = &[Group { of: None, keys: &[REDISSON] }];
+pub(crate) static KIND_KEYS: &[Group] = &[Group { of: None, keys: &[REDISSON, ZSET] }];
 
 /// The tables below.
-pub(crate) static TABLES: &[&Table] = &[&config::redisson::TABLE];
+pub(crate) static TABLES: &[&Table] = &[&config::redisson::TABLE, &zset::config::zset::TABLE];
 
 /// First characters of keys in Redis that belong to sources or to the daemon.
 pub(crate) const RESERVED_KEYS: [&str; 2] = ["redisson_delay_queue", "delaybridge:"];
@@ -40,63 +45,104 @@ pub(crate) struct SourceSettings {
 
 /// Reads what is under `source:`.
 pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
-    config::read(&section.section(&REDISSON))
+    let written = section.written();
+    if written.len() > 1 {
+        let message = format!("a queue has one source, and this one has {}", written.len());
+        section.cx.report.problem(&section.spot, message, format!("keep one of: {}", written.join(", ")));
+    }
+    // All are read, so that the problems of all are reported.
+    let zset = section.opt_section(&ZSET).map(|zset| zset::config::read(&zset));
+    let redisson = section.opt_section(&REDISSON).map(|redisson| config::read(&redisson));
+    zset.or(redisson).unwrap_or_else(|| config::read(&section.section(&REDISSON)))
 }
 
 impl SourceSpec {
     /// The settings in effect under their kind, in the shape and the units of the YAML. `rescue_after` matters to a
     /// rescue only.
     pub fn settings(&self, rescue: bool) -> Map<String, Value> {
-        let SourceSpec::Redisson(spec) = self;
-        let mut fields = shown::fields(spec);
-        if !rescue {
-            fields.shift_remove(config::redisson::RESCUE_AFTER.name);
-        }
-        Map::from_iter([(REDISSON.name.to_owned(), fields.into())])
+        let (key, fields) = match self {
+            SourceSpec::Redisson(spec) => {
+                let mut fields = shown::fields(spec);
+                if !rescue {
+                    fields.shift_remove(config::redisson::RESCUE_AFTER.name);
+                }
+                (REDISSON, fields)
+            }
+            SourceSpec::Zset(spec) => (ZSET, shown::fields(spec)),
+        };
+        Map::from_iter([(key.name.to_owned(), fields.into())])
     }
 
-    /// The name of the queue in Redis, which is also the key of the list that due elements are moved to.
+    /// The key under `source:` in the configuration.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            SourceSpec::Redisson(_) => REDISSON.name,
+            SourceSpec::Zset(_) => ZSET.name,
+        }
+    }
+
+    /// The queue as one of Redisson, if it is that.
+    pub fn redisson(&self) -> Option<&RedissonSpec> {
+        match self {
+            SourceSpec::Redisson(spec) => Some(spec),
+            SourceSpec::Zset(_) => None,
+        }
+    }
+
+    /// The name of the queue in Redis: of Redisson's the key of the list that due elements are moved to, else the key of the
+    /// schedule.
     pub fn name(&self) -> &str {
-        let SourceSpec::Redisson(spec) = self;
-        &spec.name
+        match self {
+            SourceSpec::Redisson(spec) => &spec.name,
+            SourceSpec::Zset(spec) => &spec.key,
+        }
     }
 
     /// What all keys of the queue have in common: two queues with the same would take each other's elements. Empty when
     /// the queue has no name.
     pub fn key_tag(&self) -> String {
-        match self.name() {
-            "" => String::new(),
-            name => super::redisson::tagged(name),
+        match self {
+            _ if self.name().is_empty() => String::new(),
+            SourceSpec::Redisson(spec) => redisson::tagged(&spec.name),
+            SourceSpec::Zset(spec) => zset::tag(&spec.key),
+        }
+    }
+
+    /// Tells the source the number of the database that it is in.
+    pub(crate) fn in_database(&mut self, database: u32) {
+        match self {
+            SourceSpec::Redisson(_) => {}
+            SourceSpec::Zset(spec) => spec.database = database,
         }
     }
 
     /// Whether due elements are claimed.
     pub fn consumes_due(&self) -> bool {
-        let SourceSpec::Redisson(spec) = self;
-        spec.consume.delayed
+        self.redisson().is_none_or(|spec| spec.consume.delayed)
     }
 
-    /// Whether the list of elements that others have moved there is drained.
+    /// Whether a list of elements that others have moved there is drained.
     pub fn consumes_ready(&self) -> bool {
-        let SourceSpec::Redisson(spec) = self;
-        spec.consume.ready
+        self.redisson().is_some_and(|spec| spec.consume.ready)
     }
 
-    /// Age of what claims leave behind at which a turn of upkeep starts.
+    /// The list that the source's own clients move due elements to, if they do.
+    pub fn ready_list(&self) -> Option<&str> {
+        self.redisson().map(|spec| spec.name.as_str())
+    }
+
+    /// Age of what claims leave behind at which a turn of upkeep starts. Without such things it never does.
     pub fn leftover_max_age(&self) -> Duration {
-        let SourceSpec::Redisson(spec) = self;
-        spec.ghost_max_age
+        self.redisson().map_or(Duration::MAX, |spec| spec.ghost_max_age)
     }
 
     /// Bytes per second that upkeep may move, on average.
     pub fn upkeep_bandwidth(&self) -> u64 {
-        let SourceSpec::Redisson(spec) = self;
-        spec.sweep_bandwidth
+        self.redisson().map_or(u64::MAX, |spec| spec.sweep_bandwidth)
     }
 
-    /// How long an element may be overdue before a rescue moves it.
-    pub fn rescue_after(&self) -> Duration {
-        let SourceSpec::Redisson(spec) = self;
-        spec.rescue_after
+    /// How long an element may be overdue before a rescue moves it; `None` where no client would move it.
+    pub fn rescue_after(&self) -> Option<Duration> {
+        self.redisson().map(|spec| spec.rescue_after)
     }
 }

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use super::ledger::claims;
 use super::ledger::{DeadLetter, Forwarder, Hints, Order, Stats};
 use super::{Announcement, Junk, Read, SourceError, UpkeepRequest, Upkept};
-use crate::message::MessageId;
+use crate::message::Identity;
 use crate::metric::SourceTerms;
 
 /// A call to the server that holds a queue.
@@ -37,9 +37,6 @@ pub trait Store: Claims {
 
     /// The names of what only this kind of source has to show; `None` if it has nothing of the kind.
     fn terms(&self) -> Option<&'static SourceTerms>;
-
-    /// Takes a scheduled element apart, likewise.
-    fn open_scheduled(&self, element: &Bytes) -> (MessageId, Result<Bytes, Junk>);
 
     /// One step of the removal of what claims left behind at the source.
     fn upkeep<'a>(&'a self, request: &'a UpkeepRequest) -> Call<'a, Upkept>;
@@ -114,9 +111,9 @@ pub trait Claims: Send + Sync + 'static {
     /// Elements in flight, over all processes: exact for at most 1,000 claims, else at least this many.
     fn in_flight(&self) -> Call<'_, InFlight>;
 
-    /// Takes an element of a claim apart: its id, and the payload or why there is none. The source does it, with the id that
-    /// the header carries for an element of the ready list.
-    fn open_element(&self, element: &claims::Element) -> (MessageId, Result<Bytes, Junk>);
+    /// Takes an element of a claim, or a scheduled one, apart: its id, and the payload or why there is none. The source does
+    /// it, with the id that the header carries for an element of the ready list.
+    fn open_element(&self, element: &claims::Element) -> (Identity, Result<Bytes, Junk>);
 }
 
 /// How many elements are in flight.
@@ -133,8 +130,8 @@ pub struct InFlight {
 pub struct Scheduled {
     /// Redis time in ms.
     pub now_ms: i64,
-    /// Due times in ms, and the exact elements.
-    pub elements: Vec<(i64, Bytes)>,
+    /// The elements, as a claim would take them.
+    pub elements: Vec<claims::Element>,
 }
 
 /// What became of elements that were to be transferred in place of the source's clients.

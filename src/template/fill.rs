@@ -6,13 +6,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Template;
-use crate::message::MessageId;
+use crate::message::Identity;
 
 /// What is known of an element besides its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct ElementInfo<'a> {
     /// Identity, the same at every attempt.
-    pub id: MessageId,
+    pub id: &'a Identity,
     /// The queue's id in the configuration.
     pub queue: &'a str,
     /// Due time in milliseconds since the epoch; unknown for elements of the ready list.

@@ -158,6 +158,13 @@ impl Template {
         self.payload_fields().any(|path| !path.is_empty())
     }
 
+    /// Whether nothing but fields inside the payload is asked for, and at least one.
+    pub fn is_of_payload_fields(&self) -> bool {
+        let inside = |part: &&Part| matches!(part, Part::Hole { field: Field::Payload(path), .. } if !path.is_empty());
+        let mut holes = self.parts().iter().filter(|part| matches!(part, Part::Hole { .. })).peekable();
+        holes.peek().is_some() && holes.all(|hole| inside(&hole))
+    }
+
     /// Whether the due time is asked for without a default; elements of the ready list have none.
     pub fn needs_due(&self) -> bool {
         self.parts().iter().any(|part| matches!(part, Part::Hole { field: Field::DueMs, default: None, .. }))

@@ -25,9 +25,9 @@ pub const HOT_PATH: [PerElement; 2] = [
 /// Most bytes that the values of an element take in this process, without what the bytes of its payload take: what a claim
 /// read (its bytes, its due time, and the place of a header that most have not), and what a sink is given. They are what was
 /// measured: a field more is a decision.
-pub const ELEMENT_BYTES: usize = 48;
+pub const ELEMENT_BYTES: usize = 56;
 /// See [`ELEMENT_BYTES`].
-pub const OUTBOUND_BYTES: usize = 184;
+pub const OUTBOUND_BYTES: usize = 200;
 
 /// Limits of what one element asks the allocator for on its whole way, from the reply that brings it to its confirmation.
 pub struct PerWay {

@@ -22,3 +22,4 @@ mod redisson;
 mod systemd;
 mod tidy;
 mod workflow;
+mod zset;

@@ -161,7 +161,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("config", &["message", "settings", "template", "route", "link", "sink", "source"]),
     ("route", &["message", "template"]),
     ("link", &["message", "codes", "settings", "clock", "backoff"]),
-    ("source", &["message", "clock", "link", "settings", "metric"]),
+    // Ids of elements that are texts of their payloads are templates.
+    ("source", &["message", "clock", "link", "settings", "metric", "template"]),
     ("sink", &["message", "codes", "settings", "template", "clock", "backoff", "link"]),
     ("telemetry", &["message", "clock", "metric"]),
     (

@@ -23,6 +23,7 @@ fn every_default_of_the_table_reads_back() {
             Kind::Flag => matches!(default, "true" | "false"),
             Kind::Words(_) => default == "[delayed, ready]",
             Kind::Text => !default.is_empty(),
+            Kind::Template => crate::template::Template::compile(default).is_ok(),
             _ => false,
         };
         assert!(good, "{}: {default}", key.name);

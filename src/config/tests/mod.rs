@@ -8,6 +8,7 @@ mod http;
 mod kafka;
 mod values;
 mod yaml;
+mod zset;
 
 use super::*;
 

@@ -175,6 +175,9 @@ pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], source: &Ar
                         format!("queue `{}` consumes the list `{key}`: elements would go in circles", reader.spec.id);
                     let help = "choose another key; where Java consumers read the list, write `consume: [delayed]`";
                     queue.report.problem(target, message, help);
+                } else if reader.spec.source.ready_list().is_none() {
+                    let message = format!("`{key}` is the sorted set of queue `{}`", reader.spec.id);
+                    queue.report.problem(target, message, "choose another key");
                 } else if command == RedisCommand::Add {
                     let message =
                         format!("`{key}` is the ready list of queue `{}`, so it cannot be a stream", reader.spec.id);

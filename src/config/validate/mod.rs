@@ -43,6 +43,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     cross_checks::leases(&queues, &sinks);
     cross_checks::claims_ahead(&queues, &sinks);
     if let Some(redis) = &redis {
+        queues.iter_mut().for_each(|queue| queue.spec.source.in_database(redis.database));
         cross_checks::slow_commands(&queues, redis);
         cross_checks::destinations(&queues, &sinks, redis);
     }

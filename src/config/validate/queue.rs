@@ -141,7 +141,11 @@ fn coding(section: &Section<'_>) -> Coding {
 fn source(queue: &Section<'_>) -> SourceSettings {
     let section = queue.section(&queue::SOURCE);
     if queue.has(&queue::SOURCE) && section.empty {
-        queue.cx.report.problem(&section.spot, "the source has no kind", "write `redisson: { name: NAME }`");
+        queue.cx.report.problem(
+            &section.spot,
+            "the source has no kind",
+            "write `redisson: { name: NAME }`, or `zset: { key: KEY, score: ms }`",
+        );
     }
     spec::read(&section)
 }
@@ -172,10 +176,15 @@ fn retry(section: &Section<'_>, policies: &[Policy<'_>]) -> (String, RetryPolicy
 
 /// The mode, and what contradicts it.
 fn mode(section: &Section<'_>, source: &SourceSettings) -> Mode {
-    let after = source.spec.rescue_after();
+    let after = source.spec.rescue_after().unwrap_or_default();
     let words = [("deliver", Mode::Deliver), ("shadow", Mode::Shadow), ("rescue", Mode::Rescue { after })];
     let mode = section.word(&queue::MODE, &words).unwrap_or(Mode::Deliver);
     let report = &section.cx.report;
+    if matches!(mode, Mode::Rescue { .. }) && source.spec.rescue_after().is_none() {
+        let message =
+            format!("a source `{}` has no ready list that overdue elements could be moved to", source.spec.kind());
+        report.problem(&section.spot(&queue::MODE), message, "write `mode: deliver`, with a sink under `to:`");
+    }
     if let Mode::Rescue { .. } = mode {
         // Elements are only moved to the ready list: all that is not about the source means nothing.
         let about_source = |key: &Key| [queue::SOURCE.name, queue::MODE.name].contains(&key.name);

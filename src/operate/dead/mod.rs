@@ -7,7 +7,6 @@ use serde::Serialize;
 pub use self::letter::{Letter, Summary};
 use super::error::{Attempt, Error};
 use super::session::Queue;
-use crate::message::MessageId;
 use crate::source::ledger::{DeadLetter, Order, redis_now_ms};
 
 /// Some dead letters of a queue.
@@ -72,11 +71,11 @@ pub struct Purged {
     pub not_found: Vec<String>,
 }
 
-/// Whether the text can name a letter: a stream id (`1795251632252-0`) or the id of an element.
-pub fn is_name(text: &str) -> bool {
+/// Whether the text is a place in a stream (`1795251632252-0`), and so names a letter. An element's own text may look like one:
+/// then the stream comes first.
+pub fn is_place(text: &str) -> bool {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let place = text.split_once('-').is_some_and(|(ms, number)| digits(ms) && digits(number));
-    place || text.parse::<MessageId>().is_ok()
+    text.split_once('-').is_some_and(|(ms, number)| digits(ms) && digits(number))
 }
 
 /// Lists at most `limit` letters, the latest first.
@@ -185,7 +184,7 @@ async fn each(
     mut act: impl AsyncFnMut(Vec<DeadLetter>) -> Result<(), Error>,
 ) -> Result<Vec<String>, Error> {
     let what = format!("read the dead letters of `{}`", queue.id());
-    let (places, elements): (Vec<_>, Vec<_>) = which.ids.iter().partition(|id| id.contains('-'));
+    let (places, elements): (Vec<_>, Vec<_>) = which.ids.iter().partition(|id| is_place(id));
     let mut unmet = which.ids.clone();
     for place in places {
         if let Some(letter) = queue.ledger.dead_letter(&queue.conn, place).await.attempt(&what)? {
@@ -209,16 +208,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_letter_goes_by_a_stream_id_or_an_element_id() {
+    fn a_stream_id_is_no_element_id() {
         for (text, good) in [
             ("1795251632252-0", true),
-            ("52414e444f4d3842", true),
-            ("52414e444f4d38", false),
+            ("52414e444f4d3842", false),
+            ("0f6b9a1e-58a3-4a52-9a9e-6c4bfb7d3a11", false),
             ("1795251632252", false),
             ("a-b", false),
             ("-", false),
         ] {
-            assert_eq!(is_name(text), good, "{text}");
+            assert_eq!(is_place(text), good, "{text}");
         }
     }
 }

@@ -114,10 +114,9 @@ async fn consumers(conn: &Conn, config: &Config) -> Option<Finding> {
 async fn queue(conn: &Conn, spec: &std::sync::Arc<QueueSpec>) -> Vec<Finding> {
     let queue = Queue::new(spec.clone(), conn.clone());
     let what = format!("queue {}", spec.id);
-    let SourceSpec::Redisson(source) = &spec.source;
     let rights = rights(conn, format!("{what}: rights"), &acl::of_queue(spec)).await;
     let keys = match queues::state(&queue).await {
-        Ok(stats) => depths(what, source.list_cleanup, &stats),
+        Ok(stats) => depths(what, &spec.source, &stats),
         Err(error) => finding(what, State::Failed, explained(&error)),
     };
     vec![keys, rights]
@@ -155,11 +154,14 @@ pub(super) fn remedy(user: &str, missing: Vec<Missing>) -> String {
 }
 
 /// The depths, and what `list_cleanup: exact` costs at them.
-fn depths(what: String, cleanup: ListCleanup, s: &QueueState) -> Finding {
+fn depths(what: String, source: &SourceSpec, s: &QueueState) -> Finding {
     let mut detail = format!(
-        "{} scheduled, {} due, {} in flight, {} in retry, {} dead, {} on the ready list",
-        s.scheduled, s.due, s.in_flight, s.retry, s.dead, s.ready
+        "{} scheduled, {} due, {} in flight, {} in retry, {} dead",
+        s.scheduled, s.due, s.in_flight, s.retry, s.dead
     );
+    if source.ready_list().is_some() {
+        detail.push_str(&format!(", {} on the ready list", s.ready));
+    }
     let mut state = State::Well;
     if s.orphans > 0 {
         state = State::Warning;
@@ -168,7 +170,7 @@ fn depths(what: String, cleanup: ListCleanup, s: &QueueState) -> Finding {
             s.orphans
         ));
     }
-    if cleanup == ListCleanup::Exact {
+    if source.redisson().is_some_and(|spec| spec.list_cleanup == ListCleanup::Exact) {
         let entries = s.listed;
         let micros = entries.saturating_mul(LREM_NS) / 1000;
         detail.push_str(&format!(
@@ -186,16 +188,30 @@ fn depths(what: String, cleanup: ListCleanup, s: &QueueState) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::link::rights::Pattern;
     use crate::link::rights::command::XADD;
+    use crate::source::redisson::{Consume, RedissonSpec};
+
+    fn redisson(list_cleanup: ListCleanup) -> SourceSpec {
+        SourceSpec::Redisson(RedissonSpec {
+            name: "q".to_owned(),
+            consume: Consume { delayed: true, ready: true },
+            list_cleanup,
+            ghost_max_age: Duration::from_secs(30),
+            sweep_bandwidth: 1 << 24,
+            rescue_after: Duration::from_secs(10),
+        })
+    }
 
     #[test]
     fn the_cost_of_exact_is_reported_at_the_present_depth() {
         let check = |cleanup, listed, state, words: &str| {
             let found = depths(
                 "q".to_owned(),
-                cleanup,
+                &redisson(cleanup),
                 &QueueState { listed, scheduled: listed as i64, ..QueueState::default() },
             );
             assert_eq!(found.state, state, "{}", found.detail);
@@ -213,7 +229,8 @@ mod tests {
 
     #[test]
     fn orphans_are_a_warning() {
-        let found = depths("q".to_owned(), ListCleanup::Auto, &QueueState { orphans: 3, ..QueueState::default() });
+        let found =
+            depths("q".to_owned(), &redisson(ListCleanup::Auto), &QueueState { orphans: 3, ..QueueState::default() });
         assert_eq!(found.state, State::Warning);
         assert!(found.detail.contains("3 entries"), "{}", found.detail);
     }

@@ -59,6 +59,7 @@ pub struct Transferred {
 ///
 /// When Redis cannot be asked.
 pub async fn survey(queue: &Queue, to: Layout) -> Result<Migration, Error> {
+    queue.only_of_redisson("migrate", "its elements have no layout to change")?;
     let survey = look(queue, to).await?;
     Ok(Migration {
         queue: queue.id().to_owned(),

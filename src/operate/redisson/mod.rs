@@ -7,17 +7,34 @@ pub mod offer;
 pub mod restore;
 mod survey;
 
+use super::error::Error;
 use super::session::Queue;
-use crate::source::SourceSpec;
 use crate::source::redisson::Redisson;
 pub use crate::source::redisson::layout::Layout;
 
 impl Queue {
-    /// The queue as one of Redisson.
+    /// Refuses a queue that is not Redisson's.
+    ///
+    /// # Errors
+    ///
+    /// For a queue with another source, for which `command` does not exist; `instead` says what does it there.
+    fn only_of_redisson(&self, command: &str, instead: &str) -> Result<(), Error> {
+        match self.spec.source.redisson() {
+            Some(_) => Ok(()),
+            None => Err(Error::invalid(format!(
+                "{command} `{}`: only a queue of Redisson can do that, and the source of this one is `{}`; {instead}",
+                self.spec.id,
+                self.spec.source.kind()
+            ))),
+        }
+    }
+
+    /// The queue as one of Redisson, behind [`only_of_redisson`](Queue::only_of_redisson).
     fn redisson(&self) -> Redisson {
-        let spec = &self.spec;
-        let SourceSpec::Redisson(source) = &spec.source;
-        Redisson::configured(source, [0; 8])
+        match self.spec.source.redisson() {
+            Some(source) => Redisson::configured(source, [0; 8]),
+            None => unreachable!("the first step of a command on Redisson's queues asks what the source is"),
+        }
     }
 }
 

@@ -42,6 +42,7 @@ pub struct OfferedElement {
 /// When the codec of the queue refuses the payload, and when Redis cannot be asked. A reply that was lost is reported with
 /// the element's id, and nothing is sent a second time.
 pub async fn offer(queue: &Queue, payload: &Bytes, delay: Duration, layout: Option<Layout>) -> Result<Offered, Error> {
+    queue.only_of_redisson("offer", "offer to a sorted set with ZADD")?;
     refuse_what_cannot_be_delivered(&queue.spec, payload)?;
     let layout = match layout {
         Some(layout) => layout,

@@ -63,7 +63,7 @@ impl Survey {
                 if listed.contains(&hash) {
                     continue;
                 }
-                let due = score.is_some_and(|score| score <= page.now_ms);
+                let due = score.is_some_and(|score| score.ceil_ms() <= page.now_ms);
                 if let (Ok(parsed), true) = (layout::parse(&element), due) {
                     lost.push((parsed.id, xxh3_64(&parsed.payload)));
                 }

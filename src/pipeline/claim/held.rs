@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::clock::Instant;
-use crate::message::MessageId;
+use crate::message::Identity;
 use crate::pipeline::claim::{Claim, Isolation};
 use crate::pipeline::gate::Probe;
 use crate::pipeline::queue::Queue;
@@ -35,7 +35,7 @@ pub struct Parts {
     /// Its header: what is written with every verdict that keeps the element.
     pub header: Header,
     /// Its identity.
-    pub id: MessageId,
+    pub id: Identity,
     /// What the application offered; junk has none.
     pub payload: Result<Bytes, Junk>,
     /// Whether the element finds out if something works again.

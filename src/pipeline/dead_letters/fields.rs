@@ -26,8 +26,8 @@ pub fn fields(parts: &Parts, death: &Death) -> Vec<(&'static str, Bytes)> {
         Some(failure) => (failure.class.as_str(), failure.code.to_owned(), failure.message.clone()),
         None => (header.class.map_or("", |class| class.as_str()), header.code().to_owned(), String::new()),
     };
-    let attempts_seen = serde_json::to_string(&queue.history.take(parts.id)).unwrap_or_default();
-    vec![
+    let attempts_seen = serde_json::to_string(&queue.history.take(parts.id.id)).unwrap_or_default();
+    let mut fields = vec![
         ("id", text(parts.id.to_string())),
         ("reason", Bytes::from_static(reason.as_str().as_bytes())),
         ("queue", text(queue.spec.id.to_string())),
@@ -46,6 +46,9 @@ pub fn fields(parts: &Parts, death: &Death) -> Vec<(&'static str, Bytes)> {
         ("confirmed", text(confirmed.join(","))),
         ("codec", Bytes::from_static(queue.spec.codec.as_str().as_bytes())),
         ("attempts_seen", text(attempts_seen)),
-        ("element", parts.element.bytes()),
-    ]
+    ];
+    // Only of a source with scores that are no times in ms, which go back as they were.
+    fields.extend(header.kept_score().map(|score| ("score", text(score.to_string()))));
+    fields.push(("element", parts.element.bytes()));
+    fields
 }

@@ -14,7 +14,7 @@ use redisson_codecs::Payload;
 
 use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
-use crate::message::{Class, Failure, MessageId, Outcome};
+use crate::message::{Class, Failure, Outcome};
 use crate::pipeline::limits::circuit::Allow;
 use crate::pipeline::queue::{DeadLetterTarget, Queue};
 use crate::route::ElementInfo;
@@ -266,10 +266,10 @@ impl Forwarder<'_> {
         let body = letter
             .payload(|element| self.queue.store.open_element(element).1.ok())
             .map_err(|problem| unreadable(problem.to_string()))?;
-        let id: MessageId = letter.text("id").parse().map_err(|_| unreadable("the letter has no id".to_owned()))?;
+        let id = letter.identity().ok_or_else(|| unreadable("the letter has no id".to_owned()))?;
         let attempt = letter.number("attempts").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
         let due_ms = letter.number("due_ms");
-        let element = ElementInfo { id, queue: &self.queue.spec.id, due_ms, attempt };
+        let element = ElementInfo { id: &id, queue: &self.queue.spec.id, due_ms, attempt };
         let routed = spec
             .fill(&element, &Payload::opaque(body))
             .map_err(|error| Failure::new(Class::MessagePermanent, error.code(), error.to_string()))?;

@@ -92,12 +92,12 @@ fn note(parts: &Parts, answers: &[Answer], panicked: bool) {
     for answer in answers {
         if let Err(failure) = &answer.outcome {
             let sink = parts.queue().routes[answer.sink].spec.sink.to_string();
-            parts.queue().history.note(parts.id, Attempt { at_ms, sink, class: failure.class, code: failure.code });
+            parts.queue().history.note(parts.id.id, Attempt { at_ms, sink, class: failure.class, code: failure.code });
         }
     }
     if panicked {
         let attempt = Attempt { at_ms, sink: String::new(), class: Class::Unknown, code: judge::PANIC };
-        parts.queue().history.note(parts.id, attempt);
+        parts.queue().history.note(parts.id.id, attempt);
     }
 }
 

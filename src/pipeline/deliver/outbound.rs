@@ -7,7 +7,7 @@ use redisson_codecs::Payload;
 
 use crate::clock::Instant;
 use crate::config::{OnDecodeError, OnExpired};
-use crate::message::{Class, Failure, MessageId};
+use crate::message::{Class, Failure, Identity};
 use crate::pipeline::claim::{Claim, Parts};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Death, Release, Verdict};
@@ -21,7 +21,7 @@ pub struct Subject<'a> {
     /// Its claim.
     pub claim: &'a Claim,
     /// Its identity.
-    pub id: MessageId,
+    pub id: &'a Identity,
     /// What the application offered; junk has none.
     pub payload: &'a Result<Bytes, Junk>,
     /// Due time by Redis's clock; none for elements of the ready list.
@@ -34,7 +34,7 @@ impl<'a> Subject<'a> {
     /// The element that these parts are of.
     pub fn of(parts: &'a Parts) -> Self {
         let Parts { claim, id, payload, header, .. } = parts;
-        Subject { claim, id: *id, payload, due_ms: header.due_ms(), attempts: header.attempts }
+        Subject { claim, id, payload, due_ms: header.due_ms(), attempts: header.attempts }
     }
 
     fn lateness(&self) -> Option<Duration> {
@@ -114,7 +114,7 @@ pub fn message(
         .fill(&element, payload)
         .map_err(|error| Failure::new(Class::MessagePermanent, error.code(), error.to_string()))?;
     Ok(Outbound {
-        id: subject.id,
+        id: subject.id.clone(),
         queue: queue.spec.id.clone(),
         due_ms,
         attempt,

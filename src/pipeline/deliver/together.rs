@@ -66,14 +66,14 @@ impl Together {
             let made = std::panic::catch_unwind(AssertUnwindSafe(|| message(&claim, place, now_ms, send_before)));
             match made {
                 Ok(Ok(message)) if open => {
-                    sent.push(Some(Sent { place, id: message.id, destination: message.destination.clone() }));
+                    sent.push(Some(Sent { place, id: message.id.id, destination: message.destination.clone() }));
                     messages.push(message);
                 }
                 // The breaker opened after the claim: it is not thrown at a sink that is down.
                 Ok(Ok(_)) => leave(&claim, place, &isolation, |held| conclude::by_answers(held, Found::default())),
                 Ok(Err(verdict)) => leave(&claim, place, &isolation, |held| conclude::without_sinks(held, verdict)),
                 Err(_panic) => leave(&claim, place, &isolation, |mut held| {
-                    queue.events.panicked(held.parts().id, "deliver");
+                    queue.events.panicked(held.parts().id.id, "deliver");
                     conclude::by_answers(held, Found { panicked: true, ..Found::default() });
                 }),
             }
@@ -104,7 +104,7 @@ impl Together {
             }
             for at in answered.panicked {
                 self.end(at, |mut held| {
-                    queue.events.panicked(held.parts().id, "deliver");
+                    queue.events.panicked(held.parts().id.id, "deliver");
                     conclude::by_answers(held, Found { asked: vec![0], panicked: true, ..Found::default() });
                 });
             }
@@ -194,7 +194,7 @@ fn leave(claim: &Arc<Claim>, place: usize, isolation: &Isolation, then: impl FnO
 fn message(claim: &Claim, place: usize, now_ms: i64, send_before: Instant) -> Result<Outbound, Verdict> {
     let element = &claim.elements[place];
     let (id, payload) = claim.queue.store.open_element(element);
-    let subject = Subject { claim, id, payload: &payload, due_ms: element.due_ms(), attempts: element.attempts() };
+    let subject = Subject { claim, id: &id, payload: &payload, due_ms: element.due_ms(), attempts: element.attempts() };
     let payload = outbound::readable(&subject)?;
     outbound::message(&subject, &payload, 0, now_ms, send_before).map_err(|failure| outbound::unroutable(0, failure))
 }

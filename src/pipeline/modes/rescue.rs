@@ -66,8 +66,8 @@ async fn look(queue: &Queue, heartbeat: &Heartbeat) -> Result<(u64, u64), Source
         heartbeat.beat();
         let page = queue.store.scheduled(first).await?;
         let overdue = page.now_ms.saturating_sub(limit);
-        let late = page.elements.into_iter().take_while(|(due_ms, _)| *due_ms <= overdue);
-        let late: Vec<_> = late.map(|(_, element)| element).collect();
+        let late = page.elements.into_iter().take_while(|element| element.score_ms <= overdue);
+        let late: Vec<_> = late.map(|element| element.member).collect();
         if late.is_empty() {
             break;
         }

@@ -11,11 +11,12 @@ use bytes::Bytes;
 
 use crate::clock::Instant;
 use crate::config::{Misfit, OnExpired, QueueSpec, RouteSpec};
-use crate::message::{About, MessageId};
+use crate::message::{About, Identity};
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
 use crate::route::ElementInfo;
 use crate::sink::Destination;
+use crate::source::ledger::claims::Element;
 use crate::source::{Junk, SourceError};
 use crate::telemetry::labels::Fate;
 use crate::telemetry::status::Heartbeat;
@@ -79,11 +80,12 @@ impl Shadow {
         loop {
             let page = queue.store.scheduled(first).await?;
             let horizon = page.now_ms.saturating_add(AHEAD_MS);
-            let due = page.elements.iter().take_while(|(due_ms, _)| *due_ms <= horizon);
+            let due = page.elements.iter().take_while(|element| element.score_ms <= horizon);
             let count = due.clone().count();
-            for &(due_ms, ref element) in due {
+            for element in due {
+                let due_ms = element.score_ms;
                 last = last.max(due_ms);
-                if self.shown.insert((due_ms, xxhash_rust::xxh3::xxh3_64(element))) {
+                if self.shown.insert((due_ms, xxhash_rust::xxh3::xxh3_64(&element.member))) {
                     self.show(element, due_ms, page.now_ms);
                 }
             }
@@ -99,18 +101,18 @@ impl Shadow {
         }
     }
 
-    fn show(&mut self, element: &Bytes, due_ms: i64, now_ms: i64) {
+    fn show(&mut self, element: &Element, due_ms: i64, now_ms: i64) {
         let events = &self.queue.events;
-        let (id, payload) = self.queue.store.open_scheduled(element);
-        let fate = fate(&self.queue.spec, id, payload, due_ms, now_ms);
+        let (id, payload) = self.queue.store.open_element(element);
+        let fate = fate(&self.queue.spec, &id, payload, due_ms, now_ms);
         match fate {
             Ok(destinations) => {
                 self.delivered += 1;
-                events.would_deliver(id, due_ms, element.len(), &destinations.join(", "));
+                events.would_deliver(id.id, due_ms, element.member.len(), &destinations.join(", "));
             }
             Err((fate, reason)) => {
                 self.failed += 1;
-                events.would_fail(id, due_ms, fate, &reason);
+                events.would_fail(id.id, due_ms, fate, &reason);
             }
         }
     }
@@ -128,7 +130,7 @@ impl Shadow {
 /// of [`relay`](crate::pipeline::deliver::relay).
 fn fate(
     spec: &QueueSpec,
-    id: MessageId,
+    id: &Identity,
     payload: Result<Bytes, Junk>,
     due_ms: i64,
     now_ms: i64,
@@ -175,7 +177,7 @@ mod tests {
     fn the_fate_is_what_delivery_would_have_made_of_it() {
         let element = |payload: &str| Ok(Bytes::from(payload.to_owned()));
         let check = |rest: &str, element: Result<Bytes, Junk>, expected: Result<&str, Fate>| {
-            let got = fate(&spec(rest), MessageId(*b"RANDOM8B"), element, 1_000, 9_000);
+            let got = fate(&spec(rest), &crate::message::MessageId(*b"RANDOM8B").into(), element, 1_000, 9_000);
             assert_eq!(got.map(|all| all.join(", ")).map_err(|(fate, _)| fate), expected.map(str::to_owned), "{rest}");
         };
         check("", element("{\"a\":\"x\"}"), Ok("out: chosen by the payload, fix: stdout"));

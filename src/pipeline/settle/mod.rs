@@ -74,7 +74,7 @@ impl Settler {
         parts.leave_shared();
         let queue = parts.queue().clone();
         if verdict == Verdict::Confirm {
-            queue.history.forget(parts.id);
+            queue.history.forget(parts.id.id);
             return self.confirmed(&parts.claim, [parts.place]);
         }
         if let Verdict::Retry { after, .. } = verdict {

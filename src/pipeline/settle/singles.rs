@@ -173,14 +173,14 @@ fn count(verdict: Verdict, parts: Box<Parts>, done: bool, late: bool) {
             queue.released.fetch_add(1, Ordering::Relaxed);
         }
         Verdict::Push { .. } => {
-            drop(queue.history.take(parts.id));
+            drop(queue.history.take(parts.id.id));
             delivered(&parts.claim, 1);
             wholes::adapt(&parts.claim, 1, Instant::now());
             pushed(parts);
         }
         Verdict::Dead(death) => {
             queue.settled.fetch_add(1, Ordering::Relaxed);
-            queue.events.dead_lettered(parts.id, death.reason, death.failure.as_ref());
+            queue.events.dead_lettered(parts.id.id, death.reason, death.failure.as_ref());
             queue.dead_letters.notify_one();
         }
         Verdict::Confirm | Verdict::Retry { .. } => {

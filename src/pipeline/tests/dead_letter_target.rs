@@ -30,7 +30,7 @@ async fn it_stays_until_the_sink_has_confirmed_it() {
     let _second = self::bridge(&world, 2, &target);
     // Once the lease of the one that died is over.
     eventually("the stream to be empty", || world.store.dead().is_empty()).await;
-    let mut ids: Vec<MessageId> = target.taken().iter().map(|message| message.id).collect();
+    let mut ids: Vec<MessageId> = target.taken().iter().map(|message| message.id.id).collect();
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 3);

@@ -32,7 +32,7 @@ async fn check(trouble: Option<Failure>) {
     let second = world.bridge(2, &sinks);
     world.until_empty().await;
     assert_eq!(times(&a, 0..ELEMENTS), [1; 5], "A was asked again: {trouble:?}");
-    let mut taken: Vec<MessageId> = b.taken().iter().map(|message| message.id).collect();
+    let mut taken: Vec<MessageId> = b.taken().iter().map(|message| message.id.id).collect();
     taken.sort();
     taken.dedup();
     assert_eq!(taken.len() as u64, ELEMENTS);

@@ -103,13 +103,13 @@ fn id(n: u64) -> MessageId {
 }
 
 fn number(message: &Outbound) -> u64 {
-    u64::from_be_bytes(message.id.0)
+    u64::from_be_bytes(message.id.id.0)
 }
 
 /// How often the sink got each of these ids.
 fn times(sink: &FakeSink, ids: impl IntoIterator<Item = u64>) -> Vec<usize> {
     let attempts = sink.attempts();
-    ids.into_iter().map(|n| attempts.iter().filter(|message| message.id == id(n)).count()).collect()
+    ids.into_iter().map(|n| attempts.iter().filter(|message| message.id.id == id(n)).count()).collect()
 }
 
 /// The ids that have arrived at the sink, in order of their numbers, each as often as it arrived.

@@ -14,7 +14,7 @@ async fn a_panic_is_a_counted_retry_and_a_dead_letter_in_the_end_while_its_neigh
 
     let taken = sink.taken();
     assert_eq!(taken.len(), 19);
-    let healed = taken.iter().find(|message| message.id == id(8)).expect("the one that panicked once");
+    let healed = taken.iter().find(|message| message.id.id == id(8)).expect("the one that panicked once");
     assert_eq!(healed.attempt, 2, "a panic counts");
     assert_eq!(times(&sink, [7, 8, 9]), [3, 2, 1]);
     let dead = world.store.dead();

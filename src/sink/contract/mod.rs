@@ -58,7 +58,7 @@ pub(crate) trait Rig {
 /// An element as the pipeline would hand it over.
 pub(crate) fn outbound(id: u64, destination: Destination, body: impl AsRef<[u8]>) -> Outbound {
     Outbound {
-        id: MessageId(id.to_be_bytes()),
+        id: MessageId(id.to_be_bytes()).into(),
         queue: "q".into(),
         due_ms: Some(1000),
         attempt: 1,
@@ -82,7 +82,8 @@ impl Fields for FakeFields {
 
 /// The destination of an element of the queue `orders` with some fields, or the code and the text of the error.
 pub(crate) fn filled(target: &dyn Target) -> Result<Destination, String> {
-    let element = ElementInfo { id: MessageId(*b"RANDOM8B"), queue: "orders", due_ms: Some(1), attempt: 2 };
+    let id = MessageId(*b"RANDOM8B").into();
+    let element = ElementInfo { id: &id, queue: "orders", due_ms: Some(1), attempt: 2 };
     let payload = FakeFields(&[("orderId", "A-7"), ("vip", "true"), ("empty", "")]);
     let filled = target.fill(&Filler::new(&element, &payload, None));
     filled.map_err(|error| format!("{} {error}", error.code()))

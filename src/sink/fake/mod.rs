@@ -140,7 +140,7 @@ impl FakeSink {
 
     fn step(&self, message: &Outbound) -> Step {
         let mut script = self.script();
-        let of_id = script.by_id.get_mut(&message.id).and_then(VecDeque::pop_front);
+        let of_id = script.by_id.get_mut(&message.id.id).and_then(VecDeque::pop_front);
         let step = of_id.or_else(|| script.by_call.pop_front());
         let step = step.or_else(|| script.outage.clone().map(Step::Fail));
         step.or_else(|| script.otherwise.as_mut().map(|decide| decide(message))).unwrap_or(Step::Confirm)

@@ -65,7 +65,7 @@ async fn the_script_is_followed_and_recorded() {
     let sink = FakeSink::new(Duration::from_secs(1));
     let failure = Failure::new(Class::Transient, "busy", "as scripted");
     let message = outbound(7, Destination::STDOUT, "x");
-    sink.on_id(message.id, [Step::Fail(failure.clone()), Step::Confirm]);
+    sink.on_id(message.id.id, [Step::Fail(failure.clone()), Step::Confirm]);
     sink.on_call([Step::FailAfterTaking(failure.clone()), Step::Hang]);
     let other = outbound(8, Destination::STDOUT, "y");
     assert_eq!(sink.deliver(message.clone()).await, Err(failure.clone()));
@@ -74,6 +74,6 @@ async fn the_script_is_followed_and_recorded() {
     assert_eq!(sink.deliver(other.clone()).await.unwrap_err().class, Class::Ambiguous);
     assert_eq!(sink.deliver(other).await, Ok(()));
     assert_eq!(sink.attempts().len(), 5);
-    let taken: Vec<_> = sink.taken().iter().map(|message| u64::from_be_bytes(message.id.0)).collect();
+    let taken: Vec<_> = sink.taken().iter().map(|message| u64::from_be_bytes(message.id.id.0)).collect();
     assert_eq!(taken, [8, 7, 8, 8]);
 }

@@ -187,7 +187,8 @@ mod tests {
     }
 
     fn fill(path: &str, payload: &'static str) -> Result<String, FillError> {
-        let element = ElementInfo { id: MessageId([0; 8]), queue: "q.1", due_ms: Some(7), attempt: 1 };
+        let id = MessageId([0; 8]).into();
+        let element = ElementInfo { id: &id, queue: "q.1", due_ms: Some(7), attempt: 1 };
         let payload = Text(payload);
         Path::compile(path, false).unwrap().fill(&Filler::new(&element, &payload, None))
     }

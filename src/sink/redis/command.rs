@@ -4,6 +4,7 @@ use redis::{Cmd, Value};
 
 use crate::link::Side;
 use crate::message::{Class, Failure};
+use crate::sink::headers::Text;
 use crate::sink::redis::RedisDestination;
 use crate::sink::wrong_destination;
 use crate::sink::{Destination, Outbound};
@@ -35,7 +36,7 @@ pub(super) fn command(message: &Outbound) -> Result<Cmd, Failure> {
                 command.arg("MAXLEN").arg("~").arg(*max_len);
             }
             command.arg("*").arg("payload").arg(message.body.as_ref());
-            command.arg("id").arg(&message.id.hex()[..]).arg("queue").arg(&*message.queue);
+            command.arg("id").arg(Text::of(&message.id).as_str()).arg("queue").arg(&*message.queue);
             if let Some(due_ms) = message.due_ms {
                 command.arg("due_ms").arg(due_ms);
             }

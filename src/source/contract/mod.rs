@@ -297,7 +297,7 @@ pub(crate) async fn settle_one(rig: &impl Rig, mine: &Mine, step: Move) -> Answe
 pub(crate) fn open(rig: &impl Rig, mine: &[Mine]) -> Vec<(crate::message::MessageId, Option<Bytes>)> {
     let store = rig.store(A);
     let open = |mine: &Mine| store.open_element(&mine.element);
-    mine.iter().map(open).map(|(id, payload)| (id, payload.ok())).collect()
+    mine.iter().map(open).map(|(id, payload)| (id.id, payload.ok())).collect()
 }
 
 /// One test of each clause of the contract, on rigs made by the expression.

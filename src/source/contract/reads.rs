@@ -86,7 +86,7 @@ pub(crate) async fn scheduled_elements_are_read_in_due_order_from_any_place(mut 
             if page.is_empty() {
                 break;
             }
-            read.extend(page);
+            read.extend(page.into_iter().map(|element| (element.score_ms, element.member)));
         }
         assert_eq!(read, elements.iter().skip(first).cloned().collect::<Vec<_>>(), "{first}");
     }

@@ -278,8 +278,8 @@ impl Walk {
         let page = store.scheduled(0).await.expect("the server reads").elements;
         let overdue_ms = rig.now_ms() - after.as_millis() as i64;
         for element in &elements {
-            if page.iter().any(|(due_ms, at)| at == element && *due_ms <= overdue_ms) {
-                let payload = store.open_scheduled(element).1.expect("a payload");
+            if let Some(found) = page.iter().find(|at| at.member == element && at.score_ms <= overdue_ms) {
+                let payload = store.open_element(found).1.expect("a payload");
                 self.ends.insert(element.clone(), Some(&[]));
                 self.ends.insert(payload, None);
             }

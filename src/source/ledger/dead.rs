@@ -10,8 +10,8 @@ use super::claims::{Element, Header, sink_hash};
 use super::reply::{BadReply, Fields};
 use super::{BATCH_BYTES, Ledger};
 use crate::link::Conn;
-use crate::message::{MessageId, Origin};
-use crate::source::{SourceError, millis, text};
+use crate::message::{Identity, MessageId, Origin};
+use crate::source::{Score, SourceError, millis, text};
 
 /// Most letters that one page holds.
 const PAGE: usize = 100;
@@ -53,9 +53,16 @@ impl DeadLetter {
         self.text(name).parse().ok()
     }
 
-    /// Whether it is meant: by its place in the stream, or by the element's id.
+    /// The element's identity; `None` if the field is missing or no id.
+    pub fn identity(&self) -> Option<Identity> {
+        let text = self.text("id");
+        text.parse().ok().map(|id: MessageId| id.into()).or_else(|| Identity::named(text))
+    }
+
+    /// Whether it is meant: by its place in the stream, or by the element's id, as text or as the digits that logs show.
     pub fn is(&self, name: &str) -> bool {
-        self.stream_id == name || self.text("id").eq_ignore_ascii_case(name)
+        let digits = || name.parse().is_ok_and(|id: MessageId| self.identity().is_some_and(|own| own.id == id));
+        self.stream_id == name || self.text("id") == name || digits()
     }
 
     /// What a sink would have got: the payload that `open` finds in the element, or the whole of it if it finds none.
@@ -76,7 +83,7 @@ impl DeadLetter {
     /// When a field that this needs is not there.
     pub fn reborn(&self) -> Result<Bytes, NotALetter> {
         let bad = |field| NotALetter { stream_id: self.stream_id.clone(), field };
-        let id: MessageId = self.text("id").parse().map_err(|_| bad("id"))?;
+        let id = self.identity().ok_or(bad("id"))?.id;
         let (origin, time_ms) = match self.text("origin") {
             "delayed" => (Origin::Delayed, self.number("due_ms").ok_or(bad("due_ms"))?),
             // The time of the first claim; letters that were never attempted know only when they died.
@@ -87,6 +94,12 @@ impl DeadLetter {
             _ => return Err(bad("origin")),
         };
         let element = self.bytes("element").ok_or(bad("element"))?;
+        // An element of the schedule brings its id itself. What the source keeps of its score is there instead.
+        let id = match (origin, Score::parse(self.text("score"))) {
+            (Origin::Ready, _) => id,
+            (Origin::Delayed, Some(score)) => MessageId(score.to_bytes()),
+            (Origin::Delayed, None) => MessageId([0; 8]),
+        };
         let confirmed = self.text("confirmed").split(',').filter(|name| !name.is_empty()).map(sink_hash).collect();
         let mut member = Header::redriven(origin, id, time_ms, confirmed).encode();
         member.extend_from_slice(element);
@@ -327,7 +340,7 @@ mod tests {
 
     #[test]
     fn what_lacks_a_field_is_refused_by_the_field_s_name() {
-        for (field, change) in [("id", ("id", "x")), ("origin", ("origin", "")), ("due_ms", ("due_ms", ""))] {
+        for (field, change) in [("id", ("id", "a b")), ("origin", ("origin", "")), ("due_ms", ("due_ms", ""))] {
             assert_eq!(sample(&[change]).reborn().unwrap_err().field, field);
         }
         let mut empty = sample(&[]);

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use super::claims::{Header, Part};
 use super::{Fields, Kind, Ledger, Members, members, page, redis_now_ms};
 use crate::link::Conn;
-use crate::message::{MessageId, Origin};
-use crate::source::SourceError;
+use crate::message::{Identity, MessageId, Origin};
+use crate::source::{Score, SourceError};
 
 /// The places of a queue that hold elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub enum Show {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// Identity; none for elements of the ready list, and for what could not be read.
-    pub id: Option<MessageId>,
+    pub id: Option<Identity>,
     /// Due time in ms; none for what came from the ready list.
     pub due_ms: Option<i64>,
     /// The score: due time, time of the next attempt, or end of the lease; none for the ready list.
@@ -90,7 +90,7 @@ impl Shape {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packed {
     /// Identity; none where all bytes are needed for it and were not read.
-    pub id: Option<MessageId>,
+    pub id: Option<Identity>,
     /// The name of its format, or junk.
     pub shape: Shape,
     /// Length of the payload in bytes.
@@ -186,16 +186,16 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn locate(&self, conn: &Conn, id: MessageId) -> Result<Option<Located>, SourceError> {
+    pub async fn locate(&self, conn: &Conn, wanted: &Identity) -> Result<Option<Located>, SourceError> {
         for place in [Place::Scheduled, Place::Retry] {
             let Some((key, _)) = self.place(place) else { continue };
-            if let Some(member) = self.scan(conn, &key, place, id).await? {
+            if let Some(member) = self.scan(conn, &key, place, wanted).await? {
                 return Ok(Some(Located { place, member }));
             }
         }
         for claim in self.claim_keys(conn).await? {
             let like = if claim.part == Part::Bare { Place::Scheduled } else { Place::InFlight };
-            if let Some(member) = self.scan(conn, &claim.key, like, id).await? {
+            if let Some(member) = self.scan(conn, &claim.key, like, wanted).await? {
                 return Ok(Some(Located { place: Place::InFlight, member }));
             }
         }
@@ -203,13 +203,18 @@ impl Ledger {
     }
 
     /// The server compares, so that only what matches travels.
-    async fn scan(&self, conn: &Conn, key: &Bytes, place: Place, id: MessageId) -> Result<Option<Bytes>, SourceError> {
-        let literal = glob_literal(&id.0);
+    async fn scan(
+        &self,
+        conn: &Conn,
+        key: &Bytes,
+        place: Place,
+        wanted: &Identity,
+    ) -> Result<Option<Bytes>, SourceError> {
         let (patterns, step) = match place {
             // The id is at the beginning: a mismatch is seen at once, however long the member is.
-            Place::Scheduled => (self.source.patterns(&literal), 1000),
+            Place::Scheduled => (self.source.patterns(wanted), 1000),
             // It is behind a header of variable length: all bytes may be compared, so fewer at a time.
-            _ => (vec![[b"*", &literal[..], b"*"].concat()], 100),
+            _ => (self.source.patterns_inside(wanted), 100),
         };
         for pattern in patterns {
             let mut cursor = Bytes::from_static(b"0");
@@ -220,12 +225,13 @@ impl Ledger {
                 cursor = fields.bytes()?;
                 // Members and scores in turn.
                 let found = fields.all_bytes()?;
-                let exact = found.into_iter().step_by(2).find(|member| {
-                    let seen = self.read(place, None, member.len(), member.clone());
-                    seen.id == Some(id) && seen.shape != Shape::Junk
+                let exact = found.chunks_exact(2).find(|pair| {
+                    let score = std::str::from_utf8(&pair[1]).ok().and_then(Score::parse);
+                    let seen = self.read(place, score, pair[0].len(), pair[0].clone());
+                    seen.id.as_ref().is_some_and(|found| found.id == wanted.id) && seen.shape != Shape::Junk
                 });
-                if exact.is_some() {
-                    return Ok(exact);
+                if let Some(pair) = exact {
+                    return Ok(Some(pair[0].clone()));
                 }
                 if &cursor[..] == b"0" {
                     break;
@@ -236,24 +242,31 @@ impl Ledger {
     }
 
     /// Reads one element of `size` bytes from its beginning.
-    fn read(&self, place: Place, score_ms: Option<i64>, size: usize, start: Bytes) -> Seen {
+    fn read(&self, place: Place, score: Option<Score>, size: usize, start: Bytes) -> Seen {
         let bare = |id, shape, size, payload| Packed { id, shape, size, payload };
         let (header, packed) = match place {
             Place::Ready => (None, bare(None, Shape::Bare, size, start)),
-            Place::Scheduled => (None, self.source.read(&start, size)),
+            Place::Scheduled => (
+                None,
+                self.source.read(score.map_or(MessageId([0; 8]), |score| self.source.given(score)), &start, size),
+            ),
             Place::Retry | Place::InFlight => match Header::decode(&start) {
                 None => (None, bare(None, Shape::Unknown, size, start)),
                 Some((header, at)) => {
                     let (element, size) = (start.slice(at..), size - at);
                     let packed = match header.origin {
-                        Origin::Delayed => self.source.read(&element, size),
-                        Origin::Ready => bare(Some(header.given_id()), Shape::Bare, size, element),
+                        Origin::Delayed => self.source.read(header.given_id(), &element, size),
+                        Origin::Ready => bare(Some(header.given_id().into()), Shape::Bare, size, element),
                     };
                     (Some(header), packed)
                 }
             },
         };
         let Packed { id, shape, size, payload } = packed;
+        let score_ms = score.map(|score| match place {
+            Place::Scheduled => self.source.due_ms(score),
+            _ => score.ceil_ms(),
+        });
         let scheduled_ms = score_ms.filter(|_| place == Place::Scheduled);
         Seen {
             id,
@@ -269,7 +282,7 @@ impl Ledger {
 }
 
 /// Bytes as a pattern that matches themselves and nothing else.
-fn glob_literal(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn glob_literal(bytes: &[u8]) -> Vec<u8> {
     let mut pattern = Vec::with_capacity(2 * bytes.len());
     for &byte in bytes {
         if matches!(byte, b'*' | b'?' | b'[' | b']' | b'\\' | b'^' | b'-') {
@@ -308,8 +321,12 @@ mod tests {
         let check = |place, bytes: &[u8], shape, id: Option<MessageId>, due_ms| {
             for shown in [bytes.len(), bytes.len() - 3] {
                 let start = Bytes::copy_from_slice(&bytes[..shown]);
-                let seen = ledger().read(place, Some(9_000), bytes.len(), start);
-                assert_eq!((seen.shape, seen.id, seen.due_ms), (shape, id, due_ms), "{place:?}");
+                let seen = ledger().read(place, Some(Score::of_ms(9_000)), bytes.len(), start);
+                assert_eq!(
+                    (seen.shape, seen.id.clone(), seen.due_ms),
+                    (shape, id.map(Identity::from), due_ms),
+                    "{place:?}"
+                );
                 assert_eq!((seen.size, seen.is_complete()), (5, shown == bytes.len()));
                 assert_eq!(&seen.payload[..], &b"hello"[..5 - (bytes.len() - shown)]);
             }
@@ -322,10 +339,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_shown_as_it_is() {
-        let junk = ledger().read(Place::Scheduled, Some(1), 4, Bytes::from_static(b"junk"));
-        assert_eq!((junk.shape, junk.id), (Shape::Junk, Some(layout::junk_id(b"junk"))));
-        assert_eq!(ledger().read(Place::Scheduled, Some(1), 9, Bytes::from_static(b"junk")).id, None);
-        let newer = ledger().read(Place::Retry, Some(1), 4, Bytes::from_static(b"\xdb\x02.."));
+        let junk = ledger().read(Place::Scheduled, Some(Score::of_ms(1)), 4, Bytes::from_static(b"junk"));
+        assert_eq!((junk.shape, junk.id), (Shape::Junk, Some(layout::junk_id(b"junk").into())));
+        assert_eq!(ledger().read(Place::Scheduled, Some(Score::of_ms(1)), 9, Bytes::from_static(b"junk")).id, None);
+        let newer = ledger().read(Place::Retry, Some(Score::of_ms(1)), 4, Bytes::from_static(b"\xdb\x02.."));
         assert_eq!((newer.shape, newer.size), (Shape::Unknown, 4));
     }
 }

@@ -26,6 +26,7 @@ pub use self::claims::{Answer, sink_hash};
 pub use self::dead::{DeadLetter, DeadLetters, DeadPages, Forwarder, NotALetter, Order};
 pub use self::hints::{Hints, large_head};
 pub use self::in_flight::ClaimKey;
+pub(crate) use self::inspect::glob_literal;
 pub use self::inspect::{Located, Packed, Page, Place, Seen, Shape, Show};
 pub use self::keys::Keys;
 pub(crate) use self::operate::truth;
@@ -36,7 +37,7 @@ pub use self::rights::Use;
 pub use self::scripts::{Clock, Fragments, Scripts, TEST_CLOCK, whole};
 pub use self::stats::Stats;
 use super::Source;
-use crate::message::MessageId;
+use crate::message::Identity;
 
 /// Most entries that one script moves.
 pub const BATCH_ENTRIES: usize = 500;
@@ -65,7 +66,7 @@ impl Ledger {
     }
 
     /// Takes an element apart: its id, and the payload or why there is none.
-    pub fn open(&self, element: &claims::Element) -> (MessageId, Result<Bytes, super::Junk>) {
+    pub fn open(&self, element: &claims::Element) -> (Identity, Result<Bytes, super::Junk>) {
         self.source.open(element.origin(), element.given_id(), &element.bytes())
     }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{BATCH_BYTES, BATCH_ENTRIES, BadReply, Clock, Fields, Ledger, whole};
 use crate::link::{Conn, LinkError, Script};
-use crate::source::SourceError;
+use crate::source::{Score, SourceError};
 
 static PEEK: LazyLock<Script> =
     LazyLock::new(|| Script::new("peek", whole(include_str!("scripts/peek.lua"), Clock::Redis)));
@@ -16,8 +16,8 @@ static PEEK: LazyLock<Script> =
 pub struct Members {
     /// Redis time in ms.
     pub now_ms: i64,
-    /// Score in ms (none for a list), and the exact bytes.
-    pub members: Vec<(Option<i64>, Bytes)>,
+    /// Score (none for a list), and the exact bytes.
+    pub members: Vec<(Option<Score>, Bytes)>,
 }
 
 /// What the peek script read.
@@ -27,18 +27,19 @@ pub struct RawPage {
     /// How many there are in all.
     pub total: usize,
     /// Score (none for a list), size, and the first bytes.
-    pub members: Vec<(Option<i64>, usize, Bytes)>,
+    pub members: Vec<(Option<Score>, usize, Bytes)>,
 }
 
 impl Ledger {
-    /// How many members of a sorted set have a score below this time: the place of the first that has not.
+    /// How many scheduled elements fall due before this time: the place of the first that does not.
     ///
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn due_before(&self, conn: &Conn, zset: &Bytes, ms: i64) -> Result<usize, SourceError> {
+    pub async fn due_before(&self, conn: &Conn, ms: i64) -> Result<usize, SourceError> {
         let mut count = redis::cmd("ZCOUNT");
-        count.arg(&zset[..]).arg("-inf").arg(format!("({ms}"));
+        let until = self.source.until(ms.saturating_sub(1));
+        count.arg(&self.source.schedule()[..]).arg("-inf").arg(until);
         Ok(conn.query(&count).await?)
     }
 }

@@ -184,7 +184,7 @@ impl Server for MemoryServer {
             let mut answers = Vec::with_capacity(reads.len());
             for read in reads {
                 let (key, until_ms) = match read {
-                    Read::DueBefore { key, until_ms } => (key, *until_ms),
+                    Read::DueBefore { key, until } => (key, until.ceil_ms()),
                     Read::Length { key } => (key, i64::MAX),
                 };
                 let key = String::from_utf8_lossy(key).into_owned();

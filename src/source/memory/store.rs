@@ -6,11 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{MemoryStore, open};
-use crate::message::MessageId;
 use crate::metric::SourceTerms;
+use crate::source::ledger::claims::Element;
 use crate::source::ledger::{BATCH_ENTRIES, DeadLetter, Forwarder, Hints, Order, Stats};
 use crate::source::store::{Call, Rescued, Scheduled, Store};
-use crate::source::{Announcement, Depths, Junk, Read, UpkeepRequest, UpkeepState, Upkept, millis};
+use crate::source::{Announcement, Depths, Read, Score, UpkeepRequest, UpkeepState, Upkept, millis};
 
 impl Store for MemoryStore {
     fn stats<'a>(&'a self, _hints: &'a mut Hints) -> Call<'a, Stats> {
@@ -31,7 +31,7 @@ impl Store for MemoryStore {
     }
 
     fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
-        let until = |place: &str, until_ms| Read::DueBefore { key: self.key(place), until_ms };
+        let until = |place: &str, until_ms| Read::DueBefore { key: self.key(place), until: Score::of_ms(until_ms) };
         vec![
             until("scheduled", now_ms.saturating_add(millis(ahead))),
             Read::Length { key: self.key("ready") },
@@ -56,10 +56,6 @@ impl Store for MemoryStore {
         None
     }
 
-    fn open_scheduled(&self, element: &Bytes) -> (MessageId, Result<Bytes, Junk>) {
-        open(element)
-    }
-
     fn upkeep<'a>(&'a self, _request: &'a UpkeepRequest) -> Call<'a, Upkept> {
         self.call(None, |_, now_ms| Upkept {
             state: UpkeepState::Idle,
@@ -78,7 +74,7 @@ impl Store for MemoryStore {
     fn scheduled(&self, first: usize) -> Call<'_, Scheduled> {
         self.call(None, move |queue, now_ms| Scheduled {
             now_ms,
-            elements: queue.scheduled.iter().skip(first).take(BATCH_ENTRIES).cloned().collect(),
+            elements: queue.scheduled.iter().skip(first).take(BATCH_ENTRIES).map(bare).collect(),
         })
     }
 
@@ -118,4 +114,8 @@ impl Store for MemoryStore {
     ) -> Call<'a, Vec<DeadLetter>> {
         self.call(None, move |queue, _| queue.dead_range(order, from, until, count))
     }
+}
+
+fn bare((due_ms, element): &(i64, Bytes)) -> Element {
+    Element::bare(element.clone(), *due_ms)
 }

@@ -40,7 +40,7 @@ pub use self::scratch_queue::{memory_left, ping};
 pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
 pub use self::source::RedissonSource;
 pub use self::terms::TERMS;
-use crate::message::{MessageId, Origin};
+use crate::message::{Identity, MessageId, Origin};
 use crate::source::ledger::claims::Element;
 use crate::source::ledger::{Ledger, Packed, Shape};
 
@@ -109,14 +109,14 @@ pub fn open_entry(element: &Element) -> (MessageId, Result<Bytes, layout::Junk>)
 pub fn read(start: &Bytes, size: usize) -> Packed {
     match layout::parse_start(start, size) {
         Ok(element) => Packed {
-            id: Some(element.id),
+            id: Some(element.id.into()),
             shape: Shape::Packed(element.layout.as_str()),
             size: size - element.layout.header(),
             payload: element.payload,
         },
         Err(_) => {
             let id = (start.len() == size).then(|| layout::junk_id(start));
-            Packed { id, shape: Shape::Junk, size, payload: start.clone() }
+            Packed { id: id.map(Identity::from), shape: Shape::Junk, size, payload: start.clone() }
         }
     }
 }

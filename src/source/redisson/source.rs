@@ -10,13 +10,13 @@ use futures_util::future::BoxFuture;
 use super::{Keys, ListCleanup, Overdue, RedissonSpec, SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts, layout, rescue_end};
 use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
-use crate::message::{MessageId, Origin};
+use crate::message::{Identity, MessageId, Origin};
 use crate::metric::SourceTerms;
 use crate::source::ledger::{BadReply, Fields, Hints, Packed, large_head};
 use crate::source::store::Rescued;
 use crate::source::{
-    Activity, Announcement, ClaimAdded, Depths, Junk, Leftovers, Read, Source, SourceError, UpkeepRequest, Upkept,
-    ledger, millis, text,
+    Activity, Announcement, ClaimAdded, Depths, Junk, Leftovers, Read, Score, Source, SourceError, UpkeepRequest,
+    Upkept, ledger, millis, text,
 };
 
 /// A queue as Redisson keeps it.
@@ -62,7 +62,7 @@ impl RedissonSource {
     }
 }
 
-fn score(score: Option<i64>) -> Bytes {
+fn score(score: Option<Score>) -> Bytes {
     score.map(text).unwrap_or_default()
 }
 
@@ -102,11 +102,11 @@ impl Source for RedissonSource {
     }
 
     fn claim_added(&self, mut added: Fields) -> Result<ClaimAdded, BadReply> {
-        let (next_ms, size) = (added.score()?, added.int()?);
+        let (next, size) = (added.score()?, added.int()?);
         let (listed, ghosts, oldest_ms) = (added.int()?, added.int()?, added.int()?);
         // A claim of one or two near an end of the list does not look at what other claims have left there.
         let leftovers = (listed >= 0).then(|| leftovers(ghosts, listed, oldest_ms));
-        Ok(ClaimAdded { next_ms, large: large_head(next_ms, size), leftovers })
+        Ok(ClaimAdded { next_ms: next.map(Score::ceil_ms), large: large_head(next, size), leftovers })
     }
 
     fn depth_args(&self, hints: &Hints) -> Vec<Bytes> {
@@ -115,28 +115,28 @@ impl Source for RedissonSource {
 
     fn depths(&self, mut added: Fields) -> Result<Depths, BadReply> {
         let (scheduled, due, ready) = (added.int()?, added.int()?, added.int()?);
-        let (head_ms, size) = (added.score()?, added.int()?);
+        let (head, size) = (added.score()?, added.int()?);
         let (listed, ghosts, oldest_ms, orphans) = (added.int()?, added.int()?, added.int()?, added.int()?);
         Ok(Depths {
             scheduled,
             due,
             ready,
-            head_ms,
-            large: large_head(head_ms, size),
+            head_ms: head.map(Score::ceil_ms),
+            large: large_head(head, size),
             leftovers: leftovers(ghosts, listed, oldest_ms),
             // Z gone while L is not shows at once, without waiting for a turn of the sweep.
             orphans: orphans.max(listed - scheduled - ghosts).max(0),
         })
     }
 
-    fn open(&self, origin: Origin, given: MessageId, element: &Bytes) -> (MessageId, Result<Bytes, Junk>) {
+    fn open(&self, origin: Origin, given: MessageId, element: &Bytes) -> (Identity, Result<Bytes, Junk>) {
         let (id, payload) = super::open(origin, given, element);
-        (id, payload.map_err(|junk| Junk(junk.to_string())))
+        (id.into(), payload.map_err(|junk| Junk(junk.to_string())))
     }
 
     fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
-        let until_ms = now_ms.saturating_add(millis(ahead));
-        let due = self.delayed.then(|| Read::DueBefore { key: self.keys.delayed.clone(), until_ms });
+        let until = Score::of_ms(now_ms.saturating_add(millis(ahead)));
+        let due = self.delayed.then(|| Read::DueBefore { key: self.keys.delayed.clone(), until });
         due.into_iter().chain(self.unannounced()).collect()
     }
 
@@ -144,11 +144,11 @@ impl Source for RedissonSource {
         Some(&self.keys.channel)
     }
 
-    fn announcement(&self, payload: &[u8]) -> Announcement {
-        match std::str::from_utf8(payload).ok().and_then(|text| text.parse::<f64>().ok()) {
+    fn announcement(&self, payload: &[u8]) -> Option<Announcement> {
+        Some(match std::str::from_utf8(payload).ok().and_then(|text| text.parse::<f64>().ok()) {
             Some(due_ms) => Announcement::DueAt(due_ms.ceil() as i64), // `as` saturates
             None => Announcement::Changed,
-        }
+        })
     }
 
     fn unannounced(&self) -> Option<Read> {
@@ -168,7 +168,7 @@ impl Source for RedissonSource {
         Some(&self.keys.ready)
     }
 
-    fn read(&self, start: &Bytes, size: usize) -> Packed {
+    fn read(&self, _given: MessageId, start: &Bytes, size: usize) -> Packed {
         super::read(start, size)
     }
 
@@ -176,7 +176,8 @@ impl Source for RedissonSource {
         layout::FIXED
     }
 
-    fn patterns(&self, id: &[u8]) -> Vec<Vec<u8>> {
+    fn patterns(&self, wanted: &Identity) -> Vec<Vec<u8>> {
+        let id = &ledger::glob_literal(&wanted.id.0)[..];
         vec![[b"\x08", id, b"*"].concat(), [id, b"*"].concat()]
     }
 

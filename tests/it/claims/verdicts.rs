@@ -208,6 +208,8 @@ fn predict(state: &mut Snapshot, now: i64, verdict: &Verdict) -> Answer {
             assert!(state.retry.insert(element.under(header), *at_ms as f64).is_none());
         }
         Move::Progress { header } => {
+            // A score of the source becomes the time that it means.
+            let score = if *part == Part::Bare { header.time_ms as f64 } else { score };
             assert!(holding.entries.insert(element.under(header), score).is_none());
         }
         Move::Dead { fields } => {

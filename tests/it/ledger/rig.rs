@@ -7,7 +7,6 @@ use bytes::Bytes;
 use delaybridge::config::{RedisEndpoint, load_str};
 use delaybridge::link::{Conn, Link, LinkOptions, Side};
 use delaybridge::sink::redis::RedisTarget;
-use delaybridge::source::SourceSpec;
 use delaybridge::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed, Claims, Element};
 use delaybridge::source::ledger::{Hints, TEST_CLOCK};
 use delaybridge::source::redisson::Redisson;
@@ -135,7 +134,7 @@ fn queue(server: &RedisServer, source: &str) -> (RedisEndpoint, Redisson) {
         spec.to[0].target = Arc::new(RedisTarget::List { list, push, exactly_once: true });
         config.queues.push(Arc::new(spec));
     }
-    let SourceSpec::Redisson(source) = &spec.source;
+    let source = spec.source.redisson().expect("a queue of Redisson");
     let clock = format!("(%R~{TEST_CLOCK} +lrange)");
     (least::endpoint(server.endpoint(), &config, &[&clock]), Redisson::configured(source, A).on_test_clock())
 }

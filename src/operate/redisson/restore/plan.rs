@@ -54,6 +54,7 @@ pub struct Plan {
 ///
 /// When Redis cannot be asked, and when it is open which layout is meant.
 pub async fn plan(config: &Config, queue: &Queue, options: Options) -> Result<Plan, Error> {
+    queue.only_of_redisson("restore", "")?;
     let at_work = refusal(queue).await?;
     let what = format!("read the held elements of `{}`", queue.id());
     let stats = queue.redisson().stats(&queue.conn, &mut Hints::default()).await.attempt(&what)?;

@@ -40,7 +40,7 @@ impl Bridge {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let guard = runtime.enter();
         let options = LinkOptions { scripts: SCRIPTS.all().into_iter().cloned().collect(), ..LinkOptions::default() };
-        let SourceSpec::Redisson(source) = &spec.source;
+        let source = spec.source.redisson().expect("a queue of Redisson");
         let source = Redisson::configured(source, [owner; 8]);
         let grants: Vec<_> = spec.rights(&source).into_iter().chain([to_connect(0), to_load_scripts()]).collect();
         let link = Link::start(Arc::new(server.endpoint_within(&format!("daemon-{owner}"), &grants)), options.clone());

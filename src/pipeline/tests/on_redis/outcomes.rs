@@ -61,7 +61,7 @@ async fn elements_reach_the_sink_in_the_order_of_their_claims() {
     sink.stall(true);
     let _bridge = Bridge::without_keeper(&server, 1, &[("s", sink.clone())], wide);
     eventually("all elements to reach the sink", async || sink.attempts().len() as u64 == ELEMENTS).await;
-    let order: Vec<u64> = sink.attempts().iter().map(|message| u64::from_be_bytes(message.id.0)).collect();
+    let order: Vec<u64> = sink.attempts().iter().map(|message| u64::from_be_bytes(message.id.id.0)).collect();
     assert!(order.is_sorted(), "{} of {} out of place", order.windows(2).filter(|w| w[0] > w[1]).count(), order.len());
 }
 
@@ -131,7 +131,7 @@ async fn a_dead_letter_is_forwarded_with_its_cause_and_leaves_the_stream() {
     let taken = target.taken();
     assert_eq!(times(&target, 0..3), [1, 1, 1]);
     for message in &taken {
-        let number = u64::from_be_bytes(message.id.0);
+        let number = u64::from_be_bytes(message.id.id.0);
         assert_eq!(message.body, format!("payload {number}"));
         assert_eq!(message.attempt, 1);
         assert!(message.due_ms.is_some());

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Instant;
 use crate::link::{LinkError, NoAnswer};
-use crate::message::MessageId;
+use crate::message::Identity;
 use crate::metric::SourceTerms;
 use crate::source::ledger::claims::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Confirm, Confirmed, Contents, Element, Extended, Settled,
@@ -260,7 +260,7 @@ impl Claims for Wire {
         self.call(Claims::in_flight(&*self.store), never)
     }
 
-    fn open_element(&self, element: &Element) -> (MessageId, Result<Bytes, Junk>) {
+    fn open_element(&self, element: &Element) -> (Identity, Result<Bytes, Junk>) {
         self.store.open_element(element)
     }
 }
@@ -288,10 +288,6 @@ impl Store for Wire {
 
     fn terms(&self) -> Option<&'static SourceTerms> {
         self.store.terms()
-    }
-
-    fn open_scheduled(&self, element: &Bytes) -> (MessageId, Result<Bytes, Junk>) {
-        self.store.open_scheduled(element)
     }
 
     fn upkeep<'a>(&'a self, request: &'a UpkeepRequest) -> Call<'a, Upkept> {

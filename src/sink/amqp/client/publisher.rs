@@ -185,7 +185,7 @@ impl Publisher {
         let window = self.context.spec.max_unconfirmed.max(1) as usize;
         while flight.has_room(window) {
             let Some(job) = self.waiting.pop_front() else { break };
-            let alone = job.message().body.len() >= LARGE || self.suspects.contains(&job.message().id);
+            let alone = job.message().body.len() >= LARGE || self.suspects.contains(&job.message().id.id);
             if alone && !flight.is_empty() {
                 self.waiting.push_front(job);
                 break;
@@ -194,7 +194,7 @@ impl Publisher {
                 Err(failure) => job.finish(Err(failure)),
                 Ok(publication) => {
                     if job.may_send() {
-                        self.suspects.remove(&job.message().id);
+                        self.suspects.remove(&job.message().id.id);
                         flight.publish(job, publication, alone);
                     }
                 }
@@ -213,7 +213,7 @@ impl Publisher {
             for job in left {
                 // One that went alone, and was in bad luck with the connection, has still to be tried.
                 if alone || cause.has_a_culprit() {
-                    self.suspects.insert(job.message().id);
+                    self.suspects.insert(job.message().id.id);
                 }
                 let failure = cause.in_doubt(&attempt(&job.message().destination));
                 job.finish(Err(failure));

@@ -86,7 +86,7 @@ impl Claims<'_> {
             text(request.bytes.min(BATCH_BYTES)),
             text(request.largest),
         ];
-        Ok(reply::take_over(conn.script(&self.scripts.take_over, &keys, &args).await?)?)
+        Ok(reply::take_over(self.source, conn.script(&self.scripts.take_over, &keys, &args).await?)?)
     }
 
     /// Names of claims with leases that were over at this time, the longest first; at most `most`. And how many names among
@@ -155,7 +155,7 @@ impl Claims<'_> {
         let (bare, entries) = (next()?, next()?);
         let mut contents = Contents::default();
         reply::entries("contents", entries, &mut contents.elements, &mut contents.unknown)?;
-        reply::bare("contents", bare, &mut contents.elements)?;
+        reply::bare(self.source, "contents", bare, &mut contents.elements)?;
         Ok(contents)
     }
 

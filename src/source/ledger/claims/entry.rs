@@ -16,7 +16,8 @@
 //! | 12 | 8 | owner: random, one for each process |
 //! | 20 | 8 | number of the claim in which that owner wrote the header |
 //! | 28 | 4 | place in that claim, from 1 |
-//! | 32 | 8 | id, for origin `R`; zero for `D`, because the element carries it |
+//! | 32 | 8 | id, for origin `R`; for `D` what the source keeps of the score: zero where scores are ms, else the score, a double, its
+//! highest byte first |
 //! | 40 | 8 | due time in ms for `D`; time of the first claim for `R` |
 //! | 48 | 8 | time of the first attempt in ms, 0 for none |
 //! | 56 | 8 | time of the last attempt in ms, 0 for none |
@@ -28,6 +29,7 @@
 use bytes::Bytes;
 
 use crate::message::{Class, MessageId, Origin};
+use crate::source::Score;
 
 const MAGIC: [u8; 2] = [0xdb, 1];
 const FIXED: usize = 80;
@@ -55,7 +57,7 @@ pub struct Header {
     pub class: Option<Class>,
     /// Who wrote it.
     pub writer: Writer,
-    /// Id given at the claim; only for elements of the ready list.
+    /// Id given at the claim, for elements of the ready list; for others what the source keeps of the score.
     given_id: [u8; 8],
     /// Due time in ms, or time of the first claim for elements of the ready list.
     pub time_ms: i64,
@@ -100,9 +102,16 @@ impl Header {
         }
     }
 
-    /// Id given at the claim: meaningful for elements of the ready list, because their bytes carry none.
+    /// Id given at the claim, for elements of the ready list, because their bytes carry none. For others what the source
+    /// keeps of the score ([`Source::given`](crate::source::Source::given)).
     pub fn given_id(&self) -> MessageId {
         MessageId(self.given_id)
+    }
+
+    /// The score that the element had, where the source keeps it.
+    pub fn kept_score(&self) -> Option<Score> {
+        let kept = self.origin == Origin::Delayed && self.given_id != [0; 8];
+        kept.then(|| Score::from_bytes(self.given_id)).flatten()
     }
 
     /// Code of the last failure; empty for none.
@@ -219,8 +228,11 @@ pub enum Part {
 pub struct Element {
     /// The exact member of the claim's key.
     pub member: Bytes,
-    /// Its score there, in ms: the due time of a bare element (rounded up), the time of this attempt of an entry.
+    /// The time that its score means there, in ms: the due time of a bare element (rounded up), the time of this attempt of
+    /// an entry.
     pub score_ms: i64,
+    /// Of a bare element, what the source keeps of its score.
+    given: MessageId,
     /// What is known of earlier attempts; none for a bare element.
     pub header: Option<Box<Header>>,
 }
@@ -228,13 +240,18 @@ pub struct Element {
 impl Element {
     /// A bare element.
     pub fn bare(member: Bytes, due_ms: i64) -> Self {
-        Element { member, score_ms: due_ms, header: None }
+        Element { member, score_ms: due_ms, given: MessageId([0; 8]), header: None }
+    }
+
+    /// The same with what the source keeps of its score.
+    pub fn given(self, given: MessageId) -> Self {
+        Element { given, ..self }
     }
 
     /// Reads an entry. `None` for one of a version that this one does not know.
     pub fn entry(member: Bytes, score_ms: i64) -> Option<Self> {
         let (header, _) = Header::decode(&member)?;
-        Some(Element { member, score_ms, header: Some(Box::new(header)) })
+        Some(Element { member, score_ms, given: header.given_id(), header: Some(Box::new(header)) })
     }
 
     /// In which key of the claim it is.
@@ -252,9 +269,9 @@ impl Element {
         self.header.as_ref().map_or(Origin::Delayed, |header| header.origin)
     }
 
-    /// Id given at the claim; zero for a bare element, which carries its own.
+    /// As [`Header::given_id`].
     pub fn given_id(&self) -> MessageId {
-        self.header.as_ref().map_or(MessageId([0; 8]), |header| header.given_id())
+        self.given
     }
 
     /// Due time by Redis's clock; none for elements of the ready list.
@@ -269,7 +286,8 @@ impl Element {
 
     /// Its header, or the one that it would get.
     pub fn header(&self) -> Header {
-        self.header.as_ref().map_or_else(|| Header::new(self.score_ms), |header| (**header).clone())
+        let new = || Header::redriven(Origin::Delayed, self.given, self.score_ms, Vec::new());
+        self.header.as_ref().map_or_else(new, |header| (**header).clone())
     }
 
     /// The member that it becomes under another header.

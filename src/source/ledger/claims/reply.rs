@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::{ClaimName, ClaimReply, Claimed, Element, TakeOverReply};
 use crate::source::ledger::{BadReply, Fields, Hints, large_head};
-use crate::source::{Source, millis};
+use crate::source::{Score, Source, millis};
 
 /// What a claim took and saw.
 pub(super) fn claim(
@@ -43,8 +43,8 @@ pub(super) fn claim(
             None => unreadable += 1,
         }
     }
-    push_bare(SCRIPT, bare_fields, &mut elements)?;
-    let (retry_ms, retry_size) = (fields.score()?, fields.int()?);
+    push_bare(source, SCRIPT, bare_fields, &mut elements)?;
+    let (retry_score, retry_size) = (fields.score()?, fields.int()?);
     let (expired, unknown_names) = names(&fields.all_bytes()?);
     let mut counts = fields.array()?;
     let (newer, short) = (counts.int()?.unsigned_abs(), counts.int()?);
@@ -54,8 +54,13 @@ pub(super) fn claim(
         now_ms,
         elements,
         retried,
-        next_ms: added.next_ms.map(|due_ms| due_ms.saturating_sub(millis(ahead))).into_iter().chain(retry_ms).min(),
-        hints: Hints::learned(added.large, large_head(retry_ms, retry_size), largest),
+        next_ms: added
+            .next_ms
+            .map(|due_ms| due_ms.saturating_sub(millis(ahead)))
+            .into_iter()
+            .chain(retry_score.map(Score::ceil_ms))
+            .min(),
+        hints: Hints::learned(added.large, large_head(retry_score, retry_size), largest),
         leftovers: added.leftovers,
         expired,
         unknown: newer + unknown_names + unreadable,
@@ -65,7 +70,7 @@ pub(super) fn claim(
 }
 
 /// What a takeover took.
-pub(super) fn take_over(answer: Value) -> Result<TakeOverReply, BadReply> {
+pub(super) fn take_over(source: &dyn Source, answer: Value) -> Result<TakeOverReply, BadReply> {
     const SCRIPT: &str = "claims_take_over";
     let mut fields = Fields::of(SCRIPT, answer)?;
     let (what, now_ms) = (fields.text()?, fields.int()?);
@@ -79,7 +84,7 @@ pub(super) fn take_over(answer: Value) -> Result<TakeOverReply, BadReply> {
     let (bare_fields, entry_fields) = (fields.array()?, fields.array()?);
     let (mut elements, mut unknown) = (Vec::new(), 0);
     push_entries(SCRIPT, entry_fields, &mut elements, &mut unknown)?;
-    push_bare(SCRIPT, bare_fields, &mut elements)?;
+    push_bare(source, SCRIPT, bare_fields, &mut elements)?;
     Ok(TakeOverReply::Taken { now_ms, elements, left: fields.int()?.unsigned_abs(), unknown })
 }
 
@@ -105,8 +110,13 @@ pub(super) fn letters<T>(
 }
 
 /// Appends elements with scores, as `ZRANGE` answers them.
-pub(super) fn bare(script: &'static str, answer: Value, elements: &mut Vec<Element>) -> Result<(), BadReply> {
-    push_bare(script, Fields::of(script, answer)?, elements)
+pub(super) fn bare(
+    source: &dyn Source,
+    script: &'static str,
+    answer: Value,
+    elements: &mut Vec<Element>,
+) -> Result<(), BadReply> {
+    push_bare(source, script, Fields::of(script, answer)?, elements)
 }
 
 /// Appends the entries that this version can read, and counts the others.
@@ -119,10 +129,16 @@ pub(super) fn entries(
     push_entries(script, Fields::of(script, answer)?, elements, unknown)
 }
 
-fn push_bare(script: &'static str, mut fields: Fields, elements: &mut Vec<Element>) -> Result<(), BadReply> {
+/// What the source wrote, with scores in its unit.
+fn push_bare(
+    source: &dyn Source,
+    script: &'static str,
+    mut fields: Fields,
+    elements: &mut Vec<Element>,
+) -> Result<(), BadReply> {
     while !fields.is_empty() {
-        let member = fields.bytes()?;
-        elements.push(Element::bare(member, score(script, &mut fields)?));
+        let (member, score) = (fields.bytes()?, fields.score()?.ok_or(BadReply { script, expected: "a score" })?);
+        elements.push(source.bare(member, score));
     }
     Ok(())
 }
@@ -144,5 +160,5 @@ fn push_entries(
 }
 
 fn score(script: &'static str, fields: &mut Fields) -> Result<i64, BadReply> {
-    fields.score()?.ok_or(BadReply { script, expected: "a score" })
+    Ok(fields.score()?.ok_or(BadReply { script, expected: "a score" })?.ceil_ms())
 }

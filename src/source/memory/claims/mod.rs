@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::queue::Queue;
 use super::zset::Zset;
 use super::{MemoryStore, Op, open};
-use crate::message::{MessageId, Origin};
+use crate::message::{Identity, Origin};
 use crate::source::ledger::claims::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Confirm, Confirmed, Contents, Element, Extended, Part, Settled,
     TakeOverReply, TakeOverRequest, Verdict, Whole,
@@ -200,11 +200,12 @@ impl Claims for MemoryStore {
         self.call(None, |queue, _| queue.held())
     }
 
-    fn open_element(&self, element: &Element) -> (MessageId, Result<Bytes, Junk>) {
-        match element.origin() {
+    fn open_element(&self, element: &Element) -> (Identity, Result<Bytes, Junk>) {
+        let (id, payload) = match element.origin() {
             Origin::Ready => (element.given_id(), Ok(element.bytes())),
             Origin::Delayed => open(&element.bytes()),
-        }
+        };
+        (id.into(), payload)
     }
 }
 

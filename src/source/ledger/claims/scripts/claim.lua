@@ -29,7 +29,7 @@ if now > tonumber(ARGV[4]) then return {'late', now} end
 local most, deadline = tonumber(ARGV[6]), ms(now + tonumber(ARGV[5]))
 
 -- What of a zset is due: how many, the first one or two of them, score and size of the first that is not due, if that is
--- known. `large` is the score of a head that is not to be read again, or ''; it holds while an element is at that score.
+-- known. `till` is in the unit of its scores. `large` is the score of a head that is not to be read again, or ''; it holds while an element is at that score.
 local function look(key, till, large)
   if large ~= '' and tonumber(large) > till then
     local due = typed(key, 'ZCOUNT', key, '-inf', ms(till))
@@ -108,9 +108,10 @@ if taken > 0 or #aside > 0 then
   --#source move
 end
 
--- What may be taken already needs no reading of a head.
-local function next_due(key, due, got, score, size)
-  if got < due then return ms(now), 0 end
+-- What may be taken already needs no reading of a head. `raw` turns a time into the unit of the scores, if that is not ms.
+local function next_due(key, due, got, score, size, raw)
+  raw = raw or tonumber
+  if got < due then return ms(raw(now)), 0 end
   if score then return score, size end
   local card = call('ZCARD', key)
   if card == 0 then return '', 0 end
@@ -122,10 +123,10 @@ local function next_due(key, due, got, score, size)
   -- seldom too long, because a count that meets the head compares all of its bytes.
   local before, step = now, 2 ^ 48
   while step >= 1 do
-    while before < 9e15 and call('ZCOUNT', key, '-inf', ms(before + step)) == 0 do before = before + step end
+    while before < 9e15 and call('ZCOUNT', key, '-inf', ms(raw(before + step))) == 0 do before = before + step end
     step = step / 256
   end
-  return ms(before + 1), -1
+  return ms(raw(before + 1)), -1
 end
 if #aside > 0 then retry_score = nil end
 retry_score, retry_size = next_due(RETRY, n_retry, got_retry + #aside, retry_score, retry_size)

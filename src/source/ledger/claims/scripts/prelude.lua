@@ -9,8 +9,9 @@ local function clock()
   return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000), t[1], t[2]
 end
 
+-- A time in ms, or a score in the unit of the source, as Redis reads it back to the same number.
 local function ms(n)
-  return string.format('%.0f', n)
+  return string.format('%.17g', n)
 end
 
 -- Redis does not roll a script back. So every key is read as what it must be before the first write, and the first read

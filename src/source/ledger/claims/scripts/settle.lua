@@ -59,8 +59,9 @@ while i <= #ARGV do
     local element = k % 2 == 0 and member or string.sub(member, struct.unpack('<I2', member, 3) + 1)
     local new, to, score = ARGV[i + 3] .. element, RETRY, call('ZSCORE', from, member)
     if verdict == 'p' then
-      -- In the claim's h: the key behind d.
+      -- In the claim's h: the key behind d. Scores in d are in the unit of the source, times in headers are not.
       to = KEYS[k % 2 == 0 and k + 1 or k]
+      if score and k % 2 == 0 then score = ms((struct.unpack('<i8', ARGV[i + 3], 41))) end
       i = i + 4
     else
       local at = tonumber(ARGV[i + 4])

@@ -1,0 +1,224 @@
+//! Scores of a source's sorted set, and the times that they mean.
+//!
+//! A foreign program chooses the unit. What it wrote is never rewritten, so a claim holds scores as they are, and only a
+//! source knows which time a score means. The conversion is here and nowhere else. In scripts a bound is made by the same
+//! arithmetic (`raw` in `zset/scripts/claims/keys.lua`): one multiplication, one division, one addition of doubles, each
+//! rounded alike everywhere. So Redis and the daemon agree on every score whether it is due.
+
+use std::fmt;
+
+use redis::{RedisWrite, ToRedisArgs};
+
+/// A score as Redis keeps it: a double, never NaN.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Score(f64);
+
+// Redis refuses NaN, and so does `parse`.
+impl Eq for Score {}
+
+impl Score {
+    /// A time in ms, where scores are that.
+    pub fn of_ms(ms: i64) -> Score {
+        Score(ms as f64)
+    }
+
+    /// The score that Redis wrote as this text; `None` for what is no number.
+    pub fn parse(text: &str) -> Option<Score> {
+        text.parse().ok().filter(|score: &f64| !score.is_nan()).map(Score)
+    }
+
+    /// The first whole millisecond that is not before it, where scores are ms.
+    pub fn ceil_ms(self) -> i64 {
+        self.0.ceil() as i64 // `as` saturates: inf is the far end of time
+    }
+
+    /// Its bytes, to be kept in a header.
+    pub fn to_bytes(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+
+    /// The score with these bytes; `None` for those of none.
+    pub fn from_bytes(bytes: [u8; 8]) -> Option<Score> {
+        Some(f64::from_be_bytes(bytes)).filter(|score| !score.is_nan()).map(Score)
+    }
+}
+
+/// As Redis reads it back to the same double.
+impl fmt::Display for Score {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Plain digits up to what an integer can be, else an exponent: the largest double has 309 digits.
+        match self.0.abs() {
+            size if size == 0.0 || (1e-9..1e21).contains(&size) || size.is_infinite() => write!(f, "{}", self.0),
+            _ => write!(f, "{:e}", self.0),
+        }
+    }
+}
+
+impl ToRedisArgs for Score {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        out.write_arg(self.to_string().as_bytes());
+    }
+}
+
+/// The unit of scores: which time a score means.
+///
+/// The bound of a millisecond is the largest score that is due in it. A score is due in the first millisecond with a bound
+/// that is not below it. So fractions are never early, and a score that was written for a whole millisecond is due in
+/// exactly that one, whatever its double was rounded to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds, with a fraction or without.
+    Seconds,
+    /// Milliseconds.
+    Millis,
+    /// Microseconds.
+    Micros,
+    /// Nanoseconds: beyond 2^53, so Redis rounds them to 256 ns.
+    Nanos,
+    /// Milliseconds times 4096, and a counter in the lower 12 bits.
+    Millis4096,
+}
+
+impl Unit {
+    /// Every unit, with its name in the configuration.
+    pub const ALL: [(&'static str, Unit); 5] = [
+        ("s", Unit::Seconds),
+        ("ms", Unit::Millis),
+        ("us", Unit::Micros),
+        ("ns", Unit::Nanos),
+        ("ms*4096", Unit::Millis4096),
+    ];
+
+    /// Its name in the configuration.
+    pub fn as_str(self) -> &'static str {
+        Unit::ALL.iter().find(|(_, unit)| *unit == self).map_or("", |(name, _)| name)
+    }
+
+    /// What a time in ms is multiplied with, divided by, and what is added then: the largest score that is due at that time.
+    pub fn factors(self) -> [i64; 3] {
+        match self {
+            Unit::Seconds => [1, 1_000, 0],
+            Unit::Millis => [1, 1, 0],
+            Unit::Micros => [1_000, 1, 0],
+            Unit::Nanos => [1_000_000, 1, 0],
+            Unit::Millis4096 => [4_096, 1, 4_095],
+        }
+    }
+
+    /// The largest score that is due at this time.
+    pub fn until(self, ms: i64) -> Score {
+        let [times, by, more] = self.factors().map(|factor| factor as f64);
+        Score(ms as f64 * times / by + more)
+    }
+
+    /// The first millisecond at which the score is due.
+    pub fn due_ms(self, score: Score) -> i64 {
+        let [times, by, more] = self.factors().map(|factor| factor as f64);
+        let about = (score.0 - more) * by / times;
+        // Beyond this a double has no milliseconds, and the daemon no use for them.
+        if about.abs() > 4e15 {
+            return about as i64; // `as` saturates: inf is the far end of time
+        }
+        let mut ms = about.floor() as i64 - 2;
+        while self.until(ms) < score {
+            ms += 1;
+        }
+        ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn due(unit: Unit, text: &str) -> i64 {
+        unit.due_ms(Score::parse(text).expect("a score"))
+    }
+
+    #[test]
+    fn a_fraction_is_never_early() {
+        for (unit, text, expected) in [
+            (Unit::Seconds, "1700000000", 1_700_000_000_000),
+            (Unit::Seconds, "1700000000.4567", 1_700_000_000_457),
+            (Unit::Seconds, "1700000000.456", 1_700_000_000_456),
+            (Unit::Seconds, "1700000000.4560001", 1_700_000_000_456),
+            (Unit::Seconds, "1700000000.456001", 1_700_000_000_457),
+            (Unit::Seconds, "0.0000001", 1),
+            (Unit::Seconds, "-0.5", -500),
+            (Unit::Millis, "1700000000456", 1_700_000_000_456),
+            (Unit::Millis, "1700000000456.1", 1_700_000_000_457),
+            (Unit::Micros, "1700000000456700", 1_700_000_000_457),
+            (Unit::Micros, "1700000000456000", 1_700_000_000_456),
+            (Unit::Micros, "1700000000456001", 1_700_000_000_457),
+            (Unit::Nanos, "1700000000456700123", 1_700_000_000_457),
+            (Unit::Nanos, "1700000000456000000", 1_700_000_000_456),
+            (Unit::Nanos, "1.700000000456e+18", 1_700_000_000_456),
+            (Unit::Millis4096, "6963200001867776", 1_700_000_000_456),
+            (Unit::Millis4096, "6963200001867777", 1_700_000_000_456),
+            (Unit::Millis4096, "6963200001871871", 1_700_000_000_456),
+            (Unit::Millis4096, "6963200001871872", 1_700_000_000_457),
+        ] {
+            assert_eq!(due(unit, text), expected, "{text} {}", unit.as_str());
+        }
+    }
+
+    #[test]
+    fn every_whole_millisecond_reads_back_and_the_next_score_is_later() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        for (name, unit) in Unit::ALL {
+            for _ in 0..20_000 {
+                let ms = random.i64(-10_000..5_000_000_000_000);
+                let bound = unit.until(ms);
+                assert_eq!(unit.due_ms(bound), ms, "{name} {ms}");
+                let next = Score(bound.0.next_up());
+                assert_eq!(unit.due_ms(next), ms + 1, "{name} behind {ms}");
+                // What a program writes for that time: its text is rounded once.
+                let text = match unit {
+                    Unit::Seconds if ms >= 0 => format!("{}.{:03}", ms / 1_000, ms % 1_000),
+                    Unit::Millis => ms.to_string(),
+                    Unit::Micros => format!("{ms}000"),
+                    Unit::Nanos => format!("{ms}000000"),
+                    _ => continue,
+                };
+                assert_eq!(due(unit, &text), ms, "{name} {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_score_is_due_exactly_when_the_bound_reaches_it() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for (name, unit) in Unit::ALL {
+            for _ in 0..20_000 {
+                let score = Score(unit.until(random.i64(0..3_000_000_000_000)).0 + random.f64() * 1e7 - 5e6);
+                let ms = unit.due_ms(score);
+                assert!(unit.until(ms) >= score && unit.until(ms - 1) < score, "{name} {score}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_ends_of_time_are_far_away() {
+        for (name, unit) in Unit::ALL {
+            assert!(due(unit, "inf") > i64::MAX / 2 && due(unit, "-inf") < i64::MIN / 2, "{name}");
+            assert!(due(unit, "1.7976931348623157e+308") > i64::MAX / 2, "{name}");
+        }
+        assert_eq!(Score::parse("nan"), None);
+    }
+
+    #[test]
+    fn a_score_is_written_as_redis_reads_it_back() {
+        let mut random = fastrand::Rng::with_seed(11);
+        let drawn =
+            std::iter::repeat_with(|| f64::from_bits(random.u64(..))).filter(|score| !score.is_nan()).take(5_000);
+        for score in drawn.chain([0.0, -0.0, 1.7e18, 1_700_000_000.456_7, f64::INFINITY, f64::NEG_INFINITY, f64::MAX]) {
+            let text = Score(score).to_string();
+            assert_eq!(Score::parse(&text), Some(Score(score)), "{text}");
+            assert_eq!(Score::from_bytes(Score(score).to_bytes()), Some(Score(score)));
+            assert!(text.len() < 32, "{text}");
+        }
+        assert_eq!(Score::of_ms(1_700_000_000_456).to_string(), "1700000000456");
+    }
+}

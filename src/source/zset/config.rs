@@ -1,0 +1,140 @@
+//! The keys of `queues.NAME.source.zset`, and the queue that they describe.
+
+use serde::Serialize;
+
+use super::identity::Naming;
+use super::keys::works_in_cluster;
+use crate::settings::keys::{Key, tables};
+use crate::settings::reader::Section;
+use crate::source::SourceSettings;
+use crate::source::score::Unit;
+use crate::source::spec::{RESERVED_KEYS, SourceSpec};
+use crate::template::Template;
+
+tables! {
+    mod zset at "queues.NAME.source.zset", "A sorted set whose members are the payloads and whose scores are the due times. Identical members are one member in Redis: the later `ZADD` only moves it." {
+        KEY = key("key", Kind::Text, "Key of the set. Required, unless `preset` says it. The daemon's own keys share its hash tag.");
+        SCORE = key("score", Kind::Word(&[now("s"), now("ms"), now("us"), now("ns"), now("ms*4096")]), "Unit of the scores, from 1970 on. `s` may have a fraction. `ms*4096` has a counter in the lower 12 bits. Required, unless `preset` says it: with the wrong unit everything is due at once, or never.");
+        ID = key("id", Kind::Template, "What consumers see as the id of an element. `hash`: a hash of the member and its score. Or a template of fields of the payload, as `${payload.jid}`, for members that are JSON. Where it cannot be filled, or gives no 1 to 256 visible ASCII characters, the id is the hash.").default("hash");
+        BODY = key("body", Kind::Template, "What is delivered of a member. `member`: all of it. Or a template of fields of the payload, as `${payload.data}`, for members that are JSON; a member that cannot fill it is a dead letter.").default("member");
+        PRESET = key("preset", Kind::Word(&[now("laravel"), now("sidekiq"), now("hyperf"), now("machinery")]), "Takes `key`, `score` and `id` from a program that writes such sets. `laravel`: `queues:NAME:delayed`, s, `${payload.uuid}`. `sidekiq`: `schedule`, s, `${payload.jid}`. `hyperf`: `NAME:delayed`, s, hash. `machinery`: `delayed_tasks`, ns, `${payload.UUID}`. Keys that are written win.");
+        NAME = key("name", Kind::Text, "With `preset`: name of the queue there. Laravel: the queue (`default`). Sidekiq: `schedule` or `retry`. Hyperf: the channel (`{queue}`). Machinery: the set (`delayed_tasks`).");
+        PREFIX = key("prefix", Kind::Text, "With `preset`: what that program's Redis connection puts in front of all keys, as `laravel_database_`.");
+    }
+}
+
+/// A sorted set that is a queue.
+#[derive(Debug, Clone, Serialize)]
+pub struct ZsetSpec {
+    /// Its key.
+    pub key: String,
+    /// The unit of its scores.
+    #[serde(serialize_with = "name_of")]
+    pub score: Unit,
+    /// Ids.
+    pub id: Naming,
+    /// Payloads.
+    pub body: Body,
+    /// The number of the database, for the channel of its changes.
+    #[serde(skip)]
+    pub database: u32,
+}
+
+/// What is delivered of a member.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum Body {
+    /// All of it.
+    #[serde(serialize_with = "member")]
+    Member,
+    /// A text of the payload.
+    Text(Template),
+}
+
+fn name_of<S: serde::Serializer>(unit: &Unit, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(unit.as_str())
+}
+
+fn member<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str("member")
+}
+
+/// What is known of the sets of a program.
+struct Preset {
+    /// What precedes and follows the name in the key.
+    around: [&'static str; 2],
+    name: &'static str,
+    score: Unit,
+    id: &'static str,
+}
+
+const LARAVEL: Preset =
+    Preset { around: ["queues:", ":delayed"], name: "default", score: Unit::Seconds, id: "${payload.uuid}" };
+const SIDEKIQ: Preset = Preset { around: ["", ""], name: "schedule", score: Unit::Seconds, id: "${payload.jid}" };
+const HYPERF: Preset = Preset { around: ["", ":delayed"], name: "{queue}", score: Unit::Seconds, id: "hash" };
+const MACHINERY: Preset = Preset { around: ["", ""], name: "delayed_tasks", score: Unit::Nanos, id: "${payload.UUID}" };
+
+/// Reads the source.
+pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
+    let report = &section.cx.report;
+    let presets = [("laravel", &LARAVEL), ("sidekiq", &SIDEKIQ), ("hyperf", &HYPERF), ("machinery", &MACHINERY)];
+    let preset = section.word(&zset::PRESET, &presets);
+    let text = |key: &Key| section.text(key).map(|text| text.value);
+    let (written, name, prefix) = (text(&zset::KEY), text(&zset::NAME), text(&zset::PREFIX));
+    for key in [&zset::NAME, &zset::PREFIX].into_iter().filter(|key| section.has(key)) {
+        if preset.is_none() || section.has(&zset::KEY) {
+            let message = format!("`{}` has no effect without a `preset` that makes the key of it", key.name);
+            report.problem(&section.spot(key), message, "write the whole key as `key`, or remove `key`");
+        }
+    }
+    let made = |preset: &Preset| {
+        let [before, after] = preset.around;
+        let name = name.as_deref().unwrap_or(preset.name);
+        format!("{}{before}{name}{after}", prefix.as_deref().unwrap_or_default())
+    };
+    let key = written.or_else(|| preset.map(made)).unwrap_or_default();
+    let name_spot = if section.has(&zset::KEY) { section.spot(&zset::KEY) } else { section.spot(&zset::NAME) };
+    let required = |key: &Key| {
+        if !section.empty && preset.is_none() && !section.has(key) {
+            report.problem(&section.spot, format!("`{}` is missing", key.name), key.help);
+        }
+    };
+    required(&zset::KEY);
+    required(&zset::SCORE);
+    if RESERVED_KEYS.iter().any(|reserved| key.starts_with(reserved)) {
+        let help = "a queue of Redisson is written `redisson: { name: NAME }`";
+        report.problem(&name_spot, format!("`{key}` is among the keys of delayed queues"), help);
+    } else if !key.is_empty() && !works_in_cluster(&key) {
+        let help = "it works on a single Redis; a key with one whole `{tag}`, or without braces, works everywhere";
+        report.warning(&name_spot, "the braces in the key spread the queue's keys over Redis Cluster", help);
+    }
+    let id = match template(section, &zset::ID, "hash") {
+        Some(template) => Naming::Text(template),
+        None if section.has(&zset::ID) => Naming::Hash,
+        // The texts of presets are templates, as a test shows.
+        None => match preset.filter(|preset| preset.id != "hash").map(|preset| Template::compile(preset.id)) {
+            Some(Ok(template)) => Naming::Text(template),
+            _ => Naming::Hash,
+        },
+    };
+    let score = section.word(&zset::SCORE, &Unit::ALL).or(preset.map(|preset| preset.score));
+    let spec = ZsetSpec {
+        key,
+        score: score.unwrap_or(Unit::Millis),
+        id,
+        body: template(section, &zset::BODY, "member").map_or(Body::Member, Body::Text),
+        database: 0,
+    };
+    SourceSettings { spec: SourceSpec::Zset(spec), name_spot, rescue_only: Vec::new() }
+}
+
+/// The template behind the key; `None` for its word.
+fn template(section: &Section<'_>, key: &Key, word: &str) -> Option<Template> {
+    let template = section.template(key).filter(|template| template.static_text() != Some(word))?;
+    if template.is_of_payload_fields() {
+        return Some(template);
+    }
+    let message = format!("`{}` is neither `{word}` nor made of fields of the payload", template.source());
+    section.cx.report.problem(&section.spot(key), message, "write a template such as `${payload.id}`");
+    None
+}

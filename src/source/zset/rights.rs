@@ -1,0 +1,36 @@
+//! What the fragments of the scripts and the commands need to be allowed on the set.
+
+use super::ZsetSource;
+use crate::link::rights::command::*;
+use crate::link::rights::{Grant, Pattern};
+use crate::source::Activity;
+use crate::source::ledger;
+
+impl ZsetSource {
+    /// What this activity needs of the set.
+    pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
+        let mut grants = vec![self.on([TYPE, ZCARD, ZCOUNT, ZRANGE])];
+        match activity {
+            Activity::Look | Activity::Rescue => {}
+            Activity::Deliver => {
+                let of_claims = ledger::Keys::of(&self.keys.tag).of_claims();
+                grants.extend([
+                    Grant::channels([Pattern::exact(self.keys.channel.as_bytes().to_vec())], [SUBSCRIBE]),
+                    self.on([MEMORY_USAGE, ZREMRANGEBYRANK]),
+                    Grant::on([of_claims, self.key()], [ZRANGESTORE]),
+                ]);
+            }
+            // What is shown, cancelled and restored.
+            Activity::Operate => grants.push(self.on([ZADD, ZREM, ZSCAN, ZSCORE])),
+        }
+        grants
+    }
+
+    fn on<const N: usize>(&self, commands: [Command; N]) -> Grant {
+        Grant::on([self.key()], commands)
+    }
+
+    fn key(&self) -> Pattern {
+        Pattern::exact(self.keys.zset.clone())
+    }
+}

@@ -1,0 +1,2 @@
+-- The set, behind the keys of the ledger.
+local Z = KEYS[5]

@@ -1,0 +1,226 @@
+//! The foreign half of a queue that is a sorted set: its part of the scripts, what its members are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::config::Body;
+use super::identity::filled;
+use super::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
+use super::{Keys, ZsetSpec};
+use crate::link::rights::Grant;
+use crate::link::{Conn, Script};
+use crate::message::{Identity, MessageId, Origin};
+use crate::metric::SourceTerms;
+use crate::source::ledger::{BadReply, Fields, Hints, Packed, Shape, glob_literal, large_head, redis_now_ms};
+use crate::source::store::Rescued;
+use crate::source::{
+    Activity, Announcement, ClaimAdded, Depths, Junk, Leftovers, Read, Score, Source, SourceError, UpkeepRequest,
+    UpkeepState, Upkept, ledger, millis, text,
+};
+
+/// A sorted set that is a queue.
+#[derive(Clone)]
+pub struct ZsetSource {
+    /// Its keys.
+    pub keys: Keys,
+    pub(super) spec: ZsetSpec,
+    pub(super) scripts: &'static Scripts,
+}
+
+impl ZsetSource {
+    /// The queue that a configuration describes.
+    pub fn of(spec: &ZsetSpec) -> Self {
+        ZsetSource { keys: Keys::of(&spec.key, spec.database), spec: spec.clone(), scripts: &SCRIPTS }
+    }
+
+    /// The same queue under the test clock.
+    pub fn on_test_clock(self) -> Self {
+        ZsetSource { scripts: &SCRIPTS_ON_TEST_CLOCK, ..self }
+    }
+
+    /// The unit of the scores, in the words of the scripts.
+    fn unit(&self) -> [Bytes; 3] {
+        self.spec.score.factors().map(text)
+    }
+
+    fn payload(&self, member: &Bytes) -> Result<Bytes, Junk> {
+        match &self.spec.body {
+            Body::Member => Ok(member.clone()),
+            Body::Text(template) => filled(template, member)
+                .map(Bytes::from)
+                .ok_or_else(|| Junk("the member is no JSON with all that `body` asks for".to_owned())),
+        }
+    }
+}
+
+fn score(score: Option<Score>) -> Bytes {
+    score.map(text).unwrap_or_default()
+}
+
+impl Source for ZsetSource {
+    fn kind(&self) -> &'static str {
+        "zset"
+    }
+
+    fn tag(&self) -> &str {
+        &self.keys.tag
+    }
+
+    fn keys(&self) -> Vec<Bytes> {
+        vec![self.keys.zset.clone()]
+    }
+
+    fn scripts(&self) -> &'static ledger::Scripts {
+        &self.scripts.ledger
+    }
+
+    fn own_scripts(&self) -> Vec<&'static Script> {
+        Vec::new()
+    }
+
+    fn claim_args(&self, hints: &Hints, ahead: Duration) -> Vec<Bytes> {
+        [score(hints.large_due), text(millis(ahead))].into_iter().chain(self.unit()).collect()
+    }
+
+    fn claim_added(&self, mut added: Fields) -> Result<ClaimAdded, BadReply> {
+        let (next, size) = (added.score()?, added.int()?);
+        let next_ms = next.map(|next| self.due_ms(next));
+        Ok(ClaimAdded { next_ms, large: large_head(next, size), leftovers: None })
+    }
+
+    fn depth_args(&self, hints: &Hints) -> Vec<Bytes> {
+        [score(hints.large_due)].into_iter().chain(self.unit()).collect()
+    }
+
+    fn depths(&self, mut added: Fields) -> Result<Depths, BadReply> {
+        let (scheduled, due) = (added.int()?, added.int()?);
+        let (head, size) = (added.score()?, added.int()?);
+        let head_ms = head.map(|head| self.due_ms(head));
+        let large = large_head(head, size);
+        Ok(Depths { scheduled, due, ready: 0, head_ms, large, leftovers: Leftovers::default(), orphans: 0 })
+    }
+
+    fn open(&self, _origin: Origin, given: MessageId, member: &Bytes) -> (Identity, Result<Bytes, Junk>) {
+        (self.spec.id.identity(given, member), self.payload(member))
+    }
+
+    fn due_ms(&self, score: Score) -> i64 {
+        self.spec.score.due_ms(score)
+    }
+
+    fn until(&self, ms: i64) -> Score {
+        self.spec.score.until(ms)
+    }
+
+    fn given(&self, score: Score) -> MessageId {
+        MessageId(score.to_bytes())
+    }
+
+    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
+        let until = self.until(now_ms.saturating_add(millis(ahead)));
+        vec![Read::DueBefore { key: self.keys.zset.clone(), until }]
+    }
+
+    fn channel(&self) -> Option<&Arc<str>> {
+        Some(&self.keys.channel)
+    }
+
+    fn announcement(&self, payload: &[u8]) -> Option<Announcement> {
+        // Other events take members away, or are our own.
+        let adds = [&b"zadd"[..], b"zincr", b"zunionstore", b"zinterstore", b"zdiffstore", b"zrangestore"];
+        let comes = [&b"rename_to"[..], b"restore", b"copy_to", b"move_to"];
+        adds.iter().chain(&comes).any(|event| *event == payload).then_some(Announcement::Changed)
+    }
+
+    fn unannounced(&self) -> Option<Read> {
+        None
+    }
+
+    fn upkeep<'a>(
+        &'a self,
+        conn: &'a Conn,
+        _owner: [u8; 8],
+        _request: &'a UpkeepRequest,
+    ) -> BoxFuture<'a, Result<Upkept, SourceError>> {
+        // A claim leaves nothing behind.
+        async move {
+            let now_ms = redis_now_ms(conn).await?;
+            Ok(Upkept { state: UpkeepState::Idle, now_ms, step: 0, left: 0, removed: 0, orphans: 0 })
+        }
+        .boxed()
+    }
+
+    fn ready_list(&self) -> Option<&Bytes> {
+        None
+    }
+
+    fn read(&self, given: MessageId, start: &Bytes, size: usize) -> Packed {
+        if start.len() < size {
+            return Packed { id: None, shape: Shape::Bare, size, payload: start.clone() };
+        }
+        let id = Some(self.spec.id.identity(given, start));
+        match self.payload(start) {
+            Ok(payload) => Packed { id, shape: Shape::Bare, size: payload.len(), payload },
+            Err(_) => Packed { id, shape: Shape::Junk, size, payload: start.clone() },
+        }
+    }
+
+    fn reads_whole(&self) -> bool {
+        true
+    }
+
+    fn identity(&self, text: &str) -> Option<Identity> {
+        match text.parse::<MessageId>() {
+            Ok(id) => Some(id.into()),
+            Err(_) => Identity::named(text).filter(|_| matches!(self.spec.id, super::Naming::Text(_))),
+        }
+    }
+
+    fn patterns(&self, wanted: &Identity) -> Vec<Vec<u8>> {
+        // A text is mostly in the member as it is, else it is escaped there. A hash is nowhere.
+        let text = wanted.text.as_ref().map(|text| [b"*", &glob_literal(text.as_bytes())[..], b"*"].concat());
+        text.into_iter().chain([b"*".to_vec()]).collect()
+    }
+
+    fn patterns_inside(&self, wanted: &Identity) -> Vec<Vec<u8>> {
+        self.patterns(wanted)
+    }
+
+    fn overhead(&self) -> usize {
+        0
+    }
+
+    fn cancel<'a>(&'a self, conn: &'a Conn, element: &'a Bytes) -> BoxFuture<'a, Result<bool, SourceError>> {
+        async move {
+            let removed: i64 = conn.query(redis::cmd("ZREM").arg(&self.keys.zset[..]).arg(&element[..])).await?;
+            Ok(removed == 1)
+        }
+        .boxed()
+    }
+
+    fn terms(&self) -> Option<&'static SourceTerms> {
+        None
+    }
+
+    fn schedule(&self) -> &Bytes {
+        &self.keys.zset
+    }
+
+    fn rescue<'a>(
+        &'a self,
+        _conn: &'a Conn,
+        _after: Duration,
+        _elements: &'a [Bytes],
+    ) -> BoxFuture<'a, Result<Rescued, SourceError>> {
+        // The configuration refuses it: no client of the set transfers anything.
+        async { Ok(Rescued::default()) }.boxed()
+    }
+
+    fn rights(&self, activity: Activity) -> Vec<Grant> {
+        self.to_do(activity)
+    }
+}

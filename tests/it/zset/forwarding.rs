@@ -1,0 +1,93 @@
+//! What is in a set arrives when it is due, in every unit, under the id that its payload brings.
+
+use std::time::Duration;
+
+use redis::AsyncCommands;
+use serde_json::Value;
+
+use crate::harness::daemon::Daemon;
+use crate::harness::{RedisServer, eventually};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Names of units, and the score of a time in ms as a producer writes it.
+type Written = fn(i64) -> String;
+const UNITS: [(&str, Written); 5] = [
+    ("s", |ms| format!("{}.{:03}", ms / 1_000, ms % 1_000)),
+    ("ms", |ms| ms.to_string()),
+    ("us", |ms| format!("{ms}000")),
+    ("ns", |ms| format!("{ms}000000")),
+    ("ms*4096", |ms| (ms * 4_096 + 7).to_string()),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn elements_arrive_when_they_are_due_in_every_unit() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let queues: String = UNITS
+        .iter()
+        .enumerate()
+        .map(|(n, (unit, _))| {
+            format!(
+                "  q{n}: {{ source: {{ zset: {{ key: 'due:{n}', score: '{unit}', id: '${{payload.jid}}' }} }}, codec: json, \
+                 to: [{{ sink: out, stream: 'out:{n}' }}] }}\n"
+            )
+        })
+        .collect();
+    let yaml = format!(
+        "redis: {{ url: {} }}\nsinks: {{ out: {{ redis: {{ stream: unused }} }} }}\nqueues:\n{queues}",
+        server.url()
+    );
+    let mut daemon = Daemon::start(&yaml).await;
+    let now_ms = now_ms(&mut redis).await;
+    for (n, (_, written)) in UNITS.iter().enumerate() {
+        for (job, due_ms) in [(0, now_ms - 5_000), (1, now_ms + 700), (2, now_ms + 1_500)] {
+            let member = format!("{{\"jid\":\"job-{n}-{job}\",\"n\":{job}}}");
+            let command = redis::cmd("ZADD").arg(format!("due:{n}")).arg(written(due_ms)).arg(&member).to_owned();
+            command.exec_async(&mut redis).await.expect("the server takes it");
+        }
+        // Never, whatever the unit is.
+        redis.zadd::<_, _, _, ()>(format!("due:{n}"), "later", "inf").await.expect("the server takes it");
+    }
+    for (n, (unit, _)) in UNITS.iter().enumerate() {
+        let found = eventually("three elements", PATIENCE, async || {
+            let rows: Value = entries(&mut redis.clone(), &format!("out:{n}")).await;
+            match rows.as_array() {
+                Some(rows) if rows.len() == 3 => Ok(rows.clone()),
+                _ => Err(rows.to_string()),
+            }
+        })
+        .await;
+        for (job, (row, due_ms)) in found.iter().zip([now_ms - 5_000, now_ms + 700, now_ms + 1_500]).enumerate() {
+            let what = format!("{unit} {row}");
+            assert_eq!(row["id"], format!("job-{n}-{job}"), "{what}");
+            assert_eq!(row["payload"], format!("{{\"jid\":\"job-{n}-{job}\",\"n\":{job}}}"), "{what}");
+            assert_eq!(row["due_ms"], due_ms.to_string(), "{what}");
+            let at_ms: i64 = row["at"].as_str().and_then(|at| at.split('-').next()?.parse().ok()).expect("a time");
+            assert!(at_ms >= due_ms, "early: {what}");
+            assert!(job == 0 || at_ms < due_ms + 5_000, "late: {what}");
+        }
+        let left: Vec<String> = redis.zrange(format!("due:{n}"), 0, -1).await.expect("a sorted set");
+        assert_eq!(left, ["later"]);
+    }
+    daemon.stop().await;
+}
+
+/// Redis's time in ms.
+async fn now_ms(redis: &mut redis::aio::MultiplexedConnection) -> i64 {
+    let (seconds, micros): (i64, i64) = redis::cmd("TIME").query_async(redis).await.expect("a time");
+    seconds * 1_000 + micros / 1_000
+}
+
+/// The entries of a stream: their fields, and `at`, their places.
+async fn entries(redis: &mut redis::aio::MultiplexedConnection, key: &str) -> Value {
+    let rows: Vec<(String, Vec<(String, String)>)> =
+        redis::cmd("XRANGE").arg(key).arg("-").arg("+").query_async(redis).await.expect("a stream");
+    rows.into_iter()
+        .map(|(at, fields)| {
+            let fields = fields.into_iter().map(|(name, value)| (name, Value::from(value)));
+            fields.chain([("at".to_owned(), at.into())]).collect::<serde_json::Map<_, _>>().into()
+        })
+        .collect::<Vec<Value>>()
+        .into()
+}
