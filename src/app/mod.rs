@@ -5,6 +5,7 @@
 //! that only looks alive loses more than a restart.
 
 mod drain;
+mod jobs;
 mod signals;
 mod systemd;
 mod tasks;
@@ -23,6 +24,7 @@ use self::systemd::Notifier;
 use self::tasks::{Work, named};
 use self::watch::{Watched, watch_link};
 use crate::config::{Config, QueueSpec};
+use crate::jobs::SCRIPTS;
 use crate::link::{Link, LinkOptions, Subscriber, tls};
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::limits::budget::Budget;
@@ -78,6 +80,8 @@ struct App {
     queues: Vec<Arc<Queue>>,
     sinks: Vec<Arc<SinkHandle>>,
     subscriber: Subscriber,
+    /// The job queue, if there is one.
+    _jobs: Option<jobs::Jobs>,
     /// Tasks that end only when the process stops.
     tasks: JoinSet<&'static str>,
 }
@@ -86,7 +90,11 @@ impl App {
     fn start(config: &Config, events: Events) -> anyhow::Result<App> {
         let mut owner = [0; 8];
         getrandom::fill(&mut owner).context("draw a random number for this process")?;
-        let scripts = source::scripts(config.queues.iter().map(|spec| &spec.source)).into_iter().cloned().collect();
+        let mut scripts: Vec<_> =
+            source::scripts(config.queues.iter().map(|spec| &spec.source)).into_iter().cloned().collect();
+        if config.jobs.is_some() {
+            scripts.extend(SCRIPTS.all().into_iter().cloned());
+        }
         let link = Link::start(config.redis.clone(), LinkOptions { scripts, ..LinkOptions::default() });
         let budget = Budget::new(config.limits.in_flight.into(), config.limits.in_flight_bytes);
         let process = Arc::new(Process::new(owner, Arc::new(RedisServer::new(link.clone())), budget, events.clone()));
@@ -116,9 +124,10 @@ impl App {
         let (subscriber, announcements) = Subscriber::start(config.redis.clone(), channels);
         let stuck = STUCK.saturating_add(config.redis.command_timeout);
         let mut tasks = work.start(&process, announcements, stuck);
+        let jobs = jobs::start(config, &link, &process, &mut tasks, stuck);
         let watched = Watched { link: link.clone(), stores };
         tasks.spawn(named("Redis watch", watch_link(watched, process.clone(), queues.clone(), sinks.len())));
-        Ok(App { link, process, queues, sinks, subscriber, tasks })
+        Ok(App { link, process, queues, sinks, subscriber, _jobs: jobs, tasks })
     }
 
     async fn until_stopped(mut self, signals: &mut Signals, notifier: &Notifier, timeout: Duration) -> u8 {

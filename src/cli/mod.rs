@@ -14,6 +14,7 @@ mod discover;
 mod endpoint;
 mod errors;
 mod failed;
+mod jobs;
 mod layout;
 mod man;
 mod migrate;
@@ -115,6 +116,8 @@ pub enum Command {
     Cancel(cancel::CancelArgs),
     #[command(subcommand, arg_required_else_help = true)]
     Dead(dead::DeadCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Jobs(jobs::JobsCommand),
     Decode(decode::DecodeArgs),
     Migrate(migrate::MigrateArgs),
     Restore(restore::RestoreArgs),
@@ -204,6 +207,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Peek(args) => peek::run(global, &args, out).await,
         Command::Cancel(args) => cancel::run(global, &args, out).await,
         Command::Dead(command) => dead::run(global, &command, out).await,
+        Command::Jobs(command) => jobs::run(global, &command, out).await,
         Command::Decode(args) => decode::run(global, &args, out).await,
         Command::Migrate(args) => migrate::run(global, &args, out).await,
         Command::Discover(args) => discover::run(global, &args, out).await,
@@ -261,6 +265,18 @@ mod tests {
             "dead redrive q",
             "dead redrive q 1-0 --all",
             "dead show q",
+            "jobs",
+            "jobs add orders",
+            "jobs add or{ders --body x",
+            "jobs add orders --body x --delay 5s --at 1",
+            "jobs add orders --lines --id 1 -",
+            "jobs pop",
+            "jobs pop orders --count 101",
+            "jobs finish orders~1",
+            "jobs finish 1 --token 0123456789abcdef",
+            "jobs finish orders~1 --token short",
+            "jobs dead purge orders",
+            "jobs peek orders --state gone",
             "decode",
             "decode --hex 0",
             "decode --hex 00 -",

@@ -10,7 +10,7 @@ use crate::sink::SinkSpec;
 
 /// The settings in effect, in the shape and the units of the YAML.
 pub fn describe_json(config: &Config) -> Value {
-    json!({
+    let mut all = json!({
         "http": config.http_listen.map_or(json!("none"), |listen| json!({ "listen": listen.to_string() })),
         "shutdown_timeout": show_duration(config.shutdown_timeout),
         "limits": {
@@ -20,7 +20,11 @@ pub fn describe_json(config: &Config) -> Value {
         "redis": config.redis.settings(),
         "sinks": config.sinks.iter().map(|spec| (spec.name.to_string(), sink(spec))).collect::<Map<_, _>>(),
         "queues": config.queues.iter().map(|spec| (spec.id.to_string(), queue(spec))).collect::<Map<_, _>>(),
-    })
+    });
+    if let (Some(jobs), Some(fields)) = (&config.jobs, all.as_object_mut()) {
+        fields.insert("jobs".to_owned(), jobs.shown().into());
+    }
+    all
 }
 
 /// The settings in effect as YAML-like text, for a person.

@@ -2,6 +2,7 @@
 
 use redisson_codecs::{Codec, Coding, Compression};
 
+use crate::jobs::config as job_queue;
 use crate::link::config::redis;
 use crate::settings::keys::{Kind, Table, tables};
 use crate::settings::tls;
@@ -16,7 +17,8 @@ tables! {
         REDIS = key("redis", Kind::Section(&redis::TABLE), "The Redis that holds the queues.").required();
         RETRY = key("retry", Kind::Named(&retry::TABLE), "Retry policies by name. `default` always exists.");
         SINKS = key("sinks", Kind::Named(&sinks::TABLE), "Destination systems, by name. Required, unless every queue has `mode: rescue`.");
-        QUEUES = key("queues", Kind::Named(&queue::TABLE), "The queues. The name is the queue's id: the label in metrics, and the argument of commands. Letters, digits, `_`, `.`, `-`, at most 64.").required();
+        JOBS = key("jobs", Kind::Section(&job_queue::jobs::TABLE), "The job queue, for clients without a library. It needs neither `queues` nor `sinks`.");
+        QUEUES = key("queues", Kind::Named(&queue::TABLE), "The queues. The name is the queue's id: the label in metrics, and the argument of commands. Letters, digits, `_`, `.`, `-`, at most 64. Required, unless there are `jobs`.");
     }
     mod http at "http", "Read-only endpoints: `/metrics`, `/livez`, `/readyz`, `/startupz`." {
         LISTEN = key("listen", Kind::Address, "Address and port.").default("0.0.0.0:9464");
@@ -90,6 +92,7 @@ pub(super) fn all() -> Vec<&'static Table> {
         all.push(table);
         match table.path {
             path if path == limits::TABLE.path => all.extend([&redis::TABLE, &tls::TABLE]),
+            path if path == retry::TABLE.path => all.extend(job_queue::TABLES),
             path if path == sinks::TABLE.path => all.extend(kinds().filter(|table| table.path.starts_with(path))),
             path if path == source::TABLE.path => all.extend(spec::TABLES),
             path if path == to::TABLE.path => all.extend(kinds().filter(|table| table.path.starts_with(path))),

@@ -15,6 +15,7 @@ mod connect;
 mod endpoint;
 mod error;
 mod info;
+mod reply;
 pub mod rights;
 mod script;
 mod slot;
@@ -42,8 +43,9 @@ pub use conn::Conn;
 pub use endpoint::{RedisEndpoint, Side};
 pub use error::{ConnectError, ConnectErrorKind, LinkError, NoAnswer, server_code};
 pub use info::{Memory, Role, ServerInfo, Version};
+pub use reply::{BadReply, Fields};
 pub use rights::{missing_rights, whoami};
-pub use script::Script;
+pub use script::{Clock, Script, TEST_CLOCK};
 pub(crate) use slot::hashed;
 pub use subscriber::{Subscriber, SubscriberEvent, SubscriberState};
 

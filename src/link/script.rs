@@ -2,6 +2,28 @@
 
 use std::sync::Arc;
 
+/// Which clock decides in a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// Redis's.
+    Redis,
+    /// One that a test sets under [`TEST_CLOCK`], so that a seed replays.
+    Test,
+}
+
+/// Key that holds the seconds and microseconds of the test clock: a list of two.
+pub const TEST_CLOCK: &str = "delaybridge:test:clock";
+
+impl Clock {
+    /// A script's text with this clock in it.
+    pub fn in_text(self, text: String) -> String {
+        match self {
+            Clock::Redis => text,
+            Clock::Test => text.replace("redis.call('TIME')", &format!("redis.call('LRANGE', '{TEST_CLOCK}', 0, 1)")),
+        }
+    }
+}
+
 /// A script as the server caches it. Clones are cheap.
 #[derive(Clone)]
 pub struct Script {

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::session::ledger;
 use crate::config::{Config, Mode, QueueSpec, RedisEndpoint, RouteSpec};
+use crate::jobs;
 use crate::link::rights::{self, Dialect, Grant, Rules};
 use crate::sink::RedisServer;
 use crate::source::Activity;
@@ -74,8 +75,16 @@ impl User {
 
 /// Every user that the configuration needs, that of the queues first.
 pub fn users(config: &Config, purpose: Purpose) -> Vec<User> {
-    let mut first = User { endpoint: config.redis.clone(), uses: vec!["the queues".to_owned()], grants: Vec::new() };
+    let mut first = User { endpoint: config.redis.clone(), uses: Vec::new(), grants: Vec::new() };
+    if !config.queues.is_empty() {
+        first.uses.push("the queues".to_owned());
+    }
     first.grants = vec![rights::to_connect(config.redis.database), rights::to_load_scripts()];
+    if config.jobs.is_some() {
+        // The command line does with jobs what the daemon does.
+        first.uses.push("jobs".to_owned());
+        first.grants.extend(jobs::rights());
+    }
     if purpose == Purpose::Operator {
         let queues = config.queues.iter().flat_map(|spec| ledger(spec).rights(Activity::Operate, &Use::default()));
         first.grants.extend(queues);

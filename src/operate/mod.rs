@@ -18,6 +18,7 @@ pub mod content;
 pub mod dead;
 pub mod decode;
 mod error;
+pub mod jobs;
 mod live;
 pub mod peek;
 pub mod queues;

@@ -22,6 +22,14 @@ pub fn duration<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::
     serializer.collect_str(&show_duration(*duration))
 }
 
+/// `30s`, or `none`.
+pub fn duration_or_none<S: Serializer>(value: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => duration(value, serializer),
+        None => serializer.serialize_str("none"),
+    }
+}
+
 /// `16MiB`.
 pub fn size<S: Serializer>(bytes: &(impl Copy + Into<u64>), serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&show_size((*bytes).into()))

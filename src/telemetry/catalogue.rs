@@ -154,6 +154,12 @@ catalogue! {
     clock_skew: GaugeVec, "delaybridge_clock_skew_seconds", "seconds", [], &[],
         "How far this machine's clock is ahead of Redis's; negative if it is behind. Exact to half of a round trip. \
          Producers on the same machine, as beside a sidecar, have the same clock.";
+    jobs: IntGaugeVec, "delaybridge_jobs", "jobs", ["topic", "place"], &[],
+        "Jobs of the job queue by place. Every job is in exactly one place. Of 200 topics at most. Read from Redis, the same for all daemons: aggregate with max by (topic, place).";
+    oldest_ready_age: GaugeVec, "delaybridge_jobs_oldest_ready_age_seconds", "seconds", ["topic"], &[],
+        "Time since the first ready job became ready; 0 when none is. It grows while no consumer takes jobs. Read from Redis, the same for all daemons: aggregate with max by (topic).";
+    jobs_ended: IntCounterVec, "delaybridge_jobs_ended_total", "jobs", ["topic", "how"], &[],
+        "Jobs whose time was over: their consumer took too long, their last try failed that way, their time to live ended, or they were dead for too long or too many.";
     redis_up: IntGaugeVec, "delaybridge_redis_up", "0 or 1", [], &[],
         "1 while the Redis that holds the queues answers.";
     build_info: IntGaugeVec, "delaybridge_build_info", "1", ["version", "revision"], &[],
@@ -212,7 +218,8 @@ mod tests {
              panics_total decode_errors_total wakeups_total throttled_seconds_total \
              shadow_messages_total rescued_messages_total \
              unknown_entries queue_held sink_up sink_blocked sink_ack_duration_seconds \
-             script_duration_seconds offered_overdue_seconds clock_skew_seconds redis_up build_info";
+             script_duration_seconds offered_overdue_seconds clock_skew_seconds \
+             jobs jobs_oldest_ready_age_seconds jobs_ended_total redis_up build_info";
         assert_eq!(names.join(" "), pinned);
     }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tracing::{debug, error, info, warn};
 
+use super::jobs::JobEvents;
 use super::labels::{DeadReason, Fate};
 use super::metrics::{Metrics, QueueMetrics, SinkMetrics};
 use super::status::{Reason, SinkState, Status};
@@ -75,6 +76,11 @@ impl Events {
         metrics.up(true);
         metrics.blocked(false);
         SinkEvents { metrics, status: self.status.clone() }
+    }
+
+    /// The events of the job queue. Call it once and keep the result: it holds the quiet time.
+    pub fn jobs(&self) -> JobEvents {
+        JobEvents::new(self.metrics.clone())
     }
 
     /// The daemon claims from here on.

@@ -37,6 +37,34 @@ words! {
 }
 
 words! {
+    /// Where a job is.
+    JobPlace {
+        /// Waiting for its due time.
+        Delay = "delay",
+        /// Due.
+        Ready = "ready",
+        /// A consumer has it.
+        Reserved = "reserved",
+        /// Its tries are used up, or it was buried.
+        Dead = "dead",
+    }
+}
+
+words! {
+    /// What time did to a job.
+    JobEnd {
+        /// Its time to run was over, and it waits again.
+        TimedOut = "timed_out",
+        /// Its time to run was over for the last time.
+        Died = "died",
+        /// Its time to live was over.
+        Expired = "expired",
+        /// A dead job, removed because there were too many, or because it was too old.
+        Trimmed = "trimmed",
+    }
+}
+
+words! {
     /// The state of an element as `delaybridge_queue_messages` shows it.
     MessageState {
         /// Its time has not come.
@@ -107,6 +135,8 @@ pub(super) fn documented() -> Vec<(&'static str, Vec<&'static str>)> {
         ("`reason` of a dead letter", DeadReason::ALL.iter().map(|word| word.as_str()).collect()),
         ("`fate`", Fate::ALL.iter().map(|word| word.as_str()).collect()),
         ("`reason` of a wake-up", Wakeup::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`place`", JobPlace::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`how`", JobEnd::ALL.iter().map(|word| word.as_str()).collect()),
     ]
 }
 

@@ -92,7 +92,7 @@ impl Metrics {
         gauge.set(up.into());
     }
 
-    fn families(&self) -> &Families {
+    pub(super) fn families(&self) -> &Families {
         &self.0.families
     }
 

@@ -6,6 +6,7 @@
 pub mod catalogue;
 pub mod events;
 pub mod http;
+pub mod jobs;
 pub mod labels;
 pub mod logging;
 pub mod metrics;

@@ -158,11 +158,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Tools for reading the file; a stage reads its own keys with them.
     ("settings", &["template"]),
     // The whole file: what stages offer is collected here.
-    ("config", &["message", "settings", "template", "route", "link", "sink", "source"]),
+    ("config", &["message", "settings", "template", "route", "link", "sink", "source", "jobs"]),
     ("route", &["message", "template"]),
     ("link", &["message", "codes", "settings", "clock", "backoff"]),
     // Ids of elements that are texts of their payloads are templates.
     ("source", &["message", "clock", "link", "settings", "metric", "template"]),
+    // The job queue: beside the sources, because it has no pipeline behind it.
+    ("jobs", &["clock", "link", "settings"]),
     ("sink", &["message", "codes", "settings", "template", "clock", "backoff", "link"]),
     ("telemetry", &["message", "clock", "metric"]),
     (
@@ -181,11 +183,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "telemetry",
         ],
     ),
-    ("app", &["message", "config", "clock", "route", "link", "source", "sink", "telemetry", "pipeline"]),
+    ("app", &["message", "config", "clock", "route", "link", "source", "jobs", "sink", "telemetry", "pipeline"]),
     // What an operator can do, apart from how it is asked for and printed: several interfaces call it.
-    ("operate", &["message", "config", "clock", "route", "link", "source", "sink"]),
+    ("operate", &["message", "config", "clock", "route", "link", "source", "jobs", "sink"]),
     // Arguments and printing only; the catalogue of error codes collects what each part offers.
-    ("cli", &["message", "codes", "template", "config", "link", "sink", "telemetry", "operate", "app"]),
+    ("cli", &["message", "codes", "template", "config", "link", "jobs", "sink", "telemetry", "operate", "app"]),
     ("main", &["cli", "config", "telemetry", "app"]),
     ("lib", &[]),
 ];
@@ -228,6 +230,7 @@ const ONLY_UNDER: &[OnlyUnder] = &[
         places: &[
             "link/",
             "source/",
+            "jobs/",
             "sink/redis/",
             "sink/kinds.rs",
             "config/tables.rs",

@@ -11,6 +11,7 @@ use std::time::Duration;
 use redisson_codecs::{Coding, Payload};
 
 pub use self::preview::Misfit;
+pub use crate::jobs::JobSettings;
 pub use crate::link::RedisEndpoint;
 use crate::link::rights::Grant;
 use crate::route::{ElementInfo, Message, MessageSpec};
@@ -33,6 +34,8 @@ pub struct Config {
     pub redis: Arc<RedisEndpoint>,
     /// Sinks that at least one queue uses, in the order of the file.
     pub sinks: Vec<Arc<SinkSpec>>,
+    /// The job queue, if there is one.
+    pub jobs: Option<JobSettings>,
     /// Queues, in the order of the file.
     pub queues: Vec<Arc<QueueSpec>>,
 }

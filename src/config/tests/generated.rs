@@ -17,7 +17,8 @@ fn every_default_of_the_table_reads_back() {
             Kind::Factor { min, max } => default.parse().is_ok_and(|value: f64| (min..=max).contains(&value)),
             Kind::Word(words) => words.iter().any(|word| word.text == default && word.available),
             Kind::Name { all, .. } => all().contains(&default),
-            Kind::Rate | Kind::DurationOrNone => default == "none",
+            Kind::Rate => default == "none",
+            Kind::DurationOrNone => default == "none" || units::duration(default).is_ok_and(|value| !value.is_zero()),
             Kind::DurationOrAuto { .. } => default == "auto",
             Kind::Address => default.parse::<std::net::SocketAddr>().is_ok(),
             Kind::Flag => matches!(default, "true" | "false"),
@@ -58,7 +59,7 @@ fn the_schema_has_every_key_that_can_be_written() {
     let schema = schema();
     let queue = &schema["properties"]["queues"]["additionalProperties"];
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
-    assert_eq!(schema["required"], serde_json::json!(["redis", "queues"]));
+    assert_eq!(schema["required"], serde_json::json!(["redis"]));
     assert_eq!(queue["properties"]["lease"]["default"], "30s");
     assert_eq!(queue["properties"]["to"]["items"]["additionalProperties"], false);
     let codecs = &queue["properties"]["codec"]["anyOf"][0]["enum"];

@@ -289,3 +289,31 @@ fn an_unused_sink_is_not_built() {
     let config = load(&GOOD.replace("sink: out", "sink: ready")).unwrap().config;
     assert_eq!(config.sinks.iter().map(|sink| &*sink.name).collect::<Vec<_>>(), ["ready"]);
 }
+
+#[test]
+fn topics_have_the_settings_that_they_do_not_say_from_the_defaults() {
+    let text = "redis: { url: 'redis://h' }\njobs:\n  defaults: { ttr: 30s, tries: 3, ttl: 1h }\n  topics: { 'a:b': { tries: 5, ttl: none } }\n";
+    let config = load(text).unwrap_or_else(|errors| panic!("{errors}")).config;
+    let jobs = config.jobs.unwrap();
+    let topic = |name: &str| jobs.of(&name.parse().unwrap()).clone();
+    assert_eq!((topic("a:b").tries, topic("a:b").ttl, topic("a:b").ttr.as_secs()), (5, None, 30));
+    assert_eq!((topic("other").tries, topic("other").ttl.unwrap().as_secs()), (3, 3600));
+    assert!(config.queues.is_empty() && config.sinks.is_empty());
+}
+
+#[test]
+fn what_a_topic_cannot_have_is_refused_with_its_place() {
+    let problem = |jobs: &str| {
+        let errors = load(&format!("redis: {{ url: 'redis://h' }}\njobs: {jobs}\n")).unwrap_err();
+        errors.problems.iter().map(|problem| format!("{problem}")).collect::<Vec<_>>().join("\n")
+    };
+    for (jobs, words) in [
+        ("{ topics: { 'a b': {} } }", "use 1 to 255 letters"),
+        ("{ defaults: { ttr: 8d } }", "above 7 days"),
+        ("{ defaults: { tires: 3 } }", "did you mean `tries`"),
+        ("{ defaults: { max_body: 1GiB } }", "64MiB"),
+        ("{ topics: { a: { tries: 0 } } }", "out of range"),
+    ] {
+        assert!(problem(jobs).contains(words), "{jobs}: {}", problem(jobs));
+    }
+}

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::model::{Config, Limits, Mode};
 use super::tables::{http, limits, top};
+use crate::jobs::config as job_queue;
 use crate::link;
 use crate::settings::node::{Node, Value};
 use crate::settings::problem::Spot;
@@ -50,7 +51,16 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     cross_checks::dead_letters(&queues);
     cross_checks::unused(&queues, &sinks, &policies);
     let written = !top.written().is_empty();
-    if written && !top.has(&top::SINKS) && !queues.iter().any(|queue| matches!(queue.spec.mode, Mode::Rescue { .. })) {
+    let jobs = top.opt_section(&top::JOBS).map(|section| job_queue::read(&section));
+    if written && !top.has(&top::QUEUES) && jobs.is_none() {
+        cx.report.problem(&top.spot, format!("`{}` is missing", top::QUEUES.name), top::QUEUES.help);
+    }
+    let delivers = top.has(&top::QUEUES) || jobs.is_none();
+    if written
+        && delivers
+        && !top.has(&top::SINKS)
+        && !queues.iter().any(|queue| matches!(queue.spec.mode, Mode::Rescue { .. }))
+    {
         cx.report.problem(&top.spot, format!("`{}` is missing", top::SINKS.name), top::SINKS.help);
     }
     if top.has(&top::QUEUES) && queues.is_empty() {
@@ -63,6 +73,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         limits,
         redis: redis?,
         sinks: sinks.into_iter().filter_map(|sink| Some(sink.known?.spec)).collect(),
+        jobs,
         queues: queues.drain(..).map(|queue| Arc::new(queue.spec)).collect(),
     })
 }

@@ -89,10 +89,12 @@ commands! {
     EVALSHA = all("evalsha", BOTH, &[]);
     EXISTS = one("exists", LOOKS, &[]);
     HDEL = one("hdel", WRITES, &["f"]);
+    HEXISTS = one("hexists", LOOKS, &["f"]);
     HGET = one("hget", READS, &["f"]);
     HMGET = one("hmget", READS, &["f"]);
     HSET = one("hset", WRITES, &["f", "v"]);
     HSETNX = one("hsetnx", WRITES, &["f", "v"]);
+    HSTRLEN = one("hstrlen", LOOKS, &["f"]);
     INFO = one("info", LOOKS, &[]);
     LINDEX = one("lindex", READS, &["0"]);
     LLEN = one("llen", LOOKS, &[]);

@@ -10,6 +10,7 @@ use super::queues::{self, QueueState};
 use super::session::{Queue, first, link};
 use super::words;
 use crate::config::{Config, Mode, QueueSpec};
+use crate::jobs;
 use crate::link::rights::{Dialect, Grant, Missing, Rules};
 use crate::link::{Conn, LinkError, missing_rights, whoami};
 use crate::source::SourceSpec;
@@ -63,6 +64,9 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
                 findings.extend(queue(conn, spec).await);
             }
             findings.extend(consumers(conn, config).await);
+            if config.jobs.is_some() {
+                findings.push(rights(conn, "jobs: rights".to_owned(), &jobs::rights()).await);
+            }
         }
     }
     for spec in &config.sinks {

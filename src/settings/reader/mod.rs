@@ -180,8 +180,17 @@ impl<'a> Section<'a> {
         self.entry(key).is_some_and(|entry| matches!(&entry.node.value, Value::Text(text) if text == "none"))
     }
 
-    /// The maps behind names that the user chose.
+    /// The maps behind names that the user chose: labels in metrics.
     pub fn named(&self, key: &Key) -> Vec<(String, Section<'a>)> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+        self.named_by(key, &|name| match (1..=64).contains(&name.len()) && name.chars().all(allowed) {
+            true => Ok(()),
+            false => Err("use 1 to 64 letters (a to z), digits, `_`, `.` or `-`: the name is a label in metrics"),
+        })
+    }
+
+    /// The maps behind names that the user chose; `rule` says what is wrong with one.
+    pub fn named_by(&self, key: &Key, rule: &dyn Fn(&str) -> Result<(), &'static str>) -> Vec<(String, Section<'a>)> {
         let (Some(entry), Some(table)) = (self.entry(key), key.kind.table()) else { return Vec::new() };
         let entries = match &entry.node.value {
             Value::Map(entries) => entries.as_slice(),
@@ -195,9 +204,7 @@ impl<'a> Section<'a> {
         let mut sections = Vec::new();
         for (name, node) in entries {
             let spot = self.spot.key(key.name, entry.at).key(&name.text, name.at);
-            let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-            if !(1..=64).contains(&name.text.len()) || !name.text.chars().all(allowed) {
-                let help = "use 1 to 64 letters (a to z), digits, `_`, `.` or `-`: the name is a label in metrics";
+            if let Err(help) = rule(&name.text) {
                 self.cx.report.problem(&spot, "the name has characters that it cannot have, or too many", help);
             }
             sections.push((name.text.clone(), Section::open(self.cx, spot, table, Some(node))));

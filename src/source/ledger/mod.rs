@@ -34,9 +34,10 @@ pub use self::page::{Kind, Members, RawPage, members, page, redis_now_ms};
 pub use self::pressure::nearly_full;
 pub use self::reply::{BadReply, Fields};
 pub use self::rights::Use;
-pub use self::scripts::{Clock, Fragments, Scripts, TEST_CLOCK, whole};
+pub use self::scripts::{Fragments, Scripts, whole};
 pub use self::stats::Stats;
 use super::Source;
+pub use crate::link::{Clock, TEST_CLOCK};
 use crate::message::Identity;
 
 /// Most entries that one script moves.

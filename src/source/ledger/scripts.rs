@@ -1,7 +1,7 @@
 //! The ledger's Lua scripts, compiled in. What each takes, returns and bears is at its head.
 
 use super::claims;
-use crate::link::Script;
+use crate::link::{Clock, Script};
 
 /// One script for each move between the states of an element (R2). Those that touch the source have its half in them, so
 /// there is a set for each kind of source.
@@ -25,25 +25,10 @@ pub struct Fragments {
     pub claims: claims::Fragments,
 }
 
-/// Which clock decides in a script.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clock {
-    /// Redis's.
-    Redis,
-    /// One that a test sets under [`TEST_CLOCK`], so that a seed replays.
-    Test,
-}
-
-/// Key that holds the seconds and microseconds of the test clock: a list of two.
-pub const TEST_CLOCK: &str = "delaybridge:test:clock";
-
 /// The text that Redis gets: what all scripts share, and the script.
 pub fn whole(body: &str, clock: Clock) -> String {
     let text = format!("{}\n{body}", include_str!("scripts/prelude.lua"));
-    match clock {
-        Clock::Redis => text,
-        Clock::Test => text.replace("redis.call('TIME')", &format!("redis.call('LRANGE', '{TEST_CLOCK}', 0, 1)")),
-    }
+    clock.in_text(text)
 }
 
 impl Scripts {

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use super::super::catalogue::all;
 use super::*;
 use crate::metric::tests::TERMS;
+use crate::telemetry::jobs::{JobEvents, JobSizes};
+use crate::telemetry::labels::JobEnd;
 
 fn exposed(metrics: &Metrics) -> BTreeSet<String> {
     let text = metrics.render().unwrap();
@@ -52,6 +54,25 @@ fn use_everything(metrics: &Metrics) {
     metrics.script("claim").took(Duration::from_millis(1));
     metrics.redis_up(true);
     metrics.clock_skew(-0.5);
+    let jobs = JobEvents::new(metrics.clone());
+    jobs.sizes("orders", &JobSizes { jobs: [1, 2, 3, 4], oldest_ready: Duration::from_millis(1500) });
+    jobs.ended("orders", JobEnd::TimedOut, 2);
+}
+
+#[test]
+fn of_topics_that_clients_make_only_some_have_series() {
+    let metrics = Metrics::new();
+    let jobs = JobEvents::new(metrics.clone());
+    let sizes = JobSizes { jobs: [1, 0, 0, 0], ..JobSizes::default() };
+    for n in 0..300 {
+        jobs.sizes(&format!("topic-{n}"), &sizes);
+        jobs.ended(&format!("topic-{n}"), JobEnd::Died, 1);
+    }
+    let series = |text: &str, start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+    let text = metrics.render().unwrap();
+    assert_eq!((series(&text, "delaybridge_jobs{"), series(&text, "delaybridge_jobs_ended_total{")), (800, 201));
+    jobs.keep(&["topic-7".into()].into());
+    assert_eq!(series(&metrics.render().unwrap(), "delaybridge_jobs{"), 4, "topics that are gone have no gauges");
 }
 
 #[test]

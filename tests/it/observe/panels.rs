@@ -135,6 +135,14 @@ pub fn rows() -> Vec<Row> {
             ],
         ),
         row(
+            "Job queue",
+            vec![
+                gauge("Jobs by topic and place", "jobs", &["topic", "place"]),
+                gauge("Oldest ready job", "jobs_oldest_ready_age_seconds", &["topic"]),
+                total("Jobs whose time was over", "jobs_ended_total", &["topic", "how"]),
+            ],
+        ),
+        row(
             "Redis",
             vec![
                 lines("Redis answers", "redis_up", "short", &["instance"])

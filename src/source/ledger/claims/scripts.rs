@@ -1,7 +1,6 @@
 //! The Lua scripts of claims, compiled in. What each takes, returns and bears is at its head.
 
-use crate::link::Script;
-use crate::source::ledger::{Clock, TEST_CLOCK};
+use crate::link::{Clock, Script};
 
 /// One script for each call on claims that is more than a single command. That of the claim has the source's parts in it,
 /// so there is a set for each kind of source.
@@ -100,8 +99,5 @@ fn text_of(name: &str, fragments: &Fragments, clock: Clock) -> String {
         .replace("--#source finish", finish)
         .replace("--#include reading.lua", include_str!("scripts/reading.lua"))
         .replace("--#include headers.lua", include_str!("scripts/headers.lua"));
-    match clock {
-        Clock::Redis => text,
-        Clock::Test => text.replace("redis.call('TIME')", &format!("redis.call('LRANGE', '{TEST_CLOCK}', 0, 1)")),
-    }
+    clock.in_text(text)
 }

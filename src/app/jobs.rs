@@ -1,0 +1,155 @@
+//! The job queue of the daemon: its waiting consumers, and what time does to jobs.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::task::JoinSet;
+
+use super::tasks::named;
+use crate::config::Config;
+use crate::jobs::{Aged, Dispenser, JobQueue, SCRIPTS, Tick, Topic, WAKE};
+use crate::link::{Link, Subscriber};
+use crate::pipeline::process::Process;
+use crate::telemetry::jobs::{JobEvents, JobSizes};
+use crate::telemetry::labels::JobEnd;
+use crate::telemetry::status::Heartbeat;
+
+/// Time between two rounds over all topics.
+const ROUND: Duration = Duration::from_secs(1);
+/// Most jobs of a kind that one script moves.
+const AT_ONCE: usize = 500;
+/// Scripts in a row on one topic that has more to do.
+const IN_A_ROW: usize = 20;
+/// Topics that are looked at side by side.
+const SIDE_BY_SIDE: usize = 8;
+/// Topics in a page of the index.
+const PAGE: usize = 1_000;
+/// Topics of a round. More are looked at in the following rounds.
+const TOPICS: usize = 5_000;
+
+/// The job queue, as the parts that serve it to clients use it.
+#[expect(dead_code, reason = "the HTTP interface takes both; without it consumers use the command line")]
+pub(super) struct Jobs {
+    /// What can be done with jobs.
+    pub(super) queue: JobQueue,
+    /// Hands jobs to consumers that wait.
+    pub(super) dispenser: Dispenser,
+    /// Ends with this.
+    _subscriber: Subscriber,
+}
+
+/// Starts the tasks of the job queue, if there is one.
+pub(super) fn start(
+    config: &Config,
+    link: &Link,
+    process: &Arc<Process>,
+    tasks: &mut JoinSet<&'static str>,
+    stuck: Duration,
+) -> Option<Jobs> {
+    let settings = config.jobs.clone()?;
+    let events = process.events.jobs();
+    let observer = {
+        let events = events.clone();
+        move |topic: &Topic, aged: &Aged| count(&events, topic, aged)
+    };
+    let queue = JobQueue::new(link.clone(), settings, &SCRIPTS).observed_by(observer);
+    let (subscriber, heard) = Subscriber::start(config.redis.clone(), vec![WAKE.into()]);
+    let (dispenser, dispensing) = Dispenser::new(queue.clone());
+    let heartbeat = process.events.status().heartbeat("job clock", stuck);
+    tasks.spawn(named("job dispenser", dispensing.run(heard, process.stopping.clone())));
+    tasks.spawn(named("job clock", clock(queue.clone(), events, process.clone(), heartbeat)));
+    Some(Jobs { queue, dispenser, _subscriber: subscriber })
+}
+
+fn count(events: &JobEvents, topic: &Topic, aged: &Aged) {
+    events.ended(topic.as_str(), JobEnd::TimedOut, aged.came_back);
+    events.ended(topic.as_str(), JobEnd::Died, aged.died);
+    events.ended(topic.as_str(), JobEnd::Expired, aged.expired);
+    events.ended(topic.as_str(), JobEnd::Trimmed, aged.trimmed);
+}
+
+/// Does once a second what time does to jobs, and reads the gauges.
+async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartbeat: Heartbeat) {
+    let mut after = None;
+    loop {
+        // Order: the end goes first. A round that was left is done by the next daemon.
+        tokio::select! {
+            biased;
+            () = process.stopping.cancelled() => return,
+            () = tokio::time::sleep(ROUND) => {}
+        }
+        heartbeat.beat();
+        if !process.server.is_up() {
+            continue;
+        }
+        let round = async {
+            let whole = after.is_none();
+            let (topics, rest) = topics(&queue, after.take()).await;
+            let queue = &queue;
+            let mut looks = futures_util::stream::iter(topics.clone())
+                .map(|topic| async move {
+                    let looked = look(queue, &topic).await;
+                    (topic, looked)
+                })
+                .buffer_unordered(SIDE_BY_SIDE);
+            while let Some((topic, result)) = looks.next().await {
+                heartbeat.beat();
+                match result {
+                    Ok(tick) => events.sizes(topic.as_str(), &sizes(&tick)),
+                    Err(problem) => events.look_failed(topic.as_str(), &problem),
+                }
+            }
+            if whole && rest.is_none() {
+                events.keep(&topics.iter().map(|topic| topic.as_str().into()).collect::<HashSet<_>>());
+            }
+            after = rest;
+        };
+        tokio::select! {
+            biased;
+            () = process.stopping.cancelled() => return,
+            () = round => {}
+        }
+    }
+}
+
+/// The topics of a round: those with settings of their own, and those of the index; and where the next round goes on.
+async fn topics(queue: &JobQueue, mut after: Option<Topic>) -> (Vec<Topic>, Option<Topic>) {
+    let mut topics: Vec<_> = match after {
+        None => queue.settings().topics.keys().cloned().collect(),
+        Some(_) => Vec::new(),
+    };
+    loop {
+        // What cannot be read now is read by the next round.
+        let Ok(page) = queue.topics(after.as_ref(), PAGE).await else { return (topics, None) };
+        let last = page.len() < PAGE;
+        after = page.last().cloned();
+        let known: HashSet<_> = queue.settings().topics.keys().collect();
+        topics.extend(page.into_iter().filter(|topic| !known.contains(topic)));
+        if last {
+            return (topics, None);
+        }
+        if topics.len() >= TOPICS {
+            return (topics, after);
+        }
+    }
+}
+
+async fn look(queue: &JobQueue, topic: &Topic) -> Result<Tick, String> {
+    let mut tick = queue.tick(topic, AT_ONCE).await.map_err(|error| error.to_string())?;
+    for _ in 0..IN_A_ROW {
+        if !tick.more {
+            break;
+        }
+        tick = queue.tick(topic, AT_ONCE).await.map_err(|error| error.to_string())?;
+    }
+    Ok(tick)
+}
+
+fn sizes(tick: &Tick) -> JobSizes {
+    JobSizes {
+        jobs: [tick.delay, tick.ready, tick.reserved, tick.dead],
+        oldest_ready: Duration::from_millis(u64::try_from(tick.oldest_ready_ms.unwrap_or(0)).unwrap_or(0)),
+    }
+}

@@ -1,0 +1,364 @@
+//! The arguments of `jobs`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+
+use super::dead::DeadCommand;
+use crate::jobs::{JobId, JobState, LocalId, MAX_DELAY, MAX_TTR, Token, Topic};
+use crate::operate::jobs::LONGEST_WAIT;
+
+/// Use the job queue: add, take and settle jobs.
+///
+/// Works on Redis, beside any daemons. The configuration needs a section `jobs`. A job that was taken comes back when its
+/// time to run is over, up to its tries; then it is dead.
+///
+/// add -> delay -> ready -> pop: reserved -> finish: gone | release: ready | bury: dead
+#[derive(Debug, Subcommand)]
+#[command(after_help = AFTER)]
+pub enum JobsCommand {
+    Add(AddArgs),
+    Pop(PopArgs),
+    /// Finish a job: it is gone
+    ///
+    /// Refused when the time to run was over and the job was given back or handed to somebody else.
+    #[command(after_help = FINISH)]
+    Finish(Held),
+    Release(ReleaseArgs),
+    Touch(TouchArgs),
+    Bury(BuryArgs),
+    /// Remove a job for good, whatever its state
+    #[command(after_help = DELETE)]
+    Delete(Named),
+    /// Show one job
+    #[command(after_help = GET)]
+    Get(Named),
+    Topics(TopicsArgs),
+    Peek(PeekArgs),
+    #[command(subcommand, arg_required_else_help = true)]
+    Dead(DeadCommand),
+    /// Hand out no more jobs of a topic
+    ///
+    /// What is reserved may be finished, and jobs may be added.
+    #[command(after_help = PAUSE)]
+    Pause(OfTopic),
+    /// Hand out jobs of a topic again
+    #[command(after_help = RESUME)]
+    Resume(OfTopic),
+    Destroy(DestroyArgs),
+}
+
+const AFTER: &str = "\
+Examples:
+  delaybridge jobs add orders --delay 30m --body '{\"orderId\":4711}'
+  delaybridge jobs pop orders --wait 1m --output json
+  delaybridge jobs finish orders~01M3P0N3V8ZJ4Q0V4T3GJ2M5A7 --token mJ0c3Zk1yQ8T_x2a";
+const FINISH: &str = "\
+Example:
+  delaybridge jobs finish orders~4711 --token mJ0c3Zk1yQ8T_x2a";
+const DELETE: &str = "\
+Example:
+  delaybridge jobs delete orders~4711";
+const GET: &str = "\
+Example:
+  delaybridge jobs get orders~4711 --output json";
+const PAUSE: &str = "\
+Example:
+  delaybridge jobs pause orders";
+const RESUME: &str = "\
+Example:
+  delaybridge jobs resume orders";
+
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}; write 500ms, 5s, 10m or 1h 30m"))
+}
+
+fn at_most(text: &str, most: Duration) -> Result<Duration, String> {
+    match duration(text)? {
+        value if value > most => Err(format!("at most {}", humantime::format_duration(most))),
+        value => Ok(value),
+    }
+}
+
+fn delay(text: &str) -> Result<Duration, String> {
+    at_most(text, MAX_DELAY)
+}
+
+fn ttr(text: &str) -> Result<Duration, String> {
+    at_most(text, MAX_TTR)
+}
+
+fn wait(text: &str) -> Result<Duration, String> {
+    at_most(text, LONGEST_WAIT)
+}
+
+/// A point in time: milliseconds since 1970, or as RFC 3339 writes it.
+fn time(text: &str) -> Result<i64, String> {
+    if let Ok(ms) = text.parse() {
+        return Ok(ms);
+    }
+    let since = humantime::parse_rfc3339_weak(text).ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+    let ms = since.and_then(|since| i64::try_from(since.as_millis()).ok());
+    ms.ok_or_else(|| "write 2027-01-31T09:00:00Z, or milliseconds since 1970".to_owned())
+}
+
+/// A job that its consumer holds.
+#[derive(Debug, Args)]
+pub struct Held {
+    /// The job's id, as `pop` answered it
+    #[arg(value_name = "ID")]
+    pub id: JobId,
+    /// The token, as `pop` answered it
+    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
+    pub token: Token,
+}
+
+/// A job.
+#[derive(Debug, Args)]
+pub struct Named {
+    /// The job's id: TOPIC~ID
+    #[arg(value_name = "ID")]
+    pub id: JobId,
+}
+
+/// A topic.
+#[derive(Debug, Args)]
+pub struct OfTopic {
+    /// The topic
+    #[arg(value_name = "TOPIC")]
+    pub topic: Topic,
+}
+
+/// Add a job, or one for each line of a text.
+///
+/// What is left out comes from the topic's settings. With an id of your own the command may be run again: the job that is
+/// there stays as it is.
+#[derive(Debug, Args)]
+#[command(after_help = ADD)]
+#[command(group(ArgGroup::new("what").required(true).args(["body", "file", "stdin"])))]
+pub struct AddArgs {
+    /// The topic
+    #[arg(value_name = "TOPIC")]
+    pub topic: Topic,
+    /// The delay until it is ready, by Redis's clock (5s, 10m)
+    #[arg(long, value_name = "DURATION", value_parser = delay, conflicts_with = "at")]
+    pub delay: Option<Duration>,
+    /// When it is ready (2027-01-31T09:00:00Z, or milliseconds since 1970)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub at: Option<i64>,
+    /// Time to run: how long a consumer may have it
+    #[arg(long, value_name = "DURATION", value_parser = ttr)]
+    pub ttr: Option<Duration>,
+    /// Times that it is handed out
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub tries: Option<u32>,
+    /// Time to live: it is dropped if it is not finished by then (0s is for ever)
+    #[arg(long, value_name = "DURATION", value_parser = delay)]
+    pub ttl: Option<Duration>,
+    /// An id of your own: letters, digits, `_`, `.`, `:`, `~`, `-`
+    #[arg(long, value_name = "ID", conflicts_with = "lines")]
+    pub id: Option<LocalId>,
+    /// What the body is, for its consumer
+    #[arg(long, value_name = "TYPE", default_value = "")]
+    pub content_type: String,
+    /// The body
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub body: Option<String>,
+    /// A file with the body
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Read the body from standard input
+    #[arg(value_name = "-", value_parser = ["-"], allow_hyphen_values = true)]
+    pub stdin: Option<String>,
+    /// Add a job for each line of the file or of standard input
+    #[arg(long, conflicts_with = "body")]
+    pub lines: bool,
+}
+
+const ADD: &str = "\
+Examples:
+  delaybridge jobs add orders --delay 30m --body '{\"orderId\":4711}'
+  delaybridge jobs add orders --id 4711 --at 2027-01-31T09:00:00Z --file order.json
+  seq 1000 | delaybridge jobs add numbers --lines -
+
+Exit codes: 0 added or there already, 1 failed or unknown, 2 wrong arguments or a body that is too large";
+
+/// Take jobs that are ready.
+///
+/// They are reserved: nobody else gets them for their time to run. Settle each with its token.
+#[derive(Debug, Args)]
+#[command(after_help = POP)]
+pub struct PopArgs {
+    /// The topics, the most important first
+    #[arg(value_name = "TOPIC", required = true, num_args = 1..)]
+    pub topics: Vec<Topic>,
+    /// Maximum number of jobs, all of one topic
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = count)]
+    pub count: usize,
+    /// Time to run, instead of the jobs' own
+    #[arg(long, value_name = "DURATION", value_parser = ttr)]
+    pub ttr: Option<Duration>,
+    /// How long to wait for a job
+    #[arg(long, value_name = "DURATION", value_parser = wait, default_value = "0s")]
+    pub wait: Duration,
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    let most = crate::jobs::MAX_POP;
+    text.parse()
+        .ok()
+        .filter(|count| (1..=most).contains(count))
+        .ok_or_else(|| format!("write a number from 1 to {most}"))
+}
+
+const POP: &str = "\
+Examples:
+  delaybridge jobs pop orders
+  delaybridge jobs pop urgent orders --wait 1m --count 10 --output json
+
+Exit codes: 0 took at least one, 1 failed or unknown, 2 wrong arguments, 4 there was none";
+
+/// Give a job back: it is ready again, after a delay if you like.
+///
+/// After its last try it is dead, unless the attempt does not count.
+#[derive(Debug, Args)]
+#[command(after_help = RELEASE)]
+pub struct ReleaseArgs {
+    /// The job.
+    #[command(flatten)]
+    pub held: Held,
+    /// The delay until it is ready again
+    #[arg(long, value_name = "DURATION", value_parser = delay, default_value = "0s")]
+    pub delay: Duration,
+    /// This attempt does not count
+    #[arg(long)]
+    pub uncounted: bool,
+    /// Why; `jobs get` shows it
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub reason: String,
+}
+
+const RELEASE: &str = "\
+Example:
+  delaybridge jobs release orders~4711 --token mJ0c3Zk1yQ8T_x2a --delay 30s --reason 'stock is locked'";
+
+/// Ask for more time: the time to run starts again.
+#[derive(Debug, Args)]
+#[command(after_help = TOUCH)]
+pub struct TouchArgs {
+    /// The job.
+    #[command(flatten)]
+    pub held: Held,
+    /// Another time to run from now on
+    #[arg(long, value_name = "DURATION", value_parser = ttr)]
+    pub ttr: Option<Duration>,
+}
+
+const TOUCH: &str = "\
+Example:
+  delaybridge jobs touch orders~4711 --token mJ0c3Zk1yQ8T_x2a --ttr 5m";
+
+/// Bury a job: it is dead, whatever tries it had left.
+#[derive(Debug, Args)]
+#[command(after_help = BURY)]
+pub struct BuryArgs {
+    /// The job.
+    #[command(flatten)]
+    pub held: Held,
+    /// Why; `jobs get` shows it
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub reason: String,
+}
+
+const BURY: &str = "\
+Example:
+  delaybridge jobs bury orders~4711 --token mJ0c3Zk1yQ8T_x2a --reason 'no such customer'";
+
+/// List the topics, with the number of jobs in each state.
+#[derive(Debug, Args)]
+#[command(after_help = TOPICS)]
+pub struct TopicsArgs {
+    /// These topics only
+    #[arg(value_name = "TOPIC")]
+    pub topics: Vec<Topic>,
+}
+
+const TOPICS: &str = "\
+Examples:
+  delaybridge jobs topics
+  delaybridge jobs topics orders --output json";
+
+/// Show jobs of a topic without taking them.
+#[derive(Debug, Args)]
+#[command(after_help = PEEK)]
+pub struct PeekArgs {
+    /// The topic
+    #[arg(value_name = "TOPIC")]
+    pub topic: Topic,
+    /// The state of the jobs
+    #[arg(long, value_enum, value_name = "STATE", default_value_t = StateArg::Ready)]
+    pub state: StateArg,
+    /// Maximum number of jobs
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    pub limit: usize,
+}
+
+const PEEK: &str = "\
+Examples:
+  delaybridge jobs peek orders
+  delaybridge jobs peek orders --state delay --limit 5";
+
+/// A job's state as an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StateArg {
+    /// Waits for its due time.
+    Delay,
+    /// Due.
+    Ready,
+    /// A consumer has it.
+    Reserved,
+    /// Its tries are used up, or it was buried.
+    Dead,
+}
+
+impl StateArg {
+    pub(super) fn state(self) -> JobState {
+        match self {
+            StateArg::Delay => JobState::Delay,
+            StateArg::Ready => JobState::Ready,
+            StateArg::Reserved => JobState::Reserved,
+            StateArg::Dead => JobState::Dead,
+        }
+    }
+}
+
+/// Remove a topic with all of its jobs.
+///
+/// They are lost: no other copy exists.
+#[derive(Debug, Args)]
+#[command(after_help = DESTROY)]
+pub struct DestroyArgs {
+    /// The topic
+    #[arg(value_name = "TOPIC")]
+    pub topic: Topic,
+    /// Yes, remove them
+    #[arg(long)]
+    pub yes: bool,
+}
+
+const DESTROY: &str = "\
+Example:
+  delaybridge jobs destroy orders --yes";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_written_as_rfc_3339_or_in_milliseconds() {
+        assert_eq!(time("1795251632252"), Ok(1_795_251_632_252));
+        assert_eq!(time("2026-11-21T09:00:32.252Z"), Ok(1_795_251_632_252));
+        assert!(time("tomorrow").is_err() && time("1960-01-01T00:00:00Z").is_err());
+    }
+}

@@ -1,0 +1,164 @@
+//! `jobs`: the job queue from a terminal or a shell script.
+
+mod args;
+mod dead;
+mod text;
+
+use std::io::{IsTerminal, Write};
+
+use bytes::Bytes;
+
+pub use self::args::JobsCommand;
+use self::args::{AddArgs, DestroyArgs, Held, PopArgs};
+use super::{Failed, Global, answer, input, load};
+use crate::jobs::{Due, JobError, NewJob, PopRequest, Release, Settled};
+use crate::operate::jobs::{Jobs, failed};
+
+async fn open(global: &Global) -> Result<Jobs, Failed> {
+    Ok(Jobs::open(&load(global)?.config).await?)
+}
+
+/// A result without a list: what was done, in the shape of the others.
+#[derive(serde::Serialize)]
+struct Done {
+    id: String,
+    done: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline_ms: Option<i64>,
+}
+
+pub(super) async fn run(global: &Global, command: &JobsCommand, out: &mut dyn Write) -> Result<u8, Failed> {
+    let done = |id: &dyn std::fmt::Display, done| Done { id: id.to_string(), done, due_ms: None, deadline_ms: None };
+    let words = |done: &Done| format!("{} {}\n", done.id, done.done);
+    match command {
+        JobsCommand::Add(args) => add(global, args, out).await?,
+        JobsCommand::Pop(args) => return pop(global, args, out).await,
+        JobsCommand::Finish(Held { id, token }) => {
+            let result = open(global).await?.queue.finish(id, *token).await;
+            result.map_err(|error| failed(&format!("finish job {id}"), &error))?;
+            answer(global, out, &done(id, "finished"), words)?;
+        }
+        JobsCommand::Release(args) => {
+            let Held { id, token } = &args.held;
+            let how = if args.uncounted { Release::Uncounted } else { Release::Counted };
+            let result = open(global).await?.queue.release(id, *token, args.delay, how, &args.reason).await;
+            let (settled, time) = result.map_err(|error| failed(&format!("release job {id}"), &error))?;
+            let result = match settled {
+                Settled::Done => Done { due_ms: Some(time), ..done(id, "released") },
+                Settled::Dead => done(id, "dead: that was its last try"),
+                Settled::Expired => done(id, "gone: it was past its time to live"),
+            };
+            answer(global, out, &result, words)?;
+        }
+        JobsCommand::Touch(args) => {
+            let Held { id, token } = &args.held;
+            let result = open(global).await?.queue.touch(id, *token, args.ttr).await;
+            let deadline = result.map_err(|error| failed(&format!("touch job {id}"), &error))?;
+            answer(global, out, &Done { deadline_ms: Some(deadline), ..done(id, "touched") }, words)?;
+        }
+        JobsCommand::Bury(args) => {
+            let Held { id, token } = &args.held;
+            let result = open(global).await?.queue.bury(id, *token, &args.reason).await;
+            result.map_err(|error| failed(&format!("bury job {id}"), &error))?;
+            answer(global, out, &done(id, "buried"), words)?;
+        }
+        JobsCommand::Delete(args) => {
+            let result = open(global).await?.queue.delete(&args.id).await;
+            result.map_err(|error| failed(&format!("delete job {}", args.id), &error))?;
+            answer(global, out, &done(&args.id, "deleted"), words)?;
+        }
+        JobsCommand::Get(args) => answer(global, out, &open(global).await?.get(&args.id).await?, text::one)?,
+        JobsCommand::Topics(args) => {
+            answer(global, out, &open(global).await?.topics(&args.topics).await?, text::topics)?;
+        }
+        JobsCommand::Peek(args) => {
+            let found = open(global).await?.peek(&args.topic, args.state.state(), args.limit).await?;
+            answer(global, out, &found, text::list)?;
+        }
+        JobsCommand::Dead(command) => dead::run(global, command, out).await?,
+        JobsCommand::Pause(args) => {
+            let result = open(global).await?.queue.pause(&args.topic).await;
+            result.map_err(|error| failed(&format!("pause topic {}", args.topic), &error))?;
+            answer(global, out, &done(&args.topic, "paused"), words)?;
+        }
+        JobsCommand::Resume(args) => {
+            let result = open(global).await?.queue.resume(&args.topic).await;
+            result.map_err(|error| failed(&format!("resume topic {}", args.topic), &error))?;
+            answer(global, out, &done(&args.topic, "resumed"), words)?;
+        }
+        JobsCommand::Destroy(args) => destroy(global, args, out).await?,
+    }
+    Ok(0)
+}
+
+async fn add(global: &Global, args: &AddArgs, out: &mut dyn Write) -> Result<(), Failed> {
+    let due = match (args.delay, args.at) {
+        (Some(delay), _) => Due::After(delay),
+        (None, Some(at)) => Due::At(at),
+        (None, None) => Due::After(std::time::Duration::ZERO),
+    };
+    let bodies = match &args.body {
+        Some(body) => vec![Bytes::from(body.clone())],
+        None => {
+            let all = input("body", args.file.as_deref())?;
+            match args.lines {
+                // Of a text that ends with a line break nothing is behind it.
+                true => {
+                    let end = if all.ends_with(b"\n") { all.len() - 1 } else { all.len() };
+                    let lines = all[..end].split(|byte| *byte == b'\n');
+                    lines.map(|line| all.slice_ref(line)).collect()
+                }
+                false => vec![all],
+            }
+        }
+    };
+    let job = |body: Bytes| NewJob {
+        id: args.id.clone(),
+        due,
+        ttr: args.ttr,
+        tries: args.tries,
+        ttl: args.ttl,
+        content_type: args.content_type.clone(),
+        body,
+    };
+    let jobs = open(global).await?;
+    let mut added = crate::operate::jobs::AddedJobs { jobs: Vec::new() };
+    for some in bodies.chunks(crate::jobs::MAX_BATCH) {
+        let batch = jobs.add(&args.topic, some.iter().cloned().map(job).collect()).await;
+        let batch = batch.map_err(|error| match added.jobs.len() {
+            0 => error,
+            n => crate::operate::Error { message: format!("{} ({n} jobs were added before)", error.message), ..error },
+        })?;
+        added.jobs.extend(batch.jobs);
+    }
+    answer(global, out, &added, text::added)
+}
+
+async fn pop(global: &Global, args: &PopArgs, out: &mut dyn Write) -> Result<u8, Failed> {
+    let request = PopRequest { topics: args.topics.clone(), count: args.count, ttr: args.ttr, wait: args.wait };
+    let found = open(global).await?.pop(request).await?;
+    let none = found.jobs.is_empty();
+    answer(global, out, &found, text::taken)?;
+    // A shell script asks for it.
+    Ok(if none { 4 } else { 0 })
+}
+
+async fn destroy(global: &Global, args: &DestroyArgs, out: &mut dyn Write) -> Result<(), Failed> {
+    if !args.yes {
+        return Err(Failed::usage(format!(
+            "destroy topic {}: nothing was removed; all of its jobs are lost: confirm it with --yes",
+            args.topic
+        )));
+    }
+    let result = open(global).await?.queue.destroy(&args.topic).await;
+    result.map_err(|error: JobError| failed(&format!("destroy topic {}", args.topic), &error))?;
+    let done = Done { id: args.topic.to_string(), done: "destroyed", due_ms: None, deadline_ms: None };
+    answer(global, out, &done, |done| format!("{} {}\n", done.id, done.done))
+}
+
+/// Whether a removal is confirmed: by `--yes`, or because a person at a terminal named the jobs.
+fn confirmed(yes: bool, all: bool) -> bool {
+    yes || !all && std::io::stdin().is_terminal()
+}

@@ -1,0 +1,112 @@
+//! Jobs and topics as a person reads them.
+
+use crate::cli::show;
+use crate::cli::table::{Align, Table};
+use crate::operate::content::escaped;
+use crate::operate::jobs::{AddedJobs, Found, Job, Topics};
+use crate::operate::words;
+
+/// Characters of a body in a row.
+const PREVIEW: usize = 80;
+
+pub(super) fn added(added: &AddedJobs) -> String {
+    let line = |job: &crate::operate::jobs::AddedJob| match job.due_ms {
+        Some(due) => format!("{} added, due {}\n", job.id, show::absolute(due)),
+        None => format!("{} was there already, or was finished lately\n", job.id),
+    };
+    added.jobs.iter().map(line).collect()
+}
+
+pub(super) fn taken(found: &Found) -> String {
+    let text = found.jobs.iter().map(|job| whole(job, found.now_ms)).collect::<Vec<_>>();
+    if text.is_empty() { "no job is ready\n".to_owned() } else { text.join("\n") }
+}
+
+pub(super) fn one(found: &Found) -> String {
+    found.jobs.iter().map(|job| whole(job, found.now_ms)).collect()
+}
+
+fn whole(job: &Job, now_ms: i64) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| text.push_str(&format!("{name:<13} {value}\n"));
+    let time = |ms: i64| format!("{} ({})", show::absolute(ms), show::relative(ms, now_ms));
+    line("id", job.id.clone());
+    line("state", job.state.to_owned());
+    job.token.iter().for_each(|token| line("token", token.clone()));
+    for (name, ms) in
+        [("due", job.due_ms), ("until", job.deadline_ms), ("died", job.died_ms), ("expires", job.expires_ms)]
+    {
+        ms.into_iter().for_each(|ms| line(name, time(ms)));
+    }
+    line("added", time(job.added_ms));
+    line("attempts", format!("{}, {} left", job.attempts, job.tries_left));
+    line("time to run", words::duration(job.ttr_ms));
+    if !job.reason.is_empty() {
+        line("reason", escaped(&job.reason));
+    }
+    if !job.content_type.is_empty() {
+        line("content type", escaped(&job.content_type));
+    }
+    line("body", job.body.preview(usize::MAX));
+    text
+}
+
+pub(super) fn list(found: &Found) -> String {
+    use Align::{Left, Right};
+    if found.jobs.is_empty() {
+        return "no jobs\n".to_owned();
+    }
+    let mut table = Table::new(&[
+        ("ID", Left),
+        ("STATE", Left),
+        ("TIME", Left),
+        ("ATTEMPTS", Right),
+        ("REASON", Left),
+        ("SIZE", Right),
+        ("BODY", Left),
+    ]);
+    for job in &found.jobs {
+        let time = job.due_ms.or(job.deadline_ms).or(job.died_ms);
+        table.row([
+            job.id.clone(),
+            job.state.to_owned(),
+            time.map(|ms| show::relative(ms, found.now_ms)).unwrap_or_default(),
+            job.attempts.to_string(),
+            escaped(&job.reason),
+            show::size(job.size),
+            job.body.preview(PREVIEW),
+        ]);
+    }
+    table.render()
+}
+
+pub(super) fn topics(found: &Topics) -> String {
+    use Align::{Left, Right};
+    if found.topics.is_empty() {
+        return "no topics\n".to_owned();
+    }
+    let columns = [
+        ("TOPIC", Left),
+        ("DELAY", Right),
+        ("READY", Right),
+        ("RESERVED", Right),
+        ("DEAD", Right),
+        ("OLDEST READY", Left),
+        ("NEXT DUE", Left),
+        ("", Left),
+    ];
+    let mut table = Table::new(&columns);
+    for topic in &found.topics {
+        table.row([
+            topic.topic.clone(),
+            topic.delay.to_string(),
+            topic.ready.to_string(),
+            topic.reserved.to_string(),
+            topic.dead.to_string(),
+            topic.oldest_ready_ms.map(|ms| words::duration(ms.unsigned_abs())).unwrap_or_default(),
+            topic.next_due_ms.map(|ms| show::relative(ms, found.now_ms)).unwrap_or_default(),
+            if topic.paused { "paused".to_owned() } else { String::new() },
+        ]);
+    }
+    table.render()
+}

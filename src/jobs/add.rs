@@ -1,0 +1,132 @@
+//! Adding jobs.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::error::JobError;
+use super::job::{Added, Due, NewJob};
+use super::name::{JobId, Topic};
+use super::queue::{JobQueue, millis, number, or_empty, text};
+use super::settings::{MAX_DELAY, MAX_TRIES, MAX_TTR};
+use crate::link::{BadReply, Fields};
+
+/// Most jobs of one call.
+pub const MAX_BATCH: usize = 1_000;
+/// The last due time, milliseconds since 1970: a score is exact up to here.
+const LAST_DUE_MS: i64 = 1 << 52;
+
+impl JobQueue {
+    /// Adds jobs: all of them, or none.
+    ///
+    /// Sent again after an unknown outcome, jobs with ids of their own are added once: the daemon remembers a finished one
+    /// for `remember`. Jobs without are added twice.
+    ///
+    /// # Errors
+    ///
+    /// [`JobError::Full`], [`JobError::TooLarge`] and [`JobError::Invalid`] add nothing, as do those that were not sent.
+    pub async fn add(&self, topic: &Topic, jobs: Vec<NewJob>) -> Result<Vec<Added>, JobError> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        if jobs.len() > MAX_BATCH {
+            return Err(JobError::Invalid(format!("{} jobs at once: at most {MAX_BATCH}", jobs.len())));
+        }
+        let settings = self.settings().of(topic);
+        let mut args = Vec::with_capacity(2 + 9 * jobs.len());
+        args.push(or_empty(settings.max_jobs.map(number)));
+        args.push(text(topic.as_str()));
+        let mut ids = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let own = job.id.is_some();
+            let id = job.id.clone().unwrap_or_else(|| self.new_id());
+            self.arguments(topic, &id.to_string(), own, job, &mut args)?;
+            ids.push(id);
+        }
+        self.enter(topic, false).await?;
+        let reply = self.run(&self.shared.scripts.add, topic, &args).await?;
+        let mut fields = Fields::of("jobs_add", reply)?;
+        let word = fields.text()?;
+        self.observe(&mut fields)?;
+        if word == "full" {
+            return Err(JobError::Full { topic: topic.clone(), limit: settings.max_jobs.unwrap_or_default() });
+        }
+        if word == "short" {
+            return Err(JobError::Invalid("a time to live ends before its job is due".to_owned()));
+        }
+        let letters = fields.bytes()?;
+        let mut dues = fields.array()?;
+        if letters.len() != ids.len() {
+            return Err(BadReply { script: "jobs_add", expected: "a letter for each job" }.into());
+        }
+        let mut added = Vec::with_capacity(ids.len());
+        for (local, letter) in ids.into_iter().zip(letters) {
+            let due_ms = if dues.is_empty() { None } else { Some(dues.int()?) };
+            let created = match letter {
+                b'y' => true,
+                b'o' | b'g' => false,
+                _ => return Err(BadReply { script: "jobs_add", expected: "y, o or g" }.into()),
+            };
+            let id = JobId { topic: topic.clone(), local };
+            added.push(Added { id, created, due_ms: due_ms.filter(|_| created) });
+        }
+        if added.iter().any(|added| added.created) {
+            self.tell(topic);
+        }
+        if fields.int()? == 1 {
+            // It may have been removed from the index after this process entered it.
+            self.enter(topic, true).await?;
+        }
+        Ok(added)
+    }
+
+    /// The arguments of one job; what is wrong with it.
+    fn arguments(
+        &self,
+        topic: &Topic,
+        id: &str,
+        own: bool,
+        job: NewJob,
+        args: &mut Vec<Bytes>,
+    ) -> Result<(), JobError> {
+        let settings = self.settings().of(topic);
+        let invalid = |problem: &str| Err(JobError::Invalid(problem.to_owned()));
+        if job.body.len() as u64 > settings.max_body {
+            let (size, limit) = (job.body.len(), settings.max_body);
+            return Err(JobError::TooLarge { topic: topic.clone(), size, limit });
+        }
+        if job.content_type.len() > 255 {
+            return invalid("the content type has more than 255 bytes");
+        }
+        let ttr = job.ttr.unwrap_or(settings.ttr);
+        check_ttr(ttr)?;
+        let tries = job.tries.unwrap_or(settings.tries);
+        if !(1..=MAX_TRIES).contains(&tries) {
+            return invalid("tries must be 1 to 1000000");
+        }
+        let ttl = job.ttl.unwrap_or(settings.ttl.unwrap_or_default());
+        if ttl > MAX_DELAY {
+            return invalid("the time to live is above ten years; 0 is for ever");
+        }
+        let (word, due) = match job.due {
+            Due::After(delay) if delay > MAX_DELAY => return invalid("the delay is above ten years"),
+            Due::After(delay) => ("a", millis(delay)),
+            Due::At(at) if !(0..=LAST_DUE_MS).contains(&at) => {
+                return invalid("the due time is no time in milliseconds since 1970");
+            }
+            Due::At(at) => ("t", number(at)),
+        };
+        let own = if own { "1" } else { "0" };
+        args.extend([text(id), text(own), text(word), due, millis(ttr), number(tries), millis(ttl)]);
+        args.extend([text(&job.content_type), job.body]);
+        Ok(())
+    }
+}
+
+/// Whether a reservation may be that long.
+pub(super) fn check_ttr(ttr: Duration) -> Result<(), JobError> {
+    match (Duration::from_millis(1)..=MAX_TTR).contains(&ttr) {
+        true => Ok(()),
+        false => Err(JobError::Invalid("the time to run must be 1 ms to 7 days".to_owned())),
+    }
+}

@@ -1,0 +1,222 @@
+//! Looking at jobs and topics without changing them.
+
+use bytes::Bytes;
+
+use super::error::JobError;
+use super::keys::TOPICS;
+use super::name::{JobId, LocalId, Topic};
+use super::queue::{JobQueue, number, text};
+use super::record::{Record, State};
+use crate::link::{BadReply, Fields};
+
+/// Most jobs of one page.
+pub const MAX_PAGE: usize = 100;
+/// Bytes of bodies at which a page ends; a single larger job is answered alone.
+const MAX_PAGE_BYTES: u32 = 4 << 20;
+
+/// Where a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobState {
+    /// It waits for its due time.
+    Delay,
+    /// It is due.
+    Ready,
+    /// A consumer has it.
+    Reserved,
+    /// Its tries are used up, or it was buried.
+    Dead,
+}
+
+impl JobState {
+    /// All of them, in the order of a job's life.
+    pub const ALL: [JobState; 4] = [JobState::Delay, JobState::Ready, JobState::Reserved, JobState::Dead];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobState::Delay => "delay",
+            JobState::Ready => "ready",
+            JobState::Reserved => "reserved",
+            JobState::Dead => "dead",
+        }
+    }
+}
+
+/// All about a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobInfo {
+    /// The job.
+    pub id: JobId,
+    /// Where it is.
+    pub state: JobState,
+    /// Its due time; of a reserved one the end of its time to run; of a dead one the time of its death.
+    pub time_ms: i64,
+    /// When it was added.
+    pub added_ms: i64,
+    /// When it is dropped if it is not finished.
+    pub expires_ms: Option<i64>,
+    /// When it was handed out last.
+    pub reserved_ms: Option<i64>,
+    /// How often it was handed out.
+    pub attempts: u32,
+    /// How often it is handed out before it is dead.
+    pub tries: u32,
+    /// Its time to run, milliseconds.
+    pub ttr_ms: u32,
+    /// Why its last reservation ended: `ttr`, or what its consumer said. Empty if none has ended.
+    pub reason: String,
+    /// Whether its id is its client's own.
+    pub own_id: bool,
+    /// What the client said that the body is.
+    pub content_type: String,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// How many jobs of a topic are where.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Waiting for their due time.
+    pub delay: u64,
+    /// Due.
+    pub ready: u64,
+    /// Reserved.
+    pub reserved: u64,
+    /// Of the reserved ones those whose time to run is over.
+    pub overdue: u64,
+    /// Dead.
+    pub dead: u64,
+    /// How long the first ready job has been ready, milliseconds.
+    pub oldest_ready_ms: Option<i64>,
+    /// When the first job is due that is not yet ready.
+    pub next_due_ms: Option<i64>,
+    /// When the oldest dead job died.
+    pub oldest_dead_ms: Option<i64>,
+    /// Whether nothing is handed out.
+    pub paused: bool,
+    /// Whether anything was ever added to it since it was last destroyed.
+    pub exists: bool,
+}
+
+impl JobQueue {
+    /// One job with its body; `None` if there is none of this id.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn get(&self, id: &JobId) -> Result<Option<JobInfo>, JobError> {
+        let reply = self.run(&self.shared.scripts.get, &id.topic, &[text(id.local.as_str())]).await?;
+        let mut fields = Fields::of("jobs_get", reply)?;
+        let now = self.observe(&mut fields)?;
+        match fields.text()?.as_str() {
+            "?" | "g" => Ok(None),
+            letter => Ok(Some(info("jobs_get", id.topic.clone(), id.local.clone(), now, letter, &mut fields)?)),
+        }
+    }
+
+    /// Jobs of one state in the order of their times: at most `count`, after the first `skip`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn peek(
+        &self,
+        topic: &Topic,
+        state: JobState,
+        skip: u64,
+        count: usize,
+    ) -> Result<Vec<JobInfo>, JobError> {
+        let count = count.clamp(1, MAX_PAGE) as u64;
+        let args = [text(state.as_str()), number(skip), number(count), number(MAX_PAGE_BYTES)];
+        let reply = self.run(&self.shared.scripts.peek, topic, &args).await?;
+        let mut fields = Fields::of("jobs_peek", reply)?;
+        let now = self.observe(&mut fields)?;
+        let (mut rows, mut jobs) = (fields.array()?, Vec::new());
+        while !rows.is_empty() {
+            let bad = BadReply { script: "jobs_peek", expected: "the id of a job" };
+            let local: LocalId = rows.text()?.parse().map_err(|_| bad)?;
+            let letter = rows.text()?;
+            jobs.push(info("jobs_peek", topic.clone(), local, now, &letter, &mut rows)?);
+        }
+        Ok(jobs)
+    }
+
+    /// How many jobs of a topic are where.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn sizes(&self, topic: &Topic) -> Result<Sizes, JobError> {
+        let reply = self.run(&self.shared.scripts.stats, topic, &[] as &[Bytes]).await?;
+        let mut fields = Fields::of("jobs_stats", reply)?;
+        let now = self.observe(&mut fields)?;
+        let mut count = || Ok::<_, BadReply>(u64::try_from(fields.int()?).unwrap_or(0));
+        let (delay, ready, reserved, overdue, dead) = (count()?, count()?, count()?, count()?, count()?);
+        let (head, oldest_dead_ms) = (fields.time_ms()?, fields.time_ms()?);
+        Ok(Sizes {
+            delay,
+            ready,
+            reserved,
+            overdue,
+            dead,
+            oldest_ready_ms: head.filter(|head| *head <= now).map(|head| now - head),
+            next_due_ms: head.filter(|head| *head > now),
+            oldest_dead_ms,
+            paused: fields.int()? == 1,
+            exists: fields.int()? == 1,
+        })
+    }
+
+    /// Names of topics in alphabetical order, at most `count`, after this one.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn topics(&self, after: Option<&Topic>, count: usize) -> Result<Vec<Topic>, JobError> {
+        let from = after.map_or_else(|| "-".to_owned(), |topic| format!("({topic}"));
+        let mut command = redis::cmd("ZRANGE");
+        command.arg(TOPICS).arg(from).arg("+").arg("BYLEX").arg("LIMIT").arg(0).arg(count);
+        let names: Vec<String> = self.conn().await?.query(&command).await?;
+        // What is no name was written by somebody else.
+        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+    }
+}
+
+fn info(
+    script: &'static str,
+    topic: Topic,
+    local: LocalId,
+    now: i64,
+    letter: &str,
+    fields: &mut Fields,
+) -> Result<JobInfo, BadReply> {
+    let time_ms = fields.time_ms()?.ok_or(BadReply { script, expected: "a time" })?;
+    let state = match letter {
+        "w" if time_ms > now => JobState::Delay,
+        "w" => JobState::Ready,
+        "r" => JobState::Reserved,
+        "d" => JobState::Dead,
+        _ => return Err(BadReply { script, expected: "w, r or d" }),
+    };
+    let record = Record::read(script, &fields.bytes()?)?;
+    let changed = State::read(script, &fields.bytes()?)?;
+    let (expires_ms, ttr_ms, tries) = match &changed {
+        Some(state) => (state.expires_ms, state.ttr_ms, state.tries),
+        None => (record.expires_ms, record.ttr_ms, record.tries),
+    };
+    Ok(JobInfo {
+        id: JobId { topic, local },
+        state,
+        time_ms,
+        added_ms: record.added_ms,
+        expires_ms,
+        reserved_ms: changed.as_ref().map(|state| state.reserved_ms),
+        attempts: changed.as_ref().map_or(0, |state| state.attempts),
+        tries,
+        ttr_ms,
+        reason: changed.map(|state| state.reason).unwrap_or_default(),
+        own_id: record.own_id,
+        content_type: record.content_type,
+        body: record.body,
+    })
+}

@@ -1,0 +1,123 @@
+//! The bytes of a job in Redis: its record, written once, and its state, written from the first reservation on. Scripts
+//! write and read both too, with the formats at the head of `prelude.lua`; numbers are little endian.
+//!
+//! ```text
+//! record   version 1 | own id 1 | added 8 | end of its time to live 8, or 0 | time to run 4 | tries 4 | n 1 | content type n | body
+//! state    own id 1 | attempts 4 | tries 4 | time to run 4 | last reserved 8 | end of its time to live 8, or 0 | token 16 | reason
+//! ```
+//!
+//! Times are milliseconds; times to run too.
+
+use bytes::Bytes;
+
+use crate::link::BadReply;
+
+/// The version that this program writes.
+const VERSION: u8 = 1;
+const RECORD_HEAD: usize = 27;
+const STATE_HEAD: usize = 45;
+
+/// A record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) own_id: bool,
+    pub(super) added_ms: i64,
+    pub(super) expires_ms: Option<i64>,
+    pub(super) ttr_ms: u32,
+    pub(super) tries: u32,
+    pub(super) content_type: String,
+    pub(super) body: Bytes,
+}
+
+/// A state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) attempts: u32,
+    pub(super) tries: u32,
+    pub(super) ttr_ms: u32,
+    pub(super) reserved_ms: i64,
+    pub(super) expires_ms: Option<i64>,
+    pub(super) reason: String,
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+fn i64_at(bytes: &[u8], at: usize) -> i64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    i64::from_le_bytes(word)
+}
+
+fn some(ms: i64) -> Option<i64> {
+    Some(ms).filter(|ms| *ms > 0)
+}
+
+impl Record {
+    /// Reads a record.
+    pub(super) fn read(script: &'static str, bytes: &Bytes) -> Result<Record, BadReply> {
+        let bad = BadReply { script, expected: "a job's record of version 1" };
+        if bytes.len() < RECORD_HEAD || bytes[0] != VERSION {
+            return Err(bad);
+        }
+        let body_at = RECORD_HEAD + usize::from(bytes[RECORD_HEAD - 1]);
+        if bytes.len() < body_at {
+            return Err(bad);
+        }
+        Ok(Record {
+            own_id: bytes[1] != 0,
+            added_ms: i64_at(bytes, 2),
+            expires_ms: some(i64_at(bytes, 10)),
+            ttr_ms: u32_at(bytes, 18),
+            tries: u32_at(bytes, 22),
+            content_type: String::from_utf8_lossy(&bytes[RECORD_HEAD..body_at]).into_owned(),
+            body: bytes.slice(body_at..),
+        })
+    }
+}
+
+impl State {
+    /// Reads a state; the empty one is that of a job that was never reserved.
+    pub(super) fn read(script: &'static str, bytes: &Bytes) -> Result<Option<State>, BadReply> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        if bytes.len() < STATE_HEAD {
+            return Err(BadReply { script, expected: "a job's state" });
+        }
+        Ok(Some(State {
+            attempts: u32_at(bytes, 1),
+            tries: u32_at(bytes, 5),
+            ttr_ms: u32_at(bytes, 9),
+            reserved_ms: i64_at(bytes, 13),
+            expires_ms: some(i64_at(bytes, 21)),
+            reason: String::from_utf8_lossy(&bytes[STATE_HEAD..]).into_owned(),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_short_or_of_another_version_is_refused() {
+        let mut whole = vec![0; RECORD_HEAD];
+        whole[0] = VERSION;
+        whole[RECORD_HEAD - 1] = 4;
+        whole.extend_from_slice(b"texthello");
+        let record = Record::read("get", &whole.clone().into()).unwrap();
+        assert_eq!((record.content_type.as_str(), &record.body[..]), ("text", &b"hello"[..]));
+        for end in 0..RECORD_HEAD + 4 {
+            assert!(Record::read("get", &whole[..end].to_vec().into()).is_err(), "{end}");
+        }
+        whole[0] = 2;
+        assert!(Record::read("get", &whole.into()).is_err());
+        assert_eq!(State::read("get", &Bytes::new()), Ok(None));
+        assert!(State::read("get", &vec![0; STATE_HEAD - 1].into()).is_err());
+        assert!(State::read("get", &vec![0; STATE_HEAD].into()).is_ok());
+    }
+}

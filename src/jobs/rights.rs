@@ -1,0 +1,46 @@
+//! What the scripts of the job queue, and the commands beside them, need to be allowed.
+
+use super::keys::{KINDS, Keys, PREFIX, TOPICS, WAKE};
+use super::name::Topic;
+use crate::link::rights::command::*;
+use crate::link::rights::{Grant, Pattern};
+
+/// A topic stands for all: clients make topics, so that rights are for patterns of keys.
+fn keys(which: &[usize]) -> Vec<Pattern> {
+    let example: Option<Keys> = "example".parse::<Topic>().ok().map(|topic| Keys::of(&topic));
+    let pattern = |&place: &usize| {
+        let pattern = Pattern::around([Some(format!("{PREFIX}{}:{{", KINDS[place].0)), None, Some("}".to_owned())]);
+        match &example {
+            Some(keys) => pattern.with_example(keys.all()[place].clone()),
+            None => pattern,
+        }
+    };
+    which.iter().map(pattern).collect()
+}
+
+const DUE: usize = 0;
+const RESERVED: usize = 1;
+const RECORDS: usize = 2;
+const STATE: usize = 3;
+const DEAD: usize = 4;
+const EXPIRY: usize = 5;
+const GONE: usize = 6;
+const TOPIC: usize = 7;
+
+/// What a daemon, and the command line, need for all topics.
+pub fn rights() -> Vec<Grant> {
+    let index = || [Pattern::exact(TOPICS)];
+    vec![
+        Grant::on(keys(&[DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC]), [EVALSHA, TYPE, UNLINK]),
+        Grant::on(keys(&[DUE, RESERVED, DEAD]), [ZADD, ZCARD, ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZREM, ZSCORE]),
+        Grant::on(keys(&[DUE, RESERVED]), [ZREMRANGEBYRANK]),
+        Grant::on(keys(&[RECORDS]), [HDEL, HEXISTS, HGET, HMGET, HSET, HSTRLEN]),
+        Grant::on(keys(&[STATE]), [HDEL, HGET, HMGET, HSET]),
+        Grant::on(keys(&[EXPIRY]), [ZADD, ZRANGEBYSCORE, ZREM, ZREMRANGEBYRANK]),
+        Grant::on(keys(&[GONE]), [ZADD, ZCOUNT, ZREMRANGEBYRANK, ZSCORE]),
+        Grant::on(keys(&[TOPIC]), [EXISTS, HDEL, HGET, HSET, HSETNX]),
+        Grant::on(index(), [ZADD, ZRANGE, ZREM]),
+        Grant::channels([Pattern::exact(WAKE)], [PUBLISH, SUBSCRIBE]),
+        Grant::plain([TIME]),
+    ]
+}

@@ -1,0 +1,96 @@
+//! The Lua scripts, compiled in. What each takes, returns and bears is at its head.
+
+use std::sync::LazyLock;
+
+use crate::link::{Clock, Script};
+
+/// One script for each move of a job, and for each look.
+pub struct Scripts {
+    pub(super) add: Script,
+    pub(super) pop: Script,
+    pub(super) finish: Script,
+    pub(super) release: Script,
+    pub(super) touch: Script,
+    pub(super) delete: Script,
+    pub(super) get: Script,
+    pub(super) peek: Script,
+    pub(super) stats: Script,
+    pub(super) redrive: Script,
+    pub(super) purge: Script,
+    pub(super) tick: Script,
+    pub(super) recover: Script,
+}
+
+/// The scripts under Redis's clock.
+pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts::new(Clock::Redis));
+
+/// A text in one script that is replaced: (script, text, what is there instead). For tests that plant a bug.
+pub type Patch<'a> = (&'a str, &'a str, &'a str);
+
+const PRELUDE: &str = include_str!("scripts/prelude.lua");
+
+const TEXTS: [(&str, &str); 13] = [
+    ("add", include_str!("scripts/add.lua")),
+    ("pop", include_str!("scripts/pop.lua")),
+    ("finish", include_str!("scripts/finish.lua")),
+    ("release", include_str!("scripts/release.lua")),
+    ("touch", include_str!("scripts/touch.lua")),
+    ("delete", include_str!("scripts/delete.lua")),
+    ("get", include_str!("scripts/get.lua")),
+    ("peek", include_str!("scripts/peek.lua")),
+    ("stats", include_str!("scripts/stats.lua")),
+    ("redrive", include_str!("scripts/redrive.lua")),
+    ("purge", include_str!("scripts/purge.lua")),
+    ("tick", include_str!("scripts/tick.lua")),
+    ("recover", include_str!("scripts/recover.lua")),
+];
+
+impl Scripts {
+    /// The scripts under this clock.
+    pub fn new(clock: Clock) -> Self {
+        Self::patched(clock, &[])
+    }
+
+    /// The same with texts replaced, so that a test can show that it notices a bug. A text may be in the prelude.
+    ///
+    /// # Panics
+    ///
+    /// For a script that does not exist, or that does not contain the text.
+    #[doc(hidden)]
+    pub fn patched(clock: Clock, patches: &[Patch]) -> Self {
+        let script = |name: &'static str| {
+            let body = TEXTS.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
+            let mut text = clock.in_text(format!("{PRELUDE}\n{body}"));
+            for (_, from, to) in patches.iter().filter(|(script, ..)| *script == name) {
+                assert!(text.contains(from), "script {name} does not contain {from}");
+                text = text.replace(from, to);
+            }
+            Script::new(format!("jobs_{name}"), text)
+        };
+        for (name, ..) in patches {
+            assert!(TEXTS.iter().any(|(known, _)| known == name), "no script of jobs is called {name}");
+        }
+        Scripts {
+            add: script("add"),
+            pop: script("pop"),
+            finish: script("finish"),
+            release: script("release"),
+            touch: script("touch"),
+            delete: script("delete"),
+            get: script("get"),
+            peek: script("peek"),
+            stats: script("stats"),
+            redrive: script("redrive"),
+            purge: script("purge"),
+            tick: script("tick"),
+            recover: script("recover"),
+        }
+    }
+
+    /// All of them, to be loaded when a connection is made.
+    pub fn all(&self) -> [&Script; 13] {
+        let Scripts { add, pop, finish, release, touch, delete, get, peek, stats, redrive, purge, tick, recover } =
+            self;
+        [add, pop, finish, release, touch, delete, get, peek, stats, redrive, purge, tick, recover]
+    }
+}

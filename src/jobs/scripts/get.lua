@@ -1,0 +1,22 @@
+-- One job. Writes nothing.
+--
+-- ARGV 1 id
+-- Returns {now, '?'} when there is no such job, {now, 'g'} when it was finished lately, else {now, letter, time, record,
+--      state or ''}: w it waits until that time, r it is reserved until then, d it died then.
+
+local now = clock()
+local wrong = wrong_type()
+if wrong then return wrong end
+
+local id = ARGV[1]
+local record = call('HGET', RECORDS, id)
+if not record then
+  local known = call('ZSCORE', GONE, id)
+  return {now, known and tonumber(known) > now and 'g' or '?'}
+end
+local letter, time = 'w', call('ZSCORE', DUE, id)
+if not time then letter, time = 'r', call('ZSCORE', RESERVED, id) end
+if not time then letter, time = 'd', call('ZSCORE', DEAD, id) end
+-- A record in no set: its set was deleted by hand.
+if not time then return {now, '?'} end
+return {now, letter, time, record, call('HGET', STATE, id) or ''}

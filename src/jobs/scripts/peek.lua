@@ -1,0 +1,27 @@
+-- Jobs of one state, in the order of their times. Writes nothing.
+--
+-- ARGV 1 'delay', 'ready', 'reserved' or 'dead', 2 how many to pass over, 3 most jobs, 4 most bytes
+-- Returns {now, {id, letter, time, record, state or '', ...}}, letters and times as get.lua has them.
+
+local now = clock()
+local wrong = wrong_type()
+if wrong then return wrong end
+
+local key, letter = DUE, 'w'
+if ARGV[1] == 'reserved' then key, letter = RESERVED, 'r'
+elseif ARGV[1] == 'dead' then key, letter = DEAD, 'd' end
+
+-- By rank where there is one: a range by score that passes over many elements walks over them.
+local skip = tonumber(ARGV[2])
+if ARGV[1] == 'delay' then skip = skip + call('ZCOUNT', DUE, '-inf', ms(now)) end
+local rows = call('ZRANGE', key, skip, skip + tonumber(ARGV[3]) - 1, 'WITHSCORES')
+local jobs, bytes = {}, tonumber(ARGV[4])
+for i = 1, #rows, 2 do
+  if ARGV[1] == 'ready' and tonumber(rows[i + 1]) > now then break end
+  bytes = bytes - call('HSTRLEN', RECORDS, rows[i])
+  if bytes < 0 and i > 1 then break end
+  local n = #jobs
+  jobs[n + 1], jobs[n + 2], jobs[n + 3] = rows[i], letter, rows[i + 1]
+  jobs[n + 4], jobs[n + 5] = call('HGET', RECORDS, rows[i]) or '', call('HGET', STATE, rows[i]) or ''
+end
+return {now, jobs}

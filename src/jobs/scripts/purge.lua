@@ -1,0 +1,25 @@
+-- Removes dead jobs for good: the oldest ones, or those that are named.
+--
+-- ARGV 1 only those that died before this time (ms), or '', 2 most jobs, then ids
+-- Returns {now, how many were there}.
+--
+-- Sent twice: they are gone. Without ids and with no time the second run removes the next ones.
+
+local now = clock()
+local wrong = wrong_type()
+if wrong then return wrong end
+
+local ids, count = {}, 0
+if ARGV[3] then
+  for i = 3, #ARGV do ids[#ids + 1] = ARGV[i] end
+else
+  local till = ARGV[1] == '' and '+inf' or '(' .. ARGV[1]
+  ids = call('ZRANGEBYSCORE', DEAD, '-inf', till, 'LIMIT', 0, tonumber(ARGV[2]))
+end
+for i = 1, #ids do
+  if call('ZREM', DEAD, ids[i]) == 1 then
+    forget(ids[i])
+    count = count + 1
+  end
+end
+return {now, count}

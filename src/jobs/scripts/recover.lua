@@ -1,0 +1,28 @@
+-- Jobs that a pop reserved whose reply was lost wait again, and that reservation does not count.
+--
+-- ARGV 1 token of the lost call, 2 how many reservations to pass over, 3 how many to look at, 4 name of the topic
+-- Returns {now, how many were given back, how many to pass over next time, or -1 at the end}.
+--
+-- Only after not_after of the lost call: it can run no more then. Sent twice: the token is on no reservation any more.
+-- While pages are read reservations come and go, and one may be passed over: its time to run ends in any case.
+
+local now = clock()
+local wrong = wrong_type()
+if wrong then return wrong end
+
+local from, page, found = tonumber(ARGV[2]), tonumber(ARGV[3]), 0
+local ids = call('ZRANGE', RESERVED, from, from + page - 1)
+if not ids[1] then return {now, 0, -1} end
+local states = call('HMGET', STATE, unpack(ids))
+for i = 1, #ids do
+  if states[i] and string.sub(states[i], 30, 45) == ARGV[1] then
+    local s = unpack_state(states[i])
+    open()
+    s.attempts, s.reason = math.max(s.attempts - 1, 0), 'lost'
+    give_back(ids[i], s, now, s.reserved)
+    call('ZREM', RESERVED, ids[i])
+    found = found + 1
+  end
+end
+if found > 0 then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[4]) end
+return {now, found, #ids < page and -1 or from + page - found}

@@ -1,0 +1,43 @@
+-- Dead jobs wait again, with all of their tries: the oldest ones, or those that are named.
+--
+-- ARGV 1 name of the topic, 2 time to live from now on (ms, 0 is for ever), or '' for what each had, 3 most jobs, then ids
+-- Returns {now, letters}: y it is ready now, n there is no such dead job. Without ids only those that were moved are
+--      answered.
+--
+-- Sent twice: the jobs are not dead any more. Without ids the second run moves the next ones, as it would for somebody who
+-- asks for as many again: the caller names how many, and reads how many there were.
+
+local now = clock()
+local wrong = wrong_type()
+if wrong then return wrong end
+
+local ids, letters, moved = {}, {}, 0
+if ARGV[4] then
+  for i = 4, #ARGV do ids[#ids + 1] = ARGV[i] end
+else
+  ids = call('ZRANGE', DEAD, 0, tonumber(ARGV[3]) - 1)
+end
+open()
+for i = 1, #ids do
+  local id, record = ids[i], nil
+  local letter, text = 'n', nil
+  if call('ZSCORE', DEAD, id) then
+    record, text = call('HGET', RECORDS, id), call('HGET', STATE, id)
+    if record then
+      local s = text and unpack_state(text) or fresh(record)
+      local _, _, added, expires = struct.unpack('<BBI8I8', record)
+      local ttl = ARGV[2] == '' and (expires > 0 and expires - added or 0) or tonumber(ARGV[2])
+      s.attempts, s.expires = 0, ttl > 0 and now + ttl or 0
+      call('ZADD', DUE, ms(now), id)
+      if s.expires > 0 then call('ZADD', EXPIRY, ms(s.expires), id) end
+      call('HSET', STATE, id, pack_state(s))
+      letter, moved = 'y', moved + 1
+    else
+      forget(id)
+    end
+    call('ZREM', DEAD, id)
+  end
+  letters[i] = letter
+end
+if moved > 0 then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[1]) end
+return {now, table.concat(letters)}

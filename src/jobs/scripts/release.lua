@@ -1,0 +1,45 @@
+-- Jobs that their consumers give back, or bury.
+--
+-- ARGV 1 exact length that the dead are trimmed to, or '', 2 name of the topic, then for each job: id, token, how, delay
+--      (ms), reason. How: r this attempt counts, u it does not, b buried: dead whatever tries are left.
+-- Returns {now, letters, {due time or time of death, ...}, dead jobs trimmed away}: y it waits again, d it is dead, x it was
+--      past its time to live and is gone, c it is not reserved under this token any more, n there is no such job.
+--
+-- Sent twice: it is not reserved any more, and the second run answers c.
+
+local now = clock()
+local wrong = wrong_type()
+if wrong then return wrong end
+
+local head, earliest = call('ZRANGE', DUE, 0, 0, 'WITHSCORES'), nil
+local letters, times, died = {}, {}, 0
+for i = 3, #ARGV, 5 do
+  local id, how, letter, due = ARGV[i], ARGV[i + 2], 'n', now + tonumber(ARGV[i + 3])
+  local text = call('HGET', STATE, id)
+  if text and string.sub(text, 30, 45) == ARGV[i + 1] and call('ZSCORE', RESERVED, id) then
+    open()
+    local s = unpack_state(text)
+    s.reason = ARGV[i + 4]
+    -- Not given back by what its tries would decide: these are kept as they are, so that `get` shows them.
+    if how == 'u' then s.attempts = math.max(s.attempts - 1, 0) end
+    if how == 'b' then
+      call('ZADD', DEAD, ms(now), id)
+      call('HSET', STATE, id, pack_state(s))
+      call('ZREM', EXPIRY, id)
+      letter = 'd'
+    else
+      letter = give_back(id, s, now, due)
+    end
+    call('ZREM', RESERVED, id)
+    if letter == 'd' then died, due = died + 1, now end
+    if letter == 'y' and (not earliest or due < earliest) then earliest = due end
+  elseif call('HEXISTS', RECORDS, id) == 1 then
+    letter = 'c'
+  end
+  letters[#letters + 1], times[#times + 1] = letter, due
+end
+local trimmed = died > 0 and trim_dead(ARGV[1]) or 0
+if earliest and (not head[1] or earliest < tonumber(head[2])) then
+  call('PUBLISH', 'delaybridge:jobs:wake', ARGV[2])
+end
+return {now, table.concat(letters), times, trimmed}

@@ -1,0 +1,50 @@
+-- What time does to jobs, once a second: reservations end, times to live end, the dead and what is remembered grow old.
+--
+-- ARGV 1 most of each kind, 2 exact length that the dead are trimmed to, or '', 3 how long the dead are kept (ms), or '',
+--      4 name of the topic
+-- Returns {now, {come back, died, expired, trimmed}, delay, ready, reserved, dead, due time of the first job that waits or
+--      '', 1 if there was more to do than `most`, 1 if the topic is paused}.
+--
+-- Sent twice, or by several daemons: what was done is done, the second run goes on.
+
+local now = clock()
+local wrong = wrong_type()
+if wrong then return wrong end
+
+local most, counts, more = tonumber(ARGV[1]), {0, 0, 0, 0}, 0
+come_back(now, most, counts)
+if counts[1] + counts[2] + counts[3] >= most then more = 1 end
+if counts[1] > 0 then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[4]) end
+
+local ids = call('ZRANGEBYSCORE', EXPIRY, '-inf', ms(now), 'LIMIT', 0, most)
+if #ids == most then more = 1 end
+for i = 1, #ids do
+  local ends = call('ZSCORE', RESERVED, ids[i])
+  if ends then
+    -- Its consumer may finish it. Whatever becomes of it then, it is looked at again.
+    call('ZREMRANGEBYRANK', EXPIRY, 1, 0)
+    call('ZADD', EXPIRY, ms(math.max(tonumber(ends), now) + 1), ids[i])
+  else
+    forget(ids[i])
+    call('ZREM', DUE, ids[i])
+    counts[3] = counts[3] + 1
+  end
+end
+
+counts[4] = trim_dead(ARGV[2])
+if counts[4] == 100 then more = 1 end
+if ARGV[3] ~= '' then
+  local old = call('ZRANGEBYSCORE', DEAD, '-inf', ms(now - tonumber(ARGV[3])), 'LIMIT', 0, most)
+  for i = 1, #old do
+    call('ZREM', DEAD, old[i])
+    forget(old[i])
+  end
+  counts[4] = counts[4] + #old
+  if #old == most then more = 1 end
+end
+local over = call('ZCOUNT', GONE, '-inf', ms(now))
+if over > 0 then call('ZREMRANGEBYRANK', GONE, 0, math.min(over, 10 * most) - 1) end
+
+local ready, head = call('ZCOUNT', DUE, '-inf', ms(now)), call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
+return {now, counts, call('ZCARD', DUE) - ready, ready, call('ZCARD', RESERVED), call('ZCARD', DEAD), head[2] or '', more,
+  call('HGET', TOPIC, 'paused') and 1 or 0}

@@ -1,0 +1,120 @@
+//! Reads what a script returned, field by field. A reply of another shape is an error, never a guess.
+
+use bytes::Bytes;
+use redis::Value;
+
+/// A script answered in a shape that this version does not know.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("read reply of script {script}: expected {expected}; is another version's script cached under this name?")]
+pub struct BadReply {
+    /// The script.
+    pub script: &'static str,
+    /// The expected value.
+    pub expected: &'static str,
+}
+
+/// The fields of one reply, taken from the front. Each method fails for a field of another shape.
+pub struct Fields {
+    script: &'static str,
+    rest: std::vec::IntoIter<Value>,
+}
+
+impl Fields {
+    /// The fields of a script's reply.
+    ///
+    /// # Errors
+    ///
+    /// For anything but an array.
+    pub fn of(script: &'static str, reply: Value) -> Result<Self, BadReply> {
+        match reply {
+            Value::Array(fields) => Ok(Fields { script, rest: fields.into_iter() }),
+            _ => Err(BadReply { script, expected: "an array" }),
+        }
+    }
+
+    /// Whether all have been taken.
+    pub fn is_empty(&self) -> bool {
+        self.rest.len() == 0
+    }
+
+    fn bad(&self, expected: &'static str) -> BadReply {
+        BadReply { script: self.script, expected }
+    }
+
+    /// A whole number, also one written as text.
+    ///
+    /// # Errors
+    ///
+    /// For a field of another shape.
+    pub fn int(&mut self) -> Result<i64, BadReply> {
+        match self.rest.next() {
+            Some(Value::Int(n)) => Ok(n),
+            Some(Value::BulkString(text)) => {
+                std::str::from_utf8(&text).ok().and_then(|t| t.parse().ok()).ok_or(self.bad("a number"))
+            }
+            _ => Err(self.bad("a number")),
+        }
+    }
+
+    /// Bytes.
+    ///
+    /// # Errors
+    ///
+    /// For a field of another shape.
+    pub fn bytes(&mut self) -> Result<Bytes, BadReply> {
+        match self.rest.next() {
+            Some(Value::BulkString(bytes)) => Ok(bytes.into()),
+            Some(Value::SimpleString(text)) => Ok(text.into()),
+            _ => Err(self.bad("bytes")),
+        }
+    }
+
+    /// UTF-8 text.
+    ///
+    /// # Errors
+    ///
+    /// For a field of another shape.
+    pub fn text(&mut self) -> Result<String, BadReply> {
+        String::from_utf8(self.bytes()?.into()).map_err(|_| self.bad("text"))
+    }
+
+    /// A score that is milliseconds, rounded up; `None` for the empty text.
+    ///
+    /// # Errors
+    ///
+    /// For a field of another shape.
+    pub fn time_ms(&mut self) -> Result<Option<i64>, BadReply> {
+        let text = self.text()?;
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let score: f64 = text.parse().map_err(|_| self.bad("a score"))?;
+        Ok(Some(score.ceil() as i64)) // `as` saturates: inf is the far end of time
+    }
+
+    /// An array of nothing but bytes.
+    ///
+    /// # Errors
+    ///
+    /// For a field of another shape.
+    pub fn all_bytes(&mut self) -> Result<Vec<Bytes>, BadReply> {
+        let mut fields = self.array()?;
+        let mut all = Vec::with_capacity(fields.rest.len());
+        while fields.rest.len() > 0 {
+            all.push(fields.bytes()?);
+        }
+        Ok(all)
+    }
+
+    /// An array.
+    ///
+    /// # Errors
+    ///
+    /// For a field of another shape.
+    pub fn array(&mut self) -> Result<Fields, BadReply> {
+        match self.rest.next() {
+            Some(Value::Array(fields)) => Ok(Fields { script: self.script, rest: fields.into_iter() }),
+            _ => Err(self.bad("an array")),
+        }
+    }
+}

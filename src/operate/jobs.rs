@@ -1,0 +1,367 @@
+//! The job queue as an operator, or a consumer without a library, uses it: one call each, and results that are plain.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redisson_codecs::Codec;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use super::content::Content;
+use super::error::Error;
+use super::session::{connected, link};
+use crate::config::Config;
+use crate::jobs::{
+    self, Added, Dispenser, JobError, JobId, JobInfo, JobQueue, JobState, LocalId, NewJob, PopRequest, Reserved,
+    SCRIPTS, Sizes, Topic, WAKE, Which,
+};
+use crate::link::{Link, LinkError, RedisEndpoint, Subscriber};
+
+/// The job queue of a configuration, over a connection of its own.
+pub struct Jobs {
+    /// What can be done.
+    pub queue: JobQueue,
+    endpoint: Arc<RedisEndpoint>,
+    /// Keeps the connection.
+    _link: Link,
+}
+
+/// A job.
+#[derive(Debug, Clone, Serialize)]
+pub struct Job {
+    /// `TOPIC~ID`.
+    pub id: String,
+    /// Its topic.
+    pub topic: String,
+    /// Where it is.
+    pub state: &'static str,
+    /// When it becomes, or became, ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due_ms: Option<i64>,
+    /// When its time to run ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<i64>,
+    /// When it died.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub died_ms: Option<i64>,
+    /// When it was added.
+    pub added_ms: i64,
+    /// When it is dropped if it is not finished.
+    pub expires_ms: Option<i64>,
+    /// What settles it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// How often it was handed out.
+    pub attempts: u32,
+    /// How often it will be handed out if this attempt fails.
+    pub tries_left: u32,
+    /// Its time to run.
+    pub ttr_ms: u64,
+    /// Why its last reservation ended.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// What its client said that the body is.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub content_type: String,
+    /// Bytes of its body.
+    pub size: usize,
+    /// The body.
+    #[serde(flatten)]
+    pub body: Content,
+}
+
+/// Some jobs.
+#[derive(Debug, Clone, Serialize)]
+pub struct Found {
+    /// Redis time.
+    pub now_ms: i64,
+    /// The jobs.
+    pub jobs: Vec<Job>,
+}
+
+/// Jobs that were added.
+#[derive(Debug, Clone, Serialize)]
+pub struct AddedJobs {
+    /// In the order in which they were given.
+    pub jobs: Vec<AddedJob>,
+}
+
+/// A job that was added, or was there.
+#[derive(Debug, Clone, Serialize)]
+pub struct AddedJob {
+    /// `TOPIC~ID`.
+    pub id: String,
+    /// False if a job with this id was there, or was finished lately.
+    pub created: bool,
+    /// When it becomes ready, if it was created.
+    pub due_ms: Option<i64>,
+}
+
+/// Topics and how many jobs are where.
+#[derive(Debug, Clone, Serialize)]
+pub struct Topics {
+    /// Redis time.
+    pub now_ms: i64,
+    /// In alphabetical order.
+    pub topics: Vec<TopicState>,
+}
+
+/// One topic.
+#[derive(Debug, Clone, Serialize)]
+pub struct TopicState {
+    /// Its name.
+    pub topic: String,
+    /// Waiting for their due time.
+    pub delay: u64,
+    /// Due.
+    pub ready: u64,
+    /// Reserved.
+    pub reserved: u64,
+    /// Dead.
+    pub dead: u64,
+    /// How long the first ready job has been ready.
+    pub oldest_ready_ms: Option<i64>,
+    /// When the next job is due.
+    pub next_due_ms: Option<i64>,
+    /// Whether nothing is handed out.
+    pub paused: bool,
+}
+
+impl Job {
+    fn reserved(job: Reserved) -> Job {
+        Job {
+            id: job.id.to_string(),
+            topic: job.id.topic.to_string(),
+            state: JobState::Reserved.as_str(),
+            due_ms: None,
+            deadline_ms: Some(job.deadline_ms),
+            died_ms: None,
+            added_ms: job.added_ms,
+            expires_ms: job.expires_ms,
+            token: Some(job.token.to_string()),
+            attempts: job.attempt,
+            tries_left: job.tries_left,
+            ttr_ms: u64::try_from(job.ttr.as_millis()).unwrap_or(u64::MAX),
+            reason: String::new(),
+            content_type: job.content_type,
+            size: job.body.len(),
+            body: Content::new(Codec::Raw, job.body, true),
+        }
+    }
+
+    fn seen(job: JobInfo) -> Job {
+        let at = |states: &[JobState]| states.contains(&job.state).then_some(job.time_ms);
+        Job {
+            id: job.id.to_string(),
+            topic: job.id.topic.to_string(),
+            state: job.state.as_str(),
+            due_ms: at(&[JobState::Delay, JobState::Ready]),
+            deadline_ms: at(&[JobState::Reserved]),
+            died_ms: at(&[JobState::Dead]),
+            added_ms: job.added_ms,
+            expires_ms: job.expires_ms,
+            token: None,
+            attempts: job.attempts,
+            tries_left: job.tries.saturating_sub(job.attempts),
+            ttr_ms: job.ttr_ms.into(),
+            reason: job.reason,
+            content_type: job.content_type,
+            size: job.body.len(),
+            body: Content::new(Codec::Raw, job.body, true),
+        }
+    }
+}
+
+impl From<Added> for AddedJob {
+    fn from(added: Added) -> Self {
+        AddedJob { id: added.id.to_string(), created: added.created, due_ms: added.due_ms }
+    }
+}
+
+impl TopicState {
+    fn of(topic: &Topic, sizes: &Sizes) -> TopicState {
+        TopicState {
+            topic: topic.to_string(),
+            delay: sizes.delay,
+            ready: sizes.ready,
+            reserved: sizes.reserved,
+            dead: sizes.dead,
+            oldest_ready_ms: sizes.oldest_ready_ms,
+            next_due_ms: sizes.next_due_ms,
+            paused: sizes.paused,
+        }
+    }
+}
+
+/// Puts what was attempted in front of an error of the job queue, and behind it what to do.
+pub fn failed(what: &str, error: &JobError) -> Error {
+    let help = match error {
+        JobError::Unavailable(LinkError::Unknown { .. }) => "; it may have happened all the same",
+        JobError::Unavailable(LinkError::Server { code: "NOPERM", .. }) => {
+            "; `check --live` lists the rights that are missing"
+        }
+        JobError::NotFound => ": it was never added, or it is finished, deleted or past its time to live",
+        JobError::Conflict => "; its time to run was over, and it was given back or handed to somebody else",
+        _ => "",
+    };
+    let message = format!("{what}: {error}{help}");
+    match error {
+        JobError::NotFound => Error::not_found(message),
+        JobError::Conflict => Error::conflict(message),
+        JobError::Invalid(_) | JobError::Name(_) | JobError::TooLarge { .. } => Error::invalid(message),
+        _ => Error::failed(message),
+    }
+}
+
+impl Jobs {
+    /// Connects; one attempt, because a person waits for it.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration has no job queue, and when the connection cannot be made.
+    pub async fn open(config: &Config) -> Result<Jobs, Error> {
+        let Some(settings) = config.jobs.clone() else {
+            return Err(Error::invalid("use the job queue: the configuration has no `jobs`; write `jobs: {}`"));
+        };
+        let link = link(&config.redis);
+        connected(&link).await?;
+        let queue = JobQueue::new(link.clone(), settings, &SCRIPTS);
+        Ok(Jobs { queue, endpoint: config.redis.clone(), _link: link })
+    }
+
+    /// Adds jobs: all of them, or none.
+    ///
+    /// # Errors
+    ///
+    /// Those of the queue.
+    pub async fn add(&self, topic: &Topic, jobs: Vec<NewJob>) -> Result<AddedJobs, Error> {
+        let added = self.queue.add(topic, jobs).await;
+        let added = added.map_err(|error| failed(&format!("add to topic {topic}"), &error))?;
+        Ok(AddedJobs { jobs: added.into_iter().map(AddedJob::from).collect() })
+    }
+
+    /// Takes jobs, and waits for them if asked to.
+    ///
+    /// # Errors
+    ///
+    /// Those of the queue.
+    pub async fn pop(&self, request: PopRequest) -> Result<Found, Error> {
+        let what = "take jobs";
+        let (dispenser, dispensing) = Dispenser::new(self.queue.clone());
+        let (_subscriber, heard) = Subscriber::start(self.endpoint.clone(), vec![WAKE.into()]);
+        let stop = CancellationToken::new();
+        let take = async {
+            let taken = dispenser.take(request).await;
+            stop.cancel();
+            taken
+        };
+        let (taken, ()) = tokio::join!(take, dispensing.run(heard, stop.clone()));
+        let jobs = taken.map_err(|error| failed(what, &error))?.into_iter().map(Job::reserved).collect();
+        Ok(Found { now_ms: self.queue.now_ms(), jobs })
+    }
+
+    /// One job with its body.
+    ///
+    /// # Errors
+    ///
+    /// When there is none of this id.
+    pub async fn get(&self, id: &JobId) -> Result<Found, Error> {
+        let what = format!("look at job {id}");
+        let found = self.queue.get(id).await.map_err(|error| failed(&what, &error))?;
+        let job = found.ok_or_else(|| failed(&what, &JobError::NotFound))?;
+        Ok(Found { now_ms: self.queue.now_ms(), jobs: vec![Job::seen(job)] })
+    }
+
+    /// Jobs of one state, at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the queue.
+    pub async fn peek(&self, topic: &Topic, state: JobState, limit: usize) -> Result<Found, Error> {
+        let what = format!("look at topic {topic}");
+        let mut jobs = Vec::new();
+        while jobs.len() < limit {
+            let most = (limit - jobs.len()).min(jobs::MAX_PAGE);
+            let page = self.queue.peek(topic, state, jobs.len() as u64, most).await;
+            let page = page.map_err(|error| failed(&what, &error))?;
+            if page.is_empty() {
+                break;
+            }
+            jobs.extend(page.into_iter().map(Job::seen));
+        }
+        Ok(Found { now_ms: self.queue.now_ms(), jobs })
+    }
+
+    /// All topics, or these.
+    ///
+    /// # Errors
+    ///
+    /// Those of the queue.
+    pub async fn topics(&self, only: &[Topic]) -> Result<Topics, Error> {
+        let attempt = |error: JobError| failed("list the topics", &error);
+        let mut names = only.to_vec();
+        if only.is_empty() {
+            names.extend(self.queue.settings().topics.keys().cloned());
+            let mut after = None;
+            loop {
+                let page = self.queue.topics(after.as_ref(), 1_000).await.map_err(attempt)?;
+                after = page.last().cloned();
+                let last = page.len() < 1_000;
+                names.extend(page);
+                if last {
+                    break;
+                }
+            }
+            names.sort();
+            names.dedup();
+        }
+        let mut topics = Vec::new();
+        for name in &names {
+            let sizes =
+                self.queue.sizes(name).await.map_err(|error| failed(&format!("look at topic {name}"), &error))?;
+            topics.push(TopicState::of(name, &sizes));
+        }
+        Ok(Topics { now_ms: self.queue.now_ms(), topics })
+    }
+
+    /// Redrives or purges dead jobs: those that are named, or all that are dead now. Answers how many.
+    ///
+    /// # Errors
+    ///
+    /// Those of the queue; the message says how many were done before.
+    pub async fn sweep(&self, topic: &Topic, ids: &[LocalId], purge: bool) -> Result<u64, Error> {
+        let verb = if purge { "purge" } else { "redrive" };
+        let mut done = 0;
+        let attempt = |done: u64, error: JobError| {
+            failed(&format!("{verb} dead jobs of topic {topic} ({done} done before it)"), &error)
+        };
+        // What dies meanwhile is not meant: it would keep the command busy.
+        let mut left = match ids {
+            [] => self.queue.sizes(topic).await.map_err(|error| attempt(0, error))?.dead,
+            ids => ids.len() as u64,
+        };
+        let mut named = ids.chunks(jobs::MAX_SWEEP);
+        while left > 0 {
+            let which = match named.next() {
+                Some(some) => Which::Ids(some),
+                None if !ids.is_empty() => break,
+                None => Which::Oldest(usize::try_from(left).unwrap_or(usize::MAX)),
+            };
+            let moved = match purge {
+                true => self.queue.purge(topic, which).await,
+                false => self.queue.redrive(topic, which, None).await,
+            };
+            let moved = moved.map_err(|error| attempt(done, error))?;
+            done += moved;
+            match which {
+                Which::Ids(some) => left -= some.len() as u64,
+                Which::Oldest(_) if moved == 0 => break,
+                Which::Oldest(_) => left = left.saturating_sub(moved),
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// The longest wait of a pop that a person may ask for.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
