@@ -41,6 +41,7 @@ mod end_to_end;
 mod fill;
 mod histogram;
 mod idle;
+mod jobs;
 mod lateness;
 mod observed;
 mod outage;
@@ -63,7 +64,7 @@ mod yardstick;
 use report::{Findings, Table};
 
 /// The names that `ROWS` may hold, in the order of the report.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "start",
     "idle",
     "lateness",
@@ -80,6 +81,7 @@ const NAMES: [&str; 17] = [
     "outage",
     "end_to_end",
     "steady",
+    "jobs",
     "peers",
 ];
 
@@ -109,6 +111,7 @@ async fn main() -> Result<()> {
             "trickle" => trickle::measure().await.map(Findings::from),
             "end_to_end" => end_to_end::measure().await.map(Findings::from),
             "steady" => steady::measure().await.map(Findings::from),
+            "jobs" => jobs::measure().await,
             _ => peers::measure().await,
         };
         let findings = measured.unwrap_or_else(|error| {

@@ -132,6 +132,41 @@ impl JobQueue {
         self.leave(topic).await
     }
 
+    /// Makes a job that waits a member of a plain sorted set, which is copied first; `false` if such a member is there
+    /// already and is not this job's copy. Only while the topic is paused. It may be sent again: the topic remembers
+    /// whose copy is on its way.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn export_member(
+        &self,
+        topic: &Topic,
+        key: &str,
+        score: i64,
+        id: &LocalId,
+        body: &Bytes,
+    ) -> Result<bool, JobError> {
+        let conn = self.conn().await?;
+        let hash = Keys::of(topic).all()[7].clone();
+        let mut last = redis::cmd("HGET");
+        last.arg(&hash[..]).arg("exporting");
+        let interrupted = conn.query::<Option<String>>(&last).await?.as_deref() == Some(id.as_str());
+        let mut note = redis::cmd("HSET");
+        note.arg(&hash[..]).arg("exporting").arg(id.as_str());
+        conn.query::<()>(&note).await?;
+        let mut copy = redis::cmd("ZADD");
+        copy.arg(key).arg("NX").arg(score).arg(&body[..]);
+        let copied = conn.query::<u64>(&copy).await? == 1;
+        if !copied && !interrupted {
+            return Ok(false);
+        }
+        match self.delete(&JobId { topic: topic.clone(), local: id.clone() }).await {
+            Ok(()) | Err(JobError::NotFound) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Tells everybody who waits for jobs of this topic to look.
     pub(super) async fn announce(&self, topic: &Topic) -> Result<(), JobError> {
         let mut command = redis::cmd("PUBLISH");

@@ -162,6 +162,7 @@ mod tests {
             attempts: 2,
             code: "timeout".to_owned(),
             shape: Shape::Packed("new"),
+            member: Bytes::new(),
             size: 100,
             payload: Bytes::from("x".repeat(100)),
         }

@@ -12,6 +12,7 @@ mod faults;
 mod harness;
 #[cfg(feature = "http")]
 mod http;
+mod jobs;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod kubernetes;

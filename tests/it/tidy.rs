@@ -187,7 +187,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // What an operator can do, apart from how it is asked for and printed: several interfaces call it.
     ("operate", &["message", "config", "clock", "route", "link", "source", "jobs", "sink"]),
     // Arguments and printing only; the catalogue of error codes collects what each part offers.
-    ("cli", &["message", "codes", "template", "config", "link", "jobs", "sink", "telemetry", "operate", "app"]),
+    (
+        "cli",
+        &["message", "codes", "template", "config", "clock", "link", "jobs", "sink", "telemetry", "operate", "app"],
+    ),
     ("main", &["cli", "config", "telemetry", "app"]),
     ("lib", &[]),
 ];

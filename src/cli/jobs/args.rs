@@ -47,6 +47,8 @@ pub enum JobsCommand {
     #[command(after_help = RESUME)]
     Resume(OfTopic),
     Destroy(DestroyArgs),
+    Import(ImportArgs),
+    Export(ExportArgs),
 }
 
 const AFTER: &str = "\
@@ -350,6 +352,61 @@ pub struct DestroyArgs {
 const DESTROY: &str = "\
 Example:
   delaybridge jobs destroy orders --yes";
+
+/// Move what waits in a queue to a topic.
+///
+/// Scheduled elements and those that wait for a retry become jobs with the same due time and payload. Each is copied first
+/// and removed then. After an interruption run it again: nothing is copied twice. Elements in flight and on a ready list
+/// stay where they are. No daemon may deliver from the queue meanwhile.
+///
+/// scheduled | retry -> job: delay | ready
+#[derive(Debug, Args)]
+#[command(after_help = IMPORT)]
+pub struct ImportArgs {
+    /// The queue's id in the configuration
+    #[arg(value_name = "QUEUE")]
+    pub queue: String,
+    /// The topic
+    #[arg(value_name = "TOPIC")]
+    pub topic: Topic,
+    /// Report what would be moved, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+const IMPORT: &str = "\
+Examples:
+  delaybridge jobs import order_timeout orders --dry-run
+  delaybridge jobs import order_timeout orders";
+
+/// Move the jobs of a topic that wait to a plain sorted set.
+///
+/// A body becomes a member, its due time the score. Each is copied first and removed then. After an interruption run it
+/// again. Equal members collapse in a sorted set, so a job whose body is there already stays a job. The topic must be
+/// paused.
+///
+/// job: delay | ready -> member
+#[derive(Debug, Args)]
+#[command(after_help = EXPORT)]
+pub struct ExportArgs {
+    /// The topic
+    #[arg(value_name = "TOPIC")]
+    pub topic: Topic,
+    /// The key of the sorted set
+    #[arg(long, value_name = "KEY")]
+    pub key: String,
+    /// Scores are whole seconds; else milliseconds
+    #[arg(long)]
+    pub seconds: bool,
+    /// Report what would be moved, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+const EXPORT: &str = "\
+Examples:
+  delaybridge jobs pause orders
+  delaybridge jobs export orders --key queues:default:delayed --seconds";
 
 #[cfg(test)]
 mod tests {

@@ -5,14 +5,16 @@ mod dead;
 mod text;
 
 use std::io::{IsTerminal, Write};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 pub use self::args::JobsCommand;
-use self::args::{AddArgs, DestroyArgs, Held, PopArgs};
-use super::{Failed, Global, answer, input, load};
+use self::args::{AddArgs, DestroyArgs, ExportArgs, Held, PopArgs};
+use super::{Failed, Global, answer, input, load, on_queue};
+use crate::clock::Instant;
 use crate::jobs::{Due, JobError, NewJob, PopRequest, Release, Settled};
-use crate::operate::jobs::{Jobs, failed};
+use crate::operate::jobs::{Jobs, export, failed, import};
 
 async fn open(global: &Global) -> Result<Jobs, Failed> {
     Ok(Jobs::open(&load(global)?.config).await?)
@@ -89,6 +91,18 @@ pub(super) async fn run(global: &Global, command: &JobsCommand, out: &mut dyn Wr
             answer(global, out, &done(&args.topic, "resumed"), words)?;
         }
         JobsCommand::Destroy(args) => destroy(global, args, out).await?,
+        JobsCommand::Import(args) => {
+            let (_session, queue) = on_queue(global, &args.queue).await?;
+            let jobs = open(global).await?;
+            let done = import(&queue, &jobs, &args.topic, args.dry_run, &mut progress("imported")).await?;
+            answer(global, out, &done, text::imported)?;
+        }
+        JobsCommand::Export(args) => {
+            let ExportArgs { topic, key, seconds, dry_run } = args;
+            let jobs = open(global).await?;
+            let done = export(&jobs, topic, key, *seconds, *dry_run, &mut progress("exported")).await?;
+            answer(global, out, &done, text::exported)?;
+        }
     }
     Ok(0)
 }
@@ -97,7 +111,7 @@ async fn add(global: &Global, args: &AddArgs, out: &mut dyn Write) -> Result<(),
     let due = match (args.delay, args.at) {
         (Some(delay), _) => Due::After(delay),
         (None, Some(at)) => Due::At(at),
-        (None, None) => Due::After(std::time::Duration::ZERO),
+        (None, None) => Due::After(Duration::ZERO),
     };
     let bodies = match &args.body {
         Some(body) => vec![Bytes::from(body.clone())],
@@ -156,6 +170,18 @@ async fn destroy(global: &Global, args: &DestroyArgs, out: &mut dyn Write) -> Re
     result.map_err(|error: JobError| failed(&format!("destroy topic {}", args.topic), &error))?;
     let done = Done { id: args.topic.to_string(), done: "destroyed", due_ms: None, deadline_ms: None };
     answer(global, out, &done, |done| format!("{} {}\n", done.id, done.done))
+}
+
+/// Tells a person at a terminal every few seconds how far it is.
+fn progress(verb: &'static str) -> impl FnMut(u64) {
+    let (shown, mut last) = (std::io::stderr().is_terminal(), Instant::now());
+    move |moved| {
+        if shown && last.elapsed() >= Duration::from_secs(2) {
+            last = Instant::now();
+            // Who closed standard error does not want to know.
+            let _ = writeln!(std::io::stderr(), "{moved} {verb}");
+        }
+    }
 }
 
 /// Whether a removal is confirmed: by `--yes`, or because a person at a terminal named the jobs.

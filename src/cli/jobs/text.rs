@@ -3,7 +3,7 @@
 use crate::cli::show;
 use crate::cli::table::{Align, Table};
 use crate::operate::content::escaped;
-use crate::operate::jobs::{AddedJobs, Found, Job, Topics};
+use crate::operate::jobs::{AddedJobs, Exported, Found, Imported, Job, Topics};
 use crate::operate::words;
 
 /// Characters of a body in a row.
@@ -109,4 +109,34 @@ pub(super) fn topics(found: &Topics) -> String {
         ]);
     }
     table.render()
+}
+
+pub(super) fn imported(done: &Imported) -> String {
+    let verb = if done.dry_run { "would be moved" } else { "moved" };
+    let mut text = format!("{} elements of {} {verb} to topic {}\n", done.moved, done.queue, done.topic);
+    for (count, what) in [
+        (done.copied_before, "had been copied by an earlier run"),
+        (done.taken, "were taken by somebody else meanwhile, and are no jobs"),
+        (done.left, "cannot be read, or are too large for the topic; they stay"),
+        (done.elsewhere, "are in flight or on a ready list; they stay"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!("{count} {what}\n"));
+        }
+    }
+    text
+}
+
+pub(super) fn exported(done: &Exported) -> String {
+    let verb = if done.dry_run { "would be moved" } else { "moved" };
+    let mut text = format!("{} jobs of topic {} {verb} to {}\n", done.moved, done.topic, done.key);
+    for (count, what) in [
+        (done.left, "have a body that is a member already; they stay"),
+        (done.elsewhere, "are reserved or dead; they stay"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!("{count} {what}\n"));
+        }
+    }
+    text
 }

@@ -9,7 +9,7 @@
 --   5 dead zset: id -> time of death, ms
 --   6 expiry zset: id -> end of its time to live, ms, for jobs that have one and are not dead
 --   7 gone zset: id -> until when it is remembered, ms: finished jobs with ids of their clients
---   8 topic hash: `created` (ms), `paused` (1)
+--   8 topic hash: `created` (ms), `paused` (1), `exporting` (the job whose copy is on its way)
 --
 -- A job is in exactly one of 1, 2 and 5, and has a record; or it is gone (R2). record.rs documents records and states byte
 -- by byte.

@@ -48,6 +48,8 @@ pub struct Seen {
     pub code: String,
     /// What it is.
     pub shape: Shape,
+    /// The exact bytes in Redis, or their beginning.
+    pub member: Bytes,
     /// Length of the payload in bytes.
     pub size: usize,
     /// The payload, or its beginning.
@@ -244,6 +246,7 @@ impl Ledger {
     /// Reads one element of `size` bytes from its beginning.
     fn read(&self, place: Place, score: Option<Score>, size: usize, start: Bytes) -> Seen {
         let bare = |id, shape, size, payload| Packed { id, shape, size, payload };
+        let member = start.clone();
         let (header, packed) = match place {
             Place::Ready => (None, bare(None, Shape::Bare, size, start)),
             Place::Scheduled => (
@@ -275,6 +278,7 @@ impl Ledger {
             attempts: header.as_ref().map_or(0, |header| header.attempts),
             code: header.as_ref().map_or_else(String::new, |header| header.code().to_owned()),
             shape,
+            member,
             size,
             payload,
         }

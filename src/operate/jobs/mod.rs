@@ -1,5 +1,7 @@
 //! The job queue as an operator, or a consumer without a library, uses it: one call each, and results that are plain.
 
+mod moving;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +9,7 @@ use redisson_codecs::Codec;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+pub use self::moving::{Exported, Imported, export, import};
 use super::content::Content;
 use super::error::Error;
 use super::session::{connected, link};

@@ -1,0 +1,238 @@
+//! Moving house: elements of a queue become jobs of a topic, and jobs of a topic members of a plain sorted set.
+//!
+//! Each is copied first and removed then. The copy has an id that is made of the original's, so that a second run after an
+//! interruption copies nothing twice, and goes on.
+
+use futures_util::future::join_all;
+use serde::Serialize;
+
+use super::{Jobs, failed};
+use crate::jobs::{Due, JobState, LocalId, NewJob, Topic};
+use crate::operate::error::{Attempt, Error};
+use crate::operate::session::Queue;
+use crate::source::SourceSpec;
+use crate::source::ledger::{Place, Seen, Shape, Show};
+
+/// Elements that are moved at once.
+const PAGE: usize = 100;
+
+/// What was imported.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Imported {
+    /// The queue that the elements came from.
+    pub queue: String,
+    /// The topic that the jobs went to.
+    pub topic: String,
+    /// Whether nothing was changed.
+    pub dry_run: bool,
+    /// Elements that are jobs now, or would be.
+    pub moved: u64,
+    /// Of these the ones that an earlier run had copied already.
+    pub copied_before: u64,
+    /// Elements that somebody else took meanwhile: their copies were withdrawn.
+    pub taken: u64,
+    /// Elements that cannot be read, or are too large for the topic; they stay where they are.
+    pub left: u64,
+    /// Elements that are in flight or on a ready list; they stay where they are.
+    pub elsewhere: u64,
+}
+
+/// What was exported.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Exported {
+    /// The topic that the jobs came from.
+    pub topic: String,
+    /// The sorted set that the members went to.
+    pub key: String,
+    /// Whether nothing was changed.
+    pub dry_run: bool,
+    /// Jobs that are members now, or would be.
+    pub moved: u64,
+    /// Jobs whose body was a member already: equal members collapse in a sorted set, so they stay jobs.
+    pub left: u64,
+    /// Jobs that are reserved or dead; they stay where they are.
+    pub elsewhere: u64,
+}
+
+/// Moves what is scheduled or waits for a retry in a queue to a topic. `progress` hears how many were moved.
+///
+/// # Errors
+///
+/// When a daemon delivers from the queue, the topic is full, or Redis cannot be asked; what was moved before is moved.
+pub async fn import(
+    queue: &Queue,
+    jobs: &Jobs,
+    topic: &Topic,
+    dry_run: bool,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Imported, Error> {
+    let what = format!("import queue `{}` into topic {topic}", queue.id());
+    let mut done = Imported { queue: queue.id().to_owned(), topic: topic.to_string(), dry_run, ..Imported::default() };
+    if !has_payloads(&queue.spec.source) {
+        let kind = queue.spec.source.kind();
+        return Err(Error::invalid(format!("{what}: elements of a `{kind}` have their payloads elsewhere")));
+    }
+    let daemons = queue.ledger.daemons(&queue.conn).await.attempt(&what)?;
+    if daemons > 0 && !dry_run {
+        let text =
+            "deliver from the queue and would take elements meanwhile: remove the queue from their configuration";
+        return Err(Error::conflict(format!("{what}: {daemons} daemons {text}, or stop them")));
+    }
+    for place in [Place::Scheduled, Place::Retry] {
+        // Elements that stay are passed over.
+        let mut first = 0;
+        loop {
+            let page = queue.ledger.peek(&queue.conn, place, first, PAGE, Show::All).await.attempt(&what)?;
+            if page.seen.is_empty() {
+                break;
+            }
+            first += page_moved(queue, jobs, topic, place, page.seen, &mut done, &what).await?;
+            progress(done.moved);
+        }
+    }
+    for place in [Place::InFlight, Place::Ready] {
+        let page = queue.ledger.peek(&queue.conn, place, 0, 1, Show::Start(0)).await.attempt(&what)?;
+        done.elsewhere += page.total as u64;
+    }
+    Ok(done)
+}
+
+/// Whether the members of the source's structures have the payloads in them. Of others only ids would be moved, and the
+/// bodies removed.
+fn has_payloads(source: &SourceSpec) -> bool {
+    match source {
+        SourceSpec::Redisson(_) | SourceSpec::Zset(_) => true,
+    }
+}
+
+/// Moves a page; answers how many of it stay.
+async fn page_moved(
+    queue: &Queue,
+    jobs: &Jobs,
+    topic: &Topic,
+    place: Place,
+    seen: Vec<Seen>,
+    done: &mut Imported,
+    what: &str,
+) -> Result<usize, Error> {
+    let total = seen.len();
+    let most = jobs.queue.settings().of(topic).max_body;
+    let (mut members, mut new) = (Vec::new(), Vec::new());
+    for element in seen {
+        let readable = matches!(element.shape, Shape::Packed(_) | Shape::Bare) && element.is_complete();
+        let id = element.id.as_ref().map(|id| local_id(&id.to_string()));
+        let due = if place == Place::Retry { element.score_ms } else { element.due_ms };
+        match (id, due) {
+            (Some(id), Some(due)) if readable && element.payload.len() as u64 <= most => {
+                members.push(element.member);
+                new.push(NewJob { id: Some(id), due: Due::At(due.max(0)), ..NewJob::new(element.payload) });
+            }
+            _ => done.left += 1,
+        }
+    }
+    let stay = total - members.len();
+    if done.dry_run {
+        done.moved += members.len() as u64;
+        return Ok(total);
+    }
+    let attempt = |error| failed(&format!("{what} ({} moved before; run it again to go on)", done.moved), &error);
+    let added = jobs.queue.add(topic, new).await.map_err(attempt)?;
+    // The copy is safe: the original goes.
+    let removals = members.iter().map(async |member| match place {
+        Place::Retry => queue.ledger.cancel_retry(&queue.conn, member.clone()).await,
+        _ => queue.ledger.source().cancel(&queue.conn, member).await,
+    });
+    for (removed, copy) in join_all(removals).await.into_iter().zip(added) {
+        match removed.attempt(&format!("{what} ({} moved before; run it again to go on)", done.moved))? {
+            true => {
+                done.moved += 1;
+                done.copied_before += u64::from(!copy.created);
+            }
+            // Somebody else has the original, so the copy is one too many.
+            false => {
+                done.taken += 1;
+                if copy.created {
+                    // Gone already: its consumer was faster, and has it beside the other one.
+                    let _ = jobs.queue.delete(&copy.id).await;
+                }
+            }
+        }
+    }
+    Ok(stay)
+}
+
+/// The id of an element as one of a job: as it is where it can be, else as hexadecimal digits.
+fn local_id(id: &str) -> LocalId {
+    id.parse().unwrap_or_else(|_| {
+        let digits = hex::encode(id);
+        // Ids have at most 128 characters; the hash of what is longer is as good.
+        let short =
+            if digits.len() <= 128 { digits } else { format!("{:032x}", xxhash_rust::xxh3::xxh3_128(id.as_bytes())) };
+        short.parse().unwrap_or_else(|_| LocalId::ulid(0, 0))
+    })
+}
+
+/// Moves the jobs of a topic that wait to a plain sorted set: the bodies are the members, the due times in milliseconds,
+/// or in whole seconds, the scores.
+///
+/// # Errors
+///
+/// When the topic is not paused, or Redis cannot be asked; what was moved before is moved.
+pub async fn export(
+    jobs: &Jobs,
+    topic: &Topic,
+    key: &str,
+    seconds: bool,
+    dry_run: bool,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Exported, Error> {
+    let what = format!("export topic {topic} to `{key}`");
+    let attempt = |error| failed(&what, &error);
+    let mut done = Exported { topic: topic.to_string(), key: key.to_owned(), dry_run, ..Exported::default() };
+    let sizes = jobs.queue.sizes(topic).await.map_err(attempt)?;
+    if !sizes.paused && !dry_run {
+        let text = "consumers would take jobs meanwhile: run `delaybridge jobs pause` first";
+        return Err(Error::conflict(format!("{what}: the topic is not paused, and {text}")));
+    }
+    for state in [JobState::Ready, JobState::Delay] {
+        let mut skip = 0;
+        loop {
+            let page = jobs.queue.peek(topic, state, skip, PAGE).await.map_err(attempt)?;
+            if page.is_empty() {
+                break;
+            }
+            for job in page {
+                if dry_run {
+                    (done.moved, skip) = (done.moved + 1, skip + 1);
+                    continue;
+                }
+                let score = if seconds {
+                    job.time_ms.div_euclid(1000) + i64::from(job.time_ms % 1000 > 0)
+                } else {
+                    job.time_ms
+                };
+                if jobs.queue.export_member(topic, key, score, &job.id.local, &job.body).await.map_err(attempt)? {
+                    done.moved += 1;
+                } else {
+                    (done.left, skip) = (done.left + 1, skip + 1);
+                }
+            }
+            progress(done.moved);
+        }
+    }
+    let sizes = jobs.queue.sizes(topic).await.map_err(attempt)?;
+    done.elsewhere = sizes.reserved + sizes.dead;
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_element_s_id_is_the_job_s_where_it_can_be() {
+        assert_eq!(local_id("52414e444f4d3842").as_str(), "52414e444f4d3842");
+        assert_eq!(local_id("a b").as_str(), "612062");
+        assert_eq!(local_id(&"ü".repeat(100)).as_str().len(), 32);
+    }
+}

@@ -1,0 +1,121 @@
+//! `delaybridge jobs` as a shell script uses it, and the daemon that looks after what nobody takes.
+
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::harness::daemon::{ConfigFile, cli};
+use crate::harness::{Daemon, RedisServer, eventually};
+
+struct Answer(Output);
+
+impl Answer {
+    #[track_caller]
+    fn code(&self, code: i32) -> String {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (out, err) = (text(&self.0.stdout), text(&self.0.stderr));
+        assert_eq!(self.0.status.code(), Some(code), "{out}{err}");
+        out + &err
+    }
+
+    #[track_caller]
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.code(0)).expect("one JSON document")
+    }
+}
+
+fn ask(config: &ConfigFile, line: &[&str]) -> Answer {
+    Answer(cli(config, &[&["jobs"], line].concat()))
+}
+
+fn config(server: &RedisServer) -> ConfigFile {
+    let topics = "{ defaults: { tries: 2, ttr: 300ms }, topics: { small: { max_jobs: 1, max_body: 10B } } }";
+    ConfigFile::new(&format!("http: none\nredis: {{ url: {} }}\njobs: {topics}\n", server.url()))
+}
+
+#[tokio::test]
+async fn a_job_goes_through_its_life_on_the_command_line() {
+    let server = RedisServer::start().await;
+    let config = config(&server);
+    let added = ask(&config, &["add", "orders", "--id", "4711", "--body", "{}", "--output", "json"]).json();
+    assert_eq!((&added["jobs"][0]["id"], &added["jobs"][0]["created"]), (&"orders~4711".into(), &true.into()));
+    let again = ask(&config, &["add", "orders", "--id", "4711", "--body", "{}"]).code(0);
+    assert!(again.contains("was there already"), "{again}");
+    ask(&config, &["add", "orders", "--delay", "1h", "--body", "later"]).code(0);
+
+    let topics = ask(&config, &["topics", "--output", "json"]).json();
+    let orders = &topics["topics"].as_array().expect("topics")[0];
+    assert_eq!((&orders["topic"], &orders["ready"], &orders["delay"]), (&"orders".into(), &1.into(), &1.into()));
+
+    let popped = ask(&config, &["pop", "orders", "--ttr", "1m", "--output", "json"]).json();
+    let job = &popped["jobs"][0];
+    assert_eq!((&job["payload"], &job["attempts"], &job["tries_left"]), (&"{}".into(), &1.into(), &1.into()));
+    let token = job["token"].as_str().expect("a token");
+    ask(&config, &["pop", "orders"]).code(4);
+    ask(&config, &["touch", "orders~4711", "--token", token, "--ttr", "2m"]).code(0);
+    let other = "AAAAAAAAAAAAAAAA";
+    let refused = ask(&config, &["finish", "orders~4711", "--token", other]).code(1);
+    assert!(refused.contains("not reserved under this token"), "{refused}");
+    ask(&config, &["release", "orders~4711", "--token", token, "--reason", "busy"]).code(0);
+    let shown = ask(&config, &["get", "orders~4711"]).code(0);
+    assert!(shown.contains("ready") && shown.contains("busy"), "{shown}");
+
+    let popped = ask(&config, &["pop", "orders", "--ttr", "1m", "--output", "json"]).json();
+    let token = popped["jobs"][0]["token"].as_str().expect("a token");
+    ask(&config, &["bury", "orders~4711", "--token", token, "--reason", "no such customer"]).code(0);
+    let dead = ask(&config, &["dead", "ls", "orders"]).code(0);
+    assert!(dead.contains("orders~4711") && dead.contains("no such customer"), "{dead}");
+    ask(&config, &["dead", "redrive", "orders", "--all"]).code(0);
+    let popped = ask(&config, &["pop", "nothing", "orders", "--output", "json"]).json();
+    let token = popped["jobs"][0]["token"].as_str().expect("a token");
+    ask(&config, &["finish", "orders~4711", "--token", token]).code(0);
+    ask(&config, &["get", "orders~4711"]).code(1);
+    ask(&config, &["destroy", "orders"]).code(2);
+    ask(&config, &["destroy", "orders", "--yes"]).code(0);
+    assert!(ask(&config, &["topics"]).code(0).contains("small"), "a topic with settings of its own is always shown");
+}
+
+#[tokio::test]
+async fn limits_are_refused_in_words() {
+    let server = RedisServer::start().await;
+    let config = config(&server);
+    let large = ask(&config, &["add", "small", "--body", "more than ten bytes"]).code(2);
+    assert!(large.contains("19 bytes, topic small allows 10"), "{large}");
+    ask(&config, &["add", "small", "--body", "x"]).code(0);
+    let full = ask(&config, &["add", "small", "--body", "y"]).code(1);
+    assert!(full.contains("topic small is full: it may have 1 jobs"), "{full}");
+    let none = ConfigFile::new(&format!(
+        "http: none\nredis: {{ url: {} }}\nsinks: {{ out: {{ stdout: {{}} }} }}\nqueues: {{ q: {{ source: {{ redisson: {{ name: q }} }}, to: [{{ sink: out }}] }} }}\n",
+        server.url()
+    ));
+    assert!(ask(&none, &["topics"]).code(2).contains("write `jobs: {}`"));
+}
+
+#[tokio::test]
+async fn the_daemon_gives_back_what_a_consumer_kept_and_shows_it() {
+    let server = RedisServer::start().await;
+    let yaml = format!("redis: {{ url: {} }}\njobs: {{ defaults: {{ tries: 2, ttr: 100ms }} }}\n", server.url());
+    let mut daemon = Daemon::start(&yaml).await;
+    let config = ConfigFile::new(&format!("http: none\n{yaml}"));
+    ask(&config, &["add", "orders", "--body", "x"]).code(0);
+    ask(&config, &["add", "orders", "--body", "y", "--ttl", "200ms", "--delay", "100ms"]).code(0);
+    ask(&config, &["pop", "orders"]).code(0);
+    let wait = std::time::Duration::from_secs(30);
+    let metric = async |series: &str| daemon.metric(series).await;
+    eventually("the first comes back, the second is dropped", wait, async || {
+        let ready = metric("delaybridge_jobs{place=\"ready\",topic=\"orders\"}").await;
+        let ended = [
+            metric("delaybridge_jobs_ended_total{how=\"timed_out\",topic=\"orders\"}").await,
+            metric("delaybridge_jobs_ended_total{how=\"expired\",topic=\"orders\"}").await,
+        ];
+        if ready == 1.0 && ended == [1.0, 1.0] { Ok(()) } else { Err(format!("ready {ready}, ended {ended:?}")) }
+    })
+    .await;
+    ask(&config, &["pop", "orders"]).code(0);
+    eventually("its last try is over", wait, async || {
+        let dead = metric("delaybridge_jobs{place=\"dead\",topic=\"orders\"}").await;
+        if dead == 1.0 { Ok(()) } else { Err(format!("dead {dead}")) }
+    })
+    .await;
+    daemon.stop().await;
+}

@@ -1,0 +1,266 @@
+//! What a random schedule seldom meets: a full server, keys of others, late calls, damage done by hand, batches at their
+//! limits.
+
+use std::time::Duration;
+
+use delaybridge::jobs::{
+    Due, JobError, JobId, JobState, LocalId, MAX_BATCH, NewJob, SCRIPTS, Token, TopicSettings, Which,
+};
+use redis::AsyncCommands;
+
+use super::random::settings;
+use super::rig::{Rig, key, on_test_clock, topic};
+use crate::harness::ServerOptions;
+
+const NOW: i64 = 1_800_000_000_000;
+
+fn unlimited() -> delaybridge::jobs::JobSettings {
+    let mut settings = settings();
+    settings.defaults = TopicSettings { max_jobs: None, dead_max_len: None, ..settings.defaults };
+    settings
+}
+
+fn job(body: impl Into<bytes::Bytes>) -> NewJob {
+    NewJob::new(body)
+}
+
+#[tokio::test]
+async fn a_full_server_takes_no_job_and_lets_all_out() {
+    let options = ServerOptions::default().max_memory("4mb").line("maxmemory-policy", "noeviction");
+    let mut rig = Rig::start_with(options).await;
+    rig.begin(NOW).await;
+    let jobs = rig.queue(unlimited(), on_test_clock());
+    let mut added = 0;
+    let error = loop {
+        match jobs.add(&topic(), (0..50).map(|_| job(vec![b'x'; 1000])).collect()).await {
+            Ok(more) => added += more.len(),
+            Err(error) => break error,
+        }
+        assert!(added < 20_000);
+    };
+    assert!(matches!(&error, JobError::Unavailable(error) if error.code() == Some("OOM")), "{error}");
+    assert!(!error.outcome_unknown());
+    let seen = rig.snapshot().await;
+    assert_eq!((seen.due.len(), seen.records.len()), (added, added), "nothing of the refused batch is there");
+    // A full server can be drained: taken, released, buried, redriven, finished.
+    let mut finished = 0;
+    let (mut buried, mut released) = (0, 0);
+    while finished < added {
+        let popped = jobs.pop_now(&topic(), 100, None).await.expect("pop on a full server").jobs;
+        if popped.is_empty() && buried > 0 {
+            buried -= jobs.redrive(&topic(), Which::Oldest(100), None).await.expect("redrive on a full server");
+            continue;
+        }
+        assert!(!popped.is_empty(), "{finished} of {added}");
+        for (n, job) in popped.iter().enumerate() {
+            match n {
+                0 if released < 20 => {
+                    let how = delaybridge::jobs::Release::Uncounted;
+                    jobs.release(&job.id, job.token, Duration::ZERO, how, "").await.expect("release");
+                    released += 1;
+                }
+                1 if finished == 0 => {
+                    jobs.bury(&job.id, job.token, "").await.expect("bury");
+                    buried += 1;
+                }
+                2 => drop(jobs.touch(&job.id, job.token, Some(Duration::from_secs(9))).await.expect("touch")),
+                _ => {}
+            }
+        }
+        let rest: Vec<_> = popped.iter().map(|job| (job.id.local.clone(), job.token)).collect();
+        let results = jobs.finish_all(&topic(), &rest).await.expect("finish on a full server");
+        finished += results.iter().filter(|result| result.is_ok()).count();
+    }
+    let seen = rig.snapshot().await;
+    assert!(seen.records.is_empty() && seen.state.is_empty() && seen.due.is_empty(), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_key_of_another_program_is_not_touched() {
+    let mut rig = Rig::start().await;
+    let jobs = rig.queue(unlimited(), on_test_clock());
+    for word in ["due", "reserved", "records", "state", "dead", "expiry", "gone", "topic"] {
+        rig.begin(NOW).await;
+        jobs.add(&topic(), vec![job("a"), job("b")]).await.expect("add");
+        let held = jobs.pop_now(&topic(), 1, None).await.expect("pop").jobs.remove(0);
+        let _: () = rig.redis.del(key(word)).await.expect("delete");
+        let _: () = rig.redis.set(key(word), "theirs").await.expect("set");
+        let before: Vec<Vec<u8>> = dump(&mut rig).await;
+        let id = &held.id;
+        let errors = [
+            jobs.add(&topic(), vec![job("c")]).await.err(),
+            jobs.pop_now(&topic(), 1, None).await.err(),
+            jobs.finish(id, held.token).await.err(),
+            jobs.bury(id, held.token, "").await.err(),
+            jobs.touch(id, held.token, None).await.err(),
+            jobs.delete(id).await.err(),
+            jobs.get(id).await.err(),
+            jobs.peek(&topic(), JobState::Ready, 0, 1).await.err(),
+            jobs.sizes(&topic()).await.err(),
+            jobs.tick(&topic(), 10).await.err(),
+            jobs.redrive(&topic(), Which::Oldest(1), None).await.err(),
+            jobs.purge(&topic(), Which::Oldest(1)).await.err(),
+            jobs.recover(&topic(), held.token).await.err(),
+        ];
+        for error in errors {
+            let error = error.unwrap_or_else(|| panic!("{word}: it was accepted"));
+            assert!(
+                matches!(&error, JobError::Unavailable(error) if error.code() == Some("WRONGKEY")),
+                "{word}: {error}"
+            );
+        }
+        assert_eq!(dump(&mut rig).await, before, "{word}");
+    }
+}
+
+async fn dump(rig: &mut Rig) -> Vec<Vec<u8>> {
+    let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut rig.redis).await.expect("keys");
+    keys.sort();
+    let mut all = Vec::new();
+    for key in keys.iter().filter(|key| !key.contains("test:clock")) {
+        all.push(redis::cmd("DUMP").arg(key).query_async(&mut rig.redis).await.expect("dump"));
+    }
+    all
+}
+
+#[tokio::test]
+async fn what_was_damaged_by_hand_jams_nothing() {
+    let mut rig = Rig::start().await;
+    rig.begin(NOW).await;
+    let jobs = rig.queue(unlimited(), on_test_clock());
+    let id = |n: usize| format!("own-{n}").parse::<LocalId>().expect("an id");
+    let own = |n: usize| NewJob { id: Some(id(n)), ttl: Some(Duration::from_secs(90)), ..job(format!("{n}")) };
+    jobs.add(&topic(), (0..5).map(own).collect()).await.expect("add");
+    // A due id without a record, a reserved one without a record, a reserved one without a state.
+    let _: () = rig.redis.hdel(key("records"), "own-0").await.expect("hdel");
+    let popped = jobs.pop_now(&topic(), 3, None).await.expect("pop").jobs;
+    assert_eq!(popped.iter().map(|job| job.id.local.to_string()).collect::<Vec<_>>(), ["own-1", "own-2"]);
+    let _: () = rig.redis.hdel(key("records"), "own-1").await.expect("hdel");
+    let _: () = rig.redis.hdel(key("state"), "own-2").await.expect("hdel");
+    assert!(matches!(jobs.finish(&popped[1].id, popped[1].token).await, Err(JobError::Conflict)));
+    rig.set_clock(NOW + 10_000).await;
+    let popped = jobs.pop_now(&topic(), 9, None).await.expect("pop").jobs;
+    let mut ids: Vec<_> = popped.iter().map(|job| job.id.local.to_string()).collect();
+    ids.sort();
+    assert_eq!(ids, ["own-2", "own-3", "own-4"]);
+    for job in popped {
+        jobs.finish(&job.id, job.token).await.expect("finish");
+    }
+    let seen = rig.snapshot().await;
+    assert!(seen.due.is_empty() && seen.reserved.is_empty() && seen.state.is_empty(), "{seen:?}");
+    assert!(seen.expiry.is_empty(), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_pop_that_arrives_too_late_takes_nothing() {
+    let mut rig = Rig::start().await;
+    rig.begin(NOW).await;
+    let jobs = rig.queue(unlimited(), on_test_clock());
+    jobs.add(&topic(), vec![job("a")]).await.expect("add");
+    // The clock runs while the call is on its way; the second sending knows it.
+    rig.set_clock(NOW + 3_600_000).await;
+    let popped = jobs.pop_now(&topic(), 1, None).await.expect("pop");
+    assert_eq!(popped.jobs.len(), 1);
+    assert_eq!(popped.jobs[0].attempt, 1, "the late call took nothing");
+}
+
+#[tokio::test]
+async fn what_a_lost_pop_took_is_found_by_its_token() {
+    let mut rig = Rig::start().await;
+    rig.begin(NOW).await;
+    let jobs = rig.queue(unlimited(), on_test_clock());
+    let many = (0..1000).map(|n| job(format!("{n}")));
+    jobs.add(&topic(), many.collect()).await.expect("add");
+    let lost = Token::random();
+    for n in 0..10 {
+        let token = if n == 6 { lost } else { Token::random() };
+        assert_eq!(jobs.pop_as(&topic(), token, 100, None).await.expect("pop").jobs.len(), 100);
+    }
+    assert_eq!(jobs.recover(&topic(), lost).await.expect("recover"), 100);
+    assert_eq!(jobs.recover(&topic(), lost).await.expect("recover again"), 0);
+    let again = jobs.pop_now(&topic(), 100, None).await.expect("pop").jobs;
+    assert!(again.len() == 100 && again.iter().all(|job| job.attempt == 1), "the lost reservation does not count");
+}
+
+#[tokio::test]
+async fn batches_and_bodies_have_limits() {
+    let mut rig = Rig::start().await;
+    rig.begin(NOW).await;
+    let jobs = rig.queue(unlimited(), on_test_clock());
+    let invalid = |job: NewJob| {
+        let jobs = jobs.clone();
+        async move { jobs.add(&topic(), vec![job]).await.expect_err("it is refused").to_string() }
+    };
+    let (day, long) = (Duration::from_secs(86_400), Duration::from_secs(11 * 365 * 86_400));
+    assert!(invalid(NewJob { ttr: Some(Duration::ZERO), ..job("") }).await.contains("time to run"));
+    assert!(invalid(NewJob { ttr: Some(8 * day), ..job("") }).await.contains("7 days"));
+    assert!(invalid(NewJob { tries: Some(0), ..job("") }).await.contains("tries"));
+    assert!(invalid(NewJob { due: Due::After(long), ..job("") }).await.contains("ten years"));
+    assert!(invalid(NewJob { due: Due::At(-1), ..job("") }).await.contains("due time"));
+    assert!(invalid(NewJob { due: Due::After(day), ttl: Some(day), ..job("") }).await.contains("time to live"));
+    assert!(invalid(NewJob { content_type: "x".repeat(256), ..job("") }).await.contains("content type"));
+    let large = jobs.add(&topic(), vec![job("fits"), job(vec![0; (1 << 20) + 1])]).await;
+    assert!(matches!(large, Err(JobError::TooLarge { .. })), "{large:?}");
+    let many = jobs.add(&topic(), vec![job(""); MAX_BATCH + 1]).await;
+    assert!(matches!(many, Err(JobError::Invalid(_))));
+    assert!(rig.snapshot().await.records.is_empty(), "nothing of all that was added");
+    // Large bodies: an answer ends before they are too much, and goes on with the next call.
+    jobs.add(&topic(), (0..8).map(|n| job(vec![n; 1 << 20])).collect()).await.expect("add");
+    let (mut seen, mut calls) = (0, 0);
+    while seen < 8 {
+        let popped = jobs.pop_now(&topic(), 100, None).await.expect("pop").jobs;
+        assert!((1..=4).contains(&popped.len()), "{}", popped.len());
+        assert!(popped.iter().all(|job| job.body.len() == 1 << 20));
+        (seen, calls) = (seen + popped.len(), calls + 1);
+    }
+    assert!(calls >= 2);
+}
+
+#[tokio::test]
+async fn any_bytes_and_any_content_type_come_out_as_they_went_in() {
+    let rig = Rig::start().await;
+    let jobs = rig.queue(unlimited(), &SCRIPTS);
+    let bodies: Vec<Vec<u8>> = vec![vec![], vec![0; 300], (0..=255).collect(), "größe\r\n".into()];
+    let new = |body: &Vec<u8>| NewJob { content_type: "text/plain; charset=\u{fc}".to_owned(), ..job(body.clone()) };
+    jobs.add(&topic(), bodies.iter().map(new).collect()).await.expect("add");
+    let popped = jobs.pop_now(&topic(), 10, None).await.expect("pop").jobs;
+    assert_eq!(popped.iter().map(|job| job.body.to_vec()).collect::<Vec<_>>(), bodies);
+    assert!(popped.iter().all(|job| job.content_type == "text/plain; charset=\u{fc}"));
+}
+
+#[tokio::test]
+async fn a_topic_comes_and_goes_and_is_listed_while_it_is_there() {
+    let rig = Rig::start().await;
+    let (one, other) = (rig.queue(unlimited(), &SCRIPTS), rig.queue(unlimited(), &SCRIPTS));
+    one.add(&topic(), vec![job("a")]).await.expect("add");
+    assert_eq!(other.topics(None, 10).await.expect("topics"), [topic()]);
+    other.destroy(&topic()).await.expect("destroy");
+    assert!(one.topics(None, 10).await.expect("topics").is_empty());
+    assert!(!one.sizes(&topic()).await.expect("sizes").exists);
+    // `one` has entered it already, and another one has removed it: it is entered again.
+    one.add(&topic(), vec![job("b")]).await.expect("add");
+    assert_eq!(other.topics(None, 10).await.expect("topics"), [topic()]);
+    let gone = JobId { topic: topic(), local: "nobody".parse().expect("an id") };
+    assert!(matches!(other.delete(&gone).await, Err(JobError::NotFound)));
+}
+
+#[tokio::test]
+async fn dead_jobs_that_are_too_old_are_removed_by_the_clock() {
+    let mut rig = Rig::start().await;
+    rig.begin(NOW).await;
+    let mut settings = unlimited();
+    settings.defaults.dead_ttl = Some(Duration::from_secs(60));
+    let jobs = rig.queue(settings, on_test_clock());
+    jobs.add(&topic(), (0..7).map(|n| job(format!("{n}"))).collect()).await.expect("add");
+    for job in jobs.pop_now(&topic(), 7, None).await.expect("pop").jobs {
+        jobs.bury(&job.id, job.token, "no such customer").await.expect("bury");
+    }
+    assert_eq!(jobs.peek(&topic(), JobState::Dead, 2, 3).await.expect("peek")[0].reason, "no such customer");
+    rig.set_clock(NOW + 59_000).await;
+    assert_eq!(jobs.tick(&topic(), 3).await.expect("tick").dead, 7);
+    rig.set_clock(NOW + 60_001).await;
+    let tick = jobs.tick(&topic(), 3).await.expect("tick");
+    assert!(tick.more && tick.aged.trimmed == 3, "{tick:?}");
+    jobs.tick(&topic(), 10).await.expect("tick");
+    assert!(rig.snapshot().await.records.is_empty());
+}

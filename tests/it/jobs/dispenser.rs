@@ -1,0 +1,212 @@
+//! Consumers that wait: woken at once, served in their order, and none loses a job by going away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delaybridge::config::RedisEndpoint;
+use delaybridge::jobs::{Dispenser, Due, JobError, JobQueue, NewJob, PopRequest, Reserved, SCRIPTS, Topic, WAKE};
+use delaybridge::link::{Link, LinkOptions, Subscriber};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::random::settings;
+use super::rig::topic;
+use crate::harness::{Cut, Proxy, RedisServer};
+
+/// A process with consumers.
+struct Process {
+    jobs: JobQueue,
+    dispenser: Dispenser,
+    stop: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
+    _subscriber: Subscriber,
+}
+
+impl Process {
+    async fn start(endpoint: RedisEndpoint) -> Process {
+        let endpoint = Arc::new(endpoint);
+        let scripts = SCRIPTS.all().into_iter().cloned().collect();
+        let link = Link::start(endpoint.clone(), LinkOptions { scripts, ..LinkOptions::default() });
+        link.ready().await;
+        let mut settings = settings();
+        settings.defaults.max_jobs = None;
+        let jobs = JobQueue::new(link, settings, &SCRIPTS);
+        let (subscriber, heard) = Subscriber::start(endpoint, vec![WAKE.into()]);
+        let (dispenser, task) = Dispenser::new(jobs.clone());
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(task.run(heard, stop.clone()));
+        Process { jobs, dispenser, stop, task, _subscriber: subscriber }
+    }
+
+    async fn add(&self, body: &str) {
+        self.jobs.add(&topic(), vec![NewJob::new(body.to_owned())]).await.expect("add");
+    }
+}
+
+fn ask(topics: &[&str], count: usize, wait: Duration) -> PopRequest {
+    let topics = topics.iter().map(|name| name.parse::<Topic>().expect("a topic")).collect();
+    PopRequest { topics, count, ttr: None, wait }
+}
+
+fn bodies(jobs: &[Reserved]) -> Vec<String> {
+    jobs.iter().map(|job| String::from_utf8(job.body.to_vec()).expect("text")).collect()
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn who_waits_is_woken_by_a_job_of_its_own_process_and_of_another() {
+    let server = RedisServer::start().await;
+    let (one, other) = (Process::start(server.endpoint()).await, Process::start(server.endpoint()).await);
+    assert!(one.dispenser.take(ask(&["orders:1"], 1, Duration::ZERO)).await.expect("take").is_empty());
+    for adder in [&one, &other] {
+        let waits = one.dispenser.take(ask(&["urgent", "orders:1"], 1, LONG));
+        let adds = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            adder.add("x").await;
+            Instant::now()
+        };
+        let (taken, added) = tokio::join!(waits, adds);
+        let job = taken.expect("take").remove(0);
+        // Before the poll, which is every 2 s.
+        assert!(added.elapsed() < Duration::from_millis(1_500), "{:?}", added.elapsed());
+        one.jobs.finish(&job.id, job.token).await.expect("finish");
+    }
+}
+
+#[tokio::test]
+async fn who_waits_is_woken_at_the_due_time_and_when_a_reservation_ends() {
+    let server = RedisServer::start().await;
+    let process = Process::start(server.endpoint()).await;
+    let late = NewJob {
+        due: Due::After(Duration::from_millis(400)),
+        ttr: Some(Duration::from_millis(300)),
+        ..NewJob::new("x")
+    };
+    process.jobs.add(&topic(), vec![late]).await.expect("add");
+    let start = Instant::now();
+    let job = process.dispenser.take(ask(&["orders:1"], 1, LONG)).await.expect("take").remove(0);
+    assert!(
+        (Duration::from_millis(380)..Duration::from_millis(1_500)).contains(&start.elapsed()),
+        "{:?}",
+        start.elapsed()
+    );
+    let again = process.dispenser.take(ask(&["orders:1"], 1, LONG)).await.expect("take").remove(0);
+    assert_eq!((again.attempt, again.id == job.id), (2, true));
+    assert!(
+        (Duration::from_millis(680)..Duration::from_millis(1_900)).contains(&start.elapsed()),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn the_longest_wait_is_served_first_and_the_first_topic_comes_first() {
+    let server = RedisServer::start().await;
+    let process = Process::start(server.endpoint()).await;
+    let waits: Vec<_> = (0..5)
+        .map(|_| {
+            let dispenser = process.dispenser.clone();
+            async move { dispenser.take(ask(&["orders:1"], 1, LONG)).await.expect("take") }
+        })
+        .collect();
+    let mut handles = Vec::new();
+    for wait in waits {
+        handles.push(tokio::spawn(wait));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for n in 0..5 {
+        process.add(&n.to_string()).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for (n, handle) in handles.into_iter().enumerate() {
+        assert_eq!(bodies(&handle.await.expect("a consumer")), [n.to_string()]);
+    }
+    process.add("common").await;
+    let urgent = "urgent".parse().expect("a topic");
+    process.jobs.add(&urgent, vec![NewJob::new("urgent")]).await.expect("add");
+    let taken = process.dispenser.take(ask(&["urgent", "orders:1"], 5, Duration::ZERO)).await.expect("take");
+    assert_eq!(bodies(&taken), ["urgent"]);
+    let taken = process.dispenser.take(ask(&["urgent", "orders:1"], 5, Duration::ZERO)).await.expect("take");
+    assert_eq!(bodies(&taken), ["common"]);
+}
+
+#[tokio::test]
+async fn a_consumer_that_goes_away_loses_no_job() {
+    let server = RedisServer::start().await;
+    let process = Process::start(server.endpoint()).await;
+    for round in 0..100_u64 {
+        process.add("x").await;
+        // At whatever point the wait is dropped.
+        let take = process.dispenser.take(ask(&["orders:1"], 1, LONG));
+        let taken = tokio::time::timeout(Duration::from_micros(round * 20), take).await;
+        let job = match taken {
+            Ok(taken) => taken.expect("take").remove(0),
+            Err(_dropped) => process.dispenser.take(ask(&["orders:1"], 1, LONG)).await.expect("take").remove(0),
+        };
+        assert_eq!(job.attempt, 1, "round {round}: what nobody received does not count");
+        process.jobs.finish(&job.id, job.token).await.expect("finish");
+    }
+    process.add("x").await;
+    let job = process.dispenser.take(ask(&["orders:1"], 1, LONG)).await.expect("take");
+    process.dispenser.put_back(job);
+    let job = process.dispenser.take(ask(&["orders:1"], 1, LONG)).await.expect("take").remove(0);
+    assert_eq!(job.attempt, 1);
+    process.jobs.finish(&job.id, job.token).await.expect("finish");
+    let sizes = process.jobs.sizes(&topic()).await.expect("sizes");
+    assert_eq!((sizes.ready, sizes.reserved, sizes.dead), (0, 0, 0));
+}
+
+#[tokio::test]
+async fn a_crowd_gets_each_job_once_and_everybody_gets_one() {
+    let server = RedisServer::start().await;
+    let process = Process::start(server.endpoint()).await;
+    let consumer = |_| {
+        let dispenser = process.dispenser.clone();
+        tokio::spawn(async move { bodies(&dispenser.take(ask(&["orders:1"], 1, LONG)).await.expect("take")) })
+    };
+    let consumers: Vec<_> = (0..300).map(consumer).collect();
+    process.jobs.add(&topic(), (0..300).map(|n| NewJob::new(n.to_string())).collect()).await.expect("add");
+    let mut seen = Vec::new();
+    for consumer in consumers {
+        seen.extend(consumer.await.expect("a consumer"));
+    }
+    seen.sort_by_key(|body| body.parse::<u32>().expect("a number"));
+    assert_eq!(seen, (0..300).map(|n| n.to_string()).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn jobs_of_a_lost_reply_come_back_before_their_time_to_run_is_over() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let endpoint =
+        RedisEndpoint { port: proxy.port(), command_timeout: Duration::from_millis(500), ..server.endpoint() };
+    let process = Process::start(endpoint).await;
+    let long = NewJob { ttr: Some(Duration::from_secs(3600)), ..NewJob::new("x") };
+    process.jobs.add(&topic(), vec![long]).await.expect("add");
+    proxy.cut(Cut::script(SCRIPTS.all()[1].sha1()));
+    let lost = process.dispenser.take(ask(&["orders:1"], 1, LONG)).await;
+    assert!(matches!(&lost, Err(error) if error.outcome_unknown()), "{lost:?}");
+    let job = process.dispenser.take(ask(&["orders:1"], 1, LONG)).await;
+    let job = match job {
+        // The connection was being made again.
+        Err(_) => process.dispenser.take(ask(&["orders:1"], 1, LONG)).await.expect("take").remove(0),
+        Ok(mut jobs) => jobs.remove(0),
+    };
+    assert_eq!(job.attempt, 1, "the lost reservation does not count");
+}
+
+#[tokio::test]
+async fn the_end_of_the_process_leaves_nothing_reserved() {
+    let server = RedisServer::start().await;
+    let process = Process::start(server.endpoint()).await;
+    let dispenser = process.dispenser.clone();
+    let waits = tokio::spawn(async move { dispenser.take(ask(&["orders:1"], 1, LONG)).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    process.stop.cancel();
+    process.task.await.expect("the task ends");
+    assert!(waits.await.expect("a consumer").expect("take").is_empty());
+    assert!(matches!(process.dispenser.take(ask(&["orders:1"], 1, LONG)).await, Err(JobError::Busy { .. })));
+    process.jobs.add(&topic(), vec![NewJob::new("x")]).await.expect("add");
+    assert_eq!(process.jobs.sizes(&topic()).await.expect("sizes").ready, 1);
+}

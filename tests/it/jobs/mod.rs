@@ -1,0 +1,11 @@
+//! The job queue's scripts against a model, against planted bugs, and with consumers that are killed.
+
+mod cli;
+mod crowd;
+mod directed;
+mod dispenser;
+mod model;
+mod moving;
+mod planted;
+mod random;
+mod rig;

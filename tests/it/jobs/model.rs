@@ -1,0 +1,345 @@
+//! What the job queue should do, in plain Rust: one job is one value in one place, and every move is a function.
+
+use std::collections::BTreeMap;
+
+use super::rig::Snapshot;
+
+/// Where a job is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    Due(i64),
+    Reserved { until: i64, token: String },
+    Dead(i64),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    pub place: Place,
+    pub own: bool,
+    pub added: i64,
+    pub attempts: u32,
+    pub tries: u32,
+    pub ttr: i64,
+    /// What was asked for when it was added; 0 is for ever.
+    pub ttl: i64,
+    /// End of the time to live; 0 is never.
+    pub expires: i64,
+    /// When the clock looks at the time to live again.
+    pub expiry: Option<i64>,
+    /// Whether it has been reserved, or redriven: it has a state.
+    pub touched: bool,
+    pub body: String,
+}
+
+/// The topic.
+#[derive(Debug, Clone, Default)]
+pub struct Model {
+    pub now: i64,
+    pub jobs: BTreeMap<String, Job>,
+    pub gone: BTreeMap<String, i64>,
+    pub paused: bool,
+    pub max_jobs: usize,
+    pub dead_max: usize,
+    pub remember: i64,
+    /// Jobs that left otherwise than by `finish` or `delete`: time to live, trimmed, purged.
+    pub dropped: usize,
+    pub finished: usize,
+    pub deleted: usize,
+    pub added: usize,
+}
+
+/// What time did: come back, died, expired, trimmed.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Aged(pub [u64; 4]);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Done,
+    Dead,
+    Expired,
+    Conflict,
+    NotFound,
+}
+
+impl Model {
+    fn ids_by(&self, time: impl Fn(&Place) -> Option<i64>, till: i64) -> Vec<(i64, String)> {
+        let at = |(id, job): (&String, &Job)| Some((time(&job.place).filter(|at| *at <= till)?, id.clone()));
+        let mut ids: Vec<_> = self.jobs.iter().filter_map(at).collect();
+        ids.sort();
+        ids
+    }
+
+    pub fn due(&self) -> Vec<(i64, String)> {
+        self.ids_by(|place| if let Place::Due(at) = place { Some(*at) } else { None }, i64::MAX)
+    }
+
+    pub fn reserved(&self) -> Vec<(i64, String)> {
+        self.ids_by(|place| if let Place::Reserved { until, .. } = place { Some(*until) } else { None }, i64::MAX)
+    }
+
+    pub fn dead(&self) -> Vec<(i64, String)> {
+        self.ids_by(|place| if let Place::Dead(at) = place { Some(*at) } else { None }, i64::MAX)
+    }
+
+    fn drop_job(&mut self, id: &str) {
+        self.jobs.remove(id).expect("a job to drop");
+        self.dropped += 1;
+    }
+
+    fn give_back(&mut self, id: &str, due: i64) -> Verdict {
+        let now = self.now;
+        let job = self.jobs.get_mut(id).expect("a job to give back");
+        if job.expires > 0 && job.expires <= now {
+            self.drop_job(id);
+            return Verdict::Expired;
+        }
+        if job.attempts >= job.tries {
+            job.place = Place::Dead(now);
+            job.expiry = None;
+            return Verdict::Dead;
+        }
+        job.place = Place::Due(due);
+        Verdict::Done
+    }
+
+    fn trim(&mut self) -> u64 {
+        let dead = self.dead();
+        let over = dead.len().saturating_sub(self.dead_max).min(100);
+        dead[..over].iter().for_each(|(_, id)| self.drop_job(id));
+        over as u64
+    }
+
+    fn come_back(&mut self, most: usize) -> Aged {
+        let mut aged = Aged::default();
+        let over: Vec<_> = self.reserved().into_iter().filter(|(until, _)| *until <= self.now).take(most).collect();
+        for (until, id) in over {
+            match self.give_back(&id, until) {
+                Verdict::Done => aged.0[0] += 1,
+                Verdict::Dead => aged.0[1] += 1,
+                _ => aged.0[2] += 1,
+            }
+        }
+        aged
+    }
+
+    /// Whether each was created; `None` when the topic is full.
+    pub fn add(&mut self, jobs: &[(String, Job)]) -> Option<Vec<bool>> {
+        let mut seen = std::collections::BTreeSet::new();
+        let new: Vec<bool> = jobs
+            .iter()
+            .map(|(id, job)| {
+                let known =
+                    self.jobs.contains_key(id) || job.own && self.gone.get(id).is_some_and(|until| *until > self.now);
+                seen.insert(id.clone()) && !known
+            })
+            .collect();
+        let count = new.iter().filter(|new| **new).count();
+        let there = self.jobs.values().filter(|job| !matches!(job.place, Place::Dead(_))).count();
+        if count > 0 && there + count > self.max_jobs {
+            return None;
+        }
+        for ((id, job), new) in jobs.iter().zip(&new) {
+            if *new {
+                self.jobs.insert(id.clone(), job.clone());
+                self.added += 1;
+            }
+        }
+        Some(new)
+    }
+
+    /// The jobs that are handed out, and what time did.
+    pub fn pop(&mut self, token: &str, count: usize, ttr: Option<i64>) -> (Vec<String>, Aged) {
+        let mut aged = self.come_back(2 * count + 10);
+        if aged.0[1] > 0 {
+            aged.0[3] = self.trim();
+        }
+        let mut handed = Vec::new();
+        if self.paused {
+            return (handed, aged);
+        }
+        let now = self.now;
+        let ready: Vec<_> = self.due().into_iter().filter(|(at, _)| *at <= now).take(count).collect();
+        for (_, id) in ready {
+            let job = self.jobs.get_mut(&id).expect("a job that is ready");
+            if job.expires > 0 && job.expires <= now {
+                self.drop_job(&id);
+                aged.0[2] += 1;
+                continue;
+            }
+            job.ttr = ttr.unwrap_or(job.ttr);
+            job.attempts += 1;
+            job.touched = true;
+            job.place = Place::Reserved { until: now + job.ttr, token: token.to_owned() };
+            handed.push(id);
+        }
+        (handed, aged)
+    }
+
+    /// Why a consumer may not settle a job, if it may not.
+    fn refused(&self, id: &str, token: &str) -> Option<Verdict> {
+        match self.jobs.get(id).map(|job| &job.place) {
+            None => Some(Verdict::NotFound),
+            Some(Place::Reserved { token: held, .. }) if held == token => None,
+            Some(_) => Some(Verdict::Conflict),
+        }
+    }
+
+    pub fn finish(&mut self, id: &str, token: &str) -> Verdict {
+        if let Some(refused) = self.refused(id, token) {
+            return refused;
+        }
+        let job = self.jobs.remove(id).expect("a job to finish");
+        self.finished += 1;
+        if job.own {
+            self.gone.insert(id.to_owned(), self.now + self.remember);
+            // As many as twice what was added, the oldest first.
+            self.forget(2);
+        }
+        Verdict::Done
+    }
+
+    fn forget(&mut self, most: usize) {
+        let mut over: Vec<_> = self.gone.iter().filter(|(_, until)| **until <= self.now).collect();
+        over.sort_by_key(|(id, until)| (**until, id.as_str()));
+        let over: Vec<String> = over.into_iter().take(most).map(|(id, _)| id.clone()).collect();
+        self.gone.retain(|id, _| !over.contains(id));
+    }
+
+    pub fn release(&mut self, id: &str, token: &str, delay: i64, counted: bool) -> Verdict {
+        if let Some(refused) = self.refused(id, token) {
+            return refused;
+        }
+        let due = self.now + delay;
+        if !counted {
+            let job = self.jobs.get_mut(id).expect("a job to release");
+            job.attempts = job.attempts.saturating_sub(1);
+        }
+        let verdict = self.give_back(id, due);
+        if verdict == Verdict::Dead {
+            self.trim();
+        }
+        verdict
+    }
+
+    pub fn bury(&mut self, id: &str, token: &str) -> Verdict {
+        if let Some(refused) = self.refused(id, token) {
+            return refused;
+        }
+        let now = self.now;
+        let job = self.jobs.get_mut(id).expect("a job to bury");
+        (job.place, job.expiry) = (Place::Dead(now), None);
+        self.trim();
+        Verdict::Done
+    }
+
+    pub fn touch(&mut self, id: &str, token: &str, ttr: Option<i64>) -> Result<i64, Verdict> {
+        if let Some(refused) = self.refused(id, token) {
+            return Err(refused);
+        }
+        let now = self.now;
+        let job = self.jobs.get_mut(id).expect("a job to touch");
+        job.ttr = ttr.unwrap_or(job.ttr);
+        job.place = Place::Reserved { until: now + job.ttr, token: token.to_owned() };
+        Ok(now + job.ttr)
+    }
+
+    pub fn delete(&mut self, id: &str) -> bool {
+        let there = self.jobs.remove(id).is_some();
+        self.deleted += usize::from(there);
+        there
+    }
+
+    pub fn tick(&mut self, most: usize) -> Aged {
+        let mut aged = self.come_back(most);
+        let mut over: Vec<_> = self
+            .jobs
+            .iter()
+            .filter_map(|(id, job)| Some((job.expiry.filter(|at| *at <= self.now)?, id.clone())))
+            .collect();
+        over.sort();
+        over.truncate(most);
+        for (_, id) in over {
+            let now = self.now;
+            let job = self.jobs.get_mut(&id).expect("a job whose time to live is over");
+            if let Place::Reserved { until, .. } = &job.place {
+                job.expiry = Some(now.max(*until) + 1);
+            } else {
+                self.drop_job(&id);
+                aged.0[2] += 1;
+            }
+        }
+        aged.0[3] = self.trim();
+        self.forget(10 * most);
+        aged
+    }
+
+    pub fn redrive(&mut self, ids: &[String]) -> u64 {
+        let now = self.now;
+        let mut moved = 0;
+        for id in ids {
+            let Some(job) = self.jobs.get_mut(id).filter(|job| matches!(job.place, Place::Dead(_))) else { continue };
+            (job.place, job.attempts, job.touched) = (Place::Due(now), 0, true);
+            job.expires = if job.ttl > 0 { now + job.ttl } else { 0 };
+            job.expiry = Some(job.expires).filter(|at| *at > 0);
+            moved += 1;
+        }
+        moved
+    }
+
+    pub fn purge(&mut self, ids: &[String]) -> u64 {
+        let dead = |id: &&String| self.jobs.get(*id).is_some_and(|job| matches!(job.place, Place::Dead(_)));
+        let ids: Vec<String> = ids.iter().filter(dead).cloned().collect();
+        ids.iter().for_each(|id| self.drop_job(id));
+        ids.len() as u64
+    }
+
+    pub fn recover(&mut self, token: &str) -> u64 {
+        let held = |job: &Job| matches!(&job.place, Place::Reserved { token: held, .. } if held == token);
+        let ids: Vec<String> = self.jobs.iter().filter(|(_, job)| held(job)).map(|(id, _)| id.clone()).collect();
+        for id in &ids {
+            let job = self.jobs.get_mut(id).expect("a job to recover");
+            job.attempts = job.attempts.saturating_sub(1);
+            let Place::Reserved { until, .. } = job.place else { continue };
+            // When it was reserved: a touch moves the end, and not that; the test does not touch what it lost.
+            let reserved = until - job.ttr;
+            self.give_back(id, reserved);
+        }
+        ids.len() as u64
+    }
+
+    /// Redis has exactly this, and every job is in exactly one place.
+    pub fn check(&self, seen: &Snapshot) {
+        let map = |rows: Vec<(i64, String)>| rows.into_iter().map(|(at, id)| (id, at)).collect::<BTreeMap<_, _>>();
+        assert_eq!(seen.due, map(self.due()), "due");
+        assert_eq!(seen.reserved, map(self.reserved()), "reserved");
+        assert_eq!(seen.dead, map(self.dead()), "dead");
+        assert_eq!(seen.gone, self.gone, "remembered");
+        let expiry =
+            self.jobs.iter().filter_map(|(id, job)| Some((id.clone(), job.expiry?))).collect::<BTreeMap<_, _>>();
+        assert_eq!(seen.expiry, expiry, "times to live");
+        let ids: Vec<_> = self.jobs.keys().collect();
+        assert_eq!(seen.records.keys().collect::<Vec<_>>(), ids, "records");
+        for (id, record) in &seen.records {
+            let body = &self.jobs[id].body;
+            assert!(record.ends_with(body.as_bytes()), "the body of {id}");
+            let places = [&seen.due, &seen.reserved, &seen.dead].iter().filter(|place| place.contains_key(id)).count();
+            assert_eq!(places, 1, "{id} is in {places} places");
+        }
+        let touched: Vec<_> = self.jobs.iter().filter(|(_, job)| job.touched).map(|(id, _)| id).collect();
+        assert_eq!(seen.state.keys().collect::<Vec<_>>(), touched, "states");
+        for (id, state) in &seen.state {
+            let (job, number) = (&self.jobs[id], |at: usize| u32::from_le_bytes(state[at..at + 4].try_into().unwrap()));
+            assert_eq!(
+                (number(1), number(5), i64::from(number(9))),
+                (job.attempts, job.tries, job.ttr),
+                "state of {id}"
+            );
+            let expires = i64::from_le_bytes(state[21..29].try_into().unwrap());
+            assert_eq!(expires, job.expires, "time to live of {id}");
+            if let Place::Reserved { token, .. } = &job.place {
+                assert_eq!(&state[29..45], token.as_bytes(), "token of {id}");
+            }
+        }
+        assert_eq!(self.added, self.jobs.len() + self.finished + self.deleted + self.dropped, "none vanished");
+    }
+}

@@ -1,0 +1,120 @@
+//! The random test notices bugs: each row is one that somebody could write, and a seed that notices it.
+
+use std::panic::AssertUnwindSafe;
+
+use delaybridge::jobs::{Patch, Scripts};
+use delaybridge::link::Clock;
+use futures_util::FutureExt;
+
+use super::random::History;
+use super::rig::Rig;
+
+/// Seeds that are tried.
+const SEEDS: u64 = 60;
+
+const BUGS: &[(&str, &[Patch])] = &[
+    ("a finished job stays reserved", &[("finish", "    call('ZREM', RESERVED, id)\n    letter", "    letter")]),
+    ("anybody may finish", &[("finish", "text and string.sub(text, 30, 45) == ARGV[i + 1] and", "text and")]),
+    ("a token is good after the job was given back", &[("finish", " and call('ZSCORE', RESERVED, id) then", " then")]),
+    ("a job is handed out twice", &[("pop", "call('ZREM', DUE, unpack(ids))", "")]),
+    (
+        "a job is handed out early",
+        &[("pop", "call('ZRANGEBYSCORE', DUE, '-inf', ms(now)", "call('ZRANGEBYSCORE', DUE, '-inf', ms(now + 500)")],
+    ),
+    ("attempts are not counted", &[("pop", "s.attempts + 1, now, token", "s.attempts, now, token")]),
+    ("the token of the last consumer stays", &[("pop", "s.attempts + 1, now, token", "s.attempts + 1, now, s.token")]),
+    ("a consumer's own time to run is ignored", &[("pop", "if ARGV[5] ~= '' then s.ttr = tonumber(ARGV[5]) end", "")]),
+    ("a paused topic hands out", &[("pop", "paused == 0 and call", "call")]),
+    (
+        "what is past its time to live is handed out",
+        &[(
+            "pop",
+            "if s.expires > 0 and s.expires <= now then\n        forget(id)\n        counts[3]",
+            "if false then\n        counts[3]",
+        )],
+    ),
+    ("tries never end", &[("pop", "if s.attempts >= s.tries then", "if false then")]),
+    ("a job dies one try early", &[("pop", "if s.attempts >= s.tries then", "if s.attempts + 1 >= s.tries then")]),
+    (
+        "a job that comes back stays reserved too",
+        &[("tick", "    call('ZREM', RESERVED, id)\n    local place", "    local place")],
+    ),
+    (
+        "a job that comes back is due at once only by the clock",
+        &[("tick", "letter = give_back(id, s, now, tonumber(rows[i + 1]))", "letter = give_back(id, s, now, now)")],
+    ),
+    ("what is gone leaves its state", &[("pop", "  call('HDEL', STATE, id)\n", "")]),
+    ("what is deleted leaves its time to live", &[("delete", "  call('ZREM', EXPIRY, id)\n", "")]),
+    (
+        "the dead keep their time to live",
+        &[(
+            "release",
+            "    call('HSET', STATE, id, pack_state(s))\n    call('ZREM', EXPIRY, id)\n    return 'd'",
+            "    call('HSET', STATE, id, pack_state(s))\n    return 'd'",
+        )],
+    ),
+    ("a full topic takes more", &[("add", "+ new > tonumber(ARGV[1])", "> tonumber(ARGV[1])")]),
+    ("half of a batch is added", &[("add", "if letters[n] == 'y' then", "if letters[n] == 'y' and n == 1 then")]),
+    ("an id that is there is added again", &[("add", "seen[id] or call('HEXISTS', RECORDS, id) == 1", "false")]),
+    ("a finished id is forgotten", &[("finish", "call('ZADD', GONE, ms(now + tonumber(ARGV[1])), id)", "")]),
+    ("a finished id is added again", &[("add", "if known and tonumber(known) > now then letter = 'g' end", "")]),
+    ("a due time in the past is kept", &[("add", "elseif due < now then due = now end", "end")]),
+    ("a release ignores its delay", &[("release", "now + tonumber(ARGV[i + 3])", "now")]),
+    ("a release does not count", &[("release", "if how == 'u' then s.attempts", "if true then s.attempts")]),
+    ("a buried job stays reserved", &[("release", "    call('ZREM', RESERVED, id)\n    if letter", "    if letter")]),
+    ("a touch does not last", &[("touch", "call('ZADD', RESERVED, ms(now + s.ttr), id)", "")]),
+    (
+        "a deleted job keeps its place among the reserved",
+        &[(
+            "delete",
+            "elseif call('ZREM', RESERVED, id) == 1 then letter = 'r'",
+            "elseif call('ZSCORE', RESERVED, id) then letter = 'r'",
+        )],
+    ),
+    (
+        "the dead are never trimmed",
+        &[("release", "local trimmed = died > 0 and trim_dead(ARGV[1]) or 0", "local trimmed = 0")],
+    ),
+    (
+        "the latest dead are trimmed",
+        &[("tick", "call('ZRANGE', DEAD, 0, over - 1)", "call('ZRANGE', DEAD, -over, -1)")],
+    ),
+    ("redrive leaves the job dead", &[("redrive", "    call('ZREM', DEAD, id)\n", "")]),
+    (
+        "redrive keeps the attempts",
+        &[("redrive", "s.attempts, s.expires = 0, ", "s.attempts, s.expires = s.attempts, ")],
+    ),
+    ("redrive takes what is not dead", &[("redrive", "if call('ZSCORE', DEAD, id) then", "if true then")]),
+    ("purge leaves the record", &[("purge", "    forget(ids[i])\n", "")]),
+    ("a time to live ends a job that its consumer has", &[("tick", "  if ends then", "  if false then")]),
+    ("what is recovered counts", &[("recover", "math.max(s.attempts - 1, 0)", "s.attempts")]),
+    (
+        "what others hold is recovered",
+        &[("recover", "if states[i] and string.sub(states[i], 30, 45) == ARGV[1] then", "if states[i] then")],
+    ),
+];
+
+/// Whether a seed notices it.
+async fn noticed(rig: &mut Rig, scripts: &'static Scripts) -> bool {
+    for seed in 0..SEEDS {
+        if let Err(reason) = AssertUnwindSafe(History::run(rig, scripts, seed)).catch_unwind().await {
+            let text = reason.downcast_ref::<String>().map_or("", String::as_str);
+            assert!(!text.contains("compiling"), "the bug is no Lua: {text}");
+            return true;
+        }
+    }
+    false
+}
+
+#[tokio::test]
+async fn every_planted_bug_is_noticed() {
+    let mut rig = Rig::start().await;
+    let mut missed = Vec::new();
+    for (bug, patches) in BUGS {
+        let scripts = Box::leak(Box::new(Scripts::patched(Clock::Test, patches)));
+        if !noticed(&mut rig, scripts).await {
+            missed.push(bug);
+        }
+    }
+    assert!(missed.is_empty(), "not noticed: {missed:?}");
+}

@@ -1,0 +1,380 @@
+//! Random schedules of several clients: whatever they do, and whatever replies are lost, Redis has what the model has.
+
+use std::time::Duration;
+
+use delaybridge::jobs::{
+    Due, JobError, JobId, JobQueue, JobSettings, LocalId, NewJob, Release, Scripts, Settled, Token, TopicSettings,
+    Which,
+};
+
+use super::model::{Aged, Job, Model, Place, Verdict};
+use super::rig::{Rig, on_test_clock, topic};
+
+/// Steps of a history.
+const STEPS: u32 = 120;
+/// Histories of the usual run.
+const SEEDS: u64 = 150;
+
+/// What consumers may ever use: jobs and tokens that were handed out, also those that nobody heard of.
+type Handed = Vec<(String, Token)>;
+
+pub fn settings() -> JobSettings {
+    let defaults = TopicSettings {
+        ttr: Duration::from_secs(5),
+        tries: 3,
+        ttl: None,
+        max_jobs: Some(12),
+        dead_max_len: Some(4),
+        dead_ttl: None,
+        remember: Some(Duration::from_secs(60)),
+        ..TopicSettings::default()
+    };
+    JobSettings { defaults, ..JobSettings::default() }
+}
+
+/// One history.
+pub struct History<'a> {
+    rig: &'a mut Rig,
+    random: fastrand::Rng,
+    model: Model,
+    /// Two clients of the same scripts: nothing of a reservation is in a process.
+    clients: [JobQueue; 2],
+    handed: Handed,
+    lost: Vec<Token>,
+    trace: Vec<String>,
+}
+
+fn local(id: &str) -> LocalId {
+    id.parse().expect("an id")
+}
+
+fn job_id(id: &str) -> JobId {
+    JobId { topic: topic(), local: local(id) }
+}
+
+fn verdict<T>(result: &Result<T, JobError>) -> Verdict {
+    match result {
+        Ok(_) => Verdict::Done,
+        Err(JobError::Conflict) => Verdict::Conflict,
+        Err(JobError::NotFound) => Verdict::NotFound,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+impl History<'_> {
+    /// Runs the history of a seed; panics with its last steps where Redis and the model differ.
+    pub async fn run(rig: &mut Rig, scripts: &'static Scripts, seed: u64) {
+        let start = 1_800_000_000_000;
+        rig.begin(start).await;
+        let model = Model { now: start, max_jobs: 12, dead_max: 4, remember: 60_000, ..Model::default() };
+        let clients = [rig.queue(settings(), scripts), rig.queue(settings(), scripts)];
+        let random = fastrand::Rng::with_seed(seed);
+        let mut history =
+            History { rig, random, model, clients, handed: Vec::new(), lost: Vec::new(), trace: Vec::new() };
+        for _ in 0..STEPS {
+            history.step().await;
+            let seen = history.rig.snapshot().await;
+            let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| history.model.check(&seen)));
+            if checked.is_err() {
+                let last = history.trace.len().saturating_sub(12);
+                panic!("seed {seed}, after:\n{}", history.trace[last..].join("\n"));
+            }
+        }
+        history.ends().await;
+    }
+
+    fn client(&mut self) -> JobQueue {
+        self.random.choice(&self.clients).expect("clients").clone()
+    }
+
+    fn note(&mut self, text: String) {
+        self.trace.push(format!("{} {text}", self.model.now - 1_800_000_000_000));
+    }
+
+    async fn step(&mut self) {
+        match self.random.u32(..100) {
+            0..16 => self.clock().await,
+            16..38 => self.add().await,
+            38..58 => self.pop().await,
+            58..68 => self.finish().await,
+            68..75 => self.release().await,
+            75..78 => self.bury().await,
+            78..83 => self.touch().await,
+            83..86 => self.delete().await,
+            86..92 => self.tick().await,
+            92..95 => self.redrive().await,
+            95..96 => self.purge().await,
+            96..98 => self.pause().await,
+            _ => self.recover().await,
+        }
+    }
+
+    /// Time passes, sometimes long; sometimes somebody sets the clock back.
+    async fn clock(&mut self) {
+        let by = match self.random.u32(..20) {
+            0 => -self.random.i64(1..2_000),
+            1 => self.random.i64(10_000..90_000),
+            2..8 => self.random.i64(1_000..6_000),
+            _ => self.random.i64(1..1_000),
+        };
+        self.model.now += by;
+        self.note(format!("clock {by}"));
+        self.rig.set_clock(self.model.now).await;
+    }
+
+    async fn add(&mut self) {
+        let mut jobs = Vec::new();
+        for _ in 0..self.random.usize(1..4) {
+            let own = self.random.bool();
+            let id = own.then(|| local(&format!("own-{}", self.random.u32(..12))));
+            let due = match self.random.u32(..5) {
+                0 => Due::At(self.model.now + self.random.i64(-2_000..4_000)),
+                1..3 => Due::After(Duration::ZERO),
+                _ => Due::After(Duration::from_millis(self.random.u64(..4_000))),
+            };
+            let ttl = (self.random.u32(..3) == 0).then(|| Duration::from_millis(self.random.u64(4_001..20_000)));
+            let ttr = (self.random.bool()).then(|| Duration::from_millis(self.random.u64(1..6_000)));
+            let tries = (self.random.bool()).then(|| self.random.u32(1..4));
+            let body = format!("body {}", self.random.u32(..));
+            jobs.push(NewJob { id, due, ttr, tries, ttl, content_type: "text/plain".to_owned(), body: body.into() });
+        }
+        let client = self.client();
+        let result = client.add(&topic(), jobs.clone()).await;
+        let now = self.model.now;
+        let made = |(job, id): (&NewJob, String)| {
+            let due = match job.due {
+                Due::At(at) => at.max(now),
+                Due::After(delay) => now + delay.as_millis() as i64,
+            };
+            let ttl = job.ttl.map_or(0, |ttl| ttl.as_millis() as i64);
+            let expires = if ttl > 0 { now + ttl } else { 0 };
+            let job = Job {
+                place: Place::Due(due),
+                own: job.id.is_some(),
+                added: now,
+                attempts: 0,
+                tries: job.tries.unwrap_or(3),
+                ttr: job.ttr.map_or(5_000, |ttr| ttr.as_millis() as i64),
+                ttl,
+                expires,
+                expiry: Some(expires).filter(|at| *at > 0),
+                touched: false,
+                body: String::from_utf8(job.body.to_vec()).expect("text"),
+            };
+            (id, job)
+        };
+        match result {
+            Ok(added) => {
+                let ids = added.iter().map(|added| added.id.local.to_string());
+                let wanted: Vec<_> = jobs.iter().zip(ids).map(made).collect();
+                let created: Vec<_> = added.iter().map(|added| added.created).collect();
+                self.note(format!("add {:?} -> {created:?}", wanted.iter().map(|(id, _)| id).collect::<Vec<_>>()));
+                assert_eq!(self.model.add(&wanted), Some(created.clone()), "{:?}", self.trace);
+                // The reply was lost, and the client sends its own ids again.
+                if self.random.u32(..4) == 0 && jobs.iter().all(|job| job.id.is_some()) {
+                    let again = client.add(&topic(), jobs).await.expect("add again");
+                    assert!(again.iter().all(|added| !added.created), "the same ids are the same jobs");
+                }
+            }
+            Err(JobError::Full { .. }) => {
+                let new = |n: usize| format!("new-{n}");
+                let id = |(n, job): (usize, &NewJob)| job.id.as_ref().map_or_else(|| new(n), ToString::to_string);
+                let ids: Vec<_> = jobs.iter().enumerate().map(id).collect();
+                let wanted: Vec<_> = jobs.iter().zip(ids).map(made).collect();
+                self.note("add -> full".to_owned());
+                assert_eq!(self.model.clone().add(&wanted), None);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    async fn pop(&mut self) {
+        let (count, token) = (self.random.usize(1..5), Token::random());
+        let ttr = (self.random.u32(..4) == 0).then(|| self.random.u64(1..3_000));
+        let client = self.client();
+        let popped = client.pop_as(&topic(), token, count, ttr.map(Duration::from_millis)).await.expect("pop");
+        let (wanted, aged) = self.model.pop(token.as_str(), count, ttr.map(|ttr| ttr as i64));
+        let ids: Vec<_> = popped.jobs.iter().map(|job| job.id.local.to_string()).collect();
+        self.note(format!("pop {count} -> {ids:?} {:?}", popped.aged));
+        assert_eq!(ids, wanted, "{:?}", self.trace);
+        let seen = popped.aged;
+        assert_eq!(Aged([seen.came_back, seen.died, seen.expired, seen.trimmed]), aged, "{:?}", self.trace);
+        for job in &popped.jobs {
+            let model = &self.model.jobs[job.id.local.as_str()];
+            assert_eq!(&job.body[..], model.body.as_bytes());
+            assert_eq!((job.attempt, job.tries_left), (model.attempts, model.tries.saturating_sub(model.attempts)));
+            assert_eq!(job.deadline_ms, self.model.now + model.ttr);
+        }
+        // A fifth of the replies are lost: nobody knows the token but the process that sent it.
+        if self.random.u32(..5) == 0 {
+            self.lost.push(token);
+        } else {
+            self.handed.extend(ids.into_iter().map(|id| (id, token)));
+        }
+    }
+
+    /// Somebody who had a job once, and may have it still.
+    fn holder(&mut self) -> Option<(String, Token)> {
+        // Mostly the latest: the oldest have lost theirs.
+        let last = self.handed.len().saturating_sub(6);
+        let recent = self.random.u32(..4) > 0;
+        let some = if recent { &self.handed[last..] } else { &self.handed[..] };
+        self.random.choice(some).cloned()
+    }
+
+    async fn finish(&mut self) {
+        let Some((id, token)) = self.holder() else { return };
+        let result = self.client().finish(&job_id(&id), token).await;
+        self.note(format!("finish {id} -> {result:?}"));
+        assert_eq!(verdict(&result), self.model.finish(&id, token.as_str()), "{:?}", self.trace);
+        // Its reply was lost: it is sent again, and finds nothing.
+        if result.is_ok() && self.random.u32(..3) == 0 {
+            let again = self.client().finish(&job_id(&id), token).await;
+            assert!(matches!(again, Err(JobError::NotFound)), "{again:?}");
+        }
+    }
+
+    async fn release(&mut self) {
+        let Some((id, token)) = self.holder() else { return };
+        let (delay, counted) = (self.random.u64(..3_000), self.random.u32(..3) > 0);
+        let how = if counted { Release::Counted } else { Release::Uncounted };
+        let result = self.client().release(&job_id(&id), token, Duration::from_millis(delay), how, "why").await;
+        self.note(format!("release {id} {how:?} {delay} -> {result:?}"));
+        let got = match &result {
+            Ok((Settled::Done, due)) => {
+                assert_eq!(*due, self.model.now + delay as i64);
+                Verdict::Done
+            }
+            Ok((Settled::Dead, _)) => Verdict::Dead,
+            Ok((Settled::Expired, _)) => Verdict::Expired,
+            Err(_) => verdict(&result),
+        };
+        assert_eq!(got, self.model.release(&id, token.as_str(), delay as i64, counted), "{:?}", self.trace);
+        if result.is_ok() && self.random.bool() {
+            let again = self.client().release(&job_id(&id), token, Duration::ZERO, how, "why").await;
+            assert!(matches!(again, Err(JobError::Conflict | JobError::NotFound)), "{again:?}");
+        }
+    }
+
+    async fn bury(&mut self) {
+        let Some((id, token)) = self.holder() else { return };
+        let result = self.client().bury(&job_id(&id), token, "").await;
+        self.note(format!("bury {id} -> {result:?}"));
+        assert_eq!(verdict(&result), self.model.bury(&id, token.as_str()), "{:?}", self.trace);
+    }
+
+    async fn touch(&mut self) {
+        let Some((id, token)) = self.holder() else { return };
+        let ttr = self.random.bool().then(|| self.random.u64(1..6_000));
+        let result = self.client().touch(&job_id(&id), token, ttr.map(Duration::from_millis)).await;
+        self.note(format!("touch {id} {ttr:?} -> {result:?}"));
+        match self.model.touch(&id, token.as_str(), ttr.map(|ttr| ttr as i64)) {
+            Ok(until) => assert_eq!(result.expect("touch"), until, "{:?}", self.trace),
+            Err(refused) => assert_eq!(verdict(&result), refused, "{:?}", self.trace),
+        }
+    }
+
+    async fn delete(&mut self) {
+        let ids: Vec<_> = self.model.jobs.keys().cloned().collect();
+        let id = self.random.choice(&ids).cloned().unwrap_or_else(|| "nobody".to_owned());
+        let result = self.client().delete(&job_id(&id)).await;
+        self.note(format!("delete {id} -> {result:?}"));
+        assert_eq!(result.is_ok(), self.model.delete(&id), "{:?}", self.trace);
+    }
+
+    async fn tick(&mut self) {
+        let most = self.random.usize(1..20);
+        let seen = self.client().tick(&topic(), most).await.expect("tick").aged;
+        self.note(format!("tick {most} -> {seen:?}"));
+        let aged = Aged([seen.came_back, seen.died, seen.expired, seen.trimmed]);
+        assert_eq!(aged, self.model.tick(most), "{:?}", self.trace);
+    }
+
+    /// The oldest dead jobs, or some that may be dead.
+    fn dead(&mut self) -> (Vec<String>, bool) {
+        let by_name = self.random.bool();
+        let dead = self.model.dead();
+        match by_name && !self.model.jobs.is_empty() {
+            true => {
+                let all: Vec<_> = self.model.jobs.keys().cloned().collect();
+                (self.random.choose_multiple(&all, 3).into_iter().cloned().collect(), true)
+            }
+            false => (dead.into_iter().take(2).map(|(_, id)| id).collect(), false),
+        }
+    }
+
+    async fn redrive(&mut self) {
+        let (ids, named) = self.dead();
+        let locals: Vec<_> = ids.iter().map(|id| local(id)).collect();
+        let which = if named { Which::Ids(&locals) } else { Which::Oldest(2) };
+        let moved = self.client().redrive(&topic(), which, None).await.expect("redrive");
+        self.note(format!("redrive {ids:?} -> {moved}"));
+        assert_eq!(moved, self.model.redrive(&ids), "{:?}", self.trace);
+    }
+
+    async fn purge(&mut self) {
+        let (ids, named) = self.dead();
+        let locals: Vec<_> = ids.iter().map(|id| local(id)).collect();
+        let which = if named { Which::Ids(&locals) } else { Which::Oldest(2) };
+        let removed = self.client().purge(&topic(), which).await.expect("purge");
+        self.note(format!("purge {ids:?} -> {removed}"));
+        assert_eq!(removed, self.model.purge(&ids), "{:?}", self.trace);
+    }
+
+    async fn pause(&mut self) {
+        self.model.paused = !self.model.paused;
+        self.note(format!("paused: {}", self.model.paused));
+        match self.model.paused {
+            true => self.client().pause(&topic()).await.expect("pause"),
+            false => self.client().resume(&topic()).await.expect("resume"),
+        }
+    }
+
+    async fn recover(&mut self) {
+        let Some(token) = self.lost.pop() else { return };
+        let found = self.client().recover(&topic(), token).await.expect("recover");
+        self.note(format!("recover -> {found}"));
+        assert_eq!(found, self.model.recover(token.as_str()), "{:?}", self.trace);
+    }
+
+    /// In the end every job that is left can be handed out, finished or found among the dead.
+    async fn ends(&mut self) {
+        if self.model.paused {
+            self.pause().await;
+        }
+        for _ in 0..200 {
+            self.model.now += 20_000;
+            self.rig.set_clock(self.model.now).await;
+            let token = Token::random();
+            let popped = self.clients[0].pop_as(&topic(), token, 50, None).await.expect("pop");
+            let (wanted, _) = self.model.pop(token.as_str(), 50, None);
+            assert_eq!(popped.jobs.len(), wanted.len());
+            for job in &popped.jobs {
+                self.clients[1].finish(&job.id, job.token).await.expect("finish");
+                self.model.finish(job.id.local.as_str(), token.as_str());
+            }
+            if self.model.due().is_empty() && self.model.reserved().is_empty() {
+                let seen = self.rig.snapshot().await;
+                self.model.check(&seen);
+                return;
+            }
+        }
+        panic!("jobs are left: {:?}", self.model);
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+#[tokio::test]
+async fn whatever_clients_do_every_job_is_in_exactly_one_place() {
+    let mut rig = Rig::start().await;
+    let seeds = match number("DELAYBRIDGE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("DELAYBRIDGE_SEEDS").unwrap_or(SEEDS),
+    };
+    for seed in seeds {
+        History::run(&mut rig, on_test_clock(), seed).await;
+    }
+}
