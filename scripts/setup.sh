@@ -12,6 +12,7 @@
 #   prometheus  Prometheus with promtool, which the rules and the dashboard are tried on
 #   kubernetes  what renders and validates deploy/kubernetes
 #   workflow    what validates the forge's workflow
+#   clients     clients of the job queue: what makes them of the OpenAPI document, in Python and in Go; and one of lmstfy
 #   test        all of these, valgrind and the lints (the default)
 #   image       what `make image-test` runs; no part of test
 #   release     what packs a release; no part of test
@@ -28,6 +29,9 @@ kubeconform=github.com/yannh/kubeconform/cmd/kubeconform@v0.6.3
 kubernetes=k8s.io/kubernetes@v1.29.6
 prometheus_operator=github.com/prometheus-operator/prometheus-operator@v0.85.0
 actionlint=github.com/rhysd/actionlint/cmd/actionlint@v1.7.7 # also in tests/brokers/src/cache.rs; builds with Debian's Go
+openapi_python=openapi-python-client==0.26.2
+openapi_go=github.com/deepmap/oapi-codegen # the last version that builds with Debian's Go
+openapi_go_version=v1.12.4
 cache=${DELAYBRIDGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/delaybridge}
 
 fail() {
@@ -39,8 +43,8 @@ parts=" $* "
 [ $# -gt 0 ] || parts=" test "
 for part in $parts; do
   case $part in
-  build | redis | kafka | rabbitmq | redisson | prometheus | kubernetes | workflow | test | image | release) ;;
-  *) fail "unknown part $part: build, redis, kafka, rabbitmq, redisson, prometheus, kubernetes, workflow, test, image and release are known" ;;
+  build | redis | kafka | rabbitmq | redisson | prometheus | kubernetes | workflow | clients | test | image | release) ;;
+  *) fail "unknown part $part: build, redis, kafka, rabbitmq, redisson, prometheus, kubernetes, workflow, clients, test, image and release are known" ;;
   esac
 done
 wanted() { # wanted PART
@@ -64,6 +68,10 @@ redisson_is_complete() {
 }
 kubernetes_is_complete() {
   [ "$kustomize $kubeconform $kubernetes $prometheus_operator" = "$(cat "$cache/kubernetes/complete" 2>/dev/null)" ]
+}
+
+openapi_is_complete() {
+  [ "$openapi_python $openapi_go@$openapi_go_version" = "$(cat "$cache/openapi/complete" 2>/dev/null)" ]
 }
 
 if wanted build; then
@@ -105,6 +113,14 @@ if wanted workflow; then
   [ -e "$cache/${actionlint##*/}" ] || need go golang-go
   need flock util-linux
 fi
+if wanted clients; then
+  # The tests run programs with both.
+  need go golang-go
+  need python3 python3
+  python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+  need curl curl
+  need flock util-linux
+fi
 if wanted image; then
   need buildah buildah
   need podman podman
@@ -141,6 +157,9 @@ fi
 if wanted test; then
   # Counts instructions, so that a test can hold what an element costs.
   need valgrind valgrind
+  # What the pages about the job queue use.
+  need curl curl
+  need jq jq
   # rustup's minimal profile leaves these two out.
   for component in rustfmt clippy; do
     if ! "cargo-${component/rustfmt/fmt}" --version >/dev/null 2>&1; then
@@ -288,6 +307,51 @@ fetch_actionlint() {
   ) 9>"$cache/setup.lock"
 }
 
+# The Go client's own dependencies are copied into a module, so that the tests need neither the network nor Go's caches.
+fetch_openapi() {
+  local folder=$cache/openapi
+  ! openapi_is_complete || return 0
+  mkdir -p "$cache"
+  (
+    flock 9 # two checkouts may ask at the same time
+    ! openapi_is_complete || exit 0
+    # What an interrupted run left, or other versions. A Python environment cannot be moved: it is made in its place.
+    rm -rf "$folder"
+    mkdir -p "$folder/go"
+    cd "$folder"
+    echo "setup: fetching generators of clients for Python and Go (130 MB) into $folder"
+    { python3 -m venv python && python/bin/pip install --quiet --disable-pip-version-check "$openapi_python"; } >log 2>&1 ||
+      fail "fetch $openapi_python: $(tail -5 log); PIP_INDEX_URL names another index"
+    # As for kustomize above. Not Go's newest version, but the one that is there.
+    export GOTOOLCHAIN=local GOPATH=$PWD/gopath GOBIN=$PWD GOCACHE=$PWD/gocache GOFLAGS=-modcacherw CGO_ENABLED=0
+    cd go
+    printf 'package main\n\nimport _ "%s/pkg/runtime"\n\nfunc main() {}\n' "$openapi_go" >main.go
+    printf 'module delaybridge.test/client\n\ngo 1.19\n\nrequire %s %s\n' "$openapi_go" "$openapi_go_version" >go.mod
+    { go install "$openapi_go/cmd/oapi-codegen@$openapi_go_version" && go mod tidy && go mod vendor && go build -o /dev/null .; } 2>../log ||
+      fail "fetch from Go's module proxy: $(tail -5 ../log); GOPROXY names another proxy"
+    rm -rf ../gopath ../log main.go
+    echo "$openapi_python $openapi_go@$openapi_go_version" >../complete
+  ) 9>"$cache/setup.lock"
+}
+
+# A program with the client of lmstfy, which needs an old runtime: a workspace of its own.
+build_lmstfy() {
+  local folder=$cache/lmstfy-client source=tests/clients/lmstfy sum
+  sum=$(cat "$source/Cargo.lock" "$source/src/main.rs" | cksum)
+  [ "$sum" != "$(cat "$folder/complete" 2>/dev/null)" ] || return 0
+  mkdir -p "$folder"
+  (
+    flock 9 # two checkouts may ask at the same time
+    [ "$sum" != "$(cat "$folder/complete" 2>/dev/null)" ] || exit 0
+    echo "setup: building a client of lmstfy into $folder"
+    cargo build --quiet --locked --manifest-path "$source/Cargo.toml" --target-dir "$folder/target" 2>"$folder/log" ||
+      fail "build $source: $(tail -5 "$folder/log")"
+    mv "$folder/target/debug/lmstfy-client-program" "$folder/"
+    rm -rf "$folder/target" "$folder/log"
+    echo "$sum" >"$folder/complete"
+  ) 9>"$cache/setup.lock"
+}
+
 [ ${#missing[@]} -eq 0 ] || install_missing
 if wanted kafka || wanted redisson; then
   version=$(java -version 2>&1 | sed -n '1s/[^"]*"\([0-9]*\).*/\1/p')
@@ -301,3 +365,5 @@ fi
 ! wanted redisson || fetch_redisson
 ! wanted kubernetes || fetch_kubernetes
 ! wanted workflow || fetch_actionlint
+! wanted clients || fetch_openapi
+! wanted clients || build_lmstfy

@@ -18,6 +18,7 @@ pub mod metric;
 pub(crate) mod settings;
 pub mod template;
 
+pub mod api;
 pub mod jobs;
 pub mod link;
 pub mod route;

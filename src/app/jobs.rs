@@ -30,7 +30,6 @@ const PAGE: usize = 1_000;
 const TOPICS: usize = 5_000;
 
 /// The job queue, as the parts that serve it to clients use it.
-#[expect(dead_code, reason = "the HTTP interface takes both; without it consumers use the command line")]
 pub(super) struct Jobs {
     /// What can be done with jobs.
     pub(super) queue: JobQueue,

@@ -4,6 +4,7 @@
 //! deliveries and settlings come and go. A task that must not end and ends all the same takes the process with it: a daemon
 //! that only looks alive loses more than a restart.
 
+mod api;
 mod drain;
 mod jobs;
 mod signals;
@@ -125,6 +126,9 @@ impl App {
         let stuck = STUCK.saturating_add(config.redis.command_timeout);
         let mut tasks = work.start(&process, announcements, stuck);
         let jobs = jobs::start(config, &link, &process, &mut tasks, stuck);
+        if let (Some(jobs), Some(spec)) = (&jobs, &config.api) {
+            api::start(spec, jobs, &process, &mut tasks)?;
+        }
         let watched = Watched { link: link.clone(), stores };
         tasks.spawn(named("Redis watch", watch_link(watched, process.clone(), queues.clone(), sinks.len())));
         Ok(App { link, process, queues, sinks, subscriber, _jobs: jobs, tasks })

@@ -22,7 +22,11 @@ pub fn describe_json(config: &Config) -> Value {
         "queues": config.queues.iter().map(|spec| (spec.id.to_string(), queue(spec))).collect::<Map<_, _>>(),
     });
     if let (Some(jobs), Some(fields)) = (&config.jobs, all.as_object_mut()) {
-        fields.insert("jobs".to_owned(), jobs.shown().into());
+        let mut shown = jobs.shown();
+        if let Some(api) = &config.api {
+            shown.insert("http".to_owned(), api.shown().into());
+        }
+        fields.insert("jobs".to_owned(), shown.into());
     }
     all
 }

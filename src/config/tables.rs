@@ -2,6 +2,7 @@
 
 use redisson_codecs::{Codec, Coding, Compression};
 
+use crate::api::config as api;
 use crate::jobs::config as job_queue;
 use crate::link::config::redis;
 use crate::settings::keys::{Kind, Table, tables};
@@ -17,9 +18,12 @@ tables! {
         REDIS = key("redis", Kind::Section(&redis::TABLE), "The Redis that holds the queues.").required();
         RETRY = key("retry", Kind::Named(&retry::TABLE), "Retry policies by name. `default` always exists.");
         SINKS = key("sinks", Kind::Named(&sinks::TABLE), "Destination systems, by name. Required, unless every queue has `mode: rescue`.");
-        JOBS = key("jobs", Kind::Section(&job_queue::jobs::TABLE), "The job queue, for clients without a library. It needs neither `queues` nor `sinks`.");
+        JOBS = key("jobs", Kind::Section(&jobs::TABLE), "The job queue, for clients without a library. It needs neither `queues` nor `sinks`.");
         QUEUES = key("queues", Kind::Named(&queue::TABLE), "The queues. The name is the queue's id: the label in metrics, and the argument of commands. Letters, digits, `_`, `.`, `-`, at most 64. Required, unless there are `jobs`.");
     }
+    mod jobs at "jobs", "The job queue: jobs that clients add, take and finish over HTTP or the command line. Topics come into being when a job is added; one with settings of its own is written under `topics`." {
+        HTTP = key("http", Kind::Section(&api::http::TABLE), "The HTTP API. Without it there is only the command line.");
+    } + job_queue::KEYS
     mod http at "http", "Read-only endpoints: `/metrics`, `/livez`, `/readyz`, `/startupz`." {
         LISTEN = key("listen", Kind::Address, "Address and port.").default("0.0.0.0:9464");
         ADMIN = planned("admin", "A second listener for everything that changes state.");
@@ -92,7 +96,7 @@ pub(super) fn all() -> Vec<&'static Table> {
         all.push(table);
         match table.path {
             path if path == limits::TABLE.path => all.extend([&redis::TABLE, &tls::TABLE]),
-            path if path == retry::TABLE.path => all.extend(job_queue::TABLES),
+            path if path == jobs::TABLE.path => all.extend(job_queue::TABLES.iter().chain(api::TABLES)),
             path if path == sinks::TABLE.path => all.extend(kinds().filter(|table| table.path.starts_with(path))),
             path if path == source::TABLE.path => all.extend(spec::TABLES),
             path if path == to::TABLE.path => all.extend(kinds().filter(|table| table.path.starts_with(path))),

@@ -6,15 +6,11 @@ use serde_json::{Map, Value};
 
 use super::name::Topic;
 use super::settings::{JobSettings, MAX_TTR, TopicSettings};
-use crate::settings::keys::tables;
+use crate::settings::keys::{Group, Key, Kind, key, tables};
 use crate::settings::reader::Section;
 use crate::settings::shown;
 
 tables! {
-    mod jobs at "jobs", "The job queue: jobs that clients add, take and finish over HTTP or the command line. Topics come into being when a job is added; one with settings of its own is written under `topics`." {
-        DEFAULTS = key("defaults", Kind::Section(&topic::TABLE), "Settings of topics that do not say otherwise.");
-        TOPICS = key("topics", Kind::Named(&topic::TABLE), "Topics with settings of their own. What is left out is as in `defaults`. Names have 1 to 255 letters, digits, `_`, `.`, `:` or `-`.");
-    }
     mod topic at "jobs.topics.NAME", "One topic; `jobs.defaults` has the same keys. A job may have its own `ttr`, `tries` and `ttl`." {
         TTR = key("ttr", duration(1), "Time to run: how long a consumer may have a job before it comes back, at most 7 days.").default("1m");
         TRIES = key("tries", count(1, 1_000_000), "Times that a job is handed out. A job whose last try fails is dead.").default("10");
@@ -27,11 +23,20 @@ tables! {
     }
 }
 
+/// The keys under `jobs:` that are about topics.
+pub(crate) const KEYS: &[Group] = &[Group { of: None, keys: &[DEFAULTS, TOPICS] }];
+const DEFAULTS: Key = key("defaults", Kind::Section(&topic::TABLE), "Settings of topics that do not say otherwise.");
+const TOPICS: Key = key(
+    "topics",
+    Kind::Named(&topic::TABLE),
+    "Topics with settings of their own. What is left out is as in `defaults`. Names have 1 to 255 letters, digits, `_`, `.`, `:` or `-`.",
+);
+
 /// Reads what is under `jobs:`.
 pub(crate) fn read(section: &Section<'_>) -> JobSettings {
-    let defaults = topic(&section.section(&jobs::DEFAULTS), &TopicSettings::default());
+    let defaults = topic(&section.section(&DEFAULTS), &TopicSettings::default());
     let rule = |name: &str| name.parse::<Topic>().map(drop).map_err(|error| error.rule);
-    let topics = section.named_by(&jobs::TOPICS, &rule).into_iter();
+    let topics = section.named_by(&TOPICS, &rule).into_iter();
     // A name that is none is reported, and the configuration thrown away.
     let topics = topics.filter_map(|(name, section)| {
         let settings = topic(&section, &defaults);
@@ -73,7 +78,7 @@ fn topic(section: &Section<'_>, base: &TopicSettings) -> TopicSettings {
 /// The largest body that may be allowed.
 const LARGEST_BODY: u64 = 64 << 20;
 
-fn or_base(section: &Section<'_>, key: &crate::settings::keys::Key, base: Option<Duration>) -> Option<Duration> {
+fn or_base(section: &Section<'_>, key: &Key, base: Option<Duration>) -> Option<Duration> {
     if section.has(key) { section.duration_or_none(key) } else { base }
 }
 

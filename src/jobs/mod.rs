@@ -29,6 +29,7 @@ mod scripts;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
 pub use add::MAX_BATCH;
 pub use control::{MAX_SWEEP, Tick, Which};

@@ -4,6 +4,7 @@ use super::keys::{KINDS, Keys, PREFIX, TOPICS, WAKE};
 use super::name::Topic;
 use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
+use bytes::Bytes;
 
 /// A topic stands for all: clients make topics, so that rights are for patterns of keys.
 fn keys(which: &[usize]) -> Vec<Pattern> {
@@ -27,6 +28,11 @@ const EXPIRY: usize = 5;
 const GONE: usize = 6;
 const TOPIC: usize = 7;
 
+fn tokens() -> Vec<Pattern> {
+    let pattern = Pattern::around([Some(format!("{PREFIX}tokens:{{")), None, Some("}".to_owned())]);
+    vec![pattern.with_example(Bytes::from(super::tokens::key("example")))]
+}
+
 /// What a daemon, and the command line, need for all topics.
 pub fn rights() -> Vec<Grant> {
     let index = || [Pattern::exact(TOPICS)];
@@ -40,6 +46,8 @@ pub fn rights() -> Vec<Grant> {
         Grant::on(keys(&[GONE]), [ZADD, ZCOUNT, ZREMRANGEBYRANK, ZSCORE]),
         Grant::on(keys(&[TOPIC]), [EXISTS, HDEL, HGET, HSET, HSETNX]),
         Grant::on(index(), [ZADD, ZRANGE, ZREM]),
+        // Tokens of namespaces, which the API of lmstfy makes: see `tokens.rs`.
+        Grant::on(tokens(), [HDEL, HEXISTS, HGETALL, HLEN, HSETNX]),
         Grant::channels([Pattern::exact(WAKE)], [PUBLISH, SUBSCRIBE]),
         Grant::plain([TIME]),
     ]

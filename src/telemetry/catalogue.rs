@@ -17,6 +17,10 @@ const ACKS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2
 /// A script: 5 ms is the rule for small elements, 1 s is a batch of the largest ones.
 const SCRIPTS: &[f64] = &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
 
+/// A request to the job queue: from an answer of a local Redis up to a long poll.
+const REQUESTS: &[f64] =
+    &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+
 /// The end of the help of a gauge that every daemon on a queue reads from the same keys.
 macro_rules! shared {
     ($help:literal) => {
@@ -162,6 +166,12 @@ catalogue! {
         "Jobs whose time was over: their consumer took too long, their last try failed that way, their time to live ended, or they were dead for too long or too many.";
     redis_up: IntGaugeVec, "delaybridge_redis_up", "0 or 1", [], &[],
         "1 while the Redis that holds the queues answers.";
+    api_requests: IntCounterVec, "delaybridge_api_requests_total", "requests", ["route", "status"], &[],
+        "Requests to the job queue's HTTP API, by endpoint and status; the endpoint is none for a path that is not known.";
+    api_duration: HistogramVec, "delaybridge_api_request_duration_seconds", "seconds", ["route"], REQUESTS,
+        "Time from the head of a request to its answer. The time that pop waits for a job is in it.";
+    api_connections: IntGaugeVec, "delaybridge_api_connections", "connections", [], &[],
+        "Open connections to the job queue's HTTP API.";
     build_info: IntGaugeVec, "delaybridge_build_info", "1", ["version", "revision"], &[],
         "Always 1; the labels have the running version.";
 }
@@ -219,7 +229,8 @@ mod tests {
              shadow_messages_total rescued_messages_total \
              unknown_entries queue_held sink_up sink_blocked sink_ack_duration_seconds \
              script_duration_seconds offered_overdue_seconds clock_skew_seconds \
-             jobs jobs_oldest_ready_age_seconds jobs_ended_total redis_up build_info";
+             jobs jobs_oldest_ready_age_seconds jobs_ended_total redis_up \
+             api_requests_total api_request_duration_seconds api_connections build_info";
         assert_eq!(names.join(" "), pinned);
     }
 

@@ -5,6 +5,8 @@
 //! at most once in ten seconds, with the number of those left out. Takes plain values, no types of the pipeline. Payloads
 //! and secrets never get here: a [`Failure`] carries neither.
 
+pub mod api;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -81,6 +83,11 @@ impl Events {
     /// The events of the job queue. Call it once and keep the result: it holds the quiet time.
     pub fn jobs(&self) -> JobEvents {
         JobEvents::new(self.metrics.clone())
+    }
+
+    /// The events of the job queue's HTTP API. Call it once and keep the result: it holds the quiet time.
+    pub fn api(&self) -> api::ApiEvents {
+        api::ApiEvents::new(self.metrics.api())
     }
 
     /// The daemon claims from here on.

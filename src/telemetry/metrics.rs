@@ -4,6 +4,8 @@
 //! something was first seen there, so ten thousand idle queues expose nothing. Knows no log and no pipeline type. What
 //! has a line in the log as well is counted by [`events`](super::events) only, which is why those methods are not public.
 
+pub mod api;
+
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "amqp")]
 mod amqp;
+mod api;
 mod claims;
 mod cli;
 mod crash;

@@ -158,7 +158,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Tools for reading the file; a stage reads its own keys with them.
     ("settings", &["template"]),
     // The whole file: what stages offer is collected here.
-    ("config", &["message", "settings", "template", "route", "link", "sink", "source", "jobs"]),
+    ("config", &["message", "settings", "template", "route", "link", "sink", "source", "jobs", "api"]),
     ("route", &["message", "template"]),
     ("link", &["message", "codes", "settings", "clock", "backoff"]),
     // Ids of elements that are texts of their payloads are templates.
@@ -183,7 +183,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "telemetry",
         ],
     ),
-    ("app", &["message", "config", "clock", "route", "link", "source", "jobs", "sink", "telemetry", "pipeline"]),
+    // The job queue over HTTP: an interface to it, as the command line is one.
+    ("api", &["message", "settings", "clock", "link", "jobs", "telemetry"]),
+    ("app", &["message", "config", "clock", "route", "link", "source", "jobs", "sink", "telemetry", "pipeline", "api"]),
     // What an operator can do, apart from how it is asked for and printed: several interfaces call it.
     ("operate", &["message", "config", "clock", "route", "link", "source", "jobs", "sink"]),
     // Arguments and printing only; the catalogue of error codes collects what each part offers.
@@ -256,13 +258,13 @@ const ONLY_UNDER: &[OnlyUnder] = &[
     },
     OnlyUnder {
         word: "tokio::spawn",
-        places: &["app/", "pipeline/", "link/", "sink/"],
+        places: &["app/", "pipeline/", "link/", "sink/", "api/tests/"],
         why: "every task has an owner that knows what its end and its panic mean: the app, the pipeline, a link's \
               supervisor, a sink's one worker",
     },
     OnlyUnder {
         word: "task::spawn",
-        places: &["app/", "pipeline/", "link/", "sink/"],
+        places: &["app/", "pipeline/", "link/", "sink/", "api/tests/"],
         why: "every task has an owner that knows what its end and its panic mean: the app, the pipeline, a link's \
               supervisor, a sink's one worker",
     },

@@ -11,6 +11,7 @@ use std::time::Duration;
 use redisson_codecs::{Coding, Payload};
 
 pub use self::preview::Misfit;
+pub use crate::api::config::ApiSpec;
 pub use crate::jobs::JobSettings;
 pub use crate::link::RedisEndpoint;
 use crate::link::rights::Grant;
@@ -36,6 +37,8 @@ pub struct Config {
     pub sinks: Vec<Arc<SinkSpec>>,
     /// The job queue, if there is one.
     pub jobs: Option<JobSettings>,
+    /// The job queue's HTTP API.
+    pub api: Option<ApiSpec>,
     /// Queues, in the order of the file.
     pub queues: Vec<Arc<QueueSpec>>,
 }

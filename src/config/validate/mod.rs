@@ -11,7 +11,8 @@ mod sink;
 use std::sync::Arc;
 
 use super::model::{Config, Limits, Mode};
-use super::tables::{http, limits, top};
+use super::tables::{http, jobs, limits, top};
+use crate::api::config as api;
 use crate::jobs::config as job_queue;
 use crate::link;
 use crate::settings::node::{Node, Value};
@@ -51,7 +52,10 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     cross_checks::dead_letters(&queues);
     cross_checks::unused(&queues, &sinks, &policies);
     let written = !top.written().is_empty();
-    let jobs = top.opt_section(&top::JOBS).map(|section| job_queue::read(&section));
+    let jobs = top.opt_section(&top::JOBS);
+    let api =
+        jobs.as_ref().and_then(|section| section.opt_section(&jobs::HTTP)).and_then(|section| api::read(&section));
+    let jobs = jobs.map(|section| job_queue::read(&section));
     if written && !top.has(&top::QUEUES) && jobs.is_none() {
         cx.report.problem(&top.spot, format!("`{}` is missing", top::QUEUES.name), top::QUEUES.help);
     }
@@ -74,6 +78,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         redis: redis?,
         sinks: sinks.into_iter().filter_map(|sink| Some(sink.known?.spec)).collect(),
         jobs,
+        api,
         queues: queues.drain(..).map(|queue| Arc::new(queue.spec)).collect(),
     })
 }

@@ -91,6 +91,8 @@ commands! {
     HDEL = one("hdel", WRITES, &["f"]);
     HEXISTS = one("hexists", LOOKS, &["f"]);
     HGET = one("hget", READS, &["f"]);
+    HGETALL = one("hgetall", READS, &[]);
+    HLEN = one("hlen", LOOKS, &[]);
     HMGET = one("hmget", READS, &["f"]);
     HSET = one("hset", WRITES, &["f", "v"]);
     HSETNX = one("hsetnx", WRITES, &["f", "v"]);

@@ -64,6 +64,34 @@ pub fn actionlint() -> Result<PathBuf> {
     }
 }
 
+/// The folder of what makes clients of an OpenAPI document, where setup has completed it.
+///
+/// # Errors
+///
+/// When it is not there.
+pub fn openapi() -> Result<PathBuf> {
+    let folder = root()?.join("openapi");
+    if folder.join("complete").exists() {
+        Ok(folder)
+    } else {
+        Err(Error::new(format!("find oapi-codegen in {}: not there; run `make setup`", folder.display())))
+    }
+}
+
+/// The program with a client of lmstfy, where setup has built it.
+///
+/// # Errors
+///
+/// When it is not there.
+pub fn lmstfy_client() -> Result<PathBuf> {
+    let program = root()?.join("lmstfy-client/lmstfy-client-program");
+    if program.exists() {
+        Ok(program)
+    } else {
+        Err(Error::new(format!("find {}: not there; run `make setup`", program.display())))
+    }
+}
+
 fn root() -> Result<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("DELAYBRIDGE_CACHE")

@@ -14,7 +14,7 @@ use page::{Remark, blocks};
 use walk::Walk;
 
 /// Pages with commands that a test runs, all of them and in their order.
-const RUN: &[&str] = &["README.md", "docs/codecs.md", "docs/migrating.md", "docs/security.md"];
+const RUN: &[&str] = &["README.md", "docs/codecs.md", "docs/http-api.md", "docs/migrating.md", "docs/security.md"];
 
 fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -109,6 +109,23 @@ async fn the_commands_about_codecs_show_what_the_page_says() {
     let shown = walk.until("delaybridge decode");
     let told = ["codec   kryo5", "value   \"abc\""];
     assert!(told.iter().all(|line| shown.contains(line)), "{shown}");
+    walk.ends().await;
+}
+
+#[tokio::test]
+async fn the_commands_about_the_job_queue_take_a_job_through_its_life() {
+    let mut walk = Walk::new("docs/http-api.md").await;
+    let added = walk.until("curl -sS http://127.0.0.1:7777/v1/topics/orders/jobs");
+    assert!(added.contains(r#""id":"orders~o-7","created":true"#), "{added}");
+    let popped = walk.until("curl -sS -X POST 'http://127.0.0.1:7777/v1/topics/orders/pop");
+    assert!(popped.contains(r#""body":"{\"orderId\":7}""#), "{popped}");
+    walk.until("curl -sS -f -X PUT");
+    assert!(walk.aside("curl -sS http://127.0.0.1:7777/v1/topics/orders").contains(r#""reserved":0"#));
+    walk.until("grep -i");
+    assert_eq!(std::fs::read(walk.file("body")).expect("read the body"), b"not \xff text");
+    let held = walk.until("curl -sS 'http://127.0.0.1:7777/v1/topics/files/jobs?state=reserved'");
+    assert!(held.contains(r#""state":"reserved""#), "{held}");
+    walk.until("sha256sum");
     walk.ends().await;
 }
 

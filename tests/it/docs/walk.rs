@@ -14,16 +14,21 @@ use super::page::{Remark, blocks};
 use super::read;
 use crate::delivery::PATIENCE;
 use crate::harness::logs::Lines;
+use crate::harness::ports::free_port;
 use crate::harness::process::{Process, command};
 use crate::harness::{RedisServer, eventually};
 
 /// The Redis that the pages name.
 const NAMED: &str = "redis://127.0.0.1:6379";
+/// The port of the job queue that the pages name.
+const API: &str = "127.0.0.1:7777";
 
 /// A reader on the way through a page.
 pub struct Walk {
     page: &'static str,
     directory: TempDir,
+    /// Where the job queue listens instead.
+    api: String,
     /// Kept: the server ends with it.
     _server: RedisServer,
     /// Commands that are left, in the page's order.
@@ -38,6 +43,7 @@ impl Walk {
         let server = RedisServer::start().await;
         let directory = TempDir::with_prefix("delaybridge-page-").expect("make a directory for a page");
         let text = read(page);
+        let api = format!("127.0.0.1:{}", free_port());
         let mut left = VecDeque::new();
         for block in blocks(&text) {
             if block.is_to_be_run() {
@@ -46,6 +52,7 @@ impl Walk {
                 let url = server.url();
                 let beside = if let Some(Remark::Beside(yaml)) = &block.remark { yaml } else { "" };
                 let text = format!("{}{beside}\n", block.text).replace(NAMED, url.trim_end_matches("/0"));
+                let text = text.replace(API, &api);
                 // The port of the probes is one that every daemon on this machine would want.
                 std::fs::write(directory.path().join(name), format!("http: none\n{text}"))
                     .expect("write a file of the page");
@@ -56,16 +63,21 @@ impl Walk {
             format!("#!/bin/sh\nexec \"$(PATH=$PATH_OF_REDIS command -v redis-cli)\" -p {} \"$@\"\n", server.port());
         std::fs::write(&wrapper, script).expect("write redis-cli");
         std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).expect("let redis-cli be run");
-        Walk { page, directory, _server: server, left, running: Vec::new() }
+        Walk { page, directory, api, _server: server, left, running: Vec::new() }
     }
 
     fn shell(&self, line: &str, mut shell: Command) -> Command {
         let path = std::env::var("PATH").unwrap_or_default();
         let binary = Path::new(env!("CARGO_BIN_EXE_delaybridge")).parent().expect("a directory");
-        shell.args(["-e", "-c", line]).current_dir(self.directory.path());
+        shell.args(["-e", "-c", &line.replace(API, &self.api)]).current_dir(self.directory.path());
         shell.env("PATH", format!("{}:{}:{path}", self.directory.path().display(), binary.display()));
         shell.env("PATH_OF_REDIS", path).stdin(Stdio::null());
         shell
+    }
+
+    /// A file that a command has written.
+    pub fn file(&self, name: &str) -> std::path::PathBuf {
+        self.directory.path().join(name)
     }
 
     /// Runs a command that is not on the page.

@@ -33,7 +33,7 @@ const NEVER_SEEN: [&str; 7] = [
 /// What these elements meet makes them due, delivered, late, dead, throttled, retried, held, doubled.
 const QUEUES: [&str; 9] = ["good", "onward", "held", "down", "blocked", "doubled", "late", "seen", "saved"];
 
-fn config(server: &RedisServer, full: &RedisServer, cutting: &Proxy) -> String {
+fn config(server: &RedisServer, full: &RedisServer, cutting: &Proxy, api: u16) -> String {
     format!(
         "redis: {{ url: \"{}\" }}
 sinks:
@@ -58,6 +58,7 @@ queues:
   late: {{ source: {{ redisson: {{ name: late }} }}, max_lateness: 1ms, on_expired: deliver, to: [{{ sink: out }}] }}
   seen: {{ source: {{ redisson: {{ name: seen }} }}, mode: shadow, to: [{{ sink: out }}] }}
   saved: {{ source: {{ redisson: {{ name: saved, rescue_after: 1s }} }}, mode: rescue }}
+jobs: {{ http: {{ listen: \"127.0.0.1:{api}\" }} }}
 ",
         server.url(),
         free_port(),
@@ -91,6 +92,14 @@ async fn offer(redis: &mut MultiplexedConnection) {
         queue.offer(redis, now - 10_000, "{\"over\":\"due\"}").await;
         queue.offer(redis, now, "{\"broken\":").await;
     }
+}
+
+/// Two jobs: one that nobody takes, and one that is past its time to live at once.
+fn add_jobs(api: u16) {
+    let jobs = r#"{"jobs":[{"body":"waits"},{"body":"is late","ttl_ms":1}]}"#;
+    let url = format!("http://127.0.0.1:{api}/v1/topics/observed/jobs/batch");
+    // A daemon that has not started yet is asked again.
+    let _ = std::process::Command::new("curl").args(["-sS", "--json", jobs, &url]).output().expect("run curl");
 }
 
 /// The daemon's subscription is lost, as it is when a proxy closes what it takes for idle.
@@ -163,7 +172,8 @@ async fn every_panel_shows_data_and_every_rule_is_evaluated() {
     cutting.cut(Cut::command("XADD").every(2));
     let mut redis = server.client().await;
     leftovers(&mut redis).await;
-    let mut daemon = Daemon::spawn(&config(&server, &full, &cutting));
+    let api = free_port();
+    let mut daemon = Daemon::spawn(&config(&server, &full, &cutting, api));
     for told in [
         "sink down",
         "sink full",
@@ -184,6 +194,7 @@ async fn every_panel_shows_data_and_every_rule_is_evaluated() {
     let mut cut = Instant::now();
     eventually("every panel to show something", PATIENCE, async || {
         offer(&mut redis.clone()).await;
+        add_jobs(api);
         // One knock wakes for many: on a busy machine a reconnection can hide behind another reason, so there are more.
         if cut.elapsed() > Duration::from_secs(2) {
             cut = Instant::now();

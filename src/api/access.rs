@@ -1,0 +1,264 @@
+//! Who may do what: callers, their rights on topics, and the file that says so.
+//!
+//! The file has no token, only the SHA-256 of each. A token is found by its hash; hashes are compared in constant time.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest;
+
+use crate::settings::keys::tables;
+use crate::settings::problem::{ConfigErrors, Report, Spot};
+use crate::settings::reader::{Context, Section};
+use crate::settings::{node, reader};
+
+tables! {
+    mod top at "tokens file", "The whole file." {
+        TOKENS = key("tokens", Kind::Named(&token::TABLE), "Tokens by name. The name is shown in the log.").required();
+    }
+    mod token at "tokens.NAME", "One token." {
+        SHA256 = key("sha256", Kind::Text, "SHA-256 of the token in hex: `printf %s \"$TOKEN\" | sha256sum`.").required();
+        GRANTS = key("grants", Kind::List(&grant::TABLE), "What the token may do.").required();
+    }
+    mod grant at "tokens.NAME.grants[]", "Rights on topics." {
+        TOPICS = key("topics", Kind::Texts, "Names of topics; `*` stands for any characters.").required();
+        RIGHTS = key("rights", Kind::Words(&[now("add"), now("pop"), now("admin")]), "`add`: add jobs. `pop`: pop, finish, release, touch and bury. `admin`: everything else, and these.").required();
+    }
+}
+
+/// Something that a caller may do with a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Right {
+    /// Add jobs.
+    Add,
+    /// Pop jobs, and say what has become of them.
+    Pop,
+    /// Look at jobs, delete them, and work on dead letters, limits and pauses.
+    Admin,
+}
+
+impl Right {
+    /// The word in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Right::Add => "add",
+            Right::Pop => "pop",
+            Right::Admin => "admin",
+        }
+    }
+}
+
+/// Rights on topics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Grant {
+    patterns: Vec<String>,
+    rights: Vec<Right>,
+}
+
+/// A token of the file.
+#[derive(Clone)]
+struct Token {
+    name: Arc<str>,
+    sha256: [u8; digest::SHA256_OUTPUT_LEN],
+    grants: Arc<[Grant]>,
+}
+
+/// Not even the hash: a weak token could be guessed from it.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token").field("name", &self.name).field("grants", &self.grants).finish_non_exhaustive()
+    }
+}
+
+/// The tokens of a file.
+#[derive(Debug, Clone, Default)]
+pub struct Tokens(Vec<Token>);
+
+/// Whoever sent a request.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The token's name; `None` for a local caller where there are no tokens.
+    pub name: Option<Arc<str>>,
+    /// `None`: everything.
+    grants: Option<Arc<[Grant]>>,
+}
+
+impl Caller {
+    /// A caller on the same machine, where there are no tokens.
+    pub fn local() -> Caller {
+        Caller { name: None, grants: None }
+    }
+
+    /// A caller whose one right is on topics of this pattern.
+    pub fn of_pattern(name: &str, pattern: &str) -> Caller {
+        let grant = Grant { patterns: vec![pattern.to_owned()], rights: vec![Right::Add, Right::Pop, Right::Admin] };
+        Caller { name: Some(name.into()), grants: Some([grant].into()) }
+    }
+
+    /// Whether the caller may do this with the topic.
+    pub fn may(&self, right: Right, topic: &str) -> bool {
+        let Some(grants) = &self.grants else { return true };
+        grants.iter().any(|grant| {
+            let has = grant.rights.contains(&right) || grant.rights.contains(&Right::Admin);
+            has && grant.patterns.iter().any(|pattern| matches(pattern, topic))
+        })
+    }
+}
+
+impl Tokens {
+    /// The owner of a token.
+    pub fn owner(&self, token: &str) -> Option<Caller> {
+        let hash = digest::digest(&digest::SHA256, token.as_bytes());
+        // All of them are compared, so that the time does not tell which one it is.
+        let mut owner = None;
+        for token in &self.0 {
+            if verify_slices_are_equal(&token.sha256, hash.as_ref()).is_ok() {
+                owner = Some(token);
+            }
+        }
+        owner.map(|token| Caller { name: Some(token.name.clone()), grants: Some(token.grants.clone()) })
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, with file, line and path.
+    pub fn read(path: &Path) -> Result<Tokens, ConfigErrors> {
+        let file = path.display().to_string();
+        let read = std::fs::read(path).map(String::from_utf8);
+        let report = Report::new(&file);
+        match read {
+            Ok(Ok(text)) => Tokens::parse(&text, report, path),
+            Ok(Err(_)) => refuse(report, "read the tokens: the file is not UTF-8 text"),
+            Err(error) => refuse(report, &format!("read the tokens: {error}")),
+        }
+    }
+
+    fn parse(text: &str, report: Report, path: &Path) -> Result<Tokens, ConfigErrors> {
+        let base = path.parent().map(PathBuf::from).unwrap_or_default();
+        // No variable belongs into a list of hashes.
+        let cx = Context { report, env: &|_| None, base };
+        let tokens = node::parse(text, &cx.report).map(|tree| {
+            let top = Section::open(&cx, Spot { at: tree.at, path: String::new() }, &top::TABLE, Some(&tree));
+            let mut tokens = Tokens::default();
+            for (name, section) in top.named(&top::TOKENS) {
+                tokens.0.extend(token(&name, &section));
+            }
+            tokens
+        });
+        cx.report.finish(tokens).map(|(tokens, _)| tokens)
+    }
+}
+
+fn refuse(report: Report, message: &str) -> Result<Tokens, ConfigErrors> {
+    report.of_file(None, message.to_owned(), None);
+    report.finish(None).map(|(tokens, _)| tokens)
+}
+
+fn token(name: &str, section: &Section<'_>) -> Option<Token> {
+    let grants = section.list(&token::GRANTS).iter().map(grant).collect::<Vec<_>>();
+    let text = section.text(&token::SHA256)?;
+    let mut sha256 = [0; digest::SHA256_OUTPUT_LEN];
+    if hex::decode_to_slice(text.value.trim(), &mut sha256).is_err() {
+        // What is there instead may be the token itself.
+        section.cx.report.problem(&text.spot, "this is not a SHA-256: 64 hex digits", token::SHA256.help);
+        return None;
+    }
+    Some(Token { name: name.into(), sha256, grants: grants.into() })
+}
+
+fn grant(section: &Section<'_>) -> Grant {
+    const RIGHTS: [(&str, Right); 3] = [("add", Right::Add), ("pop", Right::Pop), ("admin", Right::Admin)];
+    let texts: Vec<reader::Scalar> = section.texts(&grant::TOPICS);
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "_.-*:".contains(letter);
+    for text in texts.iter().filter(|text| !text.value.chars().all(allowed)) {
+        let help = "names have letters, digits, `_`, `.`, `-` and `:`; `*` stands for any of them";
+        section.cx.report.problem(&text.spot, "no topic has such a name", help);
+    }
+    let rights = match section.has(&grant::RIGHTS) {
+        true => section.words(&grant::RIGHTS, &RIGHTS),
+        false => Vec::new(),
+    };
+    Grant { patterns: texts.into_iter().map(|text| text.value).collect(), rights }
+}
+
+/// Whether `name` fits the pattern, in which `*` stands for any characters. One pass: no pattern is slow.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.len() >= last.len() && rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Tokens, String> {
+        Tokens::parse(text, Report::new("tokens.yaml"), Path::new("tokens.yaml")).map_err(|errors| errors.to_string())
+    }
+
+    #[test]
+    fn patterns_name_topics() {
+        let check = |pattern: &str, name: &str, expected: bool| {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        };
+        check("orders", "orders", true);
+        check("orders", "orders2", false);
+        check("*", "anything", true);
+        check("billing.*", "billing.eu", true);
+        check("billing.*", "billing", false);
+        check("*.retry", "a.retry", true);
+        check("a*b*c", "a-b-b-c", true);
+        check("a*b*c", "a-c-b", false);
+        check("ab*b", "ab", false);
+        check("**", "", true);
+    }
+
+    #[test]
+    fn a_token_has_the_rights_of_its_grants() {
+        // printf %s geheim | sha256sum
+        let text = "tokens:\n  shop:\n    sha256: addb0f5e7826c857d7376d1bd9bc33c0c544790a2eac96144a8af22b1298c940\n    grants:\n\
+                    \x20     - { topics: [orders, \"billing.*\"], rights: [add] }\n      - { topics: [audit], rights: [admin] }\n";
+        let tokens = parse(text).unwrap();
+        assert!(tokens.owner("other").is_none());
+        let caller = tokens.owner("geheim").unwrap();
+        assert_eq!(caller.name.as_deref(), Some("shop"));
+        assert!(caller.may(Right::Add, "orders") && caller.may(Right::Add, "billing.eu"));
+        assert!(!caller.may(Right::Pop, "orders") && !caller.may(Right::Add, "other"));
+        assert!(caller.may(Right::Pop, "audit"));
+        assert!(!format!("{tokens:?}").contains("addb0f"), "{tokens:?}");
+    }
+
+    #[test]
+    fn a_wrong_file_is_explained() {
+        let check = |text: &str, expected: &str| {
+            let problem = parse(text).unwrap_err();
+            assert!(problem.contains(expected), "{problem}");
+        };
+        check(
+            "tokens:\n  a: { sha256: geheim, grants: [{ topics: [a], rights: [add] }] }",
+            "tokens.yaml:2:16: tokens.a.sha256",
+        );
+        check("tokens:\n  a: { sha256: geheim, grants: [{ topics: [a], rights: [ad] }] }", "did you mean `add`?");
+        check("tokens:\n  a: { sha: x, grants: [{ topics: [a], rights: [add] }] }", "`sha256` is missing");
+        check("tokens:\n  a: { sha256: x, grants: [{ topics: ['a b'], rights: [add] }] }", "no topic has such a name");
+        check("token: {}", "did you mean `tokens`?");
+        let secret = parse("tokens:\n  a: { sha256: geheim, grants: [{ topics: [a], rights: [add] }] }").unwrap_err();
+        assert!(!secret.contains("geheim"), "{secret}");
+    }
+}

@@ -1,0 +1,254 @@
+//! One request on its way to its handler: who sent it, what its path, query and headers say, and its body, once asked for.
+//!
+//! A topic comes out of it only together with the right to use it, so no handler can forget to ask.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::HeaderMap;
+use hyper::body::{Body, Incoming};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::access::{Caller, Right};
+use super::fields::clip;
+use super::gzip;
+use super::problem::{Kind, Problem};
+use crate::jobs::{JobId, Topic};
+
+/// A client that has not sent its body by then is cut off.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Most topics of one `pop`.
+const MAX_TOPICS: usize = 16;
+
+/// The memory that bodies of requests may take together, in KiB.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    room: Arc<Semaphore>,
+    /// Largest body, in bytes.
+    pub max_body: usize,
+}
+
+impl Memory {
+    /// Room for the largest body, and for many usual ones.
+    pub fn new(max_body: usize) -> Memory {
+        Memory { room: Arc::new(Semaphore::new(kib(max_body.saturating_mul(2).max(64 << 20)) as usize)), max_body }
+    }
+}
+
+fn kib(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX >> 3).min(u32::MAX >> 3)
+}
+
+/// One request.
+pub struct Call {
+    /// The other end.
+    pub peer: SocketAddr,
+    /// Who sent it, once that is known.
+    pub caller: Caller,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// What stands at the places of the path that have names.
+    pub path: Vec<(&'static str, String)>,
+    /// The pairs of the query.
+    pub query: Query,
+    /// The body, until it is read.
+    pub body: Option<Incoming>,
+    /// Where the room for the body comes from.
+    pub memory: Memory,
+    /// The room that the body takes, until the request is answered.
+    pub room: Option<OwnedSemaphorePermit>,
+}
+
+impl Call {
+    /// What stands at the place of this name in the path.
+    pub fn part(&self, name: &str) -> &str {
+        self.path.iter().find(|(part, _)| *part == name).map_or("", |(_, text)| text)
+    }
+
+    /// A topic, if the caller has this right on it.
+    ///
+    /// # Errors
+    /// It is no name of a topic, or the caller has no such right.
+    pub fn topic_named(&self, right: Right, name: &str) -> Result<Topic, Problem> {
+        let topic: Topic = name.parse().map_err(|error| Problem::bad(format!("read the topic: {error}")))?;
+        if self.caller.may(right, topic.as_str()) {
+            return Ok(topic);
+        }
+        let token = self.caller.name.as_deref().unwrap_or_default();
+        let detail = format!(
+            "use topic {topic}: the token `{token}` has not the right `{}` on it; grant it in the tokens file",
+            right.as_str()
+        );
+        Err(Problem::new(Kind::Forbidden, detail))
+    }
+
+    /// The topic in the path, if the caller has this right on it.
+    ///
+    /// # Errors
+    /// As for [`topic_named`](Call::topic_named).
+    pub fn topic(&self, right: Right) -> Result<Topic, Problem> {
+        self.topic_named(right, self.part("topic"))
+    }
+
+    /// The topics in the path, separated by commas, in the order of their priority.
+    ///
+    /// # Errors
+    /// As for [`topic_named`](Call::topic_named); or there are too many.
+    pub fn topics(&self, right: Right) -> Result<Vec<Topic>, Problem> {
+        let names = self.part("topic").split(',').filter(|name| !name.is_empty());
+        let topics =
+            names.take(MAX_TOPICS + 1).map(|name| self.topic_named(right, name)).collect::<Result<Vec<_>, _>>()?;
+        match topics.len() {
+            0 => Err(Problem::bad("read the topics: there is none")),
+            1..=MAX_TOPICS => Ok(topics),
+            _ => Err(Problem::bad(format!("read the topics: there are more than {MAX_TOPICS}"))),
+        }
+    }
+
+    /// The job in the path, if the caller has this right on its topic.
+    ///
+    /// # Errors
+    /// It is no id of a job, or the caller has no such right.
+    pub fn job(&self, right: Right) -> Result<JobId, Problem> {
+        self.job_named(right, self.part("id"))
+    }
+
+    /// A job, if the caller has this right on its topic.
+    ///
+    /// # Errors
+    /// It is no id of a job, or the caller has no such right.
+    pub fn job_named(&self, right: Right, id: &str) -> Result<JobId, Problem> {
+        let id: JobId = id.parse().map_err(|error| Problem::bad(format!("read the job's id: {error}")))?;
+        self.topic_named(right, id.topic.as_str())?;
+        Ok(id)
+    }
+
+    /// The media type of the body, without its parameters, in lower case.
+    pub fn media_type(&self) -> String {
+        let value = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+
+    /// Whether the body is JSON by its media type; no media type means JSON too, as `curl -d` says something else.
+    pub fn is_json(&self) -> bool {
+        let media_type = self.media_type();
+        media_type.is_empty() || media_type == "application/json" || media_type == "application/x-www-form-urlencoded"
+    }
+
+    /// The body, unpacked, within `max_body` and in time.
+    ///
+    /// # Errors
+    /// It is larger, too slow, cut off, or in a coding that is not read; or there is no room for it now.
+    pub async fn body(&mut self) -> Result<Bytes, Problem> {
+        let Some(incoming) = self.body.take() else { return Ok(Bytes::new()) };
+        let limit = self.memory.max_body;
+        let too_large = || {
+            let detail = format!("read the body: it is larger than max_body, {limit} bytes; send fewer jobs at once");
+            Problem::new(Kind::TooLarge, detail)
+        };
+        // What the client says, before a byte of it is read.
+        let declared = incoming.size_hint().exact().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
+        if declared.is_some_and(|length| length > limit) {
+            return Err(too_large());
+        }
+        let packed = self.headers.contains_key(CONTENT_ENCODING);
+        let needed = if packed { limit } else { declared.unwrap_or(limit) };
+        let read = async {
+            let room = self.memory.room.clone().acquire_many_owned(kib(needed)).await;
+            let body = Limited::new(incoming, limit).collect().await;
+            (room, body)
+        };
+        let (room, body) = timeout(BODY_TIMEOUT, read).await.map_err(|_| {
+            Problem::new(Kind::TooSlow, "read the body: it did not arrive within 30 s")
+                .retry_after(Duration::from_secs(1))
+        })?;
+        // The semaphore is never closed.
+        self.room = room.ok();
+        let body = body.map_err(|error| match error.is::<LengthLimitError>() {
+            true => too_large(),
+            false => Problem::bad("read the body: the connection ended before it was complete"),
+        })?;
+        gzip::unpack(&self.headers, body.to_bytes(), limit)
+    }
+}
+
+/// The pairs of a query, percent-decoded.
+#[derive(Debug, Default, Clone)]
+pub struct Query {
+    pairs: Vec<(String, String)>,
+}
+
+impl Query {
+    /// Parses what is behind the `?`.
+    pub fn parse(text: &str) -> Query {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(&name.replace('+', " ")), decode(&value.replace('+', " ")))
+        });
+        Query { pairs: pairs.collect() }
+    }
+
+    /// The value of a name; the first one, if there are several.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.pairs.iter().find(|(pair, _)| pair == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A whole number.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn number(&self, name: &str) -> Result<Option<u64>, Problem> {
+        self.text(name)
+            .map(|text| {
+                text.parse().map_err(|_| {
+                    Problem::bad(format!(
+                        "read `{name}` in the query: expected a whole number from 0 on, found `{}`",
+                        clip(text)
+                    ))
+                })
+            })
+            .transpose()
+    }
+
+    /// The names, all of which have to be known.
+    ///
+    /// # Errors
+    /// One is not known.
+    pub fn only(&self, known: &[&str]) -> Result<(), Problem> {
+        let unknown = self.pairs.iter().find(|(name, _)| !known.contains(&name.as_str()));
+        let Some((unknown, _)) = unknown else { return Ok(()) };
+        let help = match crate::settings::keys::nearest(unknown, known.iter().copied()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None if known.is_empty() => "there are none here".to_owned(),
+            None => format!("known are {}", known.join(", ")),
+        };
+        Err(Problem::bad(format!("read the query: unknown parameter `{}`; {help}", clip(unknown))))
+    }
+}
+
+/// Percent-decoded; what is no UTF-8 then becomes the replacement character, which no name has.
+pub fn decode(text: &str) -> String {
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_read_by_name() {
+        let query = Query::parse("delay_ms=5000&id=a%2Fb+c&flag&id=second&x=%ff");
+        assert_eq!(query.number("delay_ms").unwrap(), Some(5000));
+        assert_eq!((query.text("id"), query.text("flag"), query.text("gone")), (Some("a/b c"), Some(""), None));
+        assert_eq!(query.text("x"), Some("\u{fffd}"));
+        let problem = query.number("id").unwrap_err().detail;
+        assert_eq!(problem, "read `id` in the query: expected a whole number from 0 on, found `a/b c`");
+        let problem = Query::parse("delay=5").only(&["delay_ms", "ttr_ms"]).unwrap_err().detail;
+        assert_eq!(problem, "read the query: unknown parameter `delay`; did you mean `delay_ms`?");
+    }
+}

@@ -1,0 +1,218 @@
+//! From a request to its answer: find the route, learn who asks, let the handler answer, write it down.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_ENCODING, HeaderName, HeaderValue, ORIGIN, VARY};
+use hyper::{HeaderMap, Method, Request, Response};
+
+use super::Api;
+use super::access::Caller;
+use super::call::{Call, Query, decode};
+use super::gzip;
+use super::handover::{ReplyBody, Unflushed};
+use super::problem::{Kind, Problem};
+use super::reply::Reply;
+use super::routes::{Dialect, Route};
+use crate::clock::Instant;
+use crate::telemetry::events::api::Answered;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const TOKEN: HeaderName = HeaderName::from_static("x-token");
+
+/// What all requests of one connection share.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// The other end.
+    pub peer: SocketAddr,
+    /// Jobs that are written to it and not yet on their way.
+    pub unflushed: Unflushed,
+}
+
+/// The routes by path.
+pub struct Router {
+    paths: matchit::Router<Vec<&'static Route>>,
+}
+
+impl Router {
+    /// Of these routes.
+    pub fn new(routes: impl IntoIterator<Item = &'static Route>) -> Router {
+        let mut by_path: HashMap<&str, Vec<&'static Route>> = HashMap::new();
+        for route in routes {
+            by_path.entry(route.path).or_default().push(route);
+        }
+        let mut paths = matchit::Router::new();
+        for (path, routes) in by_path {
+            // The table is fixed, and every test that makes a router proves it.
+            paths.insert(path, routes).expect("no two paths of the table contradict each other");
+        }
+        Router { paths }
+    }
+
+    /// The route, with the parts of the path that have names.
+    fn find(&self, method: &Method, path: &str) -> Result<(&'static Route, Parts), Missing> {
+        let found = self.paths.at(path).map_err(|_| Missing::Path)?;
+        let wanted = if method == Method::HEAD { &Method::GET } else { method };
+        let Some(route) = found.value.iter().find(|route| route.method == *wanted) else {
+            return Err(Missing::Method(
+                found.value.iter().map(|route| route.method.as_str()).collect::<Vec<_>>().join(", "),
+            ));
+        };
+        let names = ["topic", "id", "namespace", "queue", "token"];
+        let part = |name: &'static str| found.params.get(name).map(|value| (name, decode(value)));
+        Ok((route, names.into_iter().filter_map(part).collect()))
+    }
+}
+
+/// What stands at the places of a path that have names.
+type Parts = Vec<(&'static str, String)>;
+
+/// Why there is no route.
+enum Missing {
+    /// The path is not known.
+    Path,
+    /// It is, with these methods.
+    Method(String),
+}
+
+/// Answers one request. Never fails: what goes wrong is an answer too.
+pub async fn respond(api: Arc<Api>, connection: Connection, request: Request<Incoming>) -> Response<ReplyBody> {
+    let began = Instant::now();
+    let (head, body) = request.into_parts();
+    let id = request_id(&head.headers);
+    let asked = head.headers.clone();
+    let found = api.router.find(&head.method, head.uri.path());
+    let (name, dialect) = match &found {
+        Ok((route, _)) => (route.name, route.dialect),
+        Err(_) => ("none", Dialect::of_path(&api.compat, head.uri.path())),
+    };
+    let mut token = None;
+    let result = match found {
+        Ok((route, path)) => {
+            let call = Call {
+                peer: connection.peer,
+                caller: Caller::local(),
+                headers: head.headers,
+                path,
+                query: Query::parse(head.uri.query().unwrap_or_default()),
+                body: Some(body),
+                memory: api.memory.clone(),
+                room: None,
+            };
+            handle(&api, route, call, &mut token).await
+        }
+        Err(Missing::Path) => Err(Problem::new(
+            Kind::NoSuchPath,
+            "find the path: there is none of this name; GET /v1/openapi.json lists them",
+        )),
+        Err(Missing::Method(allowed)) => {
+            let detail = format!("use the path: it has {allowed}, not {}", super::fields::clip(head.method.as_str()));
+            Err(Problem::new(Kind::Method, detail).with("allow", allowed.into()))
+        }
+    };
+    let problem = result.as_ref().err().map(|problem| problem.detail.clone());
+    let reply = result.unwrap_or_else(|problem| dialect.reply(problem));
+    let status = reply.status.as_u16();
+    api.events.metrics.answered(name, status, began.elapsed());
+    let answered = Answered {
+        route: name,
+        status,
+        peer: connection.peer,
+        token: token.as_deref().unwrap_or_default(),
+        request: id.to_str().unwrap_or_default(),
+        problem: problem.as_deref(),
+    };
+    api.events.answered(&answered);
+    finish(reply, &asked, id, connection.unflushed)
+}
+
+async fn handle(
+    api: &Arc<Api>,
+    route: &'static Route,
+    mut call: Call,
+    token: &mut Option<Arc<str>>,
+) -> Result<Reply, Problem> {
+    if !route.open {
+        call.caller = caller(api, route.dialect, &call).await?;
+        token.clone_from(&call.caller.name);
+    }
+    // A panic in a handler is an answer, and not the end of all requests of the connection.
+    match AssertUnwindSafe((route.handler)(api.clone(), call)).catch_unwind().await {
+        Ok(result) => result,
+        Err(_) => {
+            Err(Problem::new(Kind::Unexpected, "answer the request: this program has a defect; its log has the place"))
+        }
+    }
+}
+
+/// Who sent the request.
+async fn caller(api: &Api, dialect: Dialect, call: &Call) -> Result<Caller, Problem> {
+    let text = |name: &HeaderName| call.headers.get(name).and_then(|value| value.to_str().ok());
+    let bearer = text(&AUTHORIZATION).and_then(|value| {
+        let (scheme, token) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    });
+    let given = bearer.or_else(|| text(&TOKEN));
+    let given = given.or_else(|| call.query.text("token").filter(|_| dialect.takes_token_in_query()));
+    let given = given.filter(|token| !token.is_empty());
+    match (api.access.tokens(&api.events), given) {
+        (Some(tokens), Some(token)) => match tokens.owner(token) {
+            Some(caller) => Ok(caller),
+            None => dialect.owner(api, token, call).await,
+        },
+        (Some(_), None) => Err(dialect.no_token()),
+        (None, _) if !call.peer.ip().to_canonical().is_loopback() => Err(Problem::new(
+            Kind::Forbidden,
+            "authenticate: without `jobs.http.tokens_file` only clients on the same machine are served",
+        )),
+        // A page in a browser on this machine can reach a local port, and must not add jobs.
+        (None, _) if call.headers.contains_key(ORIGIN) => Err(Problem::new(
+            Kind::Forbidden,
+            "authenticate: the request comes from a page in a browser; set `jobs.http.tokens_file` and send a token",
+        )),
+        (None, _) => Ok(Caller::local()),
+    }
+}
+
+/// The client's own id of the request, if it is harmless, else a new one.
+fn request_id(headers: &HeaderMap) -> HeaderValue {
+    let given = headers.get(REQUEST_ID).filter(|id| {
+        let bytes = id.as_bytes();
+        (1..=64).contains(&bytes.len())
+            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(byte))
+    });
+    let new = || {
+        HeaderValue::try_from(format!("{:016x}", fastrand::u64(..))).unwrap_or_else(|_| HeaderValue::from_static("0"))
+    };
+    given.cloned().unwrap_or_else(new)
+}
+
+fn finish(reply: Reply, asked: &HeaderMap, id: HeaderValue, unflushed: Unflushed) -> Response<ReplyBody> {
+    let Reply { status, headers, body, reserved } = reply;
+    let packed = gzip::pack(asked, &body);
+    let coded = packed.is_some();
+    let mut response = Response::new(ReplyBody::new(packed.unwrap_or(body), reserved, unflushed));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, id);
+    headers.insert(hyper::header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(hyper::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if coded {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    }
+    response
+}
+
+/// The header for a path with other methods.
+pub fn allow(reply: Reply, problem: &Problem) -> Reply {
+    match problem.fields.get("allow").and_then(|allow| allow.as_str()) {
+        Some(allow) => reply.header(ALLOW, allow),
+        None => reply,
+    }
+}

@@ -1,0 +1,146 @@
+//! Jobs on their way to a client: whoever drops them before the client has them gives them back.
+//!
+//! A popped job is reserved. If its client is gone by the time the answer is ready, it would wait for its TTR with nobody
+//! at work on it. So the jobs travel with the answer: from the pop ([`Reserved`]) into the body ([`ReplyBody`]), from
+//! there, when the body is taken for writing, to the connection ([`Unflushed`]), which lets go of them when the last byte
+//! was handed to the operating system. Dropped at any place before that, they are released at once. What is lost behind
+//! that point comes back by its TTR.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
+
+/// Gives jobs back that nobody has.
+type GiveBack = Box<dyn FnOnce() + Send + Sync>;
+
+/// Jobs that are reserved for a client and that it does not have yet. Dropping this gives them back.
+pub struct Reserved(Option<GiveBack>);
+
+impl Reserved {
+    /// Jobs that `give_back` releases, unless they are handed over.
+    pub fn new(give_back: impl FnOnce() + Send + Sync + 'static) -> Reserved {
+        Reserved(Some(Box::new(give_back)))
+    }
+
+    /// The client has them.
+    pub fn handed_over(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if let Some(give_back) = self.0.take() {
+            give_back();
+        }
+    }
+}
+
+impl fmt::Debug for Reserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reserved")
+    }
+}
+
+/// Jobs of one connection whose bytes are written, but perhaps not all handed to the operating system.
+#[derive(Clone, Debug, Default)]
+pub struct Unflushed(Arc<Mutex<Vec<Reserved>>>);
+
+impl Unflushed {
+    /// Everything that was written is on its way.
+    pub fn flushed(&self) {
+        let sent = std::mem::take(&mut *self.0.lock());
+        sent.into_iter().for_each(Reserved::handed_over);
+    }
+}
+
+/// The body of every answer.
+#[derive(Debug)]
+pub struct ReplyBody {
+    data: Option<Bytes>,
+    reserved: Option<Reserved>,
+    unflushed: Unflushed,
+}
+
+impl ReplyBody {
+    /// A body with the jobs in it, on the connection of `unflushed`.
+    pub fn new(data: Bytes, reserved: Option<Reserved>, unflushed: Unflushed) -> ReplyBody {
+        ReplyBody { data: Some(data).filter(|data| !data.is_empty()), reserved, unflushed }
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let Some(data) = self.data.take() else { return Poll::Ready(None) };
+        // Hyper puts the bytes into its buffer before it flushes again, and one task does both.
+        if let Some(reserved) = self.reserved.take() {
+            self.unflushed.0.lock().push(reserved);
+        }
+        Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.data.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.data.as_ref().map_or(0, |data| data.len() as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::task::noop_waker;
+
+    use super::*;
+
+    fn reserved() -> (Reserved, Arc<AtomicUsize>) {
+        let given_back = Arc::new(AtomicUsize::new(0));
+        let count = given_back.clone();
+        let jobs = Reserved::new(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        (jobs, given_back)
+    }
+
+    fn take(body: &mut ReplyBody) {
+        let waker = noop_waker();
+        let frame = Pin::new(body).poll_frame(&mut Context::from_waker(&waker));
+        assert!(matches!(frame, Poll::Ready(Some(Ok(_)))));
+    }
+
+    #[test]
+    fn jobs_go_back_unless_their_bytes_have_left() {
+        let body = |unflushed: &Unflushed| {
+            let (jobs, given_back) = reserved();
+            (ReplyBody::new(Bytes::from_static(b"job"), Some(jobs), unflushed.clone()), given_back)
+        };
+        let connection = Unflushed::default();
+
+        let (never_written, given_back) = body(&connection);
+        drop(never_written);
+        assert_eq!(given_back.load(Ordering::Relaxed), 1);
+
+        let (mut flushed, given_back) = body(&connection);
+        take(&mut flushed);
+        connection.flushed();
+        drop(flushed);
+        assert_eq!(given_back.load(Ordering::Relaxed), 0);
+
+        let (mut lost, given_back) = body(&connection);
+        take(&mut lost);
+        drop((lost, connection));
+        assert_eq!(given_back.load(Ordering::Relaxed), 1);
+    }
+}

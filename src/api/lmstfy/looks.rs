@@ -1,0 +1,51 @@
+//! Looks at a queue and at jobs, and the end of a queue.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::answer;
+use super::names::{self, namespace, topic};
+use super::shapes::looked_at;
+use crate::api::Api;
+use crate::api::access::Right;
+use crate::api::call::Call;
+use crate::api::problem::{Kind, Problem};
+use crate::api::reply::Reply;
+use crate::api::v1::errors::problem;
+use crate::jobs::JobState;
+
+/// The next job that is ready.
+pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let topic = topic(&call, Right::Pop)?;
+    let jobs = api.queue.peek(&topic, JobState::Ready, 0, 1).await.map_err(|error| problem("peek", error))?;
+    Ok(match jobs.first() {
+        Some(job) => answer(StatusCode::OK, looked_at(job, namespace(&call)?, api.queue.now_ms())),
+        None => answer(StatusCode::NOT_FOUND, json!({ "error": "the queue is empty" })),
+    })
+}
+
+/// A job, whatever its state.
+pub async fn job(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let not_found = || Problem::new(Kind::NoSuchJob, "look at the job");
+    let id = names::job(&call, Right::Pop)?.ok_or_else(not_found)?;
+    let job = api.queue.get(&id).await.map_err(|error| problem("look at the job", error))?;
+    let job = job.ok_or_else(not_found)?;
+    Ok(answer(StatusCode::OK, looked_at(&job, namespace(&call)?, api.queue.now_ms())))
+}
+
+/// How many jobs are ready.
+pub async fn size(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let topic = topic(&call, Right::Pop)?;
+    let sizes = api.queue.sizes(&topic).await.map_err(|error| problem("get the size", error))?;
+    let (namespace, queue) = (namespace(&call)?, call.part("queue"));
+    Ok(answer(StatusCode::OK, json!({ "namespace": namespace, "queue": queue, "size": sizes.ready })))
+}
+
+/// The queue is removed with all of its jobs.
+pub async fn destroy(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let topic = topic(&call, Right::Admin)?;
+    api.queue.destroy(&topic).await.map_err(|error| problem("destroy the queue", error))?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}

@@ -1,0 +1,60 @@
+//! The API of bitleak/lmstfy, so that its clients work unchanged: `/api/NAMESPACE/QUEUE...` and `/token/NAMESPACE`.
+//!
+//! Queue Q of namespace N is the topic `N.Q`; neither name can have a dot. Status codes and JSON are those of lmstfy.
+//! `docs/lmstfy.md` lists what differs, and why.
+
+mod consume;
+mod dead;
+mod items;
+mod looks;
+mod names;
+mod publish;
+mod shapes;
+pub(super) mod tokens;
+
+use hyper::{Method, StatusCode};
+use serde_json::json;
+
+pub(super) use self::consume::QUEUES;
+use super::problem::{Kind, Problem};
+use super::reply::Reply;
+use super::routes::{Dialect, Route, routes};
+
+/// The endpoints.
+pub static ROUTES: &[Route] = routes! { Dialect::Lmstfy;
+    PUT "/api/{namespace}/{queue}" lmstfy_publish => publish::one;
+    PUT "/api/{namespace}/{queue}/bulk" lmstfy_publish_bulk => publish::bulk;
+    PUT "/api/{namespace}/{queue}/job/{id}" lmstfy_republish => publish::again;
+    GET "/api/{namespace}/{queue}" lmstfy_consume => consume::consume;
+    DELETE "/api/{namespace}/{queue}/job/{id}" lmstfy_ack => consume::ack;
+    DELETE "/api/{namespace}/{queue}" lmstfy_destroy => looks::destroy;
+    GET "/api/{namespace}/{queue}/peek" lmstfy_peek => looks::peek;
+    GET "/api/{namespace}/{queue}/job/{id}" lmstfy_peek_job => looks::job;
+    GET "/api/{namespace}/{queue}/size" lmstfy_size => looks::size;
+    GET "/api/{namespace}/{queue}/deadletter" lmstfy_dead => dead::peek;
+    PUT "/api/{namespace}/{queue}/deadletter" lmstfy_respawn => dead::respawn;
+    DELETE "/api/{namespace}/{queue}/deadletter" lmstfy_purge => dead::purge;
+    GET "/api/{namespace}/{queue}/deadletter/size" lmstfy_dead_size => dead::size;
+    GET "/token/{namespace}" lmstfy_tokens => tokens::list;
+    POST "/token/{namespace}" lmstfy_new_token => tokens::new;
+    DELETE "/token/{namespace}/{token}" lmstfy_delete_token => tokens::delete;
+};
+
+/// A problem as lmstfy's clients expect it. What they cannot know is an internal error to them.
+pub(super) fn reply(problem: &Problem) -> Reply {
+    let status = problem.kind.status();
+    let (status, error) = match problem.kind {
+        Kind::NoSuchPath | Kind::Method => (StatusCode::NOT_FOUND, "api not found"),
+        Kind::NoSuchJob => (status, "job not found"),
+        Kind::Forbidden => (StatusCode::UNAUTHORIZED, "invalid token"),
+        Kind::TooLarge => (status, "body too large"),
+        _ if status.is_server_error() => (StatusCode::INTERNAL_SERVER_ERROR, "internal error"),
+        _ => (status, problem.detail.as_str()),
+    };
+    answer(status, json!({ "error": error }))
+}
+
+fn answer(status: StatusCode, value: serde_json::Value) -> Reply {
+    // A value of this type always has JSON.
+    Reply::json(status, &value).unwrap_or_else(|_| Reply::empty(StatusCode::INTERNAL_SERVER_ERROR))
+}

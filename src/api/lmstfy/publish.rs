@@ -1,0 +1,115 @@
+//! `PUT /api/NAMESPACE/QUEUE`: jobs are added.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::answer;
+use super::items::items;
+use super::names::{job, number, seconds, topic};
+use super::shapes::{Attributes, envelope};
+use crate::api::Api;
+use crate::api::access::Right;
+use crate::api::call::Call;
+use crate::api::problem::{Kind, Problem};
+use crate::api::reply::Reply;
+use crate::api::v1::errors::problem;
+use crate::jobs::{Added, Due, JobError, JobId, NewJob, Topic};
+
+/// Largest body of a job.
+const BODY: usize = 1 << 20;
+/// Most jobs of one request.
+const BULK: usize = 64;
+/// Time to live of a job that does not say, in seconds.
+pub const TTL: u32 = 86_400;
+
+/// One job.
+pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+    let topic = topic(&call, Right::Add)?;
+    let id = publish(&api, &mut call, &topic).await?;
+    Ok(answer(StatusCode::CREATED, json!({ "msg": "published", "job_id": id.local.as_str() })))
+}
+
+/// The job is replaced by another one. That one is added first: a crash in between leaves both, and not none.
+pub async fn again(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+    let topic = topic(&call, Right::Add)?;
+    let old = job(&call, Right::Pop)?;
+    let id = publish(&api, &mut call, &topic).await?;
+    if let Some(old) = old {
+        match api.queue.delete(&old).await {
+            Ok(()) | Err(JobError::NotFound) => {}
+            Err(error) => return Err(problem("delete the old job", error)),
+        }
+    }
+    Ok(answer(StatusCode::CREATED, json!({ "msg": "published", "job_id": id.local.as_str() })))
+}
+
+async fn publish(api: &Api, call: &mut Call, topic: &Topic) -> Result<JobId, Problem> {
+    let settings = Settings::of(call)?;
+    let attributes = Attributes::of(&call.headers)?;
+    let body = call.body().await?;
+    let job = settings.job(body, &attributes)?;
+    let added = api.queue.add(topic, vec![job]).await.map_err(|error| problem("publish the job", error))?;
+    let added = added.into_iter().next().map(|added| added.id);
+    added.ok_or_else(|| Problem::new(Kind::Unexpected, "publish the job: the answer has none"))
+}
+
+/// Many jobs: all of them, or none.
+pub async fn bulk(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+    let topic = topic(&call, Right::Add)?;
+    let settings = Settings::of(&call)?;
+    let attributes = Attributes::of(&call.headers)?;
+    let body = call.body().await?;
+    // Only to know that it is a valid array: the elements are taken as they were written.
+    if !matches!(serde_json::from_slice(&body), Ok(serde_json::Value::Array(_))) {
+        return Err(Problem::bad("request body should be an array of objects"));
+    }
+    let items = items(&body);
+    match items.len() {
+        0 => return Err(Problem::bad("no jobs")),
+        1..=BULK => {}
+        _ => return Err(Problem::bad("too many jobs")),
+    }
+    let job = |item: &[u8]| settings.job(body.slice_ref(item), &attributes);
+    let jobs = items.into_iter().map(job).collect::<Result<Vec<_>, _>>()?;
+    let added = api.queue.add(&topic, jobs).await.map_err(|error| problem("publish the jobs", error))?;
+    let ids: Vec<_> = added.iter().map(|Added { id, .. }| id.local.as_str()).collect();
+    Ok(answer(StatusCode::CREATED, json!({ "msg": "published", "job_ids": ids })))
+}
+
+/// What the query says of the jobs.
+struct Settings {
+    delay: std::time::Duration,
+    ttl: std::time::Duration,
+    tries: u16,
+}
+
+impl Settings {
+    fn of(call: &Call) -> Result<Settings, Problem> {
+        let (delay, ttl) = (seconds(call, "delay", 0)?, seconds(call, "ttl", TTL)?);
+        let tries = u16::try_from(number(call, "tries", 1)?).map_err(|_| Problem::bad("invalid tries"))?;
+        if !ttl.is_zero() && ttl <= delay {
+            return Err(Problem::bad("ttl is shorter than delay"));
+        }
+        if tries == 0 {
+            return Err(Problem::bad("tries shouldn't be zero"));
+        }
+        Ok(Settings { delay, ttl, tries })
+    }
+
+    fn job(&self, body: Bytes, attributes: &Attributes) -> Result<NewJob, Problem> {
+        if body.len() > BODY {
+            return Err(Problem::new(Kind::TooLarge, "body too large"));
+        }
+        let (body, content_type) = envelope(body, attributes);
+        Ok(NewJob {
+            due: Due::After(self.delay),
+            ttl: Some(self.ttl),
+            tries: Some(self.tries.into()),
+            content_type: content_type.to_owned(),
+            ..NewJob::new(body)
+        })
+    }
+}

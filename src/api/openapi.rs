@@ -1,0 +1,318 @@
+//! The OpenAPI 3.1 document of our own API, made from the table of routes.
+//!
+//! A route without a description here, or a description without a route, fails a test; and every answer that the tests get
+//! is compared with what the document says of it.
+
+mod schemas;
+
+use serde_json::{Map, Value, json};
+
+use super::problem::Kind;
+use super::routes::{OWN, Route};
+
+/// What the document says of one endpoint.
+struct Operation {
+    summary: &'static str,
+    description: &'static str,
+    /// Names of parameters beside those in the path; described in [`parameter`].
+    query: &'static [&'static str],
+    /// The request's body.
+    body: Option<Value>,
+    /// Status and schema of answers that are no problems; no schema is no body.
+    answers: Vec<(u16, &'static str, Option<Value>)>,
+    /// Kinds of problems beside those that every endpoint may answer.
+    problems: &'static [Kind],
+}
+
+/// Problems of every endpoint that needs a token and asks Redis.
+const ALWAYS: [Kind; 8] = [
+    Kind::BadRequest,
+    Kind::Unauthorized,
+    Kind::Forbidden,
+    Kind::Unexpected,
+    Kind::Refused,
+    Kind::Unavailable,
+    Kind::OutcomeUnknown,
+    Kind::Stopping,
+];
+
+/// The document.
+pub fn document() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for route in OWN {
+        let Some(operation) = operation(route.name) else { continue };
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method.as_str().to_lowercase()] = described(route, operation);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "delaybridge job queue",
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+            "description": "Jobs with a due time, handed to consumers for a time to run. A consumer finishes the job, or it comes \
+                back. Times are milliseconds since 1970 by the clock of Redis.",
+        },
+        "servers": [{ "url": "/" }],
+        "security": [{ "token": [] }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "schemas": schemas::all(),
+        },
+    })
+}
+
+fn described(route: &Route, operation: Operation) -> Value {
+    let names = route.path.split('{').skip(1).filter_map(|part| part.split('}').next());
+    let in_path = names.map(|name| parameter(name, "path"));
+    let parameters: Vec<Value> = in_path.chain(operation.query.iter().map(|name| parameter(name, "query"))).collect();
+    let mut responses = Map::new();
+    for (status, description, schema) in operation.answers {
+        let mut answer = json!({ "description": description });
+        if let Some(schema) = schema {
+            answer["content"] = json!({ "application/json": { "schema": schema } });
+        }
+        responses.insert(status.to_string(), answer);
+    }
+    let always: &[Kind] = if route.open { &[] } else { &ALWAYS };
+    for kind in always.iter().chain(operation.problems) {
+        let answer = responses.entry(kind.status().as_str().to_owned()).or_insert_with(|| {
+            json!({
+                "description": "",
+                "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
+            })
+        });
+        let described = answer["description"].as_str().unwrap_or_default();
+        let more = if described.is_empty() { String::new() } else { format!("{described}; ") };
+        answer["description"] = json!(format!("{more}{}: {}", kind.as_str(), kind.title()));
+    }
+    let mut described = json!({
+        "operationId": route.name,
+        "tags": ["jobs"],
+        "summary": operation.summary,
+        "parameters": parameters,
+        "responses": responses,
+    });
+    if !operation.description.is_empty() {
+        described["description"] = json!(operation.description);
+    }
+    if let Some(body) = operation.body {
+        described["requestBody"] = body;
+    }
+    if route.open {
+        described["security"] = json!([]);
+    }
+    described
+}
+
+/// A body of JSON.
+fn body(schema: &str) -> Option<Value> {
+    let schema = schemas::reference(schema);
+    Some(json!({ "required": true, "content": { "application/json": { "schema": schema } } }))
+}
+
+fn ok(schema: &str) -> Option<Value> {
+    Some(schemas::reference(schema))
+}
+
+/// What the document says of the route of this name.
+fn operation(name: &str) -> Option<Operation> {
+    let nothing = || Operation { summary: "", description: "", query: &[], body: None, answers: vec![], problems: &[] };
+    Some(match name {
+        "openapi" => Operation {
+            summary: "This document",
+            answers: vec![(200, "The document", Some(json!({ "type": "object" })))],
+            ..nothing()
+        },
+        "add" => Operation {
+            summary: "Add a job",
+            description: "With a media type other than `application/json` the request's body is the job's body, and the settings \
+                are in the query: `id`, `delay_ms`, `due_ms`, `ttr_ms`, `tries`, `ttl_ms`. With an id of the client's own a \
+                second request adds nothing, so that it may be sent again after an unknown outcome.",
+            body: body("NewJob"),
+            answers: vec![
+                (201, "It was added", ok("AddedJob")),
+                (200, "A job with this id is there, or was finished lately; nothing was changed", ok("AddedJob")),
+            ],
+            problems: &[Kind::TooLarge, Kind::MediaType, Kind::TooMany, Kind::TooSlow],
+            ..nothing()
+        },
+        "add_batch" => Operation {
+            summary: "Add many jobs: all of them, or none",
+            description: "The answer has a job for each of the request, in the same order.",
+            body: body("NewJobs"),
+            answers: vec![(200, "They are there", ok("AddedJobs"))],
+            problems: &[Kind::TooLarge, Kind::MediaType, Kind::TooMany, Kind::TooSlow],
+            ..nothing()
+        },
+        "peek" => Operation {
+            summary: "Look at jobs of one state, in the order of their times",
+            query: &["state", "skip", "limit"],
+            answers: vec![(200, "A page of jobs", ok("Jobs"))],
+            ..nothing()
+        },
+        "pop" => Operation {
+            summary: "Take jobs, or wait for them",
+            description: "Several topics are separated by commas, the most urgent first. With `Accept: application/octet-stream` \
+                the answer is the body of one job, with its id and token in the headers `Delaybridge-Job-Id` and \
+                `Delaybridge-Token`; 204 if there is none.",
+            query: &["count", "ttr_ms", "wait_ms"],
+            answers: vec![
+                (200, "The jobs; none if nothing was ready in time", ok("PoppedJobs")),
+                (204, "Nothing was ready in time, and bytes were asked for", None),
+            ],
+            problems: &[Kind::TooMany],
+            ..nothing()
+        },
+        "finish" => Operation {
+            summary: "The job is done",
+            description: "A second request answers 404, because the job is gone.",
+            query: &["token"],
+            answers: vec![(204, "It is gone", None)],
+            problems: &[Kind::NoSuchJob, Kind::NotYours],
+            ..nothing()
+        },
+        "release" => Operation {
+            summary: "Give the job back, for later",
+            query: &["token", "delay_ms", "count_attempt", "reason"],
+            answers: vec![(200, "What became of it", ok("ReleasedJob"))],
+            problems: &[Kind::NoSuchJob, Kind::NotYours],
+            ..nothing()
+        },
+        "touch" => Operation {
+            summary: "The time to run starts again",
+            query: &["token", "ttr_ms"],
+            answers: vec![(200, "When it ends now", ok("TouchedJob"))],
+            problems: &[Kind::NoSuchJob, Kind::NotYours],
+            ..nothing()
+        },
+        "bury" => Operation {
+            summary: "The job is dead, whatever tries it has left",
+            query: &["token", "reason"],
+            answers: vec![(204, "It is dead", None)],
+            problems: &[Kind::NoSuchJob, Kind::NotYours],
+            ..nothing()
+        },
+        "get" => Operation {
+            summary: "Look at a job",
+            answers: vec![(200, "The job", ok("Job"))],
+            problems: &[Kind::NoSuchJob],
+            ..nothing()
+        },
+        "delete" => Operation {
+            summary: "Remove a job for good, whatever its state",
+            answers: vec![(204, "It is gone", None)],
+            problems: &[Kind::NoSuchJob],
+            ..nothing()
+        },
+        "topics" => Operation {
+            summary: "List topics, in alphabetical order",
+            description: "Only those that the token has the right `admin` on. `next` is there if there may be more: ask for those \
+                after it.",
+            query: &["after", "limit"],
+            answers: vec![(200, "A page of topics", ok("Topics"))],
+            ..nothing()
+        },
+        "topic" => {
+            Operation { summary: "Look at a topic", answers: vec![(200, "The topic", ok("Topic"))], ..nothing() }
+        }
+        "pause" => Operation {
+            summary: "Hand out no jobs of the topic",
+            description: "Jobs may be added, and what is reserved may be finished.",
+            answers: vec![(204, "It is paused", None)],
+            ..nothing()
+        },
+        "resume" => Operation {
+            summary: "Hand out jobs of the topic again",
+            answers: vec![(204, "It is not paused", None)],
+            ..nothing()
+        },
+        "dead" => Operation {
+            summary: "Look at dead jobs, the oldest first",
+            query: &["skip", "limit"],
+            answers: vec![(200, "A page of jobs", ok("Jobs"))],
+            ..nothing()
+        },
+        "redrive" => Operation {
+            summary: "Let dead jobs wait again, with all of their tries",
+            body: body("Redrive"),
+            answers: vec![(200, "How many it were", ok("Count"))],
+            problems: &[Kind::TooLarge, Kind::MediaType, Kind::TooSlow],
+            ..nothing()
+        },
+        "purge" => Operation {
+            summary: "Remove dead jobs for good",
+            body: body("Purge"),
+            answers: vec![(200, "How many it were", ok("Count"))],
+            problems: &[Kind::TooLarge, Kind::MediaType, Kind::TooSlow],
+            ..nothing()
+        },
+        _ => return None,
+    })
+}
+
+/// A parameter of a path or a query.
+fn parameter(name: &str, place: &str) -> Value {
+    let whole = |least: u64| json!({ "type": "integer", "format": "int64", "minimum": least });
+    let (schema, required, description) = match name {
+        "topic" => (schemas::topic(), true, "Name of the topic"),
+        "id" => (schemas::id(), true, "The job's id"),
+        "token" => (schemas::token(), true, "The token that `pop` answered with the job"),
+        "count" => (
+            json!({ "type": "integer", "minimum": 1, "maximum": crate::jobs::MAX_POP }),
+            false,
+            "Most jobs; 1 if left out",
+        ),
+        "ttr_ms" => (whole(1), false, "Time to run instead of the job's own"),
+        "wait_ms" => (
+            json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": 300_000 }),
+            false,
+            "How long to wait for the first job; 0 if left out",
+        ),
+        "delay_ms" => (whole(0), false, "How long the job waits; 0 if left out"),
+        "count_attempt" => (json!({ "type": "boolean" }), false, "Whether this attempt counts; true if left out"),
+        "reason" => (json!({ "type": "string" }), false, "Why; kept with the job, 256 bytes at most"),
+        "state" => (
+            json!({ "type": "string", "enum": ["delay", "ready", "reserved", "dead"] }),
+            false,
+            "State of the jobs; ready if left out",
+        ),
+        "skip" => (whole(0), false, "Jobs to pass over"),
+        "limit" => (json!({ "type": "integer", "minimum": 1, "maximum": 100 }), false, "Most of them; 100 if left out"),
+        "after" => (schemas::topic(), false, "Only topics after this name"),
+        _ => (json!({ "type": "string" }), false, ""),
+    };
+    json!({ "name": name, "in": place, "required": required || place == "path", "description": description, "schema": schema })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_is_described_and_nothing_else() {
+        let document = document();
+        let mut described = 0;
+        for route in OWN {
+            let operation = &document["paths"][route.path][route.method.as_str().to_lowercase()];
+            assert_eq!(operation["operationId"], route.name);
+            assert_ne!(operation["summary"], "", "{}", route.name);
+            described += 1;
+        }
+        let listed: usize =
+            document["paths"].as_object().unwrap().values().map(|path| path.as_object().unwrap().len()).sum();
+        assert_eq!(listed, described);
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        let document = document();
+        let text = document.to_string();
+        for (at, _) in text.match_indices("#/components/schemas/") {
+            let name = text[at + 21..].split('"').next().unwrap();
+            assert!(document["components"]["schemas"].get(name).is_some(), "{name}");
+        }
+        assert!(!text.contains("\"description\":\"\""), "a parameter or an answer has no description");
+    }
+}

@@ -1,0 +1,84 @@
+//! What a request is answered with, before it becomes bytes on a connection.
+
+use bytes::Bytes;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{HeaderMap, StatusCode, header};
+use serde::Serialize;
+
+use super::handover::Reserved;
+use super::problem::{Kind, Problem};
+
+/// The media type of JSON.
+pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// An answer.
+#[derive(Debug)]
+pub struct Reply {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers, but for those about the body's length and coding.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+    /// Jobs that are in it: they go back unless the client gets it.
+    pub reserved: Option<Reserved>,
+}
+
+impl Reply {
+    /// No body.
+    pub fn empty(status: StatusCode) -> Reply {
+        Reply { status, headers: HeaderMap::new(), body: Bytes::new(), reserved: None }
+    }
+
+    /// A value as JSON.
+    ///
+    /// # Errors
+    /// The value has no JSON: a defect of ours.
+    pub fn json(status: StatusCode, value: &impl Serialize) -> Result<Reply, Problem> {
+        let mut body = serde_json::to_vec(value)
+            .map_err(|error| Problem::new(Kind::Unexpected, format!("write the answer: {error}")))?;
+        body.push(b'\n');
+        Ok(Reply::bytes(status, JSON, body))
+    }
+
+    /// Bytes of a media type.
+    pub fn bytes(status: StatusCode, media_type: HeaderValue, body: impl Into<Bytes>) -> Reply {
+        Reply::empty(status).header(header::CONTENT_TYPE, media_type).with_body(body)
+    }
+
+    /// The same with a header; one that no header can hold is left out.
+    pub fn header(mut self, name: HeaderName, value: impl TryInto<HeaderValue>) -> Reply {
+        if let Ok(value) = value.try_into() {
+            self.headers.insert(name, value);
+        }
+        self
+    }
+
+    /// The same with jobs that go back unless the client gets the answer.
+    pub fn hands_over(mut self, reserved: Reserved) -> Reply {
+        self.reserved = Some(reserved);
+        self
+    }
+
+    fn with_body(mut self, body: impl Into<Bytes>) -> Reply {
+        self.body = body.into();
+        self
+    }
+}
+
+impl From<Problem> for Reply {
+    fn from(problem: Problem) -> Reply {
+        let body = format!("{}\n", problem.body());
+        let reply = Reply::bytes(problem.kind.status(), PROBLEM, body);
+        let reply = match problem.retry_after {
+            // Whole seconds, never before the time has come.
+            Some(after) => reply.header(header::RETRY_AFTER, after.as_millis().div_ceil(1000).max(1).to_string()),
+            None => reply,
+        };
+        match problem.kind {
+            Kind::Unauthorized => reply.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
+            _ => reply,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Taking jobs for a client that may be gone by the time they come.
+
+use super::Api;
+use super::handover;
+use super::problem::{Kind, Problem};
+use super::v1::errors::{AGAIN, problem};
+use crate::jobs::{PopRequest, Reserved};
+
+impl Api {
+    /// Jobs as soon as there are any, or none when the time is over or the server stops; and what puts them back unless it
+    /// gets to the client. Safe to drop at any point.
+    ///
+    /// # Errors
+    /// Those of the queue. Once the server stops nothing is popped.
+    pub async fn take(&self, wanted: PopRequest) -> Result<(Vec<Reserved>, handover::Reserved), Problem> {
+        if self.stopping.is_cancelled() {
+            let detail = "pop jobs: the server is stopping; ask another one, or try again";
+            return Err(Problem::new(Kind::Stopping, detail).retry_after(AGAIN));
+        }
+        let jobs = self.dispenser.take(wanted).await.map_err(|error| problem("pop jobs", error))?;
+        if jobs.is_empty() {
+            return Ok((jobs, handover::Reserved::new(|| {})));
+        }
+        let (dispenser, events) = (self.dispenser.clone(), self.events.clone());
+        // Bodies are shared, not copied.
+        let held = jobs.clone();
+        let put_back = move || {
+            events.put_back(held.len());
+            dispenser.put_back(held);
+        };
+        Ok((jobs, handover::Reserved::new(put_back)))
+    }
+}

@@ -1,0 +1,236 @@
+//! Our own API: each endpoint as its clients see it. Every answer is compared with the OpenAPI document.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::World;
+use crate::jobs::{JobSettings, TopicSettings};
+
+/// Pops one job and answers its id and token.
+async fn pop(world: &World, topic: &str) -> (String, String) {
+    let answer = world.ask("POST", &format!("/v1/topics/{topic}/pop?wait_ms=5000"), "").await.json();
+    let job = &answer["jobs"][0];
+    (job["id"].as_str().unwrap().to_owned(), job["token"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn a_job_is_added_popped_and_finished() {
+    let world = World::start().await;
+    let added = world.add("orders", r#"{"id":"o-7","body":{"orderId":7},"ttr_ms":5000}"#).await;
+    assert_eq!(added.status, 201, "{}", added.text());
+    assert_eq!(added.json()["id"], "orders~o-7");
+    let again = world.add("orders", r#"{"id":"o-7","body":"other"}"#).await;
+    assert_eq!((again.status, &again.json()["created"]), (200, &json!(false)));
+
+    let popped = world.ask("POST", "/v1/topics/orders/pop?count=5", "").await.json();
+    let job = &popped["jobs"][0];
+    assert_eq!(popped["jobs"].as_array().unwrap().len(), 1);
+    assert_eq!(job["body"], r#"{"orderId":7}"#);
+    assert_eq!((&job["attempt"], &job["topic"], &job["ttr_ms"]), (&json!(1), &json!("orders"), &json!(5000)));
+    assert_eq!(job["content_type"], "application/json");
+    assert_eq!(world.sizes("orders").await, [0, 0, 1, 0]);
+
+    let token = job["token"].as_str().unwrap();
+    let other = world.ask("PUT", "/v1/jobs/orders~o-7/finish?token=AAAAAAAAAAAAAAAA", "").await;
+    assert_eq!(other.problem().1, "not-yours");
+    let path = format!("/v1/jobs/orders~o-7/finish?token={token}");
+    assert_eq!(world.ask("PUT", &path, "").await.status, 204);
+    assert_eq!(world.ask("PUT", &path, "").await.problem().1, "no-such-job");
+    assert_eq!(world.sizes("orders").await, [0, 0, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_body_of_any_type_comes_back_as_it_was() {
+    let world = World::start().await;
+    let check = async |job: &str, field: &str, body: &str| {
+        assert_eq!(world.add("bodies", job).await.status, 201, "{job}");
+        let popped = world.ask("POST", "/v1/topics/bodies/pop", "").await.json();
+        assert_eq!(popped["jobs"][0][field], body, "{job}");
+    };
+    check(r#"{"body":"plain \u00e4"}"#, "body", "plain ä").await;
+    check(r#"{"body":{"b":1,"a":[1.50,18446744073709551616]}}"#, "body", r#"{"b":1,"a":[1.50,18446744073709551616]}"#)
+        .await;
+    check(r#"{"body":7}"#, "body", "7").await;
+    check(r#"{"body_base64":"/wA="}"#, "body_base64", "/wA=").await;
+
+    // Bytes both ways, and the settings in the query.
+    let mut client = world.client().await;
+    let headers = [("content-type", "application/x-protobuf")];
+    let added = client.ask("POST", "/v1/topics/raw/jobs?id=r1&ttr_ms=4000&tries=2", &headers, b"\xff\x00raw").await;
+    assert_eq!(added.json()["id"], "raw~r1");
+    let accept = [("accept", "application/octet-stream")];
+    let popped = client.ask("POST", "/v1/topics/raw/pop", &accept, b"").await;
+    assert_eq!((popped.status, &popped.body[..]), (200, &b"\xff\x00raw"[..]));
+    assert_eq!(popped.headers["content-type"], "application/x-protobuf");
+    assert_eq!(popped.headers["delaybridge-job-id"], "raw~r1");
+    let token = &popped.headers["delaybridge-token"];
+    assert_eq!(client.ask("PUT", &format!("/v1/jobs/raw~r1/finish?token={token}"), &[], b"").await.status, 204);
+    assert_eq!(client.ask("POST", "/v1/topics/raw/pop", &accept, b"").await.status, 204);
+}
+
+#[tokio::test]
+async fn a_batch_is_added_as_a_whole_or_not_at_all() {
+    let limited = TopicSettings { max_jobs: Some(3), max_body: 10, ..TopicSettings::default() };
+    let settings = JobSettings { topics: [("few".parse().unwrap(), limited)].into(), ..JobSettings::default() };
+    let world = World::with(|_| {}, settings).await;
+    let batch =
+        async |jobs: &str| world.ask("POST", "/v1/topics/few/jobs/batch", &format!(r#"{{"jobs":{jobs}}}"#)).await;
+    let added = batch(r#"[{"body":1},{"body":2}]"#).await;
+    assert_eq!((added.status, added.json()["jobs"].as_array().unwrap().len()), (200, 2));
+    let full = batch(r#"[{"body":3},{"body":4}]"#).await;
+    assert_eq!((full.problem().1.as_str(), full.headers["retry-after"].as_str()), ("too-many", "1"));
+    assert_eq!(full.status, 429);
+    assert_eq!(batch(r#"[{"body":3},{"body":"longer than ten"}]"#).await.problem().0, 413);
+    let unknown = batch(r#"[{"body":3},{"body":4,"bdoy":5}]"#).await.problem().2;
+    assert_eq!(unknown, "read the body: unknown field `bdoy` of `jobs[1]`; did you mean `body`?");
+    assert_eq!(batch("[]").await.problem().0, 400);
+    assert_eq!(world.sizes("few").await, [0, 2, 0, 0]);
+}
+
+#[tokio::test]
+async fn consumers_release_touch_and_bury() {
+    let world = World::start().await;
+    world.add("work", r#"{"id":"a","body":"a","tries":2,"ttr_ms":60000}"#).await;
+    let (id, token) = pop(&world, "work").await;
+    let touched = world.ask("PUT", &format!("/v1/jobs/{id}/touch?token={token}&ttr_ms=120000"), "").await.json();
+    assert!(touched["deadline_ms"].as_i64().unwrap() > world.queue.now_ms() + 100_000);
+    let put =
+        async |what: &str, token: &str| world.ask("PUT", &format!("/v1/jobs/{id}/{what}?token={token}"), "").await;
+
+    // Uncounted, then counted, then dead: two tries.
+    let path = format!("/v1/jobs/{id}/release?token={token}&count_attempt=false&delay_ms=0");
+    assert_eq!(world.ask("PUT", &path, "").await.json()["outcome"], "released");
+    assert_eq!(world.ask("PUT", &path, "").await.problem().1, "not-yours");
+    let (_, token) = pop(&world, "work").await;
+    assert_eq!(put("release", &token).await.json()["outcome"], "released");
+    let (_, token) = pop(&world, "work").await;
+    assert_eq!(put("release", &token).await.json()["outcome"], "dead");
+    assert_eq!(world.sizes("work").await, [0, 0, 0, 1]);
+
+    let dead = world.ask("GET", "/v1/topics/work/dead", "").await.json();
+    assert_eq!((&dead["jobs"][0]["id"], &dead["jobs"][0]["attempts"]), (&json!("work~a"), &json!(2)));
+    let one = |ids: &str| format!(r#"{{"ids":["{ids}"]}}"#);
+    assert_eq!(world.ask("POST", "/v1/topics/work/dead/redrive", &one("work~a")).await.json()["count"], 1);
+    assert_eq!(world.ask("POST", "/v1/topics/work/dead/redrive", &one("other~a")).await.problem().0, 400);
+    assert_eq!(world.ask("POST", "/v1/topics/work/dead/redrive", "").await.problem().0, 400);
+    let (_, token) = pop(&world, "work").await;
+    let bury = format!("/v1/jobs/{id}/bury?token={token}&reason=no%20address");
+    assert_eq!(world.ask("PUT", &bury, "").await.status, 204);
+    let job = world.ask("GET", "/v1/jobs/work~a", "").await.json();
+    assert_eq!((&job["state"], &job["reason"]), (&json!("dead"), &json!("no address")));
+    assert_eq!(world.ask("POST", "/v1/topics/work/dead/purge", r#"{"limit":10}"#).await.json()["count"], 1);
+    assert_eq!(world.ask("GET", "/v1/jobs/work~a", "").await.problem().1, "no-such-job");
+}
+
+#[tokio::test]
+async fn who_lost_a_job_is_told_so() {
+    let world = World::start().await;
+    world.add("slow", r#"{"id":"a","body":"a","ttr_ms":1}"#).await;
+    let (id, first) = pop(&world, "slow").await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let (_, second) = pop(&world, "slow").await;
+    for what in ["finish", "release", "touch", "bury"] {
+        let refused = world.ask("PUT", &format!("/v1/jobs/{id}/{what}?token={first}"), "").await;
+        assert_eq!((refused.status, refused.problem().1.as_str()), (409, "not-yours"), "{what}");
+    }
+    assert_eq!(world.ask("PUT", &format!("/v1/jobs/{id}/finish?token={second}"), "").await.status, 204);
+}
+
+#[tokio::test]
+async fn a_pop_waits_for_a_job_and_takes_the_most_urgent_topic_first() {
+    let world = World::start().await;
+    world.add("low", r#"{"id":"l","body":"low"}"#).await;
+    world.add("high", r#"{"id":"h","body":"high"}"#).await;
+    assert_eq!(pop(&world, "high,low").await.0, "high~h");
+    assert_eq!(pop(&world, "high,low").await.0, "low~l");
+    let empty = world.ask("POST", "/v1/topics/high,low/pop?wait_ms=30", "").await;
+    assert_eq!(empty.json(), json!({ "jobs": [] }));
+    let (popped, _) = tokio::join!(pop(&world, "high,low"), async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        world.add("low", r#"{"id":"late","body":"late","delay_ms":100}"#).await
+    });
+    assert_eq!(popped.0, "low~late");
+    let paused = world.ask("PUT", "/v1/topics/low/pause", "").await;
+    assert_eq!(paused.status, 204);
+    world.add("low", r#"{"id":"p","body":"p"}"#).await;
+    let empty = world.ask("POST", "/v1/topics/low/pop", "").await.json();
+    assert_eq!(empty["jobs"], json!([]));
+    assert_eq!(world.ask("GET", "/v1/topics/low", "").await.json()["paused"], true);
+    assert_eq!(world.ask("PUT", "/v1/topics/low/resume", "").await.status, 204);
+    assert_eq!(pop(&world, "low").await.0, "low~p");
+}
+
+#[tokio::test]
+async fn jobs_and_topics_can_be_looked_at() {
+    let world = World::start().await;
+    world.add("b", r#"{"id":"late","body":"x","delay_ms":60000,"ttl_ms":120000}"#).await;
+    world.add("a", r#"{"id":"now","body":"y"}"#).await;
+    let job = world.ask("GET", "/v1/jobs/b~late", "").await.json();
+    assert_eq!((&job["state"], &job["attempts"], &job["body"]), (&json!("delay"), &json!(0), &json!("x")));
+    assert!(job["due_ms"].as_i64().unwrap() > world.queue.now_ms() + 50_000 && job["expires_ms"].is_i64());
+    let topics = world.ask("GET", "/v1/topics", "").await.json();
+    let names: Vec<&Value> = topics["topics"].as_array().unwrap().iter().map(|topic| &topic["topic"]).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!((&topics["topics"][0]["ready"], &topics["topics"][1]["delay"]), (&json!(1), &json!(1)));
+    let page = world.ask("GET", "/v1/topics?limit=1", "").await.json();
+    assert_eq!(page["next"], "a");
+    assert_eq!(world.ask("GET", "/v1/topics?limit=1&after=a", "").await.json()["topics"][0]["topic"], "b");
+    assert_eq!(world.ask("GET", "/v1/topics/b/jobs?state=delay", "").await.json()["jobs"][0]["id"], "b~late");
+    assert_eq!(world.ask("GET", "/v1/topics/a/jobs", "").await.json()["jobs"][0]["id"], "a~now");
+    assert_eq!(world.ask("DELETE", "/v1/jobs/b~late", "").await.status, 204);
+    assert_eq!(world.ask("DELETE", "/v1/jobs/b~late", "").await.problem().1, "no-such-job");
+    let document = world.ask("GET", "/v1/openapi.json", "").await.json();
+    assert_eq!(document["openapi"], "3.1.0");
+}
+
+#[tokio::test]
+async fn mistakes_are_explained() {
+    let world = World::start().await;
+    let check = async |method: &str, path: &str, body: &str, expected: &str| {
+        let problem = world.ask(method, path, body).await.problem();
+        assert!(problem.2.contains(expected), "{method} {path} {body}: {problem:?}");
+    };
+    check("POST", "/v1/topics/a/jobs", r#"{"body":1,"delay":5}"#, "unknown field `delay`; did you mean `delay_ms`?")
+        .await;
+    check("POST", "/v1/topics/a/jobs", r#"{"body":1,"delay_ms":5,"due_ms":6}"#, "both `delay_ms` and `due_ms`").await;
+    check("POST", "/v1/topics/a/jobs", r#"{"body":1,"delay_ms":"5"}"#, "expected a whole number").await;
+    check("POST", "/v1/topics/a/jobs", r#"{"body":1,"id":"a b"}"#, "letters, digits").await;
+    check("POST", "/v1/topics/a/jobs", r#"{"body":1,"tries":0}"#, "tries must be 1 to 1000000").await;
+    check("POST", "/v1/topics/a/jobs", r#"{"body":1,"delay_ms":9,"ttl_ms":5}"#, "time to live ends before").await;
+    check("POST", "/v1/topics/a/jobs?dleay_ms=5", r#"{"body":1}"#, "unknown parameter `dleay_ms`").await;
+    check("POST", "/v1/topics/a%20b/jobs", r#"{"body":1}"#, "read the topic").await;
+    check("POST", "/v1/topics/a/pop?count=1000", "", "it is 1 to 100").await;
+    check("POST", "/v1/topics/a/pop?wait_ms=9999999", "", "the longest wait").await;
+    check("PUT", "/v1/jobs/a~b/finish", "", "`token` is missing").await;
+    check("PUT", "/v1/jobs/a~b/finish?token=x", "", "invalid token").await;
+    check("PUT", "/v1/jobs/nonsense/finish?token=AAAAAAAAAAAAAAAA", "", "TOPIC~ID").await;
+    check("GET", "/v1/topics/a/jobs?state=late", "", "it is delay, ready, reserved or dead").await;
+    assert_eq!(world.ask("GET", "/v2", "").await.problem().1, "no-such-path");
+    let wrong = world.ask("DELETE", "/v1/topics", "").await;
+    assert_eq!((wrong.problem().1.as_str(), wrong.headers["allow"].as_str()), ("method", "GET"));
+    assert_eq!(world.sizes("a").await, [0; 4]);
+}
+
+#[tokio::test]
+async fn an_outage_is_told_from_an_unknown_outcome() {
+    let mut world = World::start().await;
+    world.add("orders", r#"{"id":"o","body":"o"}"#).await;
+    world.redis.freeze();
+    let unknown = world.add("orders", r#"{"id":"p","body":"p"}"#).await;
+    let (status, kind, detail) = unknown.problem();
+    assert_eq!((status, kind.as_str()), (503, "outcome-unknown"), "{detail}");
+    assert!(detail.contains("it may have been done") && unknown.headers.contains_key("retry-after"));
+    world.redis.thaw();
+    world.redis.kill();
+    let away = loop {
+        let answer = world.add("orders", r#"{"id":"q","body":"q"}"#).await;
+        let (status, kind, _) = answer.problem();
+        assert_eq!(status, 503);
+        // The first call may be the one that finds out.
+        if kind != "outcome-unknown" {
+            break kind;
+        }
+    };
+    assert_eq!(away, "unavailable");
+}

@@ -1,0 +1,16 @@
+//! `GET /v1/openapi.json`.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+
+use crate::api::Api;
+use crate::api::call::Call;
+use crate::api::openapi::document;
+use crate::api::problem::Problem;
+use crate::api::reply::Reply;
+
+/// The OpenAPI document of our own API. Everybody may read it.
+pub async fn openapi(_api: Arc<Api>, _call: Call) -> Result<Reply, Problem> {
+    Reply::json(StatusCode::OK, &document())
+}

@@ -1,0 +1,11 @@
+//! Our own API. Each handler reads what the client said, makes one call on the queue, and answers.
+
+pub mod add;
+pub mod dead;
+pub mod errors;
+pub mod jobs;
+pub mod meta;
+pub mod pop;
+pub mod settle;
+pub mod shapes;
+pub mod topics;

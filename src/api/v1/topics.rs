@@ -1,0 +1,152 @@
+//! `/v1/topics`: which there are, how many jobs they have, what they allow, and whether they hand out any.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use serde::Serialize;
+
+use super::errors::problem;
+use super::jobs::JobShape;
+use crate::api::Api;
+use crate::api::access::Right;
+use crate::api::call::Call;
+use crate::api::problem::Problem;
+use crate::api::reply::Reply;
+use crate::jobs::{JobState, MAX_PAGE, Topic};
+
+/// One topic.
+#[derive(Debug, Serialize)]
+struct TopicShape {
+    topic: String,
+    delay: u64,
+    ready: u64,
+    reserved: u64,
+    dead: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oldest_ready_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_due_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oldest_dead_ms: Option<i64>,
+    paused: bool,
+    limits: Limits,
+}
+
+/// What the configuration says of the topic.
+#[derive(Debug, Serialize)]
+struct Limits {
+    ttr_ms: u64,
+    tries: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_jobs: Option<u64>,
+    max_body: u64,
+}
+
+/// Several of them.
+#[derive(Debug, Serialize)]
+struct Topics {
+    topics: Vec<TopicShape>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// Jobs of one state.
+#[derive(Debug, Serialize)]
+pub struct JobsShape {
+    /// The jobs.
+    pub jobs: Vec<JobShape>,
+}
+
+/// A page of topics, in alphabetical order; of those that the caller may look at.
+pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    call.query.only(&["after", "limit"])?;
+    let limit = limit(&call, MAX_PAGE)?;
+    let after = call.query.text("after").map(str::parse::<Topic>).transpose();
+    let after = after.map_err(|error| Problem::bad(format!("read `after` in the query: {error}")))?;
+    let what = "list the topics";
+    let names = api.queue.topics(after.as_ref(), limit).await.map_err(|error| problem(what, error))?;
+    let next = names.last().filter(|_| names.len() == limit).map(Topic::to_string);
+    let mut topics = Vec::new();
+    for name in names.iter().filter(|name| call.caller.may(Right::Admin, name.as_str())) {
+        topics.push(topic(&api, name).await?);
+    }
+    Reply::json(StatusCode::OK, &Topics { topics, next })
+}
+
+/// One topic.
+pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    call.query.only(&[])?;
+    let name = call.topic(Right::Admin)?;
+    Reply::json(StatusCode::OK, &topic(&api, &name).await?)
+}
+
+/// Jobs of one state, in the order of their times.
+pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    call.query.only(&["state", "skip", "limit"])?;
+    let name = call.topic(Right::Admin)?;
+    let asked = call.query.text("state").unwrap_or("ready");
+    let state = JobState::ALL.into_iter().find(|state| state.as_str() == asked);
+    let state = state.ok_or_else(|| Problem::bad("read `state` in the query: it is delay, ready, reserved or dead"))?;
+    jobs(&api, &name, state, &call).await
+}
+
+/// From now on nothing is handed out.
+pub async fn pause(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    call.query.only(&[])?;
+    let name = call.topic(Right::Admin)?;
+    api.queue.pause(&name).await.map_err(|error| problem("pause the topic", error))?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}
+
+/// Jobs are handed out again.
+pub async fn resume(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    call.query.only(&[])?;
+    let name = call.topic(Right::Admin)?;
+    api.queue.resume(&name).await.map_err(|error| problem("resume the topic", error))?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}
+
+/// A page of jobs.
+pub async fn jobs(api: &Api, name: &Topic, state: JobState, call: &Call) -> Result<Reply, Problem> {
+    let (skip, limit) = (call.query.number("skip")?.unwrap_or(0), limit(call, MAX_PAGE)?);
+    let jobs = api.queue.peek(name, state, skip, limit).await.map_err(|error| problem("look at the jobs", error))?;
+    Reply::json(StatusCode::OK, &JobsShape { jobs: jobs.into_iter().map(JobShape::from).collect() })
+}
+
+/// `limit` of the query: 1 to `most`; the most if it is left out.
+pub fn limit(call: &Call, most: usize) -> Result<usize, Problem> {
+    match call.query.number("limit")? {
+        None => Ok(most),
+        Some(limit) => match usize::try_from(limit) {
+            Ok(limit) if (1..=most).contains(&limit) => Ok(limit),
+            _ => Err(Problem::bad(format!("read `limit` in the query: it is 1 to {most}"))),
+        },
+    }
+}
+
+async fn topic(api: &Api, name: &Topic) -> Result<TopicShape, Problem> {
+    let sizes = api.queue.sizes(name).await.map_err(|error| problem("look at the topic", error))?;
+    let settings = api.queue.settings().of(name);
+    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    Ok(TopicShape {
+        topic: name.to_string(),
+        delay: sizes.delay,
+        ready: sizes.ready,
+        reserved: sizes.reserved,
+        dead: sizes.dead,
+        oldest_ready_ms: sizes.oldest_ready_ms,
+        next_due_ms: sizes.next_due_ms,
+        oldest_dead_ms: sizes.oldest_dead_ms,
+        paused: sizes.paused,
+        limits: Limits {
+            ttr_ms: millis(settings.ttr),
+            tries: settings.tries,
+            ttl_ms: settings.ttl.map(millis),
+            max_jobs: settings.max_jobs,
+            max_body: settings.max_body,
+        },
+    })
+}

@@ -1,0 +1,31 @@
+//! The HTTP API of the job queue: started with the daemon, stopped with its tasks.
+
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use tokio::task::JoinSet;
+
+use super::jobs::Jobs;
+use super::tasks::named;
+use crate::api::Api;
+use crate::api::config::ApiSpec;
+use crate::api::server::{Listener, serve};
+use crate::api::tls::Certificates;
+use crate::pipeline::process::Process;
+
+/// Binds the address and starts the task that serves it.
+pub(super) fn start(
+    spec: &ApiSpec,
+    jobs: &Jobs,
+    process: &Arc<Process>,
+    tasks: &mut JoinSet<&'static str>,
+) -> anyhow::Result<()> {
+    let parts = (jobs.queue.clone(), jobs.dispenser.clone());
+    let api = Api::new(spec, parts, process.events.api(), process.stopping.clone())?;
+    let certificates = spec.tls.clone().map(Certificates::read).transpose().map_err(|problem| anyhow!(problem))?;
+    let listener = Listener::bind(spec.listen)
+        .with_context(|| format!("listen for the job queue on {}; choose another jobs.http.listen", spec.listen))?;
+    api.events().listening(listener.address, certificates.is_some(), api.tokens());
+    tasks.spawn(named("job API", serve(listener, Arc::new(api), certificates.map(Arc::new))));
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! What can happen on the HTTP API of the job queue.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tracing::{debug, error, info, warn};
+
+use super::QUIET;
+use crate::clock::Instant;
+use crate::telemetry::metrics::api::ApiMetrics;
+use crate::telemetry::throttle::Throttle;
+
+/// The events of the API. Cheap to clone.
+#[derive(Clone)]
+pub struct ApiEvents {
+    /// The counters without a log line.
+    pub metrics: ApiMetrics,
+    quiet: Arc<Quiet>,
+}
+
+struct Quiet {
+    failures: Throttle,
+    strangers: Throttle,
+    crowds: Throttle,
+    handshakes: Throttle,
+}
+
+/// A request that was answered, as the log shows it. No path and no query: they may hold an id, or a token.
+#[derive(Debug)]
+pub struct Answered<'a> {
+    /// The endpoint's name.
+    pub route: &'static str,
+    /// The answer's status.
+    pub status: u16,
+    /// The other end.
+    pub peer: SocketAddr,
+    /// Name of the token.
+    pub token: &'a str,
+    /// `X-Request-Id` of the answer.
+    pub request: &'a str,
+    /// What the answer says of a problem.
+    pub problem: Option<&'a str>,
+}
+
+impl ApiEvents {
+    pub(super) fn new(metrics: ApiMetrics) -> ApiEvents {
+        let quiet = Quiet {
+            failures: Throttle::new(QUIET),
+            strangers: Throttle::new(QUIET),
+            crowds: Throttle::new(QUIET),
+            handshakes: Throttle::new(QUIET),
+        };
+        ApiEvents { metrics, quiet: Arc::new(quiet) }
+    }
+
+    /// It listens.
+    pub fn listening(&self, address: SocketAddr, tls: bool, tokens: Option<usize>) {
+        match tokens {
+            Some(tokens) => info!(%address, tls, tokens, "the job queue's HTTP API listens"),
+            None => {
+                info!(%address, tls, "the job queue's HTTP API listens, for this machine only: there is no tokens_file")
+            }
+        }
+    }
+
+    /// The task cannot go on.
+    pub fn failed(&self, problem: &str) {
+        error!(problem, "the job queue's HTTP API ended");
+    }
+
+    /// A request was answered.
+    pub fn answered(&self, answered: &Answered<'_>) {
+        let Answered { route, status, peer, token, request, problem } = *answered;
+        let problem = problem.unwrap_or_default();
+        debug!(route, status, %peer, token, request, problem, "answered");
+        let stranger = matches!(status, 401 | 403);
+        let throttle = if stranger { &self.quiet.strangers } else { &self.quiet.failures };
+        if (stranger || status >= 500)
+            && let Some(left_out) = throttle.admit(Instant::now())
+        {
+            warn!(route, status, %peer, token, request, problem, left_out, "refused a request to the job queue");
+        }
+    }
+
+    /// Every place for a connection is taken; the next one waits.
+    pub fn crowded(&self, max_connections: usize) {
+        if let Some(left_out) = self.quiet.crowds.admit(Instant::now()) {
+            warn!(
+                max_connections,
+                left_out, "the job queue's HTTP API has all connections that it may have; others wait"
+            );
+        }
+    }
+
+    /// A client could not agree on TLS.
+    pub fn handshake_failed(&self, peer: SocketAddr, problem: &str) {
+        if let Some(left_out) = self.quiet.handshakes.admit(Instant::now()) {
+            warn!(%peer, problem, left_out, "a TLS handshake with a client of the job queue failed");
+        }
+    }
+
+    /// Connections were still open at the end.
+    pub fn cut_off(&self, connections: usize) {
+        warn!(connections, "connections to the job queue were cut off at the end of the drain");
+    }
+
+    /// The tokens file was read again.
+    pub fn tokens_read(&self, tokens: usize) {
+        info!(tokens, "read the tokens file again: it has changed");
+    }
+
+    /// The tokens file has changed and cannot be used; the tokens of before stay.
+    pub fn tokens_refused(&self, problem: &str) {
+        error!(problem, "the changed tokens file cannot be used; the tokens of before stay valid until it is repaired");
+    }
+
+    /// Jobs were put back because their client was gone before it had them.
+    pub fn put_back(&self, jobs: usize) {
+        debug!(jobs, "put jobs back whose client was gone before it had them");
+    }
+}

@@ -1,0 +1,24 @@
+# A consumer of the job queue: takes jobs, writes down what it is about to finish, finishes it, writes down the answer.
+# It may be killed at any moment. Arguments: port, topic, file for its notes.
+import http.client
+import json
+import sys
+
+port, topic, notes = int(sys.argv[1]), sys.argv[2], open(sys.argv[3], "a", buffering=1)
+server = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+
+
+def ask(method, path):
+    server.request(method, path)
+    answer = server.getresponse()
+    return answer.status, answer.read()
+
+
+while True:
+    status, body = ask("POST", f"/v1/topics/{topic}/pop?count=3&wait_ms=2000")
+    assert status == 200, body
+    for job in json.loads(body)["jobs"]:
+        notes.write(f"begin {job['id']}\n")
+        status, body = ask("PUT", f"/v1/jobs/{job['id']}/finish?token={job['token']}")
+        assert status in (204, 404, 409), body
+        notes.write(f"{status} {job['id']}\n")

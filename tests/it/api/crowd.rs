@@ -1,0 +1,105 @@
+//! Four clients add, twenty pop, and every moment one of these is killed by `kill -9`: each job is finished once, none
+//! vanishes, none is finished by two.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::start;
+use crate::harness::RedisServer;
+use crate::harness::eventually;
+use crate::harness::process::{Process, command};
+
+const PRODUCERS: usize = 4;
+const CONSUMERS: usize = 20;
+
+fn program(name: &str, file: &str, arguments: &[String]) -> Process {
+    let mut python = command("python3");
+    python.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/api").join(file)).args(arguments);
+    python.stdin(Stdio::null()).stdout(Stdio::null());
+    Process::spawn(name, python)
+        .unwrap_or_else(|error| panic!("start {name}: {error}; python3 is installed by `make setup`"))
+}
+
+/// Jobs that wait, are reserved or are dead.
+async fn jobs_left(redis: &RedisServer) -> u64 {
+    let (mut client, mut left) = (redis.client().await, 0);
+    for place in ["due", "reserved", "dead"] {
+        let mut command = redis::cmd("ZCARD");
+        command.arg(format!("delaybridge:jobs:{place}:{{crowd}}"));
+        left += command.query_async::<u64>(&mut client).await.expect("count jobs");
+    }
+    left
+}
+
+#[tokio::test]
+async fn every_job_is_finished_once_while_consumers_are_killed() {
+    let (jobs, pause) = match std::env::var("DELAYBRIDGE_LONG") {
+        Ok(_) => (100_000, Duration::from_secs(1)),
+        Err(_) => (3_000, Duration::from_millis(150)),
+    };
+    let redis = RedisServer::start().await;
+    let (mut daemon, port) = start(&redis, "", "").await;
+    let directory = TempDir::with_prefix("delaybridge-jobs-").expect("make a directory for notes");
+    let mut born = 0;
+    let mut consumer = || {
+        born += 1;
+        let notes = directory.path().join(format!("{born}.notes"));
+        program("consumer", "consumer.py", &[port.to_string(), "crowd".into(), notes.display().to_string()])
+    };
+    let mut consumers: Vec<Process> = (0..CONSUMERS).map(|_| consumer()).collect();
+    let each = jobs / PRODUCERS;
+    let mut producers: Vec<Process> = (0..PRODUCERS)
+        .map(|n| {
+            let arguments = [port.to_string(), "crowd".into(), (n * each).to_string(), each.to_string()];
+            program("producer", "producer.py", &arguments)
+        })
+        .collect();
+
+    let (mut killed, mut at) = (0, 0);
+    loop {
+        tokio::time::sleep(pause).await;
+        consumers[at].kill();
+        consumers[at] = consumer();
+        (killed, at) = (killed + 1, (at + 7) % CONSUMERS);
+        if producers.iter_mut().all(|producer| producer.exit_status().is_some()) {
+            break;
+        }
+    }
+    for producer in &mut producers {
+        assert!(producer.exit_status().is_some_and(|status| status.success()), "a producer failed");
+    }
+    eventually("every job to be gone", Duration::from_secs(60), async || {
+        let left = jobs_left(&redis).await;
+        if left == 0 { Ok(()) } else { Err(format!("{left} jobs are left")) }
+    })
+    .await;
+    drop(consumers);
+
+    let (mut begun, mut finished) = (BTreeSet::new(), BTreeMap::new());
+    for file in std::fs::read_dir(directory.path()).expect("read the notes") {
+        let notes = std::fs::read_to_string(file.expect("a file").path()).expect("read notes");
+        for line in notes.lines() {
+            match line.split_once(' ') {
+                Some(("begin", id)) => drop(begun.insert(id.to_owned())),
+                Some(("204", id)) => *finished.entry(id.to_owned()).or_insert(0) += 1,
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(begun.len(), each * PRODUCERS, "jobs that no consumer ever had");
+    let twice: Vec<_> = finished.iter().filter(|(_, times)| **times > 1).collect();
+    assert!(twice.is_empty(), "finished by two: {twice:?}");
+    // One that was killed between the answer and its note may hide the end of one job.
+    let unnoted = begun.len() - finished.len();
+    assert!(
+        unnoted <= killed,
+        "{unnoted} jobs are gone without anybody who finished them; {killed} consumers were killed"
+    );
+    assert!(killed >= 5, "only {killed} consumers were killed");
+    assert_eq!(daemon.metric("delaybridge_api_requests_total{status=\"500\"}").await, 0.0);
+    assert_eq!(daemon.stop().await, 0);
+}

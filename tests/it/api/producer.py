@@ -1,0 +1,13 @@
+# A producer: adds jobs with ids of its own. Arguments: port, topic, first number, how many.
+import http.client
+import json
+import sys
+
+port, topic, first, count = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+server = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+for number in range(first, first + count):
+    job = json.dumps({"id": f"j{number}", "body": {"number": number}, "ttr_ms": 1000, "tries": 100})
+    server.request("POST", f"/v1/topics/{topic}/jobs", job, {"content-type": "application/json"})
+    answer = server.getresponse()
+    body = answer.read()
+    assert answer.status == 201, (answer.status, body)
