@@ -51,6 +51,14 @@ pub enum SourceError {
 #[error("read element: {0}")]
 pub struct Junk(pub String);
 
+impl Junk {
+    /// What a damaged entry is.
+    pub fn damaged(entry: &ledger::claims::Element) -> (Identity, Result<Bytes, Junk>) {
+        let problem = "the header of the entry is damaged; all bytes of the entry are kept as the element";
+        (junk_id(&entry.bytes()).into(), Err(Junk(problem.to_owned())))
+    }
+}
+
 /// The foreign half of a queue. One value is one queue.
 ///
 /// # Contract

@@ -235,9 +235,11 @@ impl Claimer {
                 queue.refund_rate(most as u32);
                 queue.alarm.ring(Wakeup::More);
             }
-            Ok(Reply::TakeOver(TakeOverReply::Taken { now_ms, elements, unknown, .. })) => {
+            Ok(Reply::TakeOver(TakeOverReply::Taken { now_ms, mut elements, unknown, damaged, .. })) => {
                 process.events.metrics().script("take_over").took(took);
                 self.answered(now_ms, claim.patience);
+                let unknown = unknown.saturating_sub(damaged.len() as u64);
+                elements.extend(damaged);
                 if unknown > 0 {
                     queue.events.unknown_entries(unknown);
                 }
@@ -304,6 +306,7 @@ impl Claimer {
 
     async fn take_up(&mut self, mut claimed: Claimed, claim: Sending) {
         let queue = self.queue.clone();
+        reply::take_damaged(&mut claimed);
         let (most, probing) = (claim.request.most(), claim.probe.is_some());
         let (taken, more_due) = (claimed.elements.len(), reply::more_is_due(&claimed));
         claimed.unknown += self.expired.unknown;

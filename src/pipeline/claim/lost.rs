@@ -99,8 +99,10 @@ impl Lost {
     }
 
     /// Takes up what was found, under a lease that ends at `deadline`.
-    fn take_up(&mut self, queue: &Arc<Queue>, contents: Contents, deadline: Instant) {
+    fn take_up(&mut self, queue: &Arc<Queue>, mut contents: Contents, deadline: Instant) {
         let Some((room, isolation)) = self.means.take() else { return };
+        contents.unknown = contents.unknown.saturating_sub(contents.damaged.len() as u64);
+        contents.elements.append(&mut contents.damaged);
         if contents.unknown > 0 {
             queue.events.unknown_entries(contents.unknown);
         }

@@ -32,6 +32,16 @@ pub fn look_at_due_times(queue: &Queue, claimed: &Claimed, nothing_due_ms: i64) 
     }
 }
 
+/// Damaged entries go the way of all elements, which makes dead letters of them (R8). The others that cannot be read are
+/// left to the newer version that wrote them.
+pub fn take_damaged(claimed: &mut Claimed) {
+    let damaged = std::mem::take(&mut claimed.damaged);
+    claimed.unknown = claimed.unknown.saturating_sub(damaged.len() as u64);
+    claimed.unreadable = claimed.unreadable.saturating_sub(damaged.len() as u64);
+    claimed.retried += damaged.len();
+    claimed.elements.splice(0..0, damaged);
+}
+
 /// Reports what cannot be read, and what a sweep of the list would find; asks for a sweep if it is time for one.
 pub fn note(queue: &Queue, claimed: &Claimed) {
     if claimed.unknown > 0 {

@@ -72,6 +72,10 @@ impl Settler {
         // The element can do no more harm, so it blocks nothing, however long the verdict takes to write.
         // One that was alone stays alone until it is settled.
         parts.leave_shared();
+        if parts.element.is_damaged() && !matches!(verdict, Verdict::Dead(_)) {
+            // It has no header that could be written back: it stays as it is, for whoever takes the claim over.
+            return parts.claim.stale(parts.place);
+        }
         let queue = parts.queue().clone();
         if verdict == Verdict::Confirm {
             queue.history.forget(parts.id.id);

@@ -36,7 +36,7 @@ pub use self::reply::{BadReply, Fields};
 pub use self::rights::Use;
 pub use self::scripts::{Fragments, Scripts, whole};
 pub use self::stats::Stats;
-use super::Source;
+use super::{Junk, Source};
 pub use crate::link::{Clock, TEST_CLOCK};
 use crate::message::Identity;
 
@@ -67,8 +67,11 @@ impl Ledger {
     }
 
     /// Takes an element apart: its id, and the payload or why there is none.
-    pub fn open(&self, element: &claims::Element) -> (Identity, Result<Bytes, super::Junk>) {
-        self.source.open(element.origin(), element.given_id(), &element.bytes())
+    pub fn open(&self, element: &claims::Element) -> (Identity, Result<Bytes, Junk>) {
+        match element.is_damaged() {
+            true => Junk::damaged(element),
+            false => self.source.open(element.origin(), element.given_id(), &element.bytes()),
+        }
     }
 
     /// The keys of scripts that have a half of the source: ours first.

@@ -179,7 +179,7 @@ impl World<'_> {
     /// Whether nothing is left but what no call can find, and what is a newer version's.
     fn at_rest(&self) -> bool {
         let Snapshot { z, ready, leases, claims, retry, .. } = &self.seen;
-        // A damaged entry goes from claim to claim, and every daemon reports it.
+        // The pipeline makes a dead letter of a damaged entry; these calls alone leave it in its claim.
         let damaged = |(part, m): &(Part, Bytes)| *part == Part::Entries && Header::decode(m).is_none();
         let left = |name: &Bytes| {
             let holding = self.seen.holding(name);

@@ -140,7 +140,7 @@ impl World<'_> {
                     _ => self.unchanged(&what).await,
                 }
             }
-            TakeOverReply::Taken { now_ms, elements, left, unknown } => {
+            TakeOverReply::Taken { now_ms, elements, left, unknown, .. } => {
                 self.note(format!("{what}: {} elements, {left} left", elements.len()));
                 assert!(now_ms == now && now <= request.not_after_ms, "{what}: ran late");
                 assert!(lease.is_some_and(|end| end <= now), "{what}: the lease ran until {lease:?} (R3)");

@@ -162,3 +162,35 @@ async fn a_letter_of_another_program_does_not_keep_the_sink_closed() {
     eventually("all but the foreign one to be forwarded", async || redis.dead().await.len() == 1).await;
     assert_eq!(bridge.metric("delaybridge_possible_duplicates_total{queue=\"q\"}"), 0.0);
 }
+
+#[tokio::test]
+async fn a_damaged_entry_becomes_a_dead_letter_with_its_bytes_wherever_it_is_met() {
+    let (server, sink) = (TestServer::start(), sink());
+    let mut redis = RedisView::at(&server).await;
+    let damaged = |n: u8| {
+        let mut entry = crate::source::ledger::claims::Header::new(5).encode();
+        (entry[8], entry[12]) = (b'?', n);
+        entry
+    };
+    // Two wait for another attempt, and one is in the claim of a process that is gone.
+    let claim = "1.0909090909090909.7.0";
+    for (key, member) in [
+        ("delaybridge:retry:{q}".to_owned(), damaged(1)),
+        ("delaybridge:retry:{q}".to_owned(), damaged(2)),
+        (format!("delaybridge:claim:{claim}:h:{{q}}"), damaged(3)),
+        ("delaybridge:leases:{q}".to_owned(), claim.into()),
+    ] {
+        let () = redis::cmd("ZADD").arg(key).arg(1).arg(member).query_async(&mut redis.0).await.unwrap();
+    }
+    let bridge = Bridge::without_keeper(&server, 1, &[("s", sink.clone())], spec(&[("s", sink.clone())]));
+    bridge.offer(0..3).await;
+    eventually("three dead letters", async || redis.dead().await.len() == 3).await;
+    redis.until_empty().await;
+    let letters = redis.dead().await;
+    let mut elements: Vec<_> = letters.iter().map(|letter| letter["element"].clone()).collect();
+    elements.sort();
+    assert_eq!(elements, [damaged(1), damaged(2), damaged(3)]);
+    assert!(letters.iter().all(|letter| letter["reason"] == b"junk"), "{letters:?}");
+    eventually("the others to be delivered", async || times(&sink, 0..3) == [1, 1, 1]).await;
+    assert_eq!(bridge.metric("delaybridge_unknown_entries{queue=\"q\"}"), 0.0);
+}

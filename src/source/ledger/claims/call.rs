@@ -154,7 +154,7 @@ impl Claims<'_> {
         let mut next = || answers.next().unwrap_or(Ok(Value::Nil));
         let (bare, entries) = (next()?, next()?);
         let mut contents = Contents::default();
-        reply::entries("contents", entries, &mut contents.elements, &mut contents.unknown)?;
+        reply::entries("contents", entries, &mut contents)?;
         reply::bare(self.source, "contents", bare, &mut contents.elements)?;
         Ok(contents)
     }

@@ -69,6 +69,8 @@ pub struct Header {
     code: [u8; CODE],
     /// [`sink_hash`] of every sink that has confirmed.
     pub confirmed: Vec<u64>,
+    /// Stands for a header that cannot be read.
+    damaged: bool,
 }
 
 /// The name of a sink as the header keeps it: not its position, because the configuration may change between attempts.
@@ -99,6 +101,7 @@ impl Header {
             last_attempt_ms: 0,
             code: [0; CODE],
             confirmed,
+            damaged: false,
         }
     }
 
@@ -209,6 +212,7 @@ impl Header {
             confirmed: (0..sinks)
                 .map(|i| field(member, FIXED + 8 * i).map(u64::from_le_bytes))
                 .collect::<Option<_>>()?,
+            damaged: false,
         };
         Some((header, len))
     }
@@ -254,6 +258,21 @@ impl Element {
         Some(Element { member, score_ms, given: header.given_id(), header: Some(Box::new(header)) })
     }
 
+    /// An entry of this version with a header that cannot be read: something has damaged it. All of its bytes are the
+    /// element, which is junk. `None` for any other entry.
+    pub fn damaged(member: Bytes, score_ms: i64) -> Option<Self> {
+        if !member.starts_with(&MAGIC) || Header::decode(&member).is_some() {
+            return None;
+        }
+        let header = Header { damaged: true, ..Header::new(score_ms) };
+        Some(Element { member, score_ms, given: header.given_id(), header: Some(Box::new(header)) })
+    }
+
+    /// Whether it is what [`damaged`](Element::damaged) makes: it can become a dead letter, and nothing else.
+    pub fn is_damaged(&self) -> bool {
+        self.header.as_ref().is_some_and(|header| header.damaged)
+    }
+
     /// In which key of the claim it is.
     pub fn part(&self) -> Part {
         if self.header.is_some() { Part::Entries } else { Part::Bare }
@@ -261,7 +280,8 @@ impl Element {
 
     /// What the foreign program wrote; shares the member's memory.
     pub fn bytes(&self) -> Bytes {
-        self.member.slice(self.header.as_ref().map_or(0, |header| header.size())..)
+        let begin = self.header.as_ref().filter(|header| !header.damaged).map_or(0, |header| header.size());
+        self.member.slice(begin..)
     }
 
     /// Where it was claimed from first.
@@ -345,6 +365,17 @@ mod tests {
         for len in 0..good.len() {
             assert!(Header::decode(&good[..len]).is_none(), "cut to {len}");
         }
+    }
+
+    #[test]
+    fn all_bytes_of_a_damaged_entry_are_the_element() {
+        let mut bytes = sample().encode();
+        assert_eq!(Element::damaged(bytes.clone().into(), 7), None);
+        bytes[8] = b'?';
+        let element = Element::damaged(bytes.clone().into(), 7).unwrap();
+        assert!(element.is_damaged() && element.bytes() == bytes && element.part() == Part::Entries);
+        bytes[1] = 2;
+        assert_eq!(Element::damaged(bytes.into(), 7), None, "a newer version's");
     }
 
     #[test]

@@ -91,6 +91,8 @@ pub struct Claimed {
     pub unknown: u64,
     /// Those of them that were taken: they stay in the claim.
     pub unreadable: u64,
+    /// Those of them that are damaged.
+    pub damaged: Vec<Element>,
     /// Something was left because of its size: there is more to claim at once.
     pub more: bool,
 }
@@ -146,6 +148,8 @@ pub enum TakeOverReply {
         left: u64,
         /// Entries taken that this version cannot read: they stay in the new claim.
         unknown: u64,
+        /// Those of them that are damaged.
+        damaged: Vec<Element>,
     },
 }
 
@@ -165,6 +169,21 @@ pub struct Contents {
     pub elements: Vec<Element>,
     /// Entries that this version cannot read.
     pub unknown: u64,
+    /// Those of them that are damaged.
+    pub damaged: Vec<Element>,
+}
+
+impl Contents {
+    /// Adds an entry: as an element, if this version can read it.
+    pub(in crate::source) fn add_entry(&mut self, member: Bytes, score_ms: i64) {
+        match Element::entry(member.clone(), score_ms) {
+            Some(element) => self.elements.push(element),
+            None => {
+                self.unknown += 1;
+                self.damaged.extend(Element::damaged(member, score_ms));
+            }
+        }
+    }
 }
 
 /// A claim of which every element that is left was confirmed.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redis::Value;
 
-use super::{ClaimName, ClaimReply, Claimed, Element, TakeOverReply};
+use super::{ClaimName, ClaimReply, Claimed, Contents, Element, TakeOverReply};
 use crate::source::ledger::{BadReply, Fields, Hints, large_head};
 use crate::source::{Score, Source, millis};
 
@@ -27,20 +27,24 @@ pub(super) fn claim(
     }
     let (bare_fields, mut entry_fields) = (fields.array()?, fields.array()?);
     let from_retry = usize::try_from(fields.int()?).unwrap_or(0);
-    let (mut elements, mut unreadable) = (Vec::new(), 0);
+    let (mut elements, mut unreadable, mut damaged) = (Vec::new(), 0, Vec::new());
     // The first ones are from the retry set, those behind them from the source. The script looks at magic and version
-    // only: an entry that cannot be read stays in the claim, and is reported.
+    // only: an entry that cannot be read stays in the claim.
     let mut retried = 0;
     for n in 0.. {
         if entry_fields.is_empty() {
             break;
         }
-        match Element::entry(entry_fields.bytes()?, score(SCRIPT, &mut entry_fields)?) {
+        let (member, score_ms) = (entry_fields.bytes()?, score(SCRIPT, &mut entry_fields)?);
+        match Element::entry(member.clone(), score_ms) {
             Some(element) => {
                 elements.push(element);
                 retried += usize::from(n < from_retry);
             }
-            None => unreadable += 1,
+            None => {
+                unreadable += 1;
+                damaged.extend(Element::damaged(member, score_ms));
+            }
         }
     }
     push_bare(source, SCRIPT, bare_fields, &mut elements)?;
@@ -65,6 +69,7 @@ pub(super) fn claim(
         expired,
         unknown: newer + unknown_names + unreadable,
         unreadable,
+        damaged,
         more: short == 1,
     }))
 }
@@ -82,10 +87,11 @@ pub(super) fn take_over(source: &dyn Source, answer: Value) -> Result<TakeOverRe
         _ => return Err(BadReply { script: SCRIPT, expected: "ok, late, twice or nothing" }),
     }
     let (bare_fields, entry_fields) = (fields.array()?, fields.array()?);
-    let (mut elements, mut unknown) = (Vec::new(), 0);
-    push_entries(SCRIPT, entry_fields, &mut elements, &mut unknown)?;
-    push_bare(source, SCRIPT, bare_fields, &mut elements)?;
-    Ok(TakeOverReply::Taken { now_ms, elements, left: fields.int()?.unsigned_abs(), unknown })
+    let mut contents = Contents::default();
+    push_entries(SCRIPT, entry_fields, &mut contents)?;
+    push_bare(source, SCRIPT, bare_fields, &mut contents.elements)?;
+    let Contents { elements, unknown, damaged } = contents;
+    Ok(TakeOverReply::Taken { now_ms, elements, left: fields.int()?.unsigned_abs(), unknown, damaged })
 }
 
 /// The names among these that this version knows, and how many others there are.
@@ -119,14 +125,9 @@ pub(super) fn bare(
     push_bare(source, script, Fields::of(script, answer)?, elements)
 }
 
-/// Appends the entries that this version can read, and counts the others.
-pub(super) fn entries(
-    script: &'static str,
-    answer: Value,
-    elements: &mut Vec<Element>,
-    unknown: &mut u64,
-) -> Result<(), BadReply> {
-    push_entries(script, Fields::of(script, answer)?, elements, unknown)
+/// Adds the entries of a claim.
+pub(super) fn entries(script: &'static str, answer: Value, contents: &mut Contents) -> Result<(), BadReply> {
+    push_entries(script, Fields::of(script, answer)?, contents)
 }
 
 /// What the source wrote, with scores in its unit.
@@ -143,18 +144,10 @@ fn push_bare(
     Ok(())
 }
 
-fn push_entries(
-    script: &'static str,
-    mut fields: Fields,
-    elements: &mut Vec<Element>,
-    unknown: &mut u64,
-) -> Result<(), BadReply> {
+fn push_entries(script: &'static str, mut fields: Fields, contents: &mut Contents) -> Result<(), BadReply> {
     while !fields.is_empty() {
         let member = fields.bytes()?;
-        match Element::entry(member, score(script, &mut fields)?) {
-            Some(element) => elements.push(element),
-            None => *unknown += 1,
-        }
+        contents.add_entry(member, score(script, &mut fields)?);
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::super::queue::Queue;
 use super::super::zset::Zset;
-use super::{Keys, add_entry, name, text};
+use super::{Keys, name, text};
 use crate::message::{MessageId, Origin};
 use crate::source::ledger::claims::{
     ClaimReply, ClaimRequest, Claimed, Contents, EXPIRED_SHOWN, Element, Header, Writer,
@@ -97,7 +97,7 @@ impl Queue {
             }
         }
         let mut contents = Contents::default();
-        retried.iter().for_each(|(at, member)| add_entry(&mut contents, member, *at));
+        retried.iter().for_each(|(at, member)| contents.add_entry(member.clone(), *at));
         let retried_known = contents.elements.len();
         retried.move_first(retried.len(), &mut keys.entries);
         ready.elements.iter().for_each(|element| keys.entries.add(element.score_ms, element.member.clone()));
@@ -119,6 +119,7 @@ impl Queue {
             hints: request.hints.clone(),
             leftovers: Some(Leftovers::default()),
             unreadable: contents.unknown,
+            damaged: contents.damaged,
             expired,
             unknown: unknown + contents.unknown,
             more: room.short,
@@ -156,7 +157,7 @@ impl Queue {
             header.writer = Writer { owner: request.name.owner, claim: request.name.number, place };
             let mut member = header.encode();
             member.extend_from_slice(payload);
-            add_entry(&mut contents, &member.into(), now_ms);
+            contents.add_entry(member.into(), now_ms);
             self.given += 1;
             self.ready.pop_front();
         }

@@ -49,18 +49,10 @@ impl Keys {
     fn contents(&self) -> Contents {
         let mut contents = Contents::default();
         for (score_ms, member) in self.entries.iter() {
-            add_entry(&mut contents, member, *score_ms);
+            contents.add_entry(member.clone(), *score_ms);
         }
         contents.elements.extend(self.bare.iter().map(|(due_ms, member)| Element::bare(member.clone(), *due_ms)));
         contents
-    }
-}
-
-/// Adds an entry to the contents of a claim, or counts it if it cannot be read.
-fn add_entry(contents: &mut Contents, member: &Bytes, score_ms: i64) {
-    match Element::entry(member.clone(), score_ms) {
-        Some(element) => contents.elements.push(element),
-        None => contents.unknown += 1,
     }
 }
 
@@ -201,6 +193,9 @@ impl Claims for MemoryStore {
     }
 
     fn open_element(&self, element: &Element) -> (Identity, Result<Bytes, Junk>) {
+        if element.is_damaged() {
+            return Junk::damaged(element);
+        }
         let (id, payload) = match element.origin() {
             Origin::Ready => (element.given_id(), Ok(element.bytes())),
             Origin::Delayed => open(&element.bytes()),

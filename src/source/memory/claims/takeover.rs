@@ -4,7 +4,7 @@ use super::super::queue::Queue;
 use super::claim::Room;
 use super::{Keys, text};
 use crate::source::ledger::BATCH_ENTRIES;
-use crate::source::ledger::claims::{TakeOverReply, TakeOverRequest};
+use crate::source::ledger::claims::{Contents, TakeOverReply, TakeOverRequest};
 use crate::source::millis;
 
 impl Queue {
@@ -43,6 +43,7 @@ impl Queue {
             self.claims.remove(&request.old);
             self.leases.remove(&old);
         }
-        TakeOverReply::Taken { now_ms, elements: contents.elements, left: left as u64, unknown: contents.unknown }
+        let Contents { elements, unknown, damaged } = contents;
+        TakeOverReply::Taken { now_ms, elements, left: left as u64, unknown, damaged }
     }
 }
