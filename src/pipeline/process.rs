@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures_util::FutureExt;
-use tokio::sync::{RwLock, watch};
+use tokio::sync::{Notify, RwLock, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -28,6 +28,8 @@ pub struct Process {
     pub isolation: Arc<RwLock<()>>,
     /// Changes when a breaker or a hold does.
     pub gates: watch::Sender<u64>,
+    /// Knocks when a queue wants a turn of upkeep.
+    pub upkeep: Notify,
     /// SIGTERM came: nothing new is claimed (R6).
     pub stopping: CancellationToken,
     /// The drain's time is up: what is at a sink is given up and released.
@@ -58,6 +60,7 @@ impl Process {
             budget,
             isolation: Arc::default(),
             gates: watch::Sender::new(0),
+            upkeep: Notify::new(),
             stopping: CancellationToken::new(),
             abandon: CancellationToken::new(),
             give_up: CancellationToken::new(),

@@ -78,7 +78,7 @@ pub struct Queue {
     rate: Option<Mutex<Bucket>>,
     hints: Mutex<Hints>,
     /// Ghosts want a turn of the sweep.
-    pub sweep_due: AtomicBool,
+    pub(super) sweep_due: AtomicBool,
     /// The latest time by Redis's clock at which nothing was seen to be due: an element that appears with an earlier due
     /// time was overdue when it was offered.
     nothing_due_ms: AtomicI64,
@@ -154,6 +154,12 @@ impl Queue {
             [Route { spec, .. }] => spec.target.redis_write()?.push_with_verdict(),
             _ => None,
         }
+    }
+
+    /// Asks for a turn of the source's upkeep.
+    pub fn want_upkeep(&self) {
+        self.sweep_due.store(true, Ordering::Relaxed);
+        self.process.upkeep.notify_one();
     }
 
     /// Notes that nothing was due at this time by Redis's clock.

@@ -11,17 +11,26 @@ use crate::source::ledger::BadReply;
 use crate::source::{SourceError, Start, UpkeepRequest, UpkeepState, Upkept};
 use crate::telemetry::status::Heartbeat;
 
-/// How often the queues are looked at.
+/// Least time between two looks at the queues.
 const EVERY: Duration = Duration::from_millis(250);
+/// The task beats at least so often.
+const BEAT: Duration = Duration::from_secs(1);
 
 /// Sweeps until the process stops.
 pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Heartbeat) {
     loop {
-        // Order: the end first. A turn may stop after any slice: the next daemon continues there.
+        let asked = async {
+            process.upkeep.notified().await;
+            // What is asked for meanwhile is done together.
+            tokio::time::sleep(EVERY).await;
+        };
+        // Order: the end first. A turn may stop after any slice: the next daemon continues there. What was asked for stays
+        // marked.
         tokio::select! {
             biased;
             () = process.stopping.cancelled() => return,
-            () = tokio::time::sleep(EVERY) => {}
+            () = asked => {}
+            () = tokio::time::sleep(BEAT) => {}
         }
         heartbeat.beat();
         for queue in &queues {

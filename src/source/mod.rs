@@ -82,6 +82,11 @@ pub trait Source: Send + Sync + 'static {
     /// What all keys of the queue have in common: `{NAME}`, or a name that has a hash tag of its own.
     fn tag(&self) -> &str;
 
+    /// The ledger's keys of the queue; for a source that has them already.
+    fn ledger_keys(&self) -> ledger::Keys {
+        ledger::Keys::of(self.tag())
+    }
+
     /// The source's keys, in the order that its halves of scripts expect.
     fn keys(&self) -> Vec<Bytes>;
 

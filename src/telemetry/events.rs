@@ -7,8 +7,8 @@
 
 pub mod api;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tracing::{debug, error, info, warn};
@@ -57,15 +57,7 @@ impl Events {
         QueueEvents(Arc::new(QueueInner {
             metrics: self.metrics.queue(queue),
             status: self.status.clone(),
-            dead: Throttle::new(QUIET),
-            letters: Throttle::new(QUIET),
-            stale_acks: Throttle::new(QUIET),
-            stale_drops: Throttle::new(QUIET),
-            leases_lost: Throttle::new(QUIET),
-            panics: Throttle::new(QUIET),
-            unknown: Throttle::new(QUIET),
-            opaque: Throttle::new(QUIET),
-            shadow: Throttle::new(QUIET),
+            quiet: OnceLock::new(),
             orphans: AtomicU64::new(0),
             junk: AtomicU64::new(0),
         }))
@@ -160,6 +152,16 @@ pub struct QueueEvents(Arc<QueueInner>);
 struct QueueInner {
     metrics: QueueMetrics,
     status: Status,
+    /// Most of ten thousand queues never have anything to say.
+    quiet: OnceLock<Box<Throttles>>,
+    /// Their number at the last check.
+    orphans: AtomicU64,
+    /// The same for overdue junk.
+    junk: AtomicU64,
+}
+
+/// How often each kind of line is written.
+struct Throttles {
     dead: Throttle,
     letters: Throttle,
     stale_acks: Throttle,
@@ -169,10 +171,25 @@ struct QueueInner {
     unknown: Throttle,
     opaque: Throttle,
     shadow: Throttle,
-    /// Their number at the last check.
-    orphans: AtomicU64,
-    /// The same for overdue junk.
-    junk: AtomicU64,
+}
+
+impl QueueInner {
+    fn quiet(&self) -> &Throttles {
+        self.quiet.get_or_init(|| {
+            let new = || Throttle::new(QUIET);
+            Box::new(Throttles {
+                dead: new(),
+                letters: new(),
+                stale_acks: new(),
+                stale_drops: new(),
+                leases_lost: new(),
+                panics: new(),
+                unknown: new(),
+                opaque: new(),
+                shadow: new(),
+            })
+        })
+    }
 }
 
 impl QueueEvents {
@@ -213,7 +230,7 @@ impl QueueEvents {
     pub fn dead_lettered(&self, id: MessageId, reason: DeadReason, failure: Option<&Failure>) {
         let reason = reason.as_str();
         self.0.metrics.dead_lettered(reason);
-        if let Some(left_out) = self.0.dead.admit(Instant::now()) {
+        if let Some(left_out) = self.0.quiet().dead.admit(Instant::now()) {
             let failure = failure.map(Failure::to_string).unwrap_or_default();
             warn!(queue = &**self.id(), %id, reason, failure, left_out, "dead letter stored");
         }
@@ -221,7 +238,7 @@ impl QueueEvents {
 
     /// A dead letter stays in the stream, because its sink refuses it permanently.
     pub fn dead_letter_stays(&self, stream_id: &str, problem: &str) {
-        if let Some(left_out) = self.0.letters.admit(Instant::now()) {
+        if let Some(left_out) = self.0.quiet().letters.admit(Instant::now()) {
             warn!(
                 queue = &**self.id(),
                 letter = stream_id,
@@ -238,7 +255,7 @@ impl QueueEvents {
             return;
         }
         self.0.metrics.stale_acks(n);
-        if let Some(left_out) = self.0.stale_acks.admit(Instant::now()) {
+        if let Some(left_out) = self.0.quiet().stale_acks.admit(Instant::now()) {
             warn!(
                 queue = &**self.id(),
                 elements = n,
@@ -254,7 +271,7 @@ impl QueueEvents {
             return;
         }
         self.0.metrics.stale_drops(n);
-        if let Some(left_out) = self.0.stale_drops.admit(Instant::now()) {
+        if let Some(left_out) = self.0.quiet().stale_drops.admit(Instant::now()) {
             warn!(
                 queue = &**self.id(),
                 elements = n,
@@ -269,7 +286,7 @@ impl QueueEvents {
         if n == 0 {
             return;
         }
-        if let Some(left_out) = self.0.leases_lost.admit(Instant::now()) {
+        if let Some(left_out) = self.0.quiet().leases_lost.admit(Instant::now()) {
             warn!(queue = &**self.id(), elements = n, left_out, "leases lost: another claim took the elements over");
         }
     }
@@ -277,7 +294,7 @@ impl QueueEvents {
     /// Working on an element panicked; it is retried, counted.
     pub fn panicked(&self, id: MessageId, stage: &'static str) {
         self.0.metrics.panicked();
-        if let Some(left_out) = self.0.panics.admit(Instant::now()) {
+        if let Some(left_out) = self.0.quiet().panics.admit(Instant::now()) {
             error!(queue = &**self.id(), %id, stage, left_out, "panic while working on an element; it is retried");
         }
     }
@@ -295,7 +312,7 @@ impl QueueEvents {
     pub fn unknown_entries(&self, n: u64) {
         self.0.metrics.unknown_entries(n);
         if n > 0
-            && let Some(left_out) = self.0.unknown.admit(Instant::now())
+            && let Some(left_out) = self.0.quiet().unknown.admit(Instant::now())
         {
             warn!(
                 queue = &**self.id(),
@@ -308,7 +325,7 @@ impl QueueEvents {
 
     /// A payload is an object that only its Java class can read; it is forwarded as bytes.
     pub fn opaque(&self, why: &str) {
-        if let Some(left_out) = self.0.opaque.admit(Instant::now()) {
+        if let Some(left_out) = self.0.quiet().opaque.admit(Instant::now()) {
             info!(queue = &**self.id(), why, left_out, "payload is forwarded as bytes");
         }
     }
@@ -325,7 +342,7 @@ impl QueueEvents {
         self.0.metrics.shadowed(fate);
         let fate = fate.as_str();
         debug!(target: SHADOW, queue = &**self.id(), %id, due_ms, fate, reason, "would not be delivered");
-        if let Some(left_out) = self.0.shadow.admit(Instant::now()) {
+        if let Some(left_out) = self.0.quiet().shadow.admit(Instant::now()) {
             warn!(queue = &**self.id(), %id, fate, reason, left_out, "shadow: an element would not be delivered");
         }
     }

@@ -53,19 +53,7 @@ impl Metrics {
 
     /// The handles of a queue; ask once and keep them.
     pub fn queue(&self, queue: &Arc<str>) -> QueueMetrics {
-        QueueMetrics(Arc::new(QueueInner {
-            metrics: self.clone(),
-            queue: queue.clone(),
-            claimed: Default::default(),
-            released: Default::default(),
-            wakeups: Default::default(),
-            messages: Default::default(),
-            recovered: OnceLock::new(),
-            delivered: OnceLock::new(),
-            oldest_due_age: OnceLock::new(),
-            next_due: OnceLock::new(),
-            leftovers: OnceLock::new(),
-        }))
+        QueueMetrics(Arc::new(QueueInner { metrics: self.clone(), queue: queue.clone(), bound: OnceLock::new() }))
     }
 
     /// The handles of a sink; ask once and keep them.
@@ -121,11 +109,17 @@ impl Default for Metrics {
 #[derive(Clone)]
 pub struct QueueMetrics(Arc<QueueInner>);
 
-/// Bound are the series that move with every element or every look at Redis. The others are looked up when they
-/// are counted, which is rare, so that a queue stays small.
 struct QueueInner {
     metrics: Metrics,
     queue: Arc<str>,
+    /// Most of ten thousand queues never have a series.
+    bound: OnceLock<Box<Bound>>,
+}
+
+/// Bound are the series that move with every element or every look at Redis. The others are looked up when they
+/// are counted, which is rare, so that a queue stays small.
+#[derive(Default)]
+struct Bound {
     claimed: [OnceLock<IntCounter>; 4],
     released: [OnceLock<IntCounter>; 3],
     wakeups: [OnceLock<IntCounter>; 6],
@@ -145,29 +139,29 @@ impl QueueMetrics {
         if from == ClaimLabel::Expired && n > 0 {
             self.families().leases_expired.with_label_values(&[self.label()]).inc_by(n);
         }
-        let bound = &self.0.claimed[from as usize];
+        let bound = &self.bound().claimed[from as usize];
         self.add(bound, n, || self.families().claimed.with_label_values(&[self.label(), from.as_str()]));
     }
 
     /// `n` elements of a claim with a lost reply were found again.
     pub fn recovered(&self, n: u64) {
-        self.add(&self.0.recovered, n, || self.families().recovered.with_label_values(&[self.label()]));
+        self.add(&self.bound().recovered, n, || self.families().recovered.with_label_values(&[self.label()]));
     }
 
     /// `n` elements were settled as confirmed.
     pub fn delivered(&self, n: u64) {
-        self.add(&self.0.delivered, n, || self.families().delivered.with_label_values(&[self.label()]));
+        self.add(&self.bound().delivered, n, || self.families().delivered.with_label_values(&[self.label()]));
     }
 
     /// `n` elements were released uncounted.
     pub fn released(&self, reason: ReleaseReason, n: u64) {
-        let bound = &self.0.released[reason as usize];
+        let bound = &self.bound().released[reason as usize];
         self.add(bound, n, || self.families().released.with_label_values(&[self.label(), reason.as_str()]));
     }
 
     /// The claimer woke up.
     pub fn woke(&self, reason: Wakeup) {
-        let bound = &self.0.wakeups[reason as usize];
+        let bound = &self.bound().wakeups[reason as usize];
         self.add(bound, 1, || self.families().wakeups.with_label_values(&[self.label(), reason.as_str()]));
     }
 
@@ -215,12 +209,12 @@ impl QueueMetrics {
 
     /// Whether the queue's gauges are there already.
     pub fn has_gauges(&self) -> bool {
-        self.0.oldest_due_age.get().is_some() || self.0.leftovers.get().is_some()
+        self.0.bound.get().is_some_and(|b| b.oldest_due_age.get().is_some() || b.leftovers.get().is_some())
     }
 
     /// How many elements are in a state, as Redis says.
     pub fn messages(&self, state: MessageState, n: u64) {
-        let gauge = self.0.messages[state as usize]
+        let gauge = self.bound().messages[state as usize]
             .get_or_init(|| self.families().messages.with_label_values(&[self.label(), state.as_str()]));
         gauge.set(n.try_into().unwrap_or(i64::MAX));
     }
@@ -228,19 +222,19 @@ impl QueueMetrics {
     /// How long the oldest due element has been waiting; zero when nothing is due.
     pub fn oldest_due_age(&self, age: Duration) {
         let make = || self.families().oldest_due_age.with_label_values(&[self.label()]);
-        self.0.oldest_due_age.get_or_init(make).set(age.as_secs_f64());
+        self.bound().oldest_due_age.get_or_init(make).set(age.as_secs_f64());
     }
 
     /// When the next element falls due, in Redis milliseconds since the epoch.
     pub fn next_due(&self, due_ms: Option<i64>) {
         let make = || self.families().next_due.with_label_values(&[self.label()]);
-        self.0.next_due.get_or_init(make).set(due_ms.unwrap_or(0) as f64 / 1000.0);
+        self.bound().next_due.get_or_init(make).set(due_ms.unwrap_or(0) as f64 / 1000.0);
     }
 
     /// What claims have left behind at the source, and an upper bound for the age of the oldest.
     pub fn leftovers(&self, terms: &'static SourceTerms, n: u64, oldest: Duration) {
         let make = || [&terms.leftovers, &terms.oldest_leftover].map(|gauge| self.source_gauge(gauge));
-        let [count, age] = self.0.leftovers.get_or_init(make);
+        let [count, age] = self.bound().leftovers.get_or_init(make);
         count.set(n as f64);
         age.set(oldest.as_secs_f64());
     }
@@ -306,6 +300,10 @@ impl QueueMetrics {
 
     pub(super) fn unknown_entries(&self, n: u64) {
         self.families().unknown_entries.with_label_values(&[self.label()]).set(n.try_into().unwrap_or(i64::MAX));
+    }
+
+    fn bound(&self) -> &Bound {
+        self.0.bound.get_or_init(Box::default)
     }
 
     fn add(&self, bound: &OnceLock<IntCounter>, n: u64, make: impl FnOnce() -> IntCounter) {

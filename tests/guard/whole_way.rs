@@ -1,5 +1,6 @@
 //! What an element costs the allocator of this process over its whole way: the reply that brings it, its claim, the message
-//! for the sink, the sink's answer, the confirmation. With a real Redis, and a sink that answers at once.
+//! for the sink, the sink's answer, the confirmation. With a real Redis, and a sink that answers at once. And what a queue
+//! holds of it while nothing happens.
 //!
 //! Every allocation of the process counts, so the way runs alone in a process of its own.
 
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delaybridge::config;
-use delaybridge::link::{Link, LinkOptions};
+use delaybridge::link::{Link, LinkOptions, RedisEndpoint};
 use delaybridge::message::{Failure, Outcome};
 use delaybridge::pipeline::claim::claimer;
 use delaybridge::pipeline::deliver::sink_handle::SinkHandle;
@@ -26,7 +27,7 @@ use redis::AsyncCommands;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 use crate::fill::{Load, Order, fill};
-use crate::limits::{PerWay, WHOLE_WAY};
+use crate::limits::{IDLE_QUEUE_BYTES, PerWay, WHOLE_WAY};
 use crate::redis_server::RedisServer;
 use crate::redisson::RedissonQueue;
 
@@ -76,15 +77,22 @@ impl Sink for Nowhere {
     }
 }
 
-/// A queue at work, with its claimer.
+/// A connection with the time-out of the configuration's default: it decides how claims are confirmed.
+async fn link(server: &RedisServer) -> Link {
+    let options = LinkOptions { scripts: SCRIPTS.all().into_iter().cloned().collect(), ..LinkOptions::default() };
+    let endpoint = RedisEndpoint { command_timeout: Duration::from_secs(5), ..server.endpoint() };
+    let link = Link::start(Arc::new(endpoint), options);
+    drop(link.ready().await);
+    link
+}
+
+/// A queue to work on.
 async fn queue(server: &RedisServer) -> Arc<Queue> {
     let yaml = "redis: { url: 'redis://h' }\nsinks: { out: { stdout: {} } }\nqueues: { q: { source: { redisson: { name: q \
                 } }, to: [{ sink: out }] } }\n";
     let loaded = config::load_str(yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
     let spec = loaded.config.queues[0].clone();
-    let options = LinkOptions { scripts: SCRIPTS.all().into_iter().cloned().collect(), ..LinkOptions::default() };
-    let link = Link::start(Arc::new(server.endpoint()), options);
-    drop(link.ready().await);
+    let link = link(server).await;
     let events = Events::default();
     let budget = Budget::new(10_000, 1 << 30);
     let process = Arc::new(Process::new(OWNER, Arc::new(Server::new(link.clone())), budget, events.clone()));
@@ -153,21 +161,87 @@ async fn walk() -> [Asked; 2] {
     [many, single]
 }
 
+/// Queues that are idle at the same time.
+const IDLE: usize = 500;
+
+/// What a queue holds while nothing happens: its configuration, its store, itself, its claimer after the first claim.
+async fn idle() -> [f64; 4] {
+    let server = RedisServer::start().await;
+    let link = link(&server).await;
+    let events = Events::default();
+    let server = Arc::new(Server::new(link.clone()));
+    let process = Arc::new(Process::new(OWNER, server, Budget::new(10_000, 1 << 30), events.clone()));
+    let name: Arc<str> = "out".into();
+    let sink = events.sink(&name);
+    let handle = Arc::new(SinkHandle::new(name, Arc::new(Nowhere), None, sink, process.gates.clone()));
+    let mut yaml = "redis: { url: 'redis://h' }\nsinks: { out: { stdout: {} } }\nqueues:\n".to_owned();
+    for n in 0..IDLE {
+        yaml += &format!("  q{n}: {{ source: {{ redisson: {{ name: many-{n} }} }}, to: [{{ sink: out }}] }}\n");
+    }
+    let held = |region: &Region<'_, std::alloc::System>| {
+        let change = region.change();
+        (change.bytes_allocated as f64 - change.bytes_deallocated as f64) / IDLE as f64
+    };
+    let region = Region::new(ALLOCATOR);
+    let loaded = config::load_str(&yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
+    let specs = loaded.config.queues.clone();
+    drop(loaded);
+    let config = held(&region);
+    let region = Region::new(ALLOCATOR);
+    let stores: Vec<_> =
+        specs.iter().map(|spec| Arc::new(RedisStore::new(link.clone(), build(&spec.source), OWNER))).collect();
+    let store = held(&region);
+    let region = Region::new(ALLOCATOR);
+    let queues: Vec<_> = specs
+        .iter()
+        .zip(stores)
+        .map(|(spec, store)| Queue::new(spec.clone(), process.clone(), store, |_| Some(handle.clone())))
+        .collect();
+    let queue = held(&region);
+    let region = Region::new(ALLOCATOR);
+    for queue in &queues {
+        let heartbeat = events.status().heartbeat(format!("claimer {}", queue.spec.id), Duration::from_secs(60));
+        tokio::spawn(claimer::run(queue.clone(), heartbeat));
+    }
+    for queue in &queues {
+        while queue.nothing_due_ms() == i64::MIN {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    [config, store, queue, held(&region)]
+}
+
 /// Marks the figures in the output.
 const FIGURES: &str = "figures:";
 
-#[test]
-fn an_element_asks_the_allocator_for_no_more_than_its_limit() {
+/// What an ignored test of this binary prints, alone in a process of its own.
+fn figures_of(test: &str) -> Vec<f64> {
     let own = std::env::current_exe().expect("the path of this binary");
     let done = std::process::Command::new(own)
-        .args(["--exact", "whole_way::runs_alone", "--ignored", "--nocapture", "--test-threads=1"])
+        .args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"])
         .output()
         .expect("run this binary");
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
     let figures = said.lines().find_map(|line| line.split_once(FIGURES)).expect("figures").1;
-    let figures: Vec<f64> = figures.split_whitespace().map(|figure| figure.parse().expect("a number")).collect();
-    assert_eq!(figures.len(), 2 * WHOLE_WAY.len(), "{said}");
+    figures.split_whitespace().map(|figure| figure.parse().expect("a number")).collect()
+}
+
+#[test]
+fn an_idle_queue_holds_no_more_bytes_than_its_limit() {
+    let found = figures_of("whole_way::idles_alone");
+    let [config, store, queue, claimer] = found[..] else { panic!("{found:?}") };
+    let all = config + store + queue + claimer;
+    let found = format!("{all:.0} bytes: configuration {config}, store {store}, queue {queue}, claimer {claimer}");
+    println!("an idle queue: {found}");
+    assert!(all <= IDLE_QUEUE_BYTES, "{found}; the limit is {IDLE_QUEUE_BYTES}, see tests/guard/limits.rs");
+}
+
+#[test]
+fn an_element_asks_the_allocator_for_no_more_than_its_limit() {
+    let figures = figures_of("whole_way::runs_alone");
+    assert_eq!(figures.len(), 2 * WHOLE_WAY.len());
     let mut over = Vec::new();
     for (PerWay { what, allocations, bytes }, found) in WHOLE_WAY.iter().zip(figures.chunks(2)) {
         let found_text = format!("{what}: {:.2} allocations of {:.0} bytes together", found[0], found[1]);
@@ -186,4 +260,12 @@ fn runs_alone() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let [many, single] = runtime.block_on(walk());
     println!("{FIGURES} {} {} {} {}", many.calls, many.bytes, single.calls, single.bytes);
+}
+
+#[test]
+#[ignore = "a test above runs it, in a process of its own"]
+fn idles_alone() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let [config, store, queue, claimer] = runtime.block_on(idle());
+    println!("{FIGURES} {config} {store} {queue} {claimer}");
 }

@@ -73,15 +73,17 @@ pub async fn unannounced(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
         .filter_map(|queue| queue.store.unannounced().map(|(read, channel)| (queue, read, channel)))
         .collect();
     let (mut beside, mut round) = (Vec::new(), 0);
-    let every = 10 * watched.len().div_ceil(POLL_BUDGET);
+    let every = 10 * u32::try_from(watched.len().div_ceil(POLL_BUDGET)).unwrap_or(u32::MAX / 10);
     while !watched.is_empty() {
-        if pause(&process, READY).await.is_stopping() {
+        // Where nobody listens, there is nothing to look at until somebody does.
+        let alone = beside.is_empty();
+        if pause(&process, if alone { READY * every } else { READY }).await.is_stopping() {
             return;
         }
         if !process.server.is_up() {
             continue;
         }
-        if round % every == 0 {
+        if alone || round % every == 0 {
             beside = listened_to(&process, &watched).await.unwrap_or(beside);
         }
         round += 1;
@@ -176,7 +178,7 @@ fn show_gauges(queue: &Queue, stats: &Stats) {
     if full && source.leftovers.count > 0
         || source.leftovers.want_turn(queue.spec.source.leftover_max_age(), source.due > 0)
     {
-        queue.sweep_due.store(true, Ordering::Relaxed);
+        queue.want_upkeep();
     }
 }
 

@@ -54,7 +54,7 @@ pub fn note(queue: &Queue, claimed: &Claimed) {
     }
     let full = queue.process.redis_nearly_full.load(Ordering::Relaxed);
     if leftovers.want_turn(queue.spec.source.leftover_max_age(), more_is_due(claimed) && !full) {
-        queue.sweep_due.store(true, Ordering::Relaxed);
+        queue.want_upkeep();
     }
 }
 

@@ -23,18 +23,23 @@ pub struct Keys {
     tag: Arc<str>,
 }
 
+/// Texts in one piece of memory: ten thousand queues have many keys.
+pub(in crate::source) fn together<const N: usize>(texts: [String; N]) -> [Bytes; N] {
+    let all = Bytes::from(texts.concat());
+    let mut end = 0;
+    texts.map(|text| {
+        let begin = end;
+        end += text.len();
+        all.slice(begin..end)
+    })
+}
+
 impl Keys {
     /// The keys of the queue with this tag: `{NAME}`, or a name that has a hash tag of its own.
     pub fn of(tag: &str) -> Self {
-        let key = |kind: &str| Bytes::from(format!("delaybridge:{kind}:{tag}"));
-        Keys {
-            leases: key("leases"),
-            retry: key("retry"),
-            dead: key("dead"),
-            state: key("state"),
-            presence: format!("delaybridge:presence:{tag}").into(),
-            tag: tag.into(),
-        }
+        let [leases, retry, dead, state] =
+            together(["leases", "retry", "dead", "state"].map(|kind| format!("delaybridge:{kind}:{tag}")));
+        Keys { leases, retry, dead, state, presence: format!("delaybridge:presence:{tag}").into(), tag: tag.into() }
     }
 
     /// The keys of a claim: d with bare elements, h with entries.

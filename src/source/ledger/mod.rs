@@ -29,6 +29,7 @@ pub use self::in_flight::ClaimKey;
 pub(crate) use self::inspect::glob_literal;
 pub use self::inspect::{Located, Packed, Page, Place, Seen, Shape, Show};
 pub use self::keys::Keys;
+pub(in crate::source) use self::keys::together;
 pub(crate) use self::operate::truth;
 pub use self::page::{Kind, Members, RawPage, members, page, redis_now_ms};
 pub use self::pressure::nearly_full;
@@ -58,7 +59,7 @@ pub struct Ledger {
 impl Ledger {
     /// The ledger of a source's queue. `owner` is this process's random number.
     pub fn new(source: Arc<dyn Source>, owner: [u8; 8]) -> Self {
-        Ledger { keys: Keys::of(source.tag()), owner, scripts: source.scripts(), source }
+        Ledger { keys: source.ledger_keys(), owner, scripts: source.scripts(), source }
     }
 
     /// The foreign half of the queue.

@@ -36,14 +36,22 @@ impl Keys {
     /// (`RedissonObject.prefixName`).
     pub fn of(name: &str) -> Self {
         let tagged = if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") };
-        let key = |prefix: &str| Bytes::from(format!("{prefix}:{tagged}"));
+        let key = |prefix: &str| format!("{prefix}:{tagged}");
+        let [delayed, list, ready, ghosts, ghosts_turn, sweep] = ledger::together([
+            key("redisson_delay_queue_timeout"),
+            key("redisson_delay_queue"),
+            name.to_owned(),
+            key("delaybridge:ghosts"),
+            key("delaybridge:ghosts-turn"),
+            key("delaybridge:sweep"),
+        ]);
         Keys {
-            delayed: key("redisson_delay_queue_timeout"),
-            list: key("redisson_delay_queue"),
-            ready: Bytes::from(name.to_owned()),
-            ghosts: key("delaybridge:ghosts"),
-            ghosts_turn: key("delaybridge:ghosts-turn"),
-            sweep: key("delaybridge:sweep"),
+            delayed,
+            list,
+            ready,
+            ghosts,
+            ghosts_turn,
+            sweep,
             channel: format!("redisson_delay_queue_channel:{tagged}").into(),
             ledger: ledger::Keys::of(&tagged),
             tag: tagged,

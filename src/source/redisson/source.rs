@@ -80,6 +80,10 @@ impl Source for RedissonSource {
         &self.keys.tag
     }
 
+    fn ledger_keys(&self) -> ledger::Keys {
+        (*self.keys).clone()
+    }
+
     fn keys(&self) -> Vec<Bytes> {
         self.keys.in_scripts().map(Bytes::clone).to_vec()
     }
