@@ -6,14 +6,16 @@ use clap::Args;
 
 use super::layout::LayoutArg;
 use super::{Failed, Global, Output, answer, on_queue};
+use crate::operate::back::{self, Back};
 use crate::operate::redisson::restore::{Confirmed, KeptCount, Options, Plan, Restored, apply, plan};
-use crate::operate::words;
+use crate::operate::{Queue, words};
 
-/// Return everything delaybridge holds to Redisson's keys.
+/// Return everything delaybridge holds to the source's keys.
 ///
 /// For leaving delaybridge. Stop the daemons first. Elements in flight, waiting for a retry or released are scheduled in Redisson
 /// again with their due times. Payloads from the ready list return to its head in their order. Without --apply
-/// nothing is changed, and the command shows what it would do. Junk, and entries of a newer delaybridge, stay.
+/// nothing is changed, and the command shows what it would do. Junk, and entries of a newer delaybridge, stay. Of a queue that is
+/// a sorted set, all elements return to the set, with the scores that they had; one stays if the same member is there already.
 ///
 /// in flight (lease expired) | retry | dead (--dead) -> scheduled | ready
 #[derive(Debug, Args)]
@@ -48,6 +50,9 @@ Exit codes: 0 done, 1 a daemon works, or some elements stay, or it failed, 2 wro
 
 pub(super) async fn run(global: &Global, args: &RestoreArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let (session, queue) = on_queue(global, &args.queue).await?;
+    if back::is_set(&queue) {
+        return run_for_set(global, args, &queue, out).await;
+    }
     let options = Options { layout: args.layout.layout(), dead: args.dead };
     let plan = plan(&session.config, &queue, options).await?;
     if !args.apply {
@@ -78,6 +83,52 @@ pub(super) async fn run(global: &Global, args: &RestoreArgs, out: &mut dyn Write
             args.queue
         ))),
     }
+}
+
+async fn run_for_set(global: &Global, args: &RestoreArgs, queue: &Queue, out: &mut dyn Write) -> Result<u8, Failed> {
+    if args.layout.layout().is_some() {
+        let message = format!("restore `{}`: its elements have no layout; leave out --layout", args.queue);
+        return Err(Failed::usage(message));
+    }
+    let plan = back::plan(queue, args.dead).await?;
+    if !args.apply {
+        answer(global, out, &plan, back_to_set)?;
+        return Ok(0);
+    }
+    let done = back::apply(queue, &plan, args.dead).await?;
+    answer(global, out, &done, back_to_set)?;
+    match done.twins + done.unknown {
+        0 => Ok(0),
+        stayed => Err(Failed::runtime(format!("restore `{}`: {} stayed", args.queue, words::count(stayed, "element")))),
+    }
+}
+
+fn back_to_set(back: &Back) -> String {
+    let elements = words::count(back.scheduled, "element");
+    let mut text = match back.applied {
+        true => format!("{elements} of {} put back into the set", back.queue),
+        false => format!("{elements} would be put back into the set"),
+    };
+    if back.dead > 0 {
+        text.push_str(&format!(", {} among them", words::count(back.dead, "dead letter")));
+    }
+    text.push('\n');
+    for (count, why) in [
+        (back.twins, "stayed: the same member is in the set already"),
+        (back.unknown, "written by a newer delaybridge, or damaged, not touched"),
+        (back.doubtful, "may have arrived at a sink: the last delivery had no answer"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!("{} {why}\n", words::count(count, "element")));
+        }
+    }
+    if let Some(reason) = &back.at_work {
+        text.push_str(&format!("It would be refused now: {reason}\n"));
+    }
+    if !back.applied {
+        text.push_str("Nothing was changed; --apply does it\n");
+    }
+    text
 }
 
 fn planned(plan: &Plan) -> String {

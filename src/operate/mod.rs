@@ -11,6 +11,7 @@
 //! What works for every source is in this folder; what exists for Redisson only is in [`redisson`].
 
 pub mod acl;
+pub mod back;
 pub mod bench;
 pub mod cancel;
 pub mod check;
@@ -23,6 +24,7 @@ mod live;
 pub mod peek;
 pub mod queues;
 pub mod redisson;
+mod release;
 mod session;
 pub mod words;
 

@@ -89,6 +89,14 @@ impl SourceSpec {
         }
     }
 
+    /// The queue as a sorted set, if it is that.
+    pub fn zset(&self) -> Option<&ZsetSpec> {
+        match self {
+            SourceSpec::Zset(spec) => Some(spec),
+            SourceSpec::Redisson(_) => None,
+        }
+    }
+
     /// The name of the queue in Redis: of Redisson's the key of the list that due elements are moved to, else the key of the
     /// schedule.
     pub fn name(&self) -> &str {

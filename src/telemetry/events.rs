@@ -19,7 +19,7 @@ use super::metrics::{Metrics, QueueMetrics, SinkMetrics};
 use super::status::{Reason, SinkState, Status};
 use super::throttle::Throttle;
 use crate::clock::Instant;
-use crate::message::{Failure, MessageId};
+use crate::message::{Failure, Identity};
 use crate::metric::SourceTerms;
 
 /// Shortest time between two lines of one kind about one queue.
@@ -227,7 +227,7 @@ impl QueueEvents {
     }
 
     /// An element was stored as a dead letter.
-    pub fn dead_lettered(&self, id: MessageId, reason: DeadReason, failure: Option<&Failure>) {
+    pub fn dead_lettered(&self, id: &Identity, reason: DeadReason, failure: Option<&Failure>) {
         let reason = reason.as_str();
         self.0.metrics.dead_lettered(reason);
         if let Some(left_out) = self.0.quiet().dead.admit(Instant::now()) {
@@ -292,7 +292,7 @@ impl QueueEvents {
     }
 
     /// Working on an element panicked; it is retried, counted.
-    pub fn panicked(&self, id: MessageId, stage: &'static str) {
+    pub fn panicked(&self, id: &Identity, stage: &'static str) {
         self.0.metrics.panicked();
         if let Some(left_out) = self.0.quiet().panics.admit(Instant::now()) {
             error!(queue = &**self.id(), %id, stage, left_out, "panic while working on an element; it is retried");
@@ -332,13 +332,13 @@ impl QueueEvents {
 
     /// An element is due in shadow mode, and would be delivered to `destinations`. One line for each element, with the
     /// filter `delaybridge::shadow=debug`.
-    pub fn would_deliver(&self, id: MessageId, due_ms: i64, bytes: usize, destinations: &str) {
+    pub fn would_deliver(&self, id: &Identity, due_ms: i64, bytes: usize, destinations: &str) {
         self.0.metrics.shadowed(Fate::Deliver);
         debug!(target: SHADOW, queue = &**self.id(), %id, due_ms, bytes, destinations, "would be delivered");
     }
 
     /// An element is due in shadow mode, and its delivery would fail.
-    pub fn would_fail(&self, id: MessageId, due_ms: i64, fate: Fate, reason: &str) {
+    pub fn would_fail(&self, id: &Identity, due_ms: i64, fate: Fate, reason: &str) {
         self.0.metrics.shadowed(fate);
         let fate = fate.as_str();
         debug!(target: SHADOW, queue = &**self.id(), %id, due_ms, fate, reason, "would not be delivered");

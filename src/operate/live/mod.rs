@@ -16,6 +16,7 @@ use crate::link::{Conn, LinkError, missing_rights, whoami};
 use crate::source::SourceSpec;
 use crate::source::competitors::{advice, blocked_consumers};
 use crate::source::redisson::ListCleanup;
+use crate::source::zset::announced;
 
 /// The state of one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -123,7 +124,29 @@ async fn queue(conn: &Conn, spec: &std::sync::Arc<QueueSpec>) -> Vec<Finding> {
         Ok(stats) => depths(what, &spec.source, &stats),
         Err(error) => finding(what, State::Failed, explained(&error)),
     };
-    vec![keys, rights]
+    let mut findings = vec![keys, rights];
+    if spec.source.zset().is_some() {
+        findings.push(notifications(conn, format!("queue {}: notifications", spec.id)).await);
+    }
+    findings
+}
+
+/// Whether the server tells of changes of sorted sets. It is never needed: the daemon looks for itself once a second.
+async fn notifications(conn: &Conn, what: String) -> Finding {
+    match announced(conn).await {
+        Some(true) => finding(what, State::Well, "on: a new element is seen at once"),
+        Some(false) => finding(
+            what,
+            State::Well,
+            "off: an element that is added after its due time waits up to 1s; notify-keyspace-events Kz tells at once",
+        ),
+        None => finding(what, State::Well, "unknown: that takes the right to CONFIG GET"),
+    }
+}
+
+/// Scores before 2001 and after 2100 are mostly scores of another unit.
+fn is_plausible(due_ms: i64) -> bool {
+    (978_307_200_000..4_102_444_800_000).contains(&due_ms)
 }
 
 /// Whether everything is allowed, and what to run where it is not.
@@ -167,6 +190,16 @@ fn depths(what: String, source: &SourceSpec, s: &QueueState) -> Finding {
         detail.push_str(&format!(", {} on the ready list", s.ready));
     }
     let mut state = State::Well;
+    if let Some(set) = source.zset() {
+        detail.push_str("; identical members are one element in Redis, due at the score that was written last");
+        if let Some(due_ms) = s.next_due_ms.filter(|due_ms| !is_plausible(*due_ms)) {
+            state = State::Warning;
+            detail.push_str(&format!(
+                "; the first one is due at {due_ms} ms since 1970 by its score: is `score: {}` the unit that producers write?",
+                set.score.as_str()
+            ));
+        }
+    }
     if s.orphans > 0 {
         state = State::Warning;
         detail.push_str(&format!(
@@ -229,6 +262,26 @@ mod tests {
             "about 36us of Redis's time for each element at the present 1000",
         );
         check(ListCleanup::Exact, 500_000, State::Warning, "about 18ms");
+    }
+
+    #[test]
+    fn a_wrong_unit_is_a_warning() {
+        let check = |next_due_ms, state| {
+            let spec = crate::config::load_str(
+                "redis: { url: 'redis://h' }\nsinks: { out: { stdout: } }\nqueues: { q: { source: { zset: { key: k, score: s \
+                 } }, to: [{ sink: out }] } }\n",
+                "c.yaml",
+                &|_| None,
+            );
+            let spec = spec.unwrap_or_else(|errors| panic!("{errors}")).config.queues.remove(0);
+            let found = depths("q".to_owned(), &spec.source, &QueueState { next_due_ms, ..QueueState::default() });
+            assert_eq!(found.state, state, "{}", found.detail);
+        };
+        check(None, State::Well);
+        check(Some(1_800_000_000_000), State::Well);
+        // Milliseconds read as seconds, and the other way round.
+        check(Some(1_800_000_000_000_000), State::Warning);
+        check(Some(1_800_000_000), State::Warning);
     }
 
     #[test]

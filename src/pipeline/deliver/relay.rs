@@ -108,7 +108,7 @@ async fn relay(mut held: Held) {
         Some(Err(_panic)) => {
             found.panicked = true;
             let parts = held.parts();
-            parts.queue().events.panicked(parts.id.id, "deliver");
+            parts.queue().events.panicked(&parts.id, "deliver");
         }
         None => found.given_up = true,
     }

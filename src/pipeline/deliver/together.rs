@@ -73,7 +73,7 @@ impl Together {
                 Ok(Ok(_)) => leave(&claim, place, &isolation, |held| conclude::by_answers(held, Found::default())),
                 Ok(Err(verdict)) => leave(&claim, place, &isolation, |held| conclude::without_sinks(held, verdict)),
                 Err(_panic) => leave(&claim, place, &isolation, |mut held| {
-                    queue.events.panicked(held.parts().id.id, "deliver");
+                    queue.events.panicked(&held.parts().id, "deliver");
                     conclude::by_answers(held, Found { panicked: true, ..Found::default() });
                 }),
             }
@@ -104,7 +104,7 @@ impl Together {
             }
             for at in answered.panicked {
                 self.end(at, |mut held| {
-                    queue.events.panicked(held.parts().id.id, "deliver");
+                    queue.events.panicked(&held.parts().id, "deliver");
                     conclude::by_answers(held, Found { asked: vec![0], panicked: true, ..Found::default() });
                 });
             }

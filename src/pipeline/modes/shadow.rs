@@ -108,11 +108,11 @@ impl Shadow {
         match fate {
             Ok(destinations) => {
                 self.delivered += 1;
-                events.would_deliver(id.id, due_ms, element.member.len(), &destinations.join(", "));
+                events.would_deliver(&id, due_ms, element.member.len(), &destinations.join(", "));
             }
             Err((fate, reason)) => {
                 self.failed += 1;
-                events.would_fail(id.id, due_ms, fate, &reason);
+                events.would_fail(&id, due_ms, fate, &reason);
             }
         }
     }

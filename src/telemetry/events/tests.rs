@@ -77,7 +77,11 @@ fn a_thousand_dead_letters_are_counted_and_logged_once() {
         let queue = events.queue(&"orders".into());
         let failure = Failure::new(Class::MessagePermanent, "too_large", "send to list x: refused");
         (0..1000).for_each(|_| {
-            queue.dead_lettered(MessageId([7; 8]), DeadReason::MessagePermanent, Some(&failure));
+            queue.dead_lettered(
+                &crate::message::MessageId([7; 8]).into(),
+                DeadReason::MessagePermanent,
+                Some(&failure),
+            );
         });
     });
     assert_eq!(lines.len(), 1, "{lines:?}");

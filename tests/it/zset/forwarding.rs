@@ -1,14 +1,11 @@
 //! What is in a set arrives when it is due, in every unit, under the id that its payload brings.
 
-use std::time::Duration;
-
 use redis::AsyncCommands;
 use serde_json::Value;
 
+use super::{PATIENCE, now_ms};
 use crate::harness::daemon::Daemon;
-use crate::harness::{RedisServer, eventually};
-
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::harness::{RedisServer, ServerOptions, eventually};
 
 /// Names of units, and the score of a time in ms as a producer writes it.
 type Written = fn(i64) -> String;
@@ -73,10 +70,29 @@ async fn elements_arrive_when_they_are_due_in_every_unit() {
     daemon.stop().await;
 }
 
-/// Redis's time in ms.
-async fn now_ms(redis: &mut redis::aio::MultiplexedConnection) -> i64 {
-    let (seconds, micros): (i64, i64) = redis::cmd("TIME").query_async(redis).await.expect("a time");
-    seconds * 1_000 + micros / 1_000
+/// With notifications, an element that is added after its due time need not wait for the next poll.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notification_wakes_the_daemon() {
+    let options = ServerOptions::default().line("notify-keyspace-events", "Kz");
+    let server = RedisServer::start_with(options).await;
+    let mut redis = server.client().await;
+    let mut daemon = Daemon::start(&format!(
+        "redis: {{ url: {} }}\nsinks: {{ out: {{ redis: {{ list: out }} }} }}\nqueues: {{ q: {{ source: {{ zset: {{ key: \
+         'a b:{{x}}', score: s }} }}, to: [{{ sink: out }}] }} }}\n",
+        server.url()
+    ))
+    .await;
+    for n in 0..20 {
+        redis.zadd::<_, _, _, ()>("a b:{x}", format!("job {n}"), n).await.expect("the server takes it");
+        eventually("the element", PATIENCE, async || {
+            let length: usize = redis.clone().llen("out").await.map_err(|error| error.to_string())?;
+            if length == n + 1 { Ok(()) } else { Err(format!("{length} elements")) }
+        })
+        .await;
+    }
+    let woken = daemon.metric("delaybridge_wakeups_total{queue=\"q\",reason=\"published\"}").await;
+    assert!(woken >= 10.0, "{woken} of 20 elements woke the daemon");
+    daemon.stop().await;
 }
 
 /// The entries of a stream: their fields, and `at`, their places.

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::release::release;
 use super::sweep::until_no_ghost_is_left;
 use super::{Confirmed, KeptCount, Plan, Stay, entry, explain};
 use crate::clock::Instant;
 use crate::message::Origin;
 use crate::operate::error::{Attempt, Error, may_have_run};
+use crate::operate::release;
 use crate::operate::session::Queue;
 use crate::source::ledger::Place;
 use crate::source::ledger::claims::Element;
@@ -54,7 +54,7 @@ pub async fn apply(queue: &Queue, plan: &Plan) -> Result<Restored, Error> {
     let orphans = until_no_ghost_is_left(queue).await?;
     let mut mover = Mover { queue, plan, search: orphans > 0, scheduled: 0, kept: Stay::default() };
     // Elements in the order of their places.
-    release(queue).await?;
+    release::release(queue).await?;
     mover.elements().await?;
     if plan.options.dead {
         mover.letters().await?;

@@ -2,7 +2,6 @@
 
 mod apply;
 mod plan;
-mod release;
 mod sweep;
 
 use serde::Serialize;
@@ -12,6 +11,7 @@ pub use self::plan::{Plan, plan};
 use super::Layout;
 use crate::message::MessageId;
 use crate::operate::error::{Attempt, Error};
+use crate::operate::release;
 use crate::operate::session::Queue;
 use crate::operate::words;
 use crate::source::redisson::{AtWork, Kept, Restored as Reply};

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::super::name;
-use super::{Confirmed, KeptCount, Layout, Options, Stay, entry, refusal, release};
+use super::{Confirmed, KeptCount, Layout, Options, Stay, entry, refusal};
 use crate::config::Config;
 use crate::message::{Class, MessageId, Origin};
 use crate::operate::error::{Attempt, Error};
+use crate::operate::release;
 use crate::operate::session::Queue;
 use crate::source::ledger::claims::Element;
 use crate::source::ledger::{Hints, Place, sink_hash};
@@ -54,7 +55,6 @@ pub struct Plan {
 ///
 /// When Redis cannot be asked, and when it is open which layout is meant.
 pub async fn plan(config: &Config, queue: &Queue, options: Options) -> Result<Plan, Error> {
-    queue.only_of_redisson("restore", "")?;
     let at_work = refusal(queue).await?;
     let what = format!("read the held elements of `{}`", queue.id());
     let stats = queue.redisson().stats(&queue.conn, &mut Hints::default()).await.attempt(&what)?;

@@ -16,7 +16,7 @@ const FOR_EVER_MS: i64 = i64::MAX >> 12;
 
 /// The claims that hold something, those with the earliest end of a lease first. Reads only.
 pub(super) async fn claims(queue: &Queue, what: &str) -> Result<Vec<ClaimName>, Error> {
-    let keys = queue.redisson().claim_keys(&queue.conn).await.attempt(what)?;
+    let keys = queue.ledger.claim_keys(&queue.conn).await.attempt(what)?;
     let mut names: Vec<_> = keys.into_iter().map(|key| key.name).collect();
     names.dedup();
     Ok(names)
@@ -25,13 +25,13 @@ pub(super) async fn claims(queue: &Queue, what: &str) -> Result<Vec<ClaimName>, 
 /// Whether one of them has a lease that is not over. A lease without elements is what a daemon leaves that has stopped.
 pub(super) async fn is_held(queue: &Queue, what: &str) -> Result<bool, Error> {
     let now_ms = redis_now_ms(&queue.conn).await.attempt(what)?;
-    let keys = queue.redisson().claim_keys(&queue.conn).await.attempt(what)?;
+    let keys = queue.ledger.claim_keys(&queue.conn).await.attempt(what)?;
     Ok(keys.iter().any(|key| key.until_ms > now_ms))
 }
 
 /// Removes the names of empty claims: the script would take them for a daemon at work.
 async fn bury(queue: &Queue, what: &str) -> Result<(), Error> {
-    let ledger = queue.redisson();
+    let ledger = &queue.ledger;
     loop {
         let (names, _) = ledger.claims().expired(&queue.conn, FOR_EVER_MS, PAGE).await.attempt(what)?;
         if names.is_empty() {
@@ -67,7 +67,7 @@ pub(super) async fn release(queue: &Queue) -> Result<(), Error> {
 
 /// Takes over and releases as much of a claim as one script moves: how many, and how many are left.
 async fn release_some(queue: &Queue, old: ClaimName, what: &str) -> Result<Option<(usize, u64)>, Error> {
-    let ledger = queue.redisson();
+    let ledger = &queue.ledger;
     let number = fastrand::u64(..);
     let new = old.taken_over_by(ledger.owner, number);
     let request = TakeOverRequest {

@@ -1,0 +1,186 @@
+//! The way out for queues that are sorted sets: everything that delaybridge holds goes back into the set.
+
+use serde::Serialize;
+
+use super::error::{Attempt, Error, may_have_run};
+use super::session::Queue;
+use super::{release, words};
+use crate::source::ledger::Place;
+use crate::source::ledger::claims::Element;
+use crate::source::zset::{Held, Item, Moved, Restored as Reply, ZsetSource, restore_end};
+
+/// What is held of a queue, or what became of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Back {
+    /// The queue.
+    pub queue: String,
+    /// Whether it was done.
+    pub applied: bool,
+    /// Elements that go back, or went back, into the set.
+    pub scheduled: usize,
+    /// Those of them that are dead letters.
+    pub dead: usize,
+    /// Elements that stay because the same member is in the set already.
+    pub twins: usize,
+    /// Elements that stay because a newer delaybridge wrote them.
+    pub unknown: usize,
+    /// Elements that may have arrived at a sink: they were in flight.
+    pub doubtful: usize,
+    /// Why nothing may be restored now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_work: Option<String>,
+}
+
+/// The queue as a sorted set, if it is one.
+fn set(queue: &Queue) -> Option<ZsetSource> {
+    queue.spec.source.zset().map(ZsetSource::of)
+}
+
+/// Whether the queue is a sorted set, and so restored by this.
+pub fn is_set(queue: &Queue) -> bool {
+    queue.spec.source.zset().is_some()
+}
+
+/// Finds out what would go back. Changes nothing.
+///
+/// # Errors
+///
+/// When Redis cannot be asked.
+pub async fn plan(queue: &Queue, dead: bool) -> Result<Back, Error> {
+    let what = format!("read the held elements of `{}`", queue.id());
+    let mut back = Back { queue: queue.id().to_owned(), at_work: refusal(queue).await?, ..Back::default() };
+    let count = |back: &mut Back, entry: Option<Element>| match entry {
+        Some(_) => back.scheduled += 1,
+        None => back.unknown += 1,
+    };
+    queue.each_member(Place::Retry, &what, |member| count(&mut back, Element::entry(member, 0))).await?;
+    for name in release::claims(queue, &what).await? {
+        let held = queue.ledger.claims().contents(&queue.conn, name).await.attempt(&what)?;
+        back.scheduled += held.elements.len();
+        back.doubtful += held.elements.len();
+        back.unknown += usize::try_from(held.unknown).unwrap_or(usize::MAX);
+    }
+    if dead {
+        let each_page = queue.each_letter(&what, async |page| {
+            for letter in page {
+                let entry = letter.reborn().ok().and_then(|entry| Element::entry(entry, 0));
+                back.dead += usize::from(entry.is_some());
+                count(&mut back, entry);
+            }
+            Ok(())
+        });
+        each_page.await?;
+    }
+    Ok(back)
+}
+
+/// Puts back what was planned, and what has come since.
+///
+/// # Errors
+///
+/// When a daemon is at work, and when Redis cannot be asked. It can be run again: nothing is restored twice.
+pub async fn apply(queue: &Queue, plan: &Back, dead: bool) -> Result<Back, Error> {
+    if let Some(reason) = &plan.at_work {
+        return Err(Error::conflict(format!("restore `{}`: {reason}; nothing was changed", queue.id())));
+    }
+    let Some(source) = set(queue) else {
+        return Err(Error::invalid(format!("restore `{}`: it is no sorted set", queue.id())));
+    };
+    let what = format!("read the held elements of `{}`", queue.id());
+    let doubtful = plan.doubtful;
+    let mut back = Back { queue: queue.id().to_owned(), applied: true, doubtful, ..Back::default() };
+    release::release(queue).await?;
+    // What stays is stepped over.
+    let mut first = 0;
+    loop {
+        let page = queue.ledger.members(&queue.conn, Place::Retry, first).await.attempt(&what)?.members;
+        if page.is_empty() {
+            break;
+        }
+        let items: Vec<_> = page
+            .iter()
+            .filter_map(|(_, member)| {
+                let entry = Element::entry(member.clone(), 0)?;
+                Some(source.item(Held::Retry(member.clone()), &entry))
+            })
+            .collect();
+        let unknown = page.len() - items.len();
+        let twins = put(queue, &source, &items, &mut back).await?;
+        back.unknown += unknown;
+        first += unknown + twins;
+    }
+    if dead {
+        let each_page = queue.each_letter(&what, async |page| {
+            let mut items = Vec::new();
+            for letter in page {
+                match letter.reborn().ok().and_then(|entry| Element::entry(entry, 0)) {
+                    Some(entry) => items.push(source.item(Held::Dead(letter.stream_id), &entry)),
+                    None => back.unknown += 1,
+                }
+            }
+            let before = back.scheduled;
+            put(queue, &source, &items, &mut back).await?;
+            back.dead += back.scheduled - before;
+            Ok(())
+        });
+        each_page.await?;
+    }
+    Ok(back)
+}
+
+/// Puts all of them back, in batches; answers how many stayed because their like is there.
+async fn put(queue: &Queue, source: &ZsetSource, mut items: &[Item], back: &mut Back) -> Result<usize, Error> {
+    let what = format!("restore elements of `{}`", queue.id());
+    let mut twins = 0;
+    while !items.is_empty() {
+        let (batch, rest) = items.split_at(restore_end(items));
+        let restored = match source.restore(&queue.conn, batch).await {
+            // What the first sending moved is answered as gone: the count is too low, nothing else.
+            Err(error) if may_have_run(&error) => source.restore(&queue.conn, batch).await,
+            other => other,
+        };
+        match restored.attempt(&what)? {
+            Reply::Done(moved) => {
+                let count = |wanted| moved.iter().filter(|moved| **moved == wanted).count();
+                back.scheduled += count(Moved::Yes);
+                twins += count(Moved::Twin);
+            }
+            Reply::AtWork { leases, forwards } => {
+                let why = explain(queue, leases, forwards);
+                let message = format!("{what}: {why}; what was restored until then stays there: run the command again");
+                return Err(Error::conflict(message));
+            }
+        }
+        items = rest;
+    }
+    back.twins += twins;
+    Ok(twins)
+}
+
+/// Why nothing may be restored now; `None` if no daemon is at work.
+async fn refusal(queue: &Queue) -> Result<Option<String>, Error> {
+    let what = format!("check for daemons at work on `{}`", queue.id());
+    let daemons = queue.ledger.daemons(&queue.conn).await.attempt(&what)?;
+    if daemons > 0 {
+        let are = if daemons == 1 { "is" } else { "are" };
+        let daemons = words::count(usize::try_from(daemons).unwrap_or(usize::MAX), "daemon");
+        return Ok(Some(format!("{daemons} of this queue {are} connected; stop its daemons first")));
+    }
+    let Some(source) = set(queue) else { return Ok(None) };
+    Ok(match source.restore(&queue.conn, &[]).await.attempt(&what)? {
+        Reply::Done(_) => None,
+        Reply::AtWork { leases: 1.., forwards: false } if !release::is_held(queue, &what).await? => None,
+        Reply::AtWork { leases, forwards } => Some(explain(queue, leases, forwards)),
+    })
+}
+
+fn explain(queue: &Queue, leases: u64, forwards: bool) -> String {
+    match forwards {
+        true if leases == 0 => "a daemon forwards dead letters, or died a moment ago; stop it, or wait".to_owned(),
+        _ => format!(
+            "{} under unexpired leases: a daemon works, or died less than {} ago; stop it, or wait until the leases expire",
+            words::count(usize::try_from(leases).unwrap_or(usize::MAX), "claim"),
+            humantime::format_duration(queue.spec.lease)
+        ),
+    }
+}

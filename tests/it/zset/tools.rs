@@ -1,0 +1,90 @@
+//! What an operator does with a queue that is a sorted set.
+
+use redis::AsyncCommands;
+use serde_json::Value;
+
+use super::{PATIENCE, now_ms};
+use crate::harness::daemon::{ConfigFile, Daemon, cli};
+use crate::harness::{RedisServer, eventually};
+
+/// The code, and what was said.
+fn ask(config: &ConfigFile, line: &str) -> (i32, String) {
+    let output = cli(config, &line.split(' ').collect::<Vec<_>>());
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&text).into_owned())
+}
+
+fn well(config: &ConfigFile, line: &str) -> String {
+    let (code, text) = ask(config, line);
+    assert_eq!(code, 0, "{line}: {text}");
+    text
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_works_or_says_why_not() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let yaml = format!(
+        "http: none\nredis: {{ url: '{}' }}\nsinks: {{ out: {{ redis: {{ list: 'out:${{payload.queue}}' }} }} }}\n\
+         queues:\n  jobs:\n    source: {{ zset: {{ preset: sidekiq }} }}\n    codec: json\n    to: [{{ sink: out }}]\n",
+        server.url()
+    );
+    let config = ConfigFile::new(&yaml);
+    let later = now_ms(&mut redis).await / 1_000 + 86_400;
+    let job =
+        |n: u8| format!("{{\"class\":\"Mail\",\"args\":[{n}],\"queue\":\"low\",\"jid\":\"b4a577edbccf1d80574{n}\"}}");
+    let score = format!("{later}.4567891");
+    for n in 1..4 {
+        let mut command = redis::cmd("ZADD");
+        command.arg("schedule").arg(&score).arg(job(n)).exec_async(&mut redis).await.expect("the server takes it");
+    }
+    // No queue in it: a dead letter, because the destination cannot be filled.
+    let poor = "{\"jid\":\"poor-1\"}";
+    redis.zadd::<_, _, _, ()>("schedule", poor, "1700000000.25").await.expect("the server takes it");
+
+    let peeked: Value = serde_json::from_str(&well(&config, "peek jobs --output json")).expect("JSON");
+    assert_eq!(peeked["elements"][0]["id"], "poor-1");
+    assert_eq!(peeked["elements"][0]["due_ms"], 1_700_000_000_250_i64);
+    assert_eq!(peeked["elements"][1]["id"], "b4a577edbccf1d805741");
+    assert_eq!(peeked["elements"][1]["due_ms"], later * 1_000 + 457);
+    assert!(well(&config, "queues").contains("jobs"));
+    assert!(well(&config, "cancel jobs b4a577edbccf1d805743").contains("cancelled"));
+    assert_eq!(ask(&config, "cancel jobs b4a577edbccf1d805743").0, 1);
+    assert!(well(&config, "decode --queue jobs --id b4a577edbccf1d805742").contains("Mail"));
+    for (line, words) in [
+        ("offer jobs --delay 1s --payload x", "ZADD"),
+        ("migrate jobs --to new", "no layout"),
+        ("restore jobs --layout new", "no layout"),
+    ] {
+        let (code, text) = ask(&config, line);
+        assert!(code == 2 && text.contains(words), "{line}: {text}");
+    }
+    let live = well(&config, "check --live");
+    assert!(live.contains("identical members") && live.contains("notifications"), "{live}");
+
+    let mut daemon = Daemon::start(&yaml.replace("http: none\n", "")).await;
+    daemon.expect_log("dead letter stored");
+    eventually("a dead letter", PATIENCE, async || {
+        match redis.clone().xlen::<_, usize>("delaybridge:dead:{schedule}").await {
+            Ok(1) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    assert!(daemon.log().all().join("\n").contains("poor-1"), "the log has the id");
+    assert!(ask(&config, "restore jobs --apply").1.contains("stop its daemons first"));
+    daemon.stop().await;
+    assert!(well(&config, "dead ls jobs").contains("poor-1"));
+    assert!(well(&config, "dead show jobs poor-1").contains("1700000000.25"));
+    assert!(well(&config, "dead redrive jobs poor-1").contains("1 dead letter"));
+    let retried = well(&config, "peek jobs --state retry");
+    assert!(retried.contains("poor-1"), "{retried}");
+
+    // The way back: the same member with the same score.
+    assert!(well(&config, "restore jobs").contains("1 element would be put back"));
+    assert!(well(&config, "restore jobs --apply").contains("1 element of jobs put back"));
+    let back: f64 = redis.zscore("schedule", poor).await.expect("a score");
+    assert_eq!(back, 1_700_000_000.25);
+    let kept: f64 = redis.zscore("schedule", job(1)).await.expect("a score");
+    assert_eq!(kept, score.parse::<f64>().expect("a number"));
+}
