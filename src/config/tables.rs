@@ -59,9 +59,7 @@ tables! {
         CLAIM_AHEAD = key("claim_ahead", duration(0), "Time before the due time at which an element is claimed, at most half of the lease. The element is delivered at its due time and counts as in flight until then. For queues with live Redisson clients, if other consumers read the ready list: the clients do not transfer an element that is claimed ahead. After the claim, Java neither sees nor cancels it.").default("0s");
         MODE = key("mode", Kind::Word(&[now("deliver"), now("shadow"), now("rescue")]), "What is done with due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed and nothing is written to Redis or a sink; what would have been sent where is logged and counted. `rescue`: elements that are overdue by more than the source's `rescue_after` are moved to the ready list, as a Redisson client would, for Java consumers that stay; no sink is needed.").default("deliver");
     }
-    mod source at "queues.NAME.source", "Exactly one key: the kind." {
-        JOB_POOL = planned("job_pool", "A sorted set of ids with the bodies in a hash.");
-    } + spec::KIND_KEYS
+    mod source at "queues.NAME.source", "Exactly one key: the kind." {} + spec::KIND_KEYS
     mod to at "queues.NAME.to[]", "One destination." {
         SINK = key("sink", Kind::Text, "Name of a sink.").required();
         HEADERS = key("headers", Kind::Headers, "Further headers of the message: fields of the entry in a Redis stream, `headers` of the line on standard output. A Redis list carries none.");

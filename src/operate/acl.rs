@@ -125,7 +125,8 @@ pub fn users(config: &Config, purpose: Purpose) -> Vec<User> {
 pub(super) fn of_queue(spec: &Arc<QueueSpec>) -> Vec<Grant> {
     let ledger = ledger(spec);
     let mut grants = spec.rights(&ledger);
-    if ledger.source().unannounced().is_some() && !matches!(spec.mode, Mode::Rescue { .. }) {
+    let source = ledger.source();
+    if (source.unannounced().is_some() || source.has_bodies()) && !matches!(spec.mode, Mode::Rescue { .. }) {
         grants.push(rights::to_see_clients());
     }
     grants

@@ -136,8 +136,8 @@ fn routes(spec: &QueueSpec, element: &Seen) -> Vec<String> {
         Shape::Packed(_) | Shape::Bare => {}
     }
     let id = element.id.clone().unwrap_or(MessageId([0; 8]).into());
-    let info =
-        ElementInfo { id: &id, queue: &spec.id, due_ms: element.due_ms, attempt: element.attempts.saturating_add(1) };
+    let attempt = element.attempts.saturating_add(1);
+    let info = ElementInfo { id: &id, queue: &spec.id, due_ms: element.due_ms, attempt, topic: None };
     match spec.preview(&info, &element.payload) {
         Ok(destinations) => {
             spec.to.iter().zip(destinations).map(|(to, place)| format!("{}: {place}", to.sink)).collect()

@@ -96,5 +96,5 @@ fn released(claim: ClaimName, number: u64, at: usize, element: &Element) -> Verd
         header.writer = Writer { owner: claim.owner, claim: number, place: u32::try_from(at + 1).unwrap_or(u32::MAX) };
     }
     let step = Move::Release { at_ms: header.time_ms, header };
-    Verdict { claim, part: element.part(), member: element.member.clone(), step }
+    Verdict { claim, part: element.part(), member: element.member.clone(), step, body: None }
 }

@@ -31,8 +31,8 @@ impl std::fmt::Display for Blocked {
     }
 }
 
-/// Commands that wait for an element of a list and take it.
-const TAKING: [&str; 5] = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop"];
+/// Commands that wait for an element and take it.
+const TAKING: [&str; 6] = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin"];
 
 /// Clients that wait on some list of the connection's database, and how many of these lists are empty, so
 /// that they could be waited on. `None` if the user may not ask.
@@ -69,16 +69,29 @@ const NAMED: usize = 5;
 
 /// A message about clients that wait on a list, with advice; `None` if there are none.
 pub fn advice(blocked: &[Blocked]) -> Option<String> {
+    about(
+        blocked,
+        "If one of them is a Java consumer of a ready list that this daemon drains, they share its elements: stop the consumer, \
+         or keep it and write `consume: [delayed]`",
+    )
+}
+
+/// The same where the queue is a pool of jobs.
+pub fn pool_advice(blocked: &[Blocked]) -> Option<String> {
+    about(
+        blocked,
+        "If one of them is a consumer of a job pool, its timers may still run: they and this daemon each take a part of the due \
+         jobs; stop the timers",
+    )
+}
+
+fn about(blocked: &[Blocked], advice: &str) -> Option<String> {
     let named: Vec<_> = blocked.iter().take(NAMED).map(ToString::to_string).collect();
     let more = blocked.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     (!blocked.is_empty()).then(|| {
-        format!(
-            "clients wait on a list in this database: {}{more}; Redis does not report which list. If one of them is a Java \
-             consumer of a ready list that this daemon drains, they share its elements: stop the consumer, or keep it and \
-             write `consume: [delayed]`",
-            named.join(", ")
-        )
+        let named = named.join(", ");
+        format!("clients wait on a list in this database: {named}{more}; Redis does not report which list. {advice}")
     })
 }
 

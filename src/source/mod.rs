@@ -8,6 +8,7 @@
 pub mod competitors;
 #[cfg(test)]
 pub(crate) mod contract;
+pub mod job_pool;
 pub mod ledger;
 #[doc(hidden)]
 pub mod memory;
@@ -24,7 +25,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-use self::ledger::claims::Element;
+use self::ledger::claims::{Body, BodyAt, Element};
 use self::ledger::{BadReply, Fields, Hints, Packed, Scripts};
 pub use self::score::Score;
 pub(crate) use self::spec::SourceSettings;
@@ -57,6 +58,23 @@ impl Junk {
         let problem = "the header of the entry is damaged; all bytes of the entry are kept as the element";
         (junk_id(&entry.bytes()).into(), Err(Junk(problem.to_owned())))
     }
+}
+
+/// Why there is no payload to deliver.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoPayload {
+    /// The element, or its body, cannot be read.
+    #[error(transparent)]
+    Junk(#[from] Junk),
+    /// The element has its body elsewhere, and there is none: its user removed it.
+    #[error("the job has no body")]
+    Missing,
+    /// The body was not read, because the claim had no room for it.
+    #[error("the body was not read yet")]
+    NoRoom,
+    /// The job's own record says that it is due at this time in ms, which is still to come.
+    #[error("the job is due later by its own record")]
+    NotDue(i64),
 }
 
 /// The foreign half of a queue. One value is one queue.
@@ -142,6 +160,44 @@ pub trait Source: Send + Sync + 'static {
         Element::bare(member, self.due_ms(score)).given(self.given(score))
     }
 
+    /// Whether bodies are kept beside the elements.
+    fn has_bodies(&self) -> bool {
+        false
+    }
+
+    /// Where the body of an element is, if not in the element itself. The same for the same bytes for ever.
+    fn body_at(&self, _element: &Bytes) -> Option<BodyAt> {
+        None
+    }
+
+    /// A field of another hash that is of no use without the body: it goes with it.
+    fn beside_body(&self, _element: &Bytes) -> Option<(Bytes, Bytes)> {
+        None
+    }
+
+    /// Takes an element apart whose body was looked for: as [`open`](Source::open), with the payload in its body.
+    fn open_body(
+        &self,
+        origin: Origin,
+        given: MessageId,
+        element: &Bytes,
+        _body: &Body,
+    ) -> (Identity, Result<Bytes, NoPayload>) {
+        let (id, payload) = self.open(origin, given, element);
+        (id, payload.map_err(NoPayload::Junk))
+    }
+
+    /// The topic of a job, where the source has topics.
+    fn topic(&self, _body: &Body) -> Option<Arc<str>> {
+        None
+    }
+
+    /// The sorted sets of what is scheduled, for a source with bodies: an element that is in one of them again keeps its body,
+    /// and what goes back goes to the first.
+    fn due_sets(&self) -> Vec<Bytes> {
+        Vec::new()
+    }
+
     /// Reads that find whether anything can be claimed from the source at this Redis time.
     fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read>;
 
@@ -195,6 +251,16 @@ pub trait Source: Send + Sync + 'static {
 
     /// The names of what only this kind of source has to show; `None` if it has nothing of the kind.
     fn terms(&self) -> Option<&'static SourceTerms>;
+
+    /// The sorted sets of what is scheduled, where there are several: as [`schedule`](Source::schedule).
+    fn schedules(&self) -> Vec<Bytes> {
+        vec![self.schedule().clone()]
+    }
+
+    /// The lists of what the source's own clients have made ready, where there are several.
+    fn ready_lists(&self) -> Vec<Bytes> {
+        self.ready_list().into_iter().cloned().collect()
+    }
 
     /// The sorted set of what is scheduled: element -> score, which [`due_ms`](Source::due_ms) reads.
     fn schedule(&self) -> &Bytes;
@@ -370,6 +436,7 @@ pub fn build(spec: &SourceSpec) -> Arc<dyn Source> {
     match spec {
         SourceSpec::Redisson(spec) => Arc::new(redisson::RedissonSource::of(spec)),
         SourceSpec::Zset(spec) => Arc::new(zset::ZsetSource::of(spec)),
+        SourceSpec::JobPool(spec) => Arc::new(job_pool::JobPool::of(spec)),
     }
 }
 

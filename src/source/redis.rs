@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use super::ledger::claims::{self, ClaimName};
 use super::ledger::{DeadLetter, Forwarder, Hints, Ledger, Order, Place, Stats};
 use super::store::{Call, Claims, InFlight, Rescued, Scheduled, Server, Store};
-use super::{Announcement, Junk, Read, Score, Source, SourceError, UpkeepRequest, Upkept};
+use super::{Announcement, NoPayload, Read, Score, Source, SourceError, UpkeepRequest, Upkept};
 use crate::link::{Conn, Link, LinkError};
 use crate::message::Identity;
 use crate::metric::SourceTerms;
@@ -119,11 +119,11 @@ impl Store for RedisStore {
 
 impl Claims for RedisStore {
     fn claim<'a>(&'a self, request: &'a claims::ClaimRequest) -> Call<'a, claims::ClaimReply> {
-        async move { self.ledger.claims().claim(&self.conn()?, request).await }.boxed()
+        async move { self.ledger.claim(&self.conn()?, request).await }.boxed()
     }
 
     fn take_over<'a>(&'a self, request: &'a claims::TakeOverRequest) -> Call<'a, claims::TakeOverReply> {
-        async move { self.ledger.claims().take_over(&self.conn()?, request).await }.boxed()
+        async move { self.ledger.take_over(&self.conn()?, request).await }.boxed()
     }
 
     fn expired(&self, now_ms: i64, most: usize) -> Call<'_, (Vec<ClaimName>, u64)> {
@@ -135,7 +135,7 @@ impl Claims for RedisStore {
     }
 
     fn contents(&self, name: ClaimName) -> Call<'_, claims::Contents> {
-        async move { self.ledger.claims().contents(&self.conn()?, name).await }.boxed()
+        async move { self.ledger.contents(&self.conn()?, name).await }.boxed()
     }
 
     fn confirm<'a>(&'a self, how: claims::Confirm, claims: &'a [claims::Whole]) -> Call<'a, Vec<claims::Confirmed>> {
@@ -159,8 +159,16 @@ impl Claims for RedisStore {
         async move { self.ledger.claims().in_flight(&self.conn()?).await }.boxed()
     }
 
-    fn open_element(&self, element: &claims::Element) -> (Identity, Result<Bytes, Junk>) {
+    fn open_element(&self, element: &claims::Element) -> (Identity, Result<Bytes, NoPayload>) {
         self.ledger.open(element)
+    }
+
+    fn has_met_bodies(&self) -> bool {
+        self.ledger.has_met_bodies()
+    }
+
+    fn topic(&self, element: &claims::Element) -> Option<Arc<str>> {
+        element.body.as_ref().and_then(|body| self.ledger.source().topic(body))
     }
 }
 

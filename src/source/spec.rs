@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::job_pool::JobPoolSpec;
 use super::redisson::config::{self, RedissonSpec};
 use super::zset::ZsetSpec;
-use super::{redisson, zset};
+use super::{job_pool, redisson, zset};
 use crate::settings::keys::{Group, Key, Kind, Table, key};
 use crate::settings::problem::Spot;
 use crate::settings::reader::Section;
@@ -19,16 +20,29 @@ pub enum SourceSpec {
     Redisson(RedissonSpec),
     /// A sorted set with the payloads as members.
     Zset(ZsetSpec),
+    /// A pool of jobs: ids by due time, and the jobs elsewhere.
+    JobPool(JobPoolSpec),
 }
 
 const REDISSON: Key = key("redisson", Kind::Section(&config::redisson::TABLE), "An `RDelayedQueue` of Redisson.");
 const ZSET: Key = key("zset", Kind::Section(&zset::config::zset::TABLE), "A sorted set with the payloads as members.");
+const JOB_POOL: Key = key(
+    "job_pool",
+    Kind::Section(&job_pool::config::job_pool::TABLE),
+    "A pool of jobs: ids by due time, and the jobs elsewhere.",
+);
 
 /// The key of each source under `queues.NAME.source`.
-pub(crate) static KIND_KEYS: &[Group] = &[Group { of: None, keys: &[REDISSON, ZSET] }];
+pub(crate) static KIND_KEYS: &[Group] = &[Group { of: None, keys: &[REDISSON, ZSET, JOB_POOL] }];
 
 /// The tables below.
-pub(crate) static TABLES: &[&Table] = &[&config::redisson::TABLE, &zset::config::zset::TABLE];
+pub(crate) static TABLES: &[&Table] = &[
+    &config::redisson::TABLE,
+    &zset::config::zset::TABLE,
+    &job_pool::config::job_pool::TABLE,
+    &job_pool::config::job::TABLE,
+    &job_pool::config::record::TABLE,
+];
 
 /// First characters of keys in Redis that belong to sources or to the daemon.
 pub(crate) const RESERVED_KEYS: [&str; 2] = ["redisson_delay_queue", "delaybridge:"];
@@ -52,8 +66,9 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     }
     // All are read, so that the problems of all are reported.
     let zset = section.opt_section(&ZSET).map(|zset| zset::config::read(&zset));
+    let pool = section.opt_section(&JOB_POOL).map(|pool| job_pool::config::read(&pool));
     let redisson = section.opt_section(&REDISSON).map(|redisson| config::read(&redisson));
-    zset.or(redisson).unwrap_or_else(|| config::read(&section.section(&REDISSON)))
+    zset.or(pool).or(redisson).unwrap_or_else(|| config::read(&section.section(&REDISSON)))
 }
 
 impl SourceSpec {
@@ -69,6 +84,7 @@ impl SourceSpec {
                 (REDISSON, fields)
             }
             SourceSpec::Zset(spec) => (ZSET, shown::fields(spec)),
+            SourceSpec::JobPool(spec) => (JOB_POOL, spec.settings()),
         };
         Map::from_iter([(key.name.to_owned(), fields.into())])
     }
@@ -78,6 +94,7 @@ impl SourceSpec {
         match self {
             SourceSpec::Redisson(_) => REDISSON.name,
             SourceSpec::Zset(_) => ZSET.name,
+            SourceSpec::JobPool(_) => JOB_POOL.name,
         }
     }
 
@@ -85,7 +102,7 @@ impl SourceSpec {
     pub fn redisson(&self) -> Option<&RedissonSpec> {
         match self {
             SourceSpec::Redisson(spec) => Some(spec),
-            SourceSpec::Zset(_) => None,
+            SourceSpec::Zset(_) | SourceSpec::JobPool(_) => None,
         }
     }
 
@@ -93,7 +110,7 @@ impl SourceSpec {
     pub fn zset(&self) -> Option<&ZsetSpec> {
         match self {
             SourceSpec::Zset(spec) => Some(spec),
-            SourceSpec::Redisson(_) => None,
+            SourceSpec::Redisson(_) | SourceSpec::JobPool(_) => None,
         }
     }
 
@@ -103,6 +120,7 @@ impl SourceSpec {
         match self {
             SourceSpec::Redisson(spec) => &spec.name,
             SourceSpec::Zset(spec) => &spec.key,
+            SourceSpec::JobPool(spec) => spec.name(),
         }
     }
 
@@ -113,13 +131,14 @@ impl SourceSpec {
             _ if self.name().is_empty() => String::new(),
             SourceSpec::Redisson(spec) => redisson::tagged(&spec.name),
             SourceSpec::Zset(spec) => zset::tag(&spec.key),
+            SourceSpec::JobPool(spec) => spec.tag(),
         }
     }
 
     /// Tells the source the number of the database that it is in.
     pub(crate) fn in_database(&mut self, database: u32) {
         match self {
-            SourceSpec::Redisson(_) => {}
+            SourceSpec::Redisson(_) | SourceSpec::JobPool(_) => {}
             SourceSpec::Zset(spec) => spec.database = database,
         }
     }
@@ -131,7 +150,11 @@ impl SourceSpec {
 
     /// Whether a list of elements that others have moved there is drained.
     pub fn consumes_ready(&self) -> bool {
-        self.redisson().is_some_and(|spec| spec.consume.ready)
+        match self {
+            SourceSpec::Redisson(spec) => spec.consume.ready,
+            SourceSpec::Zset(_) => false,
+            SourceSpec::JobPool(spec) => !spec.ready.is_empty(),
+        }
     }
 
     /// The list that the source's own clients move due elements to, if they do.
@@ -152,5 +175,15 @@ impl SourceSpec {
     /// How long an element may be overdue before a rescue moves it; `None` where no client would move it.
     pub fn rescue_after(&self) -> Option<Duration> {
         self.redisson().map(|spec| spec.rescue_after)
+    }
+
+    /// Whether due elements have their payloads in themselves.
+    pub fn has_payload_in_member(&self) -> bool {
+        !matches!(self, SourceSpec::JobPool(_))
+    }
+
+    /// Whether an element without its body is a dead letter; else its user has deleted it, and it is gone.
+    pub fn buries_without_body(&self) -> bool {
+        matches!(self, SourceSpec::JobPool(spec) if spec.buries_missing)
     }
 }

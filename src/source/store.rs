@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 
 use super::ledger::claims;
 use super::ledger::{DeadLetter, Forwarder, Hints, Order, Stats};
-use super::{Announcement, Junk, Read, SourceError, UpkeepRequest, Upkept};
+use super::{Announcement, NoPayload, Read, SourceError, UpkeepRequest, Upkept};
 use crate::message::Identity;
 use crate::metric::SourceTerms;
 
@@ -113,7 +113,18 @@ pub trait Claims: Send + Sync + 'static {
 
     /// Takes an element of a claim, or a scheduled one, apart: its id, and the payload or why there is none. The source does
     /// it, with the id that the header carries for an element of the ready list.
-    fn open_element(&self, element: &claims::Element) -> (Identity, Result<Bytes, Junk>);
+    fn open_element(&self, element: &claims::Element) -> (Identity, Result<Bytes, NoPayload>);
+
+    /// Whether this process has met a body at all, where the source has bodies. Until then a missing one may as well be a
+    /// mistake in the configuration.
+    fn has_met_bodies(&self) -> bool {
+        true
+    }
+
+    /// The topic of an element, where the source has topics.
+    fn topic(&self, _element: &claims::Element) -> Option<Arc<str>> {
+        None
+    }
 }
 
 /// How many elements are in flight.

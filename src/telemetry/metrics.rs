@@ -197,6 +197,16 @@ impl QueueMetrics {
         }
     }
 
+    /// Due jobs have no body.
+    pub fn without_body(&self, n: u64) {
+        self.families().without_body.with_label_values(&[self.label()]).inc_by(n);
+    }
+
+    /// Jobs that are not due yet went back to their source.
+    pub fn put_back(&self, n: u64) {
+        self.families().put_back.with_label_values(&[self.label()]).inc_by(n);
+    }
+
     /// A payload was refused by the codec.
     pub fn decode_error(&self, codec: &'static str) {
         self.families().decode_errors.with_label_values(&[self.label(), codec]).inc();

@@ -19,6 +19,8 @@ pub struct ElementInfo<'a> {
     pub due_ms: Option<i64>,
     /// Number of this attempt, starting at 1.
     pub attempt: u32,
+    /// The topic of a job, where its source has topics.
+    pub topic: Option<&'a str>,
 }
 
 /// A payload as templates see it.

@@ -1,6 +1,6 @@
 //! Texts with `${...}` holes: compiled when the configuration is loaded, filled for every element ([`Filler`]).
 //!
-//! Fields: `${id}`, `${queue}`, `${due_ms}`, `${attempt}`, `${payload}` (text, or a JSON scalar), `${payload.a.b}`,
+//! Fields: `${id}`, `${queue}`, `${due_ms}`, `${attempt}`, `${topic}`, `${payload}` (text, or a JSON scalar), `${payload.a.b}`,
 //! `${payload.items.0}`; a default follows `:-`. `$${` writes a literal `${`; any other `$` is itself, so that
 //! keys like `a$b` and `a$$b` need no care. Environment variables are replaced before and are no business of this file.
 
@@ -48,6 +48,8 @@ enum Field {
     Queue,
     DueMs,
     Attempt,
+    /// The topic of a job.
+    Topic,
     /// The payload, or the value at this path in it.
     Payload(Vec<String>),
 }
@@ -77,7 +79,7 @@ pub enum TemplateError {
 
 impl Template {
     /// The names that a hole may start with.
-    pub const FIELDS: [&'static str; 5] = ["id", "queue", "due_ms", "attempt", "payload"];
+    pub const FIELDS: [&'static str; 6] = ["id", "queue", "due_ms", "attempt", "topic", "payload"];
 
     /// Compiles `text`.
     ///
@@ -229,6 +231,7 @@ impl Part {
             "queue" => Field::Queue,
             "due_ms" => Field::DueMs,
             "attempt" => Field::Attempt,
+            "topic" => Field::Topic,
             "payload" => Field::Payload(Vec::new()),
             _ => {
                 let Some(path) = name.strip_prefix("payload.") else {
@@ -253,6 +256,7 @@ impl Field {
             Field::Queue => Some(element.queue.into()),
             Field::DueMs => element.due_ms.map(|due| due.to_string().into()),
             Field::Attempt => Some(element.attempt.to_string().into()),
+            Field::Topic => element.topic.map(Cow::Borrowed),
             Field::Payload(path) => from.payload.field(path),
         }
     }

@@ -13,6 +13,7 @@ mod faults;
 mod harness;
 #[cfg(feature = "http")]
 mod http;
+mod job_pool;
 mod jobs;
 #[cfg(feature = "kafka")]
 mod kafka;

@@ -247,7 +247,8 @@ const ONLY_UNDER: &[OnlyUnder] = &[
     },
     OnlyUnder {
         word: "redisson_codecs::",
-        places: &["config/", "route/", "pipeline/", "operate/", "cli/"],
+        // A job pool's records may be serialized Java objects, with an id in them.
+        places: &["config/", "route/", "pipeline/", "operate/", "cli/", "source/job_pool/record/"],
         why: "source, link, sink and telemetry carry payloads as bytes; only config (names of codecs), the pipeline \
               (decoding), route, operate and the command line see values",
     },

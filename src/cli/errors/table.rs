@@ -64,7 +64,7 @@ const DEAD_REASONS: &[Code] = &[
     ),
     code(
         "junk",
-        "The bytes have no Redisson layout.",
+        "The bytes have no Redisson layout; or the id or the job of a pool cannot be read.",
         "Find the other program that writes to this key. The bytes are in the dead letter.",
     ),
 ];
@@ -97,6 +97,11 @@ pub(super) const PAYLOADS: &[Code] = &[
     ),
     code("unsupported", "The codec does not support a part of the payload.", "See `docs/codecs.md`."),
     code("not_recognised", "`codec: auto` recognises no codec.", "Set the codec."),
+    code(
+        "no_body",
+        "A due id of a job pool has no job, with `on_missing_body: dead_letter`, or before the daemon has found any job.",
+        "Check `job` in the configuration. Find who deleted the job, or let it expire.",
+    ),
     code(
         "not_a_letter",
         "An entry of the dead-letter stream is not from delaybridge.",

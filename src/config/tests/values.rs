@@ -133,7 +133,6 @@ fn a_key_without_function_is_refused_and_not_ignored() {
         "claim_ahead: 1s\n    max_rate: 5/s",
         &["15:18 queues.mails.claim_ahead: `claim_ahead` goes with no `max_rate`"],
     );
-    row("redisson: { name: mails }", "job_pool: { key: k }", "14:15 queues.mails.source.job_pool", "job_pool");
 }
 
 #[test]

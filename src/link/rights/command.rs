@@ -88,6 +88,7 @@ commands! {
     DEL = one("del", WRITES, &[]);
     EVALSHA = all("evalsha", BOTH, &[]);
     EXISTS = one("exists", LOOKS, &[]);
+    GET = one("get", READS, &[]);
     HDEL = one("hdel", WRITES, &["f"]);
     HEXISTS = one("hexists", LOOKS, &["f"]);
     HGET = one("hget", READS, &["f"]);
@@ -118,8 +119,10 @@ commands! {
     SCARD = one("scard", LOOKS, &[]);
     SCRIPT_LOAD = one("script|load", LOOKS, &["return 1"]);
     SELECT = one("select", LOOKS, &["0"]);
+    SET = one("set", WRITES, &["v"]);
     SMISMEMBER = one("smismember", READS, &["x"]);
     SREM = one("srem", WRITES, &["x"]);
+    STRLEN = one("strlen", LOOKS, &[]);
     SUBSCRIBE = one("subscribe", LOOKS, &[]);
     TIME = one("time", LOOKS, &[]);
     TYPE = one("type", LOOKS, &[]);

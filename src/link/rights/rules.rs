@@ -48,6 +48,9 @@ impl Rules {
             Dialect::Flat => {
                 let names = keys.iter().flat_map(|grant| names(grant)).map(|key| format!("~{}", key.glob()));
                 let mut all = sorted(names);
+                if all.iter().any(|name| name == "~*") {
+                    all = vec!["~*".to_owned()];
+                }
                 all.append(&mut root);
                 commands.extend(keys.iter().flat_map(|grant| &grant.commands));
                 all.extend(plus(&sorted(commands)));
@@ -92,7 +95,9 @@ fn group(keys: &BTreeSet<Pattern>, commands: &[Command]) -> String {
         // One that only asks for lengths needs the key to be named, whatever the sign.
         Access { writes: false, .. } => "%R~",
     };
-    let keys = keys.iter().map(|key| format!("{sign}{}", key.glob()));
+    // Behind one for all keys the server takes no other.
+    let all = keys.iter().find(|key| key.glob() == "*");
+    let keys = keys.iter().filter(|key| all.is_none_or(|all| *key == all)).map(|key| format!("{sign}{}", key.glob()));
     keys.chain(plus(commands)).collect::<Vec<_>>().join(" ")
 }
 
@@ -130,6 +135,15 @@ mod tests {
             "(~a ~b +type +zrange +zrem)",
         ];
         assert_eq!(rules(Dialect::Selectors), expected);
+    }
+
+    #[test]
+    fn behind_one_for_all_keys_there_is_no_other() {
+        let any = Pattern::around([None]);
+        let grants = [Grant::on([Pattern::exact("a"), any, Pattern::exact("b")], [ZREM])];
+        for (dialect, expected) in [(Dialect::Selectors, "(%W~* +zrem)"), (Dialect::Flat, "~* +zrem")] {
+            assert_eq!(Rules::of(&grants, dialect).iter().collect::<Vec<_>>().join(" "), expected);
+        }
     }
 
     #[test]

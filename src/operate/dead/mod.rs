@@ -141,7 +141,7 @@ pub async fn redrive(queue: &Queue, which: &Which) -> Result<Redriven, Error> {
                 letter.stream_id, answer.queue, answer.redriven
             );
             // False: another client took it meanwhile.
-            let moved = queue.ledger.redrive(&queue.conn, &letter.stream_id, member).await.attempt(&what)?;
+            let moved = queue.ledger.redrive(&queue.conn, &letter, member).await.attempt(&what)?;
             answer.redriven += usize::from(moved);
         }
         Ok(())

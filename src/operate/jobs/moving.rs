@@ -10,7 +10,6 @@ use super::{Jobs, failed};
 use crate::jobs::{Due, JobState, LocalId, NewJob, Topic};
 use crate::operate::error::{Attempt, Error};
 use crate::operate::session::Queue;
-use crate::source::SourceSpec;
 use crate::source::ledger::{Place, Seen, Shape, Show};
 
 /// Elements that are moved at once.
@@ -68,7 +67,8 @@ pub async fn import(
 ) -> Result<Imported, Error> {
     let what = format!("import queue `{}` into topic {topic}", queue.id());
     let mut done = Imported { queue: queue.id().to_owned(), topic: topic.to_string(), dry_run, ..Imported::default() };
-    if !has_payloads(&queue.spec.source) {
+    // Only ids would be moved, and the bodies removed.
+    if !queue.spec.source.has_payload_in_member() {
         let kind = queue.spec.source.kind();
         return Err(Error::invalid(format!("{what}: elements of a `{kind}` have their payloads elsewhere")));
     }
@@ -95,14 +95,6 @@ pub async fn import(
         done.elsewhere += page.total as u64;
     }
     Ok(done)
-}
-
-/// Whether the members of the source's structures have the payloads in them. Of others only ids would be moved, and the
-/// bodies removed.
-fn has_payloads(source: &SourceSpec) -> bool {
-    match source {
-        SourceSpec::Redisson(_) | SourceSpec::Zset(_) => true,
-    }
 }
 
 /// Moves a page; answers how many of it stay.

@@ -14,7 +14,7 @@ use crate::jobs;
 use crate::link::rights::{Dialect, Grant, Missing, Rules};
 use crate::link::{Conn, LinkError, missing_rights, whoami};
 use crate::source::SourceSpec;
-use crate::source::competitors::{advice, blocked_consumers};
+use crate::source::competitors::{advice, blocked_consumers, pool_advice};
 use crate::source::redisson::ListCleanup;
 use crate::source::zset::announced;
 
@@ -68,6 +68,7 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
             if config.jobs.is_some() {
                 findings.push(rights(conn, "jobs: rights".to_owned(), &jobs::rights()).await);
             }
+            findings.extend(timers(conn, config).await);
         }
     }
     for spec in &config.sinks {
@@ -110,6 +111,20 @@ async fn consumers(conn: &Conn, config: &Config) -> Option<Finding> {
         Ok(Some((blocked, empty))) => match advice(&blocked).filter(|_| empty > 0) {
             Some(advice) => finding(what, State::Warning, advice),
             None => finding(what, State::Well, "none waits; a client that polls is not visible"),
+        },
+        Ok(None) => finding(what, State::Warning, "unknown: that takes the rights to CLIENT INFO and CLIENT LIST"),
+        Err(error) => finding(what, State::Failed, explained(&error)),
+    })
+}
+
+/// Consumers of a pool of jobs: its timers run beside them, and take due jobs as the daemon does.
+async fn timers(conn: &Conn, config: &Config) -> Option<Finding> {
+    config.queues.iter().find(|spec| spec.source.kind() == "job_pool")?;
+    let what = "programs of job pools";
+    Some(match blocked_consumers(conn, &[]).await {
+        Ok(Some((blocked, _))) => match pool_advice(&blocked) {
+            Some(advice) => finding(what, State::Warning, advice),
+            None => finding(what, State::Well, "no client waits for jobs; one that polls is not visible"),
         },
         Ok(None) => finding(what, State::Warning, "unknown: that takes the rights to CLIENT INFO and CLIENT LIST"),
         Err(error) => finding(what, State::Failed, explained(&error)),

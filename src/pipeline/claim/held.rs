@@ -11,7 +11,7 @@ use crate::pipeline::claim::{Claim, Isolation};
 use crate::pipeline::gate::Probe;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Release, Verdict};
-use crate::source::Junk;
+use crate::source::NoPayload;
 use crate::source::ledger::claims::{Element, Header, Writer};
 
 /// One element of a claim, with the duty to settle it exactly once.
@@ -37,7 +37,7 @@ pub struct Parts {
     /// Its identity.
     pub id: Identity,
     /// What the application offered; junk has none.
-    pub payload: Result<Bytes, Junk>,
+    pub payload: Result<Bytes, NoPayload>,
     /// Whether the element finds out if something works again.
     pub probe: Option<Probe>,
     /// When it was claimed; if that was ahead of its due time, when it fell due.

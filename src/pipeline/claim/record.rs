@@ -27,6 +27,8 @@ pub struct Claim {
     pub elements: Vec<Element>,
     /// Whether it holds entries that this version cannot read, beside them.
     pub unreadable: bool,
+    /// Whether its elements have bodies elsewhere.
+    has_bodies: bool,
     /// When its reply was read.
     pub since: Instant,
     state: Mutex<State>,
@@ -146,7 +148,8 @@ impl Claim {
     /// taken all the same.
     pub fn new(queue: &Arc<Queue>, taken: Taken, mut room: Reserved) -> Arc<Claim> {
         let Taken { name, not_after_ms, elements, unreadable, deadline } = taken;
-        let bytes = elements.iter().map(|element| element.member.len() as u64).sum();
+        let bytes = elements.iter().map(|element| element.weight() as u64).sum();
+        let has_bodies = elements.iter().any(|element| element.body.is_some());
         room.set(Room { count: elements.len() as u64, bytes });
         let counts = Counts { in_hand: elements.len(), ..Counts::default() };
         let stages = vec![Stage::InHand; elements.len()];
@@ -157,6 +160,7 @@ impl Claim {
             not_after_ms,
             elements,
             unreadable,
+            has_bodies,
             since: Instant::now(),
             state: Mutex::new(state),
         };
@@ -234,7 +238,8 @@ impl Claim {
     pub fn take_unwritten(&self, partly: bool) -> Option<Unwritten> {
         let mut state = self.lock();
         let Counts { in_hand, unwritten, on_its_way, stale } = state.counts;
-        let whole = in_hand == 0 && on_its_way == 0 && stale == 0;
+        // Bodies go with their elements, each by a verdict of its own.
+        let whole = in_hand == 0 && on_its_way == 0 && stale == 0 && !self.has_bodies;
         if unwritten == 0 || !whole && !partly && (in_hand > 0 || on_its_way > 0) {
             return None;
         }
@@ -276,7 +281,7 @@ impl Claim {
             for place in places {
                 if state.move_on(place, from, to) {
                     room.count += 1;
-                    room.bytes += self.elements[place].member.len() as u64;
+                    room.bytes += self.elements[place].weight() as u64;
                 }
             }
             state.room.release(room);

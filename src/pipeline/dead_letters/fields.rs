@@ -50,5 +50,7 @@ pub fn fields(parts: &Parts, death: &Death) -> Vec<(&'static str, Bytes)> {
     // Only of a source with scores that are no times in ms, which go back as they were.
     fields.extend(header.kept_score().map(|score| ("score", text(score.to_string()))));
     fields.push(("element", parts.element.bytes()));
+    // The letter has the job whole, because its body goes from where it was.
+    fields.extend(parts.element.body_bytes().map(|body| ("body", body.clone())));
     fields
 }

@@ -269,7 +269,7 @@ impl Forwarder<'_> {
         let id = letter.identity().ok_or_else(|| unreadable("the letter has no id".to_owned()))?;
         let attempt = letter.number("attempts").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
         let due_ms = letter.number("due_ms");
-        let element = ElementInfo { id: &id, queue: &self.queue.spec.id, due_ms, attempt };
+        let element = ElementInfo { id: &id, queue: &self.queue.spec.id, due_ms, attempt, topic: None };
         let routed = spec
             .fill(&element, &Payload::opaque(body))
             .map_err(|error| Failure::new(Class::MessagePermanent, error.code(), error.to_string()))?;

@@ -124,7 +124,7 @@ fn move_hold(queue: &Arc<Queue>, verdict: &Verdict) -> bool {
         Verdict::Retry { class, .. } => inconclusive(*class),
         Verdict::Dead { .. } => inconclusive(Class::MessagePermanent),
         // Whether a push worked, the script will say.
-        Verdict::Push { .. } | Verdict::Release { .. } => false,
+        Verdict::Push { .. } | Verdict::Release { .. } | Verdict::Gone | Verdict::Return { .. } => false,
     }
 }
 

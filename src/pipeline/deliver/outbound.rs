@@ -1,5 +1,6 @@
 //! From a claimed element to what its sinks get: the payload is decoded once, and routed for each sink.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Death, Release, Verdict};
 use crate::route::ElementInfo;
 use crate::sink::Outbound;
-use crate::source::Junk;
+use crate::source::NoPayload;
 use crate::telemetry::labels::DeadReason;
 
 /// An element, as far as decoding and routing look at it.
@@ -23,18 +24,21 @@ pub struct Subject<'a> {
     /// Its identity.
     pub id: &'a Identity,
     /// What the application offered; junk has none.
-    pub payload: &'a Result<Bytes, Junk>,
+    pub payload: &'a Result<Bytes, NoPayload>,
     /// Due time by Redis's clock; none for elements of the ready list.
     pub due_ms: Option<i64>,
     /// Attempts that counted before.
     pub attempts: u32,
+    /// The topic of a job.
+    pub topic: Option<Arc<str>>,
 }
 
 impl<'a> Subject<'a> {
     /// The element that these parts are of.
     pub fn of(parts: &'a Parts) -> Self {
-        let Parts { claim, id, payload, header, .. } = parts;
-        Subject { claim, id, payload, due_ms: header.due_ms(), attempts: header.attempts }
+        let Parts { claim, id, payload, header, element, .. } = parts;
+        let topic = claim.queue.store.topic(element);
+        Subject { claim, id, payload, due_ms: header.due_ms(), attempts: header.attempts, topic }
     }
 
     fn lateness(&self) -> Option<Duration> {
@@ -56,10 +60,20 @@ pub fn readable(subject: &Subject<'_>) -> Result<Payload, Verdict> {
     }
     let payload = match subject.payload {
         Ok(payload) => payload,
-        Err(junk) => {
+        Err(NoPayload::Junk(junk)) => {
             let failure = Failure::new(Class::MessagePermanent, "junk", junk.to_string());
             return Err(dead(DeadReason::Junk, failure));
         }
+        // Where none was ever met, the configuration may look for them in the wrong place: no id is dropped for that.
+        Err(NoPayload::Missing) if queue.spec.source.buries_without_body() || !queue.store.has_met_bodies() => {
+            let text =
+                "the id has no job; its user may have deleted it, or `job` in the configuration names another place";
+            let failure = Failure::new(Class::MessagePermanent, "no_body", text);
+            return Err(dead(DeadReason::Junk, failure));
+        }
+        Err(NoPayload::Missing) => return Err(Verdict::Gone),
+        Err(NoPayload::NoRoom) => return Err(Verdict::Release { why: Release::NoRoom }),
+        Err(NoPayload::NotDue(at_ms)) => return Err(Verdict::Return { at_ms: *at_ms }),
     };
     if let (Some(limit), Some(late)) = (queue.spec.max_lateness, subject.lateness())
         && late > limit
@@ -109,7 +123,8 @@ pub fn message(
     let queue = &subject.claim.queue;
     let (spec, due_ms) = (&queue.routes[place].spec, subject.due_ms);
     let attempt = subject.attempts.saturating_add(1);
-    let element = ElementInfo { id: subject.id, queue: &queue.spec.id, due_ms, attempt };
+    let element =
+        ElementInfo { id: subject.id, queue: &queue.spec.id, due_ms, attempt, topic: subject.topic.as_deref() };
     let routed = spec
         .fill(&element, payload)
         .map_err(|error| Failure::new(Class::MessagePermanent, error.code(), error.to_string()))?;

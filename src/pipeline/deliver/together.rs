@@ -194,7 +194,8 @@ fn leave(claim: &Arc<Claim>, place: usize, isolation: &Isolation, then: impl FnO
 fn message(claim: &Claim, place: usize, now_ms: i64, send_before: Instant) -> Result<Outbound, Verdict> {
     let element = &claim.elements[place];
     let (id, payload) = claim.queue.store.open_element(element);
-    let subject = Subject { claim, id: &id, payload: &payload, due_ms: element.due_ms(), attempts: element.attempts() };
+    let (due_ms, attempts, topic) = (element.due_ms(), element.attempts(), claim.queue.store.topic(element));
+    let subject = Subject { claim, id: &id, payload: &payload, due_ms, attempts, topic };
     let payload = outbound::readable(&subject)?;
     outbound::message(&subject, &payload, 0, now_ms, send_before).map_err(|failure| outbound::unroutable(0, failure))
 }

@@ -17,7 +17,7 @@ use crate::pipeline::queue::Queue;
 use crate::route::ElementInfo;
 use crate::sink::Destination;
 use crate::source::ledger::claims::Element;
-use crate::source::{Junk, SourceError};
+use crate::source::{NoPayload, SourceError};
 use crate::telemetry::labels::Fate;
 use crate::telemetry::status::Heartbeat;
 
@@ -131,7 +131,7 @@ impl Shadow {
 fn fate(
     spec: &QueueSpec,
     id: &Identity,
-    payload: Result<Bytes, Junk>,
+    payload: Result<Bytes, NoPayload>,
     due_ms: i64,
     now_ms: i64,
 ) -> Result<Vec<String>, (Fate, String)> {
@@ -142,7 +142,7 @@ fn fate(
     {
         return Err((Fate::DeadLetter, format!("{late} ms late, more than max_lateness")));
     }
-    let info = ElementInfo { id, queue: &spec.id, due_ms: Some(due_ms), attempt: 1 };
+    let info = ElementInfo { id, queue: &spec.id, due_ms: Some(due_ms), attempt: 1, topic: None };
     match spec.preview(&info, &payload) {
         Ok(destinations) => {
             Ok(spec.to.iter().zip(destinations).map(|(to, destination)| describe(to, &destination)).collect())
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn the_fate_is_what_delivery_would_have_made_of_it() {
         let element = |payload: &str| Ok(Bytes::from(payload.to_owned()));
-        let check = |rest: &str, element: Result<Bytes, Junk>, expected: Result<&str, Fate>| {
+        let check = |rest: &str, element: Result<Bytes, NoPayload>, expected: Result<&str, Fate>| {
             let got = fate(&spec(rest), &crate::message::MessageId(*b"RANDOM8B").into(), element, 1_000, 9_000);
             assert_eq!(got.map(|all| all.join(", ")).map_err(|(fate, _)| fate), expected.map(str::to_owned), "{rest}");
         };
@@ -185,7 +185,7 @@ mod tests {
         check("", element("oops"), Err(Fate::DeadLetter));
         check("    on_decode_error: hold\n", element("oops"), Err(Fate::Hold));
         check("    on_decode_error: forward_raw\n", element("oops"), Ok("out: chosen by the payload, fix: stdout"));
-        check("", Err(Junk("junk".to_owned())), Err(Fate::DeadLetter));
+        check("", Err(NoPayload::Missing), Err(Fate::DeadLetter));
         check("    max_lateness: 7s\n", element("{}"), Err(Fate::DeadLetter));
         check("    max_lateness: 9s\n", element("{}"), Ok("out: chosen by the payload, fix: stdout"));
     }

@@ -126,7 +126,8 @@ impl Settler {
     /// Writes which sinks have confirmed so far; `false` if the element is not ours any more.
     pub async fn progress(&self, claim: &Arc<Claim>, place: usize, element: &Element, header: Header) -> bool {
         let (reply, answer) = oneshot::channel();
-        let Some(noted) = Element::entry(element.under(&header), element.score_ms) else { return false };
+        let Some(mut noted) = Element::entry(element.under(&header), element.score_ms) else { return false };
+        noted.body = element.body.clone();
         let what = What::Progress { element: noted, reply };
         let step = Move::Progress { header };
         self.push(&claim.queue, Settling { claim: claim.clone(), place, step, what });

@@ -43,8 +43,8 @@ pub(super) fn next_batch(waiting: &mut VecDeque<Settling>) -> Vec<Settling> {
     let (mut end, mut bytes, mut progressed) = (0, 0, Vec::new());
     for settling in waiting.iter().take(BATCH_ENTRIES) {
         let key = (settling.claim.name, settling.place);
-        bytes += settling.claim.elements.get(settling.place).map_or(0, |element| element.member.len())
-            + settling.step.size();
+        // The script reads a body once more before it removes it.
+        bytes += settling.claim.elements.get(settling.place).map_or(0, Element::weight) + settling.step.size();
         if end > 0 && bytes > BATCH_BYTES || progressed.contains(&key) {
             break;
         }
@@ -70,7 +70,8 @@ pub(super) async fn write(queue: &Arc<Queue>, batch: Vec<Settling>) {
     let written = |settling: &Settling| {
         // A claim has each of its places.
         let (part, member) = settling.claim.member(settling.place)?;
-        Some(Written { claim: settling.claim.name, part, member, step: settling.step.clone() })
+        let body = settling.claim.elements.get(settling.place).and_then(|element| element.body_bytes().cloned());
+        Some(Written { claim: settling.claim.name, part, member, step: settling.step.clone(), body })
     };
     let moves: Vec<Written> = batch.iter().filter_map(written).collect();
     let (answers, resent) = send(queue, &moves).await;
@@ -182,6 +183,14 @@ fn count(verdict: Verdict, parts: Box<Parts>, done: bool, late: bool) {
             queue.settled.fetch_add(1, Ordering::Relaxed);
             queue.events.dead_lettered(&parts.id, death.reason, death.failure.as_ref());
             queue.dead_letters.notify_one();
+        }
+        Verdict::Gone => {
+            queue.settled.fetch_add(1, Ordering::Relaxed);
+            queue.events.metrics().without_body(1);
+        }
+        Verdict::Return { .. } => {
+            queue.released.fetch_add(1, Ordering::Relaxed);
+            queue.events.metrics().put_back(1);
         }
         Verdict::Confirm | Verdict::Retry { .. } => {
             queue.settled.fetch_add(1, Ordering::Relaxed);

@@ -39,6 +39,13 @@ pub enum Verdict {
     },
     /// It is stored as a dead letter.
     Dead(Death),
+    /// Its user has removed its body: nothing is left to deliver.
+    Gone,
+    /// Its own record says that it is due later: back to its source.
+    Return {
+        /// Due time in ms since the epoch.
+        at_ms: i64,
+    },
     /// It goes back as if it had not been claimed: uncounted, in the order that it had.
     Release {
         /// Why.
@@ -76,6 +83,8 @@ pub enum Release {
         /// The sink.
         sink: usize,
     },
+    /// Its body was not read, because the claim had no room for it.
+    NoRoom,
     /// The claim was dropped before it had a verdict.
     Dropped,
     /// The daemon stops.
@@ -87,7 +96,8 @@ impl Verdict {
     /// and is called for [`Verdict::Dead`] only.
     pub fn step(&self, header: &Header, letter: impl FnOnce(&Death) -> Vec<(&'static str, Bytes)>) -> Move {
         match self {
-            Verdict::Confirm => Move::Confirm,
+            Verdict::Confirm | Verdict::Gone => Move::Confirm,
+            Verdict::Return { at_ms } => Move::Return { at_ms: *at_ms },
             Verdict::Push { side, body } => Move::Push { side: *side, body: body.clone() },
             Verdict::Retry { after, counted, class, code } => {
                 let mut header = header.clone();
@@ -125,7 +135,7 @@ impl Release {
     pub fn reason(&self) -> ReleaseReason {
         match self {
             Release::Hold { .. } | Release::OnHold => ReleaseReason::Hold,
-            Release::Backpressure { .. } | Release::Dropped => ReleaseReason::Backpressure,
+            Release::Backpressure { .. } | Release::Dropped | Release::NoRoom => ReleaseReason::Backpressure,
             Release::Shutdown => ReleaseReason::Shutdown,
         }
     }

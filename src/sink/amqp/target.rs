@@ -356,7 +356,7 @@ mod tests {
     fn the_media_type_of_an_event_is_a_property() {
         let target = AmqpTarget { exchange: template("x"), routing_key: template(""), properties: Vec::new() };
         let id = crate::message::MessageId([0; 8]).into();
-        let element = crate::template::ElementInfo { id: &id, queue: "q", due_ms: None, attempt: 1 };
+        let element = crate::template::ElementInfo { id: &id, queue: "q", due_ms: None, attempt: 1, topic: None };
         let filler = Filler::new(&element, &crate::template::NoFields, Some("text/plain"));
         let Ok(Destination::Amqp(AmqpDestination { properties, .. })) = target.fill(&filler) else { panic!() };
         assert_eq!(properties, [(AmqpProperty::ContentType, "text/plain".to_owned())]);

@@ -185,7 +185,8 @@ impl Mine {
 
     /// A verdict on it.
     pub(crate) fn verdict(&self, step: Move) -> Verdict {
-        Verdict { claim: self.name, part: self.element.part(), member: self.element.member.clone(), step }
+        let body = self.element.body_bytes().cloned();
+        Verdict { claim: self.name, part: self.element.part(), member: self.element.member.clone(), step, body }
     }
 }
 

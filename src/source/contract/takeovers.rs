@@ -17,7 +17,9 @@ async fn expired_claim(rig: &mut impl Rig) -> Vec<Mine> {
         _ => unreachable!("progress"),
     });
     let score_ms = noted.element.score_ms;
-    mine.push(Mine { element: Element::entry(member, score_ms).expect("an entry"), ..noted });
+    let mut element = Element::entry(member, score_ms).expect("an entry");
+    element.body = noted.element.body.clone();
+    mine.push(Mine { element, ..noted });
     rig.advance(LEASE).await;
     // Entries first, each part in its order.
     mine.sort_by_key(|mine| (mine.element.part() == Part::Bare, mine.element.score_ms, mine.element.member.clone()));

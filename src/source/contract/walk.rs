@@ -177,6 +177,7 @@ impl Walk {
             Move::Progress { .. } => "progress",
             Move::Dead { .. } => "dead",
             Move::Push { .. } => "push",
+            Move::Return { .. } => "return",
         };
         let answer = settle_one(rig, mine, step.clone()).await;
         if answer == Answer::Done {
@@ -189,7 +190,7 @@ impl Walk {
                     self.claimed.push(Mine { element: noted, ..mine.clone() });
                     None
                 }
-                Move::Retry { .. } | Move::Release { .. } => None,
+                Move::Retry { .. } | Move::Release { .. } | Move::Return { .. } => None,
             };
             self.ends.insert(mine.element.bytes(), end);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::claims::{Element, Header, sink_hash};
+use super::claims::{Body, Element, Header, sink_hash};
 use super::reply::{BadReply, Fields};
 use super::{BATCH_BYTES, Ledger};
 use crate::link::Conn;
@@ -65,15 +65,21 @@ impl DeadLetter {
         self.stream_id == name || self.text("id") == name || digits()
     }
 
-    /// What a sink would have got: the payload that `open` finds in the element, or the whole of it if it finds none.
+    /// What a sink would have got: the payload that `open` finds in the element and its body, or the whole of the body, else
+    /// of the element, if it finds none.
     ///
     /// # Errors
     ///
     /// When a field that this needs is missing.
     pub fn payload(&self, open: impl FnOnce(&Element) -> Option<Bytes>) -> Result<Bytes, NotALetter> {
-        let entry = Element::entry(self.reborn()?, 0);
-        let element = self.bytes("element").cloned().unwrap_or_default();
-        Ok(entry.and_then(|entry| open(&entry)).unwrap_or(element))
+        let mut entry = Element::entry(self.reborn()?, 0);
+        let body = self.bytes("body").cloned();
+        if let Some(entry) = &mut entry {
+            // A letter is never too early.
+            entry.body = body.clone().map(|bytes| Body::Here { bytes, read_ms: i64::MAX });
+        }
+        let whole = body.or_else(|| self.bytes("element").cloned()).unwrap_or_default();
+        Ok(entry.and_then(|entry| open(&entry)).unwrap_or(whole))
     }
 
     /// The entry that it becomes when it is redriven: the same bytes, id, due time and confirmed sinks, no attempts.

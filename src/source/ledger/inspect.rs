@@ -150,12 +150,18 @@ impl Ledger {
             });
             return Ok(Page { now_ms: raw.now_ms, total: raw.total, seen: seen.collect() });
         }
-        let Some((key, kind)) = self.place(place) else {
-            return Ok(Page { now_ms: redis_now_ms(conn).await?, total: 0, seen: Vec::new() });
-        };
-        let raw = page(conn, &key, kind, first, count, shown).await?;
-        let seen = raw.members.into_iter().map(|(score, size, start)| self.read(place, score, size, start)).collect();
-        Ok(Page { now_ms: raw.now_ms, total: raw.total, seen })
+        let (mut now_ms, mut total, mut seen) = (0, 0, Vec::new());
+        for (key, kind) in self.places(place) {
+            // Of the keys behind the page only the size is asked for.
+            let begin = first.saturating_sub(total);
+            let raw = page(conn, &key, kind, begin, count.saturating_sub(seen.len()), shown).await?;
+            seen.extend(raw.members.into_iter().map(|(score, size, start)| self.read(place, score, size, start)));
+            (now_ms, total) = (raw.now_ms, total + raw.total);
+        }
+        if now_ms == 0 {
+            now_ms = redis_now_ms(conn).await?;
+        }
+        Ok(Page { now_ms, total, seen })
     }
 
     /// Members of a place with one key from the `first` on, whole, with the scores (none for a list): at least one unless the end is
@@ -171,15 +177,22 @@ impl Ledger {
         }
     }
 
-    /// The key of a place, and what it holds; `None` for a place that the source has not, and for what is in flight.
+    /// The key of a place, and what it holds, the first if there are several; `None` for a place that the source has not, and
+    /// for what is in flight.
     pub fn place(&self, place: Place) -> Option<(Bytes, Kind)> {
-        match place {
-            Place::Scheduled => Some((self.source.schedule().clone(), Kind::Zset)),
-            Place::Ready => self.source.ready_list().map(|key| (key.clone(), Kind::List)),
-            Place::Retry => Some((self.keys.retry.clone(), Kind::Zset)),
-            // That is many keys.
-            Place::InFlight => None,
-        }
+        self.places(place).into_iter().next()
+    }
+
+    /// The keys of a place, and what they hold; none for what is in flight.
+    fn places(&self, place: Place) -> Vec<(Bytes, Kind)> {
+        let (keys, kind) = match place {
+            Place::Scheduled => (self.source.schedules(), Kind::Zset),
+            Place::Ready => (self.source.ready_lists(), Kind::List),
+            Place::Retry => (vec![self.keys.retry.clone()], Kind::Zset),
+            // Each claim has keys of its own.
+            Place::InFlight => (Vec::new(), Kind::Zset),
+        };
+        keys.into_iter().map(|key| (key, kind)).collect()
     }
 
     /// The place of the element with this id: the schedule, then the retry zset, then in flight. An element that moves
@@ -190,9 +203,10 @@ impl Ledger {
     /// Those of the connection.
     pub async fn locate(&self, conn: &Conn, wanted: &Identity) -> Result<Option<Located>, SourceError> {
         for place in [Place::Scheduled, Place::Retry] {
-            let Some((key, _)) = self.place(place) else { continue };
-            if let Some(member) = self.scan(conn, &key, place, wanted).await? {
-                return Ok(Some(Located { place, member }));
+            for (key, _) in self.places(place) {
+                if let Some(member) = self.scan(conn, &key, place, wanted).await? {
+                    return Ok(Some(Located { place, member }));
+                }
             }
         }
         for claim in self.claim_keys(conn).await? {

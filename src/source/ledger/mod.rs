@@ -4,6 +4,7 @@
 //! answer is the pipeline's to decide. [`keys`] names what is in Redis, [`claims`] documents its bytes; then a file for each
 //! kind of call. The source's half of each script comes from the [`Source`] that the ledger was made for.
 
+mod bodies;
 pub mod claims;
 mod dead;
 mod hints;
@@ -19,6 +20,7 @@ mod scripts;
 mod stats;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use bytes::Bytes;
 
@@ -37,7 +39,7 @@ pub use self::reply::{BadReply, Fields};
 pub use self::rights::Use;
 pub use self::scripts::{Fragments, Scripts, whole};
 pub use self::stats::Stats;
-use super::{Junk, Source};
+use super::{Junk, NoPayload, Source};
 pub use crate::link::{Clock, TEST_CLOCK};
 use crate::message::Identity;
 
@@ -54,12 +56,15 @@ pub struct Ledger {
     pub owner: [u8; 8],
     scripts: &'static Scripts,
     source: Arc<dyn Source>,
+    /// Mean size of the bodies that were met last, for a source with bodies: 0 for none.
+    body_size: AtomicUsize,
 }
 
 impl Ledger {
     /// The ledger of a source's queue. `owner` is this process's random number.
     pub fn new(source: Arc<dyn Source>, owner: [u8; 8]) -> Self {
-        Ledger { keys: source.ledger_keys(), owner, scripts: source.scripts(), source }
+        let keys = source.ledger_keys();
+        Ledger { keys, owner, scripts: source.scripts(), source, body_size: AtomicUsize::new(0) }
     }
 
     /// The foreign half of the queue.
@@ -68,11 +73,14 @@ impl Ledger {
     }
 
     /// Takes an element apart: its id, and the payload or why there is none.
-    pub fn open(&self, element: &claims::Element) -> (Identity, Result<Bytes, Junk>) {
-        match element.is_damaged() {
-            true => Junk::damaged(element),
-            false => self.source.open(element.origin(), element.given_id(), &element.bytes()),
-        }
+    pub fn open(&self, element: &claims::Element) -> (Identity, Result<Bytes, NoPayload>) {
+        let (origin, given, bytes) = (element.origin(), element.given_id(), element.bytes());
+        let (id, payload) = match &element.body {
+            _ if element.is_damaged() => Junk::damaged(element),
+            Some(body) => return self.source.open_body(origin, given, &bytes, body),
+            None => self.source.open(origin, given, &bytes),
+        };
+        (id, payload.map_err(NoPayload::Junk))
     }
 
     /// The keys of scripts that have a half of the source: ours first.

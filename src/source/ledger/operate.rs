@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::{BadReply, Ledger};
+use super::claims::Element;
+use super::{BadReply, DeadLetter, Ledger};
 use crate::link::Conn;
 use crate::source::SourceError;
 
@@ -13,19 +14,29 @@ impl Ledger {
     ///
     /// After any error it may be sent again.
     pub async fn cancel_retry(&self, conn: &Conn, member: Bytes) -> Result<bool, SourceError> {
+        // The job first: an entry without a job is one that its user has deleted.
+        if let Some(entry) = Element::entry(member.clone(), 0).filter(|_| self.source.has_bodies()) {
+            self.source.cancel(conn, &entry.bytes()).await?;
+        }
         let keys = std::slice::from_ref(&self.keys.retry);
         Ok(truth("cancel", conn.script(&self.scripts.cancel, keys, &[member]).await?)?)
     }
 
-    /// Moves a dead letter to the retry zset under a new header; `false` when it was not there, or when the very same
-    /// member waits there already, from a dead letter with the same bytes: redrive this one later.
+    /// Moves a dead letter to the retry zset under a new header, and its body back to where it was; `false` when it was not
+    /// there, when the very same member waits there already, from a dead letter with the same bytes, or when there is another
+    /// body for the same id: redrive this one later.
     ///
     /// # Errors
     ///
     /// After any error it may be sent again.
-    pub async fn redrive(&self, conn: &Conn, stream_id: &str, member: Bytes) -> Result<bool, SourceError> {
-        let args = [Bytes::from(stream_id.to_owned()), member];
-        let keys = [self.keys.dead.clone(), self.keys.retry.clone()];
+    pub async fn redrive(&self, conn: &Conn, letter: &DeadLetter, member: Bytes) -> Result<bool, SourceError> {
+        let mut args = vec![Bytes::from(letter.stream_id.clone()), member];
+        let mut keys = vec![self.keys.dead.clone(), self.keys.retry.clone()];
+        if let Some((at, body)) = self.body_of(letter) {
+            let word = Bytes::from_static(at.word().as_bytes());
+            args.extend([word, at.field().cloned().unwrap_or_default(), body]);
+            keys.push(at.key().clone());
+        }
         Ok(truth("redrive", conn.script(&self.scripts.redrive, &keys, &args).await?)?)
     }
 

@@ -45,7 +45,7 @@ fn hash_of(given: MessageId, member: &[u8]) -> MessageId {
 pub(super) fn filled(template: &Template, member: &[u8]) -> Option<String> {
     let json = Json(serde_json::from_slice(member).ok()?);
     let nobody = MessageId([0; 8]).into();
-    let element = ElementInfo { id: &nobody, queue: "", due_ms: None, attempt: 1 };
+    let element = ElementInfo { id: &nobody, queue: "", due_ms: None, attempt: 1, topic: None };
     Filler::new(&element, &json, None).text(template, &"source").ok()
 }
 

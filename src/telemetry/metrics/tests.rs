@@ -25,6 +25,8 @@ fn use_everything(metrics: &Metrics) {
     queue.possible_duplicates(1);
     queue.late_acks(1);
     queue.dead_letters_trimmed(1);
+    queue.without_body(1);
+    queue.put_back(1);
     queue.dead_letter_forwarded("events", &Ok(()));
     queue.expired_delivery();
     queue.decode_error("json");

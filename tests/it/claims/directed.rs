@@ -145,6 +145,7 @@ async fn a_claim_with_a_lease_that_is_too_short_loses_nothing() {
         part: delaybridge::source::ledger::claims::Part::Bare,
         member: element(n),
         step: Move::Confirm,
+        body: None,
     };
     let store = &world.daemons[0].store;
     let answers = store.settle(&[verdict(1)], None, None).await.unwrap().answers;

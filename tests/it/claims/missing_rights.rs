@@ -143,7 +143,7 @@ impl Flow {
     }
 
     async fn settle(&mut self, name: ClaimName, element: &Element, step: Move) {
-        let verdict = Verdict { claim: name, part: element.part(), member: element.member.clone(), step };
+        let verdict = Verdict { claim: name, part: element.part(), member: element.member.clone(), step, body: None };
         let list = Bytes::from_static(PUSHED.as_bytes());
         let what = format!("{verdict:?}");
         let answer = Claims::settle(&self.store, &[verdict], Some(&list), Some(10)).await;

@@ -42,7 +42,7 @@ impl World<'_> {
                 Move::Push { side, body: element.bytes() }
             }
         };
-        Verdict { claim, part: element.part(), member: element.member.clone(), step }
+        Verdict { claim, part: element.part(), member: element.member.clone(), step, body: None }
     }
 
     /// Verdicts on some elements of some claims. A lost answer is asked for again before anything else is said of them.
@@ -128,6 +128,7 @@ impl World<'_> {
             part: element.part(),
             member: element.member.clone(),
             step: Move::Dead { fields: dead_fields(element) },
+            body: None,
         };
         let Some(held) = self.daemons[daemon].held.get(&claim) else { return };
         let verdicts = held.values().map(dead).collect();
@@ -143,6 +144,7 @@ impl World<'_> {
             part: *part,
             member: member.clone(),
             step: Move::Confirm,
+            body: None,
         };
         let verdicts = held.keys().map(one).collect();
         let batch = self.batch(verdicts);
@@ -161,7 +163,7 @@ impl super::daemon::Daemon {
 
     /// It learns the answer to one verdict.
     fn learn(&mut self, verdict: &Verdict, answer: Answer) {
-        let Verdict { claim, part, member, step } = verdict;
+        let Verdict { claim, part, member, step, body: _ } = verdict;
         let Some(held) = self.held.get_mut(claim) else { return };
         let element = held.remove(&(*part, member.clone()));
         if let (Move::Progress { header }, Answer::Done | Answer::Already, Some(element)) = (step, answer, element) {
@@ -183,7 +185,7 @@ fn dead_fields(element: &Element) -> Vec<(&'static str, Bytes)> {
 
 /// One verdict by the rules: only the exact member of exactly this claim, as long as it is there.
 fn predict(state: &mut Snapshot, now: i64, verdict: &Verdict) -> Answer {
-    let Verdict { claim, part, member, step } = verdict;
+    let Verdict { claim, part, member, step, body: _ } = verdict;
     let element = match part {
         Part::Bare => Element::bare(member.clone(), 0),
         Part::Entries => Element::entry(member.clone(), 0).expect("an entry of ours"),
@@ -195,7 +197,7 @@ fn predict(state: &mut Snapshot, now: i64, verdict: &Verdict) -> Answer {
                 state.retry.contains_key(&element.under(header))
             }
             Move::Progress { header } => holding.entries.contains_key(&element.under(header)),
-            Move::Confirm | Move::Dead { .. } | Move::Push { .. } => false,
+            Move::Confirm | Move::Dead { .. } | Move::Push { .. } | Move::Return { .. } => false,
         };
         return if moved { Answer::Already } else { Answer::NotMine };
     };
@@ -218,6 +220,7 @@ fn predict(state: &mut Snapshot, now: i64, verdict: &Verdict) -> Answer {
         }
         Move::Push { side: Side::Left, body } => state.pushed.insert(0, body.clone()),
         Move::Push { side: Side::Right, body } => state.pushed.push(body.clone()),
+        Move::Return { .. } => panic!("no queue of Redisson takes an element back"),
     }
     Answer::Done
 }
@@ -230,5 +233,6 @@ fn name(step: &Move) -> &'static str {
         Move::Progress { .. } => "progress",
         Move::Dead { .. } => "dead",
         Move::Push { .. } => "push",
+        Move::Return { .. } => "return",
     }
 }

@@ -7,7 +7,7 @@ use delaybridge::link::Side;
 use delaybridge::source::ledger::claims::{
     ClaimName, ClaimRequest, Confirm, Header, Move, Part, TakeOverRequest, Verdict, Whole,
 };
-use delaybridge::source::ledger::{Answer, Hints};
+use delaybridge::source::ledger::{Answer, DeadLetter, Hints};
 use delaybridge::source::redis::RedisStore;
 use delaybridge::source::redisson::{Keys, ListCleanup, Redisson};
 use delaybridge::source::store::Claims;
@@ -94,7 +94,7 @@ impl Queue {
 
     async fn call(&self, call: &str) -> Result<(), SourceError> {
         let (own, other) = names();
-        let verdict = |step| [Verdict { claim: own, part: Part::Bare, member: element(b'x').into(), step }];
+        let verdict = |step| [Verdict { claim: own, part: Part::Bare, member: element(b'x').into(), step, body: None }];
         let whole = [Whole { name: own, bare: 1, entries: 1 }];
         let retry = Move::Retry { header: Header::new(NOW_MS), delay_ms: 1 };
         let take_over = TakeOverRequest {
@@ -126,7 +126,10 @@ impl Queue {
             "offer" => self.redisson.offer(conn, Bytes::from_static(b"new"), Duration::ZERO).await.map(drop),
             "cancel" => self.redisson.cancel(conn, element(b'a').into(), false).await.map(drop),
             "cancel in retry" => self.redisson.cancel(conn, member, true).await.map(drop),
-            "redrive" => self.redisson.redrive(conn, "1-1", member).await.map(drop),
+            "redrive" => {
+                let letter = DeadLetter { stream_id: "1-1".to_owned(), fields: Vec::new() };
+                self.redisson.redrive(conn, &letter, member).await.map(drop)
+            }
             "forward" => self.redisson.forwarded(conn, LEASE, &["1-1".to_owned()]).await.map(drop),
             "stats" => self.redisson.stats(conn, &mut Hints::default()).await.map(drop),
             "in flight" => self.store.in_flight().await.map(drop),
@@ -217,7 +220,7 @@ async fn a_push_to_what_is_no_list_is_refused_and_its_neighbours_are_settled() {
     let list = Bytes::from_static(b"no list");
     queue.rig.run(redis::cmd("SET").arg(&list[..]).arg("a text")).await;
     let (claim, _) = names();
-    let verdict = |step| Verdict { claim, part: Part::Bare, member: element(b'x').into(), step };
+    let verdict = |step| Verdict { claim, part: Part::Bare, member: element(b'x').into(), step, body: None };
     let push = verdict(Move::Push { side: Side::Right, body: Bytes::from_static(b"hello") });
     let before = queue.rig.dump().await;
     let settled = Claims::settle(&queue.store, std::slice::from_ref(&push), Some(&list), None).await.unwrap();

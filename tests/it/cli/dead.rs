@@ -48,7 +48,7 @@ async fn let_die(server: &RedisServer) -> Vec<Element> {
                 ("element", entry.bytes()),
             ];
             let (claim, part, member) = (request.name, entry.part(), entry.member.clone());
-            Verdict { claim, part, member, step: Move::Dead { fields } }
+            Verdict { claim, part, member, step: Move::Dead { fields }, body: None }
         })
         .collect();
     queue.claims().settle(&conn, &batch, None, None).await.unwrap();

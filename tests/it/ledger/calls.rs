@@ -23,7 +23,7 @@ fn whole(number: u64, bare: usize, entries: usize) -> Whole {
 }
 
 fn verdict(number: u64, of: &Element, step: Move) -> Verdict {
-    Verdict { claim: name(number), part: of.part(), member: of.member.clone(), step }
+    Verdict { claim: name(number), part: of.part(), member: of.member.clone(), step, body: None }
 }
 
 #[tokio::test]

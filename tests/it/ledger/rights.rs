@@ -75,7 +75,7 @@ async fn ghosts(rig: &mut Rig) {
 }
 
 fn verdict(name: ClaimName, of: &Element, step: Move) -> Verdict {
-    Verdict { claim: name, part: of.part(), member: of.member.clone(), step }
+    Verdict { claim: name, part: of.part(), member: of.member.clone(), step, body: None }
 }
 
 /// Every verdict, each twice; then what is made of the retries.

@@ -229,7 +229,7 @@ fn random_rounds_keep_the_promises() {
                 assert!(after <= POLICY.max_interval, "{context}");
             }
             Verdict::Confirm | Verdict::Release { .. } => {}
-            Verdict::Push { .. } => panic!("{context}"),
+            Verdict::Push { .. } | Verdict::Gone | Verdict::Return { .. } => panic!("{context}"),
         }
     }
 }

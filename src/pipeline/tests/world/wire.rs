@@ -22,7 +22,7 @@ use crate::source::ledger::claims::{
 use crate::source::ledger::{DeadLetter, Forwarder, Hints, Order, Stats};
 use crate::source::memory::{MemoryServer, MemoryStore};
 use crate::source::store::{Call, Claims, InFlight, Rescued, Scheduled, Server, Store};
-use crate::source::{Announcement, Junk, Read, SourceError, UpkeepRequest, Upkept};
+use crate::source::{Announcement, NoPayload, Read, SourceError, UpkeepRequest, Upkept};
 
 /// How a connection misbehaves, drawn for each call.
 #[derive(Debug, Clone, Copy, Default)]
@@ -260,7 +260,7 @@ impl Claims for Wire {
         self.call(Claims::in_flight(&*self.store), never)
     }
 
-    fn open_element(&self, element: &Element) -> (Identity, Result<Bytes, Junk>) {
+    fn open_element(&self, element: &Element) -> (Identity, Result<Bytes, NoPayload>) {
         self.store.open_element(element)
     }
 }

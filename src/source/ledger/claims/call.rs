@@ -27,7 +27,7 @@ const COUNTED: usize = 1_000;
 #[derive(Clone, Copy)]
 pub struct Claims<'a> {
     keys: &'a Keys,
-    source: &'a dyn Source,
+    pub(super) source: &'a dyn Source,
     scripts: &'static Scripts,
 }
 
@@ -225,7 +225,7 @@ impl Claims<'_> {
         let mut keys = vec![k.retry.clone(), k.dead.clone(), push_to.unwrap_or(&k.retry).clone()];
         let mut args = Vec::with_capacity(batch.len() * 5 + 1);
         args.push(dead_max_len.map(text).unwrap_or_default());
-        verdict::arguments(k, batch, &mut keys, &mut args);
+        verdict::arguments(k, self.source, batch, &mut keys, &mut args);
         if batch.is_empty() {
             return Ok(Settled { now_ms: 0, answers: Vec::new(), trimmed: 0 });
         }

@@ -239,12 +239,43 @@ pub struct Element {
     given: MessageId,
     /// What is known of earlier attempts; none for a bare element.
     pub header: Option<Box<Header>>,
+    /// What was found of its body; none where the source keeps no bodies beside its elements.
+    pub body: Option<Body>,
+}
+
+/// What was found of the body of an element that has it elsewhere. When it was read makes no difference between two.
+#[derive(Debug, Clone, Eq)]
+pub enum Body {
+    /// It was read.
+    Here {
+        /// The bytes, as the foreign program wrote them.
+        bytes: Bytes,
+        /// Redis time in ms when it was read: the element was due then.
+        read_ms: i64,
+    },
+    /// There is none.
+    Missing,
+    /// It was not read: it is so many bytes, and the claim had no room for them.
+    NoRoom(usize),
+    /// Its key holds a value of another type.
+    WrongType,
+}
+
+impl PartialEq for Body {
+    fn eq(&self, other: &Body) -> bool {
+        match (self, other) {
+            (Body::Here { bytes: one, .. }, Body::Here { bytes: other, .. }) => one == other,
+            (Body::NoRoom(one), Body::NoRoom(other)) => one == other,
+            (Body::Missing, Body::Missing) | (Body::WrongType, Body::WrongType) => true,
+            _ => false,
+        }
+    }
 }
 
 impl Element {
     /// A bare element.
     pub fn bare(member: Bytes, due_ms: i64) -> Self {
-        Element { member, score_ms: due_ms, given: MessageId([0; 8]), header: None }
+        Element { member, score_ms: due_ms, given: MessageId([0; 8]), header: None, body: None }
     }
 
     /// The same with what the source keeps of its score.
@@ -255,7 +286,7 @@ impl Element {
     /// Reads an entry. `None` for one of a version that this one does not know.
     pub fn entry(member: Bytes, score_ms: i64) -> Option<Self> {
         let (header, _) = Header::decode(&member)?;
-        Some(Element { member, score_ms, given: header.given_id(), header: Some(Box::new(header)) })
+        Some(Element { member, score_ms, given: header.given_id(), header: Some(Box::new(header)), body: None })
     }
 
     /// An entry of this version with a header that cannot be read: something has damaged it. All of its bytes are the
@@ -265,7 +296,7 @@ impl Element {
             return None;
         }
         let header = Header { damaged: true, ..Header::new(score_ms) };
-        Some(Element { member, score_ms, given: header.given_id(), header: Some(Box::new(header)) })
+        Some(Element { member, score_ms, given: header.given_id(), header: Some(Box::new(header)), body: None })
     }
 
     /// Whether it is what [`damaged`](Element::damaged) makes: it can become a dead letter, and nothing else.
@@ -308,6 +339,19 @@ impl Element {
     pub fn header(&self) -> Header {
         let new = || Header::redriven(Origin::Delayed, self.given, self.score_ms, Vec::new());
         self.header.as_ref().map_or_else(new, |header| (**header).clone())
+    }
+
+    /// The bytes of its body, if they were read.
+    pub fn body_bytes(&self) -> Option<&Bytes> {
+        match &self.body {
+            Some(Body::Here { bytes, .. }) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The memory that it takes: its member, and its body.
+    pub fn weight(&self) -> usize {
+        self.member.len() + self.body_bytes().map_or(0, Bytes::len)
     }
 
     /// The member that it becomes under another header.

@@ -13,6 +13,7 @@
 //! A lease is written before the keys of its claim and removed after them: a lease without keys is harmless, keys without a
 //! lease would be lost. It outlives the keys until the claim can run no more, so that a second sending finds it.
 
+mod bodies;
 mod call;
 mod entry;
 mod name;
@@ -24,8 +25,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+pub use self::bodies::BodyAt;
 pub use self::call::Claims;
-pub use self::entry::{Element, Header, Part, Writer, sink_hash};
+pub use self::entry::{Body, Element, Header, Part, Writer, sink_hash};
 pub use self::name::{ClaimName, MAX_EXPIRIES, NotAName, SUSPECT_EXPIRIES};
 pub use self::scripts::{Fragments, Patch, Scripts};
 use super::hints::Hints;
@@ -230,6 +232,8 @@ pub struct Verdict {
     pub member: Bytes,
     /// What becomes of it.
     pub step: Move,
+    /// Its body, as it was delivered. It goes with an element that leaves the claim for good, unless it has been replaced.
+    pub body: Option<Bytes>,
 }
 
 /// What becomes of an element.
@@ -248,6 +252,11 @@ pub enum Move {
     Release {
         /// Header of the entry that waits.
         header: Header,
+        /// Milliseconds since the epoch.
+        at_ms: i64,
+    },
+    /// Back to the source, for this time: its own record says that it is not due yet.
+    Return {
         /// Milliseconds since the epoch.
         at_ms: i64,
     },

@@ -2,15 +2,23 @@
 
 use bytes::Bytes;
 
-use super::{ClaimName, Move, Part, Verdict};
+use super::{BodyAt, ClaimName, Element, Move, Part, Verdict};
 use crate::link::Side;
 use crate::source::ledger::Keys;
-use crate::source::text;
+use crate::source::{Source, text};
 
-/// Appends the keys of the claims in question, two for each, and the arguments of each verdict.
-pub(super) fn arguments(all: &Keys, batch: &[Verdict], keys: &mut Vec<Bytes>, args: &mut Vec<Bytes>) {
+/// Appends the keys of the claims in question, two for each, the source's sorted sets where they matter, and the keys of
+/// bodies; then the arguments: how many keys are the ledger's, how many are sorted sets of the source, and each verdict.
+pub(super) fn arguments(
+    all: &Keys,
+    source: &dyn Source,
+    batch: &[Verdict],
+    keys: &mut Vec<Bytes>,
+    args: &mut Vec<Bytes>,
+) {
     let first = keys.len();
     let mut claims: Vec<ClaimName> = Vec::new();
+    let mut places = Vec::with_capacity(batch.len());
     for verdict in batch {
         // Few claims in a batch, and those of one claim follow one another.
         let known = claims.iter().rposition(|name| *name == verdict.claim);
@@ -20,13 +28,61 @@ pub(super) fn arguments(all: &Keys, batch: &[Verdict], keys: &mut Vec<Bytes>, ar
             claims.len() - 1
         });
         // Places of keys are counted from 1.
-        let key = first + 2 * claim + usize::from(verdict.part == Part::Entries) + 1;
-        push(verdict, text(key), args);
+        places.push(first + 2 * claim + usize::from(verdict.part == Part::Entries) + 1);
+    }
+    let needs_source =
+        batch.iter().any(|verdict| verdict.body.is_some() || matches!(verdict.step, Move::Return { .. }));
+    let due_sets = if needs_source { source.due_sets() } else { Vec::new() };
+    args.extend([text(keys.len()), text(due_sets.len())]);
+    keys.extend(due_sets);
+    let sets = keys.len();
+    for (verdict, place) in batch.iter().zip(places) {
+        if let Some((at, sha1)) = removal(source, verdict) {
+            let body = place_of(keys, sets, at.key().clone());
+            let field = at.field().cloned().unwrap_or_default();
+            let (beside, beside_field) = match source.beside_body(&verdict.element()) {
+                Some((key, field)) => (place_of(keys, sets, key), field),
+                None => (Bytes::new(), Bytes::new()),
+            };
+            args.extend([word("b"), body, word(at.word()), field, sha1, beside, beside_field]);
+        }
+        push(source, verdict, text(place), args);
     }
 }
 
-fn push(verdict: &Verdict, key: Bytes, args: &mut Vec<Bytes>) {
-    let word = |text: &'static str| Bytes::from_static(text.as_bytes());
+/// The place of the key of a body, counted from 1. Bodies in one hash have one key, so it is among the last if it is there.
+fn place_of(keys: &mut Vec<Bytes>, first: usize, key: Bytes) -> Bytes {
+    let from = first.max(keys.len().saturating_sub(2));
+    let known = keys[from..].iter().rposition(|known| *known == key);
+    let place = known.map_or(keys.len(), |at| from + at);
+    if known.is_none() {
+        keys.push(key);
+    }
+    text(place + 1)
+}
+
+/// The body that goes with the element, and what it must still be.
+fn removal(source: &dyn Source, verdict: &Verdict) -> Option<(BodyAt, Bytes)> {
+    let body = verdict.body.as_ref()?;
+    if !matches!(verdict.step, Move::Confirm | Move::Dead { .. } | Move::Push { .. }) {
+        return None;
+    }
+    Some((source.body_at(&verdict.element())?, sha1_smol::Sha1::from(body).digest().to_string().into()))
+}
+
+impl Verdict {
+    /// What the foreign program wrote.
+    fn element(&self) -> Bytes {
+        let entry = (self.part == Part::Entries).then(|| Element::entry(self.member.clone(), 0)).flatten();
+        entry.map_or_else(|| self.member.clone(), |entry| entry.bytes())
+    }
+}
+
+fn word(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+fn push(source: &dyn Source, verdict: &Verdict, key: Bytes, args: &mut Vec<Bytes>) {
     let member = verdict.member.clone();
     match &verdict.step {
         Move::Confirm => args.extend([word("c"), key, member]),
@@ -35,6 +91,9 @@ fn push(verdict: &Verdict, key: Bytes, args: &mut Vec<Bytes>) {
         }
         Move::Release { header, at_ms } => {
             args.extend([word("r"), key, member, header.encode().into(), text(at_ms)]);
+        }
+        Move::Return { at_ms } => {
+            args.extend([word("g"), key, member, text(source.until(*at_ms))]);
         }
         Move::Progress { header } => args.extend([word("p"), key, member, header.encode().into()]),
         Move::Dead { fields } => {

@@ -19,7 +19,7 @@ use crate::source::ledger::claims::{
     TakeOverReply, TakeOverRequest, Verdict, Whole,
 };
 use crate::source::store::{Call, Claims, InFlight};
-use crate::source::{Junk, millis};
+use crate::source::{Junk, NoPayload, millis};
 
 /// Claims of which the elements are counted.
 const COUNTED: usize = 1_000;
@@ -192,15 +192,16 @@ impl Claims for MemoryStore {
         self.call(None, |queue, _| queue.held())
     }
 
-    fn open_element(&self, element: &Element) -> (Identity, Result<Bytes, Junk>) {
+    fn open_element(&self, element: &Element) -> (Identity, Result<Bytes, NoPayload>) {
         if element.is_damaged() {
-            return Junk::damaged(element);
+            let (id, payload) = Junk::damaged(element);
+            return (id, payload.map_err(NoPayload::Junk));
         }
         let (id, payload) = match element.origin() {
             Origin::Ready => (element.given_id(), Ok(element.bytes())),
             Origin::Delayed => open(&element.bytes()),
         };
-        (id.into(), payload)
+        (id.into(), payload.map_err(NoPayload::Junk))
     }
 }
 

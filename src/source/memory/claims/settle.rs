@@ -37,7 +37,7 @@ impl Queue {
                 Move::Push { .. } if self.is_no_list(push_to) => Answer::WrongType,
                 Move::Retry { header, .. } | Move::Release { header, .. } => known(Some(&self.retry), header),
                 Move::Progress { header } => known(self.part(verdict, Part::Entries), header),
-                Move::Confirm | Move::Dead { .. } | Move::Push { .. } => Answer::NotMine,
+                Move::Confirm | Move::Dead { .. } | Move::Push { .. } | Move::Return { .. } => Answer::NotMine,
             };
         };
         match &verdict.step {
@@ -46,6 +46,11 @@ impl Queue {
                 self.retry.add(now_ms.saturating_add_unsigned(*delay_ms), element.under(header));
             }
             Move::Release { header, at_ms } => self.retry.add(*at_ms, element.under(header)),
+            Move::Return { at_ms } => {
+                if self.scheduled.score(&element.bytes()).is_none() {
+                    self.scheduled.add(*at_ms, element.bytes());
+                }
+            }
             Move::Dead { fields } => self.add_dead(fields, now_ms),
             Move::Push { .. } if self.is_no_list(push_to) => return Answer::WrongType,
             Move::Push { side, body } => self.push(push_to, *side, body),

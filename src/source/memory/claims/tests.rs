@@ -64,7 +64,7 @@ async fn a_test_sees_what_claims_hold_and_what_waits() {
     let due_ms = server.now_ms() + 5;
     let header = claims[0].2[0].header();
     let step = Move::Release { header: header.clone(), at_ms: due_ms };
-    let verdict = Verdict { claim: name(1), part: Part::Bare, member: elements[0].clone(), step };
+    let verdict = Verdict { claim: name(1), part: Part::Bare, member: elements[0].clone(), step, body: None };
     store.settle(&[verdict], None, None).await.expect("the server settles");
     let member = claims[0].2[0].under(&header);
     assert_eq!(store.waiting(), [(due_ms, Element::entry(member, due_ms).expect("an entry"))]);

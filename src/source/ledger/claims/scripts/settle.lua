@@ -1,15 +1,21 @@
 -- Writes verdicts on single elements of claims; each names the key and the exact member (R3).
 --
 -- KEYS 1 retry zset, 2 dead stream, 3 the destination list of exactly-once pushes, or the retry zset once more where there
---      is none, then d and h zset of each claim in question
--- ARGV 1 exact length that the dead stream is trimmed to, or '', then a sequence of verdicts; k is the place in KEYS of the
---      key that holds the member (even: an element in d, odd: an entry in h):
+--      is none, then d and h zset of each claim in question, the zsets of the source where something goes back or bodies go,
+--      and the keys of bodies
+-- ARGV 1 exact length that the dead stream is trimmed to, or '', 2 how many of KEYS come before those of the source, 3 how
+--      many zsets of the source there are, then a sequence of verdicts; k is the place in KEYS of the key that holds the
+--      member (even: an element in d, odd: an entry in h):
 --      'c' k member                            confirmed: removed
 --      't' k member header delay               retry: to the retry zset, `delay` ms from now, under the new header
 --      'r' k member header at                  release: to the retry zset at the absolute time `at`, under the new header
 --      'p' k member header                     progress: to the claim's h under the new header, the lease runs on
 --      'd' k member n field value ...          dead: n fields and values to the dead stream
 --      'x' k member side body                  exactly once: removed, and pushed to KEYS[3], side 'l' or 'r'
+--      'g' k member score                      back to the first zset of the source, unless it is in one of them already
+--      Before 'c', 'd' and 'x': 'b' place kind field sha1 place field, the body that goes with the element if it still is
+--      what was delivered: the string at this place of KEYS ('s'), a field of the hash there ('f'), or that whole hash ('o');
+--      and a field of another hash that goes too, or '' and ''
 -- Returns {now, answers, dead letters trimmed away}: a letter for each verdict: y done, a done before, n not there any
 --      more, w the destination is no list (nothing was changed).
 --
@@ -20,7 +26,9 @@ local RETRY, DEAD, LIST = KEYS[1], KEYS[2], KEYS[3]
 local now = clock()
 typed(RETRY, 'ZCARD', RETRY)
 typed(DEAD, 'XLEN', DEAD)
-for k = 4, #KEYS do typed(KEYS[k], 'ZCARD', KEYS[k]) end
+local first_due = tonumber(ARGV[2]) + 1
+local last_due = first_due + tonumber(ARGV[3]) - 1
+for k = 4, last_due do typed(KEYS[k], 'ZCARD', KEYS[k]) end
 if bad then return bad end
 local pushes = LIST ~= RETRY
 if pushes then
@@ -30,9 +38,36 @@ end
 -- Opens a full Redis, and shows that members of claims can be removed. An entry is never empty.
 call('ZREM', KEYS[5], '')
 
+-- What the source has of a member, and whether that is scheduled once more.
+local function element_of(k, member)
+  return k % 2 == 0 and member or string.sub(member, struct.unpack('<I2', member, 3) + 1)
+end
+local function scheduled(element)
+  for k = first_due, last_due do
+    if call('ZSCORE', KEYS[k], element) then return true end
+  end
+  return false
+end
+
+-- Removes the body that ARGV names from b on. One that its user has written anew, or whose element is scheduled again,
+-- belongs to another life of the job, and stays. So does a value of another type. The body goes last: should that be
+-- refused, it is left over, and nothing is lost.
+local function remove_body(b, element)
+  if scheduled(element) then return end
+  local key, kind, field = KEYS[tonumber(ARGV[b + 1])], ARGV[b + 2], ARGV[b + 3]
+  local body
+  if kind == 's' then body = redis.pcall('GET', key) else body = redis.pcall('HGET', key, field) end
+  if type(body) == 'table' and body.err and not string.find(body.err, 'WRONGTYPE', 1, true) then error(body.err) end
+  if type(body) ~= 'string' or redis.sha1hex(body) ~= ARGV[b + 4] then return end
+  if kind == 'f' then call('HDEL', key, field) else call('UNLINK', key) end
+  if ARGV[b + 5] ~= '' then redis.pcall('HDEL', KEYS[tonumber(ARGV[b + 5])], ARGV[b + 6]) end
+end
+
 -- Additions come before removals: one that is refused (a missing right) leaves the element in its claim.
-local answers, i, deaths = {}, 2, 0
+local answers, i, deaths = {}, 4, 0
 while i <= #ARGV do
+  local body
+  if ARGV[i] == 'b' then body, i = i, i + 7 end
   local verdict, k, member = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]
   local from, letter = KEYS[k], 'n'
   if verdict == 'c' then
@@ -55,9 +90,16 @@ while i <= #ARGV do
       letter = 'y'
     end
     i = i + 5
+  elseif verdict == 'g' then
+    if call('ZSCORE', from, member) then
+      local element = element_of(k, member)
+      if not scheduled(element) then call('ZADD', KEYS[first_due], ARGV[i + 3], element) end
+      call('ZREM', from, member)
+      letter = 'y'
+    end
+    i = i + 4
   else
-    local element = k % 2 == 0 and member or string.sub(member, struct.unpack('<I2', member, 3) + 1)
-    local new, to, score = ARGV[i + 3] .. element, RETRY, call('ZSCORE', from, member)
+    local new, to, score = ARGV[i + 3] .. element_of(k, member), RETRY, call('ZSCORE', from, member)
     if verdict == 'p' then
       -- In the claim's h: the key behind d. Scores in d are in the unit of the source, times in headers are not.
       to = KEYS[k % 2 == 0 and k + 1 or k]
@@ -77,6 +119,7 @@ while i <= #ARGV do
       letter = 'a'
     end
   end
+  if body and letter == 'y' then remove_body(body, element_of(k, member)) end
   answers[#answers + 1] = letter
 end
 local trimmed = 0

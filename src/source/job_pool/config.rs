@@ -1,0 +1,306 @@
+//! The keys of `queues.NAME.source.job_pool`, and the pool that they describe.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::layout::{ID, IdIn, Layout, Names, Place, Wanted};
+use super::preset::{PRESETS, Preset};
+use super::record::Format;
+use crate::link::hashed;
+use crate::settings::keys::{Key, tables};
+use crate::settings::problem::Spot;
+use crate::settings::reader::Section;
+use crate::source::SourceSettings;
+use crate::source::score::Unit;
+use crate::source::spec::{RESERVED_KEYS, SourceSpec};
+use crate::source::zset;
+
+tables! {
+    mod job_pool at "queues.NAME.source.job_pool", "A pool of jobs: sorted sets with the ids, and the jobs elsewhere." {
+        PRESET = key("preset", Kind::Word(&[now("ouqiang"), now("ice"), now("yii2"), now("hdt3213"), now("youzan"), now("youzan_json"), now("bullmq"), now("asynq")]), "Takes all other settings from a program that keeps such a pool. Settings that are written win.");
+        NAME = key("name", Kind::Text, "With `preset`: what its keys are made of. `ouqiang` and `youzan`: what is in front of the number of a bucket (`dq_bucket_`, `bucket`). `ice`: the instance (`default`). `yii2`: the channel (`queue`). `hdt3213`, `bullmq`: the queue, required. `asynq`: the queue (`default`).");
+        BUCKETS = key("buckets", Kind::Texts, "Sorted sets with the due times. The first one names the queue in Redis: the daemon's own keys share its hash tag.");
+        SCORE = key("score", Kind::Word(&[now("s"), now("ms"), now("us"), now("ns"), now("ms*4096")]), "Unit of their scores, from 1970 on. `s` may have a fraction.");
+        ID = key("id", Kind::Text, "The id in a member. `member`: all of it. `behind:TEXT` and `before:TEXT`: what is behind a text at the beginning, or before the first such text. `json:FIELD`, `msgpack:FIELD`, `java:FIELD`: a field of a record.");
+        JOB = key("job", Kind::Section(&job::TABLE), "Where the job with an id is kept.");
+        RECORD = key("record", Kind::Section(&record::TABLE), "What is read of a job.");
+        NAMES = key("names", Kind::Word(&[now("plain"), now("java")]), "How names of keys and fields are written. `java`: as serialized Java objects, by a `RedisTemplate` without configured serializers.");
+        READY = key("ready", Kind::Texts, "Lists with members of jobs that the program has made ready: they are claimed as well. Without it they are left to the program's consumers.");
+        ON_MISSING_BODY = key("on_missing_body", Kind::Word(&[now("drop"), now("dead_letter")]), "A due id without a job. `drop`: its user has deleted it; counted, and gone. `dead_letter`: stored as a dead letter.").default("drop");
+    }
+    mod job at "queues.NAME.source.job_pool.job", "One of `string`, `hash` and `own_hash`. `{id}` stands for the id." {
+        STRING = key("string", Kind::Text, "A string for each job: the pattern of its key, as `job:{id}`.");
+        HASH = key("hash", Kind::Text, "One hash for all jobs: its key. The id is the field.");
+        OWN_HASH = key("own_hash", Kind::Text, "A hash for each job: the pattern of its key. It goes as a whole.");
+        FIELD = key("field", Kind::Text, "With `own_hash`: the field with the body.");
+        BESIDE = key("beside", Kind::Text, "A hash with a field for each id, as a count of attempts, that is of no use without the job. The field goes with the job.");
+    }
+    mod record at "queues.NAME.source.job_pool.record", "How a job is written, and which of its fields are read." {
+        FORMAT = key("format", Kind::Word(&[now("raw"), now("json"), now("msgpack"), now("protobuf"), now("java"), now("ttr")]), "`raw`: all of it is the body. `ttr`: `TTR;BODY`, with the fields `ttr` and `body`. The others have fields with names; of `protobuf` they are numbers.");
+        BODY = key("body", Kind::Text, "The field that is delivered. Without it, all of the job is.");
+        TOPIC = key("topic", Kind::Text, "The field with the topic, for `${topic}` in templates.");
+        DUE = key("due", Kind::Text, "The field with the due time. A job that is due later by it goes back to the first bucket for that time.");
+        DUE_UNIT = key("due_unit", Kind::Word(&[now("s"), now("ms"), now("us"), now("ns"), now("ms*4096")]), "With `due`: its unit.").default("s");
+    }
+}
+
+/// A pool of jobs.
+#[derive(Debug, Clone)]
+pub struct JobPoolSpec {
+    /// Buckets: at least one.
+    pub buckets: Vec<String>,
+    /// Unit of their scores.
+    pub score: Unit,
+    /// How ids and jobs are read.
+    pub layout: Layout,
+    /// A hash with a field for each id that goes with its job.
+    pub beside: Option<String>,
+    /// Lists that are drained.
+    pub ready: Vec<String>,
+    /// A due id without a job is a dead letter.
+    pub buries_missing: bool,
+}
+
+impl JobPoolSpec {
+    /// A pool with this layout, which nothing else is known of.
+    pub fn of(preset: Preset) -> Self {
+        let Preset { buckets, score, id, place, beside, names, record, wanted } = preset;
+        let layout = Layout { id, place, names, record, wanted };
+        JobPoolSpec { buckets, score, layout, beside, ready: Vec::new(), buries_missing: false }
+    }
+
+    /// The settings in effect, in the shape of the YAML.
+    pub fn settings(&self) -> Map<String, Value> {
+        let Layout { id, place, names, record, wanted } = &self.layout;
+        let mut job = match place {
+            Place::Value(pattern) => json!({ "string": pattern }),
+            Place::Shared(key) => json!({ "hash": key }),
+            Place::Own(pattern, field) => json!({ "own_hash": pattern, "field": field }),
+        };
+        if let Some(beside) = &self.beside {
+            job["beside"] = beside.clone().into();
+        }
+        let mut shown = json!({
+            "buckets": self.buckets,
+            "score": self.score.as_str(),
+            "id": word_of(id),
+            "job": job,
+            "record": { "format": record.as_str() },
+            "names": if *names == Names::Java { "java" } else { "plain" },
+            "on_missing_body": if self.buries_missing { "dead_letter" } else { "drop" },
+        });
+        for (key, field) in [("body", &wanted.body), ("topic", &wanted.topic)] {
+            if let Some(field) = field {
+                shown["record"][key] = field.clone().into();
+            }
+        }
+        if let Some((field, unit)) = &wanted.due {
+            shown["record"]["due"] = field.clone().into();
+            shown["record"]["due_unit"] = unit.as_str().into();
+        }
+        if !self.ready.is_empty() {
+            shown["ready"] = self.ready.clone().into();
+        }
+        match shown {
+            Value::Object(fields) => fields,
+            _ => Map::new(),
+        }
+    }
+
+    /// The first bucket, which names the queue.
+    pub fn name(&self) -> &str {
+        self.buckets.first().map_or("", String::as_str)
+    }
+
+    /// What the daemon's own keys have in common: as of a plain sorted set.
+    pub fn tag(&self) -> String {
+        zset::tag(self.name())
+    }
+
+    /// Keys that lie on several slots of Redis Cluster, with why scripts cannot reach them there; `None` if it works.
+    pub fn why_not_in_cluster(&self) -> Option<String> {
+        let jobs = match &self.layout.place {
+            Place::Value(key) | Place::Shared(key) | Place::Own(key, _) => key,
+        };
+        let keys = self.buckets.iter().chain(&self.ready).chain([jobs]).chain(&self.beside);
+        // Two ids show whether the id decides.
+        let named = keys.flat_map(|key| ["1", "2"].map(|id| key.replace(ID, id)));
+        let slots: BTreeSet<String> = named.map(|key| hashed(&key).to_owned()).collect();
+        (slots.len() > 1).then(|| {
+            "the keys of the pool share no hash tag: one script cannot reach all of them in Redis Cluster".to_owned()
+        })
+    }
+}
+
+fn word_of(id: &IdIn) -> String {
+    match id {
+        IdIn::Member => "member".to_owned(),
+        IdIn::Behind(text) => format!("behind:{text}"),
+        IdIn::Before(text) => format!("before:{text}"),
+        IdIn::Field(format, field) => format!("{}:{field}", format.as_str()),
+    }
+}
+
+fn id_of(text: &str) -> Option<IdIn> {
+    if text == "member" {
+        return Some(IdIn::Member);
+    }
+    let (how, rest) = text.split_once(':').filter(|(_, rest)| !rest.is_empty())?;
+    let rest = rest.to_owned();
+    Some(match how {
+        "behind" => IdIn::Behind(rest),
+        "before" => IdIn::Before(rest),
+        "json" => IdIn::Field(Format::Json, rest),
+        "msgpack" => IdIn::Field(Format::Msgpack, rest),
+        "java" => IdIn::Field(Format::Java, rest),
+        _ => return None,
+    })
+}
+
+/// Reads the source.
+pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
+    let report = &section.cx.report;
+    let text = |section: &Section<'_>, key: &Key| section.text(key).map(|text| text.value);
+    let names: Vec<_> = PRESETS.iter().map(|preset| (preset.0, *preset)).collect();
+    let named = section.word(&job_pool::PRESET, &names);
+    if named.is_none() && section.has(&job_pool::NAME) {
+        let message = "`name` has no effect without a `preset` that makes keys of it";
+        report.problem(&section.spot(&job_pool::NAME), message, "write the keys themselves: `buckets` and `job`");
+    }
+    let preset = named.map(|(word, default, fill)| {
+        let name = text(section, &job_pool::NAME).unwrap_or_else(|| default.to_owned());
+        if name.is_empty() {
+            report.problem(
+                &section.spot,
+                format!("`name` is missing: preset `{word}` makes its keys of it"),
+                job_pool::NAME.help,
+            );
+        }
+        fill(&name)
+    });
+    let required = |key: &Key| {
+        if preset.is_none() && !section.has(key) && !section.empty {
+            report.problem(&section.spot, format!("`{}` is missing", key.name), key.help);
+        }
+    };
+    [&job_pool::BUCKETS, &job_pool::SCORE, &job_pool::ID, &job_pool::JOB].into_iter().for_each(required);
+    let mut spec = JobPoolSpec::of(preset.unwrap_or_else(nothing));
+    if section.has(&job_pool::BUCKETS) {
+        spec.buckets = section.texts(&job_pool::BUCKETS).into_iter().map(|text| text.value).collect();
+    }
+    if let Some(unit) = section.word(&job_pool::SCORE, &Unit::ALL) {
+        spec.score = unit;
+    }
+    if let Some(scalar) = section.text(&job_pool::ID) {
+        match id_of(&scalar.value) {
+            Some(id) => spec.layout.id = id,
+            None => {
+                report.problem(&scalar.spot, format!("`{}` is no way to read an id", scalar.written), job_pool::ID.help)
+            }
+        }
+    }
+    if let Some(written) = section.opt_section(&job_pool::JOB) {
+        job_of(&written, &mut spec);
+    }
+    if let Some(written) = section.opt_section(&job_pool::RECORD) {
+        record_of(&written, &mut spec);
+    }
+    if let Some(written) = section.word(&job_pool::NAMES, &[("plain", Names::Plain), ("java", Names::Java)]) {
+        spec.layout.names = written;
+    }
+    if section.has(&job_pool::READY) {
+        spec.ready = section.texts(&job_pool::READY).into_iter().map(|text| text.value).collect();
+    }
+    spec.buries_missing =
+        section.word(&job_pool::ON_MISSING_BODY, &[("drop", false), ("dead_letter", true)]).unwrap_or(false);
+    let name_spot =
+        if section.has(&job_pool::BUCKETS) { section.spot(&job_pool::BUCKETS) } else { section.spot(&job_pool::NAME) };
+    check(section, &spec, &name_spot);
+    SourceSettings { spec: SourceSpec::JobPool(spec), name_spot, rescue_only: Vec::new() }
+}
+
+/// Most buckets: each is looked at by every claim.
+const BUCKETS_MAX: usize = 128;
+
+fn check(section: &Section<'_>, spec: &JobPoolSpec, spot: &Spot) {
+    let report = &section.cx.report;
+    let keys: Vec<&String> = spec.buckets.iter().chain(&spec.ready).collect();
+    if keys.iter().collect::<BTreeSet<_>>().len() < keys.len() {
+        report.problem(spot, "a bucket or ready list is there twice", "write each key once");
+    }
+    if spec.buckets.len() > BUCKETS_MAX {
+        report.problem(spot, format!("{} buckets, at most {BUCKETS_MAX} fit", spec.buckets.len()), "split the pool");
+    }
+    if keys.iter().any(|key| RESERVED_KEYS.iter().any(|reserved| key.starts_with(reserved))) {
+        report.problem(
+            spot,
+            "a bucket is among the keys of delayed queues",
+            "a queue of Redisson is written `redisson: { name: NAME }`",
+        );
+    }
+    if let Some(key) = keys.iter().find(|key| spec.layout.name(key).is_none()) {
+        report.problem(
+            spot,
+            format!("`{key}` cannot be written as a Java string here"),
+            "use letters of any language, and no NUL",
+        );
+    }
+    if spec.layout.record == Format::Raw && spec.layout.wanted != Wanted::default() {
+        let help = "write the `format` that has these fields, or remove them";
+        report.problem(&section.spot(&job_pool::RECORD), "a `raw` record has no fields", help);
+    }
+    if let Some(why) = spec.why_not_in_cluster() {
+        report.warning(spot, why, "it works on a single Redis, with replicas and Sentinel");
+    }
+}
+
+/// Without a preset; what is missing is reported.
+fn nothing() -> Preset {
+    Preset {
+        buckets: Vec::new(),
+        score: Unit::Millis,
+        id: IdIn::Member,
+        place: Place::Shared(String::new()),
+        beside: None,
+        names: Names::Plain,
+        record: Format::Raw,
+        wanted: Wanted::default(),
+    }
+}
+
+fn job_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
+    let report = &section.cx.report;
+    let text = |key: &Key| section.text(key).map(|text| text.value);
+    let written = [text(&job::STRING), text(&job::HASH), text(&job::OWN_HASH)];
+    let patterns = [&written[0], &written[2]];
+    if patterns.into_iter().flatten().any(|pattern| pattern.matches(ID).count() != 1) {
+        report.problem(&section.spot, "the pattern of a key needs `{id}` once", "write for example `job:{id}`");
+    }
+    let field = text(&job::FIELD);
+    if field.is_some() != written[2].is_some() {
+        report.problem(&section.spot, "`own_hash` and `field` belong together", job::FIELD.help);
+    }
+    spec.beside = text(&job::BESIDE).or(spec.beside.take());
+    spec.layout.place = match written {
+        [Some(pattern), None, None] => Place::Value(pattern),
+        [None, Some(key), None] => Place::Shared(key),
+        [None, None, Some(pattern)] => Place::Own(pattern, field.unwrap_or_default()),
+        _ => {
+            report.problem(&section.spot, "a job is in one place", "write one of `string`, `hash` and `own_hash`");
+            return;
+        }
+    };
+}
+
+fn record_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
+    let text = |key: &Key| section.text(key).map(|text| text.value);
+    if let Some(format) = section.word(&record::FORMAT, &Format::ALL) {
+        (spec.layout.record, spec.layout.wanted) = (format, Wanted::default());
+    }
+    let wanted = &mut spec.layout.wanted;
+    wanted.body = text(&record::BODY).or(wanted.body.take());
+    wanted.topic = text(&record::TOPIC).or(wanted.topic.take());
+    let unit = section.word(&record::DUE_UNIT, &Unit::ALL).unwrap_or(Unit::Seconds);
+    wanted.due = text(&record::DUE).map(|due| (due, unit)).or(wanted.due.take());
+}

@@ -1,0 +1,204 @@
+//! How a pool is laid out: how an id is read in a member of a bucket, where its job is kept, and what is read of the job.
+//! Pure.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::java;
+use super::record::{Field, Format, Record};
+use crate::message::Identity;
+use crate::source::ledger::claims::{Body, BodyAt};
+use crate::source::score::{Score, Unit};
+use crate::source::{Junk, NoPayload};
+
+/// Longest id in bytes.
+const ID_MAX: usize = 1_024;
+/// What stands for the id in the pattern of a key.
+pub const ID: &str = "{id}";
+
+/// How an id is read in a member of a bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IdIn {
+    /// The member is the id.
+    Member,
+    /// The member is this text and the id.
+    Behind(String),
+    /// The id ends at this text: `order-7#2`.
+    Before(String),
+    /// The member is a record, and this field of it is the id.
+    Field(Format, String),
+}
+
+/// How names of keys and fields are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Names {
+    /// As they are.
+    Plain,
+    /// As serialized Java objects: a `RedisTemplate` without configured serializers.
+    Java,
+}
+
+/// Where a job is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A string under this key, with the id in it.
+    Value(String),
+    /// A field of this hash, under the id.
+    Shared(String),
+    /// A field of a hash of the job's own, under a key with the id in it.
+    Own(String, String),
+}
+
+/// Which fields of a job's record are read; none for what the record has not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// What is delivered; all of the record if none.
+    pub body: Option<String>,
+    /// The job's topic.
+    pub topic: Option<String>,
+    /// When it is due by its own record.
+    pub due: Option<(String, Unit)>,
+}
+
+/// The layout of a pool.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// Of the ids.
+    pub id: IdIn,
+    /// Of the jobs.
+    pub place: Place,
+    /// How names are written.
+    pub names: Names,
+    /// How a job is written.
+    pub record: Format,
+    /// What is read of it.
+    pub wanted: Wanted,
+}
+
+/// An id, and whether it is a number: Java writes a number in another way than its digits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobId {
+    /// Its bytes, a number in decimal digits.
+    pub bytes: Bytes,
+    number: Option<i64>,
+}
+
+impl JobId {
+    /// How the job is called outside.
+    pub fn identity(&self) -> Identity {
+        std::str::from_utf8(&self.bytes)
+            .ok()
+            .and_then(Identity::named)
+            .unwrap_or_else(|| crate::source::junk_id(&self.bytes).into())
+    }
+}
+
+impl Layout {
+    /// Reads the id in a member.
+    ///
+    /// # Errors
+    ///
+    /// For a member of another layout. The message quotes nothing of it.
+    pub fn id(&self, member: &Bytes) -> Result<JobId, Junk> {
+        let plain = |bytes: Bytes| JobId { bytes, number: None };
+        let id = match &self.id {
+            IdIn::Member => plain(member.clone()),
+            IdIn::Behind(prefix) => match member.strip_prefix(prefix.as_bytes()) {
+                Some(id) => plain(member.slice_ref(id)),
+                None => return Err(Junk(format!("the member does not begin with `{prefix}`"))),
+            },
+            IdIn::Before(mark) => match member.windows(mark.len().max(1)).position(|at| at == mark.as_bytes()) {
+                Some(at) => plain(member.slice(..at)),
+                None => return Err(Junk(format!("the member has no `{mark}`"))),
+            },
+            IdIn::Field(format, name) => {
+                let field = Record::read(*format, member)?.field(name);
+                match field.ok_or_else(|| Junk(format!("the member has no field `{name}`")))? {
+                    Field::Bytes(bytes) => plain(bytes),
+                    Field::Number(text) => JobId { number: text.parse().ok(), bytes: text.into() },
+                    Field::Other(_) => return Err(Junk(format!("the field `{name}` is neither a text nor a number"))),
+                }
+            }
+        };
+        match id.bytes.len() {
+            1..=ID_MAX => Ok(id),
+            0 => Err(Junk("the id is empty".to_owned())),
+            _ => Err(Junk(format!("the id is longer than {ID_MAX} bytes"))),
+        }
+    }
+
+    /// Where the job with this id is kept. `None` if its name cannot be written.
+    pub fn place(&self, id: &JobId) -> Option<BodyAt> {
+        Some(match &self.place {
+            Place::Value(pattern) => BodyAt::Value { key: self.key(pattern, id)? },
+            Place::Shared(key) => BodyAt::Shared { key: self.name(key)?, field: self.field(id)? },
+            Place::Own(pattern, field) => BodyAt::Own { key: self.key(pattern, id)?, field: self.name(field)? },
+        })
+    }
+
+    /// The bytes of a name.
+    pub fn name(&self, name: &str) -> Option<Bytes> {
+        match self.names {
+            Names::Plain => Some(name.to_owned().into()),
+            Names::Java => java::text(name),
+        }
+    }
+
+    /// The name of a field for this id.
+    pub fn field(&self, id: &JobId) -> Option<Bytes> {
+        match (self.names, id.number) {
+            (Names::Plain, _) => Some(id.bytes.clone()),
+            (Names::Java, Some(number)) => Some(java::long(number)),
+            (Names::Java, None) => java::text(std::str::from_utf8(&id.bytes).ok()?),
+        }
+    }
+
+    fn key(&self, pattern: &str, id: &JobId) -> Option<Bytes> {
+        let (before, behind) = pattern.split_once(ID).unwrap_or((pattern, ""));
+        let key = [before.as_bytes(), &id.bytes, behind.as_bytes()].concat();
+        match self.names {
+            Names::Plain => Some(key.into()),
+            Names::Java => java::text(std::str::from_utf8(&key).ok()?),
+        }
+    }
+
+    /// What is delivered of a job.
+    ///
+    /// # Errors
+    ///
+    /// When there is nothing to deliver, or not now: it is due later by its own record.
+    pub fn payload(&self, body: &Body) -> Result<Bytes, NoPayload> {
+        let (bytes, read_ms) = match body {
+            Body::Here { bytes, read_ms } => (bytes, *read_ms),
+            Body::Missing => return Err(NoPayload::Missing),
+            Body::NoRoom(_) => return Err(NoPayload::NoRoom),
+            Body::WrongType => return Err(Junk("the job's key holds a value of another type".to_owned()).into()),
+        };
+        let Wanted { body, due, .. } = &self.wanted;
+        if body.is_none() && due.is_none() {
+            return Ok(bytes.clone());
+        }
+        let record = Record::read(self.record, bytes)?;
+        let field = |name: &str| record.field(name).ok_or_else(|| Junk(format!("the job has no field `{name}`")));
+        if let Some((name, unit)) = due {
+            let digits = field(name)?.into_bytes();
+            let score = std::str::from_utf8(&digits).ok().and_then(Score::parse);
+            let due_ms = unit.due_ms(score.ok_or_else(|| Junk(format!("the field `{name}` is no number")))?);
+            if due_ms > read_ms {
+                return Err(NoPayload::NotDue(due_ms));
+            }
+        }
+        match body {
+            Some(name) => Ok(field(name)?.into_bytes()),
+            None => Ok(bytes.clone()),
+        }
+    }
+
+    /// The topic of a job, where its record has one.
+    pub fn topic(&self, body: &Body) -> Option<Arc<str>> {
+        let (name, Body::Here { bytes, .. }) = (self.wanted.topic.as_ref()?, body) else { return None };
+        let topic = Record::read(self.record, bytes).ok()?.field(name)?.into_bytes();
+        String::from_utf8(topic.into()).ok().map(Arc::from)
+    }
+}

@@ -1,0 +1,21 @@
+//! The source `job_pool`: ids in sorted sets by due time, and the jobs elsewhere.
+//!
+//! A claim moves members as they are. The daemon reads the ids out of them, and asks for the jobs under the lease of the claim
+//! ([`bodies`](super::ledger::claims)). A job goes in the script that settles its element. [`record`] and [`layout`] read bytes
+//! and are pure, `preset` has the layouts of known programs, `source` is the implementation of [`Source`](super::Source).
+
+pub(crate) mod config;
+pub mod java;
+pub mod layout;
+mod preset;
+pub mod record;
+mod rights;
+mod scripts;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub use self::config::JobPoolSpec;
+pub use self::preset::{PRESETS, Preset};
+pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
+pub use self::source::JobPool;

@@ -1,0 +1,159 @@
+//! Layouts of programs that are in use. A preset only fills in settings: `check` and `config show` print them.
+
+use super::layout::{IdIn, Names, Place, Wanted};
+use super::record::Format;
+use crate::source::score::Unit;
+
+/// What a preset fills in.
+#[derive(Debug, Clone)]
+pub struct Preset {
+    /// Buckets.
+    pub buckets: Vec<String>,
+    /// Unit of their scores.
+    pub score: Unit,
+    /// How ids are read.
+    pub id: IdIn,
+    /// Where jobs are kept.
+    pub place: Place,
+    /// A hash with a field for each id that is of no use without the job.
+    pub beside: Option<String>,
+    /// How names are written.
+    pub names: Names,
+    /// How jobs are written.
+    pub record: Format,
+    /// What is read of a job.
+    pub wanted: Wanted,
+}
+
+/// A preset's name in the configuration, what `name` is there if it is left out, and what it fills in.
+pub type Named = (&'static str, &'static str, fn(&str) -> Preset);
+
+/// Every preset.
+pub const PRESETS: [Named; 8] = [
+    ("ouqiang", "dq_bucket_", ouqiang),
+    ("ice", "default", ice),
+    ("yii2", "queue", yii2),
+    ("hdt3213", "", hdt3213),
+    ("youzan", "bucket", youzan),
+    ("youzan_json", "bucket", youzan_json),
+    ("bullmq", "", bullmq),
+    ("asynq", "default", asynq),
+];
+
+fn numbered(prefix: &str, from: u32) -> Vec<String> {
+    (from..from + 3).map(|number| format!("{prefix}{number}")).collect()
+}
+
+fn wanted(body: &str, topic: Option<&str>) -> Wanted {
+    Wanted { body: Some(body.to_owned()), topic: topic.map(str::to_owned), due: None }
+}
+
+/// ouqiang/delay-queue: `bucket_name` and `bucket_size` of its configuration make the buckets.
+fn ouqiang(name: &str) -> Preset {
+    Preset {
+        buckets: numbered(name, 1),
+        score: Unit::Seconds,
+        id: IdIn::Member,
+        place: Place::Value("{id}".to_owned()),
+        beside: None,
+        names: Names::Plain,
+        record: Format::Msgpack,
+        wanted: Wanted { due: Some(("3".to_owned(), Unit::Seconds)), ..wanted("5", Some("1")) },
+    }
+}
+
+/// Milkomeda's Ice: `name` is `ice.instance-name`. The member has the number of retries behind the id.
+fn ice(name: &str) -> Preset {
+    let of_instance = |key: String| if name == "default" { key } else { format!("{key}:{name}") };
+    Preset {
+        buckets: numbered("ice:bucket", 0).into_iter().map(of_instance).collect(),
+        score: Unit::Millis,
+        id: IdIn::Before("#".to_owned()),
+        place: Place::Shared(of_instance("ice:job_pool".to_owned())),
+        beside: None,
+        names: Names::Plain,
+        record: Format::Json,
+        wanted: wanted("body", Some("topic")),
+    }
+}
+
+/// yii2-queue with its Redis driver: `name` is its `channel`.
+fn yii2(name: &str) -> Preset {
+    Preset {
+        buckets: vec![format!("{name}.delayed")],
+        score: Unit::Seconds,
+        id: IdIn::Member,
+        place: Place::Shared(format!("{name}.messages")),
+        beside: None,
+        names: Names::Plain,
+        record: Format::Ttr,
+        wanted: wanted("body", None),
+    }
+}
+
+/// HDT3213/delayqueue: `name` is the queue's, in braces with `UseHashTagKey`: `{dp:NAME}`.
+fn hdt3213(name: &str) -> Preset {
+    let prefix = if name.starts_with('{') { name.to_owned() } else { format!("dp:{name}") };
+    Preset {
+        buckets: vec![format!("{prefix}:pending")],
+        score: Unit::Seconds,
+        id: IdIn::Member,
+        place: Place::Value(format!("{prefix}:msg:{{id}}")),
+        beside: Some(format!("{prefix}:retry:cnt")),
+        names: Names::Plain,
+        record: Format::Raw,
+        wanted: Wanted::default(),
+    }
+}
+
+/// A port of Youzan's design with a Spring `RedisTemplate` that has no serializers configured.
+fn youzan(name: &str) -> Preset {
+    Preset {
+        buckets: numbered(name, 0),
+        score: Unit::Millis,
+        id: IdIn::Field(Format::Java, "jodId".to_owned()),
+        place: Place::Shared("job.pool".to_owned()),
+        beside: None,
+        names: Names::Java,
+        record: Format::Java,
+        wanted: wanted("message", Some("topic")),
+    }
+}
+
+/// The same with serializers for text and JSON.
+fn youzan_json(name: &str) -> Preset {
+    Preset {
+        id: IdIn::Field(Format::Json, "jodId".to_owned()),
+        names: Names::Plain,
+        record: Format::Json,
+        ..youzan(name)
+    }
+}
+
+/// BullMQ, and Bull from version 3 on: `name` is the queue's.
+fn bullmq(name: &str) -> Preset {
+    Preset {
+        buckets: vec![format!("bull:{name}:delayed")],
+        score: Unit::Millis4096,
+        id: IdIn::Member,
+        place: Place::Own(format!("bull:{name}:{{id}}"), "data".to_owned()),
+        beside: None,
+        names: Names::Plain,
+        record: Format::Raw,
+        wanted: Wanted::default(),
+    }
+}
+
+/// asynq: `name` is the queue's.
+fn asynq(name: &str) -> Preset {
+    Preset {
+        buckets: vec![format!("asynq:{{{name}}}:scheduled"), format!("asynq:{{{name}}}:retry")],
+        score: Unit::Seconds,
+        id: IdIn::Member,
+        place: Place::Own(format!("asynq:{{{name}}}:t:{{id}}"), "msg".to_owned()),
+        beside: None,
+        names: Names::Plain,
+        record: Format::Protobuf,
+        wanted: wanted("2", Some("1")),
+    }
+}

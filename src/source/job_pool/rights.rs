@@ -1,0 +1,94 @@
+//! What the fragments of the scripts, the reads of jobs and the commands need to be allowed, key by key.
+
+use bytes::Bytes;
+
+use super::JobPool;
+use super::layout::{ID, Place};
+use crate::link::rights::command::*;
+use crate::link::rights::{Grant, Pattern};
+use crate::source::{Activity, ledger};
+
+impl JobPool {
+    /// What this activity needs of the pool.
+    pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
+        let mut grants = vec![self.on_buckets(&[TYPE, ZCARD, ZCOUNT, ZRANGE])];
+        if !self.ready.is_empty() {
+            grants.push(self.on_lists(&[TYPE, LLEN]));
+        }
+        match activity {
+            Activity::Look | Activity::Rescue => {}
+            Activity::Deliver => {
+                grants.push(self.on_buckets(&[MEMORY_USAGE, ZADD, ZREMRANGEBYRANK, ZSCORE]));
+                grants.extend(self.buckets().map(|bucket| Grant::on([self.of_claims(), bucket], [ZRANGESTORE])));
+                if !self.ready.is_empty() {
+                    grants.push(self.on_lists(&[LRANGE, LTRIM, MEMORY_USAGE]));
+                }
+                grants.extend(self.to_read_and_remove_jobs());
+            }
+            // What is shown, cancelled and redriven.
+            Activity::Operate => {
+                grants.push(self.on_buckets(&[ZREM, ZSCAN, ZSCORE]));
+                if !self.ready.is_empty() {
+                    grants.push(self.on_lists(&[LRANGE]));
+                }
+                grants.push(match self.spec.layout.place {
+                    Place::Value(_) => self.on_jobs(&[GET, SET, TYPE, UNLINK]),
+                    Place::Shared(_) => self.on_jobs(&[HDEL, HGET, HSETNX, TYPE]),
+                    Place::Own(..) => self.on_jobs(&[HDEL, HGET, HSETNX, TYPE, UNLINK]),
+                });
+                grants.push(self.in_scripts());
+            }
+        }
+        grants
+    }
+
+    fn to_read_and_remove_jobs(&self) -> Vec<Grant> {
+        let jobs = match self.spec.layout.place {
+            Place::Value(_) => self.on_jobs(&[GET, STRLEN, UNLINK]),
+            Place::Shared(_) => self.on_jobs(&[HDEL, HGET, HSTRLEN]),
+            Place::Own(..) => self.on_jobs(&[HGET, HSTRLEN, UNLINK]),
+        };
+        let beside = self.beside.as_ref().map(|key| Grant::on([exact(key)], [HDEL]));
+        [jobs, self.in_scripts()].into_iter().chain(beside).collect()
+    }
+
+    /// Scripts have keys of all kinds at once; what they may do to them their commands decide.
+    fn in_scripts(&self) -> Grant {
+        let keys = self.buckets().chain(self.beside.iter().map(exact)).chain([self.of_claims(), self.jobs()]);
+        Grant::on(keys, [EVALSHA])
+    }
+
+    fn of_claims(&self) -> Pattern {
+        ledger::Keys::of(&self.tag).of_claims()
+    }
+
+    fn buckets(&self) -> impl Iterator<Item = Pattern> {
+        self.buckets.iter().map(exact)
+    }
+
+    fn on_buckets(&self, commands: &[Command]) -> Grant {
+        Grant::on(self.buckets(), commands.iter().copied())
+    }
+
+    fn on_lists(&self, commands: &[Command]) -> Grant {
+        Grant::on(self.ready.iter().map(exact), commands.iter().copied())
+    }
+
+    fn on_jobs(&self, commands: &[Command]) -> Grant {
+        Grant::on([self.jobs()], commands.iter().copied())
+    }
+
+    fn jobs(&self) -> Pattern {
+        match &self.spec.layout.place {
+            Place::Shared(key) => exact(&self.spec.layout.name(key).unwrap_or_default()),
+            Place::Value(pattern) | Place::Own(pattern, _) => {
+                let (before, behind) = pattern.split_once(ID).unwrap_or((pattern, ""));
+                Pattern::around([Some(before.to_owned()), None, Some(behind.to_owned())])
+            }
+        }
+    }
+}
+
+fn exact(name: &Bytes) -> Pattern {
+    Pattern::exact(name.clone())
+}

@@ -1,0 +1,277 @@
+//! The foreign half of a queue that is a pool of jobs: its part of the scripts, what its members and jobs are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::config::JobPoolSpec;
+use super::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
+use crate::link::rights::Grant;
+use crate::link::{Conn, Script};
+use crate::message::{Identity, MessageId, Origin};
+use crate::metric::SourceTerms;
+use crate::source::ledger::claims::{Body, BodyAt};
+use crate::source::ledger::{self, BadReply, Fields, Hints, Packed, Shape, glob_literal, redis_now_ms};
+use crate::source::store::Rescued;
+use crate::source::{
+    Activity, Announcement, ClaimAdded, Depths, Junk, Leftovers, NoPayload, Read, Score, Source, SourceError,
+    UpkeepRequest, UpkeepState, Upkept, junk_id, millis, text,
+};
+
+/// A pool of jobs.
+#[derive(Clone)]
+pub struct JobPool {
+    pub(super) spec: JobPoolSpec,
+    pub(super) tag: String,
+    pub(super) buckets: Vec<Bytes>,
+    pub(super) ready: Vec<Bytes>,
+    pub(super) beside: Option<Bytes>,
+    /// Where the first bucket's changes are announced, if Redis is told to; none where there are several.
+    channel: Option<Arc<str>>,
+    scripts: &'static ledger::Scripts,
+}
+
+impl JobPool {
+    /// The pool that a configuration describes.
+    pub fn of(spec: &JobPoolSpec) -> Self {
+        // The configuration has refused names that cannot be written.
+        let name = |key: &String| spec.layout.name(key).unwrap_or_default();
+        JobPool {
+            tag: spec.tag(),
+            buckets: spec.buckets.iter().map(name).collect(),
+            ready: spec.ready.iter().map(name).collect(),
+            beside: spec.beside.as_ref().map(name),
+            channel: None,
+            scripts: &SCRIPTS,
+            spec: spec.clone(),
+        }
+    }
+
+    /// The same pool under the test clock.
+    pub fn on_test_clock(self) -> Self {
+        JobPool { scripts: &SCRIPTS_ON_TEST_CLOCK, ..self }
+    }
+
+    /// How many buckets there are, and the unit of their scores, in the words of the scripts.
+    fn unit(&self) -> [Bytes; 3] {
+        self.spec.score.factors().map(text)
+    }
+
+    fn identity_of(&self, member: &Bytes) -> Result<Identity, Junk> {
+        Ok(self.spec.layout.id(member)?.identity())
+    }
+}
+
+impl Source for JobPool {
+    fn kind(&self) -> &'static str {
+        "job_pool"
+    }
+
+    fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    fn keys(&self) -> Vec<Bytes> {
+        self.buckets.iter().chain(&self.ready).cloned().collect()
+    }
+
+    fn scripts(&self) -> &'static ledger::Scripts {
+        self.scripts
+    }
+
+    fn own_scripts(&self) -> Vec<&'static Script> {
+        Vec::new()
+    }
+
+    fn claim_args(&self, _hints: &Hints, ahead: Duration) -> Vec<Bytes> {
+        [text(self.buckets.len()), text(millis(ahead))].into_iter().chain(self.unit()).collect()
+    }
+
+    fn claim_added(&self, mut added: Fields) -> Result<ClaimAdded, BadReply> {
+        let next_ms = added.score()?.map(|next| self.due_ms(next));
+        Ok(ClaimAdded { next_ms, large: None, leftovers: None })
+    }
+
+    fn depth_args(&self, _hints: &Hints) -> Vec<Bytes> {
+        [text(self.buckets.len())].into_iter().chain(self.unit()).collect()
+    }
+
+    fn depths(&self, mut added: Fields) -> Result<Depths, BadReply> {
+        let (scheduled, due, ready) = (added.int()?, added.int()?, added.int()?);
+        let head_ms = added.score()?.map(|head| self.due_ms(head));
+        Ok(Depths { scheduled, due, ready, head_ms, large: None, leftovers: Leftovers::default(), orphans: 0 })
+    }
+
+    fn open(&self, _origin: Origin, _given: MessageId, member: &Bytes) -> (Identity, Result<Bytes, Junk>) {
+        match self.identity_of(member) {
+            Ok(id) => (id, Err(Junk("the name of the job's key cannot be written".to_owned()))),
+            Err(junk) => (junk_id(member).into(), Err(junk)),
+        }
+    }
+
+    fn has_bodies(&self) -> bool {
+        true
+    }
+
+    fn body_at(&self, member: &Bytes) -> Option<BodyAt> {
+        let id = self.spec.layout.id(member).ok()?;
+        self.spec.layout.place(&id)
+    }
+
+    fn beside_body(&self, member: &Bytes) -> Option<(Bytes, Bytes)> {
+        let key = self.beside.clone()?;
+        Some((key, self.spec.layout.field(&self.spec.layout.id(member).ok()?)?))
+    }
+
+    fn open_body(
+        &self,
+        _origin: Origin,
+        _given: MessageId,
+        member: &Bytes,
+        body: &Body,
+    ) -> (Identity, Result<Bytes, NoPayload>) {
+        let id = self.identity_of(member).unwrap_or_else(|_| junk_id(member).into());
+        (id, self.spec.layout.payload(body))
+    }
+
+    fn topic(&self, body: &Body) -> Option<Arc<str>> {
+        self.spec.layout.topic(body)
+    }
+
+    fn due_sets(&self) -> Vec<Bytes> {
+        self.buckets.clone()
+    }
+
+    fn due_ms(&self, score: Score) -> i64 {
+        self.spec.score.due_ms(score)
+    }
+
+    fn until(&self, ms: i64) -> Score {
+        self.spec.score.until(ms)
+    }
+
+    fn given(&self, score: Score) -> MessageId {
+        MessageId(score.to_bytes())
+    }
+
+    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
+        let until = self.until(now_ms.saturating_add(millis(ahead)));
+        let due = self.buckets.iter().map(|key| Read::DueBefore { key: key.clone(), until });
+        due.chain(self.ready.iter().map(|key| Read::Length { key: key.clone() })).collect()
+    }
+
+    fn channel(&self) -> Option<&Arc<str>> {
+        self.channel.as_ref()
+    }
+
+    fn announcement(&self, _payload: &[u8]) -> Option<Announcement> {
+        None
+    }
+
+    fn unannounced(&self) -> Option<Read> {
+        None
+    }
+
+    fn upkeep<'a>(
+        &'a self,
+        conn: &'a Conn,
+        _owner: [u8; 8],
+        _request: &'a UpkeepRequest,
+    ) -> BoxFuture<'a, Result<Upkept, SourceError>> {
+        // A claim leaves nothing behind.
+        async move {
+            let now_ms = redis_now_ms(conn).await?;
+            Ok(Upkept { state: UpkeepState::Idle, now_ms, step: 0, left: 0, removed: 0, orphans: 0 })
+        }
+        .boxed()
+    }
+
+    fn ready_list(&self) -> Option<&Bytes> {
+        self.ready.first()
+    }
+
+    fn read(&self, _given: MessageId, start: &Bytes, size: usize) -> Packed {
+        let id = (start.len() == size).then(|| self.identity_of(start));
+        let shape = if matches!(id, Some(Err(_))) { Shape::Junk } else { Shape::Bare };
+        let id = id.map(|id| id.unwrap_or_else(|_| junk_id(start).into()));
+        Packed { id, shape, size, payload: start.clone() }
+    }
+
+    fn reads_whole(&self) -> bool {
+        true
+    }
+
+    fn identity(&self, text: &str) -> Option<Identity> {
+        Identity::named(text)
+    }
+
+    fn overhead(&self) -> usize {
+        0
+    }
+
+    fn patterns(&self, wanted: &Identity) -> Vec<Vec<u8>> {
+        // The id is in the member as it is, unless it is a number in a record, or escaped there.
+        let text = wanted.text.as_ref().map(|text| [b"*", &glob_literal(text.as_bytes())[..], b"*"].concat());
+        text.into_iter().chain([b"*".to_vec()]).collect()
+    }
+
+    fn patterns_inside(&self, wanted: &Identity) -> Vec<Vec<u8>> {
+        self.patterns(wanted)
+    }
+
+    /// The job goes first: a member without a job is one that its user has deleted.
+    fn cancel<'a>(&'a self, conn: &'a Conn, element: &'a Bytes) -> BoxFuture<'a, Result<bool, SourceError>> {
+        async move {
+            if let Some(at) = self.body_at(element) {
+                let mut command = match &at {
+                    BodyAt::Shared { .. } => redis::cmd("HDEL"),
+                    BodyAt::Value { .. } | BodyAt::Own { .. } => redis::cmd("UNLINK"),
+                };
+                command.arg(&at.key()[..]);
+                if let BodyAt::Shared { field, .. } = &at {
+                    command.arg(&field[..]);
+                }
+                conn.query::<i64>(&command).await?;
+            }
+            let mut removed = 0;
+            for bucket in &self.buckets {
+                removed += conn.query::<i64>(redis::cmd("ZREM").arg(&bucket[..]).arg(&element[..])).await?;
+            }
+            Ok(removed > 0)
+        }
+        .boxed()
+    }
+
+    fn terms(&self) -> Option<&'static SourceTerms> {
+        None
+    }
+
+    fn schedules(&self) -> Vec<Bytes> {
+        self.buckets.clone()
+    }
+
+    fn ready_lists(&self) -> Vec<Bytes> {
+        self.ready.clone()
+    }
+
+    fn schedule(&self) -> &Bytes {
+        &self.buckets[0]
+    }
+
+    fn rescue<'a>(
+        &'a self,
+        _conn: &'a Conn,
+        _after: Duration,
+        _elements: &'a [Bytes],
+    ) -> BoxFuture<'a, Result<Rescued, SourceError>> {
+        // The configuration refuses it: jobs are made ready by the program's own timers.
+        async { Ok(Rescued::default()) }.boxed()
+    }
+
+    fn rights(&self, activity: Activity) -> Vec<Grant> {
+        self.to_do(activity)
+    }
+}

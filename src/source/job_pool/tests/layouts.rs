@@ -1,0 +1,115 @@
+//! What each preset reads, in bytes that the programs wrote. `tests/vectors/job_pools.jsonl` says where each is from.
+
+use serde_json::Value;
+
+use super::*;
+use crate::source::NoPayload;
+use crate::source::job_pool::PRESETS;
+use crate::source::ledger::claims::{Body, BodyAt};
+
+fn bytes(value: &Value) -> Bytes {
+    match value {
+        Value::String(text) => text.clone().into(),
+        Value::Object(fields) => hex::decode(fields["hex"].as_str().expect("digits")).expect("hex").into(),
+        other => panic!("{other} is neither a text nor hex"),
+    }
+}
+
+fn vectors() -> Vec<Value> {
+    let lines = include_str!("../../../../tests/vectors/job_pools.jsonl").lines();
+    lines.map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+fn preset(name: &str, of: &str) -> JobPoolSpec {
+    let (_, default, fill) = PRESETS.iter().find(|preset| preset.0 == name).expect("a preset");
+    JobPoolSpec::of(fill(if of.is_empty() { default } else { of }))
+}
+
+#[test]
+fn every_preset_finds_and_reads_what_its_program_wrote() {
+    let vectors = vectors();
+    for (name, ..) in PRESETS {
+        assert!(vectors.iter().any(|vector| vector["preset"] == name), "no vector of {name}");
+    }
+    for vector in &vectors {
+        let text = |name: &str| vector[name].as_str().unwrap_or_default();
+        let spec = preset(text("preset"), text("name"));
+        let pool = JobPool::of(&spec);
+        let member = bytes(&vector["member"]);
+        assert!(pool.buckets.contains(&bytes(&vector["bucket"])), "{vector}: {:?}", spec.buckets);
+        let at = pool.body_at(&member).expect("a place");
+        assert_eq!(at.key(), &bytes(&vector["key"]), "{vector}");
+        assert_eq!(at.field().cloned(), vector.get("field").map(bytes), "{vector}");
+        assert_eq!(matches!(at, BodyAt::Shared { .. }), vector["shared"] == true, "{vector}");
+        let read_ms = i64::MAX;
+        let body = Body::Here { bytes: bytes(&vector["job"]), read_ms };
+        assert_eq!(spec.layout.payload(&body), Ok(bytes(&vector["payload"])), "{vector}");
+        assert_eq!(spec.layout.topic(&body).as_deref(), vector["topic"].as_str(), "{vector}");
+        assert_eq!(spec.layout.id(&member).expect("an id").bytes, bytes(&vector["id"]), "{vector}");
+        let score = crate::source::Score::parse(text("score")).expect("a score");
+        assert_eq!(Some(pool.due_ms(score)), vector["due_ms"].as_i64(), "{vector}");
+    }
+}
+
+/// Every part of a job in bytes that are cut, or have one byte changed: an answer, and no panic.
+#[test]
+fn damaged_jobs_are_read_or_refused() {
+    let mut random = fastrand::Rng::with_seed(17);
+    for vector in vectors() {
+        let spec = preset(vector["preset"].as_str().expect("a name"), vector["name"].as_str().unwrap_or_default());
+        let pool = JobPool::of(&spec);
+        for whole in [bytes(&vector["job"]), bytes(&vector["member"])] {
+            for _ in 0..500 {
+                let mut damaged = whole.to_vec();
+                if !damaged.is_empty() {
+                    let at = random.usize(..damaged.len());
+                    damaged[at] = random.u8(..);
+                    damaged.truncate(random.usize(..=damaged.len()));
+                }
+                let damaged = Bytes::from(damaged);
+                let _ =
+                    (pool.body_at(&damaged), pool.open(crate::message::Origin::Delayed, MessageId([0; 8]), &damaged));
+                let body = Body::Here { bytes: damaged, read_ms: 0 };
+                let _ = (spec.layout.payload(&body), spec.layout.topic(&body));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_job_that_is_due_later_by_its_own_record_is_not_delivered() {
+    let spec = preset("ouqiang", "");
+    let record = b"\x85\xa11\xa5order\xa12\xa17\xa13\xce\x6b\x02\x94\xd0\xa14\x03\xa15\xa4body";
+    let job = |read_ms| spec.layout.payload(&Body::Here { bytes: Bytes::from_static(record), read_ms });
+    assert_eq!(job(1_795_331_279_999), Err(NoPayload::NotDue(1_795_331_280_000)));
+    assert_eq!(job(1_795_331_280_000), Ok(Bytes::from_static(b"body")));
+    assert_eq!(spec.layout.payload(&Body::Missing), Err(NoPayload::Missing));
+    assert_eq!(spec.layout.payload(&Body::NoRoom(5)), Err(NoPayload::NoRoom));
+}
+
+#[test]
+fn ids_are_read_in_every_way_and_bounded() {
+    let id = |id: IdIn, member: &str| {
+        let layout = JobPoolSpec::of(Preset { id, ..plain() }).layout;
+        layout.id(&Bytes::from(member.to_owned())).map(|id| String::from_utf8_lossy(&id.bytes).into_owned()).ok()
+    };
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(id(IdIn::Member, "a b"), some("a b"));
+    assert_eq!((id(IdIn::Behind("job:".into()), "job:7"), id(IdIn::Behind("job:".into()), "jo:7")), (some("7"), None));
+    assert_eq!((id(IdIn::Before("#".into()), "a-7#2#3"), id(IdIn::Before("#".into()), "a-7")), (some("a-7"), None));
+    let json = || IdIn::Field(Format::Json, "id".to_owned());
+    assert_eq!((id(json(), r#"{"id":7}"#), id(json(), r#"{"id":"x"}"#)), (some("7"), some("x")));
+    for bad in ["{}", r#"{"id":[1,2,3]}"#, r#"{"id":""}"#, "7", ""] {
+        assert_eq!(id(json(), bad), None, "{bad}");
+    }
+    assert_eq!((id(IdIn::Member, ""), id(IdIn::Member, &"x".repeat(1_025))), (None, None));
+}
+
+#[test]
+fn pools_without_a_common_hash_tag_are_known() {
+    let why = |name: &str, of: &str| preset(name, of).why_not_in_cluster().is_some();
+    assert!(why("ouqiang", "") && why("ice", "") && why("yii2", "") && why("bullmq", "mail") && why("youzan", ""));
+    assert!(why("hdt3213", "mail") && !why("hdt3213", "{dp:mail}"));
+    assert!(!why("asynq", "mail") && !why("yii2", "{queue}") && !why("bullmq", "{mail}"));
+    assert!(JobPoolSpec::of(plain()).why_not_in_cluster().is_none());
+}

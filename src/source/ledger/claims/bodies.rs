@@ -1,0 +1,182 @@
+//! Bodies that a source keeps beside its elements: where they are, and how those of a claim are read.
+//!
+//! A claim moves elements as they are. Only then is known whose bodies are needed, because no script reads an id out of an
+//! element. So they are read after the claim, under its lease: sizes first, then as many as there is room for. An element
+//! without room for its body is released by the pipeline, and the next claim takes fewer.
+
+use bytes::Bytes;
+use redis::Value;
+
+use super::{Body, Claims, Element};
+use crate::link::{Conn, LinkError};
+use crate::source::SourceError;
+use crate::source::ledger::{BATCH_BYTES, BadReply, redis_now_ms};
+
+/// Where the body of an element is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BodyAt {
+    /// The string under this key.
+    Value {
+        /// The key.
+        key: Bytes,
+    },
+    /// A field of a hash that has the bodies of others too.
+    Shared {
+        /// The hash.
+        key: Bytes,
+        /// The field.
+        field: Bytes,
+    },
+    /// A field of a hash of the element's own, which goes as a whole.
+    Own {
+        /// The hash.
+        key: Bytes,
+        /// The field.
+        field: Bytes,
+    },
+}
+
+impl BodyAt {
+    /// The key.
+    pub fn key(&self) -> &Bytes {
+        match self {
+            BodyAt::Value { key } | BodyAt::Shared { key, .. } | BodyAt::Own { key, .. } => key,
+        }
+    }
+
+    /// The field, where the key is a hash.
+    pub fn field(&self) -> Option<&Bytes> {
+        match self {
+            BodyAt::Value { .. } => None,
+            BodyAt::Shared { field, .. } | BodyAt::Own { field, .. } => Some(field),
+        }
+    }
+
+    /// What it is in the words of the scripts.
+    pub(in crate::source::ledger) fn word(&self) -> &'static str {
+        match self {
+            BodyAt::Value { .. } => "s",
+            BodyAt::Shared { .. } => "f",
+            BodyAt::Own { .. } => "o",
+        }
+    }
+
+    /// A command on it: the first for a string, the second for a field of a hash.
+    fn command<'a>(&self, pipe: &'a mut redis::Pipeline, (string, hash): (&str, &str)) -> &'a mut redis::Pipeline {
+        match self.field() {
+            None => pipe.cmd(string).arg(&self.key()[..]),
+            Some(field) => pipe.cmd(hash).arg(&self.key()[..]).arg(&field[..]),
+        }
+    }
+}
+
+impl Claims<'_> {
+    /// Reads the bodies of these elements, as far as there is room for them, and for one in any case. Three round trips, and one
+    /// more for each MiB. Answers the mean size of those that are there.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection. Reads may be repeated.
+    pub async fn fetch(
+        &self,
+        conn: &Conn,
+        elements: &mut [Element],
+        room: usize,
+    ) -> Result<Option<usize>, SourceError> {
+        let mut found: Vec<(usize, BodyAt)> = Vec::new();
+        for (place, element) in elements.iter().enumerate() {
+            if element.is_damaged() {
+                continue;
+            }
+            if let Some(at) = self.source.body_at(&element.bytes()) {
+                found.push((place, at));
+            }
+        }
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let read_ms = redis_now_ms(conn).await?;
+        let sizes = ask(conn, &found, ("STRLEN", "HSTRLEN")).await?;
+        let (mut left, mut read, mut total, mut there) = (room, Vec::new(), 0usize, 0usize);
+        let mut full = false;
+        for ((place, at), size) in found.into_iter().zip(sizes) {
+            let size = match size {
+                Some(Value::Int(size)) => usize::try_from(size).unwrap_or(0),
+                Some(_) => return Err(BadReply { script: "bodies", expected: "a size" }.into()),
+                None => {
+                    elements[place].body = Some(Body::WrongType);
+                    continue;
+                }
+            };
+            (total, there) = (total.saturating_add(size), there + usize::from(size > 0));
+            // In the order of the claim: what is behind one that does not fit comes later as well.
+            full |= size > left && !read.is_empty();
+            if full {
+                elements[place].body = Some(Body::NoRoom(size));
+            } else {
+                left = left.saturating_sub(size);
+                read.push((place, at, size));
+            }
+        }
+        let mut rest = read.as_slice();
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(page(rest));
+            let places: Vec<_> = now.iter().map(|(place, at, _)| (*place, at.clone())).collect();
+            for ((place, _), answer) in places.iter().zip(ask(conn, &places, ("GET", "HGET")).await?) {
+                elements[*place].body = Some(match answer {
+                    Some(Value::BulkString(bytes)) => Body::Here { bytes: bytes.into(), read_ms },
+                    Some(Value::Nil) => Body::Missing,
+                    Some(_) => return Err(BadReply { script: "bodies", expected: "bytes" }.into()),
+                    None => Body::WrongType,
+                });
+            }
+            rest = later;
+        }
+        Ok(total.checked_div(there))
+    }
+}
+
+/// How many of these are read in one round trip: a MiB of them, or a single larger one.
+fn page(bodies: &[(usize, BodyAt, usize)]) -> usize {
+    let mut bytes = 0;
+    let fits = |(_, _, size): &&(usize, BodyAt, usize)| {
+        bytes += size;
+        bytes <= BATCH_BYTES
+    };
+    bodies.iter().take_while(fits).count().max(1)
+}
+
+/// One answer for each; none where the key of this one element holds a value of another type. A hash that bodies share must
+/// be one: if it is not, nothing is wrong with the element.
+async fn ask(
+    conn: &Conn,
+    bodies: &[(usize, BodyAt)],
+    commands: (&str, &str),
+) -> Result<Vec<Option<Value>>, SourceError> {
+    let mut pipe = redis::pipe();
+    for (_, at) in bodies {
+        at.command(&mut pipe, commands);
+    }
+    let answers = conn.pipeline(&pipe).await?;
+    let answer = |((_, at), answer): (&(usize, BodyAt), Result<Value, LinkError>)| match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(LinkError::Server { code: "WRONGTYPE", .. }) if !matches!(at, BodyAt::Shared { .. }) => Ok(None),
+        Err(problem) => Err(problem.into()),
+    };
+    bodies.iter().zip(answers).map(answer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_bodies_is_a_mebibyte_or_one_larger_body() {
+        let bodies = |sizes: &[usize]| -> Vec<_> {
+            sizes.iter().map(|size| (0, BodyAt::Value { key: Bytes::new() }, *size)).collect()
+        };
+        assert_eq!(page(&bodies(&[BATCH_BYTES + 1, 1])), 1);
+        assert_eq!(page(&bodies(&[BATCH_BYTES - 1, 1, 1])), 2);
+        assert_eq!(page(&bodies(&[0; 500])), 500);
+    }
+}
