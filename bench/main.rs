@@ -48,6 +48,7 @@ mod outage;
 mod passage;
 mod peer;
 mod peers;
+mod pools;
 mod queues;
 mod range;
 mod rate;
@@ -64,7 +65,7 @@ mod yardstick;
 use report::{Findings, Table};
 
 /// The names that `ROWS` may hold, in the order of the report.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "start",
     "idle",
     "lateness",
@@ -75,6 +76,7 @@ const NAMES: [&str; 18] = [
     "kafka",
     "amqp",
     "depth",
+    "pools",
     "range",
     "rate",
     "trickle",
@@ -106,6 +108,7 @@ async fn main() -> Result<()> {
             "kafka" => to_kafka::measure().await.map(Findings::from),
             "amqp" => to_amqp::measure().await.map(Findings::from),
             "depth" => depth::measure().await,
+            "pools" => pools::measure().await.map(Findings::from),
             "range" => range::measure().await.map(Findings::from),
             "rate" => rate::measure().await.map(Findings::from),
             "trickle" => trickle::measure().await.map(Findings::from),

@@ -1,0 +1,112 @@
+//! Claim, reading of the jobs and settling with few and with very many jobs in a pool: the library's own calls alone.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use delaybridge::link::{Link, LinkOptions};
+use delaybridge::source::job_pool::{JobPool, JobPoolSpec, PRESETS, SCRIPTS};
+use delaybridge::source::ledger::Hints;
+use delaybridge::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Move, Verdict};
+use delaybridge::source::redis::RedisStore;
+use delaybridge::source::store::Claims;
+
+use crate::observed::{Counters, log_scripts, longest_scripts, show_longest};
+use crate::redis_server::RedisServer;
+use crate::report::Table;
+use crate::settings::{number, numbers, said};
+
+const DEPTHS: &[usize] = &[1_000, 100_000, 1_000_000];
+/// Drained at each depth, as far as there are so many.
+const DRAIN: usize = 20_000;
+/// Layouts that are measured: a hash for all jobs, and a string for each.
+const LAYOUTS: [&str; 2] = ["yii2", "hdt3213"];
+
+/// The rows of `ROWS=pools`.
+pub async fn measure() -> Result<Table> {
+    let (depths, size) = (numbers("DEPTHS", DEPTHS)?, number("SIZE", 256)?);
+    let columns =
+        ["layout", "pending", "drained", "us of Redis each", "to least depth", "jobs/s with client", "longest scripts"];
+    let mut table = Table::new(format!("Job pools: claim, reading of jobs and settling alone, {size} B"), &columns);
+    for layout in LAYOUTS {
+        let mut least = None;
+        for &depth in &depths {
+            said(&format!("pools: {layout}, {depth} pending"));
+            let mut cells =
+                at(layout, depth, size).await.with_context(|| format!("drain {layout} with {depth} pending"))?;
+            let us: f64 = cells[3].parse()?;
+            cells.insert(4, format!("{:.1}x", us / *least.get_or_insert(us)));
+            table.lines.push(cells);
+        }
+    }
+    table.notes = vec![
+        "us of Redis each: scripts, and the reads of sizes and jobs.".into(),
+        "to least depth: beside the first row of the same layout.".into(),
+    ];
+    Ok(table)
+}
+
+async fn at(layout: &str, depth: usize, size: usize) -> Result<Vec<String>> {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let Some((.., fill)) = PRESETS.iter().find(|(name, ..)| *name == layout) else { bail!("no preset {layout}") };
+    let spec = JobPoolSpec::of(fill("bench"));
+    let body = format!("300;{}", "x".repeat(size.saturating_sub(4)));
+    for first in (0..depth).step_by(5_000) {
+        let mut pipe = redis::pipe();
+        for n in first..(first + 5_000).min(depth) {
+            match layout {
+                "yii2" => pipe.hset("bench.messages", n, &body),
+                _ => pipe.set(format!("dp:bench:msg:{n}"), &body),
+            };
+            pipe.zadd(&spec.buckets[0], n, 1_000 + n as i64);
+        }
+        pipe.exec_async(&mut redis).await?;
+    }
+    let options = LinkOptions { scripts: SCRIPTS.all().into_iter().cloned().collect(), ..LinkOptions::default() };
+    let link = Link::start(Arc::new(server.endpoint()), options);
+    link.ready().await;
+    let owner = fastrand::u64(..).to_le_bytes();
+    let store = RedisStore::new(link.clone(), Arc::new(JobPool::of(&spec)), owner);
+    log_scripts(&mut redis).await?;
+    let (before, started) = (Counters::read(&mut redis).await?, Instant::now());
+    let (mut drained, mut number) = (0, 0);
+    while drained < DRAIN.min(depth) {
+        number += 1;
+        let request = ClaimRequest {
+            name: ClaimName::new(owner, number),
+            not_after_ms: i64::MAX >> 1,
+            lease: Duration::from_secs(60),
+            ahead: Duration::ZERO,
+            most: 500,
+            bytes: 1 << 20,
+            rotation: number,
+            hints: Hints::default(),
+        };
+        let ClaimReply::Claimed(claimed) = store.claim(&request).await? else { bail!("a claim did not run") };
+        ensure!(!claimed.elements.is_empty(), "a claim took nothing");
+        let verdict = |element: &delaybridge::source::ledger::claims::Element| Verdict {
+            claim: request.name,
+            part: element.part(),
+            member: element.member.clone(),
+            step: Move::Confirm,
+            body: element.body_bytes().cloned(),
+        };
+        let verdicts: Vec<_> = claimed.elements.iter().map(verdict).collect();
+        store.settle(&verdicts, None, None).await?;
+        drained += verdicts.len();
+    }
+    let (after, seconds) = (Counters::read(&mut redis).await?, started.elapsed().as_secs_f64());
+    let us = after.us_since(&before, &["evalsha", "hget", "hstrlen", "get", "strlen"]) / drained as f64;
+    let longest = show_longest(&longest_scripts(&mut redis).await?);
+    link.close().await;
+    let per_second = drained as f64 / seconds;
+    Ok(vec![
+        layout.into(),
+        depth.to_string(),
+        drained.to_string(),
+        format!("{us:.1}"),
+        format!("{per_second:.0}"),
+        longest,
+    ])
+}
