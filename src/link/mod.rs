@@ -17,6 +17,7 @@ mod error;
 mod info;
 mod reply;
 pub mod rights;
+mod score;
 mod script;
 mod slot;
 mod subscriber;
@@ -45,6 +46,7 @@ pub use error::{ConnectError, ConnectErrorKind, LinkError, NoAnswer, server_code
 pub use info::{Memory, Role, ServerInfo, Version};
 pub use reply::{BadReply, Fields};
 pub use rights::{missing_rights, whoami};
+pub use score::Score;
 pub use script::{Clock, Script, TEST_CLOCK};
 pub(crate) use slot::hashed;
 pub use subscriber::{Subscriber, SubscriberEvent, SubscriberState};

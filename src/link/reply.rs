@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use redis::Value;
 
+use super::score::Score;
+
 /// A script answered in a shape that this version does not know.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("read reply of script {script}: expected {expected}; is another version's script cached under this name?")]
@@ -78,18 +80,26 @@ impl Fields {
         String::from_utf8(self.bytes()?.into()).map_err(|_| self.bad("text"))
     }
 
+    /// A score as Redis writes it; `None` for the empty text.
+    ///
+    /// # Errors
+    ///
+    /// For a field of another shape.
+    pub fn score(&mut self) -> Result<Option<Score>, BadReply> {
+        let text = self.text()?;
+        if text.is_empty() {
+            return Ok(None);
+        }
+        Score::parse(&text).map(Some).ok_or(self.bad("a score"))
+    }
+
     /// A score that is milliseconds, rounded up; `None` for the empty text.
     ///
     /// # Errors
     ///
     /// For a field of another shape.
     pub fn time_ms(&mut self) -> Result<Option<i64>, BadReply> {
-        let text = self.text()?;
-        if text.is_empty() {
-            return Ok(None);
-        }
-        let score: f64 = text.parse().map_err(|_| self.bad("a score"))?;
-        Ok(Some(score.ceil() as i64)) // `as` saturates: inf is the far end of time
+        Ok(self.score()?.map(Score::ceil_ms))
     }
 
     /// An array of nothing but bytes.

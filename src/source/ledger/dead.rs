@@ -7,9 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::claims::{Body, Element, Header, sink_hash};
-use super::reply::{BadReply, Fields};
 use super::{BATCH_BYTES, Ledger};
-use crate::link::Conn;
+use crate::link::{BadReply, Conn, Fields};
 use crate::message::{Identity, MessageId, Origin};
 use crate::source::{Score, SourceError, millis, text};
 

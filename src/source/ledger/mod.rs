@@ -14,7 +14,6 @@ mod keys;
 mod operate;
 mod page;
 mod pressure;
-mod reply;
 mod rights;
 mod scripts;
 mod stats;
@@ -35,12 +34,11 @@ pub(in crate::source) use self::keys::together;
 pub(crate) use self::operate::truth;
 pub use self::page::{Kind, Members, RawPage, members, page, redis_now_ms};
 pub use self::pressure::nearly_full;
-pub use self::reply::{BadReply, Fields};
 pub use self::rights::Use;
 pub use self::scripts::{Fragments, Scripts, whole};
 pub use self::stats::Stats;
 use super::{Junk, NoPayload, Source};
-pub use crate::link::{Clock, TEST_CLOCK};
+pub use crate::link::{BadReply, Clock, Fields, TEST_CLOCK};
 use crate::message::Identity;
 
 /// Most entries that one script moves.
