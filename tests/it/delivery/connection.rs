@@ -137,6 +137,13 @@ async fn a_missing_right_is_named_at_the_start_and_loses_nothing() {
             named.filter(|line| line.contains(&**right)).ok_or_else(|| daemon.log().all().join("\n"))
         })
         .await;
+        // On a busy machine each claim may come so close to the end of its lease that a script confirms it, without UNLINK.
+        while right == &"unlink" && daemon.get("/readyz").await.is_ok_and(|ready| ready.status == 200) {
+            let one = overdue(redis_now_ms(&mut redis).await, [format!("one more {}", elements.len())]);
+            queue.offer_bulk(&mut redis, &one).await;
+            elements.extend(one);
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
         unready(daemon, "NOPERM").await;
         // The cure that the look prints is one.
         let look = cli(daemon.config(), &["check", "--live"]);
@@ -148,7 +155,7 @@ async fn a_missing_right_is_named_at_the_start_and_loses_nothing() {
         }
         let look = cli(daemon.config(), &["check", "--live"]);
         assert!(!String::from_utf8_lossy(&look.stdout).contains("ACL SETUSER"), "{look:?}");
-        list_of(&mut redis, &format!("out-{right}"), 320).await;
+        list_of(&mut redis, &format!("out-{right}"), elements.len() + ready.len()).await;
         daemon.expect_log("no claim recorded them");
         settled(&mut redis, queue).await;
         daemon.wait_ready().await;
