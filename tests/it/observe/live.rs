@@ -58,6 +58,7 @@ queues:
   late: {{ source: {{ redisson: {{ name: late }} }}, max_lateness: 1ms, on_expired: deliver, to: [{{ sink: out }}] }}
   seen: {{ source: {{ redisson: {{ name: seen }} }}, mode: shadow, to: [{{ sink: out }}] }}
   saved: {{ source: {{ redisson: {{ name: saved, rescue_after: 1s }} }}, mode: rescue }}
+  pool: {{ source: {{ job_pool: {{ preset: ouqiang }} }}, to: [{{ sink: out }}] }}
 jobs: {{ http: {{ listen: \"127.0.0.1:{api}\" }} }}
 ",
         server.url(),
@@ -91,6 +92,17 @@ async fn offer(redis: &mut MultiplexedConnection) {
         }
         queue.offer(redis, now - 10_000, "{\"over\":\"due\"}").await;
         queue.offer(redis, now, "{\"broken\":").await;
+    }
+}
+
+/// For the pool of jobs: a due id with a job that is not due yet, and one without a job.
+async fn schedule(redis: &mut MultiplexedConnection) {
+    let now_s = redis_now_ms(redis).await / 1_000;
+    let due_s = u32::try_from(now_s + 3_600).expect("a time of this century").to_be_bytes();
+    let job = [b"\x85\xa11\xa1t\xa12\xa5early\xa13\xce".as_slice(), &due_s, b"\xa14\x03\xa15\xa1x"].concat();
+    let _: () = redis.set("early", job).await.expect("add a job");
+    for id in ["early", "deleted"] {
+        let _: () = redis.zadd("dq_bucket_1", id, now_s - 1).await.expect("schedule a job");
     }
 }
 
@@ -195,6 +207,7 @@ async fn every_panel_shows_data_and_every_rule_is_evaluated() {
     eventually("every panel to show something", PATIENCE, async || {
         offer(&mut redis.clone()).await;
         add_jobs(api);
+        schedule(&mut redis.clone()).await;
         // One knock wakes for many: on a busy machine a reconnection can hide behind another reason, so there are more.
         if cut.elapsed() > Duration::from_secs(2) {
             cut = Instant::now();

@@ -75,7 +75,8 @@ async fn what_is_strange_in_the_key_stops_nothing_else() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     redis.set::<_, _, ()>(KEY, "no set").await.expect("the server takes it");
-    let mut daemon = Daemon::start(&yaml(&server.url())).await;
+    // It is never ready: the queue is held from the start.
+    let mut daemon = Daemon::spawn(&yaml(&server.url()));
     daemon.expect_log("queue on hold");
     eventually("the hold to be shown", PATIENCE, async || match daemon.get("/readyz").await {
         Ok(answer) if answer.status != 200 && answer.body.contains("holds a string") => Ok(()),

@@ -60,7 +60,13 @@ async fn beside_two_consumers_nothing_is_lost_and_nothing_comes_twice() {
             while !stop.load(Ordering::Relaxed) {
                 let found = if script { by_script(&mut redis).await } else { by_zrem(&mut redis).await };
                 match found {
-                    Some(member) => got.push(member),
+                    Some(member) => {
+                        got.push(member);
+                        // They work now and then, so that each of the three has a share.
+                        if got.len() % 10 == 0 {
+                            tokio::time::sleep(Duration::from_millis(5)).await;
+                        }
+                    }
                     None => tokio::task::yield_now().await,
                 }
             }

@@ -71,7 +71,11 @@ async fn every_command_works_or_says_why_not() {
         }
     })
     .await;
-    assert!(daemon.log().all().join("\n").contains("poor-1"), "the log has the id");
+    eventually("the log to have the id", PATIENCE, async || {
+        let log = daemon.log().all().join("\n");
+        if log.contains("poor-1") { Ok(()) } else { Err(log) }
+    })
+    .await;
     assert!(ask(&config, "restore jobs --apply").1.contains("stop its daemons first"));
     daemon.stop().await;
     assert!(well(&config, "dead ls jobs").contains("poor-1"));
