@@ -64,7 +64,7 @@ impl Ledger {
         if let Some(mean) = self.claims().fetch(conn, elements, room).await? {
             self.body_size.store(mean, Ordering::Relaxed);
         }
-        Ok(elements.iter().any(|element| matches!(element.body, Some(super::claims::Body::NoRoom(_)))))
+        Ok(elements.iter().any(|element| matches!(element.body.as_deref(), Some(super::claims::Body::NoRoom(_)))))
     }
 
     /// Whether this process has met a body.

@@ -75,7 +75,7 @@ impl DeadLetter {
         let body = self.bytes("body").cloned();
         if let Some(entry) = &mut entry {
             // A letter is never too early.
-            entry.body = body.clone().map(|bytes| Body::Here { bytes, read_ms: i64::MAX });
+            entry.body = body.clone().map(|bytes| Body::Here { bytes, read_ms: i64::MAX }.into());
         }
         let whole = body.or_else(|| self.bytes("element").cloned()).unwrap_or_default();
         Ok(entry.and_then(|entry| open(&entry)).unwrap_or(whole))

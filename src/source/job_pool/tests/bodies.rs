@@ -79,7 +79,7 @@ async fn a_claim_reads_as_many_bodies_as_it_has_room_for_and_always_one() {
     jobs(&mut rig, &[("a", &body), ("b", &body), ("c", &body), ("d", b"small")]).await;
     let limited = crate::source::ledger::claims::ClaimRequest { bytes: 2_500, ..request(A, 1) };
     let claimed = claim(&rig, &limited).await;
-    let states: Vec<_> = claimed.elements.iter().map(|element| element.body.clone().expect("a body")).collect();
+    let states: Vec<_> = claimed.elements.iter().map(|element| *element.body.clone().expect("a body")).collect();
     assert!(
         matches!(&states[..], [Body::Here { .. }, Body::Here { .. }, Body::NoRoom(1_000), Body::NoRoom(5)]),
         "{states:?}"

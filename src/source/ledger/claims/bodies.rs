@@ -104,7 +104,7 @@ impl Claims<'_> {
                 Some(Value::Int(size)) => usize::try_from(size).unwrap_or(0),
                 Some(_) => return Err(BadReply { script: "bodies", expected: "a size" }.into()),
                 None => {
-                    elements[place].body = Some(Body::WrongType);
+                    elements[place].body = Some(Body::WrongType.into());
                     continue;
                 }
             };
@@ -112,7 +112,7 @@ impl Claims<'_> {
             // In the order of the claim: what is behind one that does not fit comes later as well.
             full |= size > left && !read.is_empty();
             if full {
-                elements[place].body = Some(Body::NoRoom(size));
+                elements[place].body = Some(Body::NoRoom(size).into());
             } else {
                 left = left.saturating_sub(size);
                 read.push((place, at, size));
@@ -123,12 +123,12 @@ impl Claims<'_> {
             let (now, later) = rest.split_at(page(rest));
             let places: Vec<_> = now.iter().map(|(place, at, _)| (*place, at.clone())).collect();
             for ((place, _), answer) in places.iter().zip(ask(conn, &places, ("GET", "HGET")).await?) {
-                elements[*place].body = Some(match answer {
+                elements[*place].body = Some(Box::new(match answer {
                     Some(Value::BulkString(bytes)) => Body::Here { bytes: bytes.into(), read_ms },
                     Some(Value::Nil) => Body::Missing,
                     Some(_) => return Err(BadReply { script: "bodies", expected: "bytes" }.into()),
                     None => Body::WrongType,
-                });
+                }));
             }
             rest = later;
         }

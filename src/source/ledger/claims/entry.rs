@@ -239,8 +239,9 @@ pub struct Element {
     given: MessageId,
     /// What is known of earlier attempts; none for a bare element.
     pub header: Option<Box<Header>>,
-    /// What was found of its body; none where the source keeps no bodies beside its elements.
-    pub body: Option<Body>,
+    /// What was found of its body; none where the source keeps no bodies beside its elements. Boxed, because most elements
+    /// have none, and all of them have the place.
+    pub body: Option<Box<Body>>,
 }
 
 /// What was found of the body of an element that has it elsewhere. When it was read makes no difference between two.
@@ -343,7 +344,7 @@ impl Element {
 
     /// The bytes of its body, if they were read.
     pub fn body_bytes(&self) -> Option<&Bytes> {
-        match &self.body {
+        match self.body.as_deref() {
             Some(Body::Here { bytes, .. }) => Some(bytes),
             _ => None,
         }
