@@ -98,6 +98,15 @@ impl SourceSpec {
         }
     }
 
+    /// Whether the programs that add elements announce those that are due earlier than all others. Where they do not, a
+    /// poll has to find an element before it is due.
+    pub fn announces(&self) -> bool {
+        match self {
+            SourceSpec::Redisson(_) => true,
+            SourceSpec::Zset(_) | SourceSpec::JobPool(_) => false,
+        }
+    }
+
     /// The queue as one of Redisson, if it is that.
     pub fn redisson(&self) -> Option<&RedissonSpec> {
         match self {

@@ -34,6 +34,13 @@ const GAUGES_AT_ONCE: usize = 16;
 /// Polls until the process stops.
 pub async fn safety_poll(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Heartbeat) {
     let chunk = POLL_BUDGET / 10;
+    // What falls due until the next look at the queue, with jitter and a round trip. The claim that this leads to takes
+    // nothing early: it learns when the element is due.
+    let until_next = POLL.mul_f64(1.25 * (queues.len() as f64 / POLL_BUDGET as f64).max(1.0));
+    let ahead = |queue: &Queue| match queue.spec.source.announces() {
+        true => queue.spec.claim_ahead,
+        false => queue.spec.claim_ahead + until_next,
+    };
     loop {
         for some in queues.chunks(chunk) {
             // Jitter, so that many daemons do not poll in step.
@@ -46,7 +53,7 @@ pub async fn safety_poll(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbe
                 continue;
             }
             let now_ms = process.clock.now_ms();
-            let of_each: Vec<_> = some.iter().map(|queue| queue.store.poll(now_ms, queue.spec.claim_ahead)).collect();
+            let of_each: Vec<_> = some.iter().map(|queue| queue.store.poll(now_ms, ahead(queue))).collect();
             let reads: Vec<_> = of_each.iter().flatten().cloned().collect();
             let Ok(answers) = process.server.read(&reads).await else { continue };
             let mut answers = answers.into_iter();
