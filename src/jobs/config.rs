@@ -69,7 +69,7 @@ fn topic(section: &Section<'_>, base: &TopicSettings) -> TopicSettings {
         remember: or_base(section, &topic::REMEMBER, base.remember),
     };
     if settings.max_body > LARGEST_BODY {
-        let help = "Redis answers nobody else while it moves a large value; keep large bodies elsewhere, and their place in the job";
+        let help = "Redis answers no other client while it moves a large value; keep large bodies elsewhere, and their place in the job";
         section.cx.report.problem(&section.spot(&topic::MAX_BODY), "bodies may have 64MiB at most", help);
     }
     settings

@@ -19,7 +19,7 @@ pub fn problem(what: &str, error: JobError) -> Problem {
         }
         JobError::Conflict => (
             Kind::NotYours,
-            "its time to run was over, and it was given back or reserved again; drop it, somebody else does it",
+            "its time to run was over, and it was given back or reserved again; drop it, another consumer does it",
         ),
         JobError::Full { .. } => {
             (Kind::TooMany, "nothing was added; wait until consumers have caught up, or raise the topic's max_jobs")
