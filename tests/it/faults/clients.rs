@@ -43,8 +43,10 @@ async fn unannounced_elements_are_found_by_the_poll() {
         let now = redis_now_ms(&mut redis).await;
         let element = Element::new(queue.layout, now, format!("silent-{round}"));
         oracle.offered([&element]);
-        let () = redis.zadd(&queue.timeouts, &element.member, element.due_ms).await.unwrap();
-        let () = redis.rpush(&queue.list, &element.member).await.unwrap();
+        // In one step, as Redisson does it: a claim between the two would leave the entry of the list behind.
+        let mut both = redis::pipe();
+        both.atomic().zadd(&queue.timeouts, &element.member, element.due_ms).rpush(&queue.list, &element.member);
+        let () = both.query_async(&mut redis).await.unwrap();
         n += 1;
         silent.push(arrival(&mut redis, n).await);
 
