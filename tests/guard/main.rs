@@ -35,5 +35,5 @@ mod bounds;
 mod callgrind;
 mod commands;
 mod hot_path;
+#[allow(dead_code, reason = "`allocations.rs` uses the rest")]
 mod limits;
-mod whole_way;

@@ -1,0 +1,28 @@
+//! What an element and an idle queue ask the allocator for, counted.
+//!
+//! A binary of its own: the allocator that counts costs instructions, which `hot_path.rs` would count too. The limits are in
+//! `limits.rs`.
+
+// The tools of the integration tests, and the filler of the benchmarks.
+macro_rules! tools {
+    ($($name:ident $path:literal),* $(,)?) => {
+        $(
+            #[path = $path]
+            #[allow(dead_code, reason = "others use the rest")]
+            mod $name;
+        )*
+    };
+}
+tools! {
+    eventually "../it/harness/eventually.rs",
+    fill "../../bench/fill.rs",
+    least "../it/harness/least.rs",
+    limits "limits.rs",
+    ports "../it/harness/ports.rs",
+    redis_server "../it/harness/redis_server.rs",
+    redisson "../it/harness/redisson.rs",
+    tls "../it/harness/tls.rs",
+}
+use brokers::process;
+
+mod whole_way;
