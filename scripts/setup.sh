@@ -12,7 +12,8 @@
 #   prometheus  Prometheus with promtool, which the rules and the dashboard are tried on
 #   kubernetes  what renders and validates deploy/kubernetes
 #   workflow    what validates the forge's workflow
-#   clients     clients of the job queue: what makes them of the OpenAPI document, in Python and in Go; and one of lmstfy
+#   clients     clients of the job queue: what makes them of the OpenAPI document, in Python and in Go; and one of lmstfy;
+#               asynq and BullMQ, which keep pools of jobs
 #   test        all of these, valgrind and the lints (the default)
 #   image       what `make image-test` runs; no part of test
 #   release     what packs a release; no part of test
@@ -74,6 +75,10 @@ openapi_is_complete() {
   [ "$openapi_python $openapi_go@$openapi_go_version" = "$(cat "$cache/openapi/complete" 2>/dev/null)" ]
 }
 
+bullmq_is_complete() {
+  [ "$(cat tests/clients/bullmq/package-lock.json)" = "$(cat "$cache/bullmq/complete" 2>/dev/null)" ]
+}
+
 if wanted build; then
   # The TLS libraries bring C and assembly code, librdkafka asks for a C++ compiler too.
   need cc gcc libc6-dev
@@ -120,6 +125,9 @@ if wanted clients; then
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
   need curl curl
   need flock util-linux
+  # BullMQ. Debian's npm brings hundreds of packages, so it is not asked for where BullMQ is there.
+  need node nodejs
+  bullmq_is_complete || need npm npm
 fi
 if wanted image; then
   need buildah buildah
@@ -352,6 +360,44 @@ build_lmstfy() {
   ) 9>"$cache/setup.lock"
 }
 
+# A program with asynq: a producer, an inspector and a server.
+build_asynq() {
+  local folder=$cache/asynq source=tests/clients/asynq sum
+  sum=$(cat "$source/go.sum" "$source/main.go" | cksum)
+  [ "$sum" != "$(cat "$folder/complete" 2>/dev/null)" ] || return 0
+  mkdir -p "$folder"
+  (
+    flock 9 # two checkouts may ask at the same time
+    [ "$sum" != "$(cat "$folder/complete" 2>/dev/null)" ] || exit 0
+    echo "setup: building a program with asynq into $folder"
+    # As for kustomize above.
+    export GOTOOLCHAIN=local GOPATH=$folder/gopath GOCACHE=$folder/gocache GOFLAGS=-modcacherw CGO_ENABLED=0
+    (cd "$source" && go build -o "$folder/asynq-program" .) 2>"$folder/log" ||
+      fail "build $source: $(tail -5 "$folder/log"); GOPROXY names another proxy"
+    rm -rf "$folder/gopath" "$folder/gocache" "$folder/log"
+    echo "$sum" >"$folder/complete"
+  ) 9>"$cache/setup.lock"
+}
+
+# The lock file names every package with its checksum. No scripts of packages run.
+fetch_bullmq() {
+  local folder=$cache/bullmq
+  ! bullmq_is_complete || return 0
+  mkdir -p "$cache"
+  (
+    flock 9 # two checkouts may ask at the same time
+    ! bullmq_is_complete || exit 0
+    # What an interrupted run left, or other versions.
+    rm -rf "$folder"
+    mkdir "$folder"
+    cp tests/clients/bullmq/package*.json "$folder"
+    echo "setup: fetching BullMQ (13 MB) into $folder"
+    npm ci --prefix "$folder" --ignore-scripts --no-audit --no-fund >"$folder/log" 2>&1 ||
+      fail "fetch BullMQ: $(tail -5 "$folder/log"); npm_config_registry names another registry"
+    mv "$folder/package-lock.json" "$folder/complete"
+  ) 9>"$cache/setup.lock"
+}
+
 [ ${#missing[@]} -eq 0 ] || install_missing
 if wanted kafka || wanted redisson; then
   version=$(java -version 2>&1 | sed -n '1s/[^"]*"\([0-9]*\).*/\1/p')
@@ -367,3 +413,5 @@ fi
 ! wanted workflow || fetch_actionlint
 ! wanted clients || fetch_openapi
 ! wanted clients || build_lmstfy
+! wanted clients || build_asynq
+! wanted clients || fetch_bullmq

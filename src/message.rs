@@ -5,6 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Identity of an element: it never changes over retries, restarts and redrives.
 ///
@@ -37,6 +38,15 @@ impl fmt::Debug for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// A due time longer ago means no time: a program that schedules for at once writes a score of 0 or -inf, or the unit is wrong.
+pub const LATEST_MS: i64 = 10 * 365 * 86_400_000;
+
+/// How late something is that was due at this time; none for a due time that means no time ([`LATEST_MS`]).
+pub fn lateness(due_ms: i64, now_ms: i64) -> Option<Duration> {
+    let late = now_ms.saturating_sub(due_ms);
+    (late <= LATEST_MS).then(|| Duration::from_millis(u64::try_from(late).unwrap_or(0)))
 }
 
 /// The identity of an element, and how it is called outside.
@@ -314,6 +324,16 @@ mod tests {
         check(Failure::new(Class::Transient, Failure::NOT_CONNECTED, ""), true, false);
         check(Failure::stale(), false, true);
         check(Failure::new(Class::Transient, "timeout", ""), false, false);
+    }
+
+    #[test]
+    fn a_due_time_of_another_age_is_no_lateness() {
+        let now_ms = 1_800_000_000_000;
+        assert_eq!(lateness(now_ms - 5, now_ms), Some(Duration::from_millis(5)));
+        assert_eq!(lateness(now_ms + 5, now_ms), Some(Duration::ZERO));
+        for due_ms in [0, i64::MIN, 1_800_000_000] {
+            assert_eq!(lateness(due_ms, now_ms), None, "{due_ms}");
+        }
     }
 
     #[test]

@@ -42,6 +42,12 @@ Examples:
 Key patterns with a * match the keys of claims (`delaybridge:claim:*`), and keys that the elements choose (a template
 in `list` or `stream`); a comment names the latter.";
 
+/// What is in front of a rule that has no bound.
+const ALL_KEYS: &str = "\
+# WARNING: elements choose the key, and its pattern has no text of its own: the rule allows ALL keys of the server, in every
+# database. For a job pool with bare ids that is the layout of the program: give the pool a Redis of its own.
+";
+
 impl ValueEnum for Purpose {
     fn value_variants<'a>() -> &'a [Self] {
         &[Purpose::Run, Purpose::Operator]
@@ -83,6 +89,10 @@ fn text(users: &Users) -> String {
             text.push_str(&format!("# To log in so, set `username: {name}` and a password in the configuration.\n"));
         }
         for pattern in &found.patterns {
+            if pattern == "*" {
+                text.push_str(ALL_KEYS);
+                continue;
+            }
             text.push_str(&format!("# Elements choose the key: the rule allows every key like {pattern}\n"));
         }
         text.push_str(&format!("ACL SETUSER {name} {}\n", found.rules.join(" ")));

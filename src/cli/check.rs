@@ -57,6 +57,7 @@ fn text(path: &Path, read: &Result<Loaded, ConfigErrors>, check: &Check) -> Stri
         0 => String::new(),
         some => format!(", with {} above", words::count(some, "warning")),
     };
+    text.extend(check.notes.iter().map(|note| format!("note: {note}\n\n")));
     let path = path.display();
     match &check.live {
         None => {

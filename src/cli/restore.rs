@@ -16,6 +16,8 @@ use crate::operate::{Queue, words};
 /// again with their due times. Payloads from the ready list return to its head in their order. Without --apply
 /// nothing is changed, and the command shows what it would do. Junk, and entries of a newer delaybridge, stay. Of a queue that is
 /// a sorted set, all elements return to the set, with the scores that they had; one stays if the same member is there already.
+/// Of a job pool they return to the first bucket, and the jobs of dead letters to their places; a letter stays if there is another job
+/// with its id.
 ///
 /// in flight (lease expired) | retry | dead (--dead) -> scheduled | ready
 #[derive(Debug, Args)]
@@ -50,8 +52,8 @@ Exit codes: 0 done, 1 a daemon works, or some elements stay, or it failed, 2 wro
 
 pub(super) async fn run(global: &Global, args: &RestoreArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let (session, queue) = on_queue(global, &args.queue).await?;
-    if back::is_set(&queue) {
-        return run_for_set(global, args, &queue, out).await;
+    if back::is_of_sets(&queue) {
+        return run_for_sets(global, args, &queue, out).await;
     }
     let options = Options { layout: args.layout.layout(), dead: args.dead };
     let plan = plan(&session.config, &queue, options).await?;
@@ -85,7 +87,7 @@ pub(super) async fn run(global: &Global, args: &RestoreArgs, out: &mut dyn Write
     }
 }
 
-async fn run_for_set(global: &Global, args: &RestoreArgs, queue: &Queue, out: &mut dyn Write) -> Result<u8, Failed> {
+async fn run_for_sets(global: &Global, args: &RestoreArgs, queue: &Queue, out: &mut dyn Write) -> Result<u8, Failed> {
     if args.layout.layout().is_some() {
         let message = format!("restore `{}`: its elements have no layout; leave out --layout", args.queue);
         return Err(Failed::usage(message));
@@ -106,16 +108,16 @@ async fn run_for_set(global: &Global, args: &RestoreArgs, queue: &Queue, out: &m
 fn back_to_set(back: &Back) -> String {
     let elements = words::count(back.scheduled, "element");
     let mut text = match back.applied {
-        true => format!("{elements} of {} put back into the set", back.queue),
-        false => format!("{elements} would be put back into the set"),
+        true => format!("{elements} of {} put back into `{}`", back.queue, back.key),
+        false => format!("{elements} would be put back into `{}`", back.key),
     };
     if back.dead > 0 {
         text.push_str(&format!(", {} among them", words::count(back.dead, "dead letter")));
     }
     text.push('\n');
     for (count, why) in [
-        (back.twins, "stayed: the same member is in the set already"),
-        (back.unknown, "written by a newer delaybridge, or damaged, not touched"),
+        (back.twins, "stayed: the same member is there already, or another job with its id"),
+        (back.unknown, "not touched: damaged, written by a newer delaybridge, or a dead letter without its job"),
         (back.doubtful, "may have arrived at a sink: the last delivery had no answer"),
     ] {
         if count > 0 {

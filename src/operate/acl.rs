@@ -12,6 +12,7 @@ use crate::jobs;
 use crate::link::rights::{self, Dialect, Grant, Rules};
 use crate::sink::RedisServer;
 use crate::source::Activity;
+use crate::source::job_pool::to_see_rivals;
 use crate::source::ledger::Use;
 
 /// What a user is for.
@@ -126,8 +127,11 @@ pub(super) fn of_queue(spec: &Arc<QueueSpec>) -> Vec<Grant> {
     let ledger = ledger(spec);
     let mut grants = spec.rights(&ledger);
     let source = ledger.source();
-    if (source.unannounced().is_some() || source.has_bodies()) && !matches!(spec.mode, Mode::Rescue { .. }) {
+    if source.unannounced().is_some() && !matches!(spec.mode, Mode::Rescue { .. }) {
         grants.push(rights::to_see_clients());
+    }
+    if spec.source.job_pool().is_some() {
+        grants.push(to_see_rivals());
     }
     grants
 }

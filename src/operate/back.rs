@@ -1,28 +1,29 @@
-//! The way out for queues that are sorted sets: everything that delaybridge holds goes back into the set.
+//! The way out for plain sorted sets and job pools: everything that delaybridge holds goes back into the set, or the first
+//! bucket of the pool.
 
 use serde::Serialize;
 
 use super::error::{Attempt, Error, may_have_run};
 use super::session::Queue;
 use super::{release, words};
-use crate::source::ledger::Place;
-use crate::source::ledger::claims::Element;
-use crate::source::zset::{Held, Item, Moved, Restored as Reply, ZsetSource, restore_end};
+use crate::source::ledger::{Item, Moved, Place, Restored as Reply, restore_end};
 
 /// What is held of a queue, or what became of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Back {
     /// The queue.
     pub queue: String,
+    /// The sorted set that elements go to.
+    pub key: String,
     /// Whether it was done.
     pub applied: bool,
     /// Elements that go back, or went back, into the set.
     pub scheduled: usize,
     /// Those of them that are dead letters.
     pub dead: usize,
-    /// Elements that stay because the same member is in the set already.
+    /// Elements that stay because the same member is in the set already, or their job was written anew.
     pub twins: usize,
-    /// Elements that stay because a newer delaybridge wrote them.
+    /// Elements that stay: a newer delaybridge wrote them, they are damaged, or they are dead letters without their job.
     pub unknown: usize,
     /// Elements that may have arrived at a sink: they were in flight.
     pub doubtful: usize,
@@ -31,14 +32,14 @@ pub struct Back {
     pub at_work: Option<String>,
 }
 
-/// The queue as a sorted set, if it is one.
-fn set(queue: &Queue) -> Option<ZsetSource> {
-    queue.spec.source.zset().map(ZsetSource::of)
+/// Whether the queue is restored by this: all but Redisson's, which have a list beside the sorted set.
+pub fn is_of_sets(queue: &Queue) -> bool {
+    queue.spec.source.redisson().is_none()
 }
 
-/// Whether the queue is a sorted set, and so restored by this.
-pub fn is_set(queue: &Queue) -> bool {
-    queue.spec.source.zset().is_some()
+/// Nothing of this queue.
+fn nothing(queue: &Queue) -> Back {
+    Back { queue: queue.id().to_owned(), key: queue.spec.source.name().to_owned(), ..Back::default() }
 }
 
 /// Finds out what would go back. Changes nothing.
@@ -48,12 +49,12 @@ pub fn is_set(queue: &Queue) -> bool {
 /// When Redis cannot be asked.
 pub async fn plan(queue: &Queue, dead: bool) -> Result<Back, Error> {
     let what = format!("read the held elements of `{}`", queue.id());
-    let mut back = Back { queue: queue.id().to_owned(), at_work: refusal(queue).await?, ..Back::default() };
-    let count = |back: &mut Back, entry: Option<Element>| match entry {
+    let mut back = Back { at_work: refusal(queue).await?, ..nothing(queue) };
+    let count = |back: &mut Back, item: Option<Item>| match item {
         Some(_) => back.scheduled += 1,
         None => back.unknown += 1,
     };
-    queue.each_member(Place::Retry, &what, |member| count(&mut back, Element::entry(member, 0))).await?;
+    queue.each_member(Place::Retry, &what, |member| count(&mut back, queue.ledger.waiting(&member))).await?;
     for name in release::claims(queue, &what).await? {
         let held = queue.ledger.claims().contents(&queue.conn, name).await.attempt(&what)?;
         back.scheduled += held.elements.len();
@@ -63,9 +64,9 @@ pub async fn plan(queue: &Queue, dead: bool) -> Result<Back, Error> {
     if dead {
         let each_page = queue.each_letter(&what, async |page| {
             for letter in page {
-                let entry = letter.reborn().ok().and_then(|entry| Element::entry(entry, 0));
-                back.dead += usize::from(entry.is_some());
-                count(&mut back, entry);
+                let item = queue.ledger.buried(&letter);
+                back.dead += usize::from(item.is_some());
+                count(&mut back, item);
             }
             Ok(())
         });
@@ -83,12 +84,8 @@ pub async fn apply(queue: &Queue, plan: &Back, dead: bool) -> Result<Back, Error
     if let Some(reason) = &plan.at_work {
         return Err(Error::conflict(format!("restore `{}`: {reason}; nothing was changed", queue.id())));
     }
-    let Some(source) = set(queue) else {
-        return Err(Error::invalid(format!("restore `{}`: it is no sorted set", queue.id())));
-    };
     let what = format!("read the held elements of `{}`", queue.id());
-    let doubtful = plan.doubtful;
-    let mut back = Back { queue: queue.id().to_owned(), applied: true, doubtful, ..Back::default() };
+    let mut back = Back { applied: true, doubtful: plan.doubtful, ..nothing(queue) };
     release::release(queue).await?;
     // What stays is stepped over.
     let mut first = 0;
@@ -97,29 +94,18 @@ pub async fn apply(queue: &Queue, plan: &Back, dead: bool) -> Result<Back, Error
         if page.is_empty() {
             break;
         }
-        let items: Vec<_> = page
-            .iter()
-            .filter_map(|(_, member)| {
-                let entry = Element::entry(member.clone(), 0)?;
-                Some(source.item(Held::Retry(member.clone()), &entry))
-            })
-            .collect();
+        let items: Vec<_> = page.iter().filter_map(|(_, member)| queue.ledger.waiting(member)).collect();
         let unknown = page.len() - items.len();
-        let twins = put(queue, &source, &items, &mut back).await?;
+        let twins = put(queue, &items, &mut back).await?;
         back.unknown += unknown;
         first += unknown + twins;
     }
     if dead {
         let each_page = queue.each_letter(&what, async |page| {
-            let mut items = Vec::new();
-            for letter in page {
-                match letter.reborn().ok().and_then(|entry| Element::entry(entry, 0)) {
-                    Some(entry) => items.push(source.item(Held::Dead(letter.stream_id), &entry)),
-                    None => back.unknown += 1,
-                }
-            }
+            let items: Vec<_> = page.iter().filter_map(|letter| queue.ledger.buried(letter)).collect();
+            back.unknown += page.len() - items.len();
             let before = back.scheduled;
-            put(queue, &source, &items, &mut back).await?;
+            put(queue, &items, &mut back).await?;
             back.dead += back.scheduled - before;
             Ok(())
         });
@@ -129,14 +115,14 @@ pub async fn apply(queue: &Queue, plan: &Back, dead: bool) -> Result<Back, Error
 }
 
 /// Puts all of them back, in batches; answers how many stayed because their like is there.
-async fn put(queue: &Queue, source: &ZsetSource, mut items: &[Item], back: &mut Back) -> Result<usize, Error> {
+async fn put(queue: &Queue, mut items: &[Item], back: &mut Back) -> Result<usize, Error> {
     let what = format!("restore elements of `{}`", queue.id());
     let mut twins = 0;
     while !items.is_empty() {
         let (batch, rest) = items.split_at(restore_end(items));
-        let restored = match source.restore(&queue.conn, batch).await {
+        let restored = match queue.ledger.restore(&queue.conn, batch).await {
             // What the first sending moved is answered as gone: the count is too low, nothing else.
-            Err(error) if may_have_run(&error) => source.restore(&queue.conn, batch).await,
+            Err(error) if may_have_run(&error) => queue.ledger.restore(&queue.conn, batch).await,
             other => other,
         };
         match restored.attempt(&what)? {
@@ -166,8 +152,7 @@ async fn refusal(queue: &Queue) -> Result<Option<String>, Error> {
         let daemons = words::count(usize::try_from(daemons).unwrap_or(usize::MAX), "daemon");
         return Ok(Some(format!("{daemons} of this queue {are} connected; stop its daemons first")));
     }
-    let Some(source) = set(queue) else { return Ok(None) };
-    Ok(match source.restore(&queue.conn, &[]).await.attempt(&what)? {
+    Ok(match queue.ledger.restore(&queue.conn, &[]).await.attempt(&what)? {
         Reply::Done(_) => None,
         Reply::AtWork { leases: 1.., forwards: false } if !release::is_held(queue, &what).await? => None,
         Reply::AtWork { leases, forwards } => Some(explain(queue, leases, forwards)),

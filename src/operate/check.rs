@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use super::live::{Finding, State};
-use crate::config::{self, ConfigErrors, Loaded, Problem};
+use crate::config::{self, ConfigErrors, Loaded, Problem, QueueSpec};
 use crate::sink;
 
 /// What was found.
@@ -19,6 +19,8 @@ pub struct Check {
     pub problems: Vec<Problem>,
     /// What is doubtful besides.
     pub warnings: Vec<Problem>,
+    /// What is good to know of it.
+    pub notes: Vec<String>,
     /// The settings in effect, without secrets; none where the configuration is wrong.
     pub settings: Option<Value>,
     /// What was found by connecting; none unless that was asked for.
@@ -53,12 +55,15 @@ impl Check {
         match read {
             Err(ConfigErrors { problems, warnings }) => {
                 let (problems, warnings) = (problems.clone(), warnings.clone());
-                Check { ok: false, problems, warnings, settings: None, live: None }
+                Check { ok: false, problems, warnings, notes: Vec::new(), settings: None, live: None }
             }
             Ok(Loaded { config, warnings }) => {
                 let live = if live { Some(super::live::look(config).await) } else { None };
                 let settings = Some(config::describe_json(config));
-                let mut check = Check { ok: true, problems: Vec::new(), warnings: warnings.clone(), settings, live };
+                let note = |spec: &Arc<QueueSpec>| Some(format!("queue {}: {}", spec.id, spec.source.note()?));
+                let notes = config.queues.iter().filter_map(note).collect();
+                let warnings = warnings.clone();
+                let mut check = Check { ok: true, problems: Vec::new(), warnings, notes, settings, live };
                 check.ok = check.failed() == 0;
                 check
             }

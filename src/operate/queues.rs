@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::error::{QueueError, explained};
 use super::session::{Queue, Session};
+use crate::message::LATEST_MS;
 use crate::source::ledger::{Hints, Stats};
 use crate::source::{SourceError, millis};
 
@@ -88,9 +89,14 @@ impl QueueState {
             oldest_ghost_age_ms: (s.source.leftovers.count > 0).then_some(millis(s.source.leftovers.oldest)),
             orphans: s.source.orphans,
             next_due_ms: s.source.head_ms,
-            oldest_overdue_ms: s.source.head_ms.filter(|head| *head <= s.now_ms).map(|head| head.abs_diff(s.now_ms)),
+            oldest_overdue_ms: s.source.head_ms.filter(|head| *head <= s.now_ms).map(|head| overdue_ms(head, s.now_ms)),
         }
     }
+}
+
+/// How long ago it was due, bounded: a score of -inf is not centuries late.
+fn overdue_ms(head_ms: i64, now_ms: i64) -> u64 {
+    head_ms.abs_diff(now_ms).min(LATEST_MS.unsigned_abs())
 }
 
 #[cfg(test)]

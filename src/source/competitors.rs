@@ -8,26 +8,32 @@ use super::{Read, SourceError};
 use crate::link::rights::to_see_clients;
 use crate::link::{Conn, LinkError, missing_rights};
 
-/// A client that waits for an element of some list.
+/// A client, and its last command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Blocked {
+pub struct Client {
     /// `host:port`.
     pub address: String,
     /// Its name, if it gave itself one.
     pub name: String,
-    /// The command that it waits in.
+    /// The command, in lower case.
     pub command: String,
-    /// For how many seconds.
+    /// For how many seconds it has waited in it, or how many ago it sent it.
     pub seconds: u64,
+    /// It waits in that command.
+    pub blocked: bool,
 }
 
-impl std::fmt::Display for Blocked {
+impl std::fmt::Display for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.address)?;
         if !self.name.is_empty() {
             write!(f, " (name {})", self.name)?;
         }
-        write!(f, " in {} for {}s", self.command.to_uppercase(), self.seconds)
+        let (command, seconds) = (self.command.to_uppercase(), self.seconds);
+        match self.blocked {
+            true => write!(f, " in {command} for {seconds}s"),
+            false => write!(f, " in {command} {seconds}s ago"),
+        }
     }
 }
 
@@ -40,7 +46,7 @@ const TAKING: [&str; 6] = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop", "
 /// # Errors
 ///
 /// Those of the connection.
-pub async fn blocked_consumers(conn: &Conn, lists: &[Read]) -> Result<Option<(Vec<Blocked>, usize)>, SourceError> {
+pub async fn blocked_consumers(conn: &Conn, lists: &[Read]) -> Result<Option<(Vec<Client>, usize)>, SourceError> {
     // Checked first: a refused command would be in the server's ACL log.
     if missing_rights(conn, &[to_see_clients()]).await?.is_some_and(|missing| !missing.is_empty()) {
         return Ok(None);
@@ -64,28 +70,46 @@ pub async fn blocked_consumers(conn: &Conn, lists: &[Read]) -> Result<Option<(Ve
     Ok(Some((blocked(&list, field(&own, "db").unwrap_or("0")), empty)))
 }
 
+/// The clients of the connection's database, each with its last command. `None` if that may not be asked.
+///
+/// # Errors
+///
+/// Those of the connection.
+pub async fn clients(conn: &Conn) -> Result<Option<Vec<Client>>, SourceError> {
+    let mut pipe = redis::pipe();
+    pipe.cmd("CLIENT").arg("INFO");
+    pipe.cmd("CLIENT").arg("LIST").arg("TYPE").arg("normal");
+    let mut texts = Vec::new();
+    for answer in conn.pipeline(&pipe).await? {
+        match answer {
+            Ok(value) => texts.extend(redis::from_redis_value::<String>(value).ok()),
+            Err(LinkError::Server { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let [own, list] = texts.as_slice() else { return Ok(None) };
+    let db = field(own, "db").unwrap_or("0");
+    Ok(Some(list.lines().filter(|line| field(line, "db") == Some(db)).filter_map(client).collect()))
+}
+
+/// The client in a line of `CLIENT LIST`. Redis 7 writes `get`, and a command of a container as `client|list`.
+fn client(line: &str) -> Option<Client> {
+    Some(Client {
+        address: field(line, "addr").unwrap_or_default().to_owned(),
+        name: field(line, "name").unwrap_or_default().to_owned(),
+        command: field(line, "cmd")?.to_owned(),
+        seconds: field(line, "idle").and_then(|seconds| seconds.parse().ok()).unwrap_or(0),
+        blocked: field(line, "flags")?.contains('b'),
+    })
+}
+
 /// Clients that are named one by one; the rest is counted.
 const NAMED: usize = 5;
 
 /// A message about clients that wait on a list, with advice; `None` if there are none.
-pub fn advice(blocked: &[Blocked]) -> Option<String> {
-    about(
-        blocked,
-        "If one of them is a Java consumer of a ready list that this daemon drains, they share its elements: stop the consumer, \
-         or keep it and write `consume: [delayed]`",
-    )
-}
-
-/// The same where the queue is a pool of jobs.
-pub fn pool_advice(blocked: &[Blocked]) -> Option<String> {
-    about(
-        blocked,
-        "If one of them is a consumer of a job pool, its timers may still run: they and this daemon each take a part of the due \
-         jobs; stop the timers",
-    )
-}
-
-fn about(blocked: &[Blocked], advice: &str) -> Option<String> {
+pub fn advice(blocked: &[Client]) -> Option<String> {
+    let advice = "If one of them is a Java consumer of a ready list that this daemon drains, they share its elements: stop the \
+                  consumer, or keep it and write `consume: [delayed]`";
     let named: Vec<_> = blocked.iter().take(NAMED).map(ToString::to_string).collect();
     let more = blocked.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -95,18 +119,9 @@ fn about(blocked: &[Blocked], advice: &str) -> Option<String> {
     })
 }
 
-fn blocked(list: &str, db: &str) -> Vec<Blocked> {
-    let client = |line: &str| {
-        let command = field(line, "cmd").filter(|command| TAKING.contains(command))?;
-        let waits = field(line, "flags")?.contains('b') && field(line, "db") == Some(db);
-        waits.then(|| Blocked {
-            address: field(line, "addr").unwrap_or_default().to_owned(),
-            name: field(line, "name").unwrap_or_default().to_owned(),
-            command: command.to_owned(),
-            seconds: field(line, "idle").and_then(|seconds| seconds.parse().ok()).unwrap_or(0),
-        })
-    };
-    list.lines().filter_map(client).collect()
+fn blocked(list: &str, db: &str) -> Vec<Client> {
+    let of_database = list.lines().filter(|line| field(line, "db") == Some(db)).filter_map(client);
+    of_database.filter(|client| client.blocked && TAKING.contains(&&*client.command)).collect()
 }
 
 /// The value of `name=value` in a line of `CLIENT LIST`. Values have no blanks.

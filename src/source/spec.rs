@@ -123,6 +123,14 @@ impl SourceSpec {
         }
     }
 
+    /// The queue as a pool of jobs, if it is that.
+    pub fn job_pool(&self) -> Option<&JobPoolSpec> {
+        match self {
+            SourceSpec::JobPool(spec) => Some(spec),
+            SourceSpec::Redisson(_) | SourceSpec::Zset(_) => None,
+        }
+    }
+
     /// The name of the queue in Redis: of Redisson's the key of the list that due elements are moved to, else the key of the
     /// schedule.
     pub fn name(&self) -> &str {
@@ -184,6 +192,19 @@ impl SourceSpec {
     /// How long an element may be overdue before a rescue moves it; `None` where no client would move it.
     pub fn rescue_after(&self) -> Option<Duration> {
         self.redisson().map(|spec| spec.rescue_after)
+    }
+
+    /// What every user of such a queue should know, where there is something.
+    pub fn note(&self) -> Option<&'static str> {
+        self.zset().map(|_| {
+            "identical members are one element in Redis, due at the score that was written last: put something unique into each, \
+             such as an id"
+        })
+    }
+
+    /// Whether the ids of elements are texts of their payloads, and a hash is what is left where there is none.
+    pub fn names_elements(&self) -> bool {
+        self.zset().is_some_and(|spec| matches!(spec.id, zset::Naming::Text(_)))
     }
 
     /// Whether due elements have their payloads in themselves.

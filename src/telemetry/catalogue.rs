@@ -117,6 +117,8 @@ catalogue! {
         "Due jobs of a job pool without a body: their users had deleted them. Nothing was delivered.";
     put_back: IntCounterVec, "delaybridge_jobs_put_back_total", "jobs", ["queue"], &[],
         "Due jobs of a job pool that are due later by their own record. They went back to a bucket for that time.";
+    ids_by_hash: IntCounterVec, "delaybridge_ids_by_hash_total", "elements", ["queue"], &[],
+        "Elements of a plain sorted set that have no text for the template of `id`: their id is a hash.";
     possible_duplicates: IntCounterVec, "delaybridge_possible_duplicates_total", "elements", ["queue"], &[],
         "Retried deliveries that the sink may have accepted before. Together with expired leases they are an upper bound \
          for duplicates.";
@@ -226,7 +228,7 @@ mod tests {
         // A renamed metric breaks users' alerts: note it in the changelog before you change this list.
         let pinned = "queue_messages queue_oldest_due_age_seconds queue_next_due_timestamp_seconds \
              delivery_lateness_seconds delivery_attempts_total sink_errors_total claimed_messages_total \
-             recovered_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total jobs_without_body_total jobs_put_back_total \
+             recovered_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total jobs_without_body_total jobs_put_back_total ids_by_hash_total \
              possible_duplicates_total leases_expired_total stale_acks_total expired_deliveries_total dead_letters_trimmed_total \
              late_acks_total stale_drops_total \
              panics_total decode_errors_total wakeups_total throttled_seconds_total \

@@ -207,6 +207,11 @@ impl QueueMetrics {
         self.families().put_back.with_label_values(&[self.label()]).inc_by(n);
     }
 
+    /// An element has a hash for an id because its payload has none.
+    pub fn id_by_hash(&self) {
+        self.families().ids_by_hash.with_label_values(&[self.label()]).inc();
+    }
+
     /// A payload was refused by the codec.
     pub fn decode_error(&self, codec: &'static str) {
         self.families().decode_errors.with_label_values(&[self.label(), codec]).inc();

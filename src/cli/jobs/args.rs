@@ -357,7 +357,8 @@ Example:
 ///
 /// Scheduled elements and those that wait for a retry become jobs with the same due time and payload. Each is copied first
 /// and removed then. After an interruption run it again: nothing is copied twice. Elements in flight and on a ready list
-/// stay where they are. No daemon may deliver from the queue meanwhile.
+/// stay where they are. No daemon may deliver from the queue meanwhile. A job whose id another job of the topic has stays too. Jobs of a
+/// pool are claimed for a minute while they are copied, so after an interruption wait for a minute.
 ///
 /// scheduled | retry -> job: delay | ready
 #[derive(Debug, Args)]

@@ -116,8 +116,9 @@ pub(super) fn imported(done: &Imported) -> String {
     let mut text = format!("{} elements of {} {verb} to topic {}\n", done.moved, done.queue, done.topic);
     for (count, what) in [
         (done.copied_before, "had been copied by an earlier run"),
-        (done.taken, "were taken by somebody else meanwhile, and are no jobs"),
-        (done.left, "cannot be read, or are too large for the topic; they stay"),
+        (done.taken, "were taken by another client meanwhile, and are no jobs"),
+        (done.deleted, "had no job: their users have deleted it"),
+        (done.left, "cannot be read, are too large, or have the id of another job in the topic; they stay"),
         (done.elsewhere, "are in flight or on a ready list; they stay"),
     ] {
         if count > 0 {

@@ -1,6 +1,7 @@
 //! The job queue as an operator, or a consumer without a library, uses it: one call each, and results that are plain.
 
 mod moving;
+mod pools;
 
 use std::sync::Arc;
 use std::time::Duration;

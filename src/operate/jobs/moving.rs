@@ -3,11 +3,12 @@
 //! Each is copied first and removed then. The copy has an id that is made of the original's, so that a second run after an
 //! interruption copies nothing twice, and goes on.
 
+use bytes::Bytes;
 use futures_util::future::join_all;
 use serde::Serialize;
 
-use super::{Jobs, failed};
-use crate::jobs::{Due, JobState, LocalId, NewJob, Topic};
+use super::{Jobs, failed, pools};
+use crate::jobs::{Added, Due, JobError, JobState, LocalId, NewJob, Topic};
 use crate::operate::error::{Attempt, Error};
 use crate::operate::session::Queue;
 use crate::source::ledger::{Place, Seen, Shape, Show};
@@ -28,9 +29,11 @@ pub struct Imported {
     pub moved: u64,
     /// Of these the ones that an earlier run had copied already.
     pub copied_before: u64,
-    /// Elements that somebody else took meanwhile: their copies were withdrawn.
+    /// Elements that another client took meanwhile: their copies were withdrawn.
     pub taken: u64,
-    /// Elements that cannot be read, or are too large for the topic; they stay where they are.
+    /// Ids of a pool without a job: its user has deleted it.
+    pub deleted: u64,
+    /// Elements that cannot be read, are too large for the topic, or have the id of another job there; they stay.
     pub left: u64,
     /// Elements that are in flight or on a ready list; they stay where they are.
     pub elsewhere: u64,
@@ -67,16 +70,19 @@ pub async fn import(
 ) -> Result<Imported, Error> {
     let what = format!("import queue `{}` into topic {topic}", queue.id());
     let mut done = Imported { queue: queue.id().to_owned(), topic: topic.to_string(), dry_run, ..Imported::default() };
-    // Only ids would be moved, and the bodies removed.
-    if !queue.spec.source.has_payload_in_member() {
-        let kind = queue.spec.source.kind();
-        return Err(Error::invalid(format!("{what}: elements of a `{kind}` have their payloads elsewhere")));
-    }
     let daemons = queue.ledger.daemons(&queue.conn).await.attempt(&what)?;
     if daemons > 0 && !dry_run {
         let text =
             "deliver from the queue and would take elements meanwhile: remove the queue from their configuration";
         return Err(Error::conflict(format!("{what}: {daemons} daemons {text}, or stop them")));
+    }
+    if !queue.spec.source.has_payload_in_member() {
+        if dry_run {
+            pools::count(queue, jobs.queue.settings().of(topic).max_body, &mut done, &what).await?;
+        } else {
+            pools::import(queue, jobs, topic, &mut done, progress, &what).await?;
+        }
+        return elsewhere(queue, done, &what).await;
     }
     for place in [Place::Scheduled, Place::Retry] {
         // Elements that stay are passed over.
@@ -90,11 +96,21 @@ pub async fn import(
             progress(done.moved);
         }
     }
+    elsewhere(queue, done, &what).await
+}
+
+async fn elsewhere(queue: &Queue, mut done: Imported, what: &str) -> Result<Imported, Error> {
     for place in [Place::InFlight, Place::Ready] {
-        let page = queue.ledger.peek(&queue.conn, place, 0, 1, Show::Start(0)).await.attempt(&what)?;
+        let page = queue.ledger.peek(&queue.conn, place, 0, 1, Show::Start(0)).await.attempt(what)?;
         done.elsewhere += page.total as u64;
     }
     Ok(done)
+}
+
+/// Whether the job that was added is a copy of this payload: now, or by an earlier run. A job that is gone was one, and a consumer
+/// has finished it.
+pub(super) async fn is_copy(jobs: &Jobs, added: &Added, payload: &Bytes) -> Result<bool, JobError> {
+    Ok(added.created || jobs.queue.get(&added.id).await?.is_none_or(|there| there.body == *payload))
 }
 
 /// Moves a page; answers how many of it stay.
@@ -122,25 +138,34 @@ async fn page_moved(
             _ => done.left += 1,
         }
     }
-    let stay = total - members.len();
     if done.dry_run {
         done.moved += members.len() as u64;
         return Ok(total);
     }
     let attempt = |error| failed(&format!("{what} ({} moved before; run it again to go on)", done.moved), &error);
+    let bodies: Vec<Bytes> = new.iter().map(|job| job.body.clone()).collect();
     let added = jobs.queue.add(topic, new).await.map_err(attempt)?;
+    let mut copies = Vec::with_capacity(added.len());
+    for ((member, copy), body) in members.into_iter().zip(added).zip(bodies) {
+        match is_copy(jobs, &copy, &body).await.map_err(attempt)? {
+            true => copies.push((member, copy)),
+            // Another job has the id: the element would be lost.
+            false => done.left += 1,
+        }
+    }
+    let stay = total - copies.len();
     // The copy is safe: the original goes.
-    let removals = members.iter().map(async |member| match place {
+    let removals = copies.iter().map(async |(member, _)| match place {
         Place::Retry => queue.ledger.cancel_retry(&queue.conn, member.clone()).await,
         _ => queue.ledger.source().cancel(&queue.conn, member).await,
     });
-    for (removed, copy) in join_all(removals).await.into_iter().zip(added) {
+    for (removed, (_, copy)) in join_all(removals).await.into_iter().zip(&copies) {
         match removed.attempt(&format!("{what} ({} moved before; run it again to go on)", done.moved))? {
             true => {
                 done.moved += 1;
                 done.copied_before += u64::from(!copy.created);
             }
-            // Somebody else has the original, so the copy is one too many.
+            // Another client has the original, so the copy is one too many.
             false => {
                 done.taken += 1;
                 if copy.created {
@@ -154,7 +179,7 @@ async fn page_moved(
 }
 
 /// The id of an element as one of a job: as it is where it can be, else as hexadecimal digits.
-fn local_id(id: &str) -> LocalId {
+pub(super) fn local_id(id: &str) -> LocalId {
     id.parse().unwrap_or_else(|_| {
         let digits = hex::encode(id);
         // Ids have at most 128 characters; the hash of what is longer is as good.

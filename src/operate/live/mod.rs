@@ -14,7 +14,8 @@ use crate::jobs;
 use crate::link::rights::{Dialect, Grant, Missing, Rules};
 use crate::link::{Conn, LinkError, missing_rights, whoami};
 use crate::source::SourceSpec;
-use crate::source::competitors::{advice, blocked_consumers, pool_advice};
+use crate::source::competitors::{advice, blocked_consumers};
+use crate::source::job_pool::rivals;
 use crate::source::redisson::ListCleanup;
 use crate::source::zset::announced;
 
@@ -117,16 +118,28 @@ async fn consumers(conn: &Conn, config: &Config) -> Option<Finding> {
     })
 }
 
-/// Consumers of a pool of jobs: its timers run beside them, and take due jobs as the daemon does.
+/// Programs that take due jobs of a pool as the daemon does.
 async fn timers(conn: &Conn, config: &Config) -> Option<Finding> {
-    config.queues.iter().find(|spec| spec.source.kind() == "job_pool")?;
+    let pools: Vec<_> = config.queues.iter().filter_map(|spec| spec.source.job_pool()).collect();
+    if pools.is_empty() {
+        return None;
+    }
     let what = "programs of job pools";
-    Some(match blocked_consumers(conn, &[]).await {
-        Ok(Some((blocked, _))) => match pool_advice(&blocked) {
-            Some(advice) => finding(what, State::Warning, advice),
-            None => finding(what, State::Well, "no client waits for jobs; one that polls is not visible"),
-        },
-        Ok(None) => finding(what, State::Warning, "unknown: that takes the rights to CLIENT INFO and CLIENT LIST"),
+    Some(match rivals(conn, &pools).await {
+        Ok(Some(signs)) if signs.is_empty() => finding(
+            what,
+            State::Well,
+            "no client waits for jobs or read a sorted set in the last second; scripts are not visible",
+        ),
+        Ok(Some(signs)) => {
+            let advice = "Redis does not report the keys. A timer or worker of the program shares the due jobs with this daemon: stop \
+                          it to have all of them delivered";
+            finding(what, State::Warning, format!("{}. {advice}", signs.join("; ")))
+        }
+        Ok(None) => {
+            let rights = "CLIENT INFO, CLIENT LIST and PUBSUB NUMSUB";
+            finding(what, State::Warning, format!("unknown: that takes the rights to {rights}"))
+        }
         Err(error) => finding(what, State::Failed, explained(&error)),
     })
 }
@@ -146,14 +159,14 @@ async fn queue(conn: &Conn, spec: &std::sync::Arc<QueueSpec>) -> Vec<Finding> {
     findings
 }
 
-/// Whether the server tells of changes of sorted sets. It is never needed: the daemon looks for itself once a second.
+/// Whether the server announces changes of sorted sets. It is never needed: the daemon looks for itself once a second.
 async fn notifications(conn: &Conn, what: String) -> Finding {
     match announced(conn).await {
         Some(true) => finding(what, State::Well, "on: a new element is seen at once"),
         Some(false) => finding(
             what,
             State::Well,
-            "off: an element that is added after its due time waits up to 1s; notify-keyspace-events Kz tells at once",
+            "off: an element that is added after its due time waits up to 1s; with notify-keyspace-events Kz it is seen at once",
         ),
         None => finding(what, State::Well, "unknown: that takes the right to CONFIG GET"),
     }

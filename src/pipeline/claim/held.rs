@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::clock::Instant;
-use crate::message::Identity;
+use crate::message::{Identity, lateness};
 use crate::pipeline::claim::{Claim, Isolation};
 use crate::pipeline::gate::Probe;
 use crate::pipeline::queue::Queue;
@@ -132,7 +132,6 @@ impl Parts {
 
     /// How late the element is by Redis's clock; `None` for elements without a due time.
     pub fn lateness(&self) -> Option<Duration> {
-        let late = self.queue().process.clock.now_ms().saturating_sub(self.header.due_ms()?);
-        Some(Duration::from_millis(u64::try_from(late).unwrap_or(0)))
+        lateness(self.header.due_ms()?, self.queue().process.clock.now_ms())
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use crate::clock::{Asked, Skew};
+use crate::message::LATEST_MS;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
 use crate::source::ledger::Stats;
@@ -174,7 +175,7 @@ fn show_gauges(queue: &Queue, stats: &Stats) {
     metrics.messages(MessageState::InFlight, count(stats.in_flight));
     metrics.messages(MessageState::Retry, count(stats.retry));
     metrics.messages(MessageState::Dead, count(stats.dead));
-    let overdue = source.head_ms.map_or(0, |head| stats.now_ms.saturating_sub(head).max(0));
+    let overdue = source.head_ms.map_or(0, |head| stats.now_ms.saturating_sub(head).clamp(0, LATEST_MS));
     metrics.oldest_due_age(Duration::from_millis(count(overdue)));
     metrics.next_due(source.head_ms);
     if let Some(terms) = queue.store.terms() {

@@ -8,7 +8,7 @@ use redisson_codecs::Payload;
 
 use crate::clock::Instant;
 use crate::config::{OnDecodeError, OnExpired};
-use crate::message::{Class, Failure, Identity};
+use crate::message::{Class, Failure, Identity, lateness};
 use crate::pipeline::claim::{Claim, Parts};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Death, Release, Verdict};
@@ -42,8 +42,7 @@ impl<'a> Subject<'a> {
     }
 
     fn lateness(&self) -> Option<Duration> {
-        let late = self.claim.queue.process.clock.now_ms().saturating_sub(self.due_ms?);
-        Some(Duration::from_millis(u64::try_from(late).unwrap_or(0)))
+        lateness(self.due_ms?, self.claim.queue.process.clock.now_ms())
     }
 }
 
@@ -122,6 +121,10 @@ pub fn message(
 ) -> Result<Outbound, Failure> {
     let queue = &subject.claim.queue;
     let (spec, due_ms) = (&queue.routes[place].spec, subject.due_ms);
+    // Once for an element, and not for every attempt.
+    if place == 0 && subject.attempts == 0 && subject.id.text.is_none() && queue.spec.source.names_elements() {
+        queue.events.metrics().id_by_hash();
+    }
     let attempt = subject.attempts.saturating_add(1);
     let element =
         ElementInfo { id: subject.id, queue: &queue.spec.id, due_ms, attempt, topic: subject.topic.as_deref() };

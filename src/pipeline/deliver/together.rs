@@ -4,10 +4,9 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::message::{Failure, MessageId};
+use crate::message::{Failure, MessageId, lateness};
 use crate::pipeline::claim::{Batch, Claim, Held, Isolation};
 use crate::pipeline::deliver::conclude;
 use crate::pipeline::deliver::outbound::{self, Subject};
@@ -141,8 +140,8 @@ impl Together {
         for sent in confirmed.iter().filter_map(|at| self.sent.get_mut(*at)?.take()) {
             let element = &self.claim.elements[sent.place];
             route.metrics.attempt(&Ok(()));
-            if let Some(due_ms) = element.due_ms() {
-                route.metrics.late(Duration::from_millis(now_ms.saturating_sub(due_ms).max(0).unsigned_abs()));
+            if let Some(late) = element.due_ms().and_then(|due_ms| lateness(due_ms, now_ms)) {
+                route.metrics.late(late);
             }
             queue.history.forget(sent.id);
             places.push(sent.place);

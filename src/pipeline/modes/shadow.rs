@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::clock::Instant;
 use crate::config::{Misfit, OnExpired, QueueSpec, RouteSpec};
-use crate::message::{About, Identity};
+use crate::message::{About, Identity, lateness};
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
 use crate::route::ElementInfo;
@@ -136,11 +136,11 @@ fn fate(
     now_ms: i64,
 ) -> Result<Vec<String>, (Fate, String)> {
     let payload = payload.map_err(|junk| (Fate::DeadLetter, junk.to_string()))?;
-    let late = u64::try_from(now_ms.saturating_sub(due_ms)).unwrap_or(0);
-    if let (Some(limit), OnExpired::DeadLetter) = (spec.max_lateness, spec.on_expired)
-        && Duration::from_millis(late) > limit
+    if let (Some(limit), OnExpired::DeadLetter, Some(late)) =
+        (spec.max_lateness, spec.on_expired, lateness(due_ms, now_ms))
+        && late > limit
     {
-        return Err((Fate::DeadLetter, format!("{late} ms late, more than max_lateness")));
+        return Err((Fate::DeadLetter, format!("{} ms late, more than max_lateness", late.as_millis())));
     }
     let info = ElementInfo { id, queue: &spec.id, due_ms: Some(due_ms), attempt: 1, topic: None };
     match spec.preview(&info, &payload) {

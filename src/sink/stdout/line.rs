@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::de::IgnoredAny;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::message::{Class, Failure};
+use crate::message::{Class, Failure, lateness};
 use crate::sink::Outbound;
 
 /// Appends the element's line, newline included.
@@ -45,7 +45,9 @@ impl Serialize for Line<'_> {
         map.serialize_entry("queue", &*message.queue)?;
         if let Some(due_ms) = message.due_ms {
             map.serialize_entry("due_ms", &due_ms)?;
-            map.serialize_entry("late_ms", &message.now_ms.saturating_sub(due_ms))?;
+            if lateness(due_ms, message.now_ms).is_some() {
+                map.serialize_entry("late_ms", &message.now_ms.saturating_sub(due_ms))?;
+            }
         }
         map.serialize_entry("attempt", &message.attempt)?;
         if !message.headers.is_empty() {

@@ -29,7 +29,7 @@ tables! {
         READY = key("ready", Kind::Texts, "Lists with members of jobs that the program has made ready: they are claimed as well. Without it they are left to the program's consumers.");
         ON_MISSING_BODY = key("on_missing_body", Kind::Word(&[now("drop"), now("dead_letter")]), "A due id without a job. `drop`: its user has deleted it; counted, and gone. `dead_letter`: stored as a dead letter.").default("drop");
     }
-    mod job at "queues.NAME.source.job_pool.job", "One of `string`, `hash` and `own_hash`. `{id}` stands for the id." {
+    mod job at "queues.NAME.source.job_pool.job", "One of `string`, `hash` and `own_hash`. `{id}` is the placeholder for the id." {
         STRING = key("string", Kind::Text, "A string for each job: the pattern of its key, as `job:{id}`.");
         HASH = key("hash", Kind::Text, "One hash for all jobs: its key. The id is the field.");
         OWN_HASH = key("own_hash", Kind::Text, "A hash for each job: the pattern of its key. It goes as a whole.");
@@ -249,6 +249,15 @@ fn check(section: &Section<'_>, spec: &JobPoolSpec, spot: &Spot) {
     if spec.layout.record == Format::Raw && spec.layout.wanted != Wanted::default() {
         let help = "write the `format` that has these fields, or remove them";
         report.problem(&section.spot(&job_pool::RECORD), "a `raw` record has no fields", help);
+    }
+    if let Place::Value(pattern) | Place::Own(pattern, _) = &spec.layout.place
+        && pattern == ID
+    {
+        report.warning(
+            spot,
+            "the jobs are under their bare ids: the daemon's user needs rights on ALL keys of the server, in every database",
+            "give the pool a Redis of its own; rights of Redis know no databases",
+        );
     }
     if let Some(why) = spec.why_not_in_cluster() {
         report.warning(spot, why, "it works on a single Redis, with replicas and Sentinel");

@@ -14,7 +14,7 @@ use crate::source::{Junk, NoPayload};
 
 /// Longest id in bytes.
 const ID_MAX: usize = 1_024;
-/// What stands for the id in the pattern of a key.
+/// The placeholder for the id in the pattern of a key.
 pub const ID: &str = "{id}";
 
 /// How an id is read in a member of a bucket.

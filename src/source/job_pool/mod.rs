@@ -10,6 +10,7 @@ pub mod layout;
 mod preset;
 pub mod record;
 mod rights;
+mod rivals;
 mod scripts;
 mod source;
 #[cfg(test)]
@@ -17,5 +18,6 @@ mod tests;
 
 pub use self::config::JobPoolSpec;
 pub use self::preset::{PRESETS, Preset};
+pub use self::rivals::{rivals, to_see_rivals};
 pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
 pub use self::source::JobPool;

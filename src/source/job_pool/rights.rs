@@ -25,9 +25,10 @@ impl JobPool {
                 }
                 grants.extend(self.to_read_and_remove_jobs());
             }
-            // What is shown, cancelled and redriven.
+            // What is shown, cancelled, redriven and restored; an import claims as well.
             Activity::Operate => {
-                grants.push(self.on_buckets(&[ZREM, ZSCAN, ZSCORE]));
+                grants.extend(self.to_do(Activity::Deliver));
+                grants.push(self.on_buckets(&[ZADD, ZREM, ZSCAN, ZSCORE]));
                 if !self.ready.is_empty() {
                     grants.push(self.on_lists(&[LRANGE]));
                 }

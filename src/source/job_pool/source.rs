@@ -29,8 +29,6 @@ pub struct JobPool {
     pub(super) buckets: Vec<Bytes>,
     pub(super) ready: Vec<Bytes>,
     pub(super) beside: Option<Bytes>,
-    /// Where the first bucket's changes are announced, if Redis is told to; none where there are several.
-    channel: Option<Arc<str>>,
     scripts: &'static ledger::Scripts,
 }
 
@@ -44,7 +42,6 @@ impl JobPool {
             buckets: spec.buckets.iter().map(name).collect(),
             ready: spec.ready.iter().map(name).collect(),
             beside: spec.beside.as_ref().map(name),
-            channel: None,
             scripts: &SCRIPTS,
             spec: spec.clone(),
         }
@@ -164,7 +161,7 @@ impl Source for JobPool {
     }
 
     fn channel(&self) -> Option<&Arc<str>> {
-        self.channel.as_ref()
+        None
     }
 
     fn announcement(&self, _payload: &[u8]) -> Option<Announcement> {

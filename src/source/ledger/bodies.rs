@@ -56,8 +56,13 @@ impl Ledger {
         Ok(contents)
     }
 
-    /// Whether a body was left because of its size.
-    async fn fetch(&self, conn: &Conn, elements: &mut [Element], room: usize) -> Result<bool, SourceError> {
+    /// Reads the bodies of these elements, as far as there is room for them, and for one in any case: whether one was left because
+    /// of its size.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn fetch(&self, conn: &Conn, elements: &mut [Element], room: usize) -> Result<bool, SourceError> {
         if !self.source.has_bodies() {
             return Ok(false);
         }

@@ -35,7 +35,13 @@ impl Ledger {
                     grants.push(on(&self.keys.state, [TYPE, HDEL, HMGET, HSET]));
                 }
             }
-            Activity::Operate => grants.extend(self.to_operate()),
+            Activity::Operate => {
+                grants.extend(self.to_operate());
+                // An import claims: only so are an element and its body moved together.
+                if self.source.has_bodies() {
+                    grants.extend(self.to_use_claims(&Use::default()));
+                }
+            }
         }
         grants.extend(self.source.rights(activity));
         grants

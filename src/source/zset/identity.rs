@@ -44,8 +44,8 @@ fn hash_of(given: MessageId, member: &[u8]) -> MessageId {
 /// The text that a template makes of a member that is JSON; `None` if it has nothing to put in.
 pub(super) fn filled(template: &Template, member: &[u8]) -> Option<String> {
     let json = Json(serde_json::from_slice(member).ok()?);
-    let nobody = MessageId([0; 8]).into();
-    let element = ElementInfo { id: &nobody, queue: "", due_ms: None, attempt: 1, topic: None };
+    let none = MessageId([0; 8]).into();
+    let element = ElementInfo { id: &none, queue: "", due_ms: None, attempt: 1, topic: None };
     Filler::new(&element, &json, None).text(template, &"source").ok()
 }
 

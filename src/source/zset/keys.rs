@@ -13,7 +13,7 @@ pub struct Keys {
     pub tag: String,
     /// The sorted set: payload -> due time.
     pub zset: Bytes,
-    /// Where Redis announces changes of the set, if it is told to.
+    /// Where Redis announces changes of the set, if it is configured to.
     pub channel: Arc<str>,
 }
 

@@ -1,13 +1,12 @@
 //! The source `zset`: a sorted set whose members are the payloads and whose scores are the due times.
 //!
 //! Other programs may read the set at the same time: whoever removes a member has it. `keys` names what is in Redis,
-//! `identity` makes ids, `source` is the implementation of [`Source`](super::Source), `restore` the way back.
+//! `identity` makes ids, `source` is the implementation of [`Source`](super::Source).
 
 pub(crate) mod config;
 mod identity;
 mod keys;
 mod notifications;
-mod restore;
 mod rights;
 mod scripts;
 mod source;
@@ -18,6 +17,5 @@ pub use self::config::ZsetSpec;
 pub use self::identity::Naming;
 pub use self::keys::{Keys, tag};
 pub use self::notifications::announced;
-pub use self::restore::{Held, Item, Moved, Restored, restore_end};
 pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
 pub use self::source::ZsetSource;

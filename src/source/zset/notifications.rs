@@ -1,4 +1,4 @@
-//! Whether the server tells of changes of sorted sets: keyspace notifications.
+//! Whether the server announces changes of sorted sets: keyspace notifications.
 
 use crate::link::Conn;
 
@@ -21,8 +21,9 @@ mod tests {
 
     #[test]
     fn additions_take_the_key_and_the_type() {
-        for (flags, told) in [("Kz", true), ("AK", true), ("AKE", true), ("Ez", false), ("K", false), ("", false)] {
-            assert_eq!(announces(flags), told, "{flags}");
+        for (flags, announced) in [("Kz", true), ("AK", true), ("AKE", true), ("Ez", false), ("K", false), ("", false)]
+        {
+            assert_eq!(announces(flags), announced, "{flags}");
         }
     }
 }

@@ -310,7 +310,7 @@ impl World {
         }
     }
 
-    /// As a producer writes it: rounded by nobody but Redis.
+    /// As a producer writes it: rounded by Redis alone.
     fn written(&mut self, micros: i64) -> String {
         match self.unit {
             Unit::Seconds => format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000),

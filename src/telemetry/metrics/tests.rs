@@ -27,6 +27,7 @@ fn use_everything(metrics: &Metrics) {
     queue.dead_letters_trimmed(1);
     queue.without_body(1);
     queue.put_back(1);
+    queue.id_by_hash();
     queue.dead_letter_forwarded("events", &Ok(()));
     queue.expired_delivery();
     queue.decode_error("json");

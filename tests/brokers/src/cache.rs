@@ -92,6 +92,34 @@ pub fn lmstfy_client() -> Result<PathBuf> {
     }
 }
 
+/// The program with asynq, where setup has built it.
+///
+/// # Errors
+///
+/// When it is not there.
+pub fn asynq() -> Result<PathBuf> {
+    let program = root()?.join("asynq/asynq-program");
+    if program.exists() {
+        Ok(program)
+    } else {
+        Err(Error::new(format!("find {}: not there; run `make setup`", program.display())))
+    }
+}
+
+/// The folder with the packages of BullMQ, where setup has completed it.
+///
+/// # Errors
+///
+/// When it is not there.
+pub fn bullmq() -> Result<PathBuf> {
+    let folder = root()?.join("bullmq");
+    if folder.join("complete").exists() {
+        Ok(folder.join("node_modules"))
+    } else {
+        Err(Error::new(format!("find BullMQ in {}: not there; run `make setup`", folder.display())))
+    }
+}
+
 fn root() -> Result<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("DELAYBRIDGE_CACHE")

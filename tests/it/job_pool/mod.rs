@@ -1,7 +1,9 @@
 //! Pools of jobs: the daemon is the built binary, Redis a real server, the programs are what teams run.
 
 mod forwarding;
+mod leaving;
 mod port;
+mod programs;
 mod timers;
 
 use std::time::Duration;

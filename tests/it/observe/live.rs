@@ -59,6 +59,7 @@ queues:
   seen: {{ source: {{ redisson: {{ name: seen }} }}, mode: shadow, to: [{{ sink: out }}] }}
   saved: {{ source: {{ redisson: {{ name: saved, rescue_after: 1s }} }}, mode: rescue }}
   pool: {{ source: {{ job_pool: {{ preset: ouqiang }} }}, to: [{{ sink: out }}] }}
+  plain: {{ source: {{ zset: {{ key: plain, score: s, id: \"${{payload.id}}\" }} }}, to: [{{ sink: out }}] }}
 jobs: {{ http: {{ listen: \"127.0.0.1:{api}\" }} }}
 ",
         server.url(),
@@ -95,7 +96,7 @@ async fn offer(redis: &mut MultiplexedConnection) {
     }
 }
 
-/// For the pool of jobs: a due id with a job that is not due yet, and one without a job.
+/// For the pool of jobs: a due id with a job that is not due yet, and one without a job. For the plain set a payload without an id.
 async fn schedule(redis: &mut MultiplexedConnection) {
     let now_s = redis_now_ms(redis).await / 1_000;
     let due_s = u32::try_from(now_s + 3_600).expect("a time of this century").to_be_bytes();
@@ -104,6 +105,7 @@ async fn schedule(redis: &mut MultiplexedConnection) {
     for id in ["early", "deleted"] {
         let _: () = redis.zadd("dq_bucket_1", id, now_s - 1).await.expect("schedule a job");
     }
+    let _: () = redis.zadd("plain", "no id", now_s - 1).await.expect("schedule an element");
 }
 
 /// Two jobs: one that nobody takes, and one that is past its time to live at once.

@@ -91,6 +91,7 @@ pub fn rows() -> Vec<Row> {
                 rate("Released, not counted", "released_messages_total", &["queue", "reason"]),
                 rate("Jobs without a body", "jobs_without_body_total", &["queue"]),
                 rate("Jobs put back", "jobs_put_back_total", &["queue"]),
+                rate("Ids that are hashes", "ids_by_hash_total", &["queue"]),
                 rate("Wake-ups of the claimer", "wakeups_total", &["reason"]),
                 lines("Elements that wait for max_rate", "throttled_seconds_total", "short", &["queue", "sink"])
                     .ask("sum by (queue, sink) (rate({}[$__rate_interval])) or vector(0)", "{{queue}} {{sink}}"),

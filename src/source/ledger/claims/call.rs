@@ -225,7 +225,8 @@ impl Claims<'_> {
         let mut keys = vec![k.retry.clone(), k.dead.clone(), push_to.unwrap_or(&k.retry).clone()];
         let mut args = Vec::with_capacity(batch.len() * 5 + 1);
         args.push(dead_max_len.map(text).unwrap_or_default());
-        verdict::arguments(k, self.source, batch, &mut keys, &mut args);
+        let digests = verdict::digests(batch).await;
+        verdict::arguments(k, self.source, batch, &digests, &mut keys, &mut args);
         if batch.is_empty() {
             return Ok(Settled { now_ms: 0, answers: Vec::new(), trimmed: 0 });
         }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{BodyAt, ClaimName, Element, Move, Part, Verdict};
+use super::{ClaimName, Element, Move, Part, Verdict};
 use crate::link::Side;
 use crate::source::ledger::Keys;
 use crate::source::{Source, text};
@@ -13,6 +13,7 @@ pub(super) fn arguments(
     all: &Keys,
     source: &dyn Source,
     batch: &[Verdict],
+    digests: &[Option<Bytes>],
     keys: &mut Vec<Bytes>,
     args: &mut Vec<Bytes>,
 ) {
@@ -36,8 +37,8 @@ pub(super) fn arguments(
     args.extend([text(keys.len()), text(due_sets.len())]);
     keys.extend(due_sets);
     let sets = keys.len();
-    for (verdict, place) in batch.iter().zip(places) {
-        if let Some((at, sha1)) = removal(source, verdict) {
+    for ((verdict, place), digest) in batch.iter().zip(places).zip(digests) {
+        if let (Some(sha1), Some(at)) = (digest.clone(), source.body_at(&verdict.element())) {
             let body = place_of(keys, sets, at.key().clone());
             let field = at.field().cloned().unwrap_or_default();
             let (beside, beside_field) = match source.beside_body(&verdict.element()) {
@@ -61,13 +62,31 @@ fn place_of(keys: &mut Vec<Bytes>, first: usize, key: Bytes) -> Bytes {
     text(place + 1)
 }
 
-/// The body that goes with the element, and what it must still be.
-fn removal(source: &dyn Source, verdict: &Verdict) -> Option<(BodyAt, Bytes)> {
-    let body = verdict.body.as_ref()?;
-    if !matches!(verdict.step, Move::Confirm | Move::Dead { .. } | Move::Push { .. }) {
-        return None;
+/// Bytes that are hashed in one go: less than a millisecond.
+const SLICE: usize = 256 << 10;
+
+/// For each verdict with which a body goes, the hash that it must still have. Between slices other tasks have their turn: a body
+/// of 100 MB takes a third of a second.
+pub(super) async fn digests(batch: &[Verdict]) -> Vec<Option<Bytes>> {
+    let (mut digests, mut hashed) = (Vec::with_capacity(batch.len()), 0);
+    for verdict in batch {
+        let goes = matches!(verdict.step, Move::Confirm | Move::Dead { .. } | Move::Push { .. });
+        let Some(body) = verdict.body.as_ref().filter(|_| goes) else {
+            digests.push(None);
+            continue;
+        };
+        let mut sha1 = sha1_smol::Sha1::new();
+        for slice in body.chunks(SLICE) {
+            sha1.update(slice);
+            hashed += slice.len();
+            if hashed >= SLICE {
+                hashed = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+        digests.push(Some(sha1.digest().to_string().into()));
     }
-    Some((source.body_at(&verdict.element())?, sha1_smol::Sha1::from(body).digest().to_string().into()))
+    digests
 }
 
 impl Verdict {
@@ -106,5 +125,36 @@ fn push(source: &dyn Source, verdict: &Verdict, key: Bytes, args: &mut Vec<Bytes
             let side = if *side == Side::Left { "l" } else { "r" };
             args.extend([word("x"), key, member, word(side), body.clone()]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use super::*;
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_large_body_is_hashed_in_slices_and_others_have_their_turn() {
+        let verdict = |size: usize, step| Verdict {
+            claim: ClaimName::new([1; 8], 1),
+            part: Part::Bare,
+            member: Bytes::from_static(b"7"),
+            step,
+            body: Some(vec![b'x'; size].into()),
+        };
+        let batch =
+            [verdict(3, Move::Confirm), verdict(10 * SLICE, Move::Confirm), verdict(3, Move::Return { at_ms: 0 })];
+        let mut hashing = std::pin::pin!(digests(&batch));
+        let mut turns = 0;
+        let found = loop {
+            match std::future::poll_fn(|cx| Poll::Ready(hashing.as_mut().poll(cx))).await {
+                Poll::Ready(found) => break found,
+                Poll::Pending => turns += 1,
+            }
+        };
+        assert_eq!(turns, 10);
+        let sha1 = |size: usize| Some(Bytes::from(sha1_smol::Sha1::from(vec![b'x'; size]).digest().to_string()));
+        assert_eq!(found, [sha1(3), sha1(10 * SLICE), None]);
     }
 }

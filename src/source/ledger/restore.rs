@@ -1,17 +1,17 @@
-//! The way back: what is held of a queue goes into the set again, with the scores that its members had.
+//! The way back: what is held of a queue goes into the source's sorted sets again, with the scores that its members had.
+//! Redisson's queues have a way of their own, because their elements are in a list as well.
 
 use std::sync::LazyLock;
 
 use bytes::Bytes;
 
-use super::ZsetSource;
+use super::claims::{BodyAt, Element};
+use super::{BATCH_BYTES, BATCH_ENTRIES, BadReply, Clock, DeadLetter, Fields, Ledger, whole};
 use crate::link::{Conn, Script};
-use crate::source::ledger::claims::Element;
-use crate::source::ledger::{self, BATCH_BYTES, BATCH_ENTRIES, BadReply, Clock, Fields, whole};
-use crate::source::{Score, Source, SourceError};
+use crate::source::{Score, SourceError, text};
 
 static RESTORE: LazyLock<Script> =
-    LazyLock::new(|| Script::new("restore_zset", whole(include_str!("scripts/restore.lua"), Clock::Redis)));
+    LazyLock::new(|| Script::new("restore", whole(include_str!("scripts/restore.lua"), Clock::Redis)));
 
 /// Where an element is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,12 +25,11 @@ pub enum Held {
 /// An element on its way back.
 #[derive(Debug, Clone)]
 pub struct Item {
-    /// Where it is held.
-    pub held: Held,
-    /// The score that it had.
-    pub score: Score,
-    /// The member.
-    pub member: Bytes,
+    held: Held,
+    score: Score,
+    member: Bytes,
+    /// The body that a dead letter has, and where it belongs.
+    body: Option<(BodyAt, Bytes)>,
 }
 
 /// What became of one element.
@@ -40,7 +39,7 @@ pub enum Moved {
     Yes,
     /// It was taken meanwhile.
     Gone,
-    /// It stays: the same member is in the set already.
+    /// It stays: the same member is in the set already, or there is another body for it.
     Twin,
 }
 
@@ -58,12 +57,29 @@ pub enum Restored {
     },
 }
 
-impl ZsetSource {
-    /// The element of an entry, with the score that it had in the set.
-    pub fn item(&self, held: Held, entry: &Element) -> Item {
+impl Ledger {
+    /// What waits for a retry, with the score that it had in the set; `None` for an entry of a version that this one does not
+    /// know.
+    pub fn waiting(&self, member: &Bytes) -> Option<Item> {
+        let entry = Element::entry(member.clone(), 0)?;
+        Some(self.item(Held::Retry(member.clone()), &entry, None))
+    }
+
+    /// The element of a dead letter, and its body; `None` for a letter that cannot be read, and for one that lacks its body:
+    /// without it the element would be of no use.
+    pub fn buried(&self, letter: &DeadLetter) -> Option<Item> {
+        let entry = Element::entry(letter.reborn().ok()?, 0)?;
+        let body = self.body_of(letter);
+        if self.source.has_bodies() && body.is_none() {
+            return None;
+        }
+        Some(self.item(Held::Dead(letter.stream_id.clone()), &entry, body))
+    }
+
+    fn item(&self, held: Held, entry: &Element, body: Option<(BodyAt, Bytes)>) -> Item {
         let header = entry.header();
-        let score = header.kept_score().unwrap_or_else(|| self.until(header.time_ms));
-        Item { held, score, member: entry.bytes() }
+        let score = header.kept_score().unwrap_or_else(|| self.source.until(header.time_ms));
+        Item { held, score, member: entry.bytes(), body }
     }
 
     /// Puts a batch back; with nothing to put it only looks whether a daemon is at work.
@@ -72,17 +88,30 @@ impl ZsetSource {
     ///
     /// After any error the same batch may be sent again.
     pub async fn restore(&self, conn: &Conn, items: &[Item]) -> Result<Restored, SourceError> {
-        let k = ledger::Keys::of(self.tag());
-        let keys = [k.leases, k.retry, k.dead, self.keys.zset.clone(), k.state];
-        let mut args = Vec::with_capacity(4 * items.len());
-        for Item { held, score, member } in items {
+        const SCRIPT: &str = "restore";
+        let k = &self.keys;
+        let mut keys = vec![k.leases.clone(), k.retry.clone(), k.dead.clone(), k.state.clone()];
+        let sets = self.source.schedules();
+        let mut args = vec![text(sets.len()), text(u8::from(self.source.has_bodies()))];
+        keys.extend(sets);
+        for Item { held, score, member, body } in items {
             let (place, name): (&'static [u8], Bytes) = match held {
                 Held::Retry(member) => (b"t", member.clone()),
                 Held::Dead(stream_id) => (b"d", stream_id.clone().into()),
             };
             args.extend([Bytes::from_static(place), name, score.to_string().into(), member.clone()]);
+            match body {
+                None => args.extend([const { Bytes::new() }; 4]),
+                Some((at, body)) => {
+                    // Bodies in one hash have one key.
+                    if keys.last() != Some(at.key()) {
+                        keys.push(at.key().clone());
+                    }
+                    let field = at.field().cloned().unwrap_or_default();
+                    args.extend([Bytes::from_static(at.word().as_bytes()), text(keys.len()), field, body.clone()]);
+                }
+            }
         }
-        const SCRIPT: &str = "restore_zset";
         let mut fields = Fields::of(SCRIPT, conn.script(&RESTORE, &keys, &args).await?)?;
         match fields.text()?.as_str() {
             "work" => Ok(Restored::AtWork { leases: fields.int()?.unsigned_abs(), forwards: fields.int()? == 1 }),
@@ -106,7 +135,7 @@ impl ZsetSource {
 pub fn restore_end(items: &[Item]) -> usize {
     let mut bytes = 0;
     let fits = |(place, item): (usize, &Item)| {
-        bytes += 2 * item.member.len();
+        bytes += 2 * item.member.len() + item.body.as_ref().map_or(0, |(_, body)| 2 * body.len());
         place == 0 || bytes <= 2 * BATCH_BYTES
     };
     items.iter().take(BATCH_ENTRIES).enumerate().map(fits).take_while(|fits| *fits).count()

@@ -1,0 +1,152 @@
+//! Programs that take due jobs of a pool as well, as far as Redis shows them: by a name that they give their connections, by a channel
+//! that they subscribe to, or as clients that have just read a sorted set.
+//!
+//! What is known of a program is found by the keys of the pool, so that a layout that is written out is recognised too.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::JobPoolSpec;
+use crate::link::rights::Grant;
+use crate::link::rights::command::{CLIENT_INFO, CLIENT_LIST, PUBSUB_NUMSUB};
+use crate::link::{Conn, missing_rights};
+use crate::source::SourceError;
+use crate::source::competitors::{Client, clients};
+
+/// Looks at the clients of the server so often, to see those whose connections do other things between two polls.
+const LOOKS: u32 = 4;
+/// Time between two looks.
+const BETWEEN: std::time::Duration = std::time::Duration::from_millis(250);
+/// Clients that are named one by one; the rest is counted.
+const NAMED: usize = 5;
+/// Commands by which a timer finds the head of a bucket. A script may be anything.
+const POLLING: [&str; 5] = ["zrange", "zrangebyscore", "zrangewithscores", "zrevrange", "zpopmin"];
+/// Commands by which a consumer waits for a job.
+const WAITING: [&str; 6] = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin"];
+
+/// What is needed to look for them.
+pub fn to_see_rivals() -> Grant {
+    Grant::plain([CLIENT_INFO, CLIENT_LIST, PUBSUB_NUMSUB])
+}
+
+/// How a program shows itself.
+#[derive(Debug, PartialEq, Eq)]
+enum Trace {
+    /// Every running one subscribes to this channel.
+    Channel(&'static str),
+    /// The names of its connections are this text, or begin with it and a colon.
+    Name(String),
+}
+
+/// How the program with this layout shows itself, and what it is called.
+fn trace(spec: &JobPoolSpec) -> Option<(Trace, &'static str)> {
+    let bucket = spec.name();
+    if bucket.starts_with("asynq:{") {
+        return Some((Trace::Channel("asynq:cancel"), "a server of asynq runs"));
+    }
+    let queue = bucket.strip_prefix("bull:")?.strip_suffix(":delayed")?;
+    Some((Trace::Name(format!("bull:{}", STANDARD.encode(queue))), "a worker of BullMQ runs"))
+}
+
+/// Signs of programs that take due jobs of these pools as well, each in words; empty for none. `None` if the user may not ask.
+///
+/// # Errors
+///
+/// Those of the connection.
+pub async fn rivals(conn: &Conn, pools: &[&JobPoolSpec]) -> Result<Option<Vec<String>>, SourceError> {
+    // Checked first: a refused command would be in the server's ACL log.
+    if missing_rights(conn, &[to_see_rivals()]).await?.is_some_and(|missing| !missing.is_empty()) {
+        return Ok(None);
+    }
+    let mut seen: Vec<Client> = Vec::new();
+    for look in 0..LOOKS {
+        if look > 0 {
+            tokio::time::sleep(BETWEEN).await;
+        }
+        let Some(now) = clients(conn).await? else { return Ok(None) };
+        for client in now {
+            if !seen.iter().any(|known| known.address == client.address && known.command == client.command) {
+                seen.push(client);
+            }
+        }
+    }
+    let mut signs = Vec::new();
+    for spec in pools {
+        let Some((trace, what)) = trace(spec) else { continue };
+        let running = match &trace {
+            Trace::Channel(channel) => subscribers(conn, channel).await? > 0,
+            Trace::Name(name) => seen.iter().any(|client| is_named(client, name)),
+        };
+        let sign = format!("{what} and takes due {} as well", if what.contains("asynq") { "tasks" } else { "jobs" });
+        if running && !signs.contains(&sign) {
+            signs.push(sign);
+        }
+    }
+    signs.extend(sign_of(&seen, &WAITING, "wait for an element of a list or a sorted set"));
+    signs.extend(sign_of(&seen, &POLLING, "have just read a sorted set"));
+    Ok(Some(signs))
+}
+
+async fn subscribers(conn: &Conn, channel: &str) -> Result<u64, SourceError> {
+    let mut command = redis::cmd("PUBSUB");
+    command.arg("NUMSUB").arg(channel);
+    let counts: Vec<(String, u64)> = conn.query(&command).await?;
+    Ok(counts.into_iter().map(|(_, subscribers)| subscribers).sum())
+}
+
+fn is_named(client: &Client, name: &str) -> bool {
+    client.name.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+}
+
+/// Clients that were seen in one of these commands, a moment ago.
+fn sign_of(seen: &[Client], commands: &[&str], what: &str) -> Option<String> {
+    let is_own = |client: &Client| client.name.starts_with("delaybridge");
+    let mut found: Vec<String> = Vec::new();
+    for client in seen.iter().filter(|client| !is_own(client) && commands.contains(&&*client.command)) {
+        let recent = client.blocked || client.seconds <= 2;
+        if recent && !found.iter().any(|known| known.starts_with(&format!("{} ", client.address))) {
+            found.push(client.to_string());
+        }
+    }
+    let more = found.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    found.truncate(NAMED);
+    (!found.is_empty()).then(|| format!("clients {what}: {}{more}", found.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::job_pool::PRESETS;
+
+    fn client(address: &str, name: &str, command: &str, seconds: u64, blocked: bool) -> Client {
+        Client { address: address.into(), name: name.into(), command: command.into(), seconds, blocked }
+    }
+
+    #[test]
+    fn a_program_is_known_by_the_keys_of_its_pool() {
+        let trace_of = |preset: &str, name: &str| {
+            let fill = PRESETS.iter().find(|known| known.0 == preset).expect("a preset").2;
+            trace(&JobPoolSpec::of(fill(name))).map(|(trace, _)| trace)
+        };
+        assert_eq!(trace_of("asynq", "mails"), Some(Trace::Channel("asynq:cancel")));
+        // Seen of BullMQ 5 on a queue `q`.
+        assert_eq!(trace_of("bullmq", "q"), Some(Trace::Name("bull:cQ==".to_owned())));
+        assert_eq!(trace_of("yii2", "queue"), None);
+        assert!(is_named(&client("", "bull:cQ==:w:mine", "", 0, true), "bull:cQ=="));
+        assert!(!is_named(&client("", "bull:cQ==x", "", 0, true), "bull:cQ=="));
+    }
+
+    #[test]
+    fn clients_that_polled_a_moment_ago_are_named_and_our_own_are_not() {
+        let seen = [
+            client("1:1", "", "zrangebyscore", 1, false),
+            client("1:1", "", "zrange", 0, false),
+            client("2:2", "delaybridge", "zrange", 0, false),
+            client("3:3", "", "zrange", 60, false),
+            client("4:4", "", "get", 0, false),
+        ];
+        assert_eq!(sign_of(&seen, &POLLING, "poll").as_deref(), Some("clients poll: 1:1 in ZRANGEBYSCORE 1s ago"));
+        assert_eq!(sign_of(&seen, &WAITING, "wait"), None);
+    }
+}

@@ -1,0 +1,190 @@
+//! Original programs beside the daemon: asynq's client and server in Go, BullMQ's queue and worker in Node.js.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use redis::AsyncCommands;
+use serde_json::Value;
+
+use super::{PATIENCE, on};
+use crate::harness::daemon::cli;
+use crate::harness::oracle::read_stream;
+use crate::harness::{Daemon, RedisServer, eventually};
+
+/// Runs a program to its end, and answers what it wrote.
+async fn run(mut command: Command) -> String {
+    let ran = tokio::task::spawn_blocking(move || {
+        let output = command.output().unwrap_or_else(|error| panic!("run {command:?}: {error}"));
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(output.status.success(), "{command:?}: {}{}", text(&output.stdout), text(&output.stderr));
+        text(&output.stdout)
+    });
+    ran.await.expect("the program ends")
+}
+
+fn asynq(server: &RedisServer, line: &str) -> impl Future<Output = String> + use<> {
+    let mut command = Command::new(brokers::asynq().unwrap_or_else(|error| panic!("{error}")));
+    command.arg(format!("127.0.0.1:{}", server.port())).args(line.split(' '));
+    run(command)
+}
+
+fn bullmq(server: &RedisServer, line: &str) -> impl Future<Output = String> + use<> {
+    let mut command = Command::new("node");
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/bullmq/program.js"));
+    command.env("NODE_PATH", brokers::bullmq().unwrap_or_else(|error| panic!("{error}")));
+    command.arg(server.port().to_string()).args(line.split(' '));
+    run(command)
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// The payloads that arrived, when there are so many.
+async fn arrived(redis: &redis::aio::MultiplexedConnection, count: usize) -> Vec<String> {
+    eventually("the jobs", PATIENCE, async || {
+        let found = read_stream(&mut redis.clone(), "out").await;
+        if found.len() >= count { Ok(found) } else { Err(format!("{} of {count}", found.len())) }
+    })
+    .await
+    .into_iter()
+    .map(|delivery| String::from_utf8(delivery.payload).expect("JSON"))
+    .collect()
+}
+
+/// Waits until nothing is in flight.
+async fn settled(redis: &redis::aio::MultiplexedConnection) {
+    eventually("nothing in flight", PATIENCE, async || {
+        let claims: Vec<String> = redis.clone().keys("delaybridge:claim:*").await.expect("the server answers");
+        if claims.is_empty() { Ok(()) } else { Err(format!("{claims:?}")) }
+    })
+    .await;
+}
+
+const ASYNQ: &str = "  q: { source: { job_pool: { preset: asynq, name: mails } }, codec: json, \
+                     to: [{ sink: out, stream: out, headers: { topic: '${topic}' } }] }\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_of_asynq_arrive_and_its_inspector_sees_none_of_them() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    // One that asynq's own server has tried, and that waits for its retry.
+    asynq(&server, "mails failing").await;
+    asynq(&server, "mails work 600").await;
+    asynq(&server, "mails add 0 30 300").await;
+    asynq(&server, "mails add 100 5 3600000").await;
+    asynq(&server, "mails unique 300").await;
+    let before = json(&asynq(&server, "mails info").await);
+    assert_eq!((&before["retry"], &before["size"]), (&1.into(), &37.into()), "{before}");
+
+    let mut daemon = Daemon::start(&on(&server, ASYNQ)).await;
+    let mut bodies = arrived(&redis, 32).await;
+    settled(&redis).await;
+    bodies.sort();
+    let mut expected: Vec<String> = (-1..30).map(|n| format!("{{\"n\":{n}}}")).collect();
+    expected.push("{\"fail\":true}".to_owned());
+    expected.sort();
+    assert_eq!(bodies, expected);
+    let found = read_stream(&mut redis, "out").await;
+    assert!(found.iter().all(|delivery| delivery.headers.get("topic").is_some_and(|topic| topic == b"email")));
+    // Its own view: five that are not due yet, and no key of a task that is gone.
+    let after = json(&asynq(&server, "mails info").await);
+    let counts = ["pending", "active", "scheduled", "retry", "archived", "size"].map(|state| after[state].as_i64());
+    assert_eq!(counts, [0, 0, 5, 0, 0, 5].map(Some), "{after}");
+    let tasks: Vec<String> = redis.keys("asynq:{mails}:t:*").await.expect("the server answers");
+    assert_eq!(tasks.len(), 5, "{tasks:?}");
+    // A task that is not due is deleted by its user, as before.
+    assert_eq!(asynq(&server, "mails delete task-100").await, "");
+    assert_eq!(daemon.stop().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_asynq_beside_the_daemon_shares_the_tasks_and_is_named() {
+    let server = RedisServer::start().await;
+    let redis = server.client().await;
+    let mut daemon = Daemon::start(&on(&server, ASYNQ)).await;
+    let working = tokio::spawn(asynq(&server, "mails work 6000"));
+    // Its heartbeat, by which it is known.
+    let live = eventually("check to name the server", PATIENCE, async || {
+        let output = cli(daemon.config(), &["check", "--live"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if text.contains("a server of asynq") { Ok(text) } else { Err(text) }
+    })
+    .await;
+    assert!(live.contains("takes due tasks as well"), "{live}");
+    asynq(&server, "mails add 0 300 500").await;
+    let by_asynq = working.await.expect("it ends");
+    eventually("every task", PATIENCE, async || {
+        let by_daemon = read_stream(&mut redis.clone(), "out").await.len();
+        let all = by_daemon + by_asynq.lines().count();
+        if all >= 300 { Ok(()) } else { Err(format!("{all} of 300")) }
+    })
+    .await;
+    settled(&redis).await;
+    let bodies = arrived(&redis, 0).await;
+    let once: BTreeSet<&str> = bodies.iter().map(String::as_str).chain(by_asynq.lines()).collect();
+    println!("of 300: asynq {}, delaybridge {}", by_asynq.lines().count(), bodies.len());
+    assert_eq!((once.len(), bodies.len() + by_asynq.lines().count()), (300, 300));
+    assert_eq!(json(&asynq(&server, "mails info").await)["size"], 0);
+    assert_eq!(daemon.stop().await, 0);
+}
+
+const BULLMQ: &str =
+    "  q: { source: { job_pool: { preset: bullmq, name: mails } }, codec: json, to: [{ sink: out, stream: out }] }\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn delayed_jobs_of_bullmq_arrive_and_it_sees_none_of_them() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let mut daemon = Daemon::start(&on(&server, BULLMQ)).await;
+    bullmq(&server, "mails add 0 30 500").await;
+    bullmq(&server, "mails add 100 5 3600000").await;
+    let first = bullmq(&server, "mails deduplicated 500").await;
+    let mut bodies = arrived(&redis, 31).await;
+    settled(&redis).await;
+    bodies.sort();
+    let mut expected: Vec<String> = (-1..30).map(|n| format!("{{\"n\":{n}}}")).collect();
+    expected.sort();
+    assert_eq!(bodies, expected);
+    let counts = json(&bullmq(&server, "mails counts").await);
+    let counts = ["delayed", "waiting", "active", "completed", "failed"].map(|state| counts[state].as_i64());
+    assert_eq!(counts, [5, 0, 0, 0, 0].map(Some));
+    assert_eq!(bullmq(&server, "mails job job-0").await, "none\n");
+    assert_eq!(bullmq(&server, "mails job job-100").await, "found\n");
+    let hashes: Vec<String> = redis.keys("bull:mails:job-*").await.expect("the server answers");
+    assert_eq!(hashes.len(), 5, "{hashes:?}");
+    // What the page says of deduplication: the lock of a job that is gone stays.
+    let again = bullmq(&server, "mails deduplicated 500").await;
+    assert_eq!(again, first, "a second job is refused for as long as the lock is there");
+    assert_eq!(daemon.stop().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_of_bullmq_beside_the_daemon_shares_the_jobs_and_is_named() {
+    let server = RedisServer::start().await;
+    let redis = server.client().await;
+    let mut daemon = Daemon::start(&on(&server, BULLMQ)).await;
+    let working = tokio::spawn(bullmq(&server, "mails work 6000"));
+    let live = eventually("check to name the worker", PATIENCE, async || {
+        let output = cli(daemon.config(), &["check", "--live"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if text.contains("a worker of BullMQ") { Ok(text) } else { Err(text) }
+    })
+    .await;
+    assert!(live.contains("takes due jobs as well"), "{live}");
+    bullmq(&server, "mails add 0 300 500").await;
+    let by_worker = working.await.expect("it ends");
+    eventually("every job", PATIENCE, async || {
+        let all = read_stream(&mut redis.clone(), "out").await.len() + by_worker.lines().count();
+        if all >= 300 { Ok(()) } else { Err(format!("{all} of 300")) }
+    })
+    .await;
+    settled(&redis).await;
+    let bodies = arrived(&redis, 0).await;
+    let once: BTreeSet<&str> = bodies.iter().map(String::as_str).chain(by_worker.lines()).collect();
+    println!("of 300: BullMQ {}, delaybridge {}", by_worker.lines().count(), bodies.len());
+    assert_eq!((once.len(), bodies.len() + by_worker.lines().count()), (300, 300));
+    let counts = json(&bullmq(&server, "mails counts").await);
+    assert_eq!((&counts["delayed"], &counts["waiting"], &counts["active"]), (&0.into(), &0.into(), &0.into()));
+    assert_eq!(daemon.stop().await, 0);
+}
