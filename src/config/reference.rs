@@ -84,6 +84,7 @@ fn value(key: &Key) -> String {
         Kind::Section(table) => link(table),
         Kind::SectionOrNone(table) => format!("{} or `none`", link(table)),
         Kind::Named(table) => format!("names with {}", link(table)),
+        Kind::Classes(table) => format!("names of Java classes with {}", link(table)),
         Kind::List(table) => format!("list of {}", link(table)),
         Kind::Planned => String::new(),
     }

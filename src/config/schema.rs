@@ -116,6 +116,7 @@ fn value(kind: Kind) -> Value {
             "propertyNames": { "pattern": "^[A-Za-z0-9_.-]{1,64}$" },
             "additionalProperties": section(table),
         }),
+        Kind::Classes(table) => json!({ "type": "object", "additionalProperties": section(table) }),
         Kind::List(table) => json!({ "type": "array", "minItems": 1, "items": section(table) }),
         Kind::Planned => json!(false),
     }

@@ -18,6 +18,7 @@ tables! {
         REDIS = key("redis", Kind::Section(&redis::TABLE), "The Redis that holds the queues.").required();
         RETRY = key("retry", Kind::Named(&retry::TABLE), "Retry policies by name. `default` always exists.");
         SINKS = key("sinks", Kind::Named(&sinks::TABLE), "Destination systems, by name. Required, unless every queue has `mode: rescue`.");
+        CLASSES = key("classes", Kind::Classes(&class::TABLE), "The Java classes of payloads in `kryo5`, which does not write their fields' names and types. `tools/KryoClasses.java` prints this section; see [codecs.md](codecs.md#objects-in-kryo-5).");
         JOBS = key("jobs", Kind::Section(&jobs::TABLE), "The job queue, for clients without a library. It needs neither `queues` nor `sinks`.");
         QUEUES = key("queues", Kind::Named(&queue::TABLE), "The queues. The name is the queue's id: the label in metrics, and the argument of commands. Letters, digits, `_`, `.`, `-`, at most 64. Required, unless there are `jobs`.");
     }
@@ -39,13 +40,23 @@ tables! {
         MULTIPLIER = key("multiplier", Kind::Factor { min: 1.0, max: 100.0 }, "Growth from one wait to the next.").default("2");
         JITTER = key("jitter", Kind::Word(&[now("full"), now("none")]), "`full` draws the wait between 0 and its bound, `none` waits the bound.").default("full");
     }
+    mod class at "classes.NAME", "One class, by its full name (`com.example.Order`, `com.example.Order$Line`), with one of `fields`, `constants`, `like` and `abstract`." {
+        FIELDS = key("fields", Kind::Scalars, "Names and types of the fields, in the order in which Kryo writes them: that of their names. Types are written as in Java with full names: `long`, `java.util.List<com.example.Line>`, `byte[]`.");
+        RECORD = key("record", Kind::Flag, "The class is a record.").default("false");
+        CONSTANTS = key("constants", Kind::Texts, "The constants of an enum, in the order of their declaration.");
+        LIKE = key("like", Kind::Text, "For a subclass of a list, set or map: the class of the JDK that it is written like, such as `java.util.ArrayList`.");
+        ABSTRACT = key("abstract", Kind::Flag, "An interface or an abstract class.").default("false");
+        FINAL = key("final", Kind::Flag, "No class extends this one. Kryo writes no class for a field of a final class.").default("false");
+        VARIABLES = key("variables", Kind::Texts, "For each type variable of the class and of those above it: the variables that stand for the same type, with a space between, as in `com.example.Box#T com.example.Base#E`.");
+        ID = key("id", count(9, 2_147_483_647), "The number with which the application has registered the class.");
+    }
     mod sinks at "sinks.NAME", "Exactly one key: the kind." {
     } + sink::KIND_KEYS
     mod queue at "queues.NAME", "One queue: where its elements come from, and where they go." {
         SOURCE = key("source", Kind::Section(&source::TABLE), "Where the elements come from.").required();
         TO = key("to", Kind::List(&to::TABLE), "Destinations. An element leaves Redis when all of them have confirmed it. Each sink is listed at most once. Required, unless `mode: rescue`.");
         CODEC = key("codec", CODECS, "How payloads are read for templates and envelopes; [codecs.md](codecs.md) says which codec of Redisson is which. What is delivered with envelope `raw` is never changed by it.").default("raw");
-        JAVA_TYPES = key("java_types", Kind::Word(&[now("keep"), now("strip")]), "With `jackson`, `cbor`, `msgpack`, `smile`, `java`, `marshalling` and `auto`: whether Java class names stay in the decoded value (`\"@class\"` in objects, `[\"java.lang.Long\",7]`) or are removed.").default("keep");
+        JAVA_TYPES = key("java_types", Kind::Word(&[now("keep"), now("strip")]), "With all codecs of objects but `json`: whether Java class names stay in the decoded value (`\"@class\"` in objects, `[\"java.lang.Long\",7]`) or are removed.").default("keep");
         MAX_DECODED_SIZE = key("max_decoded_size", Kind::Size, "Largest size of a decompressed payload, and of a binary codec's value in memory. A larger payload counts as refused by the codec. This memory is needed in addition to `max_in_flight_bytes`, during a delivery.").default("16MiB");
         ON_DECODE_ERROR = key("on_decode_error", Kind::Word(&[now("dead_letter"), now("forward_raw"), now("hold")]), "Handling of a payload that the codec refuses: a dead letter, unchanged delivery (templates on the payload have no value then), or a hold of the queue.").default("dead_letter");
         LEASE = key("lease", duration(1_000), "Duration of a claim without an extension. A killed daemon's elements come back after this time. 80 % of `lease` must exceed every sink's timeout.").default("30s");

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use redisson_codecs::{Coding, Confidence, DecodeError, Payload, View};
+use redisson_codecs::{Classes, Coding, Confidence, DecodeError, Payload, View};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
@@ -13,17 +13,23 @@ use serde_json::Value;
 ///
 /// As JSON: `payload` if it is text, else `payload_base64`; `payload_cut` if it is only the beginning; `value` if a codec
 /// found one that is not this text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Content {
     bytes: Bytes,
     complete: bool,
     coding: Coding,
+    classes: Classes,
 }
 
 impl Content {
     /// The payload; `complete` unless it is only the beginning.
     pub fn new(coding: impl Into<Coding>, bytes: Bytes, complete: bool) -> Self {
-        Content { bytes, complete, coding: coding.into() }
+        Content { bytes, complete, coding: coding.into(), classes: Classes::default() }
+    }
+
+    /// The same, read with the application's declared classes.
+    pub fn with(self, classes: &Classes) -> Self {
+        Content { classes: classes.clone(), ..self }
     }
 
     /// One line for a person, at most `most` characters: what the codec makes of the payload if it is complete and the
@@ -49,11 +55,11 @@ impl Content {
         match self.coding.is_raw() {
             _ if !self.complete => None,
             true => {
-                let guess = redisson_codecs::guess(&self.bytes, self.coding)
+                let guess = redisson_codecs::guess_with(&self.bytes, self.coding, &self.classes)
                     .filter(|guess| guess.confidence > Confidence::Guess);
                 guess.map(|guess| guess.payload)
             }
-            false => Some(redisson_codecs::decode(self.coding, &self.bytes)),
+            false => Some(redisson_codecs::decode_with(self.coding, &self.classes, &self.bytes)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What is in an element, or in a payload.
 
 use bytes::Bytes;
-use redisson_codecs::{Codec, Coding, Confidence, DecodeError, JavaTypes, Payload};
+use redisson_codecs::{Classes, Codec, Coding, Confidence, DecodeError, JavaTypes, Payload};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ fn as_base64<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Er
 
 /// Reads an element of Redisson in either layout, an entry of delaybridge, or a bare payload.
 pub fn decode(bytes: Bytes, options: Options) -> Decoded {
-    take_apart(bytes).read(options, None)
+    take_apart(bytes).read(options, None, &Classes::default())
 }
 
 /// Reads the element of a queue with this id, or the one that falls due first.
@@ -91,7 +91,7 @@ pub async fn decode_in(queue: &Queue, id: Option<&str>, options: Options) -> Res
             Whole { shape: first.shape, id: first.id, payload: first.payload }
         }
     };
-    Ok(whole.read(options, Some(queue.spec.codec)))
+    Ok(whole.read(options, Some(queue.spec.codec), &queue.spec.classes))
 }
 
 /// Bytes, as far as they could be taken apart.
@@ -119,16 +119,16 @@ fn take_apart(bytes: Bytes) -> Whole {
 
 impl Whole {
     /// `configured` is the queue's codec; where it is `raw`, the codec is guessed all the same.
-    fn read(self, options: Options, configured: Option<Coding>) -> Decoded {
+    fn read(self, options: Options, configured: Option<Coding>, classes: &Classes) -> Decoded {
         let typed = |coding: Coding| match options.strip_types {
             true => Coding { java_types: JavaTypes::Strip, ..coding },
             false => coding,
         };
         let configured = configured.filter(|coding| !coding.is_raw());
         let (coding, sure, value) = match (options.codec, configured) {
-            (Some(coding), _) if coding.codec != Codec::Auto => self.with(typed(coding), "given"),
-            (None, Some(coding)) if coding.codec != Codec::Auto => self.with(typed(coding), "configured"),
-            (_, configured) => self.guess(typed(configured.unwrap_or(Codec::Auto.into()))),
+            (Some(coding), _) if coding.codec != Codec::Auto => self.with(typed(coding), classes, "given"),
+            (None, Some(coding)) if coding.codec != Codec::Auto => self.with(typed(coding), classes, "configured"),
+            (_, configured) => self.guess(typed(configured.unwrap_or(Codec::Auto.into())), classes),
         };
         let outcome = match value {
             Ok(payload) => match content::value(&payload) {
@@ -142,15 +142,15 @@ impl Whole {
         Decoded { elements: [DecodedElement { layout, id, size, codec, sure, outcome }] }
     }
 
-    fn with(&self, coding: Coding, sure: &'static str) -> Reading {
-        (coding, sure, redisson_codecs::decode(coding, &self.payload))
+    fn with(&self, coding: Coding, classes: &Classes, sure: &'static str) -> Reading {
+        (coding, sure, redisson_codecs::decode_with(coding, classes, &self.payload))
     }
 
     /// What no codec recognises is bytes.
-    fn guess(&self, settings: Coding) -> Reading {
-        match redisson_codecs::guess(&self.payload, settings) {
+    fn guess(&self, settings: Coding, classes: &Classes) -> Reading {
+        match redisson_codecs::guess_with(&self.payload, settings, classes) {
             Some(guess) => (guess.coding, guess.confidence.as_str(), guess.payload),
-            None => self.with(Codec::Raw.into(), Confidence::Guess.as_str()),
+            None => self.with(Codec::Raw.into(), classes, Confidence::Guess.as_str()),
         }
     }
 }

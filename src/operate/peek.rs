@@ -121,7 +121,7 @@ impl Element {
             layout: seen.shape.as_str(),
             size: seen.size,
             routes: ask.routes.then(|| routes(spec, &seen)),
-            content: Content::new(spec.codec, seen.payload.clone(), seen.is_complete()),
+            content: Content::new(spec.codec, seen.payload.clone(), seen.is_complete()).with(&spec.classes),
             code: seen.code,
             id: seen.id,
         }

@@ -90,6 +90,8 @@ pub enum Kind {
     SectionOrNone(&'static Table),
     /// Names that the user chooses, with the same keys behind each.
     Named(&'static Table),
+    /// Names of Java classes, with the same keys behind each.
+    Classes(&'static Table),
     /// A list of maps, at least one.
     List(&'static Table),
     /// Not described, because there is nothing yet that reads it.
@@ -171,7 +173,11 @@ impl Kind {
     /// The table below the key, if there is one.
     pub fn table(self) -> Option<&'static Table> {
         match self {
-            Kind::Section(table) | Kind::SectionOrNone(table) | Kind::Named(table) | Kind::List(table) => Some(table),
+            Kind::Section(table)
+            | Kind::SectionOrNone(table)
+            | Kind::Named(table)
+            | Kind::Classes(table)
+            | Kind::List(table) => Some(table),
             _ => None,
         }
     }

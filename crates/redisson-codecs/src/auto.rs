@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::error::{ClassName, DecodeError, DecodeProblem};
 use super::payload::{Payload, View};
-use super::{decode, java, java_types, marshalling, smile};
+use super::{Classes, decode, decode_with, java, java_types, marshalling, smile};
 use crate::coding::{Codec, Coding, Compression, JavaTypes};
 
 /// How sure a guess is, from the least to the most.
@@ -58,18 +58,23 @@ pub struct Guess {
 /// assert_eq!((guess.coding.codec, guess.confidence), (Codec::Kryo5, Confidence::Certain));
 /// ```
 pub fn guess(payload: &Bytes, settings: impl Into<Coding>) -> Option<Guess> {
+    guess_with(payload, settings, &Classes::default())
+}
+
+/// As [`guess`], for an application that has declared its classes.
+pub fn guess_with(payload: &Bytes, settings: impl Into<Coding>, classes: &Classes) -> Option<Guess> {
     let settings = settings.into();
-    let plain = plain(payload, settings);
+    let plain = plain(payload, settings, classes);
     match plain {
         Some(guess) if guess.confidence > Confidence::Guess => Some(guess),
-        plain => packed(payload, settings).or(plain),
+        plain => packed(payload, settings, classes).or(plain),
     }
 }
 
-fn plain(payload: &Bytes, settings: Coding) -> Option<Guess> {
+fn plain(payload: &Bytes, settings: Coding, classes: &Classes) -> Option<Guess> {
     let read = |codec| {
         let coding = Coding { compression: None, codec, ..settings };
-        (coding, decode(coding, payload))
+        (coding, decode_with(coding, classes, payload))
     };
     let guess = |codec, confidence| {
         let (coding, payload) = read(codec);
@@ -154,7 +159,7 @@ fn text(payload: &Bytes) -> Option<(Codec, Confidence)> {
 }
 
 /// Whether it unpacks, and to what.
-fn packed(payload: &Bytes, settings: Coding) -> Option<Guess> {
+fn packed(payload: &Bytes, settings: Coding, classes: &Classes) -> Option<Guess> {
     // A block of Snappy has no mark, so it has to hold something that is known.
     let marked = |compression| match compression {
         Compression::Zstd => payload.get(4..8) == Some(b"\x28\xb5\x2f\xfd"),
@@ -164,19 +169,19 @@ fn packed(payload: &Bytes, settings: Coding) -> Option<Guess> {
     [Compression::Zstd, Compression::Snappy, Compression::Lz4]
         .into_iter()
         .filter(|compression| marked(*compression))
-        .find_map(|compression| unpacked(compression, payload, settings))
+        .find_map(|compression| unpacked(compression, payload, settings, classes))
         .or_else(|| {
-            let guess = unpacked(Compression::Snappy, payload, settings)?;
+            let guess = unpacked(Compression::Snappy, payload, settings, classes)?;
             (guess.confidence > Confidence::Guess).then_some(Guess { confidence: Confidence::Likely, ..guess })
         })
 }
 
-fn unpacked(compression: Compression, payload: &Bytes, settings: Coding) -> Option<Guess> {
+fn unpacked(compression: Compression, payload: &Bytes, settings: Coding, classes: &Classes) -> Option<Guess> {
     let inner = super::compression::unpack(compression, payload, settings.max_decoded_size).ok()?;
-    let (codec, confidence) = match plain(&inner, settings) {
+    let (codec, confidence) = match plain(&inner, settings, classes) {
         Some(guess) => (guess.coding.codec, guess.confidence),
         None => (Codec::Raw, Confidence::Guess),
     };
     let coding = Coding { compression: Some(compression), codec, ..settings };
-    Some(Guess { coding, confidence, payload: decode(coding, payload) })
+    Some(Guess { coding, confidence, payload: decode_with(coding, classes, payload) })
 }

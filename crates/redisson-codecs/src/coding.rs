@@ -100,7 +100,7 @@ impl Codec {
 
     /// Whether names of Java classes can be among the values, so that [`JavaTypes`] makes a difference.
     pub fn has_java_types(self) -> bool {
-        self.reads() == Reads::Structures && !matches!(self, Codec::Json | Codec::Kryo5 | Codec::Kryo5Refs)
+        self.reads() == Reads::Structures && self != Codec::Json
     }
 }
 

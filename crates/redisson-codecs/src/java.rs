@@ -30,6 +30,7 @@ mod token {
     pub(super) const OBJECT: u8 = 0x73;
     pub(super) const STRING: u8 = 0x74;
     pub(super) const ARRAY: u8 = 0x75;
+    pub(super) const CLASS: u8 = 0x76;
     pub(super) const BLOCK: u8 = 0x77;
     pub(super) const END_BLOCK: u8 = 0x78;
     pub(super) const LONG_BLOCK: u8 = 0x7a;
@@ -47,6 +48,20 @@ pub(super) fn decode(payload: &Bytes, budget: usize, types: JavaTypes) -> Answer
     let item = java.value()?;
     java.reader.end()?;
     Ok(item.into_decoded())
+}
+
+/// What is left between two values of one stream: what references can point at.
+#[derive(Default)]
+pub(super) struct Stream(Vec<Handle>);
+
+/// Reads the next value of a stream within another format; its head was read before.
+pub(super) fn embedded(reader: &mut Reader<'_>, stream: &mut Stream, types: JavaTypes) -> Read<Item> {
+    let handles = std::mem::take(&mut stream.0);
+    let mut java = Java { reader: std::mem::replace(reader, Reader::new(&[], 0)), types, handles };
+    let item = java.value();
+    *reader = java.reader;
+    stream.0 = java.handles;
+    item
 }
 
 struct Java<'a> {
@@ -70,6 +85,8 @@ struct Class {
     serializable: bool,
     /// The class wrote something with its own method.
     writes: bool,
+    /// The class wrote everything itself.
+    external: bool,
     fields: Vec<Field>,
     parent: Option<Rc<Class>>,
     /// Classes above it. Bounded, because a chain is dropped by recursion.
@@ -100,6 +117,7 @@ impl Java<'_> {
             token::OBJECT => self.nested(|java| java.object(start)),
             token::ARRAY => self.nested(|java| java.array(start)),
             token::ENUM => self.nested(Self::constant),
+            token::CLASS => self.nested(Self::class_name),
             _ => Err(self.malformed()),
         }
     }
@@ -185,7 +203,8 @@ impl Java<'_> {
         let place = self.open();
         let flags = self.reader.u8()?;
         let (writes, serializable, externalizable) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
-        if externalizable {
+        // Without blocks, only the class knows where its content ends.
+        if externalizable && (flags & 8 == 0 || !objects::is_external(&name)) {
             return Err(objects::opaque(&self.reader, start, &name));
         }
         let mut fields = Vec::new();
@@ -207,7 +226,8 @@ impl Java<'_> {
         if depth > MAX_DEPTH {
             return Err(self.reader.refuse(DecodeProblem::TooDeep));
         }
-        let class = Rc::new(Class { name: name.into(), serializable, writes, fields, parent, depth });
+        let class =
+            Rc::new(Class { name: name.into(), serializable, writes, external: externalizable, fields, parent, depth });
         self.handles[place] = Handle::Class(class.clone());
         Ok(class)
     }
@@ -219,6 +239,11 @@ impl Java<'_> {
     fn object(&mut self, start: usize) -> Read<Item> {
         let class = self.known_class()?;
         let place = self.open();
+        if class.external {
+            let written = self.written()?;
+            let item = objects::external(&mut self.reader, written, objects::TextLength::Two)?;
+            return self.close(place, item);
+        }
         let mut classes = vec![class.clone()];
         while let Some(parent) = classes.last().and_then(|class| class.parent.clone()) {
             self.reader.pay()?;
@@ -231,7 +256,10 @@ impl Java<'_> {
             }
             let mut fields = Vec::new();
             for field in &class.fields {
-                let item = self.field(field.kind)?;
+                let item = match objects::is_lock(&class.name, &field.name) {
+                    true => self.lock()?,
+                    false => self.field(field.kind)?,
+                };
                 self.reader.pay_for(field.name.len())?;
                 fields.push((field.name.clone(), item));
             }
@@ -240,6 +268,24 @@ impl Java<'_> {
         }
         let item = objects::value(&mut self.reader, start, parts, self.types)?;
         self.close(place, item)
+    }
+
+    /// What a collection locks on: mostly itself, which has no value yet.
+    fn lock(&mut self) -> Read<Item> {
+        if self.reader.peek() != Some(token::REFERENCE) {
+            return self.value();
+        }
+        self.reader.u8()?;
+        self.handle()?;
+        Ok(Value::Null.into())
+    }
+
+    /// A value of class `Class` is its name.
+    fn class_name(&mut self) -> Read<Item> {
+        let class = self.known_class()?;
+        let place = self.open();
+        self.reader.pay_for(class.name.len())?;
+        self.close(place, Item::from(&*class.name))
     }
 
     /// What a class wrote with its own method, up to the end mark.

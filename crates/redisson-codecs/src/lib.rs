@@ -4,6 +4,7 @@
 
 mod auto;
 mod cbor;
+mod classes;
 mod coding;
 mod compression;
 mod error;
@@ -21,11 +22,13 @@ mod raw;
 mod reader;
 mod smile;
 mod string;
+mod time;
 mod value;
 
 use bytes::Bytes;
 
-pub use self::auto::{Confidence, Guess, guess};
+pub use self::auto::{Confidence, Guess, guess, guess_with};
+pub use self::classes::{ClassError, ClassProblem, ClassSpec, Classes, Content};
 pub use self::coding::{Codec, Coding, Compression, JavaTypes, ParseCodecError, Reads};
 pub use self::error::{ClassName, DecodeError, DecodeProblem};
 pub use self::payload::{Payload, View};
@@ -49,18 +52,25 @@ type Answer = Result<Decoded, Refusal>;
 /// When the bytes are not what the codec writes, exceed a limit, or need a Java class to be read; [`DecodeError::code`] lists
 /// the codes.
 pub fn decode(coding: impl Into<Coding>, payload: &Bytes) -> Result<Payload, DecodeError> {
+    decode_with(coding, &Classes::default(), payload)
+}
+
+/// As [`decode`], for an application that has declared its classes: codec `kryo5` can read their objects.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_with(coding: impl Into<Coding>, classes: &Classes, payload: &Bytes) -> Result<Payload, DecodeError> {
     let coding = coding.into();
     if coding.codec == Codec::Auto {
-        return match guess(payload, coding) {
+        return match guess_with(payload, coding, classes) {
             Some(guess) => guess.payload,
             None => Err(DecodeError::new(coding, Refusal::at(0, DecodeProblem::NotRecognised))),
         };
     }
     let decoded = match coding.compression {
-        None => plain(coding, payload),
-        Some(compression) => {
-            compression::unpack(compression, payload, coding.max_decoded_size).and_then(|inner| plain(coding, &inner))
-        }
+        None => plain(coding, classes, payload),
+        Some(compression) => compression::unpack(compression, payload, coding.max_decoded_size)
+            .and_then(|inner| plain(coding, classes, &inner)),
     };
     match decoded {
         Ok(decoded) => Ok(Payload::new(payload.clone(), decoded, media_type(coding))),
@@ -83,16 +93,17 @@ fn media_type(coding: Coding) -> &'static str {
 }
 
 /// Without the compression.
-fn plain(coding: Coding, bytes: &Bytes) -> Answer {
+fn plain(coding: Coding, classes: &Classes, bytes: &Bytes) -> Answer {
     let budget = coding.max_decoded_size;
+    let kryo = |references| kryo5::decode(bytes, budget, references, classes, coding.java_types);
     match coding.codec {
         Codec::Raw => Ok(raw::decode(bytes)),
         Codec::String => string::decode(bytes),
         Codec::Number => number::decode(bytes),
         Codec::Json => json::decode(bytes),
         Codec::Jackson => jackson::decode(bytes, coding.java_types),
-        Codec::Kryo5 => kryo5::decode(bytes, budget, kryo5::References::Off),
-        Codec::Kryo5Refs => kryo5::decode(bytes, budget, kryo5::References::On),
+        Codec::Kryo5 => kryo(kryo5::References::Off),
+        Codec::Kryo5Refs => kryo(kryo5::References::On),
         Codec::Marshalling => marshalling::decode(bytes, budget, coding.java_types),
         Codec::Java => java::decode(bytes, budget, coding.java_types),
         Codec::Cbor => cbor::decode(bytes, budget).map(|item| java_types::apply(coding.java_types, item)),

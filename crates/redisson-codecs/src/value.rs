@@ -63,7 +63,8 @@ pub(super) fn pay_again(reader: &mut Reader<'_>, item: &Item) -> Read<()> {
 fn pay_for_value(reader: &mut Reader<'_>, value: &Value) -> Read<()> {
     reader.pay()?;
     match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+        Value::Null | Value::Bool(_) => Ok(()),
+        Value::Number(number) => reader.pay_for(number.as_str().len()),
         Value::String(text) => reader.pay_for(text.len()),
         Value::Array(items) => items.iter().try_for_each(|item| pay_for_value(reader, item)),
         Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {
@@ -71,6 +72,16 @@ fn pay_for_value(reader: &mut Reader<'_>, value: &Value) -> Read<()> {
             pay_for_value(reader, value)
         }),
     }
+}
+
+/// So many of the same value, each paid for before there is room for any.
+pub(super) fn copies(reader: &mut Reader<'_>, item: Item, count: usize) -> Read<Item> {
+    let mut copies = Vec::new();
+    for _ in 0..count {
+        pay_again(reader, &item)?;
+        copies.push(item.clone().into_json());
+    }
+    Ok(copies.into())
 }
 
 /// Bytes, paid for as the text that they may become.
@@ -271,6 +282,51 @@ fn number(reader: &Reader<'_>, text: &str) -> Read<Number> {
 /// The signed number that is stored as an unsigned one with its sign in the lowest bit.
 pub(super) fn zigzag(number: u64) -> i64 {
     (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
+}
+
+/// `UUID`, from its two halves.
+pub(super) fn uuid(most: i64, least: i64) -> String {
+    let (most, least) = (most.cast_unsigned(), least.cast_unsigned());
+    format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        most >> 32,
+        most >> 16 & 0xffff,
+        most & 0xffff,
+        least >> 48,
+        least & 0xffff_ffff_ffff
+    )
+}
+
+/// `Locale`, as its `toString` has it.
+pub(super) fn locale(language: &str, script: &str, country: &str, variant: &str, extensions: &str) -> String {
+    let mut text = language.to_owned();
+    let (has_script, has_country) = (!script.is_empty(), !country.is_empty());
+    if has_country || (!language.is_empty() && (!variant.is_empty() || has_script || !extensions.is_empty())) {
+        text.push('_');
+        text.push_str(country);
+    }
+    if !variant.is_empty() && !text.is_empty() {
+        text.push('_');
+        text.push_str(variant);
+    }
+    if has_script && !text.is_empty() {
+        text.push_str("_#");
+        text.push_str(script);
+    }
+    if !extensions.is_empty() && !text.is_empty() {
+        text.push_str(if has_script { "_" } else { "_#" });
+        text.push_str(extensions);
+    }
+    text
+}
+
+/// The numbers of the bits that are set in a word of a `BitSet`.
+pub(super) fn bits(reader: &mut Reader<'_>, word: u64, bits: u64, set: &mut Vec<Value>) -> Read<()> {
+    for bit in (0..64).filter(|bit| bits >> bit & 1 != 0) {
+        reader.pay()?;
+        set.push((word * 64 + bit).into());
+    }
+    Ok(())
 }
 
 /// A map, in the order of the payload.

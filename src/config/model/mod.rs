@@ -8,7 +8,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redisson_codecs::{Coding, Payload};
+use bytes::Bytes;
+use redisson_codecs::{Classes, Coding, DecodeError, Payload};
 
 pub use self::preview::Misfit;
 pub use crate::api::config::ApiSpec;
@@ -61,6 +62,8 @@ pub struct QueueSpec {
     pub source: SourceSpec,
     /// How payloads are decoded for templates and envelopes.
     pub codec: Coding,
+    /// The application's classes, for the codecs that need them.
+    pub classes: Classes,
     /// What happens to a payload that the codec refuses.
     pub on_decode_error: OnDecodeError,
     /// How long a claim is ours without an extension.
@@ -90,6 +93,14 @@ pub struct QueueSpec {
 }
 
 impl QueueSpec {
+    /// What the codec of the queue makes of a payload.
+    ///
+    /// # Errors
+    /// When the codec refuses it.
+    pub fn decode(&self, payload: &Bytes) -> Result<Payload, DecodeError> {
+        redisson_codecs::decode_with(self.codec, &self.classes, payload)
+    }
+
     /// The last part of a lease, in which nothing begins: no element is given to a sink, and no sink begins to send
     /// one. A fifth of the lease, so that it grows with the pauses that a long lease is meant for.
     ///

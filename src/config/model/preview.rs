@@ -23,7 +23,7 @@ impl QueueSpec {
     /// # Errors
     /// [`Misfit`], by the same rules as delivery.
     pub fn preview(&self, element: &ElementInfo<'_>, payload: &Bytes) -> Result<Vec<Destination>, Misfit> {
-        let payload = match (redisson_codecs::decode(self.codec, payload), self.on_decode_error) {
+        let payload = match (self.decode(payload), self.on_decode_error) {
             (Ok(payload), _) => payload,
             (Err(error), _) if error.is_opaque() => Payload::opaque(payload.clone()),
             (Err(_), OnDecodeError::ForwardRaw) => Payload::opaque(payload.clone()),

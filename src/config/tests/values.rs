@@ -234,8 +234,8 @@ fn a_codec_is_named_with_its_compression_and_its_settings() {
     mails("codec: gzip+json", &["15:12 queues.mails.codec: `gzip+json` is not known here"]);
     mails("codec: jackson\n    java_types: strip", &[]);
     mails(
-        "codec: kryo5\n    java_types: strip",
-        &["16:17 queues.mails.java_types: codec kryo5 finds no names of Java classes"],
+        "codec: string\n    java_types: strip",
+        &["16:17 queues.mails.java_types: codec string finds no names of Java classes"],
     );
     mails("codec: kryo5\n    max_decoded_size: 1MiB", &[]);
     mails(

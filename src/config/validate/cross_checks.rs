@@ -5,11 +5,15 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redisson_codecs::Codec;
+
 use super::queue::Queue;
 use super::retry::Policy;
 use super::sink::Sink;
 use crate::config::model::{Limits, MaxInFlight, RouteSpec};
+use crate::config::tables::top;
 use crate::link::RedisEndpoint;
+use crate::settings::reader::Section;
 use crate::settings::units::{show_duration, show_size};
 use crate::sink::{RedisCommand, RedisServer, RedisWrite};
 use crate::source::spec::RESERVED_KEYS;
@@ -198,6 +202,15 @@ pub(super) fn dead_letters(queues: &[Queue<'_>]) {
             let message = format!("dead letters of queue `{}` go where its elements go", queue.spec.id);
             queue.report.warning(spot, message, "name another place under `dead_letter:`");
         }
+    }
+}
+
+/// Declared classes that no queue can meet.
+pub(super) fn classes(top: &Section<'_>, queues: &[Queue<'_>]) {
+    let reads = |codec| matches!(codec, Codec::Kryo5 | Codec::Kryo5Refs | Codec::Auto);
+    if top.has(&top::CLASSES) && !queues.iter().any(|queue| reads(queue.spec.codec.codec)) {
+        let help = "write `codec: kryo5` on a queue, or remove `classes`";
+        top.cx.report.warning(&top.spot(&top::CLASSES), "no queue has a codec that needs the classes", help);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Builds the validated configuration, one file a part, and reports what contradicts itself.
 
+mod classes;
 mod cross_checks;
 mod dead_letter;
 mod destination;
@@ -37,7 +38,8 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     let redis = link::config::endpoint(&top.section(&top::REDIS));
     let policies = retry::policies(&top);
     let mut sinks = sink::sinks(&top);
-    let mut queues = queue::queues(&top, &sinks, &policies);
+    let classes = classes::read(&top);
+    let mut queues = queue::queues(&top, &sinks, &policies, &classes);
 
     cross_checks::timeouts(&queues, &mut sinks);
     cross_checks::limits(&queues, &limits);
@@ -51,6 +53,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     }
     cross_checks::dead_letters(&queues);
     cross_checks::unused(&queues, &sinks, &policies);
+    cross_checks::classes(&top, &queues);
     let written = !top.written().is_empty();
     let jobs = top.opt_section(&top::JOBS);
     let api =

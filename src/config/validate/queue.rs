@@ -1,6 +1,6 @@
 //! Queues.
 
-use redisson_codecs::{Codec, Coding, JavaTypes};
+use redisson_codecs::{Classes, Codec, Coding, JavaTypes};
 
 use super::dead_letter;
 use super::destination::Destination;
@@ -50,11 +50,23 @@ impl Queue<'_> {
 }
 
 /// All queues, in the order of the file.
-pub(super) fn queues<'a>(top: &Section<'a>, sinks: &[Sink<'_>], policies: &[Policy<'_>]) -> Vec<Queue<'a>> {
-    top.named(&top::QUEUES).into_iter().map(|(id, section)| one(&id, &section, sinks, policies)).collect()
+pub(super) fn queues<'a>(
+    top: &Section<'a>,
+    sinks: &[Sink<'_>],
+    policies: &[Policy<'_>],
+    classes: &Classes,
+) -> Vec<Queue<'a>> {
+    let sections = top.named(&top::QUEUES).into_iter();
+    sections.map(|(id, section)| one(&id, &section, sinks, policies, classes)).collect()
 }
 
-fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Policy<'_>]) -> Queue<'a> {
+fn one<'a>(
+    id: &str,
+    section: &Section<'a>,
+    sinks: &[Sink<'_>],
+    policies: &[Policy<'_>],
+    classes: &Classes,
+) -> Queue<'a> {
     let source = source(section);
     let codec = coding(section);
     let on_decode_error = section.word(
@@ -102,6 +114,7 @@ fn one<'a>(id: &str, section: &Section<'a>, sinks: &[Sink<'_>], policies: &[Poli
             id: id.into(),
             source: source.spec,
             codec,
+            classes: classes.clone(),
             on_decode_error: on_decode_error.unwrap_or(OnDecodeError::DeadLetter),
             lease: section.duration(&queue::LEASE),
             claim_ahead: section.duration(&queue::CLAIM_AHEAD),

@@ -1,7 +1,7 @@
 //! A dead letter as its fields say: a line of a list, or everything.
 
 use bytes::Bytes;
-use redisson_codecs::Coding;
+use redisson_codecs::{Classes, Coding};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -82,14 +82,14 @@ impl Summary {
 }
 
 impl Letter {
-    pub(super) fn of(ledger: &Ledger, letter: DeadLetter, codec: Coding) -> Self {
+    pub(super) fn of(ledger: &Ledger, letter: DeadLetter, codec: Coding, classes: &Classes) -> Self {
         let fields = letter.fields.iter().map(|(name, bytes)| match name.as_str() {
             "element" => ("element_base64".to_owned(), base64(bytes).into()),
             name => (name.to_owned(), typed(&letter, name, bytes)),
         });
         Letter {
             fields: fields.collect(),
-            content: Content::new(codec, payload(ledger, &letter), true),
+            content: Content::new(codec, payload(ledger, &letter), true).with(classes),
             element: letter.bytes("element").cloned().unwrap_or_default(),
             stream_id: letter.stream_id,
         }
@@ -137,7 +137,7 @@ pub(crate) mod tests {
         ];
         let fields = fields.map(|(name, value)| (name.to_owned(), value)).into();
         let ledger = Redisson::new("n", [0; 8], true, true, ListCleanup::Auto);
-        Letter::of(&ledger, DeadLetter { stream_id: "1-0".to_owned(), fields }, codec.into())
+        Letter::of(&ledger, DeadLetter { stream_id: "1-0".to_owned(), fields }, codec.into(), &Classes::default())
     }
 
     #[test]

@@ -114,7 +114,7 @@ pub async fn show(queue: &Queue, name: &str) -> Result<Shown, Error> {
     match latest {
         Some(letter) => Ok(Shown {
             queue: queue.id().to_owned(),
-            dead_letters: [Letter::of(&queue.ledger, letter, queue.spec.codec)],
+            dead_letters: [Letter::of(&queue.ledger, letter, queue.spec.codec, &queue.spec.classes)],
         }),
         None => Err(none_of(queue.id(), &not_found, "nothing was shown")),
     }

@@ -69,7 +69,7 @@ pub async fn offer(queue: &Queue, payload: &Bytes, delay: Duration, layout: Opti
 }
 
 fn refuse_what_cannot_be_delivered(spec: &QueueSpec, payload: &Bytes) -> Result<(), Error> {
-    match redisson_codecs::decode(spec.codec, payload) {
+    match spec.decode(payload) {
         Err(error) if !error.is_opaque() && spec.on_decode_error != OnDecodeError::ForwardRaw => {
             Err(Error::invalid(format!(
                 "check the payload: {} at byte {}, and the codec of queue `{}` is {}; nothing was offered",

@@ -89,7 +89,7 @@ pub fn readable(subject: &Subject<'_>) -> Result<Payload, Verdict> {
 }
 
 fn decoded(queue: &Queue, payload: &Bytes) -> Result<Payload, Verdict> {
-    redisson_codecs::decode(queue.spec.codec, payload).or_else(|error| {
+    queue.spec.decode(payload).or_else(|error| {
         queue.events.metrics().decode_error(queue.spec.codec.as_str());
         if error.is_opaque() {
             queue.events.opaque(&error.to_string());

@@ -71,6 +71,7 @@ fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
             rescue_after: Duration::from_secs(10),
         }),
         codec: Codec::Raw.into(),
+        classes: Default::default(),
         on_decode_error: OnDecodeError::DeadLetter,
         lease: LEASE,
         claim_ahead: Duration::ZERO,

@@ -255,7 +255,7 @@ fn available(table: &'static Table) -> impl Iterator<Item = &'static Key> {
 /// Where below the table a key of this name belongs: directly below one of its keys, or one level deeper. Not below names
 /// that the user chooses.
 fn place_of(name: &str, table: &'static Table) -> Option<String> {
-    let below = |table| available(table).filter(|key| !matches!(key.kind, Kind::Named(_)));
+    let below = |table| available(table).filter(|key| !matches!(key.kind, Kind::Named(_) | Kind::Classes(_)));
     let has = |key: &Key| key.kind.table().is_some_and(|table| table.key(name).is_some_and(|key| key.available));
     if let Some(key) = below(table).find(|key| has(key)) {
         return Some(key.name.to_owned());

@@ -1,74 +1,109 @@
-//! The classes with content that can be read without them.
+//! What is known of a class by its name.
 
-/// What is known of a class by its name or number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
-    Integer,
-    Text,
-    Float,
-    Boolean,
-    Byte,
-    Character,
-    Short,
-    Long,
-    Double,
-    Bytes,
-    List,
-    /// A list that never holds nulls, and does not say so.
-    ImmutableList,
-    /// A list with a comparator in front of its elements.
-    SortedList,
-    Map,
-    /// A map with a comparator in front of its entries.
-    SortedMap,
-    EmptyList,
-    EmptyMap,
+use std::sync::Arc;
+
+use super::form::{self, Form};
+use crate::classes::{Body, Classes};
+
+/// A class with content that can be read.
+#[derive(Clone, Debug)]
+pub(crate) enum Class {
+    /// Of the JDK.
+    Known(Form),
+    /// An enum of the JDK.
+    Constants(&'static [&'static str]),
+    /// One that the application has declared, by its place.
+    Own(usize),
+    /// Objects of this class.
+    Array(Arc<Class>),
+    /// A type of fields and arrays that is never written itself: an interface, `Object`.
+    Open,
 }
 
 impl Class {
-    pub(super) fn registered(number: u64) -> Option<Class> {
-        use Class::*;
-        let all = [Integer, Text, Float, Boolean, Byte, Character, Short, Long, Double];
-        usize::try_from(number).ok().and_then(|number| all.get(number).copied())
+    /// The class of this name, if anything is known of it.
+    pub(crate) fn named(name: &str, classes: &Classes) -> Option<Class> {
+        if let Some(elements) = name.strip_prefix('[') {
+            return Class::array_of(elements, classes);
+        }
+        if let Some(place) = classes.place(name) {
+            return Some(Class::Own(place));
+        }
+        Form::named(name).map(Class::Known).or_else(|| form::constants(name).map(Class::Constants))
     }
 
-    pub(super) fn named(name: &str) -> Option<Class> {
-        Some(match name {
-            "[B" => Class::Bytes,
-            "java.util.ArrayList"
-            | "java.util.LinkedList"
-            | "java.util.ArrayDeque"
-            | "java.util.Vector"
-            | "java.util.Arrays$ArrayList"
-            | "java.util.HashSet"
-            | "java.util.LinkedHashSet"
-            | "java.util.concurrent.CopyOnWriteArrayList" => Class::List,
-            "java.util.ImmutableCollections$List12"
-            | "java.util.ImmutableCollections$ListN"
-            | "java.util.ImmutableCollections$Set12"
-            | "java.util.ImmutableCollections$SetN" => Class::ImmutableList,
-            "java.util.TreeSet" => Class::SortedList,
-            "java.util.HashMap"
-            | "java.util.LinkedHashMap"
-            | "java.util.Hashtable"
-            | "java.util.concurrent.ConcurrentHashMap"
-            | "java.util.ImmutableCollections$Map1"
-            | "java.util.ImmutableCollections$MapN" => Class::Map,
-            "java.util.TreeMap" => Class::SortedMap,
-            "java.util.Collections$EmptyList" | "java.util.Collections$EmptySet" => Class::EmptyList,
-            "java.util.Collections$EmptyMap" => Class::EmptyMap,
-            _ => return None,
-        })
+    /// As the type of a field or of the elements of an array, where the name of any class of the JDK will do.
+    pub(crate) fn declared(name: &str, classes: &Classes) -> Option<Class> {
+        Class::named(name, classes).or_else(|| is_of_jdk(name).then_some(Class::Open))
     }
 
-    /// Boxed numbers are never referred to.
-    pub(super) fn is_boxed(self) -> bool {
-        use Class::*;
-        matches!(self, Integer | Float | Boolean | Byte | Character | Short | Long | Double)
+    /// Whether another class can be written like this one.
+    pub(crate) fn is_collection(&self) -> bool {
+        matches!(self, Class::Known(form) if form.is_collection())
+    }
+
+    fn array_of(elements: &str, classes: &Classes) -> Option<Class> {
+        let primitive = match elements {
+            "B" => Form::Bytes,
+            "Z" => Form::Booleans,
+            "C" => Form::Characters,
+            "S" => Form::Shorts,
+            "I" => Form::Integers,
+            "J" => Form::Longs,
+            "F" => Form::Floats,
+            "D" => Form::Doubles,
+            _ => {
+                let inner = match elements.strip_prefix('L').and_then(|name| name.strip_suffix(';')) {
+                    Some(name) => Class::declared(name, classes)?,
+                    None => Class::array_of(elements.strip_prefix('[')?, classes)?,
+                };
+                return Some(Class::Array(Arc::new(inner)));
+            }
+        };
+        Some(Class::Known(primitive))
+    }
+
+    /// Whether no class extends it, so that a field or an element of this type is written without its class.
+    pub(crate) fn is_final(&self, classes: &Classes) -> bool {
+        match self {
+            Class::Known(form) => form.is_final(),
+            Class::Constants(_) => true,
+            Class::Own(place) => classes.at(*place).is_final,
+            Class::Array(elements) => elements.is_final(classes),
+            Class::Open => false,
+        }
+    }
+
+    /// Boxed numbers and enums are never referred to.
+    pub(super) fn is_referable(&self, classes: &Classes) -> bool {
+        match self {
+            Class::Known(form) => !form.is_boxed(),
+            Class::Constants(_) => false,
+            Class::Own(place) => match &classes.at(*place).body {
+                Body::Constants(_) => false,
+                Body::Like(class) => class.is_referable(classes),
+                Body::Fields(_) | Body::Record(_) | Body::Abstract => true,
+            },
+            Class::Array(_) | Class::Open => true,
+        }
     }
 
     /// Whether a null of this class has a form of its own.
-    pub(super) fn has_null(self) -> bool {
-        !self.is_boxed() && !matches!(self, Class::EmptyList | Class::EmptyMap)
+    pub(super) fn has_null(&self, classes: &Classes) -> bool {
+        match self {
+            Class::Known(form) => form.has_null(),
+            Class::Constants(_) | Class::Array(_) => true,
+            Class::Own(place) => match &classes.at(*place).body {
+                Body::Constants(_) => true,
+                Body::Like(class) => class.has_null(classes),
+                Body::Fields(_) | Body::Record(_) | Body::Abstract => false,
+            },
+            Class::Open => false,
+        }
     }
+}
+
+/// Classes of the JDK that are not known are open as a type: those that are not are rare, and are declared.
+fn is_of_jdk(name: &str) -> bool {
+    name.starts_with("java.") || name.starts_with("javax.")
 }

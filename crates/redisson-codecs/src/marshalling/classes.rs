@@ -18,6 +18,8 @@ pub(super) enum Class {
     /// An enum; its values are names.
     Enum,
     Array,
+    /// One that writes everything itself, in a form that is known.
+    External,
     Object(Rc<Described>),
 }
 
@@ -80,6 +82,10 @@ impl River<'_> {
             0x0a | 0x0b => {
                 let start = self.reader.at();
                 let name = self.old_name()?;
+                if code == 0x0a && objects::is_external(&name) {
+                    self.reader.u64()?;
+                    return self.keep_class(Class::External);
+                }
                 Err(objects::opaque(&self.reader, start, &name))
             }
             0x14..=0x31 | 0x5a..=0x81 => Ok(Class::Simple(code)),
@@ -122,7 +128,7 @@ impl River<'_> {
         let code = self.reader.u8()?;
         let parent = match self.class(code)? {
             Class::Object(parent) => Some(parent),
-            Class::Simple(_) | Class::Enum | Class::Array => None,
+            Class::Simple(_) | Class::Enum | Class::Array | Class::External => None,
         };
         self.reader.leave();
         let depth = parent.as_ref().map_or(0, |parent| parent.depth + 1);
@@ -132,5 +138,52 @@ impl River<'_> {
         let class = Class::Object(Rc::new(Described { name: name.into(), writes, fields, parent, depth }));
         self.classes[place] = Some(class.clone());
         Ok(class)
+    }
+}
+
+/// The name of a class that has a code of its own.
+pub(super) fn known(code: u8) -> Option<&'static str> {
+    const NAMES: [&str; 30] = [
+        "java.lang.String",
+        "java.lang.Class",
+        "java.lang.Object",
+        "java.lang.Enum",
+        "[Z",
+        "[B",
+        "[S",
+        "[I",
+        "[J",
+        "[C",
+        "[F",
+        "[D",
+        "boolean",
+        "byte",
+        "short",
+        "int",
+        "long",
+        "char",
+        "float",
+        "double",
+        "void",
+        "java.lang.Boolean",
+        "java.lang.Byte",
+        "java.lang.Short",
+        "java.lang.Integer",
+        "java.lang.Long",
+        "java.lang.Character",
+        "java.lang.Float",
+        "java.lang.Double",
+        "java.lang.Void",
+    ];
+    match code {
+        0x5a => Some("java.util.ArrayList"),
+        0x5b => Some("java.util.LinkedList"),
+        0x5e => Some("java.util.HashSet"),
+        0x5f => Some("java.util.LinkedHashSet"),
+        0x60 => Some("java.util.TreeSet"),
+        0x64 => Some("java.util.HashMap"),
+        0x66 => Some("java.util.LinkedHashMap"),
+        0x67 => Some("java.util.TreeMap"),
+        code => code.checked_sub(0x14).and_then(|place| NAMES.get(usize::from(place)).copied()),
     }
 }

@@ -60,7 +60,8 @@ impl River<'_> {
         self.reader.pay()?;
         let code = self.reader.u8()?;
         Ok(match code {
-            0x01 => Value::Null.into(),
+            // An order of a sorted collection is nothing to show.
+            0x01 | 0x79 => Value::Null.into(),
             0x02 => {
                 let place = self.reader.count()?;
                 self.instance(Some(place))?
@@ -106,6 +107,11 @@ impl River<'_> {
             0x5d | 0x62 => Value::Array(Vec::new()).into(),
             0x68 => self.nested(|river| river.entries(1))?,
             0x69 => value::map(Vec::new()).into(),
+            0x7c..=0x82 => self.nested(Self::view)?,
+            _ if let Some(name) = classes::known(code) => {
+                self.reader.pay_for(name.len())?;
+                name.into()
+            }
             _ => return Err(self.unread(code)),
         })
     }
@@ -226,13 +232,52 @@ impl River<'_> {
             // TreeSet and TreeMap, with a comparator in front.
             0x60 => self.natural_order().and_then(|()| self.elements(count)),
             0x67 => self.natural_order().and_then(|()| self.entries(count)),
+            // EnumSet and EnumMap, with the class of the enum in front.
+            0x6a => self.enum_class().and_then(|()| self.elements(count)),
+            0x6c => self.enum_class().and_then(|()| self.entries(count)),
+            0x7b => self.copies(count),
             code => Err(self.unread(code)),
         }
     }
 
+    fn enum_class(&mut self) -> Read<()> {
+        let code = self.reader.u8()?;
+        match self.class(code)? {
+            Class::Enum => Ok(()),
+            _ => Err(self.malformed()),
+        }
+    }
+
+    /// What `Collections.nCopies` makes; each of the copies is paid for.
+    fn copies(&mut self, count: usize) -> Read<Item> {
+        let place = self.open();
+        let item = self.value()?;
+        let copies = value::copies(&mut self.reader, item, count)?;
+        self.close(place, copies)
+    }
+
+    /// A collection around another one.
+    fn view(&mut self) -> Read<Item> {
+        let place = self.open();
+        let item = self.value()?;
+        self.close(place, item)
+    }
+
+    /// What a collection locks on: mostly itself, which has no value yet.
+    fn lock(&mut self) -> Read<Item> {
+        match self.reader.peek() {
+            Some(0x02) => self.reader.array::<5>().map(drop)?,
+            Some(0x39) => self.reader.array::<2>().map(drop)?,
+            Some(0x3a) => self.reader.array::<3>().map(drop)?,
+            _ => return self.value(),
+        }
+        Ok(Value::Null.into())
+    }
+
+    /// The natural order, or the reverse of it.
     fn natural_order(&mut self) -> Read<()> {
         match self.reader.u8()? {
-            0x01 => Ok(()),
+            0x01 | 0x79 => Ok(()),
             _ => Err(self.reader.refuse(DecodeProblem::Unsupported("a collection with a comparator"))),
         }
     }
@@ -265,6 +310,19 @@ impl River<'_> {
                 let place = self.open();
                 return self.close(place, name.into());
             }
+            Class::External => {
+                let place = self.open();
+                let written = self.written()?;
+                let item = objects::external(&mut self.reader, written, objects::TextLength::Four)?;
+                return self.close(place, item);
+            }
+            // CopyOnWriteArrayList, and the set around it.
+            Class::Simple(0x73) => {
+                let place = self.open();
+                let items = objects::values(self.written()?);
+                return self.close(place, items.into());
+            }
+            Class::Simple(0x74) => return self.view(),
             Class::Simple(_) | Class::Array => return Err(self.unread(code)),
         };
         let place = self.open();
@@ -282,6 +340,7 @@ impl River<'_> {
             for (name, kind) in &class.fields {
                 let item = match kind {
                     0x20..=0x27 => self.primitive(*kind)?,
+                    _ if objects::is_lock(&class.name, name) => self.lock()?,
                     _ => self.value()?,
                 };
                 self.reader.pay_for(name.len())?;

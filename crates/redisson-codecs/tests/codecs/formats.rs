@@ -156,9 +156,13 @@ fn date(name: Option<&str>, millis: i64) -> Bytes {
 }
 
 #[test]
-fn a_class_that_adds_to_one_of_the_jdk_is_opaque_even_if_it_is_of_the_jdk() {
+fn a_class_that_adds_to_one_of_the_jdk_is_opaque_unless_it_is_known() {
     let plain = decode(Codec::Java, &date(None, 1_700_000_000_123)).unwrap();
     assert_eq!(plain.view(), View::Json(&serde_json::json!(1_700_000_000_123_i64)));
-    let error = decode(Codec::Java, &date(Some("java.sql.Timestamp"), 1_700_000_000_000)).unwrap_err();
-    assert!(error.is_opaque() && error.to_string().contains("java.sql.Timestamp"), "{error}");
+    let error = decode(Codec::Java, &date(Some("com.example.Stamp"), 1_700_000_000_000)).unwrap_err();
+    assert!(error.is_opaque() && error.to_string().contains("com.example.Stamp"), "{error}");
+    // Seconds, and the nanoseconds of one beside them.
+    let stamp = |millis| json_of(&decode(Codec::Java, &date(Some("java.sql.Timestamp"), millis)).unwrap());
+    assert_eq!(stamp(1_700_000_000_000), "1700000000000.000007");
+    assert_eq!(stamp(-1_000), "-999.999993");
 }

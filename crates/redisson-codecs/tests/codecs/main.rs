@@ -3,6 +3,7 @@
 mod bounds;
 mod formats;
 mod mutations;
+mod types;
 mod vectors;
 
 use redisson_codecs::bytes::Bytes;

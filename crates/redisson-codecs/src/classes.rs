@@ -1,0 +1,341 @@
+//! The classes of an application, as far as Kryo 5 does not write them down.
+//!
+//! Kryo's `FieldSerializer` writes the fields of an object in the order of their names, without the names, and without the
+//! class of a field that no other class can be in. So whoever reads must know the fields with their types, and which
+//! classes are final.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::kryo5::Class;
+
+/// A class, as an application declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassSpec {
+    /// The name, with its package: `com.example.Order`, `com.example.Order$Line`.
+    pub name: String,
+    /// What its objects consist of.
+    pub content: Content,
+    /// Whether no class extends it.
+    pub is_final: bool,
+    /// For each of its type variables, and those of the classes above it, the variables that always are the same type:
+    /// `["com.example.Box#T", "com.example.Base#E"]`.
+    pub variables: Vec<Vec<String>>,
+    /// The number that Kryo writes in place of the name, if the application has registered the class.
+    pub id: Option<u32>,
+}
+
+/// What the objects of a class consist of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Names and types of fields, in the order in which Kryo writes them.
+    Fields(Vec<(String, String)>),
+    /// The same of a record, which Kryo writes in another way.
+    Record(Vec<(String, String)>),
+    /// The constants of an enum, in the order of their declaration.
+    Constants(Vec<String>),
+    /// As this class of the JDK, which it extends: a list or a map.
+    Like(String),
+    /// There are none: an interface, or an abstract class.
+    Abstract,
+}
+
+/// What is wrong with a class, and with which.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}")]
+#[non_exhaustive]
+pub struct ClassError {
+    /// The place of the class in the list.
+    pub class: usize,
+    /// The place of the field in the class.
+    pub field: Option<usize>,
+    /// What is wrong.
+    pub problem: ClassProblem,
+}
+
+/// What is wrong with a declared class.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClassProblem {
+    /// Two classes of one name, or of one id.
+    #[error("the class is declared twice")]
+    Twice,
+    /// The id is one of Kryo's own.
+    #[error("ids up to 8 are those of numbers and text")]
+    Id,
+    /// A type that is none.
+    #[error("`{0}` is not a Java type")]
+    NotAType(String),
+    /// A class that is neither declared nor of the JDK.
+    #[error("class `{0}` is not declared")]
+    Unknown(String),
+    /// Not a class that another one can be like.
+    #[error("`{0}` is not a list, set or map of the JDK")]
+    NotACollection(String),
+}
+
+/// The declared classes, ready for reading. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Classes(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    places: HashMap<Arc<str>, usize>,
+    ids: HashMap<u64, usize>,
+    classes: Vec<Own>,
+}
+
+/// A declared class.
+#[derive(Debug)]
+pub(crate) struct Own {
+    pub(crate) name: Arc<str>,
+    pub(crate) body: Body,
+    pub(crate) is_final: bool,
+    /// Type variables in groups of one type each.
+    pub(crate) variables: Vec<Vec<Arc<str>>>,
+    /// How many of the groups begin with a variable of the class itself.
+    pub(crate) own_variables: usize,
+}
+
+#[derive(Debug)]
+pub(crate) enum Body {
+    Fields(Vec<Field>),
+    Record(Vec<Field>),
+    Constants(Vec<String>),
+    Like(Class),
+    Abstract,
+}
+
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Primitive(Primitive),
+    Object(Arc<Type>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Primitive {
+    Boolean,
+    Byte,
+    Char,
+    Short,
+    Int,
+    Long,
+    Float,
+    Double,
+}
+
+/// A type with its arguments: `List<String>`.
+#[derive(Debug)]
+pub(crate) struct Type {
+    pub(crate) base: Base,
+    pub(crate) arguments: Option<Vec<Arc<Type>>>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Base {
+    Class(Class),
+    /// A type variable, or an array of it.
+    Variable {
+        name: Arc<str>,
+        array: bool,
+    },
+}
+
+impl Classes {
+    /// Checks the classes, and what they say of each other.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them.
+    pub fn new(specs: Vec<ClassSpec>) -> Result<Classes, Vec<ClassError>> {
+        let mut errors = Vec::new();
+        let (mut places, mut ids) = (HashMap::new(), HashMap::new());
+        for (class, spec) in specs.iter().enumerate() {
+            let mut wrong = |problem| errors.push(ClassError { class, field: None, problem });
+            if places.insert(Arc::from(spec.name.as_str()), class).is_some() {
+                wrong(ClassProblem::Twice);
+            }
+            match spec.id {
+                Some(..=8) => wrong(ClassProblem::Id),
+                Some(id) if ids.insert(id.into(), class).is_some() => wrong(ClassProblem::Twice),
+                _ => {}
+            }
+        }
+        // Types are found by their names only, so the names come first.
+        let named = Classes(Arc::new(Inner { places, ids, classes: Vec::new() }));
+        let read = |(class, spec): (usize, ClassSpec)| own(&named, class, spec, &mut errors);
+        let classes: Vec<Own> = specs.into_iter().enumerate().map(read).collect();
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let Inner { places, ids, .. } = &*named.0;
+        Ok(Classes(Arc::new(Inner { places: places.clone(), ids: ids.clone(), classes })))
+    }
+
+    /// Whether no class is declared.
+    pub fn is_empty(&self) -> bool {
+        self.0.classes.is_empty()
+    }
+
+    /// The place of a class. An enum's constant with a body is a class of its own, with a number behind the enum's name.
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
+        let find = |name: &str| self.0.places.get(name).copied();
+        find(name).or_else(|| {
+            let (outer, number) = name.rsplit_once('$')?;
+            let place = find(outer).filter(|_| number.bytes().all(|byte| byte.is_ascii_digit()))?;
+            matches!(self.0.classes.get(place)?.body, Body::Constants(_)).then_some(place)
+        })
+    }
+
+    pub(crate) fn registered(&self, id: u64) -> Option<Class> {
+        self.0.ids.get(&id).map(|&place| Class::Own(place))
+    }
+
+    pub(crate) fn at(&self, place: usize) -> &Own {
+        &self.0.classes[place]
+    }
+}
+
+fn own(named: &Classes, class: usize, spec: ClassSpec, errors: &mut Vec<ClassError>) -> Own {
+    let own_variables = spec.variables.iter().filter(|group| {
+        let owner = group.first().and_then(|variable| variable.split_once('#'));
+        owner.is_some_and(|(owner, _)| owner == spec.name)
+    });
+    let own_variables = own_variables.count();
+    let mut fields = |fields: Vec<(String, String)>| {
+        let read = |(place, (name, text)): (usize, (String, String))| match kind(named, &text) {
+            Ok(kind) => Some(Field { name, kind }),
+            Err(problem) => {
+                errors.push(ClassError { class, field: Some(place), problem });
+                None
+            }
+        };
+        fields.into_iter().enumerate().filter_map(read).collect()
+    };
+    let body = match spec.content {
+        Content::Fields(list) => Body::Fields(fields(list)),
+        Content::Record(list) => Body::Record(fields(list)),
+        Content::Constants(names) => Body::Constants(names),
+        Content::Abstract => Body::Abstract,
+        Content::Like(name) => match Class::named(&name, &Classes::default()).filter(Class::is_collection) {
+            Some(class) => Body::Like(class),
+            None => {
+                errors.push(ClassError { class, field: None, problem: ClassProblem::NotACollection(name) });
+                Body::Abstract
+            }
+        },
+    };
+    let variables = spec.variables.into_iter().map(|group| group.into_iter().map(Arc::from).collect());
+    Own { name: spec.name.into(), body, is_final: spec.is_final, variables: variables.collect(), own_variables }
+}
+
+fn kind(named: &Classes, text: &str) -> Result<Kind, ClassProblem> {
+    let primitive = match text.trim() {
+        "boolean" => Primitive::Boolean,
+        "byte" => Primitive::Byte,
+        "char" => Primitive::Char,
+        "short" => Primitive::Short,
+        "int" => Primitive::Int,
+        "long" => Primitive::Long,
+        "float" => Primitive::Float,
+        "double" => Primitive::Double,
+        text => {
+            let not_a_type = || ClassProblem::NotAType(text.to_owned());
+            let mut parser = Parser { named, rest: text, depth: 0 };
+            let found = parser.parse().map_err(|problem| problem.unwrap_or_else(not_a_type))?;
+            return match parser.rest.is_empty() {
+                true => Ok(Kind::Object(Arc::new(found))),
+                false => Err(not_a_type()),
+            };
+        }
+    };
+    Ok(Kind::Primitive(primitive))
+}
+
+/// Reads a type as Java writes it: `java.util.Map<java.lang.String, com.example.Item[]>`.
+struct Parser<'a> {
+    named: &'a Classes,
+    rest: &'a str,
+    depth: usize,
+}
+
+/// Levels of arguments within arguments: Java has no limit, and classes have a few.
+const DEEPEST: usize = 32;
+
+impl<'a> Parser<'a> {
+    /// No problem is one of syntax.
+    fn parse(&mut self) -> Result<Type, Option<ClassProblem>> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(None);
+        }
+        let name = self.name();
+        let arguments = if self.take("<") { Some(self.arguments()?) } else { None };
+        let mut dimensions = 0;
+        while self.take("[]") {
+            dimensions += 1;
+        }
+        self.depth -= 1;
+        if name.is_empty() || dimensions > 255 {
+            return Err(None);
+        }
+        if name.contains('#') {
+            let base = Base::Variable { name: name.into(), array: dimensions > 0 };
+            return if dimensions > 1 { Err(None) } else { Ok(Type { base, arguments }) };
+        }
+        let full = match (dimensions, letter(name)) {
+            (0, Some(_)) => return Err(None),
+            (0, None) => name.to_owned(),
+            (_, Some(letter)) => format!("{}{letter}", "[".repeat(dimensions)),
+            (_, None) => format!("{}L{name};", "[".repeat(dimensions)),
+        };
+        let class = Class::declared(&full, self.named);
+        let class = class.ok_or_else(|| Some(ClassProblem::Unknown(name.to_owned())))?;
+        Ok(Type { base: Base::Class(class), arguments })
+    }
+
+    fn arguments(&mut self) -> Result<Vec<Arc<Type>>, Option<ClassProblem>> {
+        let mut found = Vec::new();
+        loop {
+            found.push(Arc::new(self.parse()?));
+            match (self.take(","), self.take(">")) {
+                (true, _) => {}
+                (false, true) => return Ok(found),
+                (false, false) => return Err(None),
+            }
+        }
+    }
+
+    fn name(&mut self) -> &'a str {
+        let rest = self.rest.trim_start();
+        let end = rest.find(['<', '>', ',', '[', ']', ' ']).unwrap_or(rest.len());
+        let (name, rest) = rest.split_at(end);
+        self.rest = rest;
+        name
+    }
+
+    fn take(&mut self, sign: &str) -> bool {
+        let rest = self.rest.trim_start().strip_prefix(sign);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+}
+
+fn letter(primitive: &str) -> Option<char> {
+    Some(match primitive {
+        "boolean" => 'Z',
+        "byte" => 'B',
+        "char" => 'C',
+        "short" => 'S',
+        "int" => 'I',
+        "long" => 'J',
+        "float" => 'F',
+        "double" => 'D',
+        _ => return None,
+    })
+}

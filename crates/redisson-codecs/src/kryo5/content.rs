@@ -1,0 +1,253 @@
+//! What Kryo's serializers write of the JDK's classes.
+
+use serde_json::Value;
+
+use super::form::{Form, REGISTERED_NAMES};
+use super::{Era, Kryo, NAME, Tag};
+use crate::java;
+use crate::reader::Read;
+use crate::time;
+use crate::value::{self, Item};
+
+impl Kryo<'_> {
+    /// The content of a class of the JDK; `place` is that of its name.
+    pub(super) fn known(&mut self, form: Form, place: usize) -> Read<Item> {
+        Ok(match form {
+            Form::Integer => self.int()?.into(),
+            Form::Long => self.long()?.into(),
+            Form::Byte => i8::from_le_bytes(self.reader.array()?).into(),
+            Form::Short => i16::from_le_bytes(self.reader.array()?).into(),
+            Form::Character => self.letter()?,
+            Form::Float => value::float(f32::from_le_bytes(self.reader.array()?)),
+            Form::Double => value::double(f64::from_le_bytes(self.reader.array()?)),
+            Form::Boolean | Form::AtomicBoolean => self.flag()?.into(),
+            Form::Text | Form::Words => self.string()?.into(),
+            Form::Name | Form::Address => self.text()?.into(),
+            Form::AtomicInteger => self.fixed_int()?.into(),
+            Form::AtomicLong => self.fixed_long()?.into(),
+            Form::Bytes => match self.size()? {
+                None => Value::Null.into(),
+                Some(length) => value::bytes(&mut self.reader, length)?,
+            },
+            Form::Booleans => self.primitives(|kryo| kryo.flag().map(Item::from))?,
+            Form::Characters => self.primitives(Self::letter)?,
+            Form::Shorts => self.primitives(|kryo| Ok(i16::from_le_bytes(kryo.reader.array()?).into()))?,
+            Form::Integers => self.primitives(|kryo| kryo.int().map(Item::from))?,
+            Form::Longs => self.primitives(|kryo| kryo.long().map(Item::from))?,
+            Form::Floats => self.primitives(|kryo| kryo.reader.array().map(f32::from_le_bytes).map(value::float))?,
+            Form::Doubles => self.primitives(|kryo| kryo.reader.array().map(f64::from_le_bytes).map(value::double))?,
+            Form::BigInteger | Form::BigDecimal => self.big(form)?,
+            Form::Class => self.class_name()?,
+            // Milliseconds since 1970, also of java.sql's classes.
+            Form::Date => self.varint()?.cast_signed().into(),
+            Form::Calendar => self.calendar()?,
+            Form::Locale => self.locale()?,
+            Form::Pattern => {
+                let text = self.text()?;
+                self.varint()?;
+                text.into()
+            }
+            Form::Uuid => self.uuid()?.into(),
+            Form::BitSet => self.bit_set()?,
+            Form::Optional | Form::AtomicReference => self.nested(Self::value)?,
+            Form::OptionalInt => self.optional(|kryo| kryo.fixed_int().map(Item::from))?,
+            Form::OptionalLong => self.optional(|kryo| kryo.fixed_long().map(Item::from))?,
+            Form::OptionalDouble => {
+                self.optional(|kryo| kryo.reader.array().map(f64::from_le_bytes).map(value::double))?
+            }
+            Form::Comparator => Value::Null.into(),
+            Form::EnumSet => self.nested(Self::enum_set)?,
+            Form::List | Form::ImmutableList | Form::SortedList => self.nested(|kryo| kryo.list(form))?,
+            Form::Map | Form::ImmutableMap | Form::SortedMap => self.nested(|kryo| kryo.map(form))?,
+            Form::JavaList | Form::JavaMap => self.in_java(form, place)?,
+            Form::EmptyList => Value::Array(Vec::new()).into(),
+            Form::EmptyMap => value::map(Vec::new()).into(),
+            Form::SingletonList => self.nested(|kryo| Ok(Value::Array(vec![kryo.value()?.into_json()]).into()))?,
+            Form::SingletonMap => self.nested(|kryo| {
+                let key = kryo.value()?.into_json();
+                Ok(value::map(vec![(key, kryo.value()?.into_json())]).into())
+            })?,
+            Form::Duration
+            | Form::Instant
+            | Form::LocalDate
+            | Form::LocalTime
+            | Form::LocalDateTime
+            | Form::ZoneOffset
+            | Form::OffsetTime
+            | Form::OffsetDateTime
+            | Form::ZonedDateTime
+            | Form::YearMonth
+            | Form::MonthDay
+            | Form::Period => {
+                let text = self.of_time(form)?;
+                let text = text.ok_or_else(|| self.reader.malformed(NAME))?;
+                self.reader.pay_for(text.len())?;
+                text.into()
+            }
+            Form::Year => self.positive()?.into(),
+        })
+    }
+
+    pub(super) fn letter(&mut self) -> Read<Item> {
+        let unit = u16::from_le_bytes(self.reader.array()?);
+        value::letter(&self.reader, unit)
+    }
+
+    fn primitives(&mut self, one: impl Fn(&mut Self) -> Read<Item>) -> Read<Item> {
+        let Some(length) = self.size()? else { return Ok(Value::Null.into()) };
+        let mut items = Vec::new();
+        for _ in 0..length {
+            self.reader.pay()?;
+            items.push(one(self)?.into_json());
+        }
+        Ok(Value::Array(items).into())
+    }
+
+    fn optional(&mut self, one: impl FnOnce(&mut Self) -> Read<Item>) -> Read<Item> {
+        match self.flag()? {
+            true => one(self),
+            false => Ok(Value::Null.into()),
+        }
+    }
+
+    fn big(&mut self, form: Form) -> Read<Item> {
+        let Some(length) = self.size()? else { return Ok(Value::Null.into()) };
+        let bytes = self.reader.take(length)?;
+        let number = value::signed_integer(&mut self.reader, bytes)?;
+        if form == Form::BigInteger {
+            return Ok(Item::from_number(number));
+        }
+        let scale = self.int()?;
+        value::decimal(&mut self.reader, &number, scale.into()).map(Item::from_number)
+    }
+
+    /// The name of a class, and for one that can be primitive, whether it is.
+    fn class_name(&mut self) -> Read<Item> {
+        let name: std::rc::Rc<str> = match self.tag()? {
+            Tag::Null => return Ok(Value::Null.into()),
+            Tag::Named(place) => self.names[place].name.clone(),
+            Tag::Registered(number) => {
+                let known = usize::try_from(number).ok().and_then(|number| REGISTERED_NAMES.get(number));
+                match known {
+                    Some((boxed, None)) => (*boxed).into(),
+                    Some((boxed, Some(primitive))) => if self.flag()? { *primitive } else { *boxed }.into(),
+                    None => return Err(self.reader.malformed(NAME)),
+                }
+            }
+        };
+        self.reader.pay_for(name.len())?;
+        Ok(Item::from(&*name))
+    }
+
+    fn uuid(&mut self) -> Read<String> {
+        self.doubtful = true;
+        if self.era > Era::BeforeUuids {
+            return Ok(value::uuid(self.fixed_long()?, self.fixed_long()?));
+        }
+        let (least, most) = (self.long()?, self.long()?);
+        Ok(value::uuid(most, least))
+    }
+
+    /// As a date: the zone and the rules for weeks are left out.
+    fn calendar(&mut self) -> Read<Item> {
+        self.text()?;
+        let time = self.varint()?.cast_signed();
+        self.flag()?;
+        self.varint()?;
+        self.varint()?;
+        self.varint()?;
+        Ok(time.into())
+    }
+
+    fn locale(&mut self) -> Read<Item> {
+        let (language, country, variant) = (self.text()?, self.text()?, self.text()?);
+        Ok(value::locale(&language, "", &country, &variant, "").into())
+    }
+
+    /// The numbers of the bits that are set.
+    fn bit_set(&mut self) -> Read<Item> {
+        let words = self.varint()?;
+        let mut set = Vec::new();
+        for word in 0..words {
+            let bits = self.fixed_long()?.cast_unsigned();
+            value::bits(&mut self.reader, word, bits, &mut set)?;
+        }
+        Ok(Value::Array(set).into())
+    }
+
+    /// What Redisson gives to Java's own serialization. Its versions before 3.2x wrote a list or a map like any other.
+    fn in_java(&mut self, form: Form, place: usize) -> Read<Item> {
+        let begun = self.streams.remove(&place);
+        if begun.is_none() && !self.reader.rest().starts_with(java::MAGIC) {
+            let form = if form == Form::JavaMap { Form::Map } else { Form::List };
+            return self.known(form, place);
+        }
+        let mut stream = match begun {
+            Some(stream) => stream,
+            None => {
+                self.reader.take(java::MAGIC.len())?;
+                java::Stream::default()
+            }
+        };
+        let item = self.nested(|kryo| java::embedded(&mut kryo.reader, &mut stream, kryo.types));
+        self.streams.insert(place, stream);
+        item
+    }
+
+    /// None if it is not what Java allows.
+    fn of_time(&mut self, form: Form) -> Read<Option<String>> {
+        Ok(match form {
+            Form::Duration => time::duration(self.fixed_long()?, self.varint32()?),
+            Form::Instant => time::instant(self.varint()?.cast_signed(), self.varint32()?),
+            Form::LocalDate => self.date()?,
+            Form::LocalTime => self.time()?,
+            Form::ZoneOffset => self.offset()?,
+            Form::OffsetTime => joined(self.time()?, "", self.offset()?),
+            Form::LocalDateTime => self.date_time()?,
+            Form::OffsetDateTime => joined(self.date_time()?, "", self.offset()?),
+            Form::ZonedDateTime => {
+                let date_time = self.date_time()?;
+                let zone = self.text()?;
+                date_time.map(|date_time| time::zoned(&date_time, None, &zone))
+            }
+            Form::YearMonth => time::year_month(self.positive()?, self.reader.u8()?),
+            Form::MonthDay => time::month_day(self.reader.u8()?, self.reader.u8()?),
+            Form::Period => Some(time::period(self.positive()?, self.positive()?, self.positive()?)),
+            _ => None,
+        })
+    }
+
+    fn date(&mut self) -> Read<Option<String>> {
+        Ok(time::date(self.positive()?, self.reader.u8()?, self.reader.u8()?))
+    }
+
+    fn date_time(&mut self) -> Read<Option<String>> {
+        Ok(joined(self.date()?, "T", self.time()?))
+    }
+
+    /// The last part that is not zero is written with all bits turned over.
+    fn time(&mut self) -> Read<Option<String>> {
+        let mut parts = [0; 3];
+        for part in &mut parts {
+            let byte = self.reader.u8()?;
+            *part = byte;
+            if byte & 0x80 != 0 {
+                *part = !byte;
+                return Ok(time::time(parts[0], parts[1], parts[2], 0));
+            }
+        }
+        let nano = self.varint32()?;
+        Ok(time::time(parts[0], parts[1], parts[2], nano))
+    }
+
+    fn offset(&mut self) -> Read<Option<String>> {
+        Ok(match self.reader.u8()?.cast_signed() {
+            127 => time::offset(self.fixed_int()?),
+            quarters => time::offset(i32::from(quarters) * 900),
+        })
+    }
+}
+
+fn joined(first: Option<String>, between: &str, second: Option<String>) -> Option<String> {
+    Some(format!("{}{between}{}", first?, second?))
+}
