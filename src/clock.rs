@@ -83,6 +83,12 @@ impl Default for RedisClock {
     }
 }
 
+/// CPU time that this process has used.
+pub fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
 /// The machine's calendar: time since the epoch. Good for a first guess and for telling how wrong it is.
 fn calendar() -> Duration {
     #[expect(clippy::disallowed_methods, reason = "the two uses that are allowed, see above")]

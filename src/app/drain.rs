@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use crate::clock::Instant;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
+use crate::pipeline::watch::holders;
 
 /// Time between two lines about what is still in flight.
 const PROGRESS: Duration = Duration::from_secs(5);
@@ -75,19 +76,8 @@ pub(super) async fn run(
     drop(idle);
     // A claimer that is still here is waiting for the reply of a claim, which may have taken something.
     let unknown = process.not_found.load(Ordering::Relaxed) + tasks.len().saturating_sub(1) as u64;
+    queues.iter().for_each(|queue| queue.events.sum_up(true));
     let left_over = in_flight() + unknown;
     process.events.stopped(total(settled) - before.0, total(released) - before.1, left_over);
     if left_over == 0 { super::OK } else { super::LEFTOVERS }
-}
-
-/// The queues that still hold something, the busiest first.
-fn holders(queues: &[Arc<Queue>]) -> String {
-    let mut busy: Vec<_> = queues.iter().map(|queue| (queue.leases.len(), &*queue.spec.id)).collect();
-    busy.retain(|(held, _)| *held > 0);
-    busy.sort_by(|a, b| b.cmp(a));
-    let shown: Vec<String> = busy.iter().take(5).map(|(held, id)| format!("{id}: {held}")).collect();
-    match busy.len().checked_sub(5) {
-        Some(more) if more > 0 => format!("{} and {more} more", shown.join(", ")),
-        _ => shown.join(", "),
-    }
 }

@@ -81,6 +81,8 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
         }
         heartbeat.beat();
         if !process.server.is_up() {
+            // Numbers of before would look as good as those of now.
+            events.keep(&HashSet::new());
             continue;
         }
         let round = async {

@@ -27,6 +27,7 @@ use self::watch::{Watched, watch_link};
 use crate::config::{Config, QueueSpec};
 use crate::jobs::SCRIPTS;
 use crate::link::{Link, LinkOptions, Subscriber, tls};
+use crate::pipeline::deliver::probes;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
@@ -128,6 +129,9 @@ impl App {
         let jobs = jobs::start(config, &link, &process, &mut tasks, stuck);
         if let (Some(jobs), Some(spec)) = (&jobs, &config.api) {
             api::start(spec, jobs, &process, &mut tasks)?;
+        }
+        for handle in &sinks {
+            tasks.spawn(named("sink probe", probes::run(handle.clone(), process.stopping.clone())));
         }
         let watched = Watched { link: link.clone(), stores };
         tasks.spawn(named("Redis watch", watch_link(watched, process.clone(), queues.clone(), sinks.len())));

@@ -16,7 +16,7 @@ use crate::pipeline::leases::keeper;
 use crate::pipeline::modes::{rescue, shadow};
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::upkeep;
+use crate::pipeline::{upkeep, watch};
 use crate::source::{Announcement, millis};
 use crate::telemetry::labels::Wakeup;
 
@@ -53,6 +53,7 @@ impl Work {
         announcements: Receiver<SubscriberEvent>,
         stuck: Duration,
     ) -> JoinSet<&'static str> {
+        let limit = stuck.saturating_add(self.longest_wait());
         let beat = |task: &str| process.events.status().heartbeat(task, stuck);
         let mut tasks = JoinSet::new();
         for queue in &self.delivering {
@@ -64,6 +65,7 @@ impl Work {
         }
         tasks.spawn(named("lease keeper", keeper::run(process.clone(), self.delivering.clone(), beat("lease keeper"))));
         tasks.spawn(named("sweeper", upkeep::run(process.clone(), self.swept, beat("sweeper"))));
+        tasks.spawn(named("watchdog", watch::run(process.clone(), self.delivering.clone(), limit)));
         // A task that has nothing to do would end, and none may.
         if !self.shadowed.is_empty() {
             tasks.spawn(named("shadow", shadow::run(process.clone(), self.shadowed, beat("shadow"))));
@@ -81,6 +83,15 @@ impl Work {
         tasks.spawn(named("gauges", pollers::gauges(process.clone(), self.all)));
         tasks.spawn(named("announcements", listen(process.clone(), self.delivering, announcements)));
         tasks
+    }
+
+    /// The longest that elements in flight may keep the room that another claim waits for.
+    fn longest_wait(&self) -> Duration {
+        let of_queue = |queue: &Arc<Queue>| {
+            let sinks = queue.routes.iter().map(|route| route.handle.longest()).max().unwrap_or_default();
+            sinks.saturating_add(queue.spec.claim_ahead)
+        };
+        self.delivering.iter().map(of_queue).max().unwrap_or_default()
     }
 }
 

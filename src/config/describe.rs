@@ -86,12 +86,14 @@ fn queue(spec: &QueueSpec) -> Value {
         ("java_types", coding.codec.has_java_types().then(|| java_types.into())),
         ("max_decoded_size", coding.uses_max_decoded_size().then(|| show_size(coding.max_decoded_size as u64).into())),
     ]);
+    let action = |action| match action {
+        OnDecodeError::DeadLetter => "dead_letter",
+        OnDecodeError::ForwardRaw => "forward_raw",
+        OnDecodeError::Hold => "hold",
+    };
     let rest = json!({
-        "on_decode_error": match spec.on_decode_error {
-            OnDecodeError::DeadLetter => "dead_letter",
-            OnDecodeError::ForwardRaw => "forward_raw",
-            OnDecodeError::Hold => "hold",
-        },
+        "on_decode_error": action(spec.on_decode_error),
+        "on_opaque": action(spec.on_opaque),
         "lease": show_duration(spec.lease),
         "claim_ahead": show_duration(spec.claim_ahead),
         "max_in_flight": match spec.max_in_flight {

@@ -38,18 +38,29 @@ pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded,
     let file = path.display().to_string();
     match std::fs::read(path).map(String::from_utf8) {
         Ok(Ok(text)) => load_str(&text, &file, env),
-        Ok(Err(_)) => Err(unreadable(&file, "read configuration: the file is not UTF-8 text".to_owned(), "")),
+        Ok(Err(error)) => {
+            let (good, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
+            let before = String::from_utf8_lossy(&bytes[..good]);
+            let last = before.rsplit('\n').next().unwrap_or_default();
+            let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+            let line = number(before.matches('\n').count()).saturating_add(1);
+            let at = Position { line, column: number(last.chars().count()).saturating_add(1) };
+            let byte = bytes.get(good).copied().unwrap_or_default();
+            let message = format!("read configuration: the file is not UTF-8 text: byte 0x{byte:02x}");
+            Err(unreadable(&file, Some(at), message, "save the file as UTF-8"))
+        }
         Err(error) => Err(unreadable(
             &file,
+            None,
             format!("read configuration: {error}"),
             "copy config.example.yaml there and edit it, or name another file with --config FILE or DELAYBRIDGE_CONFIG",
         )),
     }
 }
 
-fn unreadable(file: &str, message: String, help: &str) -> ConfigErrors {
+fn unreadable(file: &str, at: Option<Position>, message: String, help: &str) -> ConfigErrors {
     let report = problem::Report::new(file);
-    report.of_file(None, message, Some(help.to_owned()).filter(|help| !help.is_empty()));
+    report.of_file(at, message, Some(help.to_owned()).filter(|help| !help.is_empty()));
     match report.finish::<()>(None) {
         Err(errors) => errors,
         Ok(_) => ConfigErrors { problems: Vec::new(), warnings: Vec::new() },

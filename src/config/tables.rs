@@ -59,6 +59,7 @@ tables! {
         JAVA_TYPES = key("java_types", Kind::Word(&[now("keep"), now("strip")]), "With all codecs of objects but `json`: whether Java class names stay in the decoded value (`\"@class\"` in objects, `[\"java.lang.Long\",7]`) or are removed.").default("keep");
         MAX_DECODED_SIZE = key("max_decoded_size", Kind::Size, "Largest size of a decompressed payload, and of a binary codec's value in memory. A larger payload counts as refused by the codec. This memory is needed in addition to `max_in_flight_bytes`, during a delivery.").default("16MiB");
         ON_DECODE_ERROR = key("on_decode_error", Kind::Word(&[now("dead_letter"), now("forward_raw"), now("hold")]), "Handling of a payload that the codec refuses: a dead letter, unchanged delivery (templates on the payload have no value then), or a hold of the queue.").default("dead_letter");
+        ON_OPAQUE = key("on_opaque", Kind::Word(&[now("dead_letter"), now("forward_raw"), now("hold")]), "Handling of an object that only its Java class can read: a dead letter, delivery of its bytes (templates on the payload have no value then), or a hold of the queue. Default: `dead_letter` if a destination has `envelope: decoded`, else `forward_raw`.");
         LEASE = key("lease", duration(1_000), "Duration of a claim without an extension. A killed daemon's elements come back after this time. 80 % of `lease` must exceed every sink's timeout.").default("30s");
         MAX_IN_FLIGHT = key("max_in_flight", count_or("auto", 1, 1_000_000), "Elements in flight; `auto` adapts to the sinks, up to 10,000.").default("auto");
         MAX_IN_FLIGHT_BYTES = key("max_in_flight_bytes", Kind::Size, "Bytes of elements in flight. A larger element is delivered alone.").default("16MiB");
@@ -88,6 +89,7 @@ tables! {
 
 /// The names of codecs.
 const CODECS: Kind = Kind::Name {
+    by_another_name: of_redisson,
     all: || Coding::names().collect(),
     main: || Codec::ALL.iter().map(|codec| codec.as_str()).collect(),
     summary: || {
@@ -96,6 +98,33 @@ const CODECS: Kind = Kind::Name {
         format!("{}; {} in front of all but `auto`", codecs.join(", "), compressions.join(", "))
     },
 };
+
+/// The codec that reads what this class of Redisson writes, whatever its package.
+fn of_redisson(class: &str) -> Option<&'static str> {
+    const CLASSES: &[(&str, &str)] = &[
+        ("ByteArrayCodec", "raw"),
+        ("StringCodec", "string"),
+        ("IntegerCodec", "number"),
+        ("LongCodec", "number"),
+        ("DoubleCodec", "number"),
+        ("JsonJacksonCodec", "jackson"),
+        ("TypedJsonJacksonCodec", "json"),
+        ("JacksonCodec", "json"),
+        ("CborJacksonCodec", "cbor"),
+        ("MsgPackJacksonCodec", "msgpack"),
+        ("SmileJacksonCodec", "smile"),
+        ("Kryo5Codec", "kryo5"),
+        ("MarshallingCodec", "marshalling"),
+        ("SerializationCodec", "java"),
+        ("LZ4Codec", "lz4+kryo5"),
+        ("LZ4CodecV2", "lz4+kryo5"),
+        ("SnappyCodec", "snappy+kryo5"),
+        ("SnappyCodecV2", "snappy+kryo5"),
+        ("ZStdCodec", "zstd+kryo5"),
+    ];
+    let class = class.rsplit('.').next()?;
+    CLASSES.iter().find(|(name, _)| name.eq_ignore_ascii_case(class)).map(|(_, codec)| *codec)
+}
 
 /// Every table of the file, in the order of the reference: what others offer is where it belongs.
 pub(super) fn all() -> Vec<&'static Table> {

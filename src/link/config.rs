@@ -39,7 +39,7 @@ pub(crate) fn endpoint(section: &Section<'_>) -> Option<Arc<RedisEndpoint>> {
     let parsed = match RedisUrl::parse(&url.value) {
         Ok(parsed) => parsed,
         Err(problem) => {
-            report.problem(&url_spot, problem, "write `redis://host:6379/0`, or `rediss://` for TLS");
+            report.problem(&url_spot, problem, RedisUrl::help(&url.value));
             return None;
         }
     };

@@ -18,6 +18,22 @@ pub(super) struct RedisUrl {
 }
 
 impl RedisUrl {
+    /// What to write in place of a text that cannot be read.
+    pub(super) fn help(text: &str) -> &'static str {
+        let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
+        match scheme {
+            "redis-sentinel" | "rediss-sentinel" | "redis+sentinel" | "rediss+sentinel" => {
+                "Sentinel is written `sentinel: { master: NAME, nodes: [host:26379] }` in place of `url`; it is not available in \
+                 this version, so write `redis://` and the address of the master"
+            }
+            "redis-cluster" | "rediss-cluster" | "redis+cluster" => {
+                "a cluster is written `cluster: [host:6379]` in place of `url`; it is not available in this version"
+            }
+            "unix" | "redis+unix" | "redis-socket" => "a Unix socket is not available; write `redis://host:6379/0`",
+            _ => "write `redis://host:6379/0`, or `rediss://` for TLS",
+        }
+    }
+
     /// Reads `text`; the error says what is wrong with it.
     pub(super) fn parse(text: &str) -> Result<RedisUrl, &'static str> {
         let (tls, rest) = if let Some(rest) = text.strip_prefix("redis://") {

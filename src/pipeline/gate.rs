@@ -83,6 +83,11 @@ impl Queue {
         Gate::Probe(probe)
     }
 
+    /// Whether nothing holds the queue up: neither its hold nor a breaker. A question without an effect.
+    pub fn is_open(&self) -> bool {
+        self.hold().why().is_none() && self.routes.iter().all(|route| route.handle.allows() == Allow::Free)
+    }
+
     /// The hold.
     pub fn hold(&self) -> MutexGuard<'_, Circuit> {
         self.hold.lock()

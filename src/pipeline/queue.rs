@@ -21,6 +21,7 @@ use crate::pipeline::limits::rate::Bucket;
 use crate::pipeline::process::Process;
 use crate::pipeline::settle::Settler;
 use crate::pipeline::settle::history::History;
+use crate::pipeline::watch::Watch;
 use crate::source::ledger::Hints;
 use crate::source::store::Store;
 use crate::telemetry::events::QueueEvents;
@@ -66,6 +67,8 @@ pub struct Queue {
     pub alarm: Alarm,
     /// Brings its claims to the sinks.
     pub dispatch: Dispatch,
+    /// What its claimer waits for.
+    pub watch: Watch,
     /// Writes its verdicts.
     pub settler: Settler,
     /// What earlier attempts of this process saw.
@@ -131,6 +134,7 @@ impl Queue {
             adaptive,
             alarm: Alarm::new(),
             dispatch: Dispatch::default(),
+            watch: Watch::default(),
             settler: Settler::default(),
             history: History::default(),
             dead_letter_to,

@@ -82,8 +82,14 @@ pub enum Kind {
     Word(&'static [Word]),
     /// At least one of these words.
     Words(&'static [Word]),
-    /// One of many names: all of them, the few that messages list, and how the reference sums them up.
-    Name { all: fn() -> Vec<&'static str>, main: fn() -> Vec<&'static str>, summary: fn() -> String },
+    /// One of many names: all of them, the few that messages list, how the reference sums them up, and what is meant by a
+    /// name that others use.
+    Name {
+        all: fn() -> Vec<&'static str>,
+        main: fn() -> Vec<&'static str>,
+        summary: fn() -> String,
+        by_another_name: fn(&str) -> Option<&'static str>,
+    },
     /// Keys of their own.
     Section(&'static Table),
     /// Keys of their own, or `none`.

@@ -55,8 +55,8 @@ impl Value {
     }
 }
 
-/// Parses `text`. A duplicate key is reported and its first value taken, so that the rest is read as well;
-/// any other error of syntax ends the reading.
+/// Parses `text`. Keys that are there twice are reported, and the rest is read as well: of two maps the keys of both, so
+/// that nothing seems to be missing, else the first value. Any other error of syntax ends the reading.
 pub fn parse(text: &str, report: &Report) -> Option<Node> {
     if text.len() > MAX_BYTES {
         report.of_file(None, "the file is larger than 4 MiB", None);
@@ -66,11 +66,44 @@ pub fn parse(text: &str, report: &Report) -> Option<Node> {
         Ok(node) => return Some(node),
         Err(error) => error,
     };
-    fail(text, report, &error);
-    if matches!(error.without_snippet(), serde_yaml::Error::DuplicateMappingKey { .. }) {
-        return read(text, DuplicateKeyPolicy::FirstWins).ok();
+    if matches!(error.without_snippet(), serde_yaml::Error::DuplicateMappingKey { .. })
+        // This way all of them come.
+        && let Ok(mut node) = read(text, DuplicateKeyPolicy::LastWins)
+        && unite(&mut node, report)
+    {
+        return Some(node);
     }
+    fail(text, report, &error);
     None
+}
+
+/// Reports every key that is there twice and makes one of the two; whether there was any.
+fn unite(node: &mut Node, report: &Report) -> bool {
+    match &mut node.value {
+        Value::Map(entries) => {
+            let mut united: Vec<(Name, Node)> = Vec::with_capacity(entries.len());
+            let mut found = false;
+            for (name, value) in std::mem::take(entries) {
+                let Some((first, kept)) = united.iter_mut().find(|(other, _)| other.text == name.text) else {
+                    united.push((name, value));
+                    continue;
+                };
+                found = true;
+                let message = format!("the key `{}` is there twice, first on line {}", name.text, first.at.line);
+                report.of_file(Some(name.at), message, Some("merge the two, or remove one".to_owned()));
+                if let (Value::Map(kept), Value::Map(more)) = (&mut kept.value, value.value) {
+                    // What is in both was said with their key.
+                    let new = |(name, _): &(Name, Node)| kept.iter().all(|(other, _)| other.text != name.text);
+                    let more: Vec<_> = more.into_iter().filter(new).collect();
+                    kept.extend(more);
+                }
+            }
+            *entries = united;
+            entries.iter_mut().fold(found, |found, (_, node)| unite(node, report) | found)
+        }
+        Value::List(items) => items.iter_mut().fold(false, |found, node| unite(node, report) | found),
+        Value::Null | Value::Flag(_) | Value::Number(_) | Value::Text(_) => false,
+    }
 }
 
 fn read(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Node, serde_yaml::Error> {
@@ -91,8 +124,24 @@ fn read(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Node, serde_ya
     serde_yaml::from_str_with_options::<Spanned<Value>>(text, options).map(Node::from)
 }
 
+/// The first tab in the indentation of a line near this one: the parser reports it somewhere else.
+fn tab(source: &str, near: u64) -> Option<Position> {
+    let lines = (1..).zip(source.lines()).skip_while(|(line, _)| line + 1 < near).take(3);
+    let mut indented = lines
+        .filter(|(_, text)| !text.trim().is_empty())
+        .map(|(line, text)| (line, &text[..text.len() - text.trim_start().len()]));
+    indented.find_map(|(line, indent)| {
+        let column = indent.chars().position(|c| c == '\t')?;
+        Some(Position { line, column: u64::try_from(column).ok()?.saturating_add(1) })
+    })
+}
+
 fn fail(source: &str, report: &Report, error: &serde_yaml::Error) {
     let position = error.location().map(position);
+    if let Some(at) = position.and_then(|position| tab(source, position.line)) {
+        let help = "YAML is indented with spaces; use spaces".to_owned();
+        return report.of_file(Some(at), "there is a tab in the indentation", Some(help));
+    }
     let text = error.without_snippet().to_string();
     // The position is ours to print, once.
     let text = text.split_once(" at line ").map_or(text.as_str(), |(text, _)| text);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 
-use super::keys::tables;
+use super::keys::{Group, tables};
 use super::reader::Section;
 
 /// TLS files of a server.
@@ -31,6 +31,9 @@ impl Serialize for TlsFiles {
 }
 
 pub(crate) use self::table::TABLE;
+
+/// The keys, for a table that has more of them.
+pub(crate) static KEYS: &[Group] = &[Group { of: None, keys: &[table::CA_FILE, table::CERT_FILE, table::KEY_FILE] }];
 
 tables! {
     mod table at "redis.tls", "The same keys are under `tls` of every sink that has it." {

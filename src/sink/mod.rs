@@ -102,6 +102,11 @@ pub trait Sink: Send + Sync + 'static {
     /// anything (`check --live`).
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>>;
 
+    /// Asks whether the sink answers, at next to no cost and without delivering anything; it ends within
+    /// [`timeout`](Sink::timeout). `None` for a sink that has nothing to ask: it counts as up. An answer proves less than
+    /// a confirmed element, so that a sink that delivers is not asked. Cancel safe.
+    fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>>;
+
     /// Ends when the sink can never deliver again because a task of its own has ended by a defect. Cancel safe.
     fn ended(&self) -> BoxFuture<'_, ()>;
 

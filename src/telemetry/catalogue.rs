@@ -90,7 +90,10 @@ catalogue! {
     messages: IntGaugeVec, "delaybridge_queue_messages", "elements", ["queue", "state"], &[],
         shared!("Elements by state. Every element is in exactly one state. What is in flight is a lower bound where a queue has more than 1,000 claims.");
     oldest_due_age: GaugeVec, "delaybridge_queue_oldest_due_age_seconds", "seconds", ["queue"], &[],
-        shared!("Age of the oldest due element, from its due time; 0 when nothing is due.");
+        "Age of the oldest due element, from its due time, whether it is unclaimed, in flight, or waiting for a retry; 0 when nothing is \
+         due. Each daemon knows what it has in flight itself: aggregate with max by (queue).";
+    oldest_due_age_by_state: GaugeVec, "delaybridge_queue_oldest_due_age_by_state_seconds", "seconds", ["queue", "state"], &[],
+        "The same by state. Of the elements that wait for a retry, those with the next attempts count. Aggregate with max by (queue, state).";
     next_due: GaugeVec, "delaybridge_queue_next_due_timestamp_seconds", "seconds since the epoch", ["queue"], &[],
         shared!("Due time of the next element; 0 when nothing is scheduled.");
     lateness: HistogramVec, "delaybridge_delivery_lateness_seconds", "seconds", ["queue", "sink"], LATENESS,
@@ -140,6 +143,9 @@ catalogue! {
         "Payloads that the queue's codec has refused.";
     wakeups: IntCounterVec, "delaybridge_wakeups_total", "wake-ups", ["queue", "reason"], &[],
         "Wake-ups of the claimer, by their cause.";
+    stalls: IntCounterVec, "delaybridge_queue_stalls_total", "stalls", ["queue", "waits_for"], &[],
+        "Times that nothing was claimed for long although something was due and nothing was in the way, by what the claimer \
+         waited for. It is a defect: /livez fails until a claim is made.";
     throttled: CounterVec, "delaybridge_throttled_seconds_total", "seconds", ["queue", "sink"], &[],
         "Time that elements waited for max_rate; sink is empty if the queue's own rate was the limit.";
     shadowed: IntCounterVec, "delaybridge_shadow_messages_total", "elements", ["queue", "fate"], &[],
@@ -151,7 +157,7 @@ catalogue! {
     queue_held: IntGaugeVec, "delaybridge_queue_held", "0 or 1", ["queue"], &[],
         "1 while the queue is on hold: this daemon claims nothing from it until the cause is fixed. /readyz has the reason.";
     sink_up: IntGaugeVec, "delaybridge_sink_up", "0 or 1", ["sink"], &[],
-        "1 while the daemon delivers to the sink, 0 while its breaker is open.";
+        "1 while the sink takes elements or answers to probes, 0 while it does not. Absent until it has answered or failed once.";
     sink_blocked: IntGaugeVec, "delaybridge_sink_blocked", "0 or 1", ["sink"], &[],
         "1 while the sink reports that it is full.";
     ack_duration: HistogramVec, "delaybridge_sink_ack_duration_seconds", "seconds", ["sink"], ACKS,
@@ -226,12 +232,12 @@ mod tests {
     fn the_names_are_those_that_dashboards_use() {
         let names: Vec<_> = CATALOGUE.iter().map(|metric| metric.name.trim_start_matches("delaybridge_")).collect();
         // A renamed metric breaks users' alerts: note it in the changelog before you change this list.
-        let pinned = "queue_messages queue_oldest_due_age_seconds queue_next_due_timestamp_seconds \
+        let pinned = "queue_messages queue_oldest_due_age_seconds queue_oldest_due_age_by_state_seconds queue_next_due_timestamp_seconds \
              delivery_lateness_seconds delivery_attempts_total sink_errors_total claimed_messages_total \
              recovered_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total jobs_without_body_total jobs_put_back_total ids_by_hash_total \
              possible_duplicates_total leases_expired_total stale_acks_total expired_deliveries_total dead_letters_trimmed_total \
              late_acks_total stale_drops_total \
-             panics_total decode_errors_total wakeups_total throttled_seconds_total \
+             panics_total decode_errors_total wakeups_total queue_stalls_total throttled_seconds_total \
              shadow_messages_total rescued_messages_total \
              unknown_entries queue_held sink_up sink_blocked sink_ack_duration_seconds \
              script_duration_seconds offered_overdue_seconds clock_skew_seconds \

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tracing::{debug, error, info, warn};
 
 use super::jobs::JobEvents;
-use super::labels::{DeadReason, Fate};
+use super::labels::{DeadReason, Fate, Stage};
 use super::metrics::{Metrics, QueueMetrics, SinkMetrics};
 use super::status::{Reason, SinkState, Status};
 use super::throttle::Throttle;
@@ -27,6 +27,22 @@ const QUIET: Duration = Duration::from_secs(10);
 
 /// Target of the lines about single elements in shadow mode.
 const SHADOW: &str = "delaybridge::shadow";
+
+/// Queues that one line names; the rest is counted.
+const NAMED: usize = 10;
+
+/// A queue from which nothing is claimed, for no known reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stalled {
+    /// The queue.
+    pub queue: Arc<str>,
+    /// What its claimer waits for.
+    pub waits_for: Stage,
+    /// For how long.
+    pub time: Duration,
+    /// Whether this was not reported before.
+    pub news: bool,
+}
 
 /// Everything that one daemon reports. Cheap to clone.
 #[derive(Clone, Default)]
@@ -63,13 +79,10 @@ impl Events {
         }))
     }
 
-    /// The events of one sink; puts it on the board as up.
+    /// The events of one sink; puts it on the board as unknown.
     pub fn sink(&self, sink: &Arc<str>) -> SinkEvents {
         self.status.add_sink(sink);
-        let metrics = self.metrics.sink(sink);
-        metrics.up(true);
-        metrics.blocked(false);
-        SinkEvents { metrics, status: self.status.clone() }
+        SinkEvents { metrics: self.metrics.sink(sink), status: self.status.clone() }
     }
 
     /// The events of the job queue. Call it once and keep the result: it holds the quiet time.
@@ -129,6 +142,26 @@ impl Events {
         }
     }
 
+    /// Queues from which nothing is claimed although something is due and nothing is in the way; `holders` names those with
+    /// elements in flight, shortened by the caller. None when that is over. News are logged and counted.
+    pub fn stalled(&self, stalled: &[Stalled], holders: &str) {
+        if self.status.stalled(stalled) && stalled.is_empty() {
+            info!("claims are made again");
+        }
+        let news: Vec<_> = stalled.iter().filter(|stalled| stalled.news).collect();
+        news.iter().for_each(|stalled| self.metrics.stalled(&stalled.queue, stalled.waits_for));
+        let Some(first) = news.first() else { return };
+        let named = |stalled: &&Stalled| format!("{} waits for {}", stalled.queue, stalled.waits_for.as_str());
+        let queues: Vec<_> = stalled.iter().take(NAMED).map(|stalled| named(&stalled)).collect();
+        error!(
+            queues = stalled.len(),
+            waits = queues.join(", "),
+            seconds = first.time.as_secs(),
+            in_flight = holders,
+            "nothing is claimed although elements are due and nothing is in the way; /livez fails until that changes"
+        );
+    }
+
     /// The service manager does not read the notifications.
     pub fn service_manager_lost(&self, problem: &str) {
         warn!(problem, "cannot notify systemd; it restarts the daemon if it waits for notifications");
@@ -163,6 +196,8 @@ struct QueueInner {
 /// How often each kind of line is written.
 struct Throttles {
     dead: Throttle,
+    /// Dead letters that were left out, by reason.
+    dead_reasons: [AtomicU64; DeadReason::ALL.len()],
     letters: Throttle,
     stale_acks: Throttle,
     stale_drops: Throttle,
@@ -173,12 +208,22 @@ struct Throttles {
     shadow: Throttle,
 }
 
+impl Throttles {
+    /// The reasons of the dead letters that were left out: `max_attempts: 7, junk: 2`.
+    fn take_reasons(&self) -> String {
+        let counts = DeadReason::ALL.into_iter().zip(&self.dead_reasons);
+        let some = counts.map(|(reason, count)| (reason, count.swap(0, Ordering::Relaxed))).filter(|(_, n)| *n > 0);
+        some.map(|(reason, n)| format!("{}: {n}", reason.as_str())).collect::<Vec<_>>().join(", ")
+    }
+}
+
 impl QueueInner {
     fn quiet(&self) -> &Throttles {
         self.quiet.get_or_init(|| {
             let new = || Throttle::new(QUIET);
             Box::new(Throttles {
                 dead: new(),
+                dead_reasons: Default::default(),
                 letters: new(),
                 stale_acks: new(),
                 stale_drops: new(),
@@ -204,7 +249,16 @@ impl QueueEvents {
         let text = sink.map_or_else(|| reason.to_owned(), |sink| format!("sink {sink}: {reason}"));
         let code = format!("{} {code}", sink.unwrap_or_default());
         self.0.metrics.held(true);
-        if self.0.status.held(self.id(), Some(Reason { code, text })) {
+        let before = self.0.status.reason(self.id());
+        if !self.0.status.held(self.id(), Some(Reason { code, text })) {
+            return;
+        }
+        if let Some(before) = before {
+            warn!(
+                queue = &**self.id(),
+                sink, reason, before, "queue on hold until this is fixed, now for another reason"
+            );
+        } else {
             warn!(queue = &**self.id(), sink, reason, "queue on hold until this is fixed; its elements stay in Redis");
         }
     }
@@ -228,17 +282,22 @@ impl QueueEvents {
 
     /// An element was stored as a dead letter.
     pub fn dead_lettered(&self, id: &Identity, reason: DeadReason, failure: Option<&Failure>) {
+        self.0.metrics.dead_lettered(reason.as_str());
+        let quiet = self.0.quiet();
+        let Some(left_out) = quiet.dead.admit(Instant::now(), 1) else {
+            quiet.dead_reasons[reason as usize].fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        // They are in this line's sum.
+        drop(quiet.take_reasons());
         let reason = reason.as_str();
-        self.0.metrics.dead_lettered(reason);
-        if let Some(left_out) = self.0.quiet().dead.admit(Instant::now()) {
-            let failure = failure.map(Failure::to_string).unwrap_or_default();
-            warn!(queue = &**self.id(), %id, reason, failure, left_out, "dead letter stored");
-        }
+        let failure = failure.map(Failure::to_string).unwrap_or_default();
+        warn!(queue = &**self.id(), %id, reason, failure, left_out, "dead letter stored");
     }
 
     /// A dead letter stays in the stream, because its sink refuses it permanently.
     pub fn dead_letter_stays(&self, stream_id: &str, problem: &str) {
-        if let Some(left_out) = self.0.quiet().letters.admit(Instant::now()) {
+        if let Some(left_out) = self.0.quiet().letters.admit(Instant::now(), 1) {
             warn!(
                 queue = &**self.id(),
                 letter = stream_id,
@@ -255,7 +314,7 @@ impl QueueEvents {
             return;
         }
         self.0.metrics.stale_acks(n);
-        if let Some(left_out) = self.0.quiet().stale_acks.admit(Instant::now()) {
+        if let Some(left_out) = self.0.quiet().stale_acks.admit(Instant::now(), n) {
             warn!(
                 queue = &**self.id(),
                 elements = n,
@@ -271,7 +330,7 @@ impl QueueEvents {
             return;
         }
         self.0.metrics.stale_drops(n);
-        if let Some(left_out) = self.0.quiet().stale_drops.admit(Instant::now()) {
+        if let Some(left_out) = self.0.quiet().stale_drops.admit(Instant::now(), n) {
             warn!(
                 queue = &**self.id(),
                 elements = n,
@@ -286,7 +345,7 @@ impl QueueEvents {
         if n == 0 {
             return;
         }
-        if let Some(left_out) = self.0.quiet().leases_lost.admit(Instant::now()) {
+        if let Some(left_out) = self.0.quiet().leases_lost.admit(Instant::now(), n) {
             warn!(queue = &**self.id(), elements = n, left_out, "leases lost: another claim took the elements over");
         }
     }
@@ -294,7 +353,7 @@ impl QueueEvents {
     /// Working on an element panicked; it is retried, counted.
     pub fn panicked(&self, id: &Identity, stage: &'static str) {
         self.0.metrics.panicked();
-        if let Some(left_out) = self.0.quiet().panics.admit(Instant::now()) {
+        if let Some(left_out) = self.0.quiet().panics.admit(Instant::now(), 1) {
             error!(queue = &**self.id(), %id, stage, left_out, "panic while working on an element; it is retried");
         }
     }
@@ -312,7 +371,7 @@ impl QueueEvents {
     pub fn unknown_entries(&self, n: u64) {
         self.0.metrics.unknown_entries(n);
         if n > 0
-            && let Some(left_out) = self.0.quiet().unknown.admit(Instant::now())
+            && let Some(left_out) = self.0.quiet().unknown.admit(Instant::now(), 1)
         {
             warn!(
                 queue = &**self.id(),
@@ -325,7 +384,7 @@ impl QueueEvents {
 
     /// A payload is an object that only its Java class can read; it is forwarded as bytes.
     pub fn opaque(&self, why: &str) {
-        if let Some(left_out) = self.0.quiet().opaque.admit(Instant::now()) {
+        if let Some(left_out) = self.0.quiet().opaque.admit(Instant::now(), 1) {
             info!(queue = &**self.id(), why, left_out, "payload is forwarded as bytes");
         }
     }
@@ -342,7 +401,7 @@ impl QueueEvents {
         self.0.metrics.shadowed(fate);
         let fate = fate.as_str();
         debug!(target: SHADOW, queue = &**self.id(), %id, due_ms, fate, reason, "would not be delivered");
-        if let Some(left_out) = self.0.quiet().shadow.admit(Instant::now()) {
+        if let Some(left_out) = self.0.quiet().shadow.admit(Instant::now(), 1) {
             warn!(queue = &**self.id(), %id, fate, reason, left_out, "shadow: an element would not be delivered");
         }
     }
@@ -374,6 +433,36 @@ impl QueueEvents {
     /// Redis refuses a read that the queue needs; logged when the message changes.
     pub fn look_failed(&self, problem: &str) {
         self.on_hold(None, "look", &format!("read the queue: {problem}"));
+    }
+
+    /// Writes the sums of what was left out of the log and is old enough; with `all`, of everything.
+    pub fn sum_up(&self, all: bool) {
+        let Some(quiet) = self.0.quiet.get() else { return };
+        let (queue, now) = (&**self.id(), Instant::now());
+        if let Some((elements, time)) = quiet.dead.sum(now, all) {
+            let reasons = quiet.take_reasons();
+            warn!(queue, elements, seconds = time.as_secs(), reasons, "dead letter stored: sum of the lines left out");
+        }
+        let sums = [
+            (&quiet.letters, "dead letter not forwarded"),
+            (&quiet.stale_acks, "verdicts refused"),
+            (&quiet.stale_drops, "elements dropped here, not sent"),
+            (&quiet.leases_lost, "leases lost"),
+            (&quiet.panics, "panic while working on an element"),
+        ];
+        for (throttle, text) in sums {
+            if let Some((elements, time)) = throttle.sum(now, all) {
+                warn!(queue, elements, seconds = time.as_secs(), "{text}: sum of the lines left out");
+            }
+        }
+        if let Some((elements, time)) = quiet.opaque.sum(now, all) {
+            info!(
+                queue,
+                elements,
+                seconds = time.as_secs(),
+                "payload is forwarded as bytes: sum of the lines left out"
+            );
+        }
     }
 
     /// A turn of the sweep is complete.
@@ -418,6 +507,21 @@ impl SinkEvents {
         }
     }
 
+    /// The sink does not answer to a probe, while nothing is to be delivered; logged only if the failure is new.
+    pub fn silent(&self, failure: &Failure) {
+        self.metrics.up(false);
+        self.metrics.blocked(false);
+        if self.status.sink(self.metrics.name(), SinkState::Down(reason(failure))) {
+            warn!(
+                sink = &**self.metrics.name(),
+                class = failure.class.as_str(),
+                code = failure.code,
+                problem = failure.message,
+                "sink down: it does not answer to a probe"
+            );
+        }
+    }
+
     /// The sink is full.
     pub fn blocked(&self, failure: &Failure) {
         self.metrics.up(true);
@@ -428,7 +532,7 @@ impl SinkEvents {
         }
     }
 
-    /// The sink accepts elements again.
+    /// The sink accepts elements, or has answered to a probe. Logged only if it was down or full.
     pub fn up(&self) {
         self.metrics.up(true);
         self.metrics.blocked(false);

@@ -94,7 +94,7 @@ impl JobEvents {
 
     /// A topic could not be looked at.
     pub fn look_failed(&self, topic: &str, problem: &str) {
-        if let Some(left_out) = self.0.failures.admit(Instant::now()) {
+        if let Some(left_out) = self.0.failures.admit(Instant::now(), 1) {
             tracing::warn!(topic, left_out, "look at topic: {problem}");
         }
     }

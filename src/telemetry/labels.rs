@@ -12,7 +12,7 @@ macro_rules! words {
 
         impl $name {
             /// Every value, in the order of the declaration.
-            pub const ALL: &[$name] = &[$($name::$variant,)*];
+            pub const ALL: [$name; [$($word),*].len()] = [$($name::$variant,)*];
 
             /// The word in metrics and logs.
             pub fn as_str(self) -> &'static str {
@@ -81,6 +81,18 @@ words! {
 }
 
 words! {
+    /// Where an element may be that is due already.
+    LateState {
+        /// Due and unclaimed.
+        Due = "due",
+        /// Claimed.
+        InFlight = "in_flight",
+        /// Waiting for the next attempt.
+        Retry = "retry",
+    }
+}
+
+words! {
     /// Why an element was released uncounted.
     ReleaseReason {
         /// The daemon stops.
@@ -89,6 +101,32 @@ words! {
         Hold = "hold",
         /// The sink is full or was not asked.
         Backpressure = "backpressure",
+    }
+}
+
+words! {
+    /// What a claimer waits for.
+    Stage {
+        /// The next due time, or a wake-up.
+        Alarm = "wake_up",
+        /// The hold of its queue, or the breaker of a sink.
+        Gate = "gate",
+        /// The end of what is in flight beside an element that must be alone, or of that element.
+        Isolation = "isolation",
+        /// `max_rate`.
+        Rate = "rate",
+        /// Room among what its queue may have in flight.
+        Room = "room",
+        /// Room among what the process may have in flight.
+        ProcessRoom = "process_room",
+        /// A connection to Redis.
+        Redis = "redis",
+        /// The reply to a claim.
+        Reply = "reply",
+        /// The fate of a claim with a lost reply.
+        Lost = "lost_claim",
+        /// The next attempt after Redis refused a claim.
+        Refused = "refused",
     }
 }
 
@@ -135,6 +173,7 @@ pub(super) fn documented() -> Vec<(&'static str, Vec<&'static str>)> {
         ("`reason` of a dead letter", DeadReason::ALL.iter().map(|word| word.as_str()).collect()),
         ("`fate`", Fate::ALL.iter().map(|word| word.as_str()).collect()),
         ("`reason` of a wake-up", Wakeup::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`waits_for`", Stage::ALL.iter().map(|word| word.as_str()).collect()),
         ("`place`", JobPlace::ALL.iter().map(|word| word.as_str()).collect()),
         ("`how`", JobEnd::ALL.iter().map(|word| word.as_str()).collect()),
     ]

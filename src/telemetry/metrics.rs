@@ -5,17 +5,21 @@
 //! has a line in the log as well is counted by [`events`](super::events) only, which is why those methods are not public.
 
 pub mod api;
+mod gauges;
+mod process;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus::process_collector::ProcessCollector;
 use prometheus::{Gauge, GaugeVec, Histogram, IntCounter, IntGauge, Registry, TextEncoder};
 
+use self::gauges::Gauges;
+pub use self::gauges::QueueSizes;
+use self::process::OwnProcess;
 use super::catalogue::{Families, Family};
-use super::labels::{ClaimLabel, Fate, MessageState, OK, ReleaseReason, Wakeup};
+use super::labels::{ClaimLabel, Fate, OK, ReleaseReason, Stage, Wakeup};
 use crate::message::{Class, Failure, Outcome};
 use crate::metric::{Definition, SourceTerms};
 
@@ -29,7 +33,7 @@ struct Inner {
     /// By name: those that sources bring.
     of_sources: Mutex<HashMap<&'static str, GaugeVec>>,
     redis_up: OnceLock<IntGauge>,
-    clock_skew: OnceLock<Gauge>,
+    clock_skew: Mutex<Option<Gauge>>,
 }
 
 impl Metrics {
@@ -39,7 +43,8 @@ impl Metrics {
         // Fails only on a name that is wrong or there twice; the table is fixed, and every test that makes metrics
         // proves it.
         let families = Families::register(&registry).expect("the catalogue has valid and distinct names");
-        registry.register(Box::new(ProcessCollector::for_self())).expect("no other metric is called process_*");
+        let process = OwnProcess::new().expect("the metric has a valid name");
+        registry.register(Box::new(process)).expect("no other metric is called process_*");
         let revision = option_env!("DELAYBRIDGE_REVISION").unwrap_or("unknown");
         families.build_info.with_label_values(&[env!("CARGO_PKG_VERSION"), revision]).set(1);
         Metrics(Arc::new(Inner {
@@ -47,7 +52,7 @@ impl Metrics {
             families,
             of_sources: Mutex::default(),
             redis_up: OnceLock::new(),
-            clock_skew: OnceLock::new(),
+            clock_skew: Mutex::default(),
         }))
     }
 
@@ -66,15 +71,27 @@ impl Metrics {
         ScriptMetrics { metrics: self.clone(), script, duration: Arc::default() }
     }
 
+    /// Redis is away: how wrong this machine's clock is cannot be known.
+    pub fn clear_clock_skew(&self) {
+        if self.0.clock_skew.lock().take().is_some() {
+            // It was set before.
+            let _ = self.families().clock_skew.remove_label_values::<&str>(&[]);
+        }
+    }
+
     /// By how many seconds this machine's clock is ahead of Redis's.
     pub fn clock_skew(&self, seconds: f64) {
         let make = || self.families().clock_skew.with_label_values::<&str>(&[]);
-        self.0.clock_skew.get_or_init(make).set(seconds);
+        self.0.clock_skew.lock().get_or_insert_with(make).set(seconds);
     }
 
     /// Everything in the Prometheus text format, version 0.0.4.
     pub fn render(&self) -> Result<String, prometheus::Error> {
         TextEncoder::new().encode_to_string(&self.0.registry.gather())
+    }
+
+    pub(super) fn stalled(&self, queue: &str, waits_for: Stage) {
+        self.families().stalls.with_label_values(&[queue, waits_for.as_str()]).inc();
     }
 
     pub(super) fn redis_up(&self, up: bool) {
@@ -123,13 +140,10 @@ struct Bound {
     claimed: [OnceLock<IntCounter>; 4],
     released: [OnceLock<IntCounter>; 3],
     wakeups: [OnceLock<IntCounter>; 6],
-    messages: [OnceLock<IntGauge>; 5],
     recovered: OnceLock<IntCounter>,
     delivered: OnceLock<IntCounter>,
-    oldest_due_age: OnceLock<Gauge>,
-    next_due: OnceLock<Gauge>,
-    /// How many, and the age of the oldest.
-    leftovers: OnceLock<[Gauge; 2]>,
+    /// What Redis says; none before the first look, and while Redis is away.
+    gauges: Mutex<Option<Box<Gauges>>>,
 }
 
 impl QueueMetrics {
@@ -220,38 +234,6 @@ impl QueueMetrics {
     /// Elements waited this long for the queue's own `max_rate`.
     pub fn throttled(&self, time: Duration) {
         self.families().throttled.with_label_values(&[self.label(), ""]).inc_by(time.as_secs_f64());
-    }
-
-    /// Whether the queue's gauges are there already.
-    pub fn has_gauges(&self) -> bool {
-        self.0.bound.get().is_some_and(|b| b.oldest_due_age.get().is_some() || b.leftovers.get().is_some())
-    }
-
-    /// How many elements are in a state, as Redis says.
-    pub fn messages(&self, state: MessageState, n: u64) {
-        let gauge = self.bound().messages[state as usize]
-            .get_or_init(|| self.families().messages.with_label_values(&[self.label(), state.as_str()]));
-        gauge.set(n.try_into().unwrap_or(i64::MAX));
-    }
-
-    /// How long the oldest due element has been waiting; zero when nothing is due.
-    pub fn oldest_due_age(&self, age: Duration) {
-        let make = || self.families().oldest_due_age.with_label_values(&[self.label()]);
-        self.bound().oldest_due_age.get_or_init(make).set(age.as_secs_f64());
-    }
-
-    /// When the next element falls due, in Redis milliseconds since the epoch.
-    pub fn next_due(&self, due_ms: Option<i64>) {
-        let make = || self.families().next_due.with_label_values(&[self.label()]);
-        self.bound().next_due.get_or_init(make).set(due_ms.unwrap_or(0) as f64 / 1000.0);
-    }
-
-    /// What claims have left behind at the source, and an upper bound for the age of the oldest.
-    pub fn leftovers(&self, terms: &'static SourceTerms, n: u64, oldest: Duration) {
-        let make = || [&terms.leftovers, &terms.oldest_leftover].map(|gauge| self.source_gauge(gauge));
-        let [count, age] = self.bound().leftovers.get_or_init(make);
-        count.set(n as f64);
-        age.set(oldest.as_secs_f64());
     }
 
     /// An element was overdue by at least so much when it was offered.

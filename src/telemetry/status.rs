@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::events::Stalled;
 use crate::clock::Instant;
 
 /// How many queues and sinks a readiness answer names; the rest is counted.
@@ -36,11 +37,13 @@ impl PartialEq for Reason {
 /// The state of a sink as one daemon sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinkState {
-    /// It accepts deliveries.
+    /// It has not answered yet.
+    Unknown,
+    /// It accepts deliveries, or has answered to a probe.
     Up,
     /// It reports that it is full: nothing is claimed for it, no alarm.
     Blocked(Reason),
-    /// Its breaker is open.
+    /// Its breaker is open, or it does not answer to a probe.
     Down(Reason),
 }
 
@@ -62,6 +65,8 @@ struct Board {
     /// Reason and time of the hold, by queue.
     queues: BTreeMap<Arc<str>, Option<(Reason, Instant)>>,
     sinks: BTreeMap<Arc<str>, (SinkState, Instant)>,
+    /// Queues from which nothing is claimed, for no known reason; at most [`LISTED`], and how many there are.
+    stalled: (Vec<Stalled>, usize),
 }
 
 #[derive(Default)]
@@ -92,9 +97,9 @@ impl Status {
         self.board().queues.entry(queue.clone()).or_default();
     }
 
-    /// Puts a sink on the board, up.
+    /// Puts a sink on the board, unknown.
     pub fn add_sink(&self, sink: &Arc<str>) {
-        self.board().sinks.entry(sink.clone()).or_insert_with(|| (SinkState::Up, Instant::now()));
+        self.board().sinks.entry(sink.clone()).or_insert_with(|| (SinkState::Unknown, Instant::now()));
     }
 
     /// The first claims can be made: configuration, sinks and Redis were there once.
@@ -134,21 +139,35 @@ impl Status {
         news
     }
 
-    /// Returns whether this is news.
-    pub(super) fn sink(&self, sink: &Arc<str>, state: SinkState) -> bool {
-        let mut board = self.board();
-        match board.sinks.insert(sink.clone(), (state.clone(), Instant::now())) {
-            Some((old, since)) if old == state => {
-                board.sinks.insert(sink.clone(), (state, since));
-                false
-            }
-            Some(_) => true,
-            None => state != SinkState::Up,
-        }
+    /// Why a queue is on hold.
+    pub(super) fn reason(&self, queue: &Arc<str>) -> Option<String> {
+        self.board().queues.get(queue)?.as_ref().map(|(reason, _)| reason.text.clone())
     }
 
-    /// Readiness: started, not stopping, Redis there, no queue on hold, no sink down. A full sink is no reason: taking
-    /// the daemon out of service would not empty it.
+    /// Returns whether this is news; that a sink is up from the start is none.
+    pub(super) fn sink(&self, sink: &Arc<str>, state: SinkState) -> bool {
+        let mut board = self.board();
+        let (old, since) = board.sinks.entry(sink.clone()).or_insert_with(|| (SinkState::Unknown, Instant::now()));
+        let same = *old == state;
+        let expected = *old == SinkState::Unknown && state == SinkState::Up;
+        // The text of a reason may be another one each time; it lasts as long as its code does.
+        *old = state;
+        if !same {
+            *since = Instant::now();
+        }
+        !same && !expected
+    }
+
+    /// The queues from which nothing is claimed, for no known reason. Returns whether there were some before, and are none
+    /// now, or the other way round.
+    pub(super) fn stalled(&self, stalled: &[Stalled]) -> bool {
+        let now = (stalled.iter().take(LISTED).cloned().collect(), stalled.len());
+        let before = std::mem::replace(&mut self.board().stalled, now);
+        (before.1 == 0) != stalled.is_empty()
+    }
+
+    /// Readiness: started, not stopping, Redis there, no queue on hold, every sink known and none down. A full sink is no
+    /// reason: taking the daemon out of service would not empty it.
     pub fn ready(&self) -> Answer {
         let board = self.board();
         let (redis_up, redis) = match &board.redis {
@@ -162,25 +181,31 @@ impl Status {
                 held.add(queue, || json!({ "state": "held", "reason": reason.text, "seconds": age(*since) }));
             }
         }
-        let mut troubled = List::default();
-        let mut down = 0usize;
+        let (mut troubled, mut up) = (List::default(), List::default());
+        let mut usable = true;
         for (sink, (state, since)) in &board.sinks {
             let (word, reason) = match state {
-                SinkState::Up => continue,
-                SinkState::Blocked(reason) => ("blocked", reason),
-                SinkState::Down(reason) => ("down", reason),
+                SinkState::Up => {
+                    up.add(sink, || json!({ "seconds": age(*since) }));
+                    continue;
+                }
+                SinkState::Unknown => ("unknown", "no answer yet"),
+                SinkState::Blocked(reason) => ("blocked", &*reason.text),
+                SinkState::Down(reason) => ("down", &*reason.text),
             };
-            down += usize::from(word == "down");
-            troubled.add(sink, || json!({ "state": word, "reason": reason.text, "seconds": age(*since) }));
+            usable &= matches!(state, SinkState::Blocked(_));
+            troubled.add(sink, || json!({ "state": word, "reason": reason, "seconds": age(*since) }));
         }
-        let ok = board.started && !board.stopping && redis_up && held.count == 0 && down == 0;
+        let mut sinks = troubled.close(board.sinks.len(), "not_up");
+        sinks["up"] = up.entries.into();
+        let ok = board.started && !board.stopping && redis_up && held.count == 0 && usable;
         let body = json!({
             "ready": ok,
             "started": board.started,
             "stopping": board.stopping,
             "redis": redis,
             "queues": held.close(board.queues.len(), "held"),
-            "sinks": troubled.close(board.sinks.len(), "not_up"),
+            "sinks": sinks,
         });
         Answer { ok, body }
     }
@@ -200,7 +225,7 @@ impl Status {
         Heartbeat(beat)
     }
 
-    /// Liveness: every watched task has given a sign of life lately.
+    /// Liveness: every watched task has given a sign of life lately, and no queue is stalled.
     pub fn live(&self) -> Answer {
         self.live_at(Instant::now())
     }
@@ -211,7 +236,15 @@ impl Status {
             .into_iter()
             .map(|(beat, silent)| json!({ "task": beat.task, "silent_seconds": silent.as_secs() }))
             .collect();
-        Answer { ok: stuck.is_empty(), body: json!({ "live": stuck.is_empty(), "stuck": stuck }) }
+        let board = self.board();
+        let (queues, total) = &board.stalled;
+        let ok = stuck.is_empty() && *total == 0;
+        let queue = |stalled: &Stalled| {
+            let waits_for = stalled.waits_for.as_str();
+            json!({ "queue": stalled.queue, "waits_for": waits_for, "seconds": stalled.time.as_secs() })
+        };
+        let queues: Vec<_> = queues.iter().map(queue).collect();
+        Answer { ok, body: json!({ "live": ok, "stuck": stuck, "stalled": queues, "stalled_queues": total }) }
     }
 
     /// The tasks that have been silent for too long, and their times; at most [`LISTED`].

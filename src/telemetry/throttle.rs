@@ -18,13 +18,13 @@ impl Throttle {
         Throttle { interval, state: Mutex::new((None, 0)) }
     }
 
-    /// `Some(left out since the last line)` if a line is to be written now.
-    pub(super) fn admit(&self, now: Instant) -> Option<u64> {
+    /// `Some(left out since the last line)` if a line about `n` things is to be written now.
+    pub(super) fn admit(&self, now: Instant, n: u64) -> Option<u64> {
         // A panic elsewhere must not silence the log.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match state.0 {
             Some(last) if now.since(last) < self.interval => {
-                state.1 += 1;
+                state.1 += n;
                 None
             }
             _ => {
@@ -33,6 +33,18 @@ impl Throttle {
                 Some(left_out)
             }
         }
+    }
+
+    /// What was left out, and since when, if it is time for a line about it, because no later line has it. With `all`,
+    /// also before its time.
+    pub(super) fn sum(&self, now: Instant, all: bool) -> Option<(u64, Duration)> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(last), left_out @ 1..) = *state else { return None };
+        let passed = now.since(last);
+        (all || passed >= self.interval).then(|| {
+            *state = (Some(now), 0);
+            (left_out, passed)
+        })
     }
 }
 
@@ -44,7 +56,24 @@ mod tests {
     fn one_line_in_ten_seconds_says_how_many_were_left_out() {
         let throttle = Throttle::new(Duration::from_secs(10));
         let start = Instant::now();
-        let at = |seconds| throttle.admit(start.after(Duration::from_secs(seconds)));
+        let at = |seconds| throttle.admit(start.after(Duration::from_secs(seconds)), 1);
         assert_eq!((at(0), at(1), at(9), at(10), at(11), at(30)), (Some(0), None, None, Some(2), None, Some(1)));
+    }
+
+    #[test]
+    fn what_was_left_out_of_a_burst_is_summed_up_once() {
+        let throttle = Throttle::new(Duration::from_secs(10));
+        let start = Instant::now();
+        let at = |seconds| start.after(Duration::from_secs(seconds));
+        assert_eq!(throttle.sum(at(0), true), None);
+        assert_eq!(throttle.admit(at(0), 7), Some(0), "these are in the line");
+        assert_eq!(throttle.sum(at(20), true), None);
+        (0..3).for_each(|_| assert_eq!(throttle.admit(at(1), 2), None));
+        assert_eq!(throttle.sum(at(9), false), None);
+        assert_eq!(throttle.sum(at(10), false), Some((6, Duration::from_secs(10))));
+        assert_eq!(throttle.sum(at(30), false), None);
+        // A sum is a line as well: the next comes ten seconds after it.
+        assert_eq!(throttle.admit(at(19), 1), None);
+        assert_eq!(throttle.sum(at(19), true), Some((1, Duration::from_secs(9))));
     }
 }

@@ -68,6 +68,10 @@ impl Sink for Nowhere {
         async { Ok(()) }.boxed()
     }
 
+    fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
+        None
+    }
+
     fn ended(&self) -> BoxFuture<'_, ()> {
         std::future::pending().boxed()
     }

@@ -70,7 +70,7 @@ const DEAD_REASONS: &[Code] = &[
 ];
 
 pub(super) const PAYLOADS_TITLE: &str = "Payloads and templates";
-pub(super) const PAYLOADS_TEXT: &str = "The element's own: such an element is a dead letter, unless `on_decode_error` says otherwise. The message \
+pub(super) const PAYLOADS_TEXT: &str = "The element's own: such an element is a dead letter, unless `on_decode_error` or `on_opaque` says otherwise. The message \
                names the place in the payload, and never quotes it.";
 
 pub(super) const PAYLOADS: &[Code] = &[
@@ -87,13 +87,13 @@ pub(super) const PAYLOADS: &[Code] = &[
     code("lone_surrogate", "The text has half of a surrogate pair.", "Check the producer."),
     code(
         "too_large",
-        "Larger than `max_decoded_size`; of Kafka, than `max_message_size`.",
+        "Larger than `max_decoded_size` of the queue; of Kafka, than `max_message_size` of the sink.",
         "Raise the limit, or send smaller payloads.",
     ),
     code(
         "opaque_class",
         "The payload is an object that only its Java class can read.",
-        "Use JSON in the producer, or route without its fields: it is forwarded as bytes.",
+        "Use JSON in the producer, or write `on_opaque: forward_raw` and route without its fields.",
     ),
     code("unsupported", "The codec does not support a part of the payload.", "See `docs/codecs.md`."),
     code("not_recognised", "`codec: auto` recognises no codec.", "Set the codec."),

@@ -66,6 +66,8 @@ pub struct QueueSpec {
     pub classes: Classes,
     /// What happens to a payload that the codec refuses.
     pub on_decode_error: OnDecodeError,
+    /// What happens to an object that only its Java class can read.
+    pub on_opaque: OnDecodeError,
     /// How long a claim is ours without an extension.
     pub lease: Duration,
     /// How long before its due time an element is claimed.
@@ -108,6 +110,11 @@ impl QueueSpec {
     /// at once after its claim has its answer before the margin begins, even if its lease cannot be extended.
     pub fn lease_margin(&self) -> Duration {
         self.lease / 5
+    }
+
+    /// What happens to a payload that the codec refuses with this error.
+    pub fn on_refusal(&self, error: &DecodeError) -> OnDecodeError {
+        if error.is_opaque() { self.on_opaque } else { self.on_decode_error }
     }
 
     /// What a daemon needs to be allowed for this queue, whose ledger this is.

@@ -23,12 +23,13 @@ impl QueueSpec {
     /// # Errors
     /// [`Misfit`], by the same rules as delivery.
     pub fn preview(&self, element: &ElementInfo<'_>, payload: &Bytes) -> Result<Vec<Destination>, Misfit> {
-        let payload = match (self.decode(payload), self.on_decode_error) {
-            (Ok(payload), _) => payload,
-            (Err(error), _) if error.is_opaque() => Payload::opaque(payload.clone()),
-            (Err(_), OnDecodeError::ForwardRaw) => Payload::opaque(payload.clone()),
-            (Err(error), OnDecodeError::DeadLetter) => return Err(Misfit::DeadLetter(error.to_string())),
-            (Err(error), OnDecodeError::Hold) => return Err(Misfit::Hold(error.to_string())),
+        let payload = match self.decode(payload) {
+            Ok(payload) => payload,
+            Err(error) => match self.on_refusal(&error) {
+                OnDecodeError::ForwardRaw => Payload::opaque(payload.clone()),
+                OnDecodeError::DeadLetter => return Err(Misfit::DeadLetter(error.to_string())),
+                OnDecodeError::Hold => return Err(Misfit::Hold(error.to_string())),
+            },
         };
         let filled = self.to.iter().map(|to| Ok(to.fill(element, &payload)?.destination));
         filled.collect::<Result<_, FillError>>().map_err(|error| Misfit::DeadLetter(error.to_string()))

@@ -221,15 +221,66 @@ fn properties_go_through_unless_they_do_harm() {
     sink("brokers: [k], properties: { enable.ssl.certificate.verification: true }", &[]);
     sink("brokers: [k], properties: [a]", &["sinks.out.kafka.properties: expected names with values, found a list"]);
     check_doubts(
-        &file(
-            "brokers: [k], topic: t, properties: { ssl.endpoint.identification.algorithm: none, ssl.key.password: geheim }",
-            "",
-        ),
-        &[
-            "sinks.out.kafka.properties.ssl.endpoint.identification.algorithm: the name in the brokers' certificates",
-            "sinks.out.kafka.properties.ssl.key.password: a secret is in the file in plain text",
-        ],
+        &file("brokers: [k], topic: t, properties: { ssl.key.password: geheim }", ""),
+        &["sinks.out.kafka.properties.ssl.key.password: a secret is in the file in plain text"],
     );
+}
+
+#[test]
+fn no_spelling_evades_the_list_of_refused_properties() {
+    let properties = |written: &str, expected: &[&str]| {
+        sink(&format!("brokers: [k], properties: {{ {written} }}"), expected);
+    };
+    const PLACE: &str = "sinks.out.kafka.properties.";
+    for (name, says) in [
+        ("topic.acks", "`topic.acks` is refused: elements would be lost"),
+        ("topic.request.required.acks", "`topic.request.required.acks` is refused: elements would be lost"),
+        ("topic.topic.acks", "`topic.topic.acks` is refused: elements would be lost"),
+        ("topic.message.timeout.ms", "`topic.message.timeout.ms` is refused: a record must have its verdict"),
+        ("topic.partitioner", "`topic.partitioner` is refused"),
+        ("topic.compression.codec", "`topic.compression.codec` has a key of its own here | write `compression`"),
+        ("topic.test.mock.num.brokers", "`topic.test.mock.num.brokers` is refused"),
+    ] {
+        properties(&format!("{name}: 1"), &[&format!("{PLACE}{name}: {says}")]);
+    }
+    // Names of their own, and a name under which a property of topics is known as well.
+    properties("topic.metadata.refresh.sparse: false", &[]);
+    properties("topic.blacklist: x", &[]);
+    properties("topic.request.timeout.ms: 5000", &[]);
+    properties(
+        "request.timeout.ms: 5000, topic.request.timeout.ms: 6000",
+        &[&format!("{PLACE}topic.request.timeout.ms: `request.timeout.ms` is there twice | keep one")],
+    );
+    let text = file("brokers: [k], topic: t, properties: { topic.request.timeout.ms: 5000 }", "");
+    let config = load(&text).unwrap().config;
+    assert_eq!(spec(&config).properties, [("request.timeout.ms".to_owned(), "5000".to_owned())]);
+}
+
+#[test]
+fn names_in_certificates_count_unless_the_user_says_otherwise_by_the_key_for_it() {
+    const NAME: &str = "ssl.endpoint.identification.algorithm";
+    let own = format!(
+        "sinks.out.kafka.properties.{NAME}: `{NAME}` has a key of its own here | write `tls: {{ verify_hostname: false }}`"
+    );
+    let property = |value: &str, tls: &str| {
+        let keys = format!("brokers: [k], topic: t, tls: {{ {tls} }}, properties: {{ {NAME}: {value} }}");
+        load(&file(&keys, "")).map(|loaded| lines(&loaded.warnings)).map_err(|errors| lines(&errors.problems))
+    };
+    for value in ["none", "None", "NONE", "''", "'none '", "false"] {
+        let problems = property(value, "").unwrap_err();
+        assert!(problems.len() == 1 && problems[0].contains(&own), "{value}: {problems:?}");
+    }
+    assert_eq!(property("https", ""), Ok(Vec::new()));
+    let warnings = property("none", "verify_hostname: false").unwrap();
+    assert!(
+        warnings.len() == 1
+            && warnings[0].contains("tls.verify_hostname: the name in the brokers' certificates is not checked")
+    );
+    let problems = property("https", "verify_hostname: false").unwrap_err();
+    assert!(problems.len() == 1 && problems[0].contains(NAME), "{problems:?}");
+    let loaded = load(&file("brokers: [k], topic: t, tls: { verify_hostname: false }", "")).unwrap();
+    assert!(!spec(&loaded.config).verify_hostname);
+    assert!(describe(&loaded.config).contains("        verify_hostname: false\n"), "{}", describe(&loaded.config));
 }
 
 #[test]

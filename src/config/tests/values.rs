@@ -98,6 +98,117 @@ fn a_value_of_the_wrong_kind_says_what_to_write() {
 }
 
 #[test]
+fn an_object_of_java_is_a_dead_letter_where_decoded_values_were_promised() {
+    use OnDecodeError::{DeadLetter, ForwardRaw, Hold};
+    let check = |envelope: &str, keys: &str, expected| {
+        let text = GOOD.replace("sink: out", &format!("sink: out\n        envelope: {envelope}"));
+        let text = text.replace("codec: json", &format!("codec: kryo5{keys}"));
+        assert_eq!(load(&text).unwrap().config.queues[1].on_opaque, expected, "{envelope} {keys}");
+    };
+    for envelope in ["raw", "json", "cloudevents"] {
+        check(envelope, "", ForwardRaw);
+    }
+    check("decoded", "", DeadLetter);
+    check("decoded", "\n    on_decode_error: forward_raw", DeadLetter);
+    check("decoded", "\n    on_opaque: forward_raw", ForwardRaw);
+    check("raw", "\n    on_opaque: dead_letter", DeadLetter);
+    check("raw", "\n    on_opaque: hold", Hold);
+}
+
+#[test]
+fn the_codecs_of_redisson_are_known_by_their_classes() {
+    for (class, codec) in [
+        ("Kryo5Codec", "kryo5"),
+        ("org.redisson.codec.Kryo5Codec", "kryo5"),
+        ("kryo5codec", "kryo5"),
+        ("JsonJacksonCodec", "jackson"),
+        ("TypedJsonJacksonCodec", "json"),
+        ("SerializationCodec", "java"),
+        ("MarshallingCodec", "marshalling"),
+        ("StringCodec", "string"),
+        ("LZ4Codec", "lz4+kryo5"),
+    ] {
+        let expected = format!("15:12 queues.mails.codec: `{class}` is not known here | did you mean `{codec}`?");
+        check("codec: json", &format!("codec: {class}"), &[&expected]);
+        check("codec: json", &format!("codec: {codec}"), &[]);
+    }
+    check(
+        "codec: json",
+        "codec: kryo",
+        &["15:12 queues.mails.codec: `kryo` is not known here | did you mean `kryo5`?"],
+    );
+}
+
+#[test]
+fn names_that_are_nearly_right_get_the_right_one() {
+    let list = |text: &str, expected: &str| {
+        let row = format!("7:20 sinks.ready.redis.list: {expected}");
+        check("list: done", &format!("list: '{text}'"), &[&row]);
+    };
+    const FIELDS: &str = "there are id, queue, due_ms, attempt, payload, payload.NAME";
+    list(
+        "a${paylod.id}",
+        &format!("`${{paylod.id}}` is no field of an element: {FIELDS} | did you mean `${{payload.id}}`?"),
+    );
+    list(
+        "a${attempts}",
+        &format!("`${{attempts}}` is no field of an element: {FIELDS} | did you mean `${{attempt}}`?"),
+    );
+    list(
+        "a${orderId}",
+        &format!(
+            "`${{orderId}}` is no field of an element: {FIELDS} | a field of the payload is written `${{payload.orderId}}`"
+        ),
+    );
+    let hook = GOOD.replace("redis: { list: done }", "http: { url: 'https://h/${paylod.id}' }");
+    #[cfg(feature = "http")]
+    check_words(&hook, &["sinks.ready.http.url: `${paylod.id}` is no field of an element"]);
+    assert!(load(&hook).unwrap_err().to_string().contains("did you mean `${payload.id}`?"));
+    check(
+        "codec: json",
+        "retry: defautl",
+        &["15:12 queues.mails.retry: there is no retry policy `defautl` | did you mean `default`?"],
+    );
+    let strict = GOOD.replace("queues:\n", "retry: { strict: { max_attempts: 1 } }\nqueues:\n");
+    let strict = strict.replace("    codec: json\n", "    codec: json\n    retry: strikt\n");
+    assert!(load(&strict).unwrap_err().to_string().contains("did you mean `strict`?"));
+}
+
+#[test]
+fn templates_of_other_programs_are_constants_and_doubtful() {
+    let doubt = |text: &str, expected: &[&str]| {
+        check_warnings(&GOOD.replace("list: done", &format!("list: \"{text}\"")), expected);
+    };
+    let row = |written: &str, field: &str| {
+        format!(
+            "7:20 sinks.ready.redis.list: `{written}` is no template: every element gets this text as it is | write `${{{field}}}`"
+        )
+    };
+    doubt("orders:$payload.id", &[&row("$payload.id", "payload.id")]);
+    doubt("orders:{{payload.id}}", &[&row("{{payload.id}}", "payload.id")]);
+    doubt("orders:{{ .payload.id }}:x", &[&row("{{ .payload.id }}", "payload.id")]);
+    doubt("orders:$queue", &[&row("$queue", "queue")]);
+    for fine in ["orders:${id}", "$idle", "a$b", "{{tag}}", "{payload}:x", "$$${id}"] {
+        doubt(fine, &[]);
+    }
+}
+
+#[test]
+fn a_url_for_sentinels_says_how_they_are_written_here() {
+    let url = |url: &str, help: &str| {
+        let row = format!("2:8 redis.url: the URL does not begin with redis:// or rediss:// | {help}");
+        check("redis://127.0.0.1:6379/0", url, &[&row]);
+    };
+    url(
+        "redis-sentinel://s:26379/orders",
+        "Sentinel is written `sentinel: { master: NAME, nodes: [host:26379] }` in place of `url`",
+    );
+    url("redis+sentinel://s:26379", "Sentinel is written `sentinel:");
+    url("redis-cluster://n:6379", "a cluster is written `cluster: [host:6379]`");
+    url("http://h", "write `redis://host:6379/0`");
+}
+
+#[test]
 fn a_key_without_function_is_refused_and_not_ignored() {
     const NOT: &str = "is not available in this version";
     let row = |from: &str, to: &str, place: &str, what: &str| check(from, to, &[&format!("{place}: `{what}` {NOT}")]);

@@ -9,7 +9,11 @@ fn yaml_that_cannot_be_read_is_an_error_with_its_place() {
     check_text("", &["1:1 : the file is empty"]);
     check_text("# nothing\n", &["2:1 : the file is empty"]);
     check_text("a: [1, 2\n", &["1:4 : read YAML: unclosed bracket"]);
-    check_text("redis:\n  url: x\n\ttls: 1\n", &["2:8 : read YAML: while scanning a plain scalar, found a tab"]);
+    check_text(
+        "redis:\n  url: x\n\ttls: 1\n",
+        &["3:1 : there is a tab in the indentation | YAML is indented with spaces"],
+    );
+    check_text("redis:\n\turl: x\n", &["2:1 : there is a tab in the indentation"]);
     check(
         "{ list: done }",
         "{ list: a${id} }",
@@ -24,13 +28,24 @@ fn yaml_that_cannot_be_read_is_an_error_with_its_place() {
     check(
         "    codec: json\n",
         "    codec: json\n    codec: raw\n",
-        &["16:5 : read YAML: duplicate mapping key: codec"],
+        &["16:5 : the key `codec` is there twice, first on line 15 | merge the two, or remove one"],
     );
     // The keys after a duplicate key are read all the same.
     check(
         "    codec: json\n",
         "    codec: json\n    codec: raw\n    lease: 7\n",
-        &["16:5 : read YAML: duplicate mapping key: codec", "17:12 queues.mails.lease: `7` has no unit"],
+        &["16:5 : the key `codec` is there twice", "17:12 queues.mails.lease: `7` has no unit"],
+    );
+    // What is only in the second of two maps is there: nothing else seems to be wrong.
+    check(
+        "  ready:\n    redis: { list: done }\n",
+        "sinks:\n  ready:\n    redis: { list: done }\n",
+        &["6:1 : the key `sinks` is there twice, first on line 3"],
+    );
+    check(
+        "source: { redisson: { name: mails } }",
+        "source: { redisson: { name: mails, name: letters }, redisson: { consume: [delayed] } }",
+        &["14:40 : the key `name` is there twice", "14:57 : the key `redisson` is there twice"],
     );
 }
 
@@ -58,6 +73,9 @@ fn anchors_aliases_and_merge_keys_work() {
         .replace("    codec: json\n", "    <<: *common\n")
         .replace("  orders:\n", "  orders:\n    <<: &common { codec: json, lease: 1m }\n");
     let config = load(&text).unwrap().config;
+    // An own key wins over a merged one, and is no second one.
+    let own = text.replace("    <<: *common\n", "    <<: *common\n    lease: 2m\n");
+    assert_eq!(load(&own).unwrap().config.queues[1].lease.as_secs(), 120);
     assert!(config.queues.iter().all(|queue| queue.lease.as_secs() == 60 && queue.codec == Codec::Json.into()));
 }
 
@@ -108,7 +126,10 @@ fn a_file_that_cannot_be_read_is_one_problem() {
     let path = directory.path().join("latin1.yaml");
     std::fs::write(&path, b"a: \xff").unwrap();
     let error = crate::config::load(&path, &env).unwrap_err().to_string();
-    assert!(error.contains("not UTF-8 text"), "{error}");
+    assert!(error.contains("latin1.yaml:1:4\n  read configuration: the file is not UTF-8 text: byte 0xff"), "{error}");
+    std::fs::write(&path, b"# caf\xc3\xa9\nredis:\n  url: \xe9\n").unwrap();
+    let error = crate::config::load(&path, &env).unwrap_err().to_string();
+    assert!(error.contains("latin1.yaml:3:8\n") && error.contains("save the file as UTF-8"), "{error}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::sink::Sink;
 use crate::config::model::{MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec};
 use crate::config::tables::{queue, top};
 use crate::link::hashed;
+use crate::route::Envelope;
 use crate::settings::keys::{Key, nearest};
 use crate::settings::problem::{Report, Spot};
 use crate::settings::reader::{Section, clip};
@@ -69,14 +70,13 @@ fn one<'a>(
 ) -> Queue<'a> {
     let source = source(section);
     let codec = coding(section);
-    let on_decode_error = section.word(
-        &queue::ON_DECODE_ERROR,
-        &[
-            ("dead_letter", OnDecodeError::DeadLetter),
-            ("forward_raw", OnDecodeError::ForwardRaw),
-            ("hold", OnDecodeError::Hold),
-        ],
-    );
+    let actions = [
+        ("dead_letter", OnDecodeError::DeadLetter),
+        ("forward_raw", OnDecodeError::ForwardRaw),
+        ("hold", OnDecodeError::Hold),
+    ];
+    let on_decode_error = section.word(&queue::ON_DECODE_ERROR, &actions);
+    let on_opaque = section.word(&queue::ON_OPAQUE, &actions);
     let on_expired =
         section.word(&queue::ON_EXPIRED, &[("dead_letter", OnExpired::DeadLetter), ("deliver", OnExpired::Deliver)]);
     let max_lateness = section.duration_or_none(&queue::MAX_LATENESS);
@@ -116,6 +116,7 @@ fn one<'a>(
             codec,
             classes: classes.clone(),
             on_decode_error: on_decode_error.unwrap_or(OnDecodeError::DeadLetter),
+            on_opaque: on_opaque.unwrap_or_else(|| opaque(&to)),
             lease: section.duration(&queue::LEASE),
             claim_ahead: section.duration(&queue::CLAIM_AHEAD),
             max_in_flight: fixed.map_or(MaxInFlight::Auto, MaxInFlight::Fixed),
@@ -148,6 +149,14 @@ fn coding(section: &Section<'_>) -> Coding {
         java_types: types.unwrap_or(JavaTypes::Keep),
         max_decoded_size: usize::try_from(section.size(&queue::MAX_DECODED_SIZE)).unwrap_or(usize::MAX),
         ..coding
+    }
+}
+
+/// A consumer that was promised decoded values does not get the bytes of an object instead.
+fn opaque(to: &[RouteSpec]) -> OnDecodeError {
+    match to.iter().any(|route| route.message.envelope == Envelope::Decoded) {
+        true => OnDecodeError::DeadLetter,
+        false => OnDecodeError::ForwardRaw,
     }
 }
 

@@ -70,12 +70,10 @@ pub async fn offer(queue: &Queue, payload: &Bytes, delay: Duration, layout: Opti
 
 fn refuse_what_cannot_be_delivered(spec: &QueueSpec, payload: &Bytes) -> Result<(), Error> {
     match spec.decode(payload) {
-        Err(error) if !error.is_opaque() && spec.on_decode_error != OnDecodeError::ForwardRaw => {
-            Err(Error::invalid(format!(
-                "check the payload: {} at byte {}, and the codec of queue `{}` is {}; nothing was offered",
-                error.problem, error.offset, spec.id, spec.codec
-            )))
-        }
+        Err(error) if spec.on_refusal(&error) != OnDecodeError::ForwardRaw => Err(Error::invalid(format!(
+            "check the payload: {} at byte {}, and the codec of queue `{}` is {}; nothing was offered",
+            error.problem, error.offset, spec.id, spec.codec
+        ))),
         _ => Ok(()),
     }
 }
@@ -133,5 +131,6 @@ mod tests {
         assert!(check("codec: raw", b"\xff").is_ok());
         assert!(check("codec: json, on_decode_error: forward_raw", b"{oops").is_ok());
         assert!(check("codec: kryo5", b"\x01\x00com.example.Orde\xf2").is_ok(), "forwarded as bytes");
+        assert!(check("codec: kryo5, on_opaque: dead_letter", b"\x01\x00com.example.Orde\xf2").is_err());
     }
 }

@@ -28,7 +28,7 @@ use crate::source::ledger::claims::{
     ClaimName, ClaimReply, ClaimRequest, Claimed, Element, TakeOverReply, TakeOverRequest,
 };
 use crate::source::{SourceError, millis};
-use crate::telemetry::labels::Wakeup;
+use crate::telemetry::labels::{Stage, Wakeup};
 use crate::telemetry::status::Heartbeat;
 
 /// Waits after Redis refused claims.
@@ -129,6 +129,7 @@ impl Claimer {
     async fn recover_lost(&mut self, until: &CancellationToken) {
         self.receive_all().await;
         let queue = self.queue.clone();
+        queue.watch.at(Stage::Lost);
         tokio::select! {
             biased;
             () = until.cancelled() => return,
@@ -194,6 +195,7 @@ impl Claimer {
         };
         let nothing_due_ms = queue.nothing_due_ms();
         let claim = Sending { request, sent: Instant::now(), patience, nothing_due_ms, room, isolation, probe };
+        queue.watch.claims();
         self.outstanding.push(queue.clone(), claim);
     }
 
@@ -279,6 +281,7 @@ impl Claimer {
     async fn refused(&mut self, problem: &SourceError) {
         self.heartbeat.rest();
         let queue = &self.queue;
+        queue.watch.at(Stage::Refused);
         queue.events.on_hold(None, "claim", &format!("claim: {problem}"));
         let passing = matches!(
             problem,

@@ -146,6 +146,6 @@ async fn means(queue: &Queue, name: ClaimName) -> (Reserved, Isolation) {
         false => Isolation::Shared(Arc::new(isolation.read_owned().await)),
     };
     let want = Room { count: BATCH_ENTRIES as u64, bytes: BATCH_BYTES as u64 };
-    let room = Reserved::of(&queue.budget, &queue.process.budget, want).await;
+    let room = Reserved::of(&queue.budget, || (), &queue.process.budget, want).await;
     (room, isolation)
 }

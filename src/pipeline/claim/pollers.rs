@@ -15,7 +15,8 @@ use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
 use crate::source::ledger::Stats;
 use crate::source::{Read, SourceError};
-use crate::telemetry::labels::{MessageState, Wakeup};
+use crate::telemetry::labels::{LateState, MessageState, Wakeup};
+use crate::telemetry::metrics::QueueSizes;
 use crate::telemetry::status::Heartbeat;
 
 /// Time between two looks at one queue.
@@ -28,6 +29,8 @@ const READY: Duration = Duration::from_millis(100);
 const GAUGES: Duration = Duration::from_secs(5);
 /// Number of queues per reading of the gauges; with more queues each is read less often.
 const GAUGES_BUDGET: usize = 1_000;
+/// Up to so many queues have gauges from the start. Of more, only those that were ever used: each has a dozen series.
+const FEW: usize = 1_000;
 /// Queues that are asked about in one round trip: with thousands of idle ones the trips are what they cost. Not more,
 /// because a claim waits behind them.
 const GAUGES_AT_ONCE: usize = 16;
@@ -56,12 +59,16 @@ pub async fn safety_poll(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbe
             let now_ms = process.clock.now_ms();
             let of_each: Vec<_> = some.iter().map(|queue| queue.store.poll(now_ms, ahead(queue))).collect();
             let reads: Vec<_> = of_each.iter().flatten().cloned().collect();
-            let Ok(answers) = process.server.read(&reads).await else { continue };
+            let Ok(answers) = process.server.read(&reads).await else {
+                some.iter().for_each(|queue| queue.watch.due(false));
+                continue;
+            };
             let mut answers = answers.into_iter();
             for (queue, reads) in some.iter().zip(of_each) {
                 // What cannot be read (a key of a wrong type) is the claimer's to report.
                 let own = answers.by_ref().take(reads.len());
                 let nothing = own.fold(true, |nothing, answer| nothing & matches!(answer, Ok(0)));
+                queue.watch.due(!nothing);
                 match nothing {
                     // The estimate is as good as Redis's own time after the first reply, and a claim has had one.
                     true if queue.nothing_due_ms() > i64::MIN => queue.saw_nothing_due(now_ms),
@@ -128,7 +135,10 @@ pub async fn gauges(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
             return;
         }
         wait = GAUGES;
+        queues.iter().for_each(|queue| queue.events.sum_up(false));
         if !process.server.is_up() {
+            queues.iter().for_each(|queue| queue.events.metrics().clear_gauges(queue.store.terms()));
+            process.events.metrics().clear_clock_skew();
             continue;
         }
         if let Ok(full) = process.server.nearly_full().await {
@@ -137,11 +147,14 @@ pub async fn gauges(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
         for some in slices.next().unwrap_or_default().chunks(GAUGES_AT_ONCE) {
             let asked = Asked::now();
             let read = join_all(some.iter().map(|queue| read_stats(queue))).await;
-            // What cannot be read is the claimer's to report.
-            let read = some.iter().zip(read).filter_map(|(queue, stats)| Some((queue, stats.ok()?)));
             let mut last_ms = None;
-            for (queue, stats) in read {
-                show_gauges(queue, &stats);
+            for (queue, stats) in some.iter().zip(read) {
+                // What cannot be read is the claimer's to report, and not shown as it was.
+                let Ok(stats) = stats else {
+                    queue.events.metrics().clear_gauges(queue.store.terms());
+                    continue;
+                };
+                show_gauges(queue, &stats, queues.len() <= FEW);
                 last_ms = Some(stats.now_ms);
             }
             if let Some(now_ms) = last_ms {
@@ -160,24 +173,36 @@ async fn read_stats(queue: &Queue) -> Result<Stats, SourceError> {
     queue.store.stats(&mut hints).await
 }
 
-fn show_gauges(queue: &Queue, stats: &Stats) {
+/// Shows what a look found. Of thousands of queues, those that were never used show nothing.
+fn show_gauges(queue: &Queue, stats: &Stats, few: bool) {
     let metrics = queue.events.metrics();
-    if stats.is_empty() && !metrics.has_gauges() {
+    if !few && stats.is_empty() && !metrics.has_gauges() && !metrics.was_used() {
         return;
     }
     let count = |n: i64| u64::try_from(n).unwrap_or(0);
     let source = &stats.source;
-    metrics.messages(MessageState::Scheduled, count(source.scheduled - source.due));
-    metrics.messages(
-        MessageState::Due,
-        count(source.due + if queue.spec.source.consumes_ready() { source.ready } else { 0 }),
-    );
-    metrics.messages(MessageState::InFlight, count(stats.in_flight));
-    metrics.messages(MessageState::Retry, count(stats.retry));
-    metrics.messages(MessageState::Dead, count(stats.dead));
-    let overdue = source.head_ms.map_or(0, |head| stats.now_ms.saturating_sub(head).clamp(0, LATEST_MS));
-    metrics.oldest_due_age(Duration::from_millis(count(overdue)));
-    metrics.next_due(source.head_ms);
+    let ready = if queue.spec.source.consumes_ready() { source.ready } else { 0 };
+    let overdue = |due_ms: i64| stats.now_ms.saturating_sub(due_ms).clamp(0, LATEST_MS);
+    let age = |due_ms: Option<i64>| Duration::from_millis(due_ms.map_or(0, |due_ms| count(overdue(due_ms))));
+    metrics.sizes(&QueueSizes {
+        messages: MessageState::ALL.map(|state| {
+            count(match state {
+                MessageState::Scheduled => source.scheduled - source.due,
+                MessageState::Due => source.due + ready,
+                MessageState::InFlight => stats.in_flight,
+                MessageState::Retry => stats.retry,
+                MessageState::Dead => stats.dead,
+            })
+        }),
+        oldest: LateState::ALL.map(|state| {
+            age(match state {
+                LateState::Due => source.head_ms,
+                LateState::InFlight => queue.leases.oldest_due_ms(),
+                LateState::Retry => stats.retry_oldest_ms,
+            })
+        }),
+        next_due_ms: source.head_ms,
+    });
     if let Some(terms) = queue.store.terms() {
         metrics.leftovers(terms, source.leftovers.count, source.leftovers.oldest);
         queue.events.orphans(terms, count(source.orphans));

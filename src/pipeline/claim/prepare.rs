@@ -12,7 +12,7 @@ use crate::pipeline::limits::reserved::Reserved;
 use crate::pipeline::queue::Queue;
 use crate::source::ledger::claims::ClaimName;
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
-use crate::telemetry::labels::Wakeup;
+use crate::telemetry::labels::{Stage, Wakeup};
 
 /// The reservations of a claim. Released when dropped.
 pub struct Ready {
@@ -41,6 +41,7 @@ pub struct Turn {
 
 /// Waits until something may be due, and until there is everything that a claim needs. Cancel safe.
 pub async fn prepare(queue: &Arc<Queue>, turn: Turn) -> Option<Ready> {
+    queue.watch.at(Stage::Alarm);
     let reason = match turn.follows || turn.take_over.is_some() {
         true => Wakeup::More,
         false => queue.alarm.wait(&queue.process.clock).await,
@@ -52,7 +53,9 @@ pub async fn prepare(queue: &Arc<Queue>, turn: Turn) -> Option<Ready> {
 /// Waits until there is everything that a claim needs.
 async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Ready> {
     let process = &queue.process;
+    queue.watch.at(Stage::Gate);
     let probe = pass_gate(queue).await;
+    queue.watch.at(Stage::Isolation);
     let alone = turn.take_over.is_some_and(|old| old.taken_over_by(process.owner, 0).is_suspect());
     let isolation = match alone {
         true => Isolation::Alone(Arc::new(process.isolation.clone().write_owned().await)),
@@ -75,6 +78,7 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
         }
         queue.alarm.ring(Wakeup::More);
         drop((probe, isolation));
+        queue.watch.at(Stage::Rate);
         tokio::time::sleep(wait).await;
         return None;
     }
@@ -88,7 +92,10 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
     let share = (limit / 4).min(BATCH_BYTES as u64);
     let bytes = share.max(queue.hints().largest() as u64);
     let rate = Refund { queue, unused: granted };
-    let room = Reserved::of(&queue.budget, &process.budget, Room { count: granted.into(), bytes }).await;
+    queue.watch.at(Stage::Room);
+    let then = || queue.watch.at(Stage::ProcessRoom);
+    let room = Reserved::of(&queue.budget, then, &process.budget, Room { count: granted.into(), bytes }).await;
+    queue.watch.at(Stage::Redis);
     process.server.ready().await;
     rate.used(room.room().count);
     woke();

@@ -220,6 +220,13 @@ impl Claim {
         self.lock().counts.open()
     }
 
+    /// Due time in Redis ms of the oldest element that has not ended.
+    pub fn oldest_due_ms(&self) -> Option<i64> {
+        let state = self.lock();
+        let open = self.elements.iter().zip(&state.stages).filter(|(_, stage)| **stage != Stage::Ended);
+        open.filter_map(|(element, _)| element.due_ms()).min()
+    }
+
     /// Every sink has confirmed these elements. Whether that was the last that the claim waited for.
     pub fn confirmed(&self, places: impl IntoIterator<Item = usize>) -> bool {
         let mut state = self.lock();

@@ -49,7 +49,7 @@ pub fn note(queue: &Queue, claimed: &Claimed) {
     }
     // Where the claim did not look, the gauges do.
     let (metrics, Some(leftovers)) = (queue.events.metrics(), &claimed.leftovers) else { return };
-    if let Some(terms) = queue.store.terms().filter(|_| leftovers.count > 0 || metrics.has_gauges()) {
+    if let Some(terms) = queue.store.terms() {
         metrics.leftovers(terms, leftovers.count, leftovers.oldest);
     }
     let full = queue.process.redis_nearly_full.load(Ordering::Relaxed);

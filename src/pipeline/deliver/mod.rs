@@ -1,10 +1,12 @@
 //! From a claim to the answers of its sinks: batches leave in the order of their claims ([`dispatch`]), each element is
 //! decoded and routed ([`outbound`]) and delivered ([`relay`]) through the handles of its sinks ([`sink_handle`]), and
-//! its verdict is concluded from what they answered ([`conclude`]).
+//! its verdict is concluded from what they answered ([`conclude`]). A sink without anything to deliver is probed
+//! ([`probes`]).
 
 pub mod conclude;
 pub mod dispatch;
 pub mod outbound;
+pub mod probes;
 pub mod relay;
 pub mod sink_handle;
 mod together;

@@ -91,13 +91,14 @@ pub fn readable(subject: &Subject<'_>) -> Result<Payload, Verdict> {
 fn decoded(queue: &Queue, payload: &Bytes) -> Result<Payload, Verdict> {
     queue.spec.decode(payload).or_else(|error| {
         queue.events.metrics().decode_error(queue.spec.codec.as_str());
-        if error.is_opaque() {
-            queue.events.opaque(&error.to_string());
-            return Ok(Payload::opaque(payload.clone()));
-        }
         let failure = Failure::new(Class::MessagePermanent, error.code(), error.to_string());
-        match queue.spec.on_decode_error {
-            OnDecodeError::ForwardRaw => Ok(Payload::opaque(payload.clone())),
+        match queue.spec.on_refusal(&error) {
+            OnDecodeError::ForwardRaw => {
+                if error.is_opaque() {
+                    queue.events.opaque(&failure.message);
+                }
+                Ok(Payload::opaque(payload.clone()))
+            }
             OnDecodeError::DeadLetter => Err(dead(DeadReason::Undecodable, failure)),
             OnDecodeError::Hold => {
                 let failure = Failure { class: Class::TargetPermanent, ..failure };

@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::clock::Instant;
 use crate::message::{Class, Failure, Outcome};
-use crate::pipeline::limits::circuit::{Allow, Circuit, Transition, Why};
+use crate::pipeline::limits::circuit::{Allow, Circuit, LONGEST_WAIT, Transition, Why};
 use crate::pipeline::limits::rate::Bucket;
 use crate::sink::{Answered, Answers, Outbound, Sink};
 use crate::source::ledger::sink_hash;
@@ -32,6 +32,10 @@ pub struct SinkHandle {
     rate: Option<Mutex<Bucket>>,
     /// Redis ms of the last element that the sink confirmed.
     confirmed_ms: AtomicI64,
+    /// Answers to elements so far, those about the sink only.
+    answers: AtomicU64,
+    /// Whether its last answer, to an element or to a probe, was good.
+    known_up: AtomicBool,
     events: SinkEvents,
     /// Counts changes of any gate; claimers that wait look again.
     gates: watch::Sender<u64>,
@@ -53,6 +57,8 @@ impl SinkHandle {
             breaker: Mutex::new(Circuit::breaker()),
             rate: max_rate.map(|rate| Mutex::new(Bucket::new(rate, Instant::now()))),
             confirmed_ms: AtomicI64::new(i64::MIN),
+            answers: AtomicU64::new(0),
+            known_up: false.into(),
             events,
             gates,
         }
@@ -173,19 +179,75 @@ impl SinkHandle {
                 Err(failure) => breaker.on_failure(failure.class, Instant::now(), fastrand::f64()),
             }
         };
+        self.answers.fetch_add(1, Ordering::Relaxed);
         if outcome.is_ok() {
             self.confirmed_ms.fetch_max(now_ms, Ordering::Relaxed);
         }
         match (transition, outcome) {
-            (Some(Transition::Opened(Why::Blocked)), Err(failure)) => self.events.blocked(failure),
-            (Some(Transition::Opened(_)), Err(failure)) => self.events.down(failure),
-            (Some(Transition::Closed), _) => self.events.up(),
+            (Some(Transition::Opened(Why::Blocked)), Err(failure)) => self.is_full(failure),
+            (Some(Transition::Opened(_)), Err(failure)) => {
+                self.known_up.store(false, Ordering::Relaxed);
+                self.events.down(failure);
+            }
+            (Some(Transition::Closed), _) | (None, Ok(())) => self.is_up(transition.is_some()),
             _ => {}
         }
         // A failed probe is no transition, but the waiting claimers have a new time to wait for.
         if transition.is_some() || outcome.is_err() {
             self.gates.send_modify(|n| *n += 1);
         }
+    }
+
+    /// Answers to elements so far; one that comes meanwhile says more than a probe.
+    pub fn answers(&self) -> u64 {
+        self.answers.load(Ordering::Relaxed)
+    }
+
+    /// Asks the sink whether it answers; `None` if it has nothing to ask.
+    pub fn question(&self) -> Option<impl Future<Output = Result<(), Failure>> + '_> {
+        let asking = self.sink.probe()?;
+        let hung = || Failure::new(Class::Transient, "hung", format!("probe sink {}: no answer", self.name));
+        Some(async move { self.in_time(asking).await.unwrap_or_else(|| Err(hung())) })
+    }
+
+    /// What came of a question that was asked after so many answers, and `quiet` after the last of them.
+    pub fn probed(&self, answer: &Result<(), Failure>, answers: u64, quiet: Duration) {
+        if self.answers() != answers {
+            return;
+        }
+        let is_open = self.breaker().why().is_some();
+        match answer {
+            Ok(()) if !is_open => self.is_up(false),
+            // While something is due, an element tries the sink before that: the queues have nothing for it.
+            Ok(()) if quiet > LONGEST_WAIT.saturating_add(self.longest().saturating_mul(2)) => {
+                self.breaker().on_success();
+                self.is_up(true);
+                self.gates.send_modify(|n| *n += 1);
+            }
+            Err(failure) if !is_open && failure.class == Class::Backpressure => self.is_full(failure),
+            Err(failure) if !is_open => {
+                self.known_up.store(false, Ordering::Relaxed);
+                self.events.silent(failure);
+            }
+            // The breaker is open, and says why.
+            Ok(()) | Err(_) => {}
+        }
+    }
+
+    /// Says that the sink is up, if that is news.
+    fn is_up(&self, news: bool) {
+        // Read first: every confirmed batch comes by.
+        if news || !self.known_up.load(Ordering::Relaxed) {
+            self.known_up.store(true, Ordering::Relaxed);
+            self.events.up();
+        }
+    }
+
+    /// It answers, and takes nothing for the moment.
+    fn is_full(&self, failure: &Failure) {
+        // Confirmed again, it is up again.
+        self.known_up.store(false, Ordering::Relaxed);
+        self.events.blocked(failure);
     }
 
     /// Flushes and closes the sink.

@@ -85,6 +85,11 @@ impl Leases {
         self.state.lock().held.values().map(|claim| claim.open()).sum()
     }
 
+    /// Due time in Redis ms of the oldest element that is held.
+    pub fn oldest_due_ms(&self) -> Option<i64> {
+        self.state.lock().held.values().filter_map(|claim| claim.oldest_due_ms()).min()
+    }
+
     /// Whether no claim is held.
     pub fn is_empty(&self) -> bool {
         self.state.lock().held.is_empty()

@@ -11,9 +11,10 @@ pub struct Reserved {
 
 impl Reserved {
     /// Waits for room in both: in the queue's budget first, so that a queue that is full holds nothing of the process's,
-    /// and then as much in the process's. Cancel safe.
-    pub async fn of(queue: &Budget, process: &Budget, want: Room) -> Reserved {
+    /// and then, after `then`, as much in the process's. Cancel safe.
+    pub async fn of(queue: &Budget, then: impl FnOnce(), process: &Budget, want: Room) -> Reserved {
         let queue = queue.reserve(want).await;
+        then();
         let process = process.reserve(queue.room()).await;
         Reserved { queue, process }
     }
@@ -50,7 +51,7 @@ mod tests {
     #[tokio::test]
     async fn room_of_a_claim_is_in_both_budgets_and_no_more_than_the_smaller_has() {
         let (queue, process) = (Budget::new(10, 100), Budget::new(4, 1_000));
-        let mut claim = Reserved::of(&queue, &process, room(50, 60)).await;
+        let mut claim = Reserved::of(&queue, || (), &process, room(50, 60)).await;
         assert_eq!(claim.room(), room(4, 60));
         claim.set(room(2, 50));
         claim.release(room(1, 30));
@@ -58,7 +59,7 @@ mod tests {
         drop(claim);
         assert_eq!((queue.used(), process.used()), (room(0, 0), room(0, 0)));
         let _full = queue.reserve(room(10, 1)).await;
-        assert!(Reserved::of(&queue, &process, room(1, 1)).now_or_never().is_none());
+        assert!(Reserved::of(&queue, || (), &process, room(1, 1)).now_or_never().is_none());
         assert_eq!(process.used(), room(0, 0), "a queue that is full holds nothing of the process's");
     }
 }

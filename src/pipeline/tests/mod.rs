@@ -12,7 +12,9 @@ mod leases;
 mod on_redis;
 mod outages;
 mod outcomes;
+mod probes;
 mod random;
+mod stalls;
 mod world;
 
 use std::sync::Arc;
@@ -73,6 +75,7 @@ fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
         codec: Codec::Raw.into(),
         classes: Default::default(),
         on_decode_error: OnDecodeError::DeadLetter,
+        on_opaque: OnDecodeError::ForwardRaw,
         lease: LEASE,
         claim_ahead: Duration::ZERO,
         max_in_flight: MaxInFlight::Fixed(100),

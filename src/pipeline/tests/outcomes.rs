@@ -33,7 +33,7 @@ async fn an_outage_makes_no_dead_letters_and_is_probed_by_one_element_at_a_time(
     sink.outage(Some(failure(Class::Transient, "down")));
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     bridge.offer(0..2);
-    bridge.metric_is(SINK_UP, 0.0).await;
+    eventually("the breaker to open", || !bridge.queue.is_open()).await;
     // Two elements share five failures and four probes: more than three attempts each, if they counted.
     let opened = sink.attempts().len();
     eventually("four probes", || sink.attempts().len() >= opened.max(5) + 4).await;

@@ -9,6 +9,7 @@ mod values;
 
 use std::path::PathBuf;
 
+pub use self::values::{meant, warn_of_constants};
 use super::expand::expand;
 use super::keys::{Key, Kind, Table, nearest};
 use super::node::{Node, Value};

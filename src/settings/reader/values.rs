@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::{Context, Scalar, Section, clip};
 use crate::settings::keys::{Key, Kind, Word, nearest};
+use crate::settings::problem::Spot;
 use crate::settings::units::{self, BadUnit};
-use crate::template::Template;
+use crate::template::{Template, TemplateError};
 
 impl Section<'_> {
     /// Reads the scalar with `parse`; on a problem reports it and reads the default.
@@ -122,13 +123,15 @@ impl Section<'_> {
 
     /// One of the key's many names.
     pub fn name(&self, key: &Key) -> Option<Scalar> {
-        let Kind::Name { all, main, .. } = key.kind else { return None };
+        let Kind::Name { all, main, by_another_name, .. } = key.kind else { return None };
         let scalar = self.scalar(key)?;
         let names = all();
         if names.contains(&scalar.value.as_str()) {
             return Some(scalar);
         }
-        let help = match nearest(&scalar.value, names) {
+        let known = |name: &&str| names.contains(name);
+        let help = match by_another_name(&scalar.value).filter(known).or_else(|| nearest(&scalar.value, names.clone()))
+        {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => format!("possible here: {}", main().join(", ")),
         };
@@ -244,7 +247,55 @@ fn zero() -> BadUnit {
 }
 
 pub fn compile(cx: &Context<'_>, scalar: &Scalar) -> Option<Template> {
-    Template::compile(&scalar.value).map_err(|error| cx.report.problem(&scalar.spot, error.to_string(), "")).ok()
+    if scalar.is_plain() {
+        warn_of_constants(cx, &scalar.value, &scalar.spot);
+    }
+    match Template::compile(&scalar.value) {
+        Ok(template) => Some(template),
+        Err(error) => {
+            cx.report.problem(&scalar.spot, error.to_string(), meant(&error));
+            None
+        }
+    }
+}
+
+/// What was probably meant by a hole that names no field.
+pub fn meant(error: &TemplateError) -> String {
+    let TemplateError::UnknownField { field } = error else { return String::new() };
+    let (first, rest) = field.split_at(field.find('.').unwrap_or(field.len()));
+    match nearest(first, Template::FIELDS) {
+        // Only a payload has fields inside.
+        Some(field) if rest.is_empty() || field == "payload" => format!("did you mean `${{{field}{rest}}}`?"),
+        _ => format!("a field of the payload is written `${{payload.{field}}}`"),
+    }
+}
+
+/// Other programs write their templates otherwise: here such a text is the same for every element.
+pub fn warn_of_constants(cx: &Context<'_>, text: &str, spot: &Spot) {
+    if let Some((written, field)) = foreign_hole(text) {
+        let message = format!("`{}` is no template: every element gets this text as it is", clip(written));
+        cx.report.warning(spot, message, format!("write `${{{field}}}`"));
+    }
+}
+
+/// The first hole in the way of other programs, `$payload.id` or `{{payload.id}}`, and the field in it.
+fn foreign_hole(text: &str) -> Option<(&str, &str)> {
+    let is_field = |name: &str| {
+        let first = name.split('.').next().unwrap_or_default();
+        Template::FIELDS.contains(&first) && (first == "payload" || first == name)
+    };
+    let braces = text.match_indices("{{").filter_map(|(at, _)| {
+        let inside = text[at + 2..].split_once("}}")?.0;
+        let field = inside.trim().trim_start_matches('.');
+        is_field(field).then_some((at, &text[at..at + inside.len() + 4], field))
+    });
+    let dollars = text.match_indices('$').filter_map(|(at, _)| {
+        let rest = &text[at + 1..];
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '.')).unwrap_or(rest.len());
+        let field = rest[..end].trim_end_matches('.');
+        is_field(field).then_some((at, &text[at..at + 1 + field.len()], field))
+    });
+    braces.chain(dollars).min_by_key(|(at, ..)| *at).map(|(_, written, field)| (written, field))
 }
 
 /// Secrets and certificates are small; a wrong path may lead to something that is not.

@@ -55,6 +55,7 @@ struct Script {
     /// Deliveries under way, and the most of them at a time.
     outstanding: usize,
     most_at_once: usize,
+    probes: usize,
     closed: bool,
 }
 
@@ -119,6 +120,11 @@ impl FakeSink {
         let mut script = self.script();
         let outstanding = script.outstanding;
         std::mem::replace(&mut script.most_at_once, outstanding)
+    }
+
+    /// How often it was probed.
+    pub fn probes(&self) -> usize {
+        self.script().probes
     }
 
     /// Whether `close` was called.
@@ -205,6 +211,11 @@ impl Sink for FakeSink {
     fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
         let outage = self.script().outage.clone();
         std::future::ready(outage.map_or(Ok(()), Err)).boxed()
+    }
+
+    fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
+        self.script().probes += 1;
+        Some(self.check(&[]))
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {

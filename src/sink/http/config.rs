@@ -29,6 +29,7 @@ tables! {
         SIGNATURE = key("signature", Kind::Section(&signature::TABLE), "Signatures by the Standard Webhooks scheme, in the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`.");
         CONNECT_TIMEOUT = key("connect_timeout", duration(1), "For the host name, TCP and TLS together; at most four fifths of `timeout`.").default("5s");
         MAX_CONCURRENCY = key("max_concurrency", count(1, 10_000), "Requests that are under way at once: over HTTP/1.1 so many connections, over HTTP/2 so many streams of one connection, or fewer if the server says so.").default("64");
+        PROBE = key("probe", Kind::Word(&[now("options"), now("head"), now("connect")]), "How the sink is probed at start and while it has nothing to send: with a request `OPTIONS /` or `HEAD /` without credentials, or only by a connection. Any status but 502, 503 and 504 means that the server is up.").default("options");
         TIMEOUT = kind::TIMEOUT;
         MAX_RATE = kind::MAX_RATE;
     }
@@ -59,6 +60,28 @@ impl Method {
     }
 }
 
+/// How the server is asked whether it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probe {
+    /// `OPTIONS /`.
+    Options,
+    /// `HEAD /`.
+    Head,
+    /// A connection without a request.
+    Connect,
+}
+
+impl Probe {
+    /// The word in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Probe::Options => "options",
+            Probe::Head => "head",
+            Probe::Connect => "connect",
+        }
+    }
+}
+
 /// How requests are sent to one server.
 #[derive(Clone)]
 pub struct HttpSpec {
@@ -78,6 +101,8 @@ pub struct HttpSpec {
     pub connect_timeout: Duration,
     /// Requests that may be under way at once.
     pub max_concurrency: usize,
+    /// How the server is asked whether it is there.
+    pub probe: Probe,
 }
 
 impl fmt::Debug for HttpSpec {
@@ -130,6 +155,7 @@ impl Connector for HttpSpec {
             ),
             (&sink_http::CONNECT_TIMEOUT, Some(json!(show_duration(self.connect_timeout)))),
             (&sink_http::MAX_CONCURRENCY, Some(json!(self.max_concurrency))),
+            (&sink_http::PROBE, Some(json!(self.probe.as_str()))),
         ];
         let fields = fields.into_iter();
         fields.filter_map(|(key, value): (&Key, _)| Some((key.name.to_owned(), value?))).collect()
@@ -147,6 +173,7 @@ impl Connector for HttpSpec {
 
 fn spec(section: &Section<'_>, origin: Option<Origin>) -> HttpSpec {
     let methods = [Method::Post, Method::Put, Method::Patch].map(|method| (method.as_str(), method));
+    let probes = [Probe::Options, Probe::Head, Probe::Connect].map(|probe| (probe.as_str(), probe));
     let report = &section.cx.report;
     let origin = origin.unwrap_or(Origin { tls: true, host: String::new(), port: 0 });
     let tls = section.opt_section(&sink_http::TLS).map(|section| tls::files(&section));
@@ -171,6 +198,7 @@ fn spec(section: &Section<'_>, origin: Option<Origin>) -> HttpSpec {
         secret_file: signature.and_then(|section| checked_file(&section, &signature::SECRET_FILE, secrets::keys)),
         connect_timeout: section.duration(&sink_http::CONNECT_TIMEOUT),
         max_concurrency: section.count(&sink_http::MAX_CONCURRENCY).and_then(|n| usize::try_from(n).ok()).unwrap_or(1),
+        probe: section.word(&sink_http::PROBE, &probes).unwrap_or(Probe::Options),
     }
 }
 

@@ -14,7 +14,7 @@ mod secrets;
 mod target;
 mod url;
 
-pub use config::{HttpSpec, Method};
+pub use config::{HttpSpec, Method, Probe};
 pub use target::{HttpDestination, HttpTarget};
 pub use url::Origin;
 

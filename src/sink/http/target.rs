@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 use super::super::kind::{At, RouteHeaders};
 use super::super::{Destination, Fixed, Target};
 use super::names;
-use super::path::{self, Path};
+use super::path::{self, Path, PathError};
 use crate::message::About;
 use crate::settings::keys::{Key, Kind, key};
 use crate::settings::problem::Spot;
-use crate::settings::reader::Section;
+use crate::settings::reader::{Section, meant, warn_of_constants};
 use crate::template::{FillError, Filler};
 
 const PATH: Key = key(
@@ -91,10 +91,18 @@ impl Target for HttpTarget {
 
 /// Compiles a path; what is wrong with it is reported.
 pub(super) fn compile(section: &Section<'_>, text: &str, secret: bool, spot: Spot) -> Option<PathKey> {
+    if !secret {
+        warn_of_constants(section.cx, text, &spot);
+    }
     match Path::compile(text, secret) {
         Ok(path) => Some((path, spot)),
         Err(error) => {
-            let help = "write a path such as `/orders/${payload.id}`";
+            let help = match &error {
+                PathError::Template(error) => meant(error),
+                PathError::Unfit(_) => String::new(),
+            };
+            let example = "write a path such as `/orders/${payload.id}`".to_owned();
+            let help = Some(help).filter(|help| !help.is_empty()).unwrap_or(example);
             section.cx.report.problem(&spot, error.to_string(), help);
             None
         }

@@ -23,7 +23,7 @@ tables! {
     mod sink_kafka at "sinks.NAME.kafka", "A Kafka cluster. Delivery is idempotent and waits for all in-sync replicas (`acks=all`); the partition is the one that a Java producer would choose for the key. `topic` and `key` are set here for all queues, or under `to:`, which takes precedence. A record has the payload as its value and the headers `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's." {
         BROKERS = key("brokers", Kind::Texts, "`host:port` of some brokers, default port 9092. The client learns the rest of the cluster from them. One text may contain several, separated by commas, for example from a variable.").required();
         CLIENT_ID = key("client_id", Kind::Text, "Name of the producer at the brokers.").default("delaybridge");
-        TLS = key("tls", Kind::Section(&tls::TABLE), "Encrypted connections. `tls: {}` verifies the brokers' certificates with the system's authorities.");
+        TLS = key("tls", Kind::Section(&sink_tls::TABLE), "Encrypted connections. `tls: {}` verifies the brokers' certificates with the system's authorities.");
         SASL = key("sasl", Kind::Section(&sasl::TABLE), "Login.");
         COMPRESSION = key("compression", Kind::Word(&[now("none"), now("gzip"), now("snappy"), now("lz4"), now("zstd")]), "Compression of batches.").default("none");
         LINGER = key("linger", duration(0), "How long a record waits for others in its batch. Larger batches cost less: with many elements due at once, `20ms` gave 10 % more elements a second with 20 % less CPU than `1ms`, and up to 20 ms more lateness.").default("1ms");
@@ -33,6 +33,9 @@ tables! {
         MAX_RATE = kind::MAX_RATE;
         PROPERTIES = key("properties", Kind::Scalars, "Further settings, by their names in librdkafka. Settings that weaken delivery, settings with a separate key here, and settings unknown to librdkafka are refused with the reason.");
     } + target::ON_SINK
+    mod sink_tls at "sinks.NAME.kafka.tls", "Certificates, as in `redis.tls`." {
+        VERIFY_HOSTNAME = key("verify_hostname", Kind::Flag, "Whether a broker's certificate must be for the host that was connected to. With `false` any certificate of the authority can impersonate a broker.").default("true");
+    } + tls::KEYS
     mod sasl at "sinks.NAME.kafka.sasl", "A login to Kafka. One of `password` and `password_file` is required." {
         MECHANISM = key("mechanism", Kind::Word(&[now("PLAIN"), now("SCRAM-SHA-256"), now("SCRAM-SHA-512"), later("OAUTHBEARER"), later("GSSAPI")]), "Mechanism of the login.").required();
         USERNAME = key("username", Kind::Text, "User.").required();
@@ -51,6 +54,9 @@ pub struct KafkaSpec {
     /// Set where connections use TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsFiles>,
+    /// Whether a broker's certificate must be for the host that was connected to.
+    #[serde(skip)]
+    pub verify_hostname: bool,
     /// Set where the brokers want a login.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sasl: Option<KafkaSasl>,
@@ -186,7 +192,11 @@ impl Connector for KafkaSpec {
     }
 
     fn settings(&self) -> Map<String, Value> {
-        shown::fields(self)
+        let mut fields = shown::fields(self);
+        if let Some(Value::Object(tls)) = fields.get_mut(sink_kafka::TLS.name) {
+            tls.insert(sink_tls::VERIFY_HOSTNAME.name.to_owned(), self.verify_hostname.into());
+        }
+        fields
     }
 
     fn address(&self) -> String {
@@ -219,7 +229,7 @@ fn spec(section: &Section<'_>) -> KafkaSpec {
         ("lz4", Compression::Lz4),
         ("zstd", Compression::Zstd),
     ];
-    let tls = section.opt_section(&sink_kafka::TLS).map(|section| tls::files(&section));
+    let (tls, verify_hostname) = encryption(section);
     let sasl = section.opt_section(&sink_kafka::SASL).map(|section| (login(&section), section.spot.clone()));
     if let (None, Some((Some(login), spot))) = (&tls, &sasl)
         && login.mechanism == SaslMechanism::Plain
@@ -231,14 +241,27 @@ fn spec(section: &Section<'_>) -> KafkaSpec {
         brokers: brokers(section),
         client_id: section.text(&sink_kafka::CLIENT_ID).map(|id| id.value).unwrap_or_default(),
         tls,
+        verify_hostname,
         sasl: sasl.and_then(|(login, _)| login),
         compression: section.word(&sink_kafka::COMPRESSION, &compressions).unwrap_or(Compression::None),
         linger: section.duration(&sink_kafka::LINGER),
         // The ranges are librdkafka's.
         batch_size: bounded(section, &sink_kafka::BATCH_SIZE, 1, i32::MAX.unsigned_abs()),
         max_message_size: bounded(section, &sink_kafka::MAX_MESSAGE_SIZE, 1_000, 1_000_000_000),
-        properties: properties::read(section),
+        properties: properties::read(section, verify_hostname),
     }
+}
+
+/// The files, and whether the names in the brokers' certificates count.
+fn encryption(section: &Section<'_>) -> (Option<TlsFiles>, bool) {
+    let Some(tls) = section.opt_section(&sink_kafka::TLS) else { return (None, true) };
+    let verify = tls.flag(&sink_tls::VERIFY_HOSTNAME).unwrap_or(true);
+    if !verify {
+        let help = "give the brokers certificates for their host names";
+        let message = "the name in the brokers' certificates is not checked: any certificate of the authority passes";
+        tls.cx.report.warning(&tls.spot(&sink_tls::VERIFY_HOSTNAME), message, help);
+    }
+    (Some(tls::files(&tls)), verify)
 }
 
 fn bounded(section: &Section<'_>, key: &Key, min: u32, max: u32) -> u32 {

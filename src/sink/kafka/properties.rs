@@ -108,24 +108,27 @@ const REFUSED: &[(&str, Why)] = &[
     ("partition.assignment.strategy", CONSUMER),
 ];
 
-/// The properties that go through, in the order of the file.
-pub(super) fn read(section: &Section<'_>) -> Vec<(String, String)> {
+/// The properties that go through, in the order of the file, each under one name: librdkafka is given them in no order, and
+/// a second spelling of a name must not decide which of two values holds.
+pub(super) fn read(section: &Section<'_>, verify_hostname: bool) -> Vec<(String, String)> {
     let report = &section.cx.report;
-    let mut properties = Vec::new();
-    for (name, value) in section.scalars(&sink_kafka::PROPERTIES) {
-        match refused(&name, &value.value) {
+    let mut properties: Vec<(String, String)> = Vec::new();
+    for (written, value) in section.scalars(&sink_kafka::PROPERTIES) {
+        let name = bare(&written).to_owned();
+        if properties.iter().any(|(other, _)| *other == name) {
+            let message = format!("`{}` is there twice", clip(&name));
+            report.problem(&value.spot, message, "keep one; a name with `topic.` in front is the same");
+            continue;
+        }
+        match refused(&name, &value.value, verify_hostname) {
             Some(Own(key)) => {
-                let message = format!("`{}` has a key of its own here", clip(&name));
+                let message = format!("`{}` has a key of its own here", clip(&written));
                 report.problem(&value.spot, message, format!("write `{key}` on the sink"));
             }
             Some(Harm(reason, help)) => {
-                report.problem(&value.spot, format!("`{}` is refused: {reason}", clip(&name)), help);
+                report.problem(&value.spot, format!("`{}` is refused: {reason}", clip(&written)), help);
             }
             None => {
-                if name == "ssl.endpoint.identification.algorithm" && value.value == "none" {
-                    let message = "the name in the brokers' certificates is not checked";
-                    report.warning(&value.spot, message, "any certificate of the CA can impersonate a broker");
-                }
                 if is_secret(&name) && value.is_plain() {
                     let help = "write a variable, as in `${KAFKA_SECRET}`";
                     report.warning(&value.spot, "a secret is in the file in plain text", help);
@@ -137,7 +140,21 @@ pub(super) fn read(section: &Section<'_>) -> Vec<(String, String)> {
     properties
 }
 
-fn refused(name: &str, value: &str) -> Option<Why> {
+/// The name that counts: librdkafka takes `topic.` off where it knows no such property.
+fn bare(written: &str) -> &str {
+    match written.strip_prefix("topic.") {
+        Some(name) if !OF_TOPICS.iter().any(|own| name.starts_with(own)) => bare(name),
+        _ => written,
+    }
+}
+
+/// How properties go on whose own names begin with `topic.`.
+const OF_TOPICS: &[&str] = &["metadata.", "blacklist"];
+
+fn refused(name: &str, value: &str, verify_hostname: bool) -> Option<Why> {
+    if name == "ssl.endpoint.identification.algorithm" && value.eq_ignore_ascii_case("https") != verify_hostname {
+        return Some(Own("tls: { verify_hostname: false }"));
+    }
     if name == "enable.ssl.certificate.verification" && !value.eq_ignore_ascii_case("true") {
         return Some(Harm("any server could impersonate a broker", "write the CA as `tls: { ca_file: ... }`"));
     }

@@ -108,6 +108,10 @@ impl Sink for RedisSink {
         .boxed()
     }
 
+    fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
+        Some(self.check(&[]))
+    }
+
     fn ended(&self) -> BoxFuture<'_, ()> {
         async move {
             // The supervisor of a link that the source owns is the daemon's to watch.

@@ -105,6 +105,10 @@ impl Sink for StdoutSink {
         std::future::ready(Ok(())).boxed()
     }
 
+    fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
+        None
+    }
+
     fn ended(&self) -> BoxFuture<'_, ()> {
         self.jobs.ended().boxed()
     }

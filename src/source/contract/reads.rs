@@ -69,6 +69,7 @@ pub(crate) async fn the_gauges_count_what_is_at_each_place(mut rig: impl Rig) {
     let source = stats.source;
     assert_eq!((source.scheduled, source.due, source.ready, source.head_ms), (4, 2, 1, Some(now - 3)));
     assert!(!stats.is_empty());
+    assert_eq!(stats.retry_oldest_ms, mine[..2].iter().filter_map(|mine| mine.element.due_ms()).min());
 }
 
 pub(crate) async fn scheduled_elements_are_read_in_due_order_from_any_place(mut rig: impl Rig) {

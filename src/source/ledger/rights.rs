@@ -56,7 +56,7 @@ impl Ledger {
             Grant::on(keys.into_iter().chain(source.iter().map(|key| exact(key))), [EVALSHA]),
             on(&k.leases, [TYPE, ZCARD, ZRANGE]),
             Grant::on([k.of_claims()], [ZCARD]),
-            on(&k.retry, [TYPE, ZCARD]),
+            on(&k.retry, [TYPE, ZCARD, ZRANGE]),
             on(&k.dead, [TYPE, XLEN]),
         ]
     }

@@ -1,9 +1,15 @@
 //! The numbers behind a queue's gauges.
 
+use super::claims::Header;
 use super::{Fields, Hints, Ledger};
 use crate::link::Conn;
 use crate::source::store::InFlight;
 use crate::source::{Depths, SourceError};
+
+/// Entries that wait for a retry and are looked at; one if that is not small.
+pub const LOOKED_AT: usize = 64;
+/// Bytes of a small entry: together they are as much as one claim reads at once.
+const SMALL: usize = 4096;
 
 /// The numbers behind a queue's gauges.
 #[derive(Debug, Clone, Copy, Default)]
@@ -16,6 +22,8 @@ pub struct Stats {
     pub in_flight_more: bool,
     /// Entries that wait for another attempt.
     pub retry: i64,
+    /// Due time in ms of the oldest of them, as far as was looked: see [`LOOKED_AT`].
+    pub retry_oldest_ms: Option<i64>,
     /// Dead letters.
     pub dead: i64,
     /// What the source holds.
@@ -50,8 +58,25 @@ impl Ledger {
         let InFlight { elements, more } =
             if leases > 0 { self.claims().in_flight(conn).await? } else { InFlight::default() };
         let in_flight = i64::try_from(elements).unwrap_or(i64::MAX);
-        let stats = Stats { now_ms, in_flight, in_flight_more: more, retry, dead, source };
+        let retry_oldest_ms = if retry > 0 { self.oldest_retry(conn).await? } else { None };
+        let stats = Stats { now_ms, in_flight, in_flight_more: more, retry, retry_oldest_ms, dead, source };
         hints.large_due = stats.source.large;
         Ok(stats)
+    }
+
+    /// Due time of the oldest entry that waits for a retry, of those with the next attempts: in an outage that is where
+    /// they gather. A plain command, because reading into a script costs more than sending.
+    async fn oldest_retry(&self, conn: &Conn) -> Result<Option<i64>, SourceError> {
+        let read = async |first: usize, last: usize| -> Result<Vec<Vec<u8>>, SourceError> {
+            let mut command = redis::cmd("ZRANGE");
+            command.arg(&self.keys.retry[..]).arg(first).arg(last);
+            Ok(conn.query(&command).await?)
+        };
+        let mut entries = read(0, 0).await?;
+        if entries.first().is_some_and(|entry| entry.len() <= SMALL) {
+            entries.extend(read(1, LOOKED_AT - 1).await?);
+        }
+        let due = |entry: &Vec<u8>| Header::decode(entry).and_then(|(header, _)| header.due_ms());
+        Ok(entries.iter().filter_map(due).min())
     }
 }

@@ -264,6 +264,11 @@ impl MemoryStore {
         })
     }
 
+    /// Deletes everything, as a person with a command line may.
+    pub fn clear(&self) {
+        self.with(|queue| *queue = Queue::default());
+    }
+
     fn with<T>(&self, look: impl FnOnce(&mut Queue) -> T) -> T {
         look(self.server.0.queues.lock().entry(self.name.clone()).or_default())
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::claims::Keys;
 use super::zset::Zset;
 use crate::link::Side;
-use crate::source::ledger::claims::ClaimName;
+use crate::source::ledger::claims::{ClaimName, Element};
 use crate::source::ledger::{DeadLetter, Forwarder, Order};
 
 #[derive(Default)]
@@ -49,6 +49,12 @@ impl Queue {
             _ => 0,
         };
         count as i64
+    }
+
+    /// Due time of the oldest element that waits for a retry.
+    pub(super) fn oldest_retry_ms(&self) -> Option<i64> {
+        let due = |(score, member): &(i64, Bytes)| Element::entry(member.clone(), *score)?.due_ms();
+        self.retry.until(i64::MAX).filter_map(due).min()
     }
 
     /// Adds a dead letter.

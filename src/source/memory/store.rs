@@ -19,6 +19,7 @@ impl Store for MemoryStore {
             in_flight: queue.held().elements as i64,
             in_flight_more: queue.held().more,
             retry: queue.retry.len() as i64,
+            retry_oldest_ms: queue.oldest_retry_ms(),
             dead: queue.dead.len() as i64,
             source: Depths {
                 scheduled: queue.scheduled.len() as i64,

@@ -76,7 +76,7 @@ impl ApiEvents {
         let stranger = matches!(status, 401 | 403);
         let throttle = if stranger { &self.quiet.strangers } else { &self.quiet.failures };
         if (stranger || status >= 500)
-            && let Some(left_out) = throttle.admit(Instant::now())
+            && let Some(left_out) = throttle.admit(Instant::now(), 1)
         {
             warn!(route, status, %peer, token, request, problem, left_out, "refused a request to the job queue");
         }
@@ -84,7 +84,7 @@ impl ApiEvents {
 
     /// Every place for a connection is taken; the next one waits.
     pub fn crowded(&self, max_connections: usize) {
-        if let Some(left_out) = self.quiet.crowds.admit(Instant::now()) {
+        if let Some(left_out) = self.quiet.crowds.admit(Instant::now(), 1) {
             warn!(
                 max_connections,
                 left_out, "the job queue's HTTP API has all connections that it may have; others wait"
@@ -94,7 +94,7 @@ impl ApiEvents {
 
     /// A client could not agree on TLS.
     pub fn handshake_failed(&self, peer: SocketAddr, problem: &str) {
-        if let Some(left_out) = self.quiet.handshakes.admit(Instant::now()) {
+        if let Some(left_out) = self.quiet.handshakes.admit(Instant::now(), 1) {
             warn!(%peer, problem, left_out, "a TLS handshake with a client of the job queue failed");
         }
     }

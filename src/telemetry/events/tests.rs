@@ -90,6 +90,49 @@ fn a_thousand_dead_letters_are_counted_and_logged_once() {
 }
 
 #[test]
+fn a_hundred_thousand_dead_letters_are_one_line_and_their_sum() {
+    let (events, lines) = logged(|events| {
+        let queue = events.queue(&"orders".into());
+        let id = crate::message::MessageId([7; 8]).into();
+        for n in 0..100_000 {
+            let reason = if n % 10 == 9 { DeadReason::Junk } else { DeadReason::MaxAttempts };
+            queue.dead_lettered(&id, reason, None);
+            queue.stale_acks(3);
+            queue.sum_up(false);
+        }
+        queue.sum_up(true);
+        queue.sum_up(true);
+    });
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    let sum = |text: &str, words: &[&str]| {
+        let line = lines.iter().find(|line| line.contains(text)).unwrap_or_else(|| panic!("{text}: {lines:?}"));
+        assert!(words.iter().all(|word| line.contains(word)), "{line}");
+    };
+    sum("dead letter stored: sum of the lines left out", &["elements=99999", "max_attempts: 89999, junk: 10000"]);
+    sum("verdicts refused: sum of the lines left out", &["elements=299997"]);
+    has(&events, r#"delaybridge_dead_lettered_messages_total{queue="orders",reason="junk"} 10000"#);
+}
+
+#[test]
+fn a_hold_whose_reason_changes_says_so() {
+    let (_, lines) = logged(|events| {
+        let queue = events.queue(&"orders".into());
+        queue.on_hold(Some("events"), "UNKNOWN_TOPIC", "topic a does not exist");
+        queue.on_hold(Some("events"), "UNKNOWN_TOPIC", "topic a does not exist, as ever");
+        queue.on_hold(Some("events"), "TOPIC_AUTHORIZATION_FAILED", "no right to write to topic a");
+        queue.resumed();
+    });
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    let line = &lines[1];
+    assert!(
+        line.contains("queue on hold until this is fixed, now for another reason")
+            && line.contains("no right to write"),
+        "{line}"
+    );
+    assert!(line.contains("topic a does not exist, as ever"), "what it was before: {line}");
+}
+
+#[test]
 fn nothing_is_reported_of_nothing() {
     let (_, lines) = logged(|events| {
         let queue = events.queue(&"orders".into());

@@ -19,7 +19,6 @@ fn use_everything(metrics: &Metrics) {
     ClaimLabel::ALL.iter().for_each(|&from| queue.claimed(from, 2));
     ReleaseReason::ALL.iter().for_each(|&reason| queue.released(reason, 1));
     Wakeup::ALL.iter().for_each(|&reason| queue.woke(reason));
-    MessageState::ALL.iter().for_each(|&state| queue.messages(state, 7));
     queue.recovered(1);
     queue.delivered(1);
     queue.possible_duplicates(1);
@@ -31,8 +30,8 @@ fn use_everything(metrics: &Metrics) {
     queue.dead_letter_forwarded("events", &Ok(()));
     queue.expired_delivery();
     queue.decode_error("json");
-    queue.oldest_due_age(Duration::from_millis(1500));
-    queue.next_due(Some(1_700_000_000_250));
+    let oldest = [1500, 2500, 500].map(Duration::from_millis);
+    queue.sizes(&QueueSizes { messages: [7; 5], oldest, next_due_ms: Some(1_700_000_000_250) });
     queue.leftovers(&TERMS, 3, Duration::from_secs(4));
     queue.offered_overdue(Duration::from_millis(30));
     queue.dead_lettered("junk");
@@ -55,6 +54,7 @@ fn use_everything(metrics: &Metrics) {
     sink.up(true);
     sink.blocked(false);
     metrics.script("claim").took(Duration::from_millis(1));
+    metrics.stalled("orders", Stage::Room);
     metrics.redis_up(true);
     metrics.clock_skew(-0.5);
     let jobs = JobEvents::new(metrics.clone());
@@ -107,6 +107,8 @@ fn values_arrive_under_their_labels() {
         r#"delaybridge_queue_next_due_timestamp_seconds{queue="orders"} 1700000000.25"#,
         r#"delaybridge_throttled_seconds_total{queue="orders",sink=""} 0.25"#,
         r#"delaybridge_queue_messages{queue="orders",state="in_flight"} 7"#,
+        r#"delaybridge_queue_oldest_due_age_seconds{queue="orders"} 2.5"#,
+        r#"delaybridge_queue_oldest_due_age_by_state_seconds{queue="orders",state="retry"} 0.5"#,
         "delaybridge_redis_up 1",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is missing in:\n{text}");
@@ -129,4 +131,52 @@ fn two_handles_of_one_queue_count_together() {
     metrics.queue(&"q".into()).delivered(2);
     metrics.queue(&"q".into()).delivered(3);
     assert!(metrics.render().unwrap().contains(r#"delaybridge_delivered_messages_total{queue="q"} 5"#));
+}
+
+#[test]
+fn what_redis_said_goes_when_redis_is_away_and_comes_back_with_it() {
+    let metrics = Metrics::new();
+    let queue = metrics.queue(&"q".into());
+    let sizes = QueueSizes { messages: [1, 2, 3, 4, 5], ..QueueSizes::default() };
+    let of_queue = |metrics: &Metrics| {
+        let text = metrics.render().unwrap();
+        let series = text
+            .lines()
+            .filter(|line| line.contains("queue=\"q\"") || line.starts_with("delaybridge_clock_skew_seconds"));
+        series.map(String::from).collect::<Vec<_>>()
+    };
+    queue.clear_gauges(Some(&TERMS));
+    queue.sizes(&sizes);
+    queue.leftovers(&TERMS, 3, Duration::from_secs(4));
+    queue.orphans(&TERMS, 5);
+    queue.delivered(7);
+    metrics.clock_skew(0.25);
+    let before = of_queue(&metrics);
+    assert_eq!(before.len(), 5 + 1 + 3 + 1 + 3 + 1 + 1, "{before:#?}");
+    queue.clear_gauges(Some(&TERMS));
+    metrics.clear_clock_skew();
+    assert_eq!(of_queue(&metrics), [r#"delaybridge_delivered_messages_total{queue="q"} 7"#], "counters stay");
+    queue.sizes(&sizes);
+    queue.leftovers(&TERMS, 3, Duration::from_secs(4));
+    queue.orphans(&TERMS, 5);
+    metrics.clock_skew(0.25);
+    assert_eq!(of_queue(&metrics), before);
+}
+
+#[test]
+fn cpu_time_is_exact_also_when_two_ask_at_once() {
+    let metrics = Metrics::new();
+    let shown = || {
+        let text = metrics.render().unwrap();
+        text.lines().find_map(|line| line.strip_prefix("process_cpu_seconds_total ")?.parse::<f64>().ok()).unwrap()
+    };
+    let before = crate::clock::cpu_time().as_secs_f64();
+    let first = shown();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..50).map(|_| shown()).fold(0.0, f64::max));
+        }
+    });
+    let (last, after) = (shown(), crate::clock::cpu_time().as_secs_f64());
+    assert!(before <= first && first < last && last <= after, "{before} {first} {last} {after}");
 }

@@ -16,6 +16,9 @@ impl Status {
         let stuck = self.stuck(Instant::now());
         let stuck = stuck.iter().map(|(beat, silent)| format!("{} silent for {}", beat.task, seconds(*silent)));
         let board = self.board();
+        let stalled = board.stalled.0.iter();
+        let stalled = stalled.map(|stalled| format!("{} waits for {}", stalled.queue, stalled.waits_for.as_str()));
+        let stalled_queues = board.stalled.1;
         let held = board.queues.iter().filter_map(|(queue, hold)| Some((queue, hold.as_ref()?)));
         let held = held.map(|(queue, (reason, since))| format!("{queue} for {}, {}", age(*since), reason.text));
         let of_state = |state: fn(&SinkState) -> Option<&str>| {
@@ -24,12 +27,14 @@ impl Status {
         };
         let down = of_state(|state| match state {
             SinkState::Down(reason) => Some(&reason.text),
-            SinkState::Up | SinkState::Blocked(_) => None,
+            SinkState::Unknown | SinkState::Up | SinkState::Blocked(_) => None,
         });
         let full = of_state(|state| match state {
             SinkState::Blocked(reason) => Some(&reason.text),
-            SinkState::Up | SinkState::Down(_) => None,
+            SinkState::Unknown | SinkState::Up | SinkState::Down(_) => None,
         });
+        let unknown = board.sinks.iter().filter(|(_, (state, _))| *state == SinkState::Unknown);
+        let unknown = unknown.map(|(sink, _)| sink.to_string());
         let redis = match &board.redis {
             Redis::Up => None,
             Redis::NotYet => Some("not connected to Redis yet".to_owned()),
@@ -39,9 +44,11 @@ impl Status {
         let problems = [
             board.stopping.then(|| "stopping".to_owned()),
             list(stuck, |count| format!("tasks stuck: {count}")),
+            list(stalled, |_| format!("queues stalled: {stalled_queues}")),
             redis,
             list(held, |count| format!("queues on hold: {count} of {queues}")),
             list(down, |count| format!("sinks down: {count} of {sinks}")),
+            list(unknown, |count| format!("sinks without an answer yet: {count} of {sinks}")),
             list(full, |count| format!("sinks full: {count} of {sinks}")),
         ];
         let problems: Vec<_> = problems.into_iter().flatten().collect();

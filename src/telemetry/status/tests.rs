@@ -10,6 +10,7 @@ pub(super) fn running() -> Status {
     let status = Status::new();
     status.add_queue(&"orders".into());
     status.add_sink(&"events".into());
+    assert!(!status.sink(&"events".into(), SinkState::Up), "up from the start");
     status.redis_up();
     status.started();
     status
@@ -28,6 +29,7 @@ fn a_daemon_is_ready_only_if_nothing_is_in_the_way() {
     check("hold", &|status| assert!(status.held(&"orders".into(), Some(reason("WRONGTYPE")))), false);
     check("down", &|status| assert!(status.sink(&"events".into(), SinkState::Down(reason("x")))), false);
     check("full", &|status| assert!(status.sink(&"events".into(), SinkState::Blocked(reason("OOM")))), true);
+    check("unknown", &|status| status.add_sink(&"other".into()), false);
     assert!(!Status::new().ready().ok);
 }
 
@@ -39,9 +41,14 @@ fn the_answer_names_what_is_not_ready_and_why() {
     let body = status.ready().body;
     assert_eq!(body["queues"]["reasons"]["orders"]["reason"], "key x holds a hash");
     assert_eq!(body["sinks"]["reasons"]["events"]["state"], "down");
+    assert_eq!(body["sinks"]["reasons"]["events"]["reason"], "connection refused");
+    assert_eq!((&body["sinks"]["not_up"], &body["sinks"]["up"]), (&json!(1), &json!({})));
     assert!(status.held(&"orders".into(), None));
     assert!(status.sink(&"events".into(), SinkState::Up));
     assert_eq!(status.ready().body["queues"]["reasons"], json!({}));
+    assert_eq!(status.ready().body["sinks"]["up"]["events"]["seconds"], 0);
+    status.add_sink(&"other".into());
+    assert_eq!(status.ready().body["sinks"]["reasons"]["other"]["state"], "unknown");
 }
 
 #[test]

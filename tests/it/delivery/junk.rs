@@ -182,3 +182,42 @@ async fn unreadable_json_holds_the_queue_until_it_is_removed_if_configured() {
     assert!(deliveries.iter().all(|delivery| delivery.payload != BROKEN.as_bytes() && delivery.attempt == Some(1)));
     assert!(dead_letters(&mut redis, &queue).await.is_empty());
 }
+
+/// An object of a class of the application's, as Kryo 5 writes it.
+const OBJECT: &[u8] = b"\x01\x00com.example.Orde\xf2\x2a";
+
+#[tokio::test]
+async fn an_object_of_java_does_not_reach_a_sink_that_was_promised_decoded_values() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let now = redis_now_ms(&mut redis).await;
+    let queues = ["promised", "wanted", "plain", "held"].map(RedissonQueue::new);
+    for queue in &queues {
+        queue.offer(&mut redis, now, OBJECT).await;
+    }
+    let mut daemon = Daemon::spawn(&on(
+        &server,
+        "
+sinks: { same: { redis: {} } }
+queues:
+  a: { source: { redisson: { name: promised } }, codec: kryo5, to: [{ sink: same, stream: a, envelope: decoded }] }
+  b: { source: { redisson: { name: wanted } }, codec: kryo5, on_opaque: forward_raw, to: [{ sink: same, stream: b, envelope: decoded }] }
+  c: { source: { redisson: { name: plain } }, codec: kryo5, to: [{ sink: same, stream: c }] }
+  d: { source: { redisson: { name: held } }, codec: kryo5, on_opaque: hold, to: [{ sink: same, stream: d }] }
+",
+    ));
+    daemon.expect_log("dead letter stored").expect_log("queue on hold");
+    for stream in ["b", "c"] {
+        stream_of(&mut redis, stream, 1).await;
+        assert_eq!(read_stream(&mut redis, stream).await[0].payload, OBJECT);
+    }
+    emptied(&mut redis, &queues[0]).await;
+    let letters = dead_letters(&mut redis, &queues[0]).await;
+    assert_eq!(letters.len(), 1);
+    assert_eq!(Layout::New.unpack(&letters[0]["element"]).unwrap().1, OBJECT);
+    assert_eq!((&letters[0]["reason"][..], &letters[0]["code"][..]), (&b"undecodable"[..], &b"opaque_class"[..]));
+    unready(&daemon, "com.example.Order").await;
+    for stream in ["a", "d"] {
+        assert_eq!(redis.xlen::<_, usize>(stream).await.unwrap(), 0, "{stream}");
+    }
+}

@@ -7,7 +7,8 @@ use redis::AsyncCommands;
 use super::rig::{
     Feed, all_in_stream, assert_complete, lateness, metric, pass, readyz, settled, summary, tolerate_stalls,
 };
-use crate::harness::{Daemon, RedisServer, RedissonQueue, ServerOptions};
+use crate::harness::ports::free_port;
+use crate::harness::{Daemon, RedisServer, RedissonQueue, ServerOptions, eventually};
 
 fn config(server: &RedisServer, sink: &RedisServer, max_attempts: u32) -> String {
     format!(
@@ -55,6 +56,54 @@ async fn an_outage_of_the_sink_makes_no_dead_letters() {
         metric(&daemon, "delaybridge_sink_up", |up| up == 1.0).await;
     }
     judge("sink stopped twice for 6 s", &daemon, &server, &sink, &feed).await;
+}
+
+/// What `/readyz` says of a sink that is not up: its state and the reason.
+async fn trouble(daemon: &Daemon, sink: &str) -> Option<(String, String)> {
+    let body = daemon.get("/readyz").await.ok()?.body;
+    let body: serde_json::Value = serde_json::from_str(&body).expect("readyz is JSON");
+    let entry = body["sinks"]["reasons"][sink].as_object()?;
+    Some((entry["state"].as_str()?.to_owned(), entry["reason"].as_str()?.to_owned()))
+}
+
+#[tokio::test]
+async fn sinks_at_wrong_addresses_are_down_before_anything_is_due() {
+    let server = RedisServer::start().await;
+    let mut late = RedisServer::start().await;
+    late.stop().await;
+    let [kafka, amqp, http] = [(); 3].map(|()| free_port());
+    let mut daemon = Daemon::spawn(&format!(
+        "redis: {{ url: '{}' }}\n\
+         sinks:\n  k: {{ kafka: {{ brokers: ['127.0.0.1:{kafka}'], topic: t, timeout: 10s }} }}\n  \
+         a: {{ amqp: {{ url: 'amqp://127.0.0.1:{amqp}', exchange: x, routing_key: r }} }}\n  \
+         r: {{ redis: {{ url: '{}', stream: s }} }}\n  \
+         h: {{ http: {{ url: 'http://127.0.0.1:{http}/hook' }} }}\n  o: {{ stdout: }}\n\
+         queues: {{ q: {{ source: {{ redisson: {{ name: empty }} }}, \
+         to: [{{ sink: k }}, {{ sink: a }}, {{ sink: r }}, {{ sink: h }}, {{ sink: o }}] }} }}\n",
+        server.url(),
+        late.url(),
+    ));
+    daemon.expect_log("sink down: it does not answer to a probe");
+    for sink in ["k", "a", "r", "h"] {
+        let reason = eventually(&format!("sink {sink} to be down"), Duration::from_secs(30), async || {
+            match trouble(&daemon, sink).await {
+                Some((state, reason)) if state == "down" => Ok(reason),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+        println!("{sink}: {reason}");
+        assert!(reason.to_lowercase().contains("refused"), "{sink}: {reason}");
+        let series = format!("delaybridge_sink_up{{sink=\"{sink}\"}}");
+        let metrics = daemon.metrics().await;
+        assert!(metrics.has(&series) && metrics.sum(&series) == 0.0, "{series}");
+    }
+    // What has nothing to ask is up.
+    metric(&daemon, "delaybridge_sink_up{sink=\"o\"}", |up| up == 1.0).await;
+    assert_eq!(daemon.get("/startupz").await.map(|answer| answer.status), Ok(200));
+    late.boot().await.expect("boot the server of the sink");
+    metric(&daemon, "delaybridge_sink_up{sink=\"r\"}", |up| up == 1.0).await;
+    readyz(&daemon, 503, "\"not_up\": 3").await;
 }
 
 #[tokio::test]

@@ -96,9 +96,10 @@ impl Receiver {
         self.desk.answers.lock().expect("answers").insert(path.to_owned(), (status, header));
     }
 
-    /// Every request so far.
+    /// Every request so far, except the probes.
     pub fn received(&self) -> Vec<Received> {
-        self.desk.received.lock().expect("requests").clone()
+        let received = self.desk.received.lock().expect("requests");
+        received.iter().filter(|received| received.method != "OPTIONS").cloned().collect()
     }
 
     /// Every element that was confirmed so far.

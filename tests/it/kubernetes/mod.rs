@@ -56,6 +56,12 @@ fn ports_and_times_are_those_of_the_configuration() {
         }
         let grace = overlay.pod()["spec"]["terminationGracePeriodSeconds"].as_u64().expect("written down");
         assert!(grace > config.shutdown_timeout.as_secs(), "{name}: {grace} s for {:?}", config.shutdown_timeout);
+        // Long enough for the first probes of the sinks, so that a wrong address stops a rollout.
+        for deployment in
+            overlay.of_kind("Deployment").filter(|deployment| deployment["metadata"]["name"] == "delaybridge")
+        {
+            assert!(deployment["spec"]["minReadySeconds"].as_u64() >= Some(10), "{name}: minReadySeconds");
+        }
         // A ready replica says that it delivers, a ready application need not.
         let sidecar = daemon["restartPolicy"] == "Always";
         assert_eq!(daemon["readinessProbe"].is_null(), sidecar, "{name}");

@@ -63,6 +63,8 @@ pub fn rows() -> Vec<Row> {
                 number("Oldest due element", "queue_oldest_due_age_seconds", Good::UpTo(60), "max({})"),
                 number("Dead letters", "queue_messages", Good::Zero, "sum(max by (queue) ({state=\"dead\"}))"),
                 gauge("Oldest due element by queue", "queue_oldest_due_age_seconds", &["queue"]),
+                gauge("Oldest due element by state", "queue_oldest_due_age_by_state_seconds", &["queue", "state"]),
+                number("Stalled queues", "queue_stalls_total", Good::Zero, "sum(increase({}[1h])) or vector(0)"),
                 gauge("Elements by queue and state", "queue_messages", &["queue", "state"]),
                 lines("Time until the next element falls due", "queue_next_due_timestamp_seconds", "s", &["queue"])
                     .ask("clamp_min(max by (queue) ({} > 0) - time(), 0)", "{{queue}}"),

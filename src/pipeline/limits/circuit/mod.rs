@@ -16,7 +16,7 @@ const BREAKER_FIRST: Duration = Duration::from_millis(200);
 /// First wait of a hold: a person has to act.
 const HOLD_FIRST: Duration = Duration::from_secs(1);
 /// Longest wait of both.
-const CEILING: Duration = Duration::from_secs(30);
+pub const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// Enough to spread daemons out, and at the ceiling no more than 24 probes in ten minutes: a probe is a real element, and
 /// an ambiguous one may be a duplicate.
 const JITTER: Jitter = Jitter::From(0.85);
@@ -187,7 +187,7 @@ impl Circuit {
             Kind::Breaker => BREAKER_FIRST,
             Kind::Hold => HOLD_FIRST,
         };
-        let until = now.after(Backoff::doubling(first, CEILING, JITTER).wait(step, draw));
+        let until = now.after(Backoff::doubling(first, LONGEST_WAIT, JITTER).wait(step, draw));
         self.state = State::Open { until, step, why };
     }
 }

@@ -18,15 +18,20 @@ use crate::config::QueueSpec;
 use crate::message::{Failure, Outcome};
 use crate::pipeline::claim::{claimer, pollers};
 use crate::pipeline::dead_letters::forwarder;
+use crate::pipeline::deliver::probes;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::leases::keeper;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
+use crate::pipeline::watch;
 use crate::sink::{Destination, Outbound, Sink};
 use crate::source::memory::{MemoryServer, MemoryStore, element};
 use crate::telemetry::events::Events;
 use crate::telemetry::labels::Wakeup;
+
+/// Longer than anything that a claim of [`spec`] waits for: a minute, and the time-out of its sink.
+pub const STALLED_AFTER: Duration = Duration::from_secs(85);
 
 /// The sinks of a process, with their names.
 pub type Sinks<'a> = &'a [(&'a str, Arc<FakeSink>)];
@@ -148,6 +153,18 @@ impl Bridge {
         self.queue.alarm.ring(Wakeup::Published);
     }
 
+    /// Watches the queue from now on: stalled after as long as the daemon would wait with this queue.
+    pub fn watch(&mut self) {
+        self.tasks.spawn(watch::run(self.process.clone(), vec![self.queue.clone()], STALLED_AFTER));
+    }
+
+    /// Probes the sinks from now on.
+    pub fn probe(&mut self) {
+        for route in &self.queue.routes {
+            self.tasks.spawn(probes::run(route.handle.clone(), self.process.stopping.clone()));
+        }
+    }
+
     /// The value of one series, written as in the text format; 0 if it is not there.
     pub fn metric(&self, series: &str) -> f64 {
         metric(&self.process.events, series)
@@ -225,6 +242,10 @@ impl Sink for SinkOfProcess {
 
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
         self.sink.check(destinations)
+    }
+
+    fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
+        self.sink.probe()
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {

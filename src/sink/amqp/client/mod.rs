@@ -48,7 +48,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::supervisor::State;
 use crate::message::{Class, Failure, Outcome};
-use crate::sink::amqp::AmqpSpec;
+use crate::sink::amqp::{AmqpSpec, errors};
 use crate::sink::job_queue::JobQueue;
 use crate::sink::{Answers, Destination, Outbound, Sink};
 
@@ -122,6 +122,17 @@ impl AmqpSink {
     }
 }
 
+impl AmqpSink {
+    /// What comes of asking the broker, within the sink's time-out.
+    async fn in_time(&self, asking: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+        tokio::time::timeout(self.timeout(), asking).await.unwrap_or_else(|_elapsed| {
+            let address = connect::address(&self.context.spec, 0);
+            let text = format!("connect to AMQP {address}: not connected within {:?}", self.timeout());
+            Err(Failure::new(Class::Transient, Failure::NOT_CONNECTED, text))
+        })
+    }
+}
+
 impl Drop for AmqpSink {
     fn drop(&mut self) {
         self.stop.cancel();
@@ -151,17 +162,21 @@ impl Sink for AmqpSink {
             let session = supervisor::session(&mut state).await?;
             topology::look(&session, destinations, self.timeout()).await
         };
-        async move {
-            tokio::time::timeout(self.timeout(), check).await.unwrap_or_else(|_elapsed| {
-                let text = format!(
-                    "connect to AMQP {}: not connected within {:?}",
-                    connect::address(&self.context.spec, 0),
-                    self.timeout()
-                );
-                Err(Failure::new(Class::Transient, Failure::NOT_CONNECTED, text))
-            })
-        }
-        .boxed()
+        self.in_time(check).boxed()
+    }
+
+    fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
+        let mut state = self.state.clone();
+        let ask = async move {
+            let session = supervisor::session(&mut state).await?;
+            // During an alarm the broker reads nothing.
+            if let State::Up { blocked: Some(reason), .. } = &*state.borrow() {
+                return Err(errors::blocked("open a channel", reason));
+            }
+            // Dropped, it is closed.
+            channels::open(&session, self.timeout()).await.map(drop)
+        };
+        Some(self.in_time(ask).boxed())
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {

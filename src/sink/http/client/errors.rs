@@ -78,6 +78,34 @@ fn row(status: u16) -> (Class, &'static str, About, &'static str) {
     (class, code, about, advice)
 }
 
+/// What the status of a probe says. The path that was asked for is not the user's, so any answer of the server itself
+/// means that it is there; only a proxy before it says that it is not.
+pub(super) fn of_probe(spec: &HttpSpec, status: StatusCode) -> Option<Failure> {
+    let code = match status.as_u16() {
+        502 => "http_502",
+        503 => "http_503",
+        504 => "http_504",
+        _ => return None,
+    };
+    let name = status.canonical_reason().unwrap_or_default();
+    let text = format!("probe {}: the server answered {} {name}", spec.origin, status.as_u16());
+    Some(Failure::new(Class::Transient, code, text))
+}
+
+/// No complete answer to a probe.
+pub(super) fn probe_lost(spec: &HttpSpec, error: &hyper::Error) -> Failure {
+    let (code, why) = match error.is_parse() {
+        true => ("http_garbage", "what the server answered is not HTTP".to_owned()),
+        false => ("connection_lost", format!("the connection broke before the answer ({})", root(error))),
+    };
+    Failure::new(Class::Transient, code, format!("probe {}: {why}", spec.origin))
+}
+
+/// No answer to a probe in time.
+pub(super) fn probe_timeout(spec: &HttpSpec, limit: Duration) -> Failure {
+    Failure::new(Class::Transient, "timeout", format!("probe {}: no answer within {limit:?}", spec.origin))
+}
+
 /// Where a redirect points to, said without the path and the query, which may hold a token.
 fn points_to(spec: &HttpSpec, headers: &HeaderMap, path: &str) -> String {
     const NOT_FOLLOWED: &str = "redirects are not followed";

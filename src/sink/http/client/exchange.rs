@@ -85,6 +85,35 @@ impl Client {
         Err(errors::ended_at_once(&self.spec))
     }
 
+    /// Sends a request that asks for nothing, on a new connection: whether the server answers and speaks HTTP.
+    ///
+    /// # Errors
+    /// Why no request would be answered now.
+    pub(super) async fn probe(&self, method: hyper::Method) -> Result<(), Failure> {
+        for _ in 0..TRIES {
+            let ready = self.pool.acquire(true).await?;
+            let request = request::probe(&self.spec, method.clone(), ready.version())?;
+            let mut guard = Retire(Some(ready));
+            let Some(ready) = guard.0.as_mut() else { continue };
+            match ready.send(request).await {
+                Ok(response) => {
+                    let (head, mut body) = response.into_parts();
+                    if let Ok(Read::Complete) = tokio::time::timeout(REST, read(&mut body)).await {
+                        guard.keep(&self.pool);
+                    }
+                    return errors::of_probe(&self.spec, head.status).map_or(Ok(()), Err);
+                }
+                // The connection had ended before the request: the next one tells.
+                Err(error) if error.message().is_some() => {}
+                Err(error) => {
+                    guard.disarm();
+                    return Err(errors::probe_lost(&self.spec, &error.into_error()));
+                }
+            }
+        }
+        Err(errors::ended_at_once(&self.spec))
+    }
+
     async fn answered(
         &self,
         message: &Outbound,

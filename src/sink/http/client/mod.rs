@@ -47,7 +47,7 @@ use self::pool::Pool;
 use self::retry_after::Pause;
 use self::tasks::Tasks;
 use super::super::{Destination, Outbound, Sink, wrong_destination};
-use super::{HttpDestination, HttpSpec};
+use super::{HttpDestination, HttpSpec, Probe};
 use crate::clock::Instant;
 use crate::message::{Failure, Outcome};
 
@@ -145,6 +145,24 @@ impl Sink for HttpSink {
             self.client.pool.check().await
         }
         .boxed()
+    }
+
+    fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
+        let ask = async {
+            if let Some(left) = self.client.pause.left(Instant::now()) {
+                return Err(errors::paused(&self.client.spec, left));
+            }
+            match self.client.spec.probe {
+                Probe::Connect => self.client.pool.check().await,
+                Probe::Options => self.client.probe(hyper::Method::OPTIONS).await,
+                Probe::Head => self.client.probe(hyper::Method::HEAD).await,
+            }
+        };
+        let limited = async move {
+            let asked = tokio::time::timeout(self.timeout, ask).await;
+            asked.unwrap_or_else(|_elapsed| Err(errors::probe_timeout(&self.client.spec, self.timeout)))
+        };
+        Some(limited.boxed())
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {

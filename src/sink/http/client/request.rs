@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Request, Uri, Version};
 
@@ -13,6 +14,8 @@ use super::errors::attempt;
 use crate::message::{Class, Failure};
 use crate::sink::Outbound;
 
+/// How the daemon names itself.
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("delaybridge/", env!("CARGO_PKG_VERSION")));
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
@@ -40,6 +43,23 @@ pub(super) fn build(
     Ok(request)
 }
 
+/// A request that asks for nothing: no path of the user's, no credentials, no body.
+///
+/// # Errors
+/// The host cannot be written in a request.
+pub(super) fn probe(spec: &HttpSpec, method: hyper::Method, version: Version) -> Result<Request<Slices>, Failure> {
+    let mut request = Request::new(Slices::new(Bytes::new()));
+    *request.method_mut() = method;
+    *request.uri_mut() = uri(spec, "/", version)?;
+    *request.version_mut() = version;
+    let headers = request.headers_mut();
+    headers.insert(USER_AGENT, AGENT);
+    if version != Version::HTTP_2 {
+        headers.insert(HOST, checked(spec, "host", &spec.origin.authority())?);
+    }
+    Ok(request)
+}
+
 /// In HTTP/2 the host is a part of the URI, in HTTP/1.1 a header.
 fn uri(spec: &HttpSpec, path: &str, version: Version) -> Result<Uri, Failure> {
     let text = if version == Version::HTTP_2 { format!("{}{path}", spec.origin) } else { path.to_owned() };
@@ -56,7 +76,7 @@ fn all_headers(
     version: Version,
 ) -> Result<HeaderMap, Failure> {
     let mut headers = HeaderMap::with_capacity(16 + spec.headers.len() + message.headers.len());
-    headers.insert(USER_AGENT, HeaderValue::from_static(concat!("delaybridge/", env!("CARGO_PKG_VERSION"))));
+    headers.insert(USER_AGENT, AGENT);
     headers.extend(spec.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
     for (name, value) in &message.headers {
         let (name, value) = own(spec, name, value)?;

@@ -19,6 +19,19 @@ use crate::sink::kafka::{KafkaDestination, KafkaSpec};
 /// same time and reports only a refusal.
 const REFUSAL: Duration = Duration::from_millis(300);
 
+/// Whether any broker lets us in, by a client of its own: the producer that delivers can only ask for topics, and such a
+/// question may create one. Where every broker refuses, that is the answer; `timeout` is for those that are silent.
+pub(super) async fn probe(spec: Arc<KafkaSpec>, timeout: Duration) -> Result<(), Failure> {
+    let brokers = spec.brokers.join(",");
+    let producer = blocking(move || Producer::start(&spec, timeout, Purpose::Check, Defect::default())).await??;
+    let producer = Arc::new(producer);
+    let asked = producer.clone();
+    match blocking(move || asked.connect_unless_refused(timeout)).await? {
+        true => Ok(()),
+        false => Err(unreachable(&producer, &brokers)),
+    }
+}
+
 /// Uses a producer of its own: it reads password and certificates again, and its errors do not affect the sink.
 pub(super) async fn check(
     spec: Arc<KafkaSpec>,

@@ -82,6 +82,10 @@ impl Sink for KafkaSink {
         check::check(self.spec.clone(), self.timeout, destinations).boxed()
     }
 
+    fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
+        Some(check::probe(self.spec.clone(), self.timeout).boxed())
+    }
+
     fn ended(&self) -> BoxFuture<'_, ()> {
         // The sender is this sink's own, so there is no error.
         async move { drop(self.defect.subscribe().wait_for(|defect| *defect).await) }.boxed()

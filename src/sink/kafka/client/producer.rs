@@ -220,8 +220,17 @@ impl Producer {
 
     /// Waits until any broker is connected, unless the producer gives up before. Blocks.
     pub(super) fn connect(&self, timeout: Duration) -> bool {
+        self.connect_while(timeout, || !self.health.is_finished())
+    }
+
+    /// The same, unless no broker can be reached. Blocks.
+    pub(super) fn connect_unless_refused(&self, timeout: Duration) -> bool {
+        self.connect_while(timeout, || !self.health.is_finished() && !self.health.all_down())
+    }
+
+    fn connect_while(&self, timeout: Duration, hopeful: impl Fn() -> bool) -> bool {
         let deadline = Instant::now().after(timeout);
-        while Instant::now() < deadline && !self.health.is_finished() {
+        while Instant::now() < deadline && hopeful() {
             if self.native().fetch_cluster_id(ROUND).is_some() {
                 return true;
             }

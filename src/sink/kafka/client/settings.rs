@@ -98,6 +98,7 @@ fn security(config: &mut ClientConfig, spec: &KafkaSpec, password: Option<&Secre
         // An OpenSSL inside the binary looks for the system's authorities in a place that no system has.
         let ca = tls.ca_file.as_ref().map_or("probe".into(), |path| path.display().to_string());
         config.set("ssl.ca.location", ca);
+        config.set("ssl.endpoint.identification.algorithm", if spec.verify_hostname { "https" } else { "none" });
         if let Some((certificate, key)) = &tls.client {
             config.set("ssl.certificate.location", certificate.display().to_string());
             config.set("ssl.key.location", key.display().to_string());
@@ -148,6 +149,11 @@ pub(super) fn password(spec: &KafkaSpec) -> Result<Option<SecretString>, Failure
 ///
 /// librdkafka's message about a setting that it does not accept.
 pub fn validate(spec: &KafkaSpec, timeout: Duration) -> Result<(), String> {
+    // One by one, because the library reports the first problem that it meets, in no order.
+    for (name, value) in &spec.properties {
+        let mut alone = ClientConfig::new();
+        alone.set(name, value).create_native_config().map_err(|error| explain(&error))?;
+    }
     let offline = KafkaSpec { tls: None, sasl: None, brokers: Vec::new(), ..spec.clone() };
     let config = settings(&offline, timeout, Purpose::Batches, None);
     match config.create_with_context::<_, BaseProducer>(DefaultProducerContext) {
@@ -268,6 +274,11 @@ mod tests {
             assert_eq!(get(&spec, "security.protocol").as_deref(), Some(protocol));
             let ca = spec.tls.is_some().then(|| "probe".to_owned());
             assert_eq!(get(&spec, "ssl.ca.location"), ca);
+            let algorithm = spec.tls.is_some().then(|| "https".to_owned());
+            assert_eq!(get(&spec, "ssl.endpoint.identification.algorithm"), algorithm);
+            let lax = KafkaSpec { verify_hostname: false, ..spec.clone() };
+            let algorithm = spec.tls.is_some().then(|| "none".to_owned());
+            assert_eq!(get(&lax, "ssl.endpoint.identification.algorithm"), algorithm);
             let mechanism = spec.sasl.is_some().then(|| "SCRAM-SHA-512".to_owned());
             assert_eq!(get(&spec, "sasl.mechanism"), mechanism);
         }

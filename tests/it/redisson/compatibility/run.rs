@@ -104,7 +104,7 @@ fn yaml(server: &RedisServer, lanes: &[&Lane], known: &HashSet<&str>) -> String 
             None => ("raw", String::new()),
         };
         yaml.push_str(&format!(
-            "  {name}: {{ source: {{ redisson: {{ name: {name} }} }}, codec: {codec}, on_decode_error: forward_raw, \
+            "  {name}: {{ source: {{ redisson: {{ name: {name} }} }}, codec: {codec}, on_decode_error: forward_raw, on_opaque: forward_raw, \
              to: [{{ sink: raw, stream: {name}-raw }}{decoded}] }}\n"
         ));
     }

@@ -11,7 +11,7 @@ mod tls;
 
 use std::time::Duration;
 
-use super::super::{HttpDestination, HttpSpec, Method, Origin};
+use super::super::{HttpDestination, HttpSpec, Method, Origin, Probe};
 use super::HttpSink;
 use crate::message::{Class, Failure, Outcome};
 use crate::settings::TlsFiles;
@@ -34,6 +34,7 @@ fn plain(port: u16) -> HttpSpec {
         secret_file: None,
         connect_timeout: Duration::from_secs(2),
         max_concurrency: 64,
+        probe: Probe::Options,
     }
 }
 

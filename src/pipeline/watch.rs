@@ -1,0 +1,184 @@
+//! Sees what heartbeats cannot: a queue with something due from which nothing is claimed, although nothing is in the way.
+//!
+//! A claimer that waits for room, for another claim or for a lock rests, because it may have a reason. If it never goes on,
+//! its heart is silent and every probe is green. So each claimer notes what it waits for ([`Watch::at`]), the safety poll notes
+//! whether something is due, and the watchdog adds up: due for a long time, hold and breakers closed, Redis answers, and
+//! no claim.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Instant;
+use crate::pipeline::process::Process;
+use crate::pipeline::queue::Queue;
+use crate::telemetry::events::Stalled;
+use crate::telemetry::labels::Stage;
+
+/// Time between two looks at all queues.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// What a claimer and the safety poll note about one queue.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// Claims that were sent.
+    claims: AtomicU64,
+    /// What the claimer does, as the place of the word in [`Stage::ALL`].
+    stage: AtomicU8,
+    /// The last poll found something that is due.
+    due: AtomicBool,
+}
+
+impl Watch {
+    /// The claimer comes to this stage, and may wait there.
+    pub fn at(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Relaxed);
+    }
+
+    /// A claim is sent.
+    pub fn claims(&self) {
+        self.claims.fetch_add(1, Ordering::Relaxed);
+        self.at(Stage::Reply);
+    }
+
+    /// What a poll found; `false` as well if Redis did not answer.
+    pub fn due(&self, due: bool) {
+        self.due.store(due, Ordering::Relaxed);
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::ALL.get(usize::from(self.stage.load(Ordering::Relaxed))).copied().unwrap_or(Stage::Alarm)
+    }
+}
+
+/// One look at a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    /// Something is due, nothing holds the queue up, and Redis answers.
+    could_claim: bool,
+    stage: Stage,
+    /// Claims that were sent, and elements that ended.
+    own: u64,
+    /// The same of all queues: who waits in a line waits for the others.
+    all: u64,
+}
+
+/// What is known of one queue from the looks before.
+#[derive(Debug, Clone, Copy, Default)]
+struct Patience {
+    /// When it began to wait without any progress, and the counts of that time.
+    since: Option<(Instant, u64, u64)>,
+    reported: bool,
+}
+
+impl Patience {
+    /// Takes a look into account; how long the queue has made no progress without a reason.
+    fn look(&mut self, now: Instant, seen: Seen) -> Duration {
+        let moved = |(_, own, all): (Instant, u64, u64)| match seen.stage {
+            // All queues wait here in line: the line moves as long as anything does.
+            Stage::Isolation | Stage::ProcessRoom => own != seen.own || all != seen.all,
+            _ => own != seen.own,
+        };
+        match self.since {
+            _ if !seen.could_claim || seen.stage == Stage::Rate => self.since = None,
+            Some(since) if !moved(since) => {}
+            Some(_) | None => self.since = Some((now, seen.own, seen.all)),
+        }
+        self.since.map_or(Duration::ZERO, |(since, ..)| now.since(since))
+    }
+}
+
+/// Looks at all queues until the process stops. `limit` is longer than anything that a claim may wait for.
+pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, limit: Duration) {
+    let mut patience = vec![Patience::default(); queues.len()];
+    let (mut stalled, mut last) = (false, Instant::now());
+    while !pause(&process.stopping).await {
+        if std::mem::replace(&mut last, Instant::now()).elapsed() > LOOK * 3 {
+            // The process was suspended: nothing could move.
+            patience.fill(Patience::default());
+        }
+        let all = queues.iter().map(|queue| own(queue)).fold(0, u64::wrapping_add);
+        let up = process.server.is_up();
+        let mut found = Vec::new();
+        for (queue, patience) in queues.iter().zip(&mut patience) {
+            let could_claim = up && queue.watch.due.load(Ordering::Relaxed) && queue.is_open();
+            let seen = Seen { could_claim, stage: queue.watch.stage(), own: own(queue), all };
+            let waits = patience.look(last, seen);
+            if waits < limit {
+                patience.reported = false;
+                continue;
+            }
+            let news = !std::mem::replace(&mut patience.reported, true);
+            found.push(Stalled { queue: queue.spec.id.clone(), waits_for: seen.stage, time: waits, news });
+        }
+        if stalled || !found.is_empty() {
+            stalled = !found.is_empty();
+            process.events.stalled(&found, &holders(&queues));
+        }
+    }
+}
+
+/// Claims that were sent, and elements that ended.
+fn own(queue: &Queue) -> u64 {
+    let ended = [&queue.settled, &queue.released].map(|count| count.load(Ordering::Relaxed));
+    queue.watch.claims.load(Ordering::Relaxed).wrapping_add(ended[0]).wrapping_add(ended[1])
+}
+
+/// Who has elements in flight, and so what others wait for: the busiest first.
+pub fn holders(queues: &[Arc<Queue>]) -> String {
+    let mut busy: Vec<_> = queues.iter().map(|queue| (queue.leases.len(), &*queue.spec.id)).collect();
+    busy.retain(|(held, _)| *held > 0);
+    busy.sort_by(|a, b| b.cmp(a));
+    let shown: Vec<String> = busy.iter().take(5).map(|(held, id)| format!("{id}: {held}")).collect();
+    match busy.len().checked_sub(5) {
+        Some(more) if more > 0 => format!("{} and {more} more", shown.join(", ")),
+        _ => shown.join(", "),
+    }
+}
+
+/// Whether the process stops.
+async fn pause(stopping: &CancellationToken) -> bool {
+    // Order: the end goes first; a sleep may be left at any time.
+    tokio::select! {
+        biased;
+        () = stopping.cancelled() => true,
+        () = tokio::time::sleep(LOOK) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// What is known after looks a minute apart.
+    fn waits(looks: impl IntoIterator<Item = Seen>) -> u64 {
+        let (mut patience, mut now) = (Patience::default(), Instant::now());
+        let mut last = Duration::ZERO;
+        for seen in looks {
+            last = patience.look(now, seen);
+            now = now.after(MINUTE);
+        }
+        last.as_secs() / 60
+    }
+
+    #[test]
+    fn only_what_could_move_and_does_not_is_stalled() {
+        let stuck = Seen { could_claim: true, stage: Stage::Room, own: 7, all: 9 };
+        let busy = |n| Seen { own: n, all: n, ..stuck };
+        let others = |stage, n| Seen { stage, all: n, ..stuck };
+        assert_eq!(waits([stuck; 4]), 3);
+        assert_eq!(waits((0..4).map(busy)), 0, "it claims");
+        assert_eq!(waits((0..4).map(busy).chain([busy(3); 2])), 2);
+        assert_eq!(waits([stuck, stuck, Seen { could_claim: false, ..stuck }, stuck, stuck]), 1, "it was held up");
+        assert_eq!(waits([Seen { stage: Stage::Rate, ..stuck }; 4]), 0, "ten an hour is slow, and as asked for");
+        // In a line for what all share, the others are the reason as long as they move.
+        assert_eq!(waits((0..4).map(|n| others(Stage::ProcessRoom, n))), 0);
+        assert_eq!(waits((0..4).map(|n| others(Stage::Isolation, n))), 0);
+        assert_eq!(waits([others(Stage::Isolation, 1); 4]), 3);
+        assert_eq!(waits((0..4).map(|n| others(Stage::Room, n))), 3, "its own room is its own");
+    }
+}
