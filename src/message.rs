@@ -182,8 +182,15 @@ pub enum About {
     Sink,
     /// What is published to: the list, stream, topic or exchange.
     Target,
-    /// The way from there on: the routing key, together with the exchange that it is looked up in.
+    /// The way from there on: the routing key together with the exchange that it is looked up in, a partition.
     Route,
+}
+
+impl About {
+    /// Whether it is a part of the destination, which a template may have chosen.
+    pub fn is_of_destination(self) -> bool {
+        matches!(self, About::Target | About::Route)
+    }
 }
 
 /// Whether a failed element may have left this process.

@@ -107,6 +107,15 @@ fn queue(spec: &QueueSpec) -> Value {
             OnExpired::DeadLetter => "dead_letter",
             OnExpired::Deliver => "deliver",
         },
+        "unroutable_after": match (spec.unroutable.action, spec.unroutable.after) {
+            (OnUnroutable::Hold, _) => None,
+            (OnUnroutable::DeadLetter, None) => Some("never".to_owned()),
+            (OnUnroutable::DeadLetter, Some(after)) => Some(show_duration(after)),
+        },
+        "on_unroutable": match spec.unroutable.action {
+            OnUnroutable::DeadLetter => "dead_letter",
+            OnUnroutable::Hold => "hold",
+        },
         "to": spec.to.iter().map(route).collect::<Vec<_>>(),
         "retry": {
             "max_attempts": spec.retry.max_attempts,

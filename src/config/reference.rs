@@ -61,6 +61,7 @@ fn value(key: &Key) -> String {
             format!("`auto` or duration, at least {}", show_duration(std::time::Duration::from_millis(min_ms)))
         }
         Kind::DurationOrNone => "duration or `none`".to_owned(),
+        Kind::DurationOrNever => "duration or `never`".to_owned(),
         Kind::Size => "size".to_owned(),
         Kind::Rate => "rate or `none`".to_owned(),
         Kind::Count { min, max, word } => {

@@ -77,6 +77,7 @@ fn value(kind: Kind) -> Value {
         Kind::Duration { .. } => pattern("^([0-9]+(ms|s|m|h|d))+$"),
         Kind::DurationOrAuto { .. } => pattern("^(auto|([0-9]+(ms|s|m|h|d))+)$"),
         Kind::DurationOrNone => pattern("^(none|([0-9]+(ms|s|m|h|d))+)$"),
+        Kind::DurationOrNever => pattern("^(never|([0-9]+(ms|s|m|h|d))+)$"),
         Kind::Size => pattern(r"^[0-9]+(\.[0-9]+)?(B|KiB|MiB|GiB|kB|MB|GB)$"),
         Kind::Rate => pattern(r"^(none|[0-9]+(\.[0-9]+)?/(s|m|h))$"),
         Kind::Count { min, max, word } => {

@@ -66,6 +66,8 @@ tables! {
         MAX_RATE = key("max_rate", Kind::Rate, "Deliveries of this queue. Waiting elements count no attempts.").default("none");
         MAX_LATENESS = key("max_lateness", Kind::DurationOrNone, "Lateness after which an element is expired.").default("none");
         ON_EXPIRED = key("on_expired", Kind::Word(&[now("dead_letter"), now("deliver")]), "Handling of an expired element.").default("dead_letter");
+        UNROUTABLE_AFTER = key("unroutable_after", Kind::DurationOrNever, "How long a destination that a template took from the payload may refuse elements (a missing topic, exchange, queue or right) before they become dead letters. Until then they wait. A destination that has worked before is waited for without a limit. `0s`: dead letters at once.").default("10m");
+        ON_UNROUTABLE = key("on_unroutable", Kind::Word(&[now("dead_letter"), now("hold")]), "What happens to these elements then. `hold`: they wait without a limit.").default("dead_letter");
         RETRY = key("retry", Kind::Text, "Name of a retry policy.").default("default");
         DEAD_LETTER = key("dead_letter", Kind::Section(&dead_letter::TABLE), "Storage and forwarding of dead letters.");
         CLAIM_AHEAD = key("claim_ahead", duration(0), "Time before the due time at which an element is claimed, at most half of the lease. The element is delivered at its due time and counts as in flight until then. For queues with live Redisson clients, if other consumers read the ready list: the clients do not transfer an element that is claimed ahead. After the claim, Java neither sees nor cancels it.").default("0s");

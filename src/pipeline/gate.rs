@@ -1,4 +1,5 @@
-//! The permission of a claimer: the hold of its queue and the breakers of its sinks, asked together.
+//! The permission of a claimer: the hold of its queue and the breakers of its sinks, asked together. Where all elements of
+//! the queue have one destination, its breaker is asked as well; where they differ, each element is (`deliver/pass.rs`).
 //!
 //! While one of them is open, nothing is claimed for it; then one real element at a time, a [`Probe`], finds out whether
 //! things work again.
@@ -9,7 +10,7 @@ use parking_lot::MutexGuard;
 
 use crate::clock::Instant;
 use crate::message::{Class, Failure};
-use crate::pipeline::deliver::sink_handle::SinkHandle;
+use crate::pipeline::deliver::sink_handle::{SinkHandle, Started};
 use crate::pipeline::limits::circuit::{Allow, Circuit};
 use crate::pipeline::queue::Queue;
 
@@ -30,7 +31,7 @@ pub enum Gate {
 pub struct Probe {
     queue: Arc<Queue>,
     hold: bool,
-    sinks: Vec<Arc<SinkHandle>>,
+    sinks: Vec<(Arc<SinkHandle>, Started)>,
 }
 
 impl Probe {
@@ -38,14 +39,14 @@ impl Probe {
     /// get their permission back.
     pub fn answered(mut self, hold: bool, asked: impl Fn(&SinkHandle) -> bool) {
         self.hold &= !hold;
-        self.sinks.retain(|handle| !asked(handle));
+        self.sinks.retain(|(handle, _)| !asked(handle));
     }
 }
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        for handle in &self.sinks {
-            handle.abandon_probe();
+        for (handle, started) in &self.sinks {
+            handle.abandon_probe(*started);
         }
         if self.hold {
             self.queue.hold().probe_abandoned(Instant::now());
@@ -58,7 +59,7 @@ impl Queue {
     /// What the hold and the breakers of all its sinks allow.
     pub fn gate(self: &Arc<Self>) -> Gate {
         let hold = self.hold().allows(Instant::now());
-        let all = || std::iter::once(hold).chain(self.routes.iter().map(|route| route.handle.allows()));
+        let all = || std::iter::once(hold).chain(self.routes.iter().map(|route| route.handle.allows(route.known())));
         if let Some(until) =
             all().filter_map(|allow| if let Allow::No { retry_at } = allow { Some(retry_at) } else { None }).max()
         {
@@ -73,11 +74,14 @@ impl Queue {
             probe.hold = true;
         }
         for route in &self.routes {
-            match route.handle.allows() {
-                Allow::Free => {}
-                _ if route.handle.start_probe() => probe.sinks.push(route.handle.clone()),
+            let only = route.known();
+            if route.handle.allows(only) == Allow::Free {
+                continue;
+            }
+            match route.handle.start_probe(only) {
+                Some(started) => probe.sinks.push((route.handle.clone(), started)),
                 // Another queue was faster; its probe decides for us as well.
-                _ => return Gate::Wait(None),
+                None => return Gate::Wait(None),
             }
         }
         Gate::Probe(probe)
@@ -85,7 +89,7 @@ impl Queue {
 
     /// Whether nothing holds the queue up: neither its hold nor a breaker. A question without an effect.
     pub fn is_open(&self) -> bool {
-        self.hold().why().is_none() && self.routes.iter().all(|route| route.handle.allows() == Allow::Free)
+        self.hold().why().is_none() && self.routes.iter().all(|route| route.handle.allows(route.known()) == Allow::Free)
     }
 
     /// The hold.

@@ -1,7 +1,7 @@
 //! What the tasks of one queue share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -10,7 +10,9 @@ use tokio::sync::Notify;
 use crate::clock::Instant;
 use crate::config::{MaxInFlight, QueueSpec, RouteSpec};
 use crate::link::Side;
+use crate::message::About;
 use crate::pipeline::claim::alarm::Alarm;
+use crate::pipeline::deliver::destinations::LaneKey;
 use crate::pipeline::deliver::dispatch::Dispatch;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::leases::Leases;
@@ -22,6 +24,7 @@ use crate::pipeline::process::Process;
 use crate::pipeline::settle::Settler;
 use crate::pipeline::settle::history::History;
 use crate::pipeline::watch::Watch;
+use crate::sink::Destination;
 use crate::source::ledger::Hints;
 use crate::source::store::Store;
 use crate::telemetry::events::QueueEvents;
@@ -35,6 +38,25 @@ pub struct Route {
     pub handle: Arc<SinkHandle>,
     /// Counters of this queue at this sink.
     pub metrics: DeliveryMetrics,
+    /// All elements go to one destination: which one, as soon as an element was routed.
+    only: Option<OnceLock<LaneKey>>,
+}
+
+impl Route {
+    fn new(spec: RouteSpec, handle: Arc<SinkHandle>, metrics: DeliveryMetrics) -> Route {
+        let only = (!spec.target.varies(About::Route)).then(OnceLock::new);
+        Route { spec, handle, metrics, only }
+    }
+
+    /// The one destination of all elements, if there is one: it is this element's.
+    pub fn only(&self, destination: &Destination) -> Option<LaneKey> {
+        self.only.as_ref().map(|only| *only.get_or_init(|| LaneKey::of(destination, None)))
+    }
+
+    /// The one destination of all elements, if there is one and an element was routed.
+    pub fn known(&self) -> Option<LaneKey> {
+        self.only.as_ref().and_then(|only| only.get().copied())
+    }
 }
 
 /// Where the dead letters of a queue are forwarded to.
@@ -114,7 +136,7 @@ impl Queue {
         let events = process.events.queue(&spec.id);
         let found = spec.to.iter().filter_map(|route| {
             let handle = handle(&route.sink)?;
-            Some(Route { spec: route.clone(), metrics: events.metrics().to(&route.sink), handle })
+            Some(Route::new(route.clone(), handle, events.metrics().to(&route.sink)))
         });
         // No room to grow: collected, one route would get that of four.
         let mut routes = Vec::with_capacity(spec.to.len());

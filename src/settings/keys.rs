@@ -46,6 +46,8 @@ pub enum Kind {
     DurationOrAuto { min_ms: u64 },
     /// `1h`, more than zero, or `none`.
     DurationOrNone,
+    /// `10m`, or `never`.
+    DurationOrNever,
     /// `16MiB`, more than zero.
     Size,
     /// `5000/s`, more than zero, or `none`.

@@ -28,6 +28,15 @@ macro_rules! kinds {
             }
         }
 
+        impl Destination {
+            /// What tells it apart from other destinations of its sink: two that are equal here fail together.
+            pub(crate) fn lane(&self) -> (&[u8], &[u8]) {
+                match self {
+                    $(Destination::$variant(destination) => destination.lane(),)*
+                }
+            }
+        }
+
         /// Every kind, in the order of the reference.
         pub(crate) static KINDS: &[&SinkKind] = &[$(&$module::KIND),*];
 

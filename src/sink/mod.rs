@@ -98,6 +98,12 @@ pub trait Sink: Send + Sync + 'static {
         one_by_one(self, batch, answers).boxed()
     }
 
+    /// The part of this destination that the element goes to and that can fail by itself, where that is known: the
+    /// partition of a topic of which some have no leader.
+    fn part(&self, _destination: &Destination) -> Option<u32> {
+        None
+    }
+
     /// Connects, authenticates and asks whether delivery to these destinations could work now, without delivering
     /// anything (`check --live`).
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>>;

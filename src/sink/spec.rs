@@ -113,6 +113,16 @@ pub trait Target: Any + fmt::Debug + Send + Sync {
     /// that is missing, whatever the routing key.
     fn is_chosen_by_payload(&self, about: About) -> bool;
 
+    /// Whether elements of one queue can differ in what a failure is about. Where they cannot, all of them wait for what
+    /// has to be fixed; where they can, only those with the same destination.
+    fn varies(&self, about: About) -> bool;
+
+    /// The parts of a destination that came out of payloads, each with the template that made it: what is shown in its
+    /// place where payloads must not be.
+    fn chosen<'a>(&'a self, _destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
+        Vec::new()
+    }
+
     /// The destination keys in effect, as they are written under `to:`.
     fn keys(&self) -> Map<String, Value>;
 

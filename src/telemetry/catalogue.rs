@@ -160,6 +160,8 @@ catalogue! {
         "1 while the sink takes elements or answers to probes, 0 while it does not. Absent until it has answered or failed once.";
     sink_blocked: IntGaugeVec, "delaybridge_sink_blocked", "0 or 1", ["sink"], &[],
         "1 while the sink reports that it is full.";
+    destinations_in_trouble: IntGaugeVec, "delaybridge_sink_destinations_in_trouble", "destinations", ["sink"], &[],
+        "Destinations of the sink (topics, partitions, routing keys, lists, paths) whose elements wait because they do not work. Others are delivered to.";
     ack_duration: HistogramVec, "delaybridge_sink_ack_duration_seconds", "seconds", ["sink"], ACKS,
         "Time from the delivery to the sink to its answer.";
     script_duration: HistogramVec, "delaybridge_script_duration_seconds", "seconds", ["script"], SCRIPTS,
@@ -239,7 +241,7 @@ mod tests {
              late_acks_total stale_drops_total \
              panics_total decode_errors_total wakeups_total queue_stalls_total throttled_seconds_total \
              shadow_messages_total rescued_messages_total \
-             unknown_entries queue_held sink_up sink_blocked sink_ack_duration_seconds \
+             unknown_entries queue_held sink_up sink_blocked sink_destinations_in_trouble sink_ack_duration_seconds \
              script_duration_seconds offered_overdue_seconds clock_skew_seconds \
              jobs jobs_oldest_ready_age_seconds jobs_ended_total redis_up \
              api_requests_total api_request_duration_seconds api_connections build_info";

@@ -82,7 +82,9 @@ impl Events {
     /// The events of one sink; puts it on the board as unknown.
     pub fn sink(&self, sink: &Arc<str>) -> SinkEvents {
         self.status.add_sink(sink);
-        SinkEvents { metrics: self.metrics.sink(sink), status: self.status.clone() }
+        let metrics = self.metrics.sink(sink);
+        metrics.destinations_in_trouble(0);
+        SinkEvents { metrics, status: self.status.clone(), quiet: Arc::new(Throttle::new(QUIET)) }
     }
 
     /// The events of the job queue. Call it once and keep the result: it holds the quiet time.
@@ -484,6 +486,8 @@ fn reason(failure: &Failure) -> Reason {
 pub struct SinkEvents {
     metrics: SinkMetrics,
     status: Status,
+    /// Of lines about destinations.
+    quiet: Arc<Throttle>,
 }
 
 impl SinkEvents {
@@ -529,6 +533,40 @@ impl SinkEvents {
         if self.status.sink(self.metrics.name(), SinkState::Blocked(reason(failure))) {
             let problem = &failure.message;
             warn!(sink = &**self.metrics.name(), code = failure.code, problem, "sink full; claiming stops for it");
+        }
+    }
+
+    /// A destination is in trouble, and others of the sink are not known to be: its elements wait. `name` and `failure`
+    /// have templates in the place of payloads. `all`: how many are in trouble now.
+    pub fn destination_in_trouble(&self, key: u64, name: &str, failure: &Failure, all: usize) {
+        self.metrics.destinations_in_trouble(all);
+        let news = self.status.destination(self.metrics.name(), key, Some((name.to_owned(), reason(failure))));
+        if news && let Some(left_out) = self.quiet.admit(Instant::now(), 1) {
+            warn!(
+                sink = &**self.metrics.name(),
+                destination = name,
+                class = failure.class.as_str(),
+                code = failure.code,
+                problem = failure.message,
+                left_out,
+                "destination in trouble; its elements wait, one at a time is tried; others are delivered"
+            );
+        }
+    }
+
+    /// A destination works again.
+    pub fn destination_works(&self, key: u64, all: usize) {
+        self.metrics.destinations_in_trouble(all);
+        if self.status.destination(self.metrics.name(), key, None) {
+            info!(sink = &**self.metrics.name(), still_in_trouble = all, "destination works again");
+        }
+    }
+
+    /// Destinations that were not used for long are forgotten.
+    pub fn destinations_forgotten(&self, keys: &[u64], all: usize) {
+        self.metrics.destinations_in_trouble(all);
+        for key in keys {
+            self.status.destination(self.metrics.name(), *key, None);
         }
     }
 

@@ -101,6 +101,8 @@ words! {
         Hold = "hold",
         /// The sink is full or was not asked.
         Backpressure = "backpressure",
+        /// Its destination is in trouble, and others are not.
+        Destination = "destination",
     }
 }
 

@@ -138,7 +138,7 @@ struct QueueInner {
 #[derive(Default)]
 struct Bound {
     claimed: [OnceLock<IntCounter>; 4],
-    released: [OnceLock<IntCounter>; 3],
+    released: [OnceLock<IntCounter>; ReleaseReason::ALL.len()],
     wakeups: [OnceLock<IntCounter>; 6],
     recovered: OnceLock<IntCounter>,
     delivered: OnceLock<IntCounter>,
@@ -389,6 +389,11 @@ impl SinkMetrics {
 
     pub(super) fn blocked(&self, blocked: bool) {
         self.families().sink_blocked.with_label_values(&[&self.0.sink]).set(blocked.into());
+    }
+
+    pub(super) fn destinations_in_trouble(&self, count: usize) {
+        let gauge = self.families().destinations_in_trouble.with_label_values(&[&self.0.sink]);
+        gauge.set(count.try_into().unwrap_or(i64::MAX));
     }
 
     fn families(&self) -> &Families {

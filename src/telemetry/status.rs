@@ -3,6 +3,7 @@
 //! The pipeline writes to it when a state changes, the HTTP thread reads it while everything else may be stuck. No
 //! lock is ever held over an await. It depends on no metric and no log; [`events`](super::events) writes here.
 
+mod destinations;
 mod headline;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use self::destinations::Destinations;
 use super::events::Stalled;
 use crate::clock::Instant;
 
@@ -67,6 +69,7 @@ struct Board {
     sinks: BTreeMap<Arc<str>, (SinkState, Instant)>,
     /// Queues from which nothing is claimed, for no known reason; at most [`LISTED`], and how many there are.
     stalled: (Vec<Stalled>, usize),
+    destinations: Destinations,
 }
 
 #[derive(Default)]
@@ -166,8 +169,15 @@ impl Status {
         (before.1 == 0) != stalled.is_empty()
     }
 
+    /// A destination of a sink is in trouble, or works again. Bounded by those that the sink's handle remembers. Returns
+    /// whether this is news.
+    pub(super) fn destination(&self, sink: &Arc<str>, key: u64, trouble: Option<(String, Reason)>) -> bool {
+        self.board().destinations.set(sink, key, trouble)
+    }
+
     /// Readiness: started, not stopping, Redis there, no queue on hold, every sink known and none down. A full sink is no
-    /// reason: taking the daemon out of service would not empty it.
+    /// reason: taking the daemon out of service would not empty it. Neither is a destination in trouble: others are
+    /// delivered to.
     pub fn ready(&self) -> Answer {
         let board = self.board();
         let (redis_up, redis) = match &board.redis {
@@ -206,6 +216,7 @@ impl Status {
             "redis": redis,
             "queues": held.close(board.queues.len(), "held"),
             "sinks": sinks,
+            "destinations": board.destinations.shown(),
         });
         Answer { ok, body }
     }

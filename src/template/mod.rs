@@ -155,6 +155,11 @@ impl Template {
         self.payload_fields().next().is_some()
     }
 
+    /// Whether elements of one queue can get different texts.
+    pub fn varies(&self) -> bool {
+        self.parts().iter().any(|part| matches!(part, Part::Hole { field, .. } if *field != Field::Queue))
+    }
+
     /// Whether a field inside the payload is asked for, which only a structured codec has.
     pub fn uses_payload_path(&self) -> bool {
         self.payload_fields().any(|path| !path.is_empty())

@@ -15,10 +15,10 @@ server, and never part of a payload. An entry that waits in Redis stores the fir
 | class | what happens |
 |---|---|
 | `backpressure` | The sink is full. Claims for it stop. No attempt is counted. |
-| `transient` | The sink has not accepted the message. It is retried. The failure counts only if the sink accepted another element meanwhile. |
+| `transient` | The sink has not accepted the message. It is retried. The failure counts only if the same destination accepted another element meanwhile. |
 | `ambiguous` | The sink may have accepted the message. It is retried, and a possible duplicate is counted. |
 | `message_permanent` | The sink can never accept this message: a dead letter. |
-| `target_permanent` | Nothing can be delivered there until a person fixes it. The queue is on hold, and its elements stay in Redis. An invalid destination from the payload dead-letters only that element. |
+| `target_permanent` | Nothing can be delivered there until a person fixes it. The queue is on hold, and its elements stay in Redis. If the payload chose the destination, only its elements wait, and become dead letters after `unroutable_after`. |
 | `unknown` | An unknown answer. The message is retried. The failure always counts, and is never a success. |
 
 Exit codes of the program: 0 done; 1 runtime error; 2 wrong arguments or configuration; 3 stopped, but some
@@ -59,8 +59,8 @@ const DEAD_REASONS: &[Code] = &[
     ),
     code(
         "unroutable",
-        "A template has no value for this element, or an invalid one.",
-        "Give the template a default (`${payload.x:-none}`), then redrive.",
+        "A template has no value for this element, or an invalid one. Or the destination that the payload chose refused it for longer than `unroutable_after`.",
+        "Give the template a default (`${payload.x:-none}`), or create the destination that `dead show` names, then redrive.",
     ),
     code(
         "junk",

@@ -82,6 +82,8 @@ pub struct QueueSpec {
     pub max_lateness: Option<Duration>,
     /// What happens to an expired element.
     pub on_expired: OnExpired,
+    /// When elements are given up whose payload chose a destination that does not work.
+    pub unroutable: Unroutable,
     /// What is done with due elements.
     pub mode: Mode,
     /// Destinations, each with a sink of its own: at least one, unless the mode is rescue.
@@ -185,6 +187,31 @@ pub enum OnExpired {
     DeadLetter,
     /// Delivered all the same, and counted.
     Deliver,
+}
+
+/// When elements are given up whose payload chose a destination that does not work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unroutable {
+    /// How long it may not work; `None` is without a limit.
+    pub after: Option<Duration>,
+    /// What happens then.
+    pub action: OnUnroutable,
+}
+
+/// What happens to an element with a destination that does not work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnUnroutable {
+    /// Dead letter, reason `unroutable`.
+    DeadLetter,
+    /// It waits.
+    Hold,
+}
+
+impl Unroutable {
+    /// After which time an element becomes a dead letter; `None` if it never does.
+    pub fn gives_up(self) -> Option<Duration> {
+        self.after.filter(|_| self.action == OnUnroutable::DeadLetter)
+    }
 }
 
 /// One destination of a queue.

@@ -19,6 +19,7 @@ fn every_default_of_the_table_reads_back() {
             Kind::Name { all, .. } => all().contains(&default),
             Kind::Rate => default == "none",
             Kind::DurationOrNone => default == "none" || units::duration(default).is_ok_and(|value| !value.is_zero()),
+            Kind::DurationOrNever => default == "never" || units::duration(default).is_ok(),
             Kind::DurationOrAuto { .. } => default == "auto",
             Kind::Address => default.parse::<std::net::SocketAddr>().is_ok(),
             Kind::Flag => matches!(default, "true" | "false"),

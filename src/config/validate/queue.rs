@@ -7,7 +7,9 @@ use super::destination::Destination;
 use super::retry::Policy;
 use super::route::{self, Route};
 use super::sink::Sink;
-use crate::config::model::{MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec};
+use crate::config::model::{
+    MaxInFlight, Mode, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
+};
 use crate::config::tables::{queue, top};
 use crate::link::hashed;
 use crate::route::Envelope;
@@ -124,6 +126,7 @@ fn one<'a>(
             max_rate: section.rate(&queue::MAX_RATE),
             max_lateness,
             on_expired: on_expired.unwrap_or(OnExpired::DeadLetter),
+            unroutable: unroutable(section),
             mode,
             to,
             retry,
@@ -131,6 +134,19 @@ fn one<'a>(
             dead_letter_to,
         },
     }
+}
+
+fn unroutable(section: &Section<'_>) -> Unroutable {
+    let actions = [("dead_letter", OnUnroutable::DeadLetter), ("hold", OnUnroutable::Hold)];
+    let action = section.word(&queue::ON_UNROUTABLE, &actions).unwrap_or(OnUnroutable::DeadLetter);
+    if action == OnUnroutable::Hold && section.has(&queue::UNROUTABLE_AFTER) {
+        section.cx.report.problem(
+            &section.spot(&queue::UNROUTABLE_AFTER),
+            "`unroutable_after` has no effect with `on_unroutable: hold`",
+            "remove one of the two",
+        );
+    }
+    Unroutable { after: section.duration_or_never(&queue::UNROUTABLE_AFTER), action }
 }
 
 fn coding(section: &Section<'_>) -> Coding {

@@ -8,7 +8,7 @@ use crate::pipeline::settle::verdict::Death;
 
 /// The fields of the dead stream, in their order.
 pub fn fields(parts: &Parts, death: &Death) -> Vec<(&'static str, Bytes)> {
-    let Death { reason, sink, destination, failure } = death;
+    let Death { reason, sink, destination, failure, shown: _ } = death;
     let header = &parts.header;
     let queue = parts.queue();
     let attempts = header.attempts.saturating_add(death.ended_an_attempt().into());

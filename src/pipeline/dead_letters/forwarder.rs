@@ -14,7 +14,8 @@ use redisson_codecs::Payload;
 
 use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
-use crate::message::{Class, Failure, Outcome};
+use crate::message::{About, Class, Failure, Outcome};
+use crate::pipeline::deliver::destinations::LaneKey;
 use crate::pipeline::limits::circuit::Allow;
 use crate::pipeline::queue::{DeadLetterTarget, Queue};
 use crate::route::ElementInfo;
@@ -49,6 +50,7 @@ pub async fn run(queue: Arc<Queue>) {
         count: 0,
         at_sink: &at_sink,
         failures: 0,
+        only: None,
     };
     let stopping = &queue.process.stopping;
     loop {
@@ -105,9 +107,15 @@ struct Forwarder<'a> {
     /// Letters at the sink without an answer.
     at_sink: &'a AtomicU64,
     failures: u32,
+    /// The one destination of all letters, if there is one and a letter was routed.
+    only: Option<LaneKey>,
 }
 
 impl Forwarder<'_> {
+    fn allows(&self) -> Allow {
+        self.target.handle.allows(self.only)
+    }
+
     fn pause(&mut self, ended: Ended) -> Duration {
         self.failures = if ended == Ended::Failed { self.failures.saturating_add(1) } else { 0 };
         match ended {
@@ -175,7 +183,7 @@ impl Forwarder<'_> {
             let Some(next) = self.renew(&mut taken_over).await? else { return Ok(Ended::Idle) };
             send_before = next;
             strikes = if arrived > 0 { 0 } else { strikes + 1 };
-            if strikes >= STRIKES || self.target.handle.allows() != Allow::Free {
+            if strikes >= STRIKES || self.allows() != Allow::Free {
                 return Ok(Ended::Failed);
             }
             if sent < all {
@@ -214,24 +222,30 @@ impl Forwarder<'_> {
         let granted = handle.grant(u32::try_from(messages.len()).unwrap_or(u32::MAX)).await;
         messages.truncate(granted as usize);
         // A sink that is down is asked with one letter. The probe is taken last, when there is a letter that will ask.
-        let probe = match handle.allows() {
-            Allow::Free => false,
-            Allow::Probe if handle.start_probe() => true,
-            _ => return dealt_with,
+        let varies = self.target.spec.target.varies(About::Route);
+        self.only = messages.first().filter(|_| !varies).map(|(_, message)| LaneKey::of(&message.destination, None));
+        let probe = match self.allows() {
+            Allow::Free => None,
+            Allow::Probe => match handle.start_probe(self.only) {
+                Some(started) => Some(started),
+                None => return dealt_with,
+            },
+            Allow::No { .. } => return dealt_with,
         };
-        if probe {
+        if probe.is_some() {
             messages.truncate(1);
         }
         self.at_sink.store(messages.len() as u64, Ordering::Relaxed);
         let deliveries = messages.into_iter().map(async |(stream_id, message)| {
-            let outcome = handle.deliver(message).await;
+            let outcome = handle.deliver(message, &*self.target.spec.target).await;
             self.at_sink.fetch_sub(1, Ordering::Relaxed);
             (stream_id, outcome)
         });
         let outcomes = join_all(deliveries).await;
-        if probe && outcomes.iter().any(|(_, outcome)| matches!(outcome, Err(failure) if failure.is_stale())) {
+        let stale = outcomes.iter().any(|(_, outcome)| matches!(outcome, Err(failure) if failure.is_stale()));
+        if let Some(started) = probe.filter(|_| stale) {
             // Not asked after all, and no breaker has seen it.
-            handle.abandon_probe();
+            handle.abandon_probe(started);
         }
         dealt_with += outcomes.len();
         outcomes.into_iter().for_each(|(stream_id, outcome)| self.answered(stream_id, outcome));
@@ -252,7 +266,7 @@ impl Forwarder<'_> {
         let alone = match failure.class {
             Class::MessagePermanent => REFUSED,
             // The sink is down: it is not the letter's fault.
-            _ if self.target.handle.allows() != Allow::Free => return,
+            _ if self.allows() != Allow::Free => return,
             _ => FAILED,
         };
         if self.aside.len() < REMEMBERED {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::clock::Instant;
 use crate::message::{Class, Failure};
 use crate::pipeline::claim::{Held, Parts};
+use crate::pipeline::deliver::redact::redacted;
 use crate::pipeline::deliver::relay::Found;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::queue::Queue;
@@ -36,28 +37,48 @@ pub(super) fn by_answers(mut held: Held, found: Found) {
         queue.events.metrics().possible_duplicates(1);
     }
     note(parts, &found.answers, found.panicked);
-    let hold_moved = move_hold(&queue, &verdict);
+    complete(&queue, &found, &mut verdict);
+    let hold_moved = move_hold(&queue, &verdict, !found.answers.is_empty());
     answer_probe(parts, &found.answers, hold_moved);
-    if let Verdict::Dead(Death { sink: Some(sink), destination, .. }) = &mut verdict {
-        *destination = found.destinations.iter().find(|(place, _)| place == sink).map(|(_, found)| found.to_string());
-    }
     if verdict != Verdict::Confirm {
         record(parts, &confirmed, !found.asked.is_empty() || found.panicked);
     }
     held.settle(verdict);
 }
 
+/// Adds to a verdict where the element was to go, as far as it may be shown.
+fn complete(queue: &Queue, found: &Found, verdict: &mut Verdict) {
+    let of = |sink: usize| {
+        let (_, destination) = found.destinations.iter().find(|(place, _)| *place == sink)?;
+        Some((destination, &*queue.routes.get(sink)?.spec.target))
+    };
+    match verdict {
+        Verdict::Dead(Death { sink: Some(sink), destination, failure, shown, .. }) => {
+            let Some((found, target)) = of(*sink) else { return };
+            *destination = Some(found.to_string());
+            *shown = failure.as_ref().map(|failure| Box::new(redacted(failure, found, target)));
+        }
+        // What is held is shown to all; the element keeps its destination to itself.
+        Verdict::Release { why: Release::Hold { sink: Some(sink), failure } } => {
+            let Some((found, target)) = of(*sink) else { return };
+            *failure = redacted(failure, found, target);
+        }
+        _ => {}
+    }
+}
+
 fn judged(parts: &Parts, found: &Found) -> Judged {
-    let Found { answers, asked, panicked, given_up, .. } = found;
+    let Found { answers, asked, panicked, given_up, held, probe, .. } = found;
     let (queue, header) = (parts.queue(), &parts.header);
     let unanswered = |place: &usize| answers.iter().all(|answer| answer.sink != *place);
     let round = Round {
         confirmed: queue.routes.iter().map(|route| header.confirmed.contains(&route.handle.hash)).collect(),
         answers,
         counted: header.attempts,
-        probe: parts.probe.is_some(),
+        probe: parts.probe.is_some() || *probe,
         panicked: *panicked,
         stopping: *given_up,
+        held: *held,
         abandoned: *given_up && asked.iter().any(unanswered),
     };
     judge::judge(round, &queue.spec.retry, fastrand::f64())
@@ -102,7 +123,7 @@ fn note(parts: &Parts, answers: &[Answer], panicked: bool) {
 }
 
 /// Lets the queue's hold see the verdict; whether it learned something from it.
-fn move_hold(queue: &Arc<Queue>, verdict: &Verdict) -> bool {
+fn move_hold(queue: &Arc<Queue>, verdict: &Verdict, asked: bool) -> bool {
     let inconclusive = |class| {
         let mut hold = queue.hold();
         hold.on_failure(class, Instant::now(), fastrand::f64());
@@ -123,6 +144,8 @@ fn move_hold(queue: &Arc<Queue>, verdict: &Verdict) -> bool {
         }
         Verdict::Retry { class, .. } => inconclusive(*class),
         Verdict::Dead { .. } => inconclusive(Class::MessagePermanent),
+        // Its destination alone refused it.
+        Verdict::Release { why: Release::Destination { .. } } if asked => inconclusive(Class::MessagePermanent),
         // Whether a push worked, the script will say.
         Verdict::Push { .. } | Verdict::Release { .. } | Verdict::Gone | Verdict::Return { .. } => false,
     }

@@ -3,10 +3,16 @@
 //! its verdict is concluded from what they answered ([`conclude`]). A sink without anything to deliver is probed
 //! ([`probes`]).
 
+pub mod answer;
+mod blame;
 pub mod conclude;
+pub mod delivery;
+pub mod destinations;
 pub mod dispatch;
 pub mod outbound;
+pub mod pass;
 pub mod probes;
+pub mod redact;
 pub mod relay;
 pub mod sink_handle;
 mod together;

@@ -148,5 +148,5 @@ pub fn message(
 /// The verdict on an element for which a template has no value.
 pub fn unroutable(place: usize, failure: Failure) -> Verdict {
     let (reason, sink) = (DeadReason::Unroutable, Some(place));
-    Verdict::Dead(Death { reason, sink, destination: None, failure: Some(failure) })
+    Verdict::Dead(Death { reason, sink, destination: None, failure: Some(failure), shown: None })
 }

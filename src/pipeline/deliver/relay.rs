@@ -11,15 +11,16 @@ use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::clock::Instant;
-use crate::message::{Class, Failure, Outcome};
+use crate::message::Outcome;
 use crate::pipeline::claim::{Batch, Held, Parts};
+use crate::pipeline::deliver::answer::answer;
 use crate::pipeline::deliver::conclude;
 use crate::pipeline::deliver::outbound::{self, Subject};
+use crate::pipeline::deliver::pass::{Entry, Passed, pass};
 use crate::pipeline::deliver::together::{Together, is_common};
-use crate::pipeline::limits::circuit::Allow;
 use crate::pipeline::settle::judge::Answer;
 use crate::pipeline::settle::verdict::{Release, Verdict};
-use crate::sink::{Destination, Outbound, Target};
+use crate::sink::{Destination, Outbound};
 
 /// How long confirmed elements of a claim wait for its others before they are written.
 const FLUSH: Duration = Duration::from_millis(20);
@@ -76,6 +77,10 @@ pub(super) struct Found {
     pub panicked: bool,
     /// The drain's time was up before the sinks had answered.
     pub given_up: bool,
+    /// A destination is in trouble, and was not asked: when the element comes back.
+    pub held: Option<Duration>,
+    /// The element was to find out whether its destination works again.
+    pub probe: bool,
 }
 
 /// Why an element's sinks have nothing to say about it.
@@ -193,33 +198,45 @@ async fn wait_until_due(parts: &mut Parts) -> Result<(), Verdict> {
 /// Hands the messages to their sinks, all at once.
 async fn deliver(held: &mut Held, messages: Vec<(usize, Outbound)>, found: &mut Found, now_ms: i64) {
     let queue = held.parts().queue().clone();
-    let since_ms = match held.parts().header.last_attempt_ms {
-        0 => now_ms,
-        last => last,
-    };
     let probe = held.parts().probe.is_some();
-    // A breaker that opened after the claim: what waits here is not thrown at a sink that is down.
-    let open = |place: usize| probe || queue.routes[place].handle.allows() == Allow::Free;
-    let mut messages: Vec<_> = messages.into_iter().filter(|(place, _)| open(*place)).collect();
-    found.asked.extend(messages.iter().map(|(place, _)| *place));
-    match messages.len() {
+    let (mut open, mut passes) = (Vec::with_capacity(messages.len()), Vec::new());
+    for (place, message) in messages {
+        match pass(&queue, &queue.routes[place], probe, std::iter::once(&message)) {
+            Passed::All => open.push((place, message)),
+            // A breaker that opened after the claim: what waits here is not thrown at a sink that is down.
+            Passed::None => {}
+            Passed::Each(entries) => match entries.into_iter().next() {
+                Some(Entry::Go(pass)) => {
+                    found.probe |= pass.is_probe();
+                    passes.push(pass);
+                    open.push((place, message));
+                }
+                Some(Entry::Back(wait)) => found.held = found.held.max(Some(wait)),
+                None => {}
+            },
+        }
+    }
+    found.asked.extend(open.iter().map(|(place, _)| *place));
+    match open.len() {
         // Nearly every queue has one sink. A set of futures and its timer would cost such an element a second poll.
         1 => {
-            let Some((place, message)) = messages.pop() else { return };
-            let outcome = queue.routes[place].handle.deliver(message).await;
-            answered(held, found, place, outcome, since_ms);
+            let Some((place, message)) = open.pop() else { return };
+            let route = &queue.routes[place];
+            let outcome = route.handle.deliver(message, &*route.spec.target).await;
+            answered(held, found, place, outcome, now_ms);
         }
-        _ => Box::pin(deliver_to_several(held, messages, found, since_ms)).await,
+        _ => Box::pin(deliver_to_several(held, open, found, now_ms)).await,
     }
+    drop(passes);
 }
 
 /// Where one sink has confirmed and another has not within a second, that is written down, so that a crash does not
 /// deliver to the first again.
-async fn deliver_to_several(held: &mut Held, messages: Vec<(usize, Outbound)>, found: &mut Found, since_ms: i64) {
+async fn deliver_to_several(held: &mut Held, messages: Vec<(usize, Outbound)>, found: &mut Found, now_ms: i64) {
     let queue = held.parts().queue().clone();
     let deliveries = messages.into_iter().map(|(place, message)| {
-        let handle = &queue.routes[place].handle;
-        async move { (place, handle.deliver(message).await) }
+        let route = &queue.routes[place];
+        async move { (place, route.handle.deliver(message, &*route.spec.target).await) }
     });
     let mut outstanding: FuturesUnordered<_> = deliveries.collect();
     let mut progress = std::pin::pin!(tokio::time::sleep(PROGRESS_AFTER));
@@ -231,7 +248,7 @@ async fn deliver_to_several(held: &mut Held, messages: Vec<(usize, Outbound)>, f
             biased;
             Some((place, outcome)) = outstanding.next() => {
                 // Measured from the first confirmation that is not written down yet.
-                if answered(held, found, place, outcome, since_ms) && !armed {
+                if answered(held, found, place, outcome, now_ms) && !armed {
                     progress.as_mut().reset(tokio::time::Instant::now() + PROGRESS_AFTER);
                     armed = true;
                 }
@@ -245,10 +262,9 @@ async fn deliver_to_several(held: &mut Held, messages: Vec<(usize, Outbound)>, f
 }
 
 /// Counts and keeps what a sink answered; whether it confirmed.
-fn answered(held: &mut Held, found: &mut Found, place: usize, outcome: Outcome, since_ms: i64) -> bool {
+fn answered(held: &mut Held, found: &mut Found, place: usize, outcome: Outcome, now_ms: i64) -> bool {
     let parts = held.parts();
     let route = &parts.queue().routes[place];
-    let outcome = outcome.map_err(|failure| own_target(failure, &*route.spec.target));
     let stale = matches!(&outcome, Err(failure) if failure.is_stale());
     if !stale {
         route.metrics.attempt(&outcome);
@@ -256,21 +272,12 @@ fn answered(held: &mut Held, found: &mut Found, place: usize, outcome: Outcome, 
     if let (Ok(()), Some(late)) = (&outcome, parts.lateness()) {
         route.metrics.late(late);
     }
-    let sink_moved = !stale && route.handle.moved_since(since_ms);
     let confirmed = outcome.is_ok();
-    found.answers.push(Answer { sink: place, outcome, sink_moved });
-    confirmed
-}
-
-/// A target that came out of a template on the payload is the message's own: what would hold the queue for a static
-/// target kills only the message.
-pub(super) fn own_target(failure: Failure, target: &dyn Target) -> Failure {
-    match failure.class {
-        Class::TargetPermanent if target.is_chosen_by_payload(failure.about) => {
-            Failure { class: Class::MessagePermanent, ..failure }
-        }
-        _ => failure,
+    if let Some((_, destination)) = found.destinations.iter().find(|(sink, _)| *sink == place) {
+        let answer = answer(parts.queue(), place, destination, outcome, &parts.header, now_ms);
+        found.answers.push(answer);
     }
+    confirmed
 }
 
 async fn write_progress(held: &mut Held, found: &Found) {

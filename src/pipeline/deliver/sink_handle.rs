@@ -1,4 +1,5 @@
-//! A sink as the pipeline uses it: with its breaker, its rate and its record of what it confirmed. Shared by all queues.
+//! A sink as the pipeline uses it: with its breaker, those of its destinations, its rate and its record of what it confirmed.
+//! Shared by all queues.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -6,17 +7,22 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::clock::Instant;
 use crate::message::{Class, Failure, Outcome};
-use crate::pipeline::limits::circuit::{Allow, Circuit, LONGEST_WAIT, Transition, Why};
+use crate::pipeline::deliver::blame::{Breaker, Concern, concerns_destination, concerns_sink};
+use crate::pipeline::deliver::delivery::Delivery;
+use crate::pipeline::deliver::destinations::{Admission, Ask, Destinations, LaneKey, Trouble};
+use crate::pipeline::deliver::redact::{name, redacted};
+use crate::pipeline::limits::budget::Room;
+use crate::pipeline::limits::circuit::{Allow, LONGEST_WAIT, Transition, Why};
 use crate::pipeline::limits::rate::Bucket;
-use crate::sink::{Answered, Answers, Outbound, Sink};
+use crate::sink::{Answers, Destination, Outbound, Sink, Target};
 use crate::source::ledger::sink_hash;
 use crate::telemetry::events::SinkEvents;
+use crate::telemetry::metrics::SinkMetrics;
 
 /// Beyond its own time-out a sink is given this much; then it is taken for hung.
 const GRACE: Duration = Duration::from_secs(1);
@@ -28,7 +34,8 @@ pub struct SinkHandle {
     /// The name as entry headers keep it.
     pub hash: u64,
     sink: Arc<dyn Sink>,
-    breaker: Mutex<Circuit>,
+    breaker: Mutex<Breaker>,
+    destinations: Mutex<Destinations>,
     rate: Option<Mutex<Bucket>>,
     /// Redis ms of the last element that the sink confirmed.
     confirmed_ms: AtomicI64,
@@ -39,6 +46,15 @@ pub struct SinkHandle {
     events: SinkEvents,
     /// Counts changes of any gate; claimers that wait look again.
     gates: watch::Sender<u64>,
+}
+
+/// A probe that was started: it is to be [ended](SinkHandle::abandon_probe) if no answer ends it.
+#[derive(Debug, Clone, Copy)]
+pub struct Started {
+    /// That of the breaker of the sink.
+    sink: bool,
+    /// That of the destination.
+    lane: Option<LaneKey>,
 }
 
 impl SinkHandle {
@@ -54,7 +70,8 @@ impl SinkHandle {
             hash: sink_hash(&name),
             name,
             sink,
-            breaker: Mutex::new(Circuit::breaker()),
+            breaker: Mutex::new(Breaker::new()),
+            destinations: Mutex::new(Destinations::new(Instant::now())),
             rate: max_rate.map(|rate| Mutex::new(Bucket::new(rate, Instant::now()))),
             confirmed_ms: AtomicI64::new(i64::MIN),
             answers: AtomicU64::new(0),
@@ -64,27 +81,106 @@ impl SinkHandle {
         }
     }
 
-    /// Whether the breaker lets elements through.
-    pub fn allows(&self) -> Allow {
-        let breaker = self.breaker();
-        // Asked for every element: while it is closed, the time does not matter.
-        breaker.why().map_or(Allow::Free, |_| breaker.allows(Instant::now()))
+    /// The destination, or the part of it that the element goes to, as its state is kept.
+    pub fn lane(&self, destination: &Destination) -> LaneKey {
+        LaneKey::of(destination, self.sink.part(destination))
     }
 
-    /// Takes the one probe that a half-open breaker permits; `false` if there is none to take.
-    pub fn start_probe(&self) -> bool {
-        let mut breaker = self.breaker();
-        let allowed = breaker.allows(Instant::now()) == Allow::Probe;
-        if allowed {
-            breaker.probe_started();
+    /// Whether only a part of this destination may be in trouble.
+    pub fn has_parts(&self, destination: &Destination) -> bool {
+        self.sink.part(destination).is_some()
+    }
+
+    /// Whether the breakers let elements through: that of the sink, and that of the destination where all elements of the
+    /// caller have `only` that one.
+    pub fn allows(&self, only: Option<LaneKey>) -> Allow {
+        let (sink, lane) = self.both(only);
+        match (sink, lane) {
+            (Allow::No { retry_at: a }, Allow::No { retry_at: b }) => Allow::No { retry_at: a.max(b) },
+            (no @ Allow::No { .. }, _) | (_, no @ Allow::No { .. }) => no,
+            (Allow::Probe, _) | (_, Allow::Probe) => Allow::Probe,
+            (Allow::Free, Allow::Free) => Allow::Free,
         }
-        allowed
+    }
+
+    fn both(&self, only: Option<LaneKey>) -> (Allow, Allow) {
+        let now = Instant::now();
+        let sink = {
+            let breaker = self.breaker();
+            // Asked for every element: while it is closed, the time does not matter.
+            match breaker.circuit.why() {
+                Some(_) if breaker.is_about(only) => breaker.circuit.allows(now),
+                _ => Allow::Free,
+            }
+        };
+        (sink, only.map_or(Allow::Free, |lane| self.destinations().allows(lane, now)))
+    }
+
+    /// Takes the one probe that half-open breakers permit; `None` if there is none to take.
+    pub fn start_probe(&self, only: Option<LaneKey>) -> Option<Started> {
+        let now = Instant::now();
+        let (sink, lane) = self.both(only);
+        let mut started = Started { sink: false, lane: None };
+        if sink == Allow::Probe {
+            let mut breaker = self.breaker();
+            // Another queue may have been faster.
+            started.sink = breaker.circuit.allows(now) == Allow::Probe;
+            if !started.sink {
+                return None;
+            }
+            breaker.circuit.probe_started();
+        }
+        if lane == Allow::Probe {
+            started.lane = only.filter(|lane| self.destinations().start_probe(*lane, now));
+            if started.lane.is_none() {
+                self.abandon_probe(started);
+                return None;
+            }
+        }
+        let allowed = |allow| matches!(allow, Allow::Free | Allow::Probe);
+        (allowed(sink) && allowed(lane) && (started.sink || started.lane.is_some())).then_some(started)
     }
 
     /// The probe ended without an answer.
-    pub fn abandon_probe(&self) {
-        self.breaker().probe_abandoned(Instant::now());
+    pub fn abandon_probe(&self, started: Started) {
+        let now = Instant::now();
+        if started.sink {
+            self.breaker().circuit.probe_abandoned(now);
+        }
+        if let Some(lane) = started.lane {
+            self.destinations().abandon_probe(lane, now);
+        }
         self.gates.send_modify(|n| *n += 1);
+    }
+
+    /// Decides about elements of a queue with this room, one after the other.
+    pub fn admit(&self, room: Room, asks: impl IntoIterator<Item = Ask>) -> Vec<Admission> {
+        let now = Instant::now();
+        let mut destinations = self.destinations();
+        let forgotten = destinations.forget_idle(now);
+        let admitted = asks.into_iter().map(destinations.admit(room, now)).collect();
+        let in_trouble = destinations.in_trouble();
+        drop(destinations);
+        if !forgotten.is_empty() {
+            let keys: Vec<u64> = forgotten.into_iter().map(LaneKey::id).collect();
+            self.events.destinations_forgotten(&keys, in_trouble);
+        }
+        admitted
+    }
+
+    /// An element that was admitted has left.
+    pub fn left(&self, lane: LaneKey, size: u64, probe: bool) {
+        self.destinations().left(lane, size, probe, Instant::now());
+    }
+
+    /// The trouble of the destination of an element that it refused.
+    pub fn trouble(&self, lane: LaneKey) -> Trouble {
+        self.destinations().trouble(lane, Instant::now())
+    }
+
+    /// How long an element waits that its destination refused.
+    pub fn wait(&self, lane: LaneKey) -> Duration {
+        self.destinations().wait(lane, Instant::now())
     }
 
     /// The bucket of `max_rate`, if there is one.
@@ -115,27 +211,43 @@ impl SinkHandle {
     }
 
     /// Whether the sink has confirmed anything since this Redis time.
-    pub fn moved_since(&self, ms: i64) -> bool {
+    pub fn sink_moved_since(&self, ms: i64) -> bool {
         self.confirmed_ms.load(Ordering::Relaxed) >= ms
     }
 
-    /// Hands one element to the sink and waits for its answer, which the breaker sees as well.
-    pub async fn deliver(&self, message: Outbound) -> Outcome {
-        let (sent, now_ms) = (Instant::now(), message.now_ms);
+    /// Whether the destination has confirmed anything since this Redis time.
+    pub fn moved_since(&self, lane: LaneKey, ms: i64) -> bool {
+        self.sink_moved_since(ms) && self.destinations().moved_since(lane, ms)
+    }
+
+    /// Hands one element for this target to the sink and waits for its answer, which the breakers see as well.
+    pub async fn deliver(&self, message: Outbound, target: &dyn Target) -> Outcome {
+        let (sent, now_ms, destination) = (Instant::now(), message.now_ms, message.destination.clone());
         let outcome = self.in_time(self.sink.deliver(message)).await.unwrap_or_else(|| Err(self.hung()));
         if matches!(&outcome, Err(failure) if failure.is_stale()) {
             return outcome; // It says something about us, nothing about the sink.
         }
         let took = sent.elapsed();
         self.events.metrics().answered(&outcome, took);
-        self.observe(&outcome, now_ms.saturating_add(i64::try_from(took.as_millis()).unwrap_or(i64::MAX)));
+        let at_ms = now_ms.saturating_add(i64::try_from(took.as_millis()).unwrap_or(i64::MAX));
+        match &outcome {
+            Ok(()) => self.confirmed_at(Some(self.lane(&destination)), at_ms),
+            Err(failure) => self.failed(&destination, target, failure),
+        }
         outcome
     }
 
-    /// Hands a batch to the sink; [`Delivery::wave`] brings the answers, which the breaker sees as well.
-    pub fn deliver_all(self: &Arc<Self>, batch: Vec<Outbound>) -> Delivery {
+    /// Hands a batch to the sink; [`Delivery::wave`] brings the answers, which the breakers see as well. `one`: all of it
+    /// goes to this destination.
+    pub fn deliver_all(
+        self: &Arc<Self>,
+        batch: Vec<Outbound>,
+        target: Arc<dyn Target>,
+        one: Option<LaneKey>,
+    ) -> Delivery {
         let (answers, now_ms) = (Answers::new(batch.len()), batch.first().map_or(0, |message| message.now_ms));
         let alone = batch.len() == 1;
+        let destinations = batch.iter().map(|message| message.destination.clone()).collect();
         let (handle, into) = (self.clone(), answers.clone());
         let delivering = async move {
             let delivered = AssertUnwindSafe(handle.sink.deliver_all(batch, &into)).catch_unwind();
@@ -146,7 +258,8 @@ impl SinkHandle {
             }
         };
         let delivering = Some(delivering.boxed());
-        Delivery { handle: self.clone(), answers, delivering, alone, sent: Instant::now(), now_ms }
+        let (handle, sent) = (self.clone(), Instant::now());
+        Delivery { handle, answers, delivering, destinations, target, one, alone, sent, now_ms }
     }
 
     /// What the sink answers; `None` if it is hung.
@@ -168,32 +281,23 @@ impl SinkHandle {
 
     /// Confirmed outside of the sink: by the script that pushes exactly once.
     pub fn confirmed(&self, now_ms: i64) {
-        self.observe(&Ok(()), now_ms);
+        self.confirmed_at(None, now_ms);
     }
 
-    fn observe(&self, outcome: &Outcome, now_ms: i64) {
-        let transition = {
-            let mut breaker = self.breaker();
-            match outcome {
-                Ok(()) => breaker.on_success(),
-                Err(failure) => breaker.on_failure(failure.class, Instant::now(), fastrand::f64()),
-            }
-        };
+    pub(super) fn confirmed_at(&self, lane: Option<LaneKey>, now_ms: i64) {
+        let transition = self.breaker().worked();
         self.answers.fetch_add(1, Ordering::Relaxed);
-        if outcome.is_ok() {
-            self.confirmed_ms.fetch_max(now_ms, Ordering::Relaxed);
+        self.confirmed_ms.fetch_max(now_ms, Ordering::Relaxed);
+        let over = lane.and_then(|lane| {
+            let mut destinations = self.destinations();
+            let over = destinations.confirmed(lane, now_ms, Instant::now());
+            over.map(|_| (lane, destinations.in_trouble()))
+        });
+        if let Some((lane, in_trouble)) = over {
+            self.events.destination_works(lane.id(), in_trouble);
         }
-        match (transition, outcome) {
-            (Some(Transition::Opened(Why::Blocked)), Err(failure)) => self.is_full(failure),
-            (Some(Transition::Opened(_)), Err(failure)) => {
-                self.known_up.store(false, Ordering::Relaxed);
-                self.events.down(failure);
-            }
-            (Some(Transition::Closed), _) | (None, Ok(())) => self.is_up(transition.is_some()),
-            _ => {}
-        }
-        // A failed probe is no transition, but the waiting claimers have a new time to wait for.
-        if transition.is_some() || outcome.is_err() {
+        self.is_up(transition.is_some());
+        if transition.is_some() || over.is_some() {
             self.gates.send_modify(|n| *n += 1);
         }
     }
@@ -215,12 +319,12 @@ impl SinkHandle {
         if self.answers() != answers {
             return;
         }
-        let is_open = self.breaker().why().is_some();
+        let is_open = self.breaker().circuit.why().is_some();
         match answer {
             Ok(()) if !is_open => self.is_up(false),
             // While something is due, an element tries the sink before that: the queues have nothing for it.
             Ok(()) if quiet > LONGEST_WAIT.saturating_add(self.longest().saturating_mul(2)) => {
-                self.breaker().on_success();
+                self.breaker().worked();
                 self.is_up(true);
                 self.gates.send_modify(|n| *n += 1);
             }
@@ -250,95 +354,66 @@ impl SinkHandle {
         self.events.blocked(failure);
     }
 
+    /// Shows a failure to the breakers that it concerns.
+    pub(super) fn failed(&self, destination: &Destination, target: &dyn Target, failure: &Failure) {
+        let (lane, now) = (self.lane(destination), Instant::now());
+        let shown = redacted(failure, destination, target);
+        let others_work = self.destinations().others_work(lane, now);
+        let sink = concerns_sink(failure, others_work);
+        self.answers.fetch_add(1, Ordering::Relaxed);
+        let transition = {
+            let mut breaker = self.breaker();
+            let transition = match sink {
+                Concern::Failure { at_lane } => Some(breaker.failed(at_lane.then_some(lane), failure.class)),
+                // A probe has to end in any case.
+                Concern::None if breaker.circuit.is_probing() => Some(breaker.failed(Some(lane), failure.class)),
+                Concern::None => None,
+                Concern::Answer => Some(breaker.worked()),
+            };
+            // Why it is open now: the board shows the latest reason.
+            transition.map(|transition| (transition, breaker.circuit.why()))
+        };
+        match transition {
+            Some((_, Some(Why::Blocked))) => self.is_full(&shown),
+            Some((_, Some(_))) => {
+                self.known_up.store(false, Ordering::Relaxed);
+                self.events.down(&shown);
+            }
+            Some((Some(Transition::Closed), None)) => self.is_up(true),
+            Some(_) | None => {}
+        }
+        if concerns_destination(failure) {
+            // Where the sink is reported, or the queue will be, this is not.
+            let held = failure.class == Class::TargetPermanent && !target.varies(failure.about);
+            let show = !matches!(sink, Concern::Failure { .. }) && !held;
+            let mut destinations = self.destinations();
+            let change = destinations.failed(lane, failure.class, show, now, fastrand::f64());
+            let in_trouble = destinations.in_trouble();
+            drop(destinations);
+            if change.is_some() {
+                self.events.destination_in_trouble(lane.id(), &name(destination, target), &shown, in_trouble);
+            }
+        } else {
+            self.destinations().inconclusive(lane, now, fastrand::f64());
+        }
+        // A failed probe is no transition, but the waiting claimers have a new time to wait for.
+        self.gates.send_modify(|n| *n += 1);
+    }
+
     /// Flushes and closes the sink.
     pub async fn close(&self) {
         self.sink.close().await;
     }
 
-    fn breaker(&self) -> MutexGuard<'_, Circuit> {
+    pub(super) fn metrics(&self) -> &SinkMetrics {
+        self.events.metrics()
+    }
+
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
         self.breaker.lock()
     }
-}
 
-/// How long confirmed elements of a batch wait for its others before they are written: what a crash delivers twice.
-const WAVE: Duration = Duration::from_millis(20);
-
-/// A batch at a sink.
-pub struct Delivery {
-    handle: Arc<SinkHandle>,
-    answers: Answers,
-    /// `None` when every element has its answer.
-    delivering: Option<BoxFuture<'static, ()>>,
-    /// A batch of one.
-    alone: bool,
-    sent: Instant,
-    now_ms: i64,
-}
-
-impl Delivery {
-    /// Brings every element to the sink, as far as the sink has room.
-    pub fn begin(&mut self) {
-        // Unconstrained: the runtime would let only so many of them get anywhere.
-        if let Some(delivering) = &mut self.delivering
-            && tokio::task::unconstrained(delivering).now_or_never().is_some()
-        {
-            self.delivering = None;
-        }
-    }
-
-    /// The next answers: all that come within a moment, or all that are left. `None` after the last. Cancel safe.
-    pub async fn wave(&mut self) -> Option<Answered> {
-        loop {
-            match &mut self.delivering {
-                // No other waits for it.
-                Some(delivering) if self.alone => {
-                    delivering.await;
-                    self.delivering = None;
-                }
-                Some(delivering) => {
-                    // Order: what is complete need not wait. Both may be left at any time.
-                    tokio::select! {
-                        biased;
-                        () = delivering => self.delivering = None,
-                        () = tokio::time::sleep(WAVE) => {}
-                    }
-                }
-                None => {}
-            }
-            let answered = self.answers.take();
-            if !answered.is_empty() {
-                self.observe(&answered);
-                return Some(answered);
-            }
-            self.delivering.as_ref()?;
-        }
-    }
-
-    /// Whether no answer will come any more.
-    pub fn is_over(&self) -> bool {
-        self.delivering.is_none()
-    }
-
-    /// When it was handed over, in Redis ms.
-    pub fn sent_ms(&self) -> i64 {
-        self.now_ms
-    }
-
-    fn observe(&self, answered: &Answered) {
-        let took = self.sent.elapsed();
-        let metrics = self.handle.events.metrics();
-        let at_ms = self.now_ms.saturating_add(i64::try_from(took.as_millis()).unwrap_or(i64::MAX));
-        for _ in &answered.confirmed {
-            metrics.answered(&Ok(()), took);
-        }
-        if !answered.confirmed.is_empty() {
-            self.handle.observe(&Ok(()), at_ms);
-        }
-        // It says something about us, nothing about the sink.
-        for (_, failure) in answered.failed.iter().filter(|(_, failure)| !failure.is_stale()) {
-            let outcome = Err(failure.clone());
-            metrics.answered(&outcome, took);
-            self.handle.observe(&outcome, at_ms);
-        }
+    fn destinations(&self) -> MutexGuard<'_, Destinations> {
+        self.destinations.lock()
     }
 }

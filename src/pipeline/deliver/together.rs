@@ -4,20 +4,21 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::message::{Failure, MessageId, lateness};
 use crate::pipeline::claim::{Batch, Claim, Held, Isolation};
+use crate::pipeline::deliver::answer::answer;
 use crate::pipeline::deliver::conclude;
+use crate::pipeline::deliver::delivery::Delivery;
 use crate::pipeline::deliver::outbound::{self, Subject};
-use crate::pipeline::deliver::relay::{Found, own_target};
-use crate::pipeline::deliver::sink_handle::Delivery;
-use crate::pipeline::limits::circuit::Allow;
+use crate::pipeline::deliver::pass::{Entry, Pass, Passed, pass};
+use crate::pipeline::deliver::relay::Found;
 use crate::pipeline::queue::{Queue, Route};
 use crate::pipeline::settle::Writer;
-use crate::pipeline::settle::judge::Answer;
 use crate::pipeline::settle::verdict::Verdict;
-use crate::sink::{Destination, Outbound};
+use crate::sink::Outbound;
 
 /// Elements of a claim at the one sink of their queue. Those without an answer when it is dropped are released.
 pub struct Together {
@@ -33,7 +34,8 @@ struct Sent {
     /// Its place in the claim.
     place: usize,
     id: MessageId,
-    destination: Destination,
+    /// Where destinations differ.
+    pass: Option<Pass>,
 }
 
 /// Whether the elements of this batch go the common way.
@@ -58,18 +60,15 @@ impl Together {
             return None;
         };
         let now_ms = queue.process.clock.now_ms();
-        let open = route.handle.allows() == Allow::Free;
         let (mut messages, mut sent) =
             (Vec::with_capacity(claim.elements.len()), Vec::with_capacity(claim.elements.len()));
         for place in 0..claim.elements.len() {
             let made = std::panic::catch_unwind(AssertUnwindSafe(|| message(&claim, place, now_ms, send_before)));
             match made {
-                Ok(Ok(message)) if open => {
-                    sent.push(Some(Sent { place, id: message.id.id, destination: message.destination.clone() }));
+                Ok(Ok(message)) => {
+                    sent.push(Some(Sent { place, id: message.id.id, pass: None }));
                     messages.push(message);
                 }
-                // The breaker opened after the claim: it is not thrown at a sink that is down.
-                Ok(Ok(_)) => leave(&claim, place, &isolation, |held| conclude::by_answers(held, Found::default())),
                 Ok(Err(verdict)) => leave(&claim, place, &isolation, |held| conclude::without_sinks(held, verdict)),
                 Err(_panic) => leave(&claim, place, &isolation, |mut held| {
                     queue.events.panicked(&held.parts().id, "deliver");
@@ -77,10 +76,33 @@ impl Together {
                 }),
             }
         }
-        if messages.is_empty() {
-            return None;
+        match pass(&queue, route, false, messages.iter()) {
+            Passed::All => {}
+            // The breaker opened after the claim: it is not thrown at a sink that is down.
+            Passed::None => {
+                let back = |sent: Sent| leave(&claim, sent.place, &isolation, |held| not_asked(held, None));
+                sent.drain(..).flatten().for_each(back);
+                messages.clear();
+            }
+            Passed::Each(entries) => {
+                let mut all = std::mem::take(&mut sent).into_iter().flatten();
+                let mut entries = entries.into_iter();
+                messages.retain(|_| match (all.next(), entries.next()) {
+                    (Some(go), Some(Entry::Go(pass))) => {
+                        sent.push(Some(Sent { pass: Some(pass), ..go }));
+                        true
+                    }
+                    (Some(back), Some(Entry::Back(wait))) => {
+                        leave(&claim, back.place, &isolation, |held| not_asked(held, Some(wait)));
+                        false
+                    }
+                    _ => unreachable!("each message has a place and an entry"),
+                });
+            }
         }
-        let mut delivery = route.handle.deliver_all(messages);
+        let first = messages.first()?;
+        let one = route.only(&first.destination).filter(|_| !route.handle.has_parts(&first.destination));
+        let mut delivery = route.handle.deliver_all(messages, route.spec.target.clone(), one);
         delivery.begin();
         Some(Together { claim, isolation, delivery, sent })
     }
@@ -152,25 +174,20 @@ impl Together {
 
     fn failed(&mut self, route: &Route, at: usize, failure: Failure) {
         let Some(sent) = self.sent.get_mut(at).and_then(Option::take) else { return };
-        let sent_ms = self.delivery.sent_ms();
+        let (sent_ms, destination) = (self.delivery.sent_ms(), self.delivery.destination(at).clone());
         leave(&self.claim, sent.place, &self.isolation, |mut held| {
-            let failure = own_target(failure, &*route.spec.target);
             if failure.is_stale() {
                 return held.drop_stale();
             }
             let outcome = Err(failure);
             route.metrics.attempt(&outcome);
             let parts = held.parts();
-            let since_ms = match parts.header.last_attempt_ms {
-                0 => sent_ms,
-                last => last,
-            };
-            let sink_moved = route.handle.moved_since(since_ms);
-            let answers = vec![Answer { sink: 0, outcome, sink_moved }];
-            let found =
-                Found { answers, asked: vec![0], destinations: vec![(0, sent.destination)], ..Found::default() };
-            conclude::by_answers(held, found);
+            let answers = vec![answer(parts.queue(), 0, &destination, outcome, &parts.header, sent_ms)];
+            let probe = sent.pass.as_ref().is_some_and(Pass::is_probe);
+            let (asked, destinations) = (vec![0], vec![(0, destination)]);
+            conclude::by_answers(held, Found { answers, asked, destinations, probe, ..Found::default() });
         });
+        drop(sent.pass);
     }
 }
 
@@ -180,6 +197,11 @@ impl Drop for Together {
             leave(&self.claim, sent.place, &self.isolation, drop);
         }
     }
+}
+
+/// No sink was asked; `wait`: because the destination is in trouble.
+fn not_asked(held: Held, wait: Option<Duration>) {
+    conclude::by_answers(held, Found { held: wait, ..Found::default() });
 }
 
 /// An element leaves the common way.

@@ -117,6 +117,12 @@ impl Budget {
         state.count * 2 > state.count_limit || state.bytes * 2 > state.byte_limit
     }
 
+    /// Its bounds.
+    pub fn limit(&self) -> Room {
+        let state = self.lock();
+        Room { count: state.count_limit, bytes: state.byte_limit }
+    }
+
     /// The bound on bytes.
     pub fn byte_limit(&self) -> u64 {
         self.lock().byte_limit

@@ -25,7 +25,7 @@ use crate::pipeline::claim::record::Unwritten;
 use crate::pipeline::claim::{Claim, Parts};
 use crate::pipeline::dead_letters::fields;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::settle::verdict::Verdict;
+use crate::pipeline::settle::verdict::{Release, Verdict};
 use crate::source::SourceError;
 use crate::source::ledger::claims::{Element, Header, Move};
 
@@ -81,7 +81,7 @@ impl Settler {
             queue.history.forget(parts.id.id);
             return self.confirmed(&parts.claim, [parts.place]);
         }
-        if let Verdict::Retry { after, .. } = verdict {
+        if let Verdict::Retry { after, .. } | Verdict::Release { why: Release::Destination { after } } = verdict {
             let delay_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
             queue.alarm.announce(queue.process.clock.now_ms().saturating_add_unsigned(delay_ms));
         }

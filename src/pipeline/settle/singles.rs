@@ -181,7 +181,7 @@ fn count(verdict: Verdict, parts: Box<Parts>, done: bool, late: bool) {
         }
         Verdict::Dead(death) => {
             queue.settled.fetch_add(1, Ordering::Relaxed);
-            queue.events.dead_lettered(&parts.id, death.reason, death.failure.as_ref());
+            queue.events.dead_lettered(&parts.id, death.reason, death.shown.as_deref().or(death.failure.as_ref()));
             queue.dead_letters.notify_one();
         }
         Verdict::Gone => {

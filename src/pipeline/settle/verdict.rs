@@ -64,6 +64,8 @@ pub struct Death {
     pub destination: Option<String>,
     /// What the sink, or the stage, said.
     pub failure: Option<Failure>,
+    /// The same without words of the payload, for the log, where that differs.
+    pub shown: Option<Box<Failure>>,
 }
 
 /// Why an element is released uncounted.
@@ -75,6 +77,11 @@ pub enum Release {
         sink: Option<usize>,
         /// What is wrong.
         failure: Failure,
+    },
+    /// Its destination is in trouble, and others of the queue are not: it comes back after a while.
+    Destination {
+        /// The least time to wait.
+        after: Duration,
     },
     /// The queue went on hold while the element waited for its due time.
     OnHold,
@@ -106,6 +113,9 @@ impl Verdict {
                 Move::Retry { header, delay_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX) }
             }
             Verdict::Dead(death) => Move::Dead { fields: letter(death) },
+            Verdict::Release { why: Release::Destination { after } } => {
+                Move::Retry { header: header.clone(), delay_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX) }
+            }
             Verdict::Release { .. } => Move::Release { at_ms: header.time_ms, header: header.clone() },
         }
     }
@@ -114,18 +124,16 @@ impl Verdict {
 impl Death {
     /// A death that no sink had a part in.
     pub fn without_sink(reason: DeadReason, failure: Failure) -> Self {
-        Death { reason, sink: None, destination: None, failure: Some(failure) }
+        Death { reason, sink: None, destination: None, failure: Some(failure), shown: None }
     }
 
     /// Whether an attempt ended the element. That attempt counts as well.
     pub fn ended_an_attempt(&self) -> bool {
         match self.reason {
             DeadReason::MaxAttempts | DeadReason::MessagePermanent => true,
-            DeadReason::Expired
-            | DeadReason::LeaseExpired
-            | DeadReason::Undecodable
-            | DeadReason::Unroutable
-            | DeadReason::Junk => false,
+            // By the sink, or by a template before it was asked.
+            DeadReason::Unroutable => self.destination.is_some(),
+            DeadReason::Expired | DeadReason::LeaseExpired | DeadReason::Undecodable | DeadReason::Junk => false,
         }
     }
 }
@@ -135,6 +143,7 @@ impl Release {
     pub fn reason(&self) -> ReleaseReason {
         match self {
             Release::Hold { .. } | Release::OnHold => ReleaseReason::Hold,
+            Release::Destination { .. } => ReleaseReason::Destination,
             Release::Backpressure { .. } | Release::Dropped | Release::NoRoom => ReleaseReason::Backpressure,
             Release::Shutdown => ReleaseReason::Shutdown,
         }
@@ -177,6 +186,14 @@ mod tests {
             let Move::Release { header, at_ms } = step else { panic!("{step:?}") };
             assert_eq!((header.attempts, header.class, at_ms), (2, None, 1_000));
         }
+    }
+
+    #[test]
+    fn an_element_whose_destination_is_in_trouble_comes_back_later_and_uncounted() {
+        let why = Release::Destination { after: Duration::from_secs(7) };
+        let step = Verdict::Release { why }.step(&header(), no_letter);
+        let Move::Retry { header, delay_ms } = step else { panic!("{step:?}") };
+        assert_eq!((header.attempts, header.class, delay_ms), (2, None, 7_000));
     }
 
     #[test]

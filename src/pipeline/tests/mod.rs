@@ -5,6 +5,7 @@
 mod ahead;
 mod claims;
 mod dead_letter_target;
+mod destinations;
 mod drains;
 mod ends;
 mod fan_out;
@@ -24,7 +25,9 @@ use redisson_codecs::Codec;
 
 use self::world::{Bridge, World, eventually, within};
 use crate::clock::Instant;
-use crate::config::{MaxInFlight, Mode, OnDecodeError, OnExpired, QueueSpec, RetryPolicy, RouteSpec};
+use crate::config::{
+    MaxInFlight, Mode, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
+};
 use crate::message::{About, Class, Failure, MessageId};
 use crate::route::{Envelope, MessageSpec};
 use crate::sink::Outbound;
@@ -83,6 +86,7 @@ fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
         max_rate: None,
         max_lateness: None,
         on_expired: OnExpired::Deliver,
+        unroutable: Unroutable { after: Some(10 * MINUTE), action: OnUnroutable::DeadLetter },
         to: to.collect(),
         retry: RetryPolicy {
             max_attempts: 3,

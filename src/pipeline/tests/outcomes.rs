@@ -166,6 +166,7 @@ async fn a_target_named_after_the_queue_can_be_fixed_and_one_named_by_the_payloa
         sink.outage(Some(failure(Class::TargetPermanent, "WRONGTYPE").about(about)));
         let mut spec = spec(&[("s", sink.clone())]);
         spec.codec = Codec::String.into();
+        spec.unroutable.after = Some(Duration::ZERO);
         spec.to[0].target = target;
         let bridge = world.without_keeper(1, &[("s", sink.clone())], spec);
         world.offer(0..1);

@@ -53,6 +53,12 @@ impl Section<'_> {
         self.parsed(key, parse).flatten()
     }
 
+    /// A duration, or `never`; keys with a default only.
+    pub fn duration_or_never(&self, key: &Key) -> Option<Duration> {
+        let parse = |text: &str| if text == "never" { Ok(None) } else { units::duration(text).map(Some) };
+        self.parsed(key, parse).flatten()
+    }
+
     /// A size above zero, in bytes; keys with a default only.
     pub fn size(&self, key: &Key) -> u64 {
         let parse = |text: &str| match units::size(text)? {

@@ -50,6 +50,13 @@ pub struct AmqpDestination {
     pub properties: Vec<(AmqpProperty, String)>,
 }
 
+impl AmqpDestination {
+    /// What tells it apart: exchange and routing key.
+    pub(in crate::sink) fn lane(&self) -> (&[u8], &[u8]) {
+        (self.exchange.as_bytes(), self.routing_key.as_bytes())
+    }
+}
+
 impl fmt::Display for AmqpDestination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let AmqpDestination { exchange, routing_key, .. } = self;
@@ -138,6 +145,21 @@ impl Target for AmqpTarget {
             About::Target => self.exchange.uses_payload(),
             About::Route => self.exchange.uses_payload() || self.routing_key.uses_payload(),
         }
+    }
+
+    fn varies(&self, about: About) -> bool {
+        match about {
+            About::Sink => false,
+            About::Target => self.exchange.varies(),
+            About::Route => self.exchange.varies() || self.routing_key.varies(),
+        }
+    }
+
+    fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
+        let Destination::Amqp(found) = destination else { return Vec::new() };
+        let pairs = [(&found.exchange, &self.exchange), (&found.routing_key, &self.routing_key)];
+        let chosen = pairs.into_iter().filter(|(_, template)| template.uses_payload());
+        chosen.map(|(filled, template)| (&**filled, template.source())).collect()
     }
 
     fn keys(&self) -> Map<String, Value> {

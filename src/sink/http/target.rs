@@ -36,6 +36,13 @@ pub struct HttpDestination {
     pub secret: bool,
 }
 
+impl HttpDestination {
+    /// What tells it apart: path and query.
+    pub(in crate::sink) fn lane(&self) -> (&[u8], &[u8]) {
+        (self.path.as_bytes(), &[])
+    }
+}
+
 impl fmt::Display for HttpDestination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "path {}", path::shown(&self.path, self.secret))
@@ -62,7 +69,22 @@ impl Target for HttpTarget {
     }
 
     fn is_chosen_by_payload(&self, about: About) -> bool {
-        about != About::Sink && self.path.template().uses_payload()
+        about.is_of_destination() && self.path.template().uses_payload()
+    }
+
+    fn varies(&self, about: About) -> bool {
+        about.is_of_destination() && self.path.template().varies()
+    }
+
+    fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
+        match destination {
+            Destination::Http(found) if self.path.template().uses_payload() => {
+                let before_query = |text: &'a str| text.split('?').next().unwrap_or_default();
+                let template = if found.secret { "/(hidden)" } else { before_query(self.path.template().source()) };
+                vec![(before_query(&found.path), template)]
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn keys(&self) -> Map<String, Value> {

@@ -25,6 +25,8 @@ enum Treatment {
     As(Class),
     /// As this class, and about the one topic.
     Topic(Class),
+    /// As this class, and the fault of the topic's settings or of the host: the topic is there.
+    Fault(Class),
     /// The client's own verdict on a record it could not deliver: whether it was sent decides.
     Local,
     /// Bytes changed on the way: tried again, until it must be the record.
@@ -37,7 +39,7 @@ enum Treatment {
 struct Row(Code, &'static str, Treatment, &'static str);
 
 use Class::{Ambiguous, Backpressure, MessagePermanent, TargetPermanent, Transient, Unknown};
-use Treatment::{As, Confirmed, Corrupt, Local, Topic};
+use Treatment::{As, Confirmed, Corrupt, Fault, Local, Topic};
 
 /// Tries after which a record that arrives corrupt is taken to be the reason itself.
 const CORRUPT_TRIES: u32 = 3;
@@ -86,7 +88,7 @@ const TABLE: &[Row] = &[
     Row(Code::MessageSizeTooLarge, "MESSAGE_TOO_LARGE", As(MessagePermanent), LARGER),
     Row(Code::MessageBatchTooLarge, "RECORD_LIST_TOO_LARGE", As(MessagePermanent), "raise `segment.bytes` of the topic"),
     Row(Code::InvalidRecord, "INVALID_RECORD", As(MessagePermanent), "a compacted topic needs a key: set `key`"),
-    Row(Code::InvalidTimestamp, "INVALID_TIMESTAMP", As(MessagePermanent), "see `message.timestamp.before.max.ms` and `.after.max.ms` of the topic"),
+    Row(Code::InvalidTimestamp, "INVALID_TIMESTAMP", Fault(TargetPermanent), "set this host's clock, or raise `message.timestamp.before.max.ms` and `.after.max.ms` of the topic"),
     Row(Code::InvalidMessage, "CORRUPT_MESSAGE", Corrupt, ""),
     Row(Code::UnknownTopicOrPartition, "UNKNOWN_TOPIC_OR_PARTITION", Topic(TargetPermanent), CREATE),
     Row(Code::UnknownTopic, "UNKNOWN_TOPIC_OR_PARTITION", Topic(TargetPermanent), CREATE),
@@ -126,6 +128,15 @@ pub(super) fn judge(what: &str, report: Report, attempt: u32) -> Result<(), Fail
     Err(Failure { class, ..refused })
 }
 
+/// The same for a record without a key. Only a topic's settings make the brokers refuse that, so no other record without
+/// one would be taken.
+pub(super) fn without_key(failure: Failure) -> Failure {
+    match (failure.code, failure.class) {
+        ("INVALID_RECORD", MessagePermanent) => Failure { class: TargetPermanent, ..failure }.about(About::Target),
+        _ => failure,
+    }
+}
+
 /// The failure that a code means where no record was written.
 pub(super) fn failure(what: &str, code: Code) -> Failure {
     let Some(Row(_, name, treatment, _)) = row(code) else {
@@ -133,7 +144,7 @@ pub(super) fn failure(what: &str, code: Code) -> Failure {
         return Failure::new(Unknown, "unknown_code", text);
     };
     let class = match treatment {
-        As(class) | Topic(class) => *class,
+        As(class) | Topic(class) | Fault(class) => *class,
         // 46 without a record answers nothing that was asked.
         Confirmed => Unknown,
         Corrupt | Local => Transient,
@@ -145,7 +156,8 @@ pub(super) fn failure(what: &str, code: Code) -> Failure {
 fn told(what: &str, code: Code, name: &'static str) -> Failure {
     let advice = advice(code).map(|advice| format!(": {advice}")).unwrap_or_default();
     let failure = Failure::new(Unknown, name, format!("{what}: {code}{advice}"));
-    if is_about_topic(code) { failure.about(About::Target) } else { failure }
+    let of_topic = matches!(row(code), Some(Row(_, _, Topic(_) | Fault(_), _)));
+    if of_topic { failure.about(About::Target) } else { failure }
 }
 
 /// The codes of the table, each once, with their cause and cure.
@@ -210,6 +222,7 @@ pub(super) fn is_about_batch(code: Code) -> bool {
             | Code::InvalidRecord
             | Code::InvalidTimestamp
             | Code::InvalidDifferentRecord
+            | Code::InvalidMessage
     )
 }
 
@@ -296,7 +309,7 @@ mod tests {
                 // The last of the tries of a corrupt record too.
                 let failure = judged(*code, persistence, CORRUPT_TRIES).unwrap_err();
                 assert_eq!((failure.class, failure.code), (Class::Ambiguous, *name), "{code:?}");
-                assert_eq!(failure.about == About::Target, matches!(treatment, Topic(_)), "{code:?}");
+                assert_eq!(failure.about == About::Target, matches!(treatment, Topic(_) | Fault(_)), "{code:?}");
             }
         }
     }
@@ -313,13 +326,20 @@ mod tests {
 
     #[test]
     fn what_no_broker_will_ever_take_is_a_dead_letter() {
-        let codes = [
-            (10, "MESSAGE_TOO_LARGE"),
-            (18, "RECORD_LIST_TOO_LARGE"),
-            (87, "INVALID_RECORD"),
-            (32, "INVALID_TIMESTAMP"),
-        ];
+        let codes = [(10, "MESSAGE_TOO_LARGE"), (18, "RECORD_LIST_TOO_LARGE"), (87, "INVALID_RECORD")];
         check(&codes, Class::MessagePermanent, About::Sink);
+    }
+
+    #[test]
+    fn what_is_the_fault_of_the_host_or_of_the_topic_s_settings_holds() {
+        check(&[(32, "INVALID_TIMESTAMP")], Class::TargetPermanent, About::Target);
+        assert!(!is_about_topic(Code::InvalidTimestamp), "the topic is there, and need not be asked for");
+        let refused = without_key(judged(Code::InvalidRecord, Persistence::Not, 1).unwrap_err());
+        assert_eq!((refused.class, refused.about), (Class::TargetPermanent, About::Target));
+        let ambiguous = without_key(judged(Code::InvalidRecord, Persistence::Possibly, 1).unwrap_err());
+        assert_eq!(ambiguous.class, Class::Ambiguous);
+        let large = without_key(judged(Code::MessageSizeTooLarge, Persistence::Not, 1).unwrap_err());
+        assert_eq!(large.class, Class::MessagePermanent);
     }
 
     #[test]

@@ -36,6 +36,13 @@ pub struct KafkaDestination {
     pub key: Option<Bytes>,
 }
 
+impl KafkaDestination {
+    /// What tells it apart: the topic. The sink knows the partitions.
+    pub(in crate::sink) fn lane(&self) -> (&[u8], &[u8]) {
+        (self.topic.as_bytes(), &[])
+    }
+}
+
 impl fmt::Display for KafkaDestination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "topic {}", self.topic)
@@ -64,7 +71,18 @@ impl Target for KafkaTarget {
 
     fn is_chosen_by_payload(&self, about: About) -> bool {
         // The key of a record chooses among the partitions of one topic.
-        about != About::Sink && self.topic.uses_payload()
+        about.is_of_destination() && self.topic.uses_payload()
+    }
+
+    fn varies(&self, about: About) -> bool {
+        about.is_of_destination() && self.topic.varies()
+    }
+
+    fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
+        match destination {
+            Destination::Kafka(found) if self.topic.uses_payload() => vec![(&*found.topic, self.topic.source())],
+            _ => Vec::new(),
+        }
     }
 
     fn keys(&self) -> Map<String, Value> {

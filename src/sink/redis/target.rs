@@ -65,6 +65,14 @@ pub enum RedisDestination {
     },
 }
 
+impl RedisDestination {
+    /// What tells it apart: the key.
+    pub(in crate::sink) fn lane(&self) -> (&[u8], &[u8]) {
+        let (RedisDestination::List { key, .. } | RedisDestination::Stream { key, .. }) = self;
+        (key, &[])
+    }
+}
+
 impl fmt::Display for RedisDestination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -125,7 +133,20 @@ impl Target for RedisTarget {
     }
 
     fn is_chosen_by_payload(&self, about: About) -> bool {
-        about != About::Sink && self.key().uses_payload()
+        about.is_of_destination() && self.key().uses_payload()
+    }
+
+    fn varies(&self, about: About) -> bool {
+        about.is_of_destination() && self.key().varies()
+    }
+
+    fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
+        let Destination::Redis(found) = destination else { return Vec::new() };
+        let (RedisDestination::List { key, .. } | RedisDestination::Stream { key, .. }) = found;
+        match std::str::from_utf8(key) {
+            Ok(key) if self.key().uses_payload() => vec![(key, self.key().source())],
+            _ => Vec::new(),
+        }
     }
 
     fn keys(&self) -> Map<String, Value> {

@@ -30,6 +30,13 @@ pub struct StdoutSpec;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StdoutDestination;
 
+impl StdoutDestination {
+    /// What tells it apart: there is one.
+    pub(in crate::sink) fn lane(&self) -> (&[u8], &[u8]) {
+        (&[], &[])
+    }
+}
+
 impl fmt::Display for StdoutDestination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("stdout")
@@ -80,6 +87,10 @@ impl Target for StdoutSpec {
     }
 
     fn is_chosen_by_payload(&self, _about: About) -> bool {
+        false
+    }
+
+    fn varies(&self, _about: About) -> bool {
         false
     }
 

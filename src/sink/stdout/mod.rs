@@ -174,7 +174,9 @@ impl<W: Write> Writer<W> {
         if batch.is_empty() {
             return;
         }
-        let outcome = self.write_all(lines).and_then(|()| self.stream.flush()).map_err(|error| classify(&error));
+        let mut begun = false;
+        let written = self.write_all(lines, &mut begun).and_then(|()| self.stream.flush());
+        let outcome = written.map_err(|error| classify(&error, begun));
         lines.clear();
         lines.shrink_to(MAX_BYTES);
         for job in batch.drain(..) {
@@ -182,13 +184,16 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+    /// `begun` is set when a byte of them was written.
+    fn write_all(&mut self, mut bytes: &[u8], begun: &mut bool) -> io::Result<()> {
         let mut prefix: &[u8] = if self.line_open { b"\n" } else { b"" };
         while !prefix.is_empty() || !bytes.is_empty() {
-            let part = if prefix.is_empty() { &mut bytes } else { &mut prefix };
+            let own = prefix.is_empty();
+            let part = if own { &mut bytes } else { &mut prefix };
             match self.stream.write(part) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
+                    *begun |= own;
                     let (written, rest) = part.split_at(count);
                     self.line_open = !written.ends_with(b"\n");
                     *part = rest;
@@ -203,15 +208,17 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// What a failed write means.
-fn classify(error: &io::Error) -> Failure {
+/// What a failed write means; `begun`: a part had been written before.
+fn classify(error: &io::Error, begun: bool) -> Failure {
     const EBADF: i32 = 9;
-    let (class, code) = match error.kind() {
+    let closed = error.kind() == io::ErrorKind::BrokenPipe || error.raw_os_error() == Some(EBADF);
+    let (class, code) = match (closed, begun) {
         // There is no reader any more.
-        io::ErrorKind::BrokenPipe => (Class::TargetPermanent, "closed"),
-        _ if error.raw_os_error() == Some(EBADF) => (Class::TargetPermanent, "closed"),
+        (true, false) => (Class::TargetPermanent, "closed"),
+        // It may have read what was written before it went. The next write shows that it is gone.
+        (true, true) => (Class::Ambiguous, "closed"),
         // Lines before the failure may have arrived.
-        _ => (Class::Ambiguous, "io"),
+        (false, _) => (Class::Ambiguous, "io"),
     };
     Failure::new(class, code, format!("write to standard output: {error}"))
 }

@@ -136,7 +136,7 @@ async fn a_closed_reader_holds_and_a_full_disk_is_ambiguous() {
         let failure = rig.sink.deliver(outbound(1, Destination::STDOUT, "x")).await.unwrap_err();
         assert_eq!((failure.class, failure.code), (class, code), "{failure}");
     }
-    assert_eq!(classify(&io::Error::from_raw_os_error(9)).class, Class::TargetPermanent);
+    assert_eq!(classify(&io::Error::from_raw_os_error(9), false).class, Class::TargetPermanent);
 }
 
 #[tokio::test]
@@ -153,6 +153,16 @@ async fn a_line_after_a_torn_one_begins_on_its_own() {
     assert_eq!(lines.len(), 3, "{text}");
     assert_eq!(lines[0].len(), 20);
     assert!(lines[1..].iter().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{text}");
+}
+
+#[tokio::test]
+async fn a_reader_that_goes_after_a_part_may_have_read_it() {
+    let rig = StdoutRig::new();
+    rig.stream.change(|state| (state.broken, state.room) = (Some(io::ErrorKind::BrokenPipe), Some(20)));
+    let failure = rig.sink.deliver(outbound(1, Destination::STDOUT, "torn")).await.unwrap_err();
+    assert_eq!((failure.class, failure.code), (Class::Ambiguous, "closed"), "{failure}");
+    let failure = rig.sink.deliver(outbound(2, Destination::STDOUT, "next")).await.unwrap_err();
+    assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "closed"), "{failure}");
 }
 
 #[tokio::test]

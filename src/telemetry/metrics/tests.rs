@@ -53,6 +53,7 @@ fn use_everything(metrics: &Metrics) {
     sink.answered(&Err(Failure::new(Class::Transient, "LOADING", "x")), Duration::from_millis(2));
     sink.up(true);
     sink.blocked(false);
+    sink.destinations_in_trouble(2);
     metrics.script("claim").took(Duration::from_millis(1));
     metrics.stalled("orders", Stage::Room);
     metrics.redis_up(true);

@@ -49,12 +49,12 @@ async fn an_unroutable_key_of_its_own_is_a_forwarded_dead_letter_and_its_neighbo
     let server = RedisServer::start().await;
     let rabbit = start();
     Rabbits::connect(&url(&rabbit)).await.expect("connect").declare("letters", Some("letters"), "due").await;
-    let queue = "codec: json, dead_letter: { sink: out, exchange: letters, routing_key: due }";
+    let queue = "codec: json, unroutable_after: 0s, dead_letter: { sink: out, exchange: letters, routing_key: due }";
     let yaml =
         yaml(&server, &rabbit, DECLARE, queue).replace("sink: out }]", "sink: out, routing_key: '${payload.to}' }]");
     let mut daemon = Daemon::start(&yaml).await;
     tolerate_stalls(&mut daemon);
-    daemon.expect_log("dead letter stored");
+    daemon.expect_log("dead letter stored").expect_log("destination in trouble");
     let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
     let now = redis_now_ms(&mut redis).await;
     let (mut oracle, mut dead) = (Oracle::new(), Oracle::new());
@@ -71,7 +71,7 @@ async fn an_unroutable_key_of_its_own_is_a_forwarded_dead_letter_and_its_neighbo
     let letters = letters.all("letters", &dead).await;
     dead.judge(letters).assert_complete(0);
     for letter in letters {
-        assert_eq!(text(letter, "delaybridge-dead-reason"), Some("message_permanent"));
+        assert_eq!(text(letter, "delaybridge-dead-reason"), Some("unroutable"));
         assert_eq!(text(letter, "delaybridge-dead-code"), Some("NO_ROUTE"));
     }
 }

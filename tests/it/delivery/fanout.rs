@@ -152,11 +152,12 @@ queues:
   q:
     source: { redisson: { name: own } }
     codec: json
+    unroutable_after: 0s
     to: [{ sink: lines }, { sink: same, list: "to:${payload.to}" }]
 "#,
     ))
     .await;
-    daemon.expect_log("dead letter stored");
+    daemon.expect_log("dead letter stored").expect_log("destination in trouble");
     for key in ["to:a", "to:b"] {
         list_of(&mut redis, key, 30).await;
     }
@@ -174,7 +175,7 @@ queues:
             continue;
         }
         let words = [text("class"), text("code"), text("sink"), text("attempts"), text("confirmed"), text("codec")];
-        assert_eq!(words, ["message_permanent", "WRONGTYPE", "same", "1", "lines", "json"]);
+        assert_eq!(words, ["target_permanent", "WRONGTYPE", "same", "1", "lines", "json"]);
         assert!(text("destination").contains("to:text"), "{}", text("destination"));
         assert!(text("message").contains("WRONGTYPE") && !text("message").contains("\"n\""), "{}", text("message"));
         assert_eq!(text("first_attempt_ms"), text("last_attempt_ms"));

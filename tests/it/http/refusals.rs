@@ -42,12 +42,12 @@ async fn an_element_that_the_receiver_refuses_is_a_dead_letter_and_its_neighbour
     receiver.answer("/orders/bad", 422, None);
     receiver.answer("/orders/gone", 410, None);
     receiver.answer("/letters", 202, None);
-    let queue = ", codec: json, dead_letter: { sink: out, path: /letters }";
+    let queue = ", codec: json, unroutable_after: 0s, dead_letter: { sink: out, path: /letters }";
     let yaml =
         yaml(&server, &receiver, "", queue).replace("sink: out }]", "sink: out, path: '/orders/${payload.to}' }]");
     let mut daemon = Daemon::start(&yaml).await;
     tolerate_stalls(&mut daemon);
-    daemon.expect_log("dead letter stored");
+    daemon.expect_log("dead letter stored").expect_log("destination in trouble");
     let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
     let now = redis_now_ms(&mut redis).await;
     let to = |n: usize| match n % 10 {

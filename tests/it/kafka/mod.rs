@@ -2,6 +2,7 @@
 
 mod held;
 mod outages;
+mod parts;
 mod records;
 
 use std::time::Duration;

@@ -113,6 +113,7 @@ pub fn rows() -> Vec<Row> {
                 rare("Queue on hold", "queue_held", &["queue"]),
                 lines("Sink up", "sink_up", "short", &["sink"]).ask("min by (sink) ({})", "{{sink}}"),
                 gauge("Sink full", "sink_blocked", &["sink"]),
+                gauge("Destinations in trouble", "sink_destinations_in_trouble", &["sink"]),
             ],
         ),
         row(

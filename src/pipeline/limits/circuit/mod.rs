@@ -1,4 +1,5 @@
-//! When to try again what does not work: the breaker of a sink and the hold of a queue are one state machine.
+//! When to try again what does not work: the breaker of a sink, the breaker of one of its destinations and the hold of a
+//! queue are one state machine.
 //!
 //! Pure: the time and the random number are arguments. Every method returns the change of state that it caused, so
 //! that the caller reports each change once.
@@ -31,6 +32,7 @@ pub struct Circuit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Breaker,
+    Destination,
     Hold,
 }
 
@@ -84,6 +86,11 @@ impl Circuit {
         Circuit { kind: Kind::Breaker, state: State::Closed { failures: 0 } }
     }
 
+    /// The breaker of one destination of a sink: as that of a sink, and it opens at once when the destination has to be fixed.
+    pub fn destination() -> Self {
+        Circuit { kind: Kind::Destination, state: State::Closed { failures: 0 } }
+    }
+
     /// The hold of a queue: opens at once when a target has to be fixed.
     pub fn hold() -> Self {
         Circuit { kind: Kind::Hold, state: State::Closed { failures: 0 } }
@@ -105,6 +112,16 @@ impl Circuit {
             State::Closed { .. } => None,
             State::Open { why, .. } | State::Probing { why, .. } => Some(why),
         }
+    }
+
+    /// Whether a probe is on its way.
+    pub fn is_probing(&self) -> bool {
+        matches!(self.state, State::Probing { .. })
+    }
+
+    /// Whether nothing has failed since the last success.
+    pub fn is_clean(&self) -> bool {
+        matches!(self.state, State::Closed { failures: 0 })
     }
 
     /// The one element that [`Allow::Probe`] permits is on its way. Exactly one of `on_success`, `on_failure`,
@@ -131,11 +148,13 @@ impl Circuit {
     /// Something was not delivered.
     pub fn on_failure(&mut self, class: Class, now: Instant, draw: f64) -> Option<Transition> {
         match (self.kind, class) {
-            (Kind::Breaker, Class::Transient | Class::Ambiguous | Class::Unknown) => self.failed(now, draw),
-            (Kind::Breaker, Class::Backpressure) => self.on_blocked(now, draw),
-            // The sink answered, so it is there. The hold decides about the target.
+            (Kind::Breaker | Kind::Destination, Class::Transient | Class::Ambiguous | Class::Unknown) => {
+                self.failed(now, draw)
+            }
+            (Kind::Breaker | Kind::Destination, Class::Backpressure) => self.on_blocked(now, draw),
+            // The sink answered, so it is there. The destination's breaker or the hold decides about the target.
             (Kind::Breaker, Class::TargetPermanent) => self.on_success(),
-            (Kind::Hold, Class::TargetPermanent) => self.open(Why::Target, now, draw),
+            (Kind::Destination | Kind::Hold, Class::TargetPermanent) => self.open(Why::Target, now, draw),
             // May have been found without asking the sink: says nothing about it.
             (_, Class::MessagePermanent) => self.inconclusive(now, draw),
             // The sink failed before it could say anything about the target.
@@ -148,7 +167,7 @@ impl Circuit {
     /// The sink says that it is full. Opens a breaker at once; of no meaning for a hold.
     pub fn on_blocked(&mut self, now: Instant, draw: f64) -> Option<Transition> {
         match self.kind {
-            Kind::Breaker => self.open(Why::Blocked, now, draw),
+            Kind::Breaker | Kind::Destination => self.open(Why::Blocked, now, draw),
             Kind::Hold => self.inconclusive(now, draw),
         }
     }
@@ -183,9 +202,9 @@ impl Circuit {
     }
 
     fn wait(&mut self, step: u32, why: Why, now: Instant, draw: f64) {
-        let first = match self.kind {
-            Kind::Breaker => BREAKER_FIRST,
-            Kind::Hold => HOLD_FIRST,
+        let first = match why {
+            Why::Failing | Why::Blocked => BREAKER_FIRST,
+            Why::Target => HOLD_FIRST,
         };
         let until = now.after(Backoff::doubling(first, LONGEST_WAIT, JITTER).wait(step, draw));
         self.state = State::Open { until, step, why };

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::backoff::{Backoff, Jitter};
-use crate::config::RetryPolicy;
+use crate::config::{RetryPolicy, Unroutable};
 use crate::message::{Class, Failure, Outcome};
 use crate::pipeline::settle::verdict::{Death, Release, Verdict};
 use crate::telemetry::labels::DeadReason;
@@ -27,6 +27,8 @@ pub struct Round<'a> {
     pub panicked: bool,
     /// The daemon stops, so that sinks which have not answered will not be asked again.
     pub stopping: bool,
+    /// A sink was not asked because its destination is in trouble: the element comes back after this time.
+    pub held: Option<Duration>,
     /// A sink was given the element and had not answered when the daemon gave up waiting for it: it may have taken it.
     pub abandoned: bool,
 }
@@ -38,9 +40,35 @@ pub struct Answer {
     pub sink: usize,
     /// The answer.
     pub outcome: Outcome,
-    /// Whether the sink has confirmed any other element since this element's last attempt: without that, a failure
-    /// says nothing about the element, and an outage would make dead letters.
-    pub sink_moved: bool,
+    /// Whether the destination has confirmed any other element since this element's last attempt: without that, a
+    /// failure says nothing about the element, and an outage would make dead letters.
+    pub moved: bool,
+    /// What has to wait because of a failure.
+    pub stop: Stop,
+}
+
+/// What has to wait until the reason of a failure is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// The queue: all of its elements would fail.
+    Queue,
+    /// What goes to the same destination. Others of the queue do not.
+    Destination {
+        /// How long.
+        wait: Duration,
+        /// It is given up: see [`is_unroutable`].
+        unroutable: bool,
+    },
+}
+
+/// Whether a destination that payloads chose is given up after it has not worked for so long. `worked`: it has in this
+/// process, or a destination that has is in trouble too, so that the trouble is the broker's.
+pub fn is_unroutable(policy: Unroutable, lasted: Duration, worked: bool) -> bool {
+    match policy.gives_up() {
+        None => false,
+        Some(Duration::ZERO) => true,
+        Some(after) => !worked && lasted >= after,
+    }
 }
 
 /// What to settle.
@@ -50,7 +78,7 @@ pub struct Judged {
     pub verdict: Verdict,
     /// Which sinks have confirmed it now; goes into the entry's header with every verdict that keeps the entry.
     pub confirmed: Vec<bool>,
-    /// Whether it may come to a sink a second time because of this round: it will be sent again, and a sink's answer
+    /// Whether it may come to a sink a second time because of this round: it can be sent again, and a sink's answer
     /// was ambiguous or never came, or a panic left it open what was sent.
     pub possible_duplicate: bool,
 }
@@ -70,7 +98,8 @@ pub fn judge(mut round: Round<'_>, policy: &RetryPolicy, draw: f64) -> Judged {
         }
     }
     let verdict = decide(&round, policy, draw);
-    let again = matches!(verdict, Verdict::Retry { .. } | Verdict::Release { .. });
+    // A dead letter comes back when it is redriven.
+    let again = matches!(verdict, Verdict::Retry { .. } | Verdict::Release { .. } | Verdict::Dead(_));
     let unsure = round.abandoned
         || round.panicked
         || failures(round.answers).any(|(_, failure)| failure.class == Class::Ambiguous);
@@ -78,7 +107,7 @@ pub fn judge(mut round: Round<'_>, policy: &RetryPolicy, draw: f64) -> Judged {
 }
 
 fn decide(round: &Round<'_>, policy: &RetryPolicy, draw: f64) -> Verdict {
-    let &Round { ref confirmed, answers, counted, probe, panicked, stopping, abandoned: _ } = round;
+    let &Round { ref confirmed, answers, counted, probe, panicked, stopping, held, abandoned: _ } = round;
     // No sink at all is no success either.
     if !confirmed.is_empty() && confirmed.iter().all(|&confirmed| confirmed) {
         return Verdict::Confirm;
@@ -94,17 +123,29 @@ fn decide(round: &Round<'_>, policy: &RetryPolicy, draw: f64) -> Verdict {
         return retry(None, &failure, true, counted, policy, draw);
     }
     if let Some((answer, failure)) = of_class(Class::TargetPermanent) {
-        return Verdict::Release { why: Release::Hold { sink: Some(answer.sink), failure: failure.clone() } };
+        return match answer.stop {
+            Stop::Queue => {
+                Verdict::Release { why: Release::Hold { sink: Some(answer.sink), failure: failure.clone() } }
+            }
+            Stop::Destination { unroutable: true, .. } => dead(DeadReason::Unroutable, Some(answer.sink), failure),
+            Stop::Destination { wait, .. } => Verdict::Release { why: Release::Destination { after: wait } },
+        };
     }
     if let Some((answer, _)) = of_class(Class::Backpressure) {
-        return Verdict::Release { why: Release::Backpressure { sink: answer.sink } };
+        return match answer.stop {
+            Stop::Queue => Verdict::Release { why: Release::Backpressure { sink: answer.sink } },
+            Stop::Destination { wait, .. } => Verdict::Release { why: Release::Destination { after: wait } },
+        };
     }
     let gravest = [Class::Unknown, Class::Ambiguous, Class::Transient].into_iter().find_map(of_class);
     if let Some((answer, failure)) = gravest {
-        let counts = !probe && failures(answers).any(|(answer, failure)| counts(failure, answer.sink_moved));
+        let counts = !probe && failures(answers).any(|(answer, failure)| counts(failure, answer.moved));
         return retry(Some(answer.sink), failure, counts, counted, policy, draw);
     }
     // What is missing was not asked.
+    if let (Some(after), false) = (held, stopping) {
+        return Verdict::Release { why: Release::Destination { after } };
+    }
     match confirmed.iter().position(|&confirmed| !confirmed) {
         Some(sink) if !stopping => Verdict::Release { why: Release::Backpressure { sink } },
         _ => Verdict::Release { why: Release::Shutdown },
@@ -116,11 +157,11 @@ fn failures(answers: &[Answer]) -> impl Iterator<Item = (&Answer, &Failure)> {
 }
 
 /// Whether a failure counts towards `max_attempts`.
-fn counts(failure: &Failure, sink_moved: bool) -> bool {
+fn counts(failure: &Failure, moved: bool) -> bool {
     match failure.class {
         Class::Unknown => true,
         // A message that never left the process shows a full queue before the sink, and nothing about the element.
-        Class::Transient | Class::Ambiguous => sink_moved && !failure.is_unsent(),
+        Class::Transient | Class::Ambiguous => moved && !failure.is_unsent(),
         Class::Backpressure | Class::MessagePermanent | Class::TargetPermanent => false,
     }
 }
@@ -144,7 +185,7 @@ fn retry(
 
 /// The destination is not the judge's to know.
 fn dead(reason: DeadReason, sink: Option<usize>, failure: &Failure) -> Verdict {
-    Verdict::Dead(Death { reason, sink, destination: None, failure: Some(failure.clone()) })
+    Verdict::Dead(Death { reason, sink, destination: None, failure: Some(failure.clone()), shown: None })
 }
 
 /// How long to wait after `attempt` counted attempts (0 is taken as 1). `draw` is a random number of `0.0..=1.0`, used

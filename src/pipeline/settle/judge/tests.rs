@@ -14,12 +14,21 @@ fn fail(class: Class) -> Outcome {
     Err(Failure::new(class, "CODE", "push to list x: refused"))
 }
 
-fn answer(sink: usize, outcome: Outcome, sink_moved: bool) -> Answer {
-    Answer { sink, outcome, sink_moved }
+fn answer(sink: usize, outcome: Outcome, moved: bool) -> Answer {
+    Answer { sink, outcome, moved, stop: Stop::Queue }
 }
 
 fn round(answers: &[Answer], counted: u32) -> Round<'_> {
-    Round { confirmed: vec![false], answers, counted, probe: false, panicked: false, stopping: false, abandoned: false }
+    Round {
+        confirmed: vec![false],
+        answers,
+        counted,
+        probe: false,
+        panicked: false,
+        stopping: false,
+        held: None,
+        abandoned: false,
+    }
 }
 
 /// Judges one answer of the only sink.
@@ -32,7 +41,7 @@ fn again(after_ms: u64, counted: bool, class: Class) -> Verdict {
 }
 
 fn dead_of(reason: DeadReason, class: Class) -> Verdict {
-    Verdict::Dead(Death { reason, sink: Some(0), destination: None, failure: fail(class).err() })
+    Verdict::Dead(Death { reason, sink: Some(0), destination: None, failure: fail(class).err(), shown: None })
 }
 
 #[test]
@@ -139,7 +148,43 @@ fn a_sink_that_was_not_asked_is_no_success() {
 }
 
 #[test]
-fn a_duplicate_is_announced_if_a_sink_may_have_it_and_it_is_sent_again() {
+fn what_one_destination_refuses_holds_no_other() {
+    let wait = Duration::from_secs(7);
+    let refused = |class, unroutable| {
+        let stop = Stop::Destination { wait, unroutable };
+        judge(round(&[Answer { stop, ..answer(0, fail(class), true) }], 2), &POLICY, 1.0).verdict
+    };
+    let back = Verdict::Release { why: Release::Destination { after: wait } };
+    assert_eq!(refused(Class::TargetPermanent, false), back);
+    assert_eq!(refused(Class::Backpressure, false), back);
+    assert_eq!(refused(Class::TargetPermanent, true), dead_of(DeadReason::Unroutable, Class::TargetPermanent));
+    let not_asked = judge(Round { held: Some(wait), ..round(&[], 2) }, &POLICY, 1.0).verdict;
+    assert_eq!(not_asked, back);
+    let stopping = judge(Round { held: Some(wait), stopping: true, ..round(&[], 2) }, &POLICY, 1.0).verdict;
+    assert_eq!(stopping, Verdict::Release { why: Release::Shutdown });
+}
+
+#[test]
+fn a_destination_that_payloads_chose_is_given_up_after_its_time_if_it_never_worked() {
+    use crate::config::{OnUnroutable, Unroutable};
+    let check = |after: Option<u64>, action, lasted, worked, expected| {
+        let policy = Unroutable { after: after.map(Duration::from_secs), action };
+        assert_eq!(
+            is_unroutable(policy, Duration::from_secs(lasted), worked),
+            expected,
+            "{policy:?} {lasted} {worked}"
+        );
+    };
+    check(Some(600), OnUnroutable::DeadLetter, 599, false, false);
+    check(Some(600), OnUnroutable::DeadLetter, 600, false, true);
+    check(Some(600), OnUnroutable::DeadLetter, 6_000, true, false);
+    check(Some(0), OnUnroutable::DeadLetter, 0, true, true);
+    check(None, OnUnroutable::DeadLetter, 6_000, false, false);
+    check(Some(0), OnUnroutable::Hold, 6_000, false, false);
+}
+
+#[test]
+fn a_duplicate_is_announced_if_a_sink_may_have_it_and_it_can_be_sent_again() {
     let check = |answers: &[Answer], counted, expected| {
         let round = Round { confirmed: vec![false, false], ..round(answers, counted) };
         assert_eq!(judge(round, &POLICY, 1.0).possible_duplicate, expected, "{answers:?} after {counted}");
@@ -147,7 +192,8 @@ fn a_duplicate_is_announced_if_a_sink_may_have_it_and_it_is_sent_again() {
     let ambiguous = answer(0, fail(Class::Ambiguous), true);
     check(&[ambiguous.clone(), answer(1, Ok(()), true)], 0, true);
     check(&[ambiguous.clone(), answer(1, fail(Class::Backpressure), true)], 0, true);
-    check(&[ambiguous, answer(1, Ok(()), true)], 2, false);
+    // The last attempt: a dead letter can be redriven.
+    check(&[ambiguous, answer(1, Ok(()), true)], 2, true);
     check(&[answer(0, fail(Class::Transient), true)], 0, false);
     let given_up = Round { stopping: true, abandoned: true, ..round(&[], 2) };
     let judged = judge(given_up, &POLICY, 1.0);
@@ -202,8 +248,16 @@ fn random_rounds_keep_the_promises() {
         let (counted, probe) = (random.u32(..5), random.bool());
         let (panicked, stopping) = (random.u8(..10) == 0, random.bool());
         let abandoned = stopping && random.bool();
-        let round =
-            Round { confirmed: before.clone(), answers: &answers, counted, probe, panicked, stopping, abandoned };
+        let round = Round {
+            confirmed: before.clone(),
+            answers: &answers,
+            counted,
+            probe,
+            panicked,
+            stopping,
+            held: None,
+            abandoned,
+        };
         let judged = judge(round, &POLICY, random.f64());
 
         let has = |sink: usize| before[sink] || answers.iter().any(|a| a.sink == sink && a.outcome.is_ok());
@@ -217,7 +271,7 @@ fn random_rounds_keep_the_promises() {
             Verdict::Dead(Death { reason: DeadReason::MaxAttempts, .. }) => {
                 assert!(counted + 1 >= POLICY.max_attempts, "{context}");
                 assert!(panicked || !probe, "{context}");
-                let moved = answers.iter().any(|a| a.outcome.is_err() && a.sink_moved);
+                let moved = answers.iter().any(|a| a.outcome.is_err() && a.moved);
                 assert!(panicked || moved || classes.contains(&Class::Unknown), "an outage killed: {context}");
             }
             Verdict::Dead(Death { reason, .. }) => {

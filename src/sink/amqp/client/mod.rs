@@ -29,6 +29,7 @@ mod message;
 mod publisher;
 mod session;
 mod supervisor;
+mod suspects;
 mod topology;
 mod worker;
 

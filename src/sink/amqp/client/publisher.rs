@@ -9,7 +9,7 @@
 //! - A message that is not answered in time makes the channel stop; after a moment for the others it is closed, or the
 //!   whole connection where the library has not sent everything.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,8 +22,9 @@ use super::flight::Flight;
 use super::message::{attempt, prepare};
 use super::session::Session;
 use super::supervisor::{self, State};
+use super::suspects::{End, Suspects};
 use super::{Context, channels};
-use crate::message::{Failure, MessageId};
+use crate::message::Failure;
 use crate::sink::amqp::errors::{self, Cause, Scope};
 use crate::sink::job_queue::Job;
 
@@ -33,8 +34,6 @@ const MANY: usize = 512;
 const LARGE: usize = 1 << 20;
 /// Outstanding messages get this time after a late one before the channel is closed.
 const GRACE: Duration = Duration::from_secs(1);
-/// Suspects that are remembered: more than a queue may have in flight. Forgetting them costs their neighbours a doubt.
-const SUSPECTS: usize = 16 * 1024;
 
 /// The publisher of one exchange.
 pub(super) struct Publisher {
@@ -45,13 +44,13 @@ pub(super) struct Publisher {
     open: bool,
     /// Not sent.
     waiting: VecDeque<Job>,
-    /// Outstanding when one of them made the broker close the channel; sent alone if they come again.
-    suspects: HashSet<MessageId>,
+    /// Sent alone if they come again.
+    suspects: Suspects,
 }
 
 impl Publisher {
     pub(super) fn new(context: Arc<Context>, state: watch::Receiver<State>, jobs: mpsc::Receiver<Job>) -> Publisher {
-        Publisher { context, state, jobs, open: true, waiting: VecDeque::new(), suspects: HashSet::new() }
+        Publisher { context, state, jobs, open: true, waiting: VecDeque::new(), suspects: Suspects::default() }
     }
 
     /// Runs until the queue is closed and everything in it is answered.
@@ -177,7 +176,7 @@ impl Publisher {
             // What is late would leave after its answer, after an alarm perhaps, and when the channel is long closed.
             session.give_up();
         }
-        self.conclude(flight);
+        self.conclude(flight, session.is_up());
     }
 
     /// Publishes what the window has room for.
@@ -185,7 +184,7 @@ impl Publisher {
         let window = self.context.spec.max_unconfirmed.max(1) as usize;
         while flight.has_room(window) {
             let Some(job) = self.waiting.pop_front() else { break };
-            let alone = job.message().body.len() >= LARGE || self.suspects.contains(&job.message().id.id);
+            let alone = job.message().body.len() >= LARGE || self.suspects.is_alone(job.message().id.id);
             if alone && !flight.is_empty() {
                 self.waiting.push_front(job);
                 break;
@@ -194,7 +193,9 @@ impl Publisher {
                 Err(failure) => job.finish(Err(failure)),
                 Ok(publication) => {
                     if job.may_send() {
-                        self.suspects.remove(&job.message().id.id);
+                        if alone {
+                            self.suspects.tried(job.message().id.id);
+                        }
                         flight.publish(job, publication, alone);
                     }
                 }
@@ -203,18 +204,18 @@ impl Publisher {
     }
 
     /// Answers what the channel left without an answer.
-    fn conclude(&mut self, flight: Flight) {
+    fn conclude(&mut self, flight: Flight, connected: bool) {
         let alone = flight.alone;
         let (left, cause) = flight.end();
         if left.len() > 1 || !cause.is_about_one() {
-            if self.suspects.len() + left.len() > SUSPECTS {
-                self.suspects.clear();
-            }
+            // One that went alone, and was in bad luck with the connection, has still to be tried.
+            let end = match alone || cause.has_a_culprit() {
+                true => End::Culprit,
+                false if !connected || cause.scope() == Scope::Connection => End::Connection,
+                false => End::Other,
+            };
+            self.suspects.left(left.iter().map(|job| job.message().id.id), end);
             for job in left {
-                // One that went alone, and was in bad luck with the connection, has still to be tried.
-                if alone || cause.has_a_culprit() {
-                    self.suspects.insert(job.message().id.id);
-                }
                 let failure = cause.in_doubt(&attempt(&job.message().destination));
                 job.finish(Err(failure));
             }

@@ -175,7 +175,7 @@ pub(super) fn returned(attempt: &str, code: u16, text: &str) -> Failure {
 /// The broker refused a message: a queue is full and set to refuse, or could not store it.
 pub(super) fn nacked(attempt: &str) -> Failure {
     let text = format!("{attempt}: the broker refused it (nack): a queue is full, or could not store it");
-    Failure::new(Class::Backpressure, "nack", text)
+    Failure::new(Class::Backpressure, "nack", text).about(About::Route)
 }
 
 /// The broker accepts nothing from any client until an alarm is over.

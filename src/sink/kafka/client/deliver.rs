@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::producer::{NotQueued, Producer, Reply};
 use super::slot::{self, Slot};
-use super::topics::Topic;
+use super::topics::{Found, Topic};
 use super::{KafkaSink, record, settings};
 use crate::clock::Instant;
 use crate::message::{Class, Failure, Outcome};
@@ -238,6 +238,7 @@ impl KafkaSink {
             producer.health().answered();
             return Ok(());
         };
+        let failure = if way.key.is_none() { errors::without_key(failure) } else { failure };
         let code = report.error.unwrap_or(Code::NoError);
         if errors::is_about_topic(code) {
             self.topics.doubt(way.topic);
@@ -270,8 +271,8 @@ impl KafkaSink {
                 self.topics.doubt(way.topic);
                 because(timed_out, errors::failure(&way.what(), code))
             }
-            Topic::Fine(None) => timed_out,
-            Topic::Fine(Some(note)) => noted(timed_out, &note),
+            Topic::Fine(Found { note: None, .. }) => timed_out,
+            Topic::Fine(Found { note: Some(note), .. }) => noted(timed_out, &note),
             Topic::Silent(_) => {
                 let code = if health.all_down() { errors::name(Code::AllBrokersDown) } else { timed_out.code };
                 let last = health.last().unwrap_or_else(|| "no broker answers".to_owned());

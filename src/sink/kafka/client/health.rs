@@ -58,6 +58,8 @@ pub(super) struct Health {
     state: Mutex<State>,
     /// Nothing is noted, so that a confirmed record need not look.
     clean: AtomicBool,
+    /// A broker has refused the login, whatever the others do.
+    login_refused: AtomicBool,
     /// This producer will deliver nothing more: a new one is to be made.
     finished: watch::Sender<bool>,
 }
@@ -74,7 +76,12 @@ struct State {
 
 impl Health {
     pub(super) fn new() -> Health {
-        Health { state: Mutex::default(), clean: AtomicBool::new(true), finished: watch::Sender::new(false) }
+        Health {
+            state: Mutex::default(),
+            clean: AtomicBool::new(true),
+            login_refused: AtomicBool::new(false),
+            finished: watch::Sender::new(false),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -95,6 +102,9 @@ impl Health {
         // A broker that refuses our certificate says so after the handshake, and librdkafka takes it for a disconnect.
         let alert = code == Code::BrokerTransportFailure && text.contains(":SSL routines:") && text.contains(" alert ");
         let code = if alert { Code::SSL } else { code };
+        if matches!(code, Code::Authentication | Code::SaslAuthenticationFailed) {
+            self.login_refused.store(true, Ordering::Release);
+        }
         let mut state = self.state();
         self.clean.store(false, Ordering::Release);
         match code {
@@ -112,6 +122,16 @@ impl Health {
         if locked_out || code == Code::Fatal {
             self.finished.send_replace(true);
         }
+    }
+
+    /// Whether a broker has refused the login since the producer was made.
+    pub(super) fn is_login_refused(&self) -> bool {
+        self.login_refused.load(Ordering::Acquire)
+    }
+
+    /// There is another password than the one that a broker refused: the next producer has it.
+    pub(super) fn outdated(&self) {
+        self.finished.send_replace(true);
     }
 
     /// Takes in why librdkafka has given the producer up.
@@ -192,6 +212,17 @@ mod tests {
             assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "SASL_AUTHENTICATION_FAILED"));
             assert!(failure.message.contains("Invalid username or password; correct `username`"), "{failure}");
         }
+    }
+
+    #[test]
+    fn one_broker_that_refuses_the_login_is_remembered_while_the_others_answer() {
+        let health = Health::new();
+        assert!(!health.is_login_refused());
+        health.error(Code::Authentication, LOGIN);
+        health.answered();
+        assert!(health.is_login_refused() && !health.is_finished());
+        health.outdated();
+        assert!(health.is_finished());
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod batch;
 mod check;
 mod deliver;
 mod health;
+mod partitions;
 mod producer;
 mod record;
 mod settings;
@@ -25,7 +26,7 @@ use futures_util::future::BoxFuture;
 pub(super) use settings::validate;
 
 use crate::message::{Failure, Outcome};
-use crate::sink::kafka::KafkaSpec;
+use crate::sink::kafka::{KafkaDestination, KafkaSpec};
 use crate::sink::{Answers, Destination, Outbound, Sink};
 use batch::Room;
 use producer::Defect;
@@ -76,6 +77,11 @@ impl Sink for KafkaSink {
 
     fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
         self.deliver_batch(batch, answers).boxed()
+    }
+
+    fn part(&self, destination: &Destination) -> Option<u32> {
+        let Destination::Kafka(KafkaDestination { topic, key }) = destination else { return None };
+        self.topics.partition(topic, key.as_deref()?)
     }
 
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {

@@ -22,6 +22,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::metadata::Metadata;
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext, PurgeConfig};
 use rdkafka::types::RDKafkaErrorCode as Code;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{oneshot, watch};
 
 use super::batch::Reports;
@@ -39,6 +40,8 @@ use crate::sink::kafka::errors::Report;
 /// A little more than whole milliseconds: librdkafka waits for whole ones only, and `poll` asks again and again until what
 /// is left of a millisecond is over, which at 50 ms cost an idle producer 1.7 % of a core.
 const ROUND: Duration = Duration::from_micros(50_100);
+/// How often a new password is looked for, after a broker has refused the old one.
+const LOOK: Duration = Duration::from_secs(1);
 /// How long the reports of purged records are waited for at the close.
 const LAST_REPORTS: Duration = Duration::from_secs(1);
 
@@ -155,7 +158,8 @@ impl Producer {
             .map_err(|error| failure(settings::explain(&error)))?;
         let client = Arc::new(client);
         let orders = Arc::new(Orders { stop: AtomicBool::new(false), close: Mutex::default() });
-        let thread = Thread { client: client.clone(), health: health.clone(), orders: orders.clone(), defect };
+        let login = Login { spec: spec.clone(), password };
+        let thread = Thread { client: client.clone(), health: health.clone(), orders: orders.clone(), defect, login };
         std::thread::Builder::new()
             .name("kafka-producer".to_owned())
             .spawn(move || thread.run())
@@ -268,12 +272,28 @@ pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
     result.await.ok()
 }
 
+/// What the producer has logged in with.
+struct Login {
+    spec: KafkaSpec,
+    password: Option<SecretString>,
+}
+
+impl Login {
+    /// Whether the password's file has another one by now.
+    fn is_outdated(&self) -> bool {
+        let expose = |password: &Option<SecretString>| password.as_ref().map(|text| text.expose_secret().to_owned());
+        // A file that cannot be read is no new password.
+        settings::password(&self.spec).is_ok_and(|now| expose(&now) != expose(&self.password))
+    }
+}
+
 /// The thread of one producer.
 struct Thread {
     client: Arc<BaseProducer<Context>>,
     health: Arc<Health>,
     orders: Arc<Orders>,
     defect: Defect,
+    login: Login,
 }
 
 impl Drop for Thread {
@@ -286,8 +306,16 @@ impl Drop for Thread {
 
 impl Thread {
     fn run(self) {
+        let mut looked = Instant::now();
         while !self.orders.stop.load(Ordering::Acquire) {
             self.client.poll(ROUND);
+            // The others may accept the old one for long.
+            if self.health.is_login_refused() && looked.elapsed() >= LOOK && !self.health.is_finished() {
+                looked = Instant::now();
+                if self.login.is_outdated() {
+                    self.health.outdated();
+                }
+            }
             if self.health.is_finished() {
                 self.give_up();
             }

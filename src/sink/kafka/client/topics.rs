@@ -13,6 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::sync::Semaphore;
 
+use super::partitions::Partitions;
 use super::producer::{Producer, blocking};
 
 /// Topics that are remembered as doubtful. More of them come out of payloads, and what is wrong there is each element's
@@ -24,12 +25,21 @@ const QUESTIONS: usize = 4;
 /// What came of asking for a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Topic {
-    /// Records can be sent, as far as a broker knows; with what is noteworthy all the same.
-    Fine(Option<String>),
+    /// Records can be sent, as far as a broker knows.
+    Fine(Found),
     /// The brokers say why not.
     Refused(Code),
     /// No broker answered in time.
     Silent(Code),
+}
+
+/// What a broker knows of a topic.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// What is noteworthy all the same.
+    pub(super) note: Option<String>,
+    /// Some of its partitions are in trouble, and others are not: how many there are in all.
+    partly: Option<u32>,
 }
 
 type Question = Shared<BoxFuture<'static, Topic>>;
@@ -40,6 +50,7 @@ pub(super) struct Topics {
     doubtful: Mutex<HashSet<Arc<str>>>,
     /// Many records ask once.
     questions: Arc<Questions>,
+    partitions: Arc<Partitions>,
     permits: Arc<Semaphore>,
 }
 
@@ -55,7 +66,12 @@ impl Questions {
 
 impl Topics {
     pub(super) fn new() -> Topics {
-        Topics { doubtful: Mutex::default(), questions: Arc::default(), permits: Arc::new(Semaphore::new(QUESTIONS)) }
+        Topics {
+            doubtful: Mutex::default(),
+            questions: Arc::default(),
+            partitions: Arc::default(),
+            permits: Arc::new(Semaphore::new(QUESTIONS)),
+        }
     }
 
     fn doubtful(&self) -> MutexGuard<'_, HashSet<Arc<str>>> {
@@ -73,6 +89,11 @@ impl Topics {
     /// Forgets the doubt.
     pub(super) fn trust(&self, topic: &str) {
         self.doubtful().remove(topic);
+    }
+
+    /// The partition of a record with this key, where partitions of the topic differ.
+    pub(super) fn partition(&self, topic: &str, key: &[u8]) -> Option<u32> {
+        self.partitions.of(topic, key)
     }
 
     /// Whether the topic is to be asked for first.
@@ -93,13 +114,16 @@ impl Topics {
     }
 
     fn question(&self, producer: Arc<Producer>, topic: Arc<str>, timeout: Duration) -> Question {
-        let (questions, permits) = (self.questions.clone(), self.permits.clone());
+        let (questions, permits, partitions) = (self.questions.clone(), self.permits.clone(), self.partitions.clone());
         let asked = async move {
             // It is never closed.
             let _permit = permits.acquire_owned().await;
             let name = topic.clone();
             let answer = blocking(move || ask(&producer, &name, timeout)).await;
             questions.lock().remove(&topic);
+            if let Some(Topic::Fine(found)) = &answer {
+                partitions.note(&topic, found.partly);
+            }
             answer.unwrap_or(Topic::Silent(Code::Fail))
         };
         // A task of its own: a caller that gives up neither strands the others nor leaves an answer to age.
@@ -124,11 +148,14 @@ pub(super) fn ask(producer: &Producer, topic: &str, timeout: Duration) -> Topic 
     let partitions = found.partitions();
     let leaderless = partitions.iter().filter(|partition| partition.leader() < 0).count();
     let behind = partitions.iter().filter(|partition| partition.isr().len() < partition.replicas().len()).count();
-    Topic::Fine(match (partitions.len(), leaderless, behind) {
+    let note = match (partitions.len(), leaderless, behind) {
         (_, 0, 0) => None,
         (all, 0, behind) => Some(format!("{behind} of {all} partitions have too few replicas in sync")),
         (all, leaderless, _) => Some(format!("{leaderless} of {all} partitions have no leader")),
-    })
+    };
+    let troubled = if leaderless > 0 { leaderless } else { behind };
+    let partly = (troubled > 0 && troubled < partitions.len()).then(|| u32::try_from(partitions.len()).ok()).flatten();
+    Topic::Fine(Found { note, partly })
 }
 
 #[cfg(test)]

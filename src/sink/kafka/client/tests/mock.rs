@@ -298,8 +298,8 @@ async fn what_a_broker_answers_has_its_class() {
     let rows = [
         (E::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, Class::MessagePermanent, "MESSAGE_TOO_LARGE"),
         (E::RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE, Class::MessagePermanent, "RECORD_LIST_TOO_LARGE"),
-        (E::RD_KAFKA_RESP_ERR_INVALID_RECORD, Class::MessagePermanent, "INVALID_RECORD"),
-        (E::RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP, Class::MessagePermanent, "INVALID_TIMESTAMP"),
+        (E::RD_KAFKA_RESP_ERR_INVALID_RECORD, Class::TargetPermanent, "INVALID_RECORD"),
+        (E::RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP, Class::TargetPermanent, "INVALID_TIMESTAMP"),
         (E::RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED, Class::Backpressure, "THROTTLING_QUOTA_EXCEEDED"),
         (E::RD_KAFKA_RESP_ERR_POLICY_VIOLATION, Class::Unknown, "POLICY_VIOLATION"),
         (E::RD_KAFKA_RESP_ERR_UNKNOWN, Class::Unknown, "UNKNOWN_SERVER_ERROR"),

@@ -1,0 +1,86 @@
+//! From what a sink answered to what the judge has to know of it: what the failure concerns, and whether it counts.
+
+use std::time::Duration;
+
+use crate::message::{About, Class, Failure, Outcome};
+use crate::pipeline::queue::{Queue, Route};
+use crate::pipeline::settle::judge::{self, Answer, Stop};
+use crate::sink::Destination;
+use crate::source::ledger::claims::Header;
+
+/// The answer of the sink at this place among the queue's, about an element with this header that was sent at this time of
+/// Redis.
+pub fn answer(
+    queue: &Queue,
+    sink: usize,
+    destination: &Destination,
+    outcome: Outcome,
+    header: &Header,
+    sent_ms: i64,
+) -> Answer {
+    let plain = Answer { sink, outcome, moved: false, stop: Stop::Queue };
+    let (Err(failure), Some(route)) = (&plain.outcome, queue.routes.get(sink)) else { return plain };
+    let seen = Seen { queue, route, destination, header, failure };
+    match failure.class {
+        Class::TargetPermanent | Class::Backpressure => Answer { stop: seen.stop(), ..plain },
+        Class::Transient | Class::Ambiguous | Class::Unknown if !failure.is_stale() => {
+            Answer { moved: seen.moved(sent_ms), ..plain }
+        }
+        _ => plain,
+    }
+}
+
+struct Seen<'a> {
+    queue: &'a Queue,
+    route: &'a Route,
+    destination: &'a Destination,
+    header: &'a Header,
+    failure: &'a Failure,
+}
+
+impl Seen<'_> {
+    fn stop(&self) -> Stop {
+        let (handle, target, about) = (&self.route.handle, &self.route.spec.target, self.failure.about);
+        let alone = target.varies(about) || about == About::Route && handle.has_parts(self.destination);
+        if !alone {
+            return Stop::Queue;
+        }
+        let lane = handle.lane(self.destination);
+        let chosen = self.failure.class == Class::TargetPermanent && target.is_chosen_by_payload(about);
+        let trouble = handle.trouble(lane);
+        let lasted = self.age().max(trouble.lasted);
+        let unroutable = chosen && judge::is_unroutable(self.queue.spec.unroutable, lasted, trouble.worked);
+        Stop::Destination { wait: handle.wait(lane), unroutable }
+    }
+
+    /// Whether something else was confirmed since the element's last attempt, so that the failure may be its own.
+    fn moved(&self, sent_ms: i64) -> bool {
+        let since_ms = match self.header.last_attempt_ms {
+            0 => sent_ms,
+            last => last,
+        };
+        let handle = &self.route.handle;
+        if !handle.sink_moved_since(since_ms) {
+            return false;
+        }
+        let lane = handle.lane(self.destination);
+        if handle.moved_since(lane, since_ms) {
+            return true;
+        }
+        // A destination that only this element has will never confirm another one.
+        let trouble = handle.trouble(lane);
+        self.route.spec.target.is_chosen_by_payload(About::Route)
+            && judge::is_unroutable(self.queue.spec.unroutable, self.age(), trouble.worked)
+    }
+
+    /// How long the element has been tried.
+    fn age(&self) -> Duration {
+        match self.header.first_attempt_ms {
+            0 => Duration::ZERO,
+            first => {
+                let age = self.queue.process.clock.now_ms().saturating_sub(first);
+                Duration::from_millis(u64::try_from(age).unwrap_or(0))
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Whether a failure concerns the sink as a whole or one of its destinations, and the breaker of the sink, which knows who
+//! is to blame for what it has seen. Pure, but for the time.
+//!
+//! A failure concerns the sink only if no other destination is known to work. Where only one destination has failed, the
+//! breaker stops what goes there, and nothing else.
+
+use crate::clock::Instant;
+use crate::message::{Class, Failure};
+use crate::pipeline::deliver::destinations::LaneKey;
+use crate::pipeline::limits::circuit::{Circuit, Transition};
+
+/// The breaker of the sink as a whole, and who is to blame for what it has seen.
+pub(super) struct Breaker {
+    pub(super) circuit: Circuit,
+    blamed: Option<Blamed>,
+}
+
+/// Where the failures were that a breaker has seen since the last confirmation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Blamed {
+    /// At one destination only: nothing is known against the others.
+    One(LaneKey),
+    /// At several, or at the sink itself.
+    Sink,
+}
+
+impl Breaker {
+    pub(super) fn new() -> Breaker {
+        Breaker { circuit: Circuit::breaker(), blamed: None }
+    }
+
+    /// Whether it speaks for elements of this destination; `None` where destinations differ from element to element, and
+    /// each is asked by itself.
+    pub(super) fn is_about(&self, only: Option<LaneKey>) -> bool {
+        match self.blamed {
+            Some(Blamed::One(lane)) => only == Some(lane),
+            Some(Blamed::Sink) | None => true,
+        }
+    }
+
+    /// Something failed: at this destination, as far as is known.
+    pub(super) fn failed(&mut self, at: Option<LaneKey>, class: Class) -> Option<Transition> {
+        self.blamed = Some(match (self.blamed, at) {
+            (None, Some(lane)) => Blamed::One(lane),
+            (Some(Blamed::One(before)), Some(lane)) if before == lane => Blamed::One(lane),
+            _ => Blamed::Sink,
+        });
+        self.circuit.on_failure(class, Instant::now(), fastrand::f64())
+    }
+
+    /// Something was confirmed, or answered.
+    pub(super) fn worked(&mut self) -> Option<Transition> {
+        self.blamed = None;
+        self.circuit.on_success()
+    }
+}
+
+/// What a failure says about the sink as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Concern {
+    /// Nothing: it is the destination's, or the message's.
+    None,
+    /// It failed; `at_lane`: as far as is known at this destination.
+    Failure { at_lane: bool },
+    /// It answered, so it is there.
+    Answer,
+}
+
+/// What a failure says about its sink. `others_work`: another destination is known to work.
+pub(super) fn concerns_sink(failure: &Failure, others_work: bool) -> Concern {
+    match failure.class {
+        Class::TargetPermanent => Concern::Answer,
+        Class::MessagePermanent => Concern::None,
+        Class::Backpressure if failure.about.is_of_destination() => match others_work {
+            true => Concern::Answer,
+            false => Concern::Failure { at_lane: true },
+        },
+        Class::Backpressure => Concern::Failure { at_lane: false },
+        Class::Transient | Class::Ambiguous | Class::Unknown => {
+            let unconnected = failure.code == Failure::NOT_CONNECTED.as_str();
+            match others_work && !unconnected {
+                true => Concern::None,
+                false => Concern::Failure { at_lane: !unconnected },
+            }
+        }
+    }
+}
+
+/// Whether a failure says something about its destination.
+pub(super) fn concerns_destination(failure: &Failure) -> bool {
+    match failure.class {
+        Class::TargetPermanent | Class::Backpressure => failure.about.is_of_destination(),
+        Class::Transient | Class::Ambiguous | Class::Unknown => failure.code != Failure::NOT_CONNECTED.as_str(),
+        Class::MessagePermanent => false,
+    }
+}

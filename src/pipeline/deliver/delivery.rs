@@ -1,0 +1,112 @@
+//! A batch at a sink, and its answers as they come.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use crate::clock::Instant;
+use crate::pipeline::deliver::destinations::LaneKey;
+use crate::pipeline::deliver::sink_handle::SinkHandle;
+use crate::sink::{Answered, Answers, Destination, Target};
+
+/// How long confirmed elements of a batch wait for its others before they are written: what a crash delivers twice.
+const WAVE: Duration = Duration::from_millis(20);
+
+/// A batch at a sink.
+pub struct Delivery {
+    pub(super) handle: Arc<SinkHandle>,
+    pub(super) answers: Answers,
+    /// `None` when every element has its answer.
+    pub(super) delivering: Option<BoxFuture<'static, ()>>,
+    /// Where each element goes.
+    pub(super) destinations: Vec<Destination>,
+    pub(super) target: Arc<dyn Target>,
+    /// The one destination of all of them.
+    pub(super) one: Option<LaneKey>,
+    /// A batch of one.
+    pub(super) alone: bool,
+    pub(super) sent: Instant,
+    pub(super) now_ms: i64,
+}
+
+impl Delivery {
+    /// Brings every element to the sink, as far as the sink has room.
+    pub fn begin(&mut self) {
+        // Unconstrained: the runtime would let only so many of them get anywhere.
+        if let Some(delivering) = &mut self.delivering
+            && tokio::task::unconstrained(delivering).now_or_never().is_some()
+        {
+            self.delivering = None;
+        }
+    }
+
+    /// The next answers: all that come within a moment, or all that are left. `None` after the last. Cancel safe.
+    pub async fn wave(&mut self) -> Option<Answered> {
+        loop {
+            match &mut self.delivering {
+                // No other waits for it.
+                Some(delivering) if self.alone => {
+                    delivering.await;
+                    self.delivering = None;
+                }
+                Some(delivering) => {
+                    // Order: what is complete need not wait. Both may be left at any time.
+                    tokio::select! {
+                        biased;
+                        () = delivering => self.delivering = None,
+                        () = tokio::time::sleep(WAVE) => {}
+                    }
+                }
+                None => {}
+            }
+            let answered = self.answers.take();
+            if !answered.is_empty() {
+                self.observe(&answered);
+                return Some(answered);
+            }
+            self.delivering.as_ref()?;
+        }
+    }
+
+    /// Whether no answer will come any more.
+    pub fn is_over(&self) -> bool {
+        self.delivering.is_none()
+    }
+
+    /// When it was handed over, in Redis ms.
+    pub fn sent_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    /// Where the element at this place goes.
+    pub fn destination(&self, at: usize) -> &Destination {
+        &self.destinations[at]
+    }
+
+    fn observe(&self, answered: &Answered) {
+        let took = self.sent.elapsed();
+        let metrics = self.handle.metrics();
+        let at_ms = self.now_ms.saturating_add(i64::try_from(took.as_millis()).unwrap_or(i64::MAX));
+        for _ in &answered.confirmed {
+            metrics.answered(&Ok(()), took);
+        }
+        match (self.one, answered.confirmed.is_empty()) {
+            (_, true) => {}
+            (Some(lane), false) => self.handle.confirmed_at(Some(lane), at_ms),
+            (None, false) => {
+                let lanes = answered.confirmed.iter().map(|at| self.handle.lane(self.destination(*at)));
+                let lanes: HashSet<LaneKey> = lanes.collect();
+                lanes.into_iter().for_each(|lane| self.handle.confirmed_at(Some(lane), at_ms));
+            }
+        }
+        // It says something about us, nothing about the sink.
+        for (at, failure) in answered.failed.iter().filter(|(_, failure)| !failure.is_stale()) {
+            let outcome = Err(failure.clone());
+            metrics.answered(&outcome, took);
+            self.handle.failed(self.destination(*at), &*self.target, failure);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The destinations of one sink: which work, which are in trouble, and what their elements are to do.
+//!
+//! A part that fails is not the whole: a topic whose broker is down, a full queue or a missing exchange holds its own
+//! elements, for any length of time, and no others. An element whose destination is in trouble goes back to Redis with a
+//! time to come back, uncounted. One at a time is sent to find out whether the destination works again.
+//!
+//! Bounded: so many destinations are remembered, and one that is not used for an hour is forgotten. Those beyond the bound
+//! share one state.
+
+mod lane;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use self::lane::{Lane, Pass, Share};
+use crate::clock::Instant;
+use crate::message::Class;
+use crate::pipeline::limits::budget::Room;
+use crate::pipeline::limits::circuit::{Allow, Transition};
+use crate::sink::Destination;
+
+/// Destinations that are remembered.
+const MOST: usize = 1_000;
+/// How long one that is not used is remembered.
+const IDLE: Duration = Duration::from_secs(3600);
+/// A destination that has confirmed something within this time shows that its sink works.
+const RECENT: Duration = Duration::from_secs(60);
+/// How often idle ones are looked for.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// A destination, as the pipeline tells it apart from others: nothing that came out of a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LaneKey(u64);
+
+impl LaneKey {
+    /// All that are beyond the bound.
+    const REST: LaneKey = LaneKey(0);
+
+    /// For the board of the probes.
+    pub fn id(self) -> u64 {
+        self.0
+    }
+
+    /// The key of this destination, or of a part of it that can fail by itself.
+    pub fn of(destination: &Destination, part: Option<u32>) -> LaneKey {
+        // Random for each process: payloads cannot aim at the key of another destination.
+        static HASH: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        LaneKey(HASH.hash_one((destination.lane(), part)).max(1))
+    }
+}
+
+/// What an element is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// Go to the sink.
+    Send,
+    /// Go, alone, to find out whether the destination works again.
+    Probe,
+    /// Go back to Redis, and come back after this time.
+    Hold(Duration),
+}
+
+/// What is asked for an element.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask {
+    /// Its destination.
+    pub lane: LaneKey,
+    /// Its bytes.
+    pub size: u64,
+    /// It is not to be held if the destination has never worked, for so long.
+    pub gives_up: Option<Duration>,
+}
+
+/// What is known of a destination in trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trouble {
+    /// How long it has lasted.
+    pub lasted: Duration,
+    /// The destination has worked in this process, or another one that has is in trouble as well.
+    pub worked: bool,
+}
+
+/// A change that is to be reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It is in trouble, or for another reason than before.
+    Trouble,
+    /// It works again.
+    Over,
+}
+
+/// The destinations of one sink.
+#[derive(Debug)]
+pub struct Destinations {
+    lanes: HashMap<LaneKey, Lane>,
+    looked: Instant,
+}
+
+impl Destinations {
+    /// None yet.
+    pub fn new(now: Instant) -> Self {
+        Destinations { lanes: HashMap::new(), looked: now }
+    }
+
+    /// Decides about elements of a queue with this room, one by one: `ask` is called until it has none left.
+    pub fn admit<'a>(&'a mut self, room: Room, now: Instant) -> impl FnMut(Ask) -> Admission + use<'a> {
+        let taken = self.lanes.values().fold(Room::default(), |sum, lane| {
+            let silent = lane.silent(now);
+            Room { count: sum.count + silent.count, bytes: sum.bytes + silent.bytes }
+        });
+        let mut share = Share::of(room, taken);
+        move |ask| match self.lane(ask.lane, now).pass(&mut share, ask.size, ask.gives_up, now) {
+            Pass::Send => Admission::Send,
+            Pass::Probe => Admission::Probe,
+            Pass::Wait(wait) => Admission::Hold(wait),
+        }
+    }
+
+    /// An element that was admitted has left: its answer was noted before, or it never came.
+    pub fn left(&mut self, key: LaneKey, size: u64, probe: bool, now: Instant) {
+        if let Some(lane) = self.find(key) {
+            lane.left(size);
+            if probe {
+                lane.probe_abandoned(now);
+            }
+        }
+    }
+
+    /// The destination has confirmed something.
+    pub fn confirmed(&mut self, key: LaneKey, redis_ms: i64, now: Instant) -> Option<Change> {
+        let lane = self.lane(key, now);
+        let over = lane.confirmed(redis_ms, now).is_some();
+        let shown = std::mem::take(&mut lane.shown);
+        (over && shown).then_some(Change::Over)
+    }
+
+    /// Something failed, for a reason that may be the destination's. `show`: where the sink or the queue as a whole is
+    /// reported, this is not.
+    pub fn failed(&mut self, key: LaneKey, class: Class, show: bool, now: Instant, draw: f64) -> Option<Change> {
+        let lane = self.lane(key, now);
+        let opened = matches!(lane.failed(class, now, draw), Some(Transition::Opened(_)));
+        let news = show && lane.is_in_trouble() && (opened || !lane.shown);
+        lane.shown |= news;
+        news.then_some(Change::Trouble)
+    }
+
+    /// Something failed for a reason that is not the destination's: a probe has found out nothing.
+    pub fn inconclusive(&mut self, key: LaneKey, now: Instant, draw: f64) {
+        if let Some(lane) = self.find(key) {
+            lane.inconclusive(now, draw);
+        }
+    }
+
+    /// Whether another destination works, so that a failure at this one says nothing about the sink.
+    pub fn others_work(&self, key: LaneKey, now: Instant) -> bool {
+        self.lanes.iter().any(|(other, lane)| *other != key && lane.works(RECENT, now))
+    }
+
+    /// What the destination allows.
+    pub fn allows(&self, key: LaneKey, now: Instant) -> Allow {
+        self.lanes.get(&self.known(key)).map_or(Allow::Free, |lane| lane.allows(now))
+    }
+
+    /// Takes the probe, if there is one to take.
+    pub fn start_probe(&mut self, key: LaneKey, now: Instant) -> bool {
+        self.find(key).is_some_and(|lane| lane.start_probe(now))
+    }
+
+    /// The probe ended without an answer.
+    pub fn abandon_probe(&mut self, key: LaneKey, now: Instant) {
+        if let Some(lane) = self.find(key) {
+            lane.probe_abandoned(now);
+        }
+    }
+
+    /// Whether the destination has confirmed anything since this Redis time.
+    pub fn moved_since(&self, key: LaneKey, redis_ms: i64) -> bool {
+        self.lanes.get(&self.known(key)).is_some_and(|lane| lane.moved_since(redis_ms))
+    }
+
+    /// Its trouble, for an element that it refused.
+    pub fn trouble(&self, key: LaneKey, now: Instant) -> Trouble {
+        let key = self.known(key);
+        let neighbours =
+            self.lanes.iter().any(|(other, lane)| *other != key && lane.is_in_trouble() && lane.has_worked());
+        let lane = self.lanes.get(&key);
+        Trouble {
+            lasted: lane.and_then(|lane| lane.troubled_for(now)).unwrap_or_default(),
+            worked: neighbours || lane.is_some_and(Lane::has_worked),
+        }
+    }
+
+    /// How long an element waits that it refused.
+    pub fn wait(&mut self, key: LaneKey, now: Instant) -> Duration {
+        self.lane(key, now).wait(now)
+    }
+
+    /// How many are in trouble.
+    pub fn in_trouble(&self) -> usize {
+        self.lanes.values().filter(|lane| lane.is_in_trouble()).count()
+    }
+
+    /// The key under which it is remembered.
+    fn known(&self, key: LaneKey) -> LaneKey {
+        if self.lanes.contains_key(&key) { key } else { LaneKey::REST }
+    }
+
+    fn find(&mut self, key: LaneKey) -> Option<&mut Lane> {
+        let key = self.known(key);
+        self.lanes.get_mut(&key)
+    }
+
+    fn lane(&mut self, key: LaneKey, now: Instant) -> &mut Lane {
+        let mut key = key;
+        if !self.lanes.contains_key(&key) && self.lanes.len() >= MOST {
+            self.make_room();
+            if self.lanes.len() >= MOST {
+                key = LaneKey::REST;
+            }
+        }
+        self.lanes.entry(key).or_insert_with(|| Lane::new(now))
+    }
+
+    /// Forgets a part of those that work, the longest unused first.
+    fn make_room(&mut self) {
+        let mut free: Vec<_> = self
+            .lanes
+            .iter()
+            .filter(|(_, lane)| lane.may_be_forgotten())
+            .map(|(key, lane)| (lane.used(), *key))
+            .collect();
+        free.sort_by_key(|(used, _)| *used);
+        for (_, key) in free.iter().take(MOST / 4) {
+            self.lanes.remove(key);
+        }
+    }
+
+    /// Forgets what was not used for long, now and then; those that were shown as in trouble.
+    pub fn forget_idle(&mut self, now: Instant) -> Vec<LaneKey> {
+        if now.since(self.looked) < LOOK {
+            return Vec::new();
+        }
+        self.looked = now;
+        let shown = self.lanes.extract_if(|_, lane| lane.is_idle(IDLE, now)).filter(|(_, lane)| lane.shown);
+        shown.map(|(key, _)| key).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

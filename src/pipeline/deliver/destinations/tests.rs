@@ -1,0 +1,158 @@
+//! Tests of the destinations: waits, shares, bounds, what is forgotten.
+
+use super::*;
+use crate::clock::Instant;
+use crate::message::Class;
+
+const SECOND: Duration = Duration::from_secs(1);
+const ROOM: Room = Room { count: 100, bytes: 1 << 20 };
+
+fn key(n: u64) -> LaneKey {
+    LaneKey(n + 1)
+}
+
+fn ask(n: u64) -> Ask {
+    Ask { lane: key(n), size: 10, gives_up: None }
+}
+
+fn admit(destinations: &mut Destinations, asks: impl IntoIterator<Item = Ask>, now: Instant) -> Vec<Admission> {
+    asks.into_iter().map(destinations.admit(ROOM, now)).collect()
+}
+
+/// A destination that has just failed five times.
+fn broken(destinations: &mut Destinations, n: u64, now: Instant) {
+    for _ in 0..5 {
+        destinations.failed(key(n), Class::Transient, true, now, 1.0);
+    }
+}
+
+#[test]
+fn one_that_fails_holds_its_own_elements_and_no_others() {
+    let now = Instant::now();
+    let mut all = Destinations::new(now);
+    broken(&mut all, 0, now);
+    let admitted = admit(&mut all, [ask(0), ask(1), ask(0)], now);
+    assert!(matches!(admitted[..], [Admission::Hold(_), Admission::Send, Admission::Hold(_)]), "{admitted:?}");
+    assert_eq!(all.in_trouble(), 1);
+    // One at a time finds out whether it works again.
+    let later = now.after(SECOND);
+    let admitted = admit(&mut all, [ask(0), ask(0)], later);
+    assert!(matches!(admitted[..], [Admission::Probe, Admission::Hold(_)]), "{admitted:?}");
+    assert_eq!(all.confirmed(key(0), 1, later), Some(Change::Over));
+    assert_eq!(admit(&mut all, [ask(0), ask(0)], later), [Admission::Send; 2]);
+}
+
+#[test]
+fn a_probe_that_was_not_answered_lets_the_next_one_through() {
+    let now = Instant::now();
+    let mut all = Destinations::new(now);
+    broken(&mut all, 0, now);
+    let later = now.after(SECOND);
+    assert_eq!(admit(&mut all, [ask(0)], later), [Admission::Probe]);
+    all.left(key(0), 10, true, later);
+    assert_eq!(admit(&mut all, [ask(0)], later), [Admission::Probe]);
+}
+
+#[test]
+fn held_elements_come_back_one_after_the_other_and_none_after_five_minutes() {
+    let now = Instant::now();
+    let mut all = Destinations::new(now);
+    broken(&mut all, 0, now);
+    let waits: Vec<Duration> = admit(&mut all, (0..1_000_000).map(|_| ask(0)), now)
+        .into_iter()
+        .map(|admission| match admission {
+            Admission::Hold(wait) => wait,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let within = |wait: Duration| waits.iter().filter(|found| **found <= wait).count();
+    assert!((1_500..=2_500).contains(&within(SECOND)), "{} in the first second", within(SECOND));
+    assert!((18_000..=22_000).contains(&within(10 * SECOND)), "{} in ten seconds", within(10 * SECOND));
+    assert_eq!(within(lane::LONGEST), waits.len());
+}
+
+#[test]
+fn silent_destinations_leave_room_for_others() {
+    let now = Instant::now();
+    let mut all = Destinations::new(now);
+    let sent = |admitted: &[Admission]| admitted.iter().filter(|found| **found == Admission::Send).count();
+    // A burst for one that has nothing in flight may take three quarters.
+    assert_eq!(sent(&admit(&mut all, (0..100).map(|_| ask(0)), now)), 75);
+    // It is silent now: no other one may fill the rest in the same way, and each gets in.
+    let later = now.after(SECOND);
+    assert_eq!(sent(&admit(&mut all, [ask(0), ask(1), ask(2)], later)), 2);
+    let much_later = later.after(SECOND);
+    assert_eq!(sent(&admit(&mut all, [ask(0), ask(1), ask(2), ask(3)], much_later)), 1);
+    // One that answers has all the room.
+    for _ in 0..75 {
+        all.confirmed(key(0), 1, much_later);
+        all.left(key(0), 10, false, much_later);
+    }
+    assert_eq!(sent(&admit(&mut all, [ask(0), ask(1)], much_later)), 2);
+}
+
+#[test]
+fn a_failure_counts_only_if_the_same_destination_has_moved() {
+    let now = Instant::now();
+    let mut all = Destinations::new(now);
+    all.confirmed(key(1), 1_000, now);
+    assert!(all.moved_since(key(1), 1_000) && !all.moved_since(key(1), 1_001));
+    assert!(!all.moved_since(key(0), 0));
+}
+
+#[test]
+fn a_sink_is_known_to_work_for_a_minute_after_a_confirmation_of_another_destination() {
+    let now = Instant::now();
+    let mut all = Destinations::new(now);
+    all.confirmed(key(0), 1, now);
+    assert!(all.others_work(key(1), now) && !all.others_work(key(0), now));
+    assert!(!all.others_work(key(1), now.after(61 * SECOND)));
+    all.failed(key(0), Class::Ambiguous, true, now, 1.0);
+    assert!(!all.others_work(key(1), now), "its last answer is a failure");
+}
+
+#[test]
+fn one_that_never_worked_is_given_up_and_one_that_did_is_not() {
+    let now = Instant::now();
+    let mut all = Destinations::new(now);
+    all.confirmed(key(1), 1, now);
+    for n in [0, 1] {
+        all.failed(key(n), Class::TargetPermanent, true, now, 1.0);
+    }
+    let later = now.after(20 * SECOND);
+    // It has to wait again, for its own circuit.
+    for n in [0, 1] {
+        assert_eq!(admit(&mut all, [ask(n)], later), [Admission::Probe]);
+    }
+    let ask = |n| Ask { gives_up: Some(10 * SECOND), ..ask(n) };
+    let admitted = admit(&mut all, [ask(0), ask(1)], later);
+    assert!(matches!(admitted[..], [Admission::Send, Admission::Hold(_)]), "{admitted:?}");
+    assert_eq!(
+        all.trouble(key(0), later),
+        Trouble { lasted: 20 * SECOND, worked: true },
+        "its neighbour worked before"
+    );
+    all.confirmed(key(1), 2, later);
+    assert_eq!(all.trouble(key(0), later), Trouble { lasted: 20 * SECOND, worked: false });
+}
+
+#[test]
+fn their_number_is_bounded_and_idle_ones_are_forgotten() {
+    let now = Instant::now();
+    let mut all = Destinations::new(now);
+    for n in 0..10_000 {
+        all.confirmed(key(n), 1, now.after(Duration::from_millis(n)));
+    }
+    assert!(all.lanes.len() <= MOST, "{}", all.lanes.len());
+    assert!(all.moved_since(key(9_999), 1), "the latest is remembered");
+    // All of them in trouble: those beyond the bound share one state, which is not one of theirs.
+    let mut all = Destinations::new(now);
+    for n in 0..3_000 {
+        broken(&mut all, n, now);
+    }
+    assert!(all.lanes.len() <= MOST + 1, "{}", all.lanes.len());
+    assert!(matches!(admit(&mut all, [ask(2_999)], now)[..], [Admission::Hold(_)]));
+    let forgotten = all.forget_idle(now.after(2 * IDLE));
+    assert!(all.lanes.is_empty() && forgotten.len() > MOST / 2, "{} shown ones", forgotten.len());
+    assert_eq!(all.in_trouble(), 0);
+}

@@ -1,0 +1,85 @@
+//! The way of routed elements past the breakers: which of a claim go to the sink now, and which go back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::message::About;
+use crate::pipeline::deliver::destinations::{Admission, Ask, LaneKey};
+use crate::pipeline::deliver::sink_handle::SinkHandle;
+use crate::pipeline::limits::budget::Room;
+use crate::pipeline::limits::circuit::Allow;
+use crate::pipeline::queue::{Queue, Route};
+use crate::sink::Outbound;
+
+/// What the elements of a claim are to do.
+pub enum Passed {
+    /// All go: their one destination works.
+    All,
+    /// None goes: a breaker that they all wait for opened after the claim.
+    None,
+    /// Each by itself, in their order.
+    Each(Vec<Entry>),
+}
+
+/// What one element is to do.
+pub enum Entry {
+    /// Go.
+    Go(Pass),
+    /// Go back to Redis, and come back after this time: its destination is in trouble.
+    Back(Duration),
+}
+
+/// An element at its destination, until this is dropped.
+pub struct Pass {
+    handle: Arc<SinkHandle>,
+    lane: LaneKey,
+    size: u64,
+    probe: bool,
+}
+
+impl Pass {
+    /// Whether the element finds out if its destination works again.
+    pub fn is_probe(&self) -> bool {
+        self.probe
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        // After an answer, the probe has ended already.
+        self.handle.left(self.lane, self.size, self.probe);
+    }
+}
+
+/// Decides about elements of a queue on their way to this sink of it. `probe`: the queue was let through to find out
+/// whether something works again.
+pub fn pass<'a>(queue: &Queue, route: &Route, probe: bool, messages: impl Iterator<Item = &'a Outbound>) -> Passed {
+    let mut messages = messages.peekable();
+    let Some(first) = messages.peek() else { return Passed::All };
+    let only = route.only(&first.destination);
+    if !probe && route.handle.allows(only) != Allow::Free {
+        return Passed::None;
+    }
+    // Elements of one topic have all a key or none.
+    if only.is_some() && !route.handle.has_parts(&first.destination) {
+        return Passed::All;
+    }
+    let chosen = route.spec.target.is_chosen_by_payload(About::Route);
+    let gives_up = queue.spec.unroutable.gives_up().filter(|_| chosen);
+    let asks: Vec<Ask> = messages
+        .map(|message| Ask { lane: route.handle.lane(&message.destination), size: message.body.len() as u64, gives_up })
+        .collect();
+    let (own, all) = (queue.budget.limit(), queue.process.budget.limit());
+    let room = Room { count: own.count.min(all.count), bytes: own.bytes.min(all.bytes) };
+    let admitted = route.handle.admit(room, asks.iter().copied());
+    let entry = |(ask, admission): (Ask, Admission)| match admission {
+        Admission::Hold(wait) => Entry::Back(wait),
+        Admission::Send | Admission::Probe => Entry::Go(Pass {
+            handle: route.handle.clone(),
+            lane: ask.lane,
+            size: ask.size,
+            probe: admission == Admission::Probe,
+        }),
+    };
+    Passed::Each(asks.into_iter().zip(admitted).map(entry).collect())
+}
