@@ -57,7 +57,8 @@ impl Router {
     fn find(&self, method: &Method, path: &str) -> Result<(&'static Route, Parts), Missing> {
         let found = self.paths.at(path).map_err(|_| Missing::Path)?;
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
-        let Some(route) = found.value.iter().find(|route| route.method == *wanted) else {
+        let serves = |route: &&&'static Route| route.method == *wanted || route.dialect.ignores_methods();
+        let Some(route) = found.value.iter().find(serves) else {
             return Err(Missing::Method(
                 found.value.iter().map(|route| route.method.as_str()).collect::<Vec<_>>().join(", "),
             ));

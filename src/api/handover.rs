@@ -1,6 +1,6 @@
 //! Jobs on their way to a client: whoever drops them before the client has them gives them back.
 //!
-//! A popped job is reserved. If its client is gone by the time the answer is ready, it would wait for its TTR with nobody
+//! A popped job is reserved. If its client is gone by the time the answer is ready, it would wait for its TTR without a consumer
 //! at work on it. So the jobs travel with the answer: from the pop ([`Reserved`]) into the body ([`ReplyBody`]), from
 //! there, when the body is taken for writing, to the connection ([`Unflushed`]), which lets go of them when the last byte
 //! was handed to the operating system. Dropped at any place before that, they are released at once. What is lost behind
@@ -16,7 +16,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 
-/// Gives jobs back that nobody has.
+/// Gives jobs back that no client has.
 type GiveBack = Box<dyn FnOnce() + Send + Sync>;
 
 /// Jobs that are reserved for a client and that it does not have yet. Dropping this gives them back.

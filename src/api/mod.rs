@@ -9,7 +9,7 @@
 //! [`access`], and is answered by a handler that has one call on the queue to make. What is wrong becomes a
 //! [`problem`]. The OpenAPI document is made from the same table ([`openapi`]).
 //!
-//! Nothing is repeated here: whether a call may have taken effect is the client's to know, so it is told.
+//! Nothing is repeated here: whether a call may have taken effect the client has to know, and the answer says it.
 
 pub mod access;
 mod call;

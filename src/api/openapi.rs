@@ -167,7 +167,9 @@ fn operation(name: &str) -> Option<Operation> {
         },
         "finish" => Operation {
             summary: "The job is done",
-            description: "A second request answers 404, because the job is gone.",
+            description: "A second request answers 404, because the job is gone. A consumer that got no answer may repeat the \
+                request. 404 before `deadline_ms` of its reservation then means that its first request worked, or that the job was \
+                deleted: until that time no other consumer gets the job.",
             query: &["token"],
             answers: vec![(204, "It is gone", None)],
             problems: &[Kind::NoSuchJob, Kind::NotYours],
@@ -226,6 +228,21 @@ fn operation(name: &str) -> Option<Operation> {
         "resume" => Operation {
             summary: "Hand out jobs of the topic again",
             answers: vec![(204, "It is not paused", None)],
+            ..nothing()
+        },
+        "limits" => Operation {
+            summary: "Read the limits of a topic",
+            answers: vec![(200, "The limits in effect", ok("Limits"))],
+            ..nothing()
+        },
+        "set_limits" => Operation {
+            summary: "Set limits of a topic, in place of the configuration",
+            description: "They replace all limits that were set before, and hold for all daemons at once. A limit that is left out is \
+                that of the configuration. `ttr_ms`, `tries` and `ttl_ms` are for jobs that are added from now on and do not have \
+                their own.",
+            body: body("NewLimits"),
+            answers: vec![(200, "The limits in effect", ok("Limits"))],
+            problems: &[Kind::TooLarge, Kind::MediaType, Kind::TooSlow],
             ..nothing()
         },
         "dead" => Operation {

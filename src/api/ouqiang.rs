@@ -20,7 +20,7 @@ use super::routes::{Dialect, Route, routes};
 use super::v1::errors::problem;
 use crate::jobs::{Due, JobError, JobId, JobInfo, LocalId, NewJob, PopRequest, Topic};
 
-/// The endpoints. Clients send `POST`.
+/// The endpoints. Clients send `POST`; any other method is served as well.
 pub static ROUTES: &[Route] = routes! { Dialect::Ouqiang;
     POST "/push" ouqiang_push => push;
     POST "/pop" ouqiang_pop => pop;

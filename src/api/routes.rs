@@ -27,7 +27,7 @@ pub struct Route {
     pub name: &'static str,
     /// Whose API it belongs to.
     pub dialect: Dialect,
-    /// Whether everybody may call it.
+    /// Whether it needs no token.
     pub open: bool,
     /// What answers.
     pub handler: fn(Arc<Api>, Call) -> Answer,
@@ -67,6 +67,11 @@ impl Dialect {
             Dialect::Own => false,
             Dialect::Lmstfy | Dialect::Ouqiang => true,
         }
+    }
+
+    /// Whether an endpoint serves all methods.
+    pub fn ignores_methods(self) -> bool {
+        self == Dialect::Ouqiang
     }
 
     /// What a client hears that sent no token.
@@ -126,6 +131,8 @@ pub static OWN: &[Route] = routes! { Dialect::Own;
     GET "/v1/topics/{topic}" topic => v1::topics::get;
     PUT "/v1/topics/{topic}/pause" pause => v1::topics::pause;
     PUT "/v1/topics/{topic}/resume" resume => v1::topics::resume;
+    GET "/v1/topics/{topic}/limits" limits => v1::limits::get;
+    PUT "/v1/topics/{topic}/limits" set_limits => v1::limits::set;
     GET "/v1/topics/{topic}/dead" dead => v1::dead::list;
     POST "/v1/topics/{topic}/dead/redrive" redrive => v1::dead::redrive;
     POST "/v1/topics/{topic}/dead/purge" purge => v1::dead::purge;

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use clap::Args;
 
+use super::jobs::topics;
 use super::table::{Align, Table};
 use super::{Failed, Global, answer, load, show};
 use crate::operate::queues::{Queues, queues};
@@ -16,6 +17,8 @@ use crate::operate::{Session, words};
 /// with claimed elements. ORPHANS are entries of that list in no sorted set; they are kept.
 ///
 /// SCHEDULED -> DUE -> IN FLIGHT -> gone | RETRY | DEAD; READY: by a Redisson client
+///
+/// With a job queue in the configuration, its topics follow.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct QueuesArgs {}
@@ -41,6 +44,7 @@ fn text(found: &Queues) -> String {
     columns.extend(numbers.map(|name| (name, Align::Right)));
     columns.extend(["NEXT DUE", "OLDEST OVERDUE"].map(|name| (name, Align::Left)));
     let mut table = Table::new(&columns);
+    let rows = found.queues.len() + found.errors.len();
     for s in &found.queues {
         let in_flight = format!("{}{}", if s.in_flight_at_least { ">=" } else { "" }, s.in_flight);
         let numbers: [&dyn Display; 8] =
@@ -52,7 +56,11 @@ fn text(found: &Queues) -> String {
     for error in &found.errors {
         table.row([error.queue.clone(), "?".to_owned()]);
     }
-    table.render()
+    match &found.topics {
+        None => table.render(),
+        Some(found) if rows == 0 => topics(found),
+        Some(found) => format!("{}\n{}", table.render(), topics(found)),
+    }
 }
 
 #[cfg(test)]
@@ -81,7 +89,7 @@ mod tests {
         };
         let many = QueueState { queue: "m".to_owned(), in_flight: 1_000, in_flight_at_least: true, ..ahead.clone() };
         let error = QueueError { queue: "c".to_owned(), message: "x".to_owned() };
-        let text = text(&Queues { queues: vec![ahead, late, many], errors: vec![error] });
+        let text = text(&Queues { queues: vec![ahead, late, many], topics: None, errors: vec![error] });
         let cells: Vec<Vec<_>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(cells[0], ["a", "3", "0", "0", "0", "0", "0", "0", "0", "in", "5s", "-"]);
         assert_eq!(cells[1], ["b", "1", "2", "0", "0", "1", "0", "0", "0", "now", "6s"]);

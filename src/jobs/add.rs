@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::error::JobError;
 use super::job::{Added, Due, NewJob};
-use super::name::{JobId, Topic};
+use super::name::{JobId, LocalId, Topic};
 use super::queue::{JobQueue, millis, number, or_empty, text};
 use super::settings::{MAX_DELAY, MAX_TRIES, MAX_TTR};
 use crate::link::{BadReply, Fields};
@@ -33,14 +33,14 @@ impl JobQueue {
             return Err(JobError::Invalid(format!("{} jobs at once: at most {MAX_BATCH}", jobs.len())));
         }
         let settings = self.settings().of(topic);
-        let mut args = Vec::with_capacity(2 + 9 * jobs.len());
-        args.push(or_empty(settings.max_jobs.map(number)));
-        args.push(text(topic.as_str()));
+        let mut args = Vec::with_capacity(6 + 9 * jobs.len());
+        args.extend([or_empty(settings.max_jobs.map(number)), text(topic.as_str()), number(settings.max_body)]);
+        args.extend([millis(settings.ttr), number(settings.tries), millis(settings.ttl.unwrap_or_default())]);
         let mut ids = Vec::with_capacity(jobs.len());
         for job in jobs {
             let own = job.id.is_some();
             let id = job.id.clone().unwrap_or_else(|| self.new_id());
-            self.arguments(topic, &id.to_string(), own, job, &mut args)?;
+            arguments(&id, own, job, &mut args)?;
             ids.push(id);
         }
         self.enter(topic, false).await?;
@@ -49,7 +49,12 @@ impl JobQueue {
         let word = fields.text()?;
         self.observe(&mut fields)?;
         if word == "full" {
-            return Err(JobError::Full { topic: topic.clone(), limit: settings.max_jobs.unwrap_or_default() });
+            return Err(JobError::Full { topic: topic.clone(), limit: u64::try_from(fields.int()?).unwrap_or(0) });
+        }
+        if word == "large" {
+            let limit = u64::try_from(fields.int()?).unwrap_or(0);
+            let size = usize::try_from(fields.int()?).unwrap_or(0);
+            return Err(JobError::TooLarge { topic: topic.clone(), size, limit });
         }
         if word == "short" {
             return Err(JobError::Invalid("a time to live ends before its job is due".to_owned()));
@@ -79,48 +84,33 @@ impl JobQueue {
         }
         Ok(added)
     }
+}
 
-    /// The arguments of one job; what is wrong with it.
-    fn arguments(
-        &self,
-        topic: &Topic,
-        id: &str,
-        own: bool,
-        job: NewJob,
-        args: &mut Vec<Bytes>,
-    ) -> Result<(), JobError> {
-        let settings = self.settings().of(topic);
-        let invalid = |problem: &str| Err(JobError::Invalid(problem.to_owned()));
-        if job.body.len() as u64 > settings.max_body {
-            let (size, limit) = (job.body.len(), settings.max_body);
-            return Err(JobError::TooLarge { topic: topic.clone(), size, limit });
-        }
-        if job.content_type.len() > 255 {
-            return invalid("the content type has more than 255 bytes");
-        }
-        let ttr = job.ttr.unwrap_or(settings.ttr);
-        check_ttr(ttr)?;
-        let tries = job.tries.unwrap_or(settings.tries);
-        if !(1..=MAX_TRIES).contains(&tries) {
-            return invalid("tries must be 1 to 1000000");
-        }
-        let ttl = job.ttl.unwrap_or(settings.ttl.unwrap_or_default());
-        if ttl > MAX_DELAY {
-            return invalid("the time to live is above ten years; 0 is for ever");
-        }
-        let (word, due) = match job.due {
-            Due::After(delay) if delay > MAX_DELAY => return invalid("the delay is above ten years"),
-            Due::After(delay) => ("a", millis(delay)),
-            Due::At(at) if !(0..=LAST_DUE_MS).contains(&at) => {
-                return invalid("the due time is no time in milliseconds since 1970");
-            }
-            Due::At(at) => ("t", number(at)),
-        };
-        let own = if own { "1" } else { "0" };
-        args.extend([text(id), text(own), text(word), due, millis(ttr), number(tries), millis(ttl)]);
-        args.extend([text(&job.content_type), job.body]);
-        Ok(())
+/// The arguments of one job; what is wrong with it.
+fn arguments(id: &LocalId, own: bool, job: NewJob, args: &mut Vec<Bytes>) -> Result<(), JobError> {
+    let invalid = |problem: &str| Err(JobError::Invalid(problem.to_owned()));
+    if job.content_type.len() > 255 {
+        return invalid("the content type has more than 255 bytes");
     }
+    job.ttr.map_or(Ok(()), check_ttr)?;
+    if job.tries.is_some_and(|tries| !(1..=MAX_TRIES).contains(&tries)) {
+        return invalid("tries must be 1 to 1000000");
+    }
+    if job.ttl.is_some_and(|ttl| ttl > MAX_DELAY) {
+        return invalid("the time to live is above ten years; 0 is for ever");
+    }
+    let (word, due) = match job.due {
+        Due::After(delay) if delay > MAX_DELAY => return invalid("the delay is above ten years"),
+        Due::After(delay) => ("a", millis(delay)),
+        Due::At(at) if !(0..=LAST_DUE_MS).contains(&at) => {
+            return invalid("the due time is no time in milliseconds since 1970");
+        }
+        Due::At(at) => ("t", number(at)),
+    };
+    let (ttr, tries, ttl) = (job.ttr.map(millis), job.tries.map(number), job.ttl.map(millis));
+    args.extend([text(id.as_str()), text(if own { "1" } else { "0" }), text(word), due]);
+    args.extend([or_empty(ttr), or_empty(tries), or_empty(ttl), text(&job.content_type), job.body]);
+    Ok(())
 }
 
 /// Whether a reservation may be that long.

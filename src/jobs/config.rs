@@ -76,7 +76,7 @@ fn topic(section: &Section<'_>, base: &TopicSettings) -> TopicSettings {
 }
 
 /// The largest body that may be allowed.
-const LARGEST_BODY: u64 = 64 << 20;
+pub(super) const LARGEST_BODY: u64 = 64 << 20;
 
 fn or_base(section: &Section<'_>, key: &Key, base: Option<Duration>) -> Option<Duration> {
     if section.has(key) { section.duration_or_none(key) } else { base }

@@ -56,9 +56,9 @@ impl JobQueue {
         let mut fields = Fields::of("jobs_delete", reply)?;
         self.observe(&mut fields)?;
         match &fields.bytes()?[..] {
-            b"w" | b"r" | b"d" => Ok(()),
+            b"w" | b"r" | b"d" | b"f" => Ok(()),
             b"n" => Err(JobError::NotFound),
-            _ => Err(BadReply { script: "jobs_delete", expected: "w, r, d or n" }.into()),
+            _ => Err(BadReply { script: "jobs_delete", expected: "w, r, d, f or n" }.into()),
         }
     }
 
@@ -101,7 +101,7 @@ impl JobQueue {
     pub async fn pause(&self, topic: &Topic) -> Result<(), JobError> {
         self.enter(topic, false).await?;
         let mut command = redis::cmd("HSET");
-        command.arg(&Keys::of(topic).all()[7][..]).arg("paused").arg(1);
+        command.arg(&Keys::of(topic).topic()[..]).arg("paused").arg(1);
         Ok(self.conn().await?.query::<()>(&command).await?)
     }
 
@@ -112,7 +112,7 @@ impl JobQueue {
     /// Those of the connection. It may be sent again.
     pub async fn resume(&self, topic: &Topic) -> Result<(), JobError> {
         let mut command = redis::cmd("HDEL");
-        command.arg(&Keys::of(topic).all()[7][..]).arg("paused");
+        command.arg(&Keys::of(topic).topic()[..]).arg("paused");
         self.conn().await?.query::<()>(&command).await?;
         self.announce(topic).await
     }
@@ -148,7 +148,7 @@ impl JobQueue {
         body: &Bytes,
     ) -> Result<bool, JobError> {
         let conn = self.conn().await?;
-        let hash = Keys::of(topic).all()[7].clone();
+        let hash = Keys::of(topic).topic().clone();
         let mut last = redis::cmd("HGET");
         last.arg(&hash[..]).arg("exporting");
         let interrupted = conn.query::<Option<String>>(&last).await?.as_deref() == Some(id.as_str());
@@ -167,15 +167,15 @@ impl JobQueue {
         }
     }
 
-    /// Tells everybody who waits for jobs of this topic to look.
+    /// Wakes the consumers of this topic, in all daemons.
     pub(super) async fn announce(&self, topic: &Topic) -> Result<(), JobError> {
         let mut command = redis::cmd("PUBLISH");
         command.arg(super::keys::WAKE).arg(topic.as_str());
         Ok(self.conn().await?.query::<()>(&command).await?)
     }
 
-    /// What time does to the jobs of a topic, at most `most` of each kind. Every daemon does it once a second; a topic that
-    /// nobody ticks and nobody pops from stands still, and loses nothing.
+    /// What time does to the jobs of a topic, at most `most` of each kind. Every daemon does it once a second; without
+    /// a tick and a `pop`, a topic changes nothing and loses nothing.
     ///
     /// # Errors
     ///

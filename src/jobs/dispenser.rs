@@ -31,7 +31,7 @@ use crate::link::SubscriberEvent;
 pub const MAX_WAITING: usize = 10_000;
 /// Topics that one consumer may wait for.
 pub const MAX_TOPICS: usize = 32;
-/// Time between two looks at a topic that somebody waits for, whatever was or was not heard.
+/// Time between two looks at a topic with waiting consumers, with or without an announcement.
 const POLL: Duration = Duration::from_secs(2);
 /// Shortest wait for a due time: the process's idea of Redis's clock may be ahead.
 const GRAIN: Duration = Duration::from_millis(1);
@@ -86,7 +86,7 @@ impl Drop for Handed {
 }
 
 impl Dispenser {
-    /// A dispenser over this queue, and the task that somebody has to run.
+    /// A dispenser over this queue, and the task, which the caller has to run.
     pub fn new(jobs: JobQueue) -> (Dispenser, Dispensing) {
         let (requests, incoming) = mpsc::channel(1024);
         let (unseen, returned) = mpsc::channel(1024);
@@ -112,7 +112,7 @@ impl Dispenser {
     /// # Errors
     ///
     /// [`JobError::Busy`] if too many wait; those of the connection. After an unknown outcome jobs may be reserved that
-    /// nobody received: they are looked for and given back.
+    /// no client received: they are looked for and given back.
     pub async fn take(&self, ask: PopRequest) -> Result<Vec<Reserved>, JobError> {
         if ask.topics.is_empty() || ask.topics.len() > MAX_TOPICS {
             return Err(JobError::Invalid(format!("name 1 to {MAX_TOPICS} topics")));
@@ -150,7 +150,7 @@ struct Waiting {
     reply: oneshot::Sender<Answer>,
 }
 
-/// A topic that somebody waits for.
+/// A topic with waiting consumers.
 #[derive(Default)]
 struct Wanted {
     /// Who waits for it, the longest first.
@@ -184,7 +184,7 @@ pub struct Dispensing {
     deadlines: BTreeSet<(Instant, u64)>,
     topics: HashMap<Topic, Wanted>,
     calls: FuturesUnordered<BoxFuture<'static, Called>>,
-    /// What nobody waits for: giving back.
+    /// Calls without a waiting consumer: giving back.
     chores: FuturesUnordered<BoxFuture<'static, ()>>,
     last: u64,
 }
@@ -285,7 +285,7 @@ impl Dispensing {
         waiting.topics.iter().zip(&waiting.seen).find(new).map(|(topic, _)| topic.clone())
     }
 
-    /// Calls for everybody who looks at this topic now, unless a call is outstanding.
+    /// Calls for all consumers of this topic, unless a call is outstanding.
     fn call(&mut self, topic: &Topic) {
         let Some(wanted) = self.topics.get(topic) else { return };
         if wanted.busy {
@@ -400,7 +400,7 @@ impl Dispensing {
         self.call(topic);
     }
 
-    /// Ends a consumer's wait. The jobs come back if nobody is there to take them.
+    /// Ends a consumer's wait. The jobs come back if the consumer is gone.
     fn answer(&mut self, id: u64, answer: Result<Vec<Reserved>, JobError>) -> Option<Vec<Reserved>> {
         let waiting = self.forget_and_take(id)?;
         let answer = answer.map(|jobs| Handed { jobs, unseen: self.unseen.clone() });
@@ -432,7 +432,7 @@ impl Dispensing {
         Some(waiting)
     }
 
-    /// Releases jobs that nobody took.
+    /// Releases jobs that no consumer took.
     fn give_back(&mut self, jobs: Vec<Reserved>) {
         let mut by_topic: BTreeMap<Topic, Vec<(LocalId, Token)>> = BTreeMap::new();
         for job in jobs {
@@ -442,7 +442,9 @@ impl Dispensing {
             let queue = self.jobs.clone();
             self.chores.push(Box::pin(async move {
                 if let Err(error) = queue.give_back_unseen(&topic, &jobs).await {
-                    tracing::debug!("release jobs that nobody took: {error}; they come back after their time to run");
+                    tracing::debug!(
+                        "release jobs that no consumer took: {error}; they come back after their time to run"
+                    );
                 }
             }));
         }

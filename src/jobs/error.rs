@@ -9,7 +9,7 @@ pub enum JobError {
     /// There is no such job: it was never added, or it is gone: finished, deleted, or past its time to live.
     #[error("there is no such job")]
     NotFound,
-    /// The job is not reserved under this token: its time to run was over, and it was given back, or somebody else has it.
+    /// The job is not reserved under this token: its time to run was over, and it was given back, or another consumer has it.
     #[error("the job is not reserved under this token any more")]
     Conflict,
     /// The topic has as many jobs as it may have; nothing was added.

@@ -32,7 +32,42 @@ pub const KINDS: [(&str, &str); 8] = [
 impl Keys {
     /// The keys of a topic.
     pub fn of(topic: &Topic) -> Keys {
+        Keys::named(topic.as_str())
+    }
+
+    /// The keys of the topic with this name, which is not checked.
+    pub(crate) fn named(topic: &str) -> Keys {
         Keys { all: KINDS.map(|(word, _)| Bytes::from(format!("{PREFIX}{word}:{{{topic}}}"))) }
+    }
+
+    /// What waits: id -> due time, ms.
+    pub fn due(&self) -> &Bytes {
+        &self.all[0]
+    }
+
+    /// What was added of each job.
+    pub fn records(&self) -> &Bytes {
+        &self.all[2]
+    }
+
+    /// What changes of each job.
+    pub fn state(&self) -> &Bytes {
+        &self.all[3]
+    }
+
+    /// Ends of times to live.
+    pub fn expiry(&self) -> &Bytes {
+        &self.all[5]
+    }
+
+    /// Finished ids of clients, until they are forgotten.
+    pub fn gone(&self) -> &Bytes {
+        &self.all[6]
+    }
+
+    /// The topic's own hash.
+    pub fn topic(&self) -> &Bytes {
+        &self.all[7]
     }
 
     /// All of them, in the order of [`KINDS`].

@@ -1,6 +1,7 @@
 //! Looking at jobs and topics without changing them.
 
 use bytes::Bytes;
+use serde::Serialize;
 
 use super::error::JobError;
 use super::keys::TOPICS;
@@ -25,10 +26,12 @@ pub enum JobState {
     Reserved,
     /// Its tries are used up, or it was buried.
     Dead,
+    /// A queue of the configuration has taken it, to deliver it to its destinations.
+    Forwarding,
 }
 
 impl JobState {
-    /// All of them, in the order of a job's life.
+    /// Those that can be listed, in the order of a job's life.
     pub const ALL: [JobState; 4] = [JobState::Delay, JobState::Ready, JobState::Reserved, JobState::Dead];
 
     /// Its name.
@@ -38,6 +41,7 @@ impl JobState {
             JobState::Ready => "ready",
             JobState::Reserved => "reserved",
             JobState::Dead => "dead",
+            JobState::Forwarding => "forwarding",
         }
     }
 }
@@ -49,7 +53,8 @@ pub struct JobInfo {
     pub id: JobId,
     /// Where it is.
     pub state: JobState,
-    /// Its due time; of a reserved one the end of its time to run; of a dead one the time of its death.
+    /// Its due time; of a reserved one the end of its time to run; of a dead one the time of its death; of one that a queue
+    /// delivers, now.
     pub time_ms: i64,
     /// When it was added.
     pub added_ms: i64,
@@ -74,7 +79,7 @@ pub struct JobInfo {
 }
 
 /// How many jobs of a topic are where.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Sizes {
     /// Waiting for their due time.
     pub delay: u64,
@@ -83,18 +88,23 @@ pub struct Sizes {
     /// Reserved.
     pub reserved: u64,
     /// Of the reserved ones those whose time to run is over.
+    #[serde(skip)]
     pub overdue: u64,
     /// Dead.
     pub dead: u64,
     /// How long the first ready job has been ready, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest_ready_ms: Option<i64>,
     /// When the first job is due that is not yet ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_due_ms: Option<i64>,
     /// When the oldest dead job died.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest_dead_ms: Option<i64>,
     /// Whether nothing is handed out.
     pub paused: bool,
     /// Whether anything was ever added to it since it was last destroyed.
+    #[serde(skip)]
     pub exists: bool,
 }
 
@@ -177,7 +187,7 @@ impl JobQueue {
         let mut command = redis::cmd("ZRANGE");
         command.arg(TOPICS).arg(from).arg("+").arg("BYLEX").arg("LIMIT").arg(0).arg(count);
         let names: Vec<String> = self.conn().await?.query(&command).await?;
-        // What is no name was written by somebody else.
+        // A member that is no name was written by another program.
         Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
     }
 }
@@ -190,13 +200,18 @@ fn info(
     letter: &str,
     fields: &mut Fields,
 ) -> Result<JobInfo, BadReply> {
-    let time_ms = fields.time_ms()?.ok_or(BadReply { script, expected: "a time" })?;
+    let time_ms = fields.time_ms()?;
+    if time_ms.is_none() && letter != "f" {
+        return Err(BadReply { script, expected: "a time" });
+    }
+    let time_ms = time_ms.unwrap_or(now);
     let state = match letter {
         "w" if time_ms > now => JobState::Delay,
         "w" => JobState::Ready,
         "r" => JobState::Reserved,
         "d" => JobState::Dead,
-        _ => return Err(BadReply { script, expected: "w, r or d" }),
+        "f" => JobState::Forwarding,
+        _ => return Err(BadReply { script, expected: "w, r, d or f" }),
     };
     let record = Record::read(script, &fields.bytes()?)?;
     let changed = State::read(script, &fields.bytes()?)?;

@@ -39,7 +39,7 @@ pub(super) struct Shared {
     entered: Mutex<HashSet<Topic>>,
     /// Time and random part of the last id that was made.
     last_id: Mutex<(i64, u128)>,
-    /// Is told what time did to jobs.
+    /// Called with the number of jobs that came back, died or expired.
     observer: OnceLock<Observer>,
     /// Where this process's consumers wait.
     listener: Mutex<Option<mpsc::Sender<Topic>>>,
@@ -61,7 +61,8 @@ impl JobQueue {
         JobQueue { shared: Arc::new(shared) }
     }
 
-    /// The same queue; `observer` is told of every call what time did to jobs. The first one stays.
+    /// The same queue; `observer` gets the number of jobs that came back, died or expired, after each call. The first
+    /// observer stays.
     #[must_use]
     pub fn observed_by(self, observer: impl Fn(&Topic, &Aged) + Send + Sync + 'static) -> JobQueue {
         // A second one is a mistake of the program, and would only count less.
@@ -121,7 +122,7 @@ impl JobQueue {
         receiver
     }
 
-    /// Tells this process's consumers to look at a topic.
+    /// Wakes this process's consumers of a topic.
     pub(super) fn tell(&self, topic: &Topic) {
         if let Some(listener) = &*self.shared.listener.lock() {
             let _ = listener.try_send(topic.clone());

@@ -19,14 +19,21 @@ const STATE_HEAD: usize = 45;
 
 /// A record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Record {
-    pub(super) own_id: bool,
-    pub(super) added_ms: i64,
-    pub(super) expires_ms: Option<i64>,
-    pub(super) ttr_ms: u32,
-    pub(super) tries: u32,
-    pub(super) content_type: String,
-    pub(super) body: Bytes,
+pub struct Record {
+    /// Whether the id is the client's own.
+    pub own_id: bool,
+    /// When it was added.
+    pub added_ms: i64,
+    /// End of its time to live.
+    pub expires_ms: Option<i64>,
+    /// Its time to run.
+    pub ttr_ms: u32,
+    /// How often it is handed out.
+    pub tries: u32,
+    /// What the client said that the body is.
+    pub content_type: String,
+    /// The body.
+    pub body: Bytes,
 }
 
 /// A state.
@@ -57,8 +64,21 @@ fn some(ms: i64) -> Option<i64> {
 }
 
 impl Record {
+    /// The same record without a time to live.
+    pub fn for_ever(record: Bytes) -> Bytes {
+        let mut bytes = record.to_vec();
+        if let Some(ends) = bytes.get_mut(10..18) {
+            ends.fill(0);
+        }
+        bytes.into()
+    }
+
     /// Reads a record.
-    pub(super) fn read(script: &'static str, bytes: &Bytes) -> Result<Record, BadReply> {
+    ///
+    /// # Errors
+    ///
+    /// For one that was cut short, or that is of another version.
+    pub fn read(script: &'static str, bytes: &Bytes) -> Result<Record, BadReply> {
         let bad = BadReply { script, expected: "a job's record of version 1" };
         if bytes.len() < RECORD_HEAD || bytes[0] != VERSION {
             return Err(bad);

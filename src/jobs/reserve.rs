@@ -194,10 +194,10 @@ impl JobQueue {
         answers.pop().unwrap_or(Err(JobError::NotFound))
     }
 
-    /// Gives jobs back at once and uncounted, because nobody received them.
+    /// Gives jobs back at once and uncounted, because no client received them.
     pub(super) async fn give_back_unseen(&self, topic: &Topic, jobs: &[(LocalId, Token)]) -> Result<(), JobError> {
         let one = |(id, token): &(LocalId, Token)| {
-            [text(id.as_str()), text(token.as_str()), text("u"), number(0), text("nobody received it")]
+            [text(id.as_str()), text(token.as_str()), text("u"), number(0), text("no client received it")]
         };
         self.release_all(topic, jobs.iter().flat_map(one).collect()).await.map(drop)
     }
@@ -302,7 +302,7 @@ fn popped(topic: &Topic, token: Token, fields: &mut Fields) -> Result<Popped, Ba
     let (due, over) = (fields.time_ms()?, fields.time_ms()?);
     popped.aged = Aged::of(&mut fields.array()?)?;
     popped.paused = fields.int()? == 1;
-    // A paused topic has no next job until somebody resumes it.
+    // A paused topic has no next job until it is resumed.
     popped.next_ms = due.into_iter().chain(over).min().filter(|_| !popped.paused);
     Ok(popped)
 }

@@ -19,6 +19,7 @@ pub struct Scripts {
     pub(super) purge: Script,
     pub(super) tick: Script,
     pub(super) recover: Script,
+    pub(super) limits: Script,
 }
 
 /// The scripts under Redis's clock.
@@ -29,7 +30,14 @@ pub type Patch<'a> = (&'a str, &'a str, &'a str);
 
 const PRELUDE: &str = include_str!("scripts/prelude.lua");
 
-const TEXTS: [(&str, &str); 13] = [
+/// What scripts include: the line that asks for it, and the text.
+const INCLUDES: [(&str, &str); 3] = [
+    ("--#include types.lua", include_str!("scripts/types.lua")),
+    ("--#include state.lua", include_str!("scripts/state.lua")),
+    ("--#include moves.lua", include_str!("scripts/moves.lua")),
+];
+
+const TEXTS: [(&str, &str); 14] = [
     ("add", include_str!("scripts/add.lua")),
     ("pop", include_str!("scripts/pop.lua")),
     ("finish", include_str!("scripts/finish.lua")),
@@ -43,6 +51,7 @@ const TEXTS: [(&str, &str); 13] = [
     ("purge", include_str!("scripts/purge.lua")),
     ("tick", include_str!("scripts/tick.lua")),
     ("recover", include_str!("scripts/recover.lua")),
+    ("limits", include_str!("scripts/limits.lua")),
 ];
 
 impl Scripts {
@@ -51,7 +60,7 @@ impl Scripts {
         Self::patched(clock, &[])
     }
 
-    /// The same with texts replaced, so that a test can show that it notices a bug. A text may be in the prelude.
+    /// The same with texts replaced, so that a test can show that it notices a bug. A text may be in what the script includes.
     ///
     /// # Panics
     ///
@@ -60,7 +69,9 @@ impl Scripts {
     pub fn patched(clock: Clock, patches: &[Patch]) -> Self {
         let script = |name: &'static str| {
             let body = TEXTS.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
-            let mut text = clock.in_text(format!("{PRELUDE}\n{body}"));
+            let text =
+                INCLUDES.iter().fold(format!("{PRELUDE}\n{body}"), |text, (line, file)| text.replace(line, file));
+            let mut text = clock.in_text(text);
             for (_, from, to) in patches.iter().filter(|(script, ..)| *script == name) {
                 assert!(text.contains(from), "script {name} does not contain {from}");
                 text = text.replace(from, to);
@@ -84,13 +95,28 @@ impl Scripts {
             purge: script("purge"),
             tick: script("tick"),
             recover: script("recover"),
+            limits: script("limits"),
         }
     }
 
     /// All of them, to be loaded when a connection is made.
-    pub fn all(&self) -> [&Script; 13] {
-        let Scripts { add, pop, finish, release, touch, delete, get, peek, stats, redrive, purge, tick, recover } =
-            self;
-        [add, pop, finish, release, touch, delete, get, peek, stats, redrive, purge, tick, recover]
+    pub fn all(&self) -> [&Script; 14] {
+        let Scripts {
+            add,
+            pop,
+            finish,
+            release,
+            touch,
+            delete,
+            get,
+            peek,
+            stats,
+            redrive,
+            purge,
+            tick,
+            recover,
+            limits,
+        } = self;
+        [add, pop, finish, release, touch, delete, get, peek, stats, redrive, purge, tick, recover, limits]
     }
 }

@@ -1,15 +1,27 @@
-//! The calls against a real Redis, one by one.
+//! The calls against a real Redis, one by one, on a clock that the tests set.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use super::*;
 use crate::link::test_server::TestServer;
-use crate::link::{Link, LinkOptions};
+use crate::link::{Clock, Link, LinkOptions, TEST_CLOCK};
+
+static ON_TEST_CLOCK: LazyLock<Scripts> = LazyLock::new(|| Scripts::new(Clock::Test));
+
+const NOW: i64 = 1_800_000_000_000;
 
 async fn queue(server: &TestServer) -> JobQueue {
     let link = Link::start(Arc::new(server.endpoint()), LinkOptions::default());
-    JobQueue::new(link, JobSettings::default(), &SCRIPTS)
+    set_clock(server, NOW).await;
+    JobQueue::new(link, JobSettings::default(), &ON_TEST_CLOCK)
+}
+
+async fn set_clock(server: &TestServer, now_ms: i64) {
+    let time = [now_ms / 1000, now_ms % 1000 * 1000];
+    let mut pipe = redis::pipe();
+    pipe.atomic().del(TEST_CLOCK).rpush(TEST_CLOCK, &time);
+    pipe.exec_async(&mut server.admin().await).await.unwrap();
 }
 
 fn topic() -> Topic {
@@ -42,8 +54,10 @@ async fn a_delayed_job_is_not_handed_out_before_its_time() {
     let late = NewJob { due: Due::After(Duration::from_millis(300)), ..NewJob::new("late") };
     jobs.add(&topic(), vec![late]).await.unwrap();
     let popped = jobs.pop_now(&topic(), 1, None).await.unwrap();
-    assert!(popped.jobs.is_empty() && popped.next_ms > Some(jobs.now_ms()));
-    tokio::time::sleep(Duration::from_millis(320)).await;
+    assert!(popped.jobs.is_empty() && popped.next_ms == Some(NOW + 300));
+    set_clock(&server, NOW + 299).await;
+    assert!(jobs.pop_now(&topic(), 1, None).await.unwrap().jobs.is_empty());
+    set_clock(&server, NOW + 300).await;
     assert_eq!(jobs.pop_now(&topic(), 1, None).await.unwrap().jobs.len(), 1);
 }
 
@@ -54,7 +68,7 @@ async fn who_lost_a_job_cannot_settle_it() {
     jobs.add(&topic(), vec![NewJob { tries: Some(2), ..NewJob::new("x") }]).await.unwrap();
     let short = Some(Duration::from_millis(1));
     let first = jobs.pop_now(&topic(), 1, short).await.unwrap().jobs.remove(0);
-    tokio::time::sleep(Duration::from_millis(10)).await;
+    set_clock(&server, NOW + 1).await;
     let second = jobs.pop_now(&topic(), 1, short).await.unwrap();
     assert_eq!(second.aged.came_back, 1);
     let second = &second.jobs[0];
@@ -64,7 +78,7 @@ async fn who_lost_a_job_cannot_settle_it() {
         assert_eq!(matches!(touched, Err(JobError::Conflict)), conflict, "{touched:?}");
     }
     assert!(matches!(jobs.finish(&first.id, first.token).await, Err(JobError::Conflict)));
-    tokio::time::sleep(Duration::from_millis(10)).await;
+    set_clock(&server, NOW + 2).await;
     let third = jobs.pop_now(&topic(), 1, None).await.unwrap();
     assert_eq!((third.jobs.len(), third.aged.died), (0, 1));
     let dead = jobs.peek(&topic(), JobState::Dead, 0, 10).await.unwrap();

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::error::{QueueError, explained};
+use super::jobs::Topics;
 use super::session::{Queue, Session};
 use crate::message::LATEST_MS;
 use crate::source::ledger::{Hints, Stats};
@@ -13,6 +14,9 @@ use crate::source::{SourceError, millis};
 pub struct Queues {
     /// Queues that could be read.
     pub queues: Vec<QueueState>,
+    /// Topics of the job queue, where the configuration has one.
+    #[serde(flatten)]
+    pub topics: Option<Topics>,
     /// Queues that could not.
     pub errors: Vec<QueueError>,
 }
@@ -54,13 +58,19 @@ pub struct QueueState {
 
 /// Reads every queue; one that cannot be read does not keep the others from being read.
 pub async fn queues(session: &Session) -> Queues {
-    let mut answer = Queues { queues: Vec::new(), errors: Vec::new() };
+    let mut answer = Queues { queues: Vec::new(), topics: None, errors: Vec::new() };
     for spec in &session.config.queues {
         match state(&Queue::new(spec.clone(), session.conn.clone())).await {
             Ok(state) => answer.queues.push(state),
             Err(error) => {
                 answer.errors.push(QueueError { queue: spec.id.to_string(), message: explained(&error) });
             }
+        }
+    }
+    if let Some(jobs) = session.jobs() {
+        match jobs.topics(&[]).await {
+            Ok(found) => answer.topics = Some(found),
+            Err(error) => answer.errors.push(QueueError { queue: "jobs".to_owned(), message: error.to_string() }),
         }
     }
     answer

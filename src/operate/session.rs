@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::error::{Attempt, Error};
+use super::jobs::Jobs;
 use super::words;
 use crate::config::{Config, QueueSpec, RedisEndpoint};
 use crate::link::{Conn, ConnectError, Link, LinkOptions, LinkState};
@@ -19,7 +20,7 @@ pub struct Session {
     /// The connection.
     pub conn: Conn,
     /// Keeps the connection.
-    _link: Link,
+    link: Link,
 }
 
 /// One queue of a configuration, and the connection that reaches it.
@@ -39,7 +40,12 @@ impl Session {
     pub async fn open(config: Config) -> Result<Session, Error> {
         let link = link(&config.redis);
         let conn = connected(&link).await?;
-        Ok(Session { config, conn, _link: link })
+        Ok(Session { config, conn, link })
+    }
+
+    /// The job queue, if the configuration has one.
+    pub(super) fn jobs(&self) -> Option<Jobs> {
+        Some(Jobs::over(self.link.clone(), self.config.redis.clone(), self.config.jobs.clone()?))
     }
 
     /// Finds the queue and connects, in this order: a misspelt queue is reported without Redis.

@@ -98,7 +98,7 @@ pub fn all() -> Value {
     let job = object(&[
         ("id", text("The job")),
         ("topic", text("Its topic")),
-        ("state", json!({ "type": "string", "enum": ["delay", "ready", "reserved", "dead"] })),
+        ("state", json!({ "type": "string", "enum": ["delay", "ready", "reserved", "dead", "forwarding"] })),
         ("?due_ms", whole("When it becomes or became ready, while it waits")),
         ("?deadline_ms", whole("When its reservation ends")),
         ("?died_ms", whole("When it died")),
@@ -119,6 +119,21 @@ pub fn all() -> Value {
         ("?ttl_ms", whole("Time to live of a job that does not say")),
         ("?max_jobs", whole("Most jobs that wait or are reserved")),
         ("max_body", whole("Most bytes of a body")),
+        ("?dead_max_len", whole("Most dead jobs; beyond it the oldest are removed")),
+        ("?dead_ttl_ms", whole("How long a dead job is kept")),
+        (
+            "set",
+            json!({ "type": "array", "items": { "type": "string" }, "description": "Those that were set over the API" }),
+        ),
+    ]);
+    let new_limits = object(&[
+        ("?ttr_ms", whole("Time to run of a job that has none of its own")),
+        ("?tries", whole("Tries of a job that has none of its own")),
+        ("?ttl_ms", whole("Time to live of a job that has none of its own; 0 is for ever")),
+        ("?max_jobs", whole("Most jobs that wait or are reserved; 0 is no limit")),
+        ("?max_body", whole("Most bytes of a body")),
+        ("?dead_max_len", whole("Most dead jobs; 0 is no limit")),
+        ("?dead_ttl_ms", whole("How long a dead job is kept; 0 is for ever")),
     ]);
     let topic = object(&[
         ("topic", text("Its name")),
@@ -156,6 +171,7 @@ pub fn all() -> Value {
         "Job": job,
         "Jobs": object(&[("jobs", list("Job"))]),
         "Limits": limits,
+        "NewLimits": new_limits,
         "Topic": topic,
         "Topics": object(&[("topics", list("Topic")), ("?next", text("Ask for those after this name"))]),
         "Redrive": object(&[("?ids", ids.clone()), ("?limit", limit.clone()), ("?ttl_ms", whole("Their new time to live; 0 is for ever"))]),

@@ -28,6 +28,8 @@ async fn a_job_goes_the_way_of_its_clients() {
     let expected = json!({ "code": 0, "message": "操作成功", "data": { "id": "15702398321", "body": "{\"uid\":1}" } });
     assert_eq!(popped, expected);
     let done = json!({ "code": 0, "message": "操作成功", "data": null });
+    let put = world.client().await.ask("PUT", "/get", &[], br#"{"id":"15702398321"}"#).await;
+    assert_eq!((put.status, &put.json()["data"]["topic"]), (200, &json!("order")), "the method does not matter");
     assert_eq!(post(&world, "/finish", json!({ "id": "15702398321" })).await, done);
     assert_eq!(post(&world, "/finish", json!({ "id": "15702398321" })).await, done);
     assert_eq!(post(&world, "/get", json!({ "id": "15702398321" })).await, done);

@@ -4,6 +4,7 @@ pub mod add;
 pub mod dead;
 pub mod errors;
 pub mod jobs;
+pub mod limits;
 pub mod meta;
 pub mod pop;
 pub mod settle;

@@ -1,48 +1,27 @@
 //! `/v1/topics`: which there are, how many jobs they have, what they allow, and whether they hand out any.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use hyper::StatusCode;
 use serde::Serialize;
 
 use super::errors::problem;
 use super::jobs::JobShape;
+use super::limits;
 use crate::api::Api;
 use crate::api::access::Right;
 use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
-use crate::jobs::{JobState, MAX_PAGE, Topic};
+use crate::jobs::{Allowed, JobState, MAX_PAGE, Sizes, Topic};
 
 /// One topic.
 #[derive(Debug, Serialize)]
 struct TopicShape {
     topic: String,
-    delay: u64,
-    ready: u64,
-    reserved: u64,
-    dead: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    oldest_ready_ms: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_due_ms: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    oldest_dead_ms: Option<i64>,
-    paused: bool,
-    limits: Limits,
-}
-
-/// What the configuration says of the topic.
-#[derive(Debug, Serialize)]
-struct Limits {
-    ttr_ms: u64,
-    tries: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ttl_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_jobs: Option<u64>,
-    max_body: u64,
+    #[serde(flatten)]
+    sizes: Sizes,
+    limits: Allowed,
 }
 
 /// Several of them.
@@ -129,24 +108,5 @@ pub fn limit(call: &Call, most: usize) -> Result<usize, Problem> {
 
 async fn topic(api: &Api, name: &Topic) -> Result<TopicShape, Problem> {
     let sizes = api.queue.sizes(name).await.map_err(|error| problem("look at the topic", error))?;
-    let settings = api.queue.settings().of(name);
-    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    Ok(TopicShape {
-        topic: name.to_string(),
-        delay: sizes.delay,
-        ready: sizes.ready,
-        reserved: sizes.reserved,
-        dead: sizes.dead,
-        oldest_ready_ms: sizes.oldest_ready_ms,
-        next_due_ms: sizes.next_due_ms,
-        oldest_dead_ms: sizes.oldest_dead_ms,
-        paused: sizes.paused,
-        limits: Limits {
-            ttr_ms: millis(settings.ttr),
-            tries: settings.tries,
-            ttl_ms: settings.ttl.map(millis),
-            max_jobs: settings.max_jobs,
-            max_body: settings.max_body,
-        },
-    })
+    Ok(TopicShape { topic: name.to_string(), sizes, limits: limits::of(api, name).await? })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 use super::dead::DeadCommand;
-use crate::jobs::{JobId, JobState, LocalId, MAX_DELAY, MAX_TTR, Token, Topic};
+use crate::jobs::{JobId, JobState, Limits, LocalId, MAX_DELAY, MAX_TTR, Token, Topic};
 use crate::operate::jobs::LONGEST_WAIT;
 
 /// Use the job queue: add, take and settle jobs.
@@ -22,7 +22,7 @@ pub enum JobsCommand {
     Pop(PopArgs),
     /// Finish a job: it is gone
     ///
-    /// Refused when the time to run was over and the job was given back or handed to somebody else.
+    /// Refused when the time to run was over and the job was given back or handed to another consumer.
     #[command(after_help = FINISH)]
     Finish(Held),
     Release(ReleaseArgs),
@@ -46,6 +46,7 @@ pub enum JobsCommand {
     /// Hand out jobs of a topic again
     #[command(after_help = RESUME)]
     Resume(OfTopic),
+    Limits(LimitsArgs),
     Destroy(DestroyArgs),
     Import(ImportArgs),
     Export(ExportArgs),
@@ -188,7 +189,7 @@ Exit codes: 0 added or there already, 1 failed or unknown, 2 wrong arguments or 
 
 /// Take jobs that are ready.
 ///
-/// They are reserved: nobody else gets them for their time to run. Settle each with its token.
+/// They are reserved: no other consumer gets them for their time to run. Settle each with its token.
 #[derive(Debug, Args)]
 #[command(after_help = POP)]
 pub struct PopArgs {
@@ -334,6 +335,66 @@ impl StateArg {
         }
     }
 }
+
+/// Show the limits of a topic, or set them.
+///
+/// Limits that are set replace those that were set before, and hold for all daemons at once. What is left out is as in the
+/// configuration.
+#[derive(Debug, Args)]
+#[command(after_help = LIMITS)]
+pub struct LimitsArgs {
+    /// The topic
+    #[arg(value_name = "TOPIC")]
+    pub topic: Topic,
+    /// Time to run of jobs that have none of their own
+    #[arg(long, value_name = "DURATION", value_parser = ttr)]
+    pub ttr: Option<Duration>,
+    /// Times that jobs are handed out that do not say
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub tries: Option<u32>,
+    /// Time to live of jobs that have none of their own (0s is for ever)
+    #[arg(long, value_name = "DURATION", value_parser = delay)]
+    pub ttl: Option<Duration>,
+    /// Maximum number of jobs that wait or are reserved (0 is no limit)
+    #[arg(long, value_name = "COUNT")]
+    pub max_jobs: Option<u64>,
+    /// Maximum size of a body, in bytes
+    #[arg(long, value_name = "BYTES")]
+    pub max_body: Option<u64>,
+    /// Maximum number of dead jobs (0 is no limit)
+    #[arg(long, value_name = "COUNT")]
+    pub dead_max_len: Option<u64>,
+    /// How long a dead job is kept (0s is for ever)
+    #[arg(long, value_name = "DURATION", value_parser = delay)]
+    pub dead_ttl: Option<Duration>,
+    /// Set nothing: all limits are as in the configuration again
+    #[arg(long, conflicts_with_all = ["ttr", "tries", "ttl", "max_jobs", "max_body", "dead_max_len", "dead_ttl"])]
+    pub reset: bool,
+}
+
+impl LimitsArgs {
+    /// What is to be set; `None` only shows.
+    pub(super) fn limits(&self) -> Option<Limits> {
+        let time = |time: Duration| Some(time).filter(|time| !time.is_zero());
+        let count = |count: u64| Some(count).filter(|count| *count > 0);
+        let limits = Limits {
+            ttr: self.ttr,
+            tries: self.tries,
+            ttl: self.ttl.map(time),
+            max_jobs: self.max_jobs.map(count),
+            max_body: self.max_body,
+            dead_max_len: self.dead_max_len.map(count),
+            dead_ttl: self.dead_ttl.map(time),
+        };
+        (self.reset || limits != Limits::default()).then_some(limits)
+    }
+}
+
+const LIMITS: &str = "\
+Examples:
+  delaybridge jobs limits orders
+  delaybridge jobs limits orders --max-jobs 100000 --dead-ttl 7d
+  delaybridge jobs limits orders --reset";
 
 /// Remove a topic with all of its jobs.
 ///

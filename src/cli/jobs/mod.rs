@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 pub use self::args::JobsCommand;
 use self::args::{AddArgs, DestroyArgs, ExportArgs, Held, PopArgs};
+pub(super) use self::text::topics;
 use super::{Failed, Global, answer, input, load, on_queue};
 use crate::clock::Instant;
 use crate::jobs::{Due, JobError, NewJob, PopRequest, Release, Settled};
@@ -89,6 +90,10 @@ pub(super) async fn run(global: &Global, command: &JobsCommand, out: &mut dyn Wr
             let result = open(global).await?.queue.resume(&args.topic).await;
             result.map_err(|error| failed(&format!("resume topic {}", args.topic), &error))?;
             answer(global, out, &done(&args.topic, "resumed"), words)?;
+        }
+        JobsCommand::Limits(args) => {
+            let done = open(global).await?.limits(&args.topic, args.limits()).await?;
+            answer(global, out, &done, text::limits)?;
         }
         JobsCommand::Destroy(args) => destroy(global, args, out).await?,
         JobsCommand::Import(args) => {

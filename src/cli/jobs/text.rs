@@ -3,7 +3,7 @@
 use crate::cli::show;
 use crate::cli::table::{Align, Table};
 use crate::operate::content::escaped;
-use crate::operate::jobs::{AddedJobs, Exported, Found, Imported, Job, Topics};
+use crate::operate::jobs::{AddedJobs, Exported, Found, Imported, Job, TopicLimits, TopicState, Topics};
 use crate::operate::words;
 
 /// Characters of a body in a row.
@@ -80,7 +80,7 @@ pub(super) fn list(found: &Found) -> String {
     table.render()
 }
 
-pub(super) fn topics(found: &Topics) -> String {
+pub(in crate::cli) fn topics(found: &Topics) -> String {
     use Align::{Left, Right};
     if found.topics.is_empty() {
         return "no topics\n".to_owned();
@@ -96,17 +96,35 @@ pub(super) fn topics(found: &Topics) -> String {
         ("", Left),
     ];
     let mut table = Table::new(&columns);
-    for topic in &found.topics {
-        table.row([
-            topic.topic.clone(),
-            topic.delay.to_string(),
-            topic.ready.to_string(),
-            topic.reserved.to_string(),
-            topic.dead.to_string(),
-            topic.oldest_ready_ms.map(|ms| words::duration(ms.unsigned_abs())).unwrap_or_default(),
-            topic.next_due_ms.map(|ms| show::relative(ms, found.now_ms)).unwrap_or_default(),
-            if topic.paused { "paused".to_owned() } else { String::new() },
-        ]);
+    for TopicState { topic, sizes } in &found.topics {
+        let numbers = [sizes.delay, sizes.ready, sizes.reserved, sizes.dead].map(|number| number.to_string());
+        let times = [
+            sizes.oldest_ready_ms.map(|ms| words::duration(ms.unsigned_abs())).unwrap_or_default(),
+            sizes.next_due_ms.map(|ms| show::relative(ms, found.now_ms)).unwrap_or_default(),
+            if sizes.paused { "paused".to_owned() } else { String::new() },
+        ];
+        table.row(std::iter::once(topic.clone()).chain(numbers).chain(times));
+    }
+    table.render()
+}
+
+pub(super) fn limits(found: &TopicLimits) -> String {
+    let time = |ms: u64| words::duration(ms);
+    let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+    let found = &found.limits;
+    let rows = [
+        ("ttr_ms", time(found.ttr_ms)),
+        ("tries", found.tries.to_string()),
+        ("ttl_ms", or_none(found.ttl_ms.map(time))),
+        ("max_jobs", or_none(found.max_jobs.map(|most| most.to_string()))),
+        ("max_body", show::size(usize::try_from(found.max_body).unwrap_or(usize::MAX))),
+        ("dead_max_len", or_none(found.dead_max_len.map(|most| most.to_string()))),
+        ("dead_ttl_ms", or_none(found.dead_ttl_ms.map(time))),
+    ];
+    let mut table = Table::new(&[("LIMIT", Align::Left), ("VALUE", Align::Left), ("FROM", Align::Left)]);
+    for (name, value) in rows {
+        let from = if found.set.contains(&name) { "set" } else { "configuration" };
+        table.row([name.trim_end_matches("_ms").to_owned(), value, from.to_owned()]);
     }
     table.render()
 }

@@ -1,10 +1,12 @@
 -- Adds jobs: all of them, or none when the topic is full.
 --
--- ARGV 1 most jobs of the topic that are not dead, or '', 2 name of the topic, then for each job:
---      id, 1 if the id is the client's own, 'a' or 't', the delay or the due time (ms), time to run (ms), tries,
---      time to live (ms, 0 is for ever), content type, body
--- Returns {'full', now}; {'short', now} when a time to live ends before its job is due; or {'ok', now, letters, {due time, ...}, 1 if the topic is new}: a letter for each job: y added,
---      o a job with this id is there, g a job with this id was finished lately. For the last two nothing was done.
+-- ARGV 1 most jobs of the topic that are not dead, or '', 2 name of the topic, 3 most bytes of a body, 4 time to run (ms), 5
+--      tries, 6 time to live (ms, 0 is for ever) of jobs that do not say; a limit that the topic's hash has goes first. Then
+--      for each job: id, 1 if the id is the client's own, 'a' or 't', the delay or the due time (ms), time to run, tries,
+--      time to live or '' each, content type, body
+-- Returns {'full', now, limit}; {'large', now, limit, size of a body}; {'short', now} when a time to live ends before its job
+--      is due; or {'ok', now, letters, {due time, ...}, 1 if the topic is new}: a letter for each job: y added, o a job with
+--      this id is there, g a job with this id was finished lately. For the last two nothing was done.
 --
 -- Sent twice: the ids are there, and the second run answers o. A job with an id of the daemon may have been finished
 -- in between, and would be added again: the daemon sends such a job once. Ids of clients are remembered for a while.
@@ -12,44 +14,54 @@
 -- The due entry comes before the record: one without a record is no job, and pop removes it. A record alone would stay.
 
 local now = clock()
-local wrong = wrong_type()
-if wrong then return wrong end
-
+local known = typed(TOPIC, 'HMGET', 'created', 'max_jobs', 'max_body', 'ttr', 'tries', 'ttl')
+local head = typed(DUE, 'ZRANGE', 0, 0, 'WITHSCORES')
+if bad then return bad end
+local most, largest = tonumber(known[2] or ARGV[1]), tonumber(known[3] or ARGV[3])
+local ttr, tries, ttl = known[4] or ARGV[4], known[5] or ARGV[5], tonumber(known[6] or ARGV[6]) or 0
 local letters, dues, seen, new = {}, {}, {}, 0
-for i = 3, #ARGV, 9 do
-  local id, letter, due, ttl = ARGV[i], 'y', tonumber(ARGV[i + 3]), tonumber(ARGV[i + 6])
+for i = 7, #ARGV, 9 do
+  local id, letter, due, lives = ARGV[i], 'y', tonumber(ARGV[i + 3]), tonumber(ARGV[i + 6]) or ttl
+  if #ARGV[i + 8] > largest then return {'large', now, largest, #ARGV[i + 8]} end
   if ARGV[i + 2] == 'a' then due = now + due elseif due < now then due = now end
-  if ttl > 0 and now + ttl <= due then return {'short', now} end
-  if seen[id] or call('HEXISTS', RECORDS, id) == 1 then
+  if lives > 0 then typed(EXPIRY, 'ZCARD') end
+  if lives > 0 and now + lives <= due then return {'short', now} end
+  if seen[id] or typed(RECORDS, 'HEXISTS', id) == 1 then
     letter = 'o'
   elseif ARGV[i + 1] == '1' then
-    local known = call('ZSCORE', GONE, id)
-    if known and tonumber(known) > now then letter = 'g' end
+    local until_ms = typed(GONE, 'ZSCORE', id)
+    if until_ms and tonumber(until_ms) > now then letter = 'g' end
   end
   seen[id] = true
   if letter == 'y' then new = new + 1 end
   letters[#letters + 1], dues[#dues + 1] = letter, due
 end
-if new > 0 and ARGV[1] ~= '' and call('ZCARD', DUE) + call('ZCARD', RESERVED) + new > tonumber(ARGV[1]) then
-  return {'full', now}
+if bad then return bad end
+if new > 0 and most then
+  local held = typed(RESERVED, 'ZCARD')
+  if bad then return bad end
+  if call('ZCARD', DUE) + held + new > most then return {'full', now, most} end
 end
 if new == 0 then return {'ok', now, table.concat(letters), {}, 0} end
 
-local head, earliest = call('ZRANGE', DUE, 0, 0, 'WITHSCORES'), nil
-local first = call('HSETNX', TOPIC, 'created', ms(now))
+local waits, ends, records, earliest = {}, {}, {}, nil
 for n = 1, #letters do
-  local i = 3 + (n - 1) * 9
+  local i = 7 + (n - 1) * 9
   local id, due = ARGV[i], dues[n]
   if letters[n] == 'y' then
-    local ttl = tonumber(ARGV[i + 6])
-    local expires = ttl > 0 and now + ttl or 0
-    call('ZADD', DUE, ms(due), id)
-    if expires > 0 then call('ZADD', EXPIRY, ms(expires), id) end
-    call('HSET', RECORDS, id, struct.pack('<BBI8I8I4I4B', 1, tonumber(ARGV[i + 1]), now, expires, tonumber(ARGV[i + 4]),
-      tonumber(ARGV[i + 5]), #ARGV[i + 7]) .. ARGV[i + 7] .. ARGV[i + 8])
+    local lives = tonumber(ARGV[i + 6]) or ttl
+    local expires = lives > 0 and now + lives or 0
+    waits[#waits + 1], waits[#waits + 2] = ms(due), id
+    if expires > 0 then ends[#ends + 1], ends[#ends + 2] = ms(expires), id end
+    records[#records + 1], records[#records + 2] = id, struct.pack('<BBI8I8I4I4B', 1, tonumber(ARGV[i + 1]), now, expires,
+      tonumber(ARGV[i + 4]) or tonumber(ttr), tonumber(ARGV[i + 5]) or tonumber(tries), #ARGV[i + 7]) .. ARGV[i + 7] .. ARGV[i + 8]
     if not earliest or due < earliest then earliest = due end
   end
 end
--- Who waits in another daemon waits for the head. While something is ready nobody waits.
+if not known[1] then call('HSET', TOPIC, 'created', ms(now)) end
+call('ZADD', DUE, unpack(waits))
+if ends[1] then call('ZADD', EXPIRY, unpack(ends)) end
+call('HSET', RECORDS, unpack(records))
+-- Consumers of other daemons wait for the head. While a job is ready, none waits.
 if not head[1] or earliest < tonumber(head[2]) then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[2]) end
-return {'ok', now, table.concat(letters), dues, first}
+return {'ok', now, table.concat(letters), dues, known[1] and 0 or 1}

@@ -1,10 +1,14 @@
 -- Removes jobs for good, whatever their state.
 --
 -- ARGV ids
--- Returns {now, letters}: w it waited, r it was reserved, d it was dead, n there is no such job.
+-- Returns {now, letters}: w it waited, r it was reserved, d it was dead, f a queue delivers it, n there is no such job.
 --
 -- Sent twice: the second run answers n. A consumer that has the job learns it when it settles. The id is not remembered:
 -- who deletes a job may add it again.
+
+--#include types.lua
+--#include state.lua
+--#include moves.lua
 
 local now = clock()
 local wrong = wrong_type()
@@ -17,7 +21,8 @@ for i = 1, #ARGV do
   if known then forget(id) end
   if call('ZREM', DUE, id) == 1 then letter = 'w'
   elseif call('ZREM', RESERVED, id) == 1 then letter = 'r'
-  elseif call('ZREM', DEAD, id) == 1 then letter = 'd' end
+  elseif call('ZREM', DEAD, id) == 1 then letter = 'd'
+  else letter = 'f' end
   letters[#letters + 1] = known and letter or 'n'
 end
 return {now, table.concat(letters)}

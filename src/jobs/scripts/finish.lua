@@ -7,23 +7,27 @@
 -- again, is its consumer's still.
 
 local now = clock()
-local wrong = wrong_type()
-if wrong then return wrong end
+typed(RECORDS, 'HLEN')
+typed(STATE, 'HLEN')
+typed(EXPIRY, 'ZCARD')
+typed(GONE, 'ZCARD')
+typed(RESERVED, 'ZCARD')
+if bad then return bad end
 
 local letters, remembered = {}, 0
 for i = 2, #ARGV, 2 do
   local id, letter = ARGV[i], 'n'
   local text = call('HGET', STATE, id)
   if text and string.sub(text, 30, 45) == ARGV[i + 1] and call('ZSCORE', RESERVED, id) then
-    open()
-    local s = unpack_state(text)
-    if s.own == 1 and ARGV[1] ~= '' then
+    if string.byte(text) == 1 and ARGV[1] ~= '' then
+      -- A full Redis refuses additions until a script has removed something, be it nothing.
+      call('ZREMRANGEBYRANK', RESERVED, 1, 0)
       call('ZADD', GONE, ms(now + tonumber(ARGV[1])), id)
       remembered = remembered + 1
     end
     call('HDEL', RECORDS, id)
     call('HDEL', STATE, id)
-    if s.expires > 0 then call('ZREM', EXPIRY, id) end
+    if struct.unpack('<I8', text, 22) > 0 then call('ZREM', EXPIRY, id) end
     call('ZREM', RESERVED, id)
     letter = 'y'
   elseif call('HEXISTS', RECORDS, id) == 1 then

@@ -2,7 +2,9 @@
 --
 -- ARGV 1 id
 -- Returns {now, '?'} when there is no such job, {now, 'g'} when it was finished lately, else {now, letter, time, record,
---      state or ''}: w it waits until that time, r it is reserved until then, d it died then.
+--      state or ''}: w it waits until that time, r it is reserved until then, d it died then, f a queue delivers it (no time).
+
+--#include types.lua
 
 local now = clock()
 local wrong = wrong_type()
@@ -17,6 +19,6 @@ end
 local letter, time = 'w', call('ZSCORE', DUE, id)
 if not time then letter, time = 'r', call('ZSCORE', RESERVED, id) end
 if not time then letter, time = 'd', call('ZSCORE', DEAD, id) end
--- A record in no set: its set was deleted by hand.
-if not time then return {now, '?'} end
+-- A record in no set: a queue of the configuration delivers the job.
+if not time then letter, time = 'f', '' end
 return {now, letter, time, record, call('HGET', STATE, id) or ''}

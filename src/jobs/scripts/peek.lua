@@ -3,6 +3,8 @@
 -- ARGV 1 'delay', 'ready', 'reserved' or 'dead', 2 how many to pass over, 3 most jobs, 4 most bytes
 -- Returns {now, {id, letter, time, record, state or '', ...}}, letters and times as get.lua has them.
 
+--#include types.lua
+
 local now = clock()
 local wrong = wrong_type()
 if wrong then return wrong end

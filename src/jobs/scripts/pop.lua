@@ -9,52 +9,84 @@
 -- Sent twice: the daemon never does; every call has a token of its own. A call whose reply was lost may have reserved
 -- jobs: recover.lua finds them by the token once not_after is over, and their time to run ends in any case.
 
+--#include state.lua
+-- What seldom happens: reservations and times to live that are over. It may write any key.
+local function aged()
+  --#include types.lua
+  --#include moves.lua
+  return wrong_type(), forget, trim_dead, come_back
+end
+
 local now = clock()
 if now > tonumber(ARGV[1]) then return {'late', now} end
-local wrong = wrong_type()
-if wrong then return wrong end
-
 local token, most, bytes, counts = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), {0, 0, 0, 0, 0}
-come_back(now, 2 * most + 10, counts)
-if counts[2] > 0 then counts[4] = trim_dead(ARGV[6]) end
 
-local jobs, paused = {}, call('HGET', TOPIC, 'paused') and 1 or 0
-local ids = paused == 0 and call('ZRANGEBYSCORE', DUE, '-inf', ms(now), 'LIMIT', 0, most) or {}
+local over = typed(RESERVED, 'ZRANGE', 0, 0, 'WITHSCORES')
+local paused = typed(TOPIC, 'HEXISTS', 'paused')
+if bad then return bad end
+if over[1] and tonumber(over[2]) <= now then
+  local wrong, _, trim_dead, come_back = aged()
+  if wrong then return wrong end
+  come_back(now, 2 * most + 10, counts)
+  if counts[2] > 0 then counts[4] = trim_dead(ARGV[6]) end
+  over = call('ZRANGE', RESERVED, 0, 0, 'WITHSCORES')
+end
+
+-- One more than may be taken shows when the next one is due.
+local rows = typed(DUE, 'ZRANGEBYSCORE', '-inf', ms(now), 'WITHSCORES', 'LIMIT', 0, most + 1)
+if bad then return bad end
+local ids, jobs, next_due = {}, {}, nil
+if paused == 0 then
+  for i = 1, #rows, 2 do
+    local full = #ids == most
+    -- A body costs about 5 ms per MB to read. So no more are read than may be answered; one is always.
+    if not full and most > 1 then
+      bytes = bytes - (typed(RECORDS, 'HSTRLEN', rows[i]) or 0)
+      full = bytes < 0 and i > 1
+    end
+    if full then
+      next_due = rows[i + 1]
+      break
+    end
+    ids[#ids + 1] = rows[i]
+  end
+end
 if ids[1] then
-  open()
-  -- A body costs about 5 ms per MB to read. So no more are read than may be answered; one is always.
-  if #ids > 1 then
-    for i = 1, #ids do
-      bytes = bytes - call('HSTRLEN', RECORDS, ids[i])
-      if bytes < 0 and i > 1 then
-        for k = #ids, i, -1 do ids[k] = nil end
-        break
-      end
+  local records, states = typed(RECORDS, 'HMGET', unpack(ids)), typed(STATE, 'HMGET', unpack(ids))
+  if bad then return bad end
+  local reserved, changed, gone, first_end = {}, {}, {}, over[1] and tonumber(over[2])
+  for i = 1, #ids do
+    local id, record, text = ids[i], records[i], states[i]
+    local s = record and (text and unpack_state(text) or fresh(record))
+    if not s then
+      gone[#gone + 1], counts[5] = id, counts[5] + 1
+    elseif s.expires > 0 and s.expires <= now then
+      gone[#gone + 1], counts[3] = id, counts[3] + 1
+    else
+      if ARGV[5] ~= '' then s.ttr = tonumber(ARGV[5]) end
+      s.attempts, s.reserved, s.token = s.attempts + 1, now, token
+      local ends, r, n = now + s.ttr, #reserved, #jobs
+      if not first_end or ends < first_end then first_end = ends end
+      reserved[r + 1], reserved[r + 2] = ms(ends), id
+      changed[r + 1], changed[r + 2] = id, pack_state(s)
+      jobs[n + 1], jobs[n + 2], jobs[n + 3], jobs[n + 4] = id, record, s.attempts, s.tries
+      jobs[n + 5], jobs[n + 6], jobs[n + 7] = s.ttr, ms(ends), s.expires
     end
   end
-  local records, states = call('HMGET', RECORDS, unpack(ids)), call('HMGET', STATE, unpack(ids))
-  for i = 1, #ids do
-    local id = ids[i]
-    if not records[i] then
-      forget(id)
-      counts[5] = counts[5] + 1
-    else
-      local s = states[i] and unpack_state(states[i]) or fresh(records[i])
-      if s.expires > 0 and s.expires <= now then
-        forget(id)
-        counts[3] = counts[3] + 1
-      else
-        if ARGV[5] ~= '' then s.ttr = tonumber(ARGV[5]) end
-        s.attempts, s.reserved, s.token = s.attempts + 1, now, token
-        local ends, n = ms(now + s.ttr), #jobs
-        call('ZADD', RESERVED, ends, id)
-        call('HSET', STATE, id, pack_state(s))
-        jobs[n + 1], jobs[n + 2], jobs[n + 3], jobs[n + 4] = id, records[i], s.attempts, s.tries
-        jobs[n + 5], jobs[n + 6], jobs[n + 7] = s.ttr, ends, s.expires
-      end
-    end
+  local forget
+  if gone[1] then
+    local wrong
+    wrong, forget = aged()
+    if wrong then return wrong end
+  end
+  open()
+  if reserved[1] then
+    call('ZADD', RESERVED, unpack(reserved))
+    call('HSET', STATE, unpack(changed))
+    over = {'', ms(first_end)}
   end
   call('ZREM', DUE, unpack(ids))
+  for i = 1, #gone do forget(gone[i]) end
 end
-local head, over = call('ZRANGE', DUE, 0, 0, 'WITHSCORES'), call('ZRANGE', RESERVED, 0, 0, 'WITHSCORES')
-return {'ok', now, jobs, head[2] or '', over[2] or '', counts, paused}
+if not next_due then next_due = call('ZRANGE', DUE, 0, 0, 'WITHSCORES')[2] end
+return {'ok', now, jobs, next_due or '', over[2] or '', counts, paused}

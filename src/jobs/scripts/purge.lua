@@ -5,6 +5,10 @@
 --
 -- Sent twice: they are gone. Without ids and with no time the second run removes the next ones.
 
+--#include types.lua
+--#include state.lua
+--#include moves.lua
+
 local now = clock()
 local wrong = wrong_type()
 if wrong then return wrong end

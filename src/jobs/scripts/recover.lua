@@ -6,6 +6,10 @@
 -- Only after not_after of the lost call: it can run no more then. Sent twice: the token is on no reservation any more.
 -- While pages are read reservations come and go, and one may be passed over: its time to run ends in any case.
 
+--#include types.lua
+--#include state.lua
+--#include moves.lua
+
 local now = clock()
 local wrong = wrong_type()
 if wrong then return wrong end

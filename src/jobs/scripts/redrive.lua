@@ -4,8 +4,12 @@
 -- Returns {now, letters}: y it is ready now, n there is no such dead job. Without ids only those that were moved are
 --      answered.
 --
--- Sent twice: the jobs are not dead any more. Without ids the second run moves the next ones, as it would for somebody who
--- asks for as many again: the caller names how many, and reads how many there were.
+-- Sent twice: the jobs are not dead any more. Without ids the second run moves the next ones, as a second call
+-- should: the caller names how many, and reads how many there were.
+
+--#include types.lua
+--#include state.lua
+--#include moves.lua
 
 local now = clock()
 local wrong = wrong_type()

@@ -7,6 +7,10 @@
 --
 -- Sent twice: it is not reserved any more, and the second run answers c.
 
+--#include types.lua
+--#include state.lua
+--#include moves.lua
+
 local now = clock()
 local wrong = wrong_type()
 if wrong then return wrong end

@@ -3,6 +3,8 @@
 -- Returns {now, delay, ready, reserved, reserved beyond their time to run, dead, due time of the first job that waits or '',
 --      time of death of the oldest dead job or '', 1 if the topic is paused, 1 if the topic exists}.
 
+--#include types.lua
+
 local now = clock()
 local wrong = wrong_type()
 if wrong then return wrong end

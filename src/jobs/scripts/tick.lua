@@ -7,6 +7,10 @@
 --
 -- Sent twice, or by several daemons: what was done is done, the second run goes on.
 
+--#include types.lua
+--#include state.lua
+--#include moves.lua
+
 local now = clock()
 local wrong = wrong_type()
 if wrong then return wrong end
@@ -25,16 +29,17 @@ for i = 1, #ids do
     call('ZREMRANGEBYRANK', EXPIRY, 1, 0)
     call('ZADD', EXPIRY, ms(math.max(tonumber(ends), now) + 1), ids[i])
   else
-    forget(ids[i])
+    -- Without a record, a queue has delivered it, and its end was counted there.
+    counts[3] = counts[3] + forget(ids[i])
     call('ZREM', DUE, ids[i])
-    counts[3] = counts[3] + 1
   end
 end
 
 counts[4] = trim_dead(ARGV[2])
 if counts[4] == 100 then more = 1 end
-if ARGV[3] ~= '' then
-  local old = call('ZRANGEBYSCORE', DEAD, '-inf', ms(now - tonumber(ARGV[3])), 'LIMIT', 0, most)
+local kept = tonumber(call('HGET', TOPIC, 'dead_ttl') or ARGV[3])
+if kept then
+  local old = call('ZRANGEBYSCORE', DEAD, '-inf', ms(now - kept), 'LIMIT', 0, most)
   for i = 1, #old do
     call('ZREM', DEAD, old[i])
     forget(old[i])

@@ -5,6 +5,9 @@
 --
 -- Sent twice: the end moves twice, as it would for a consumer that asks twice.
 
+--#include types.lua
+--#include state.lua
+
 local now = clock()
 local wrong = wrong_type()
 if wrong then return wrong end

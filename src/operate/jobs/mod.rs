@@ -16,8 +16,8 @@ use super::error::Error;
 use super::session::{connected, link};
 use crate::config::Config;
 use crate::jobs::{
-    self, Added, Dispenser, JobError, JobId, JobInfo, JobQueue, JobState, LocalId, NewJob, PopRequest, Reserved,
-    SCRIPTS, Sizes, Topic, WAKE, Which,
+    self, Added, Allowed, Dispenser, JobError, JobId, JobInfo, JobQueue, JobSettings, JobState, Limits, LocalId,
+    NewJob, PopRequest, Reserved, SCRIPTS, Sizes, Topic, WAKE, Which,
 };
 use crate::link::{Link, LinkError, RedisEndpoint, Subscriber};
 
@@ -115,20 +115,19 @@ pub struct Topics {
 pub struct TopicState {
     /// Its name.
     pub topic: String,
-    /// Waiting for their due time.
-    pub delay: u64,
-    /// Due.
-    pub ready: u64,
-    /// Reserved.
-    pub reserved: u64,
-    /// Dead.
-    pub dead: u64,
-    /// How long the first ready job has been ready.
-    pub oldest_ready_ms: Option<i64>,
-    /// When the next job is due.
-    pub next_due_ms: Option<i64>,
-    /// Whether nothing is handed out.
-    pub paused: bool,
+    /// How many of its jobs are where.
+    #[serde(flatten)]
+    pub sizes: Sizes,
+}
+
+/// What a topic allows.
+#[derive(Debug, Clone, Serialize)]
+pub struct TopicLimits {
+    /// The topic.
+    pub topic: String,
+    /// Its limits.
+    #[serde(flatten)]
+    pub limits: Allowed,
 }
 
 impl Job {
@@ -182,21 +181,6 @@ impl From<Added> for AddedJob {
     }
 }
 
-impl TopicState {
-    fn of(topic: &Topic, sizes: &Sizes) -> TopicState {
-        TopicState {
-            topic: topic.to_string(),
-            delay: sizes.delay,
-            ready: sizes.ready,
-            reserved: sizes.reserved,
-            dead: sizes.dead,
-            oldest_ready_ms: sizes.oldest_ready_ms,
-            next_due_ms: sizes.next_due_ms,
-            paused: sizes.paused,
-        }
-    }
-}
-
 /// Puts what was attempted in front of an error of the job queue, and behind it what to do.
 pub fn failed(what: &str, error: &JobError) -> Error {
     let help = match error {
@@ -205,7 +189,7 @@ pub fn failed(what: &str, error: &JobError) -> Error {
             "; `check --live` lists the rights that are missing"
         }
         JobError::NotFound => ": it was never added, or it is finished, deleted or past its time to live",
-        JobError::Conflict => "; its time to run was over, and it was given back or handed to somebody else",
+        JobError::Conflict => "; its time to run was over, and it was given back or handed to another consumer",
         _ => "",
     };
     let message = format!("{what}: {error}{help}");
@@ -229,8 +213,12 @@ impl Jobs {
         };
         let link = link(&config.redis);
         connected(&link).await?;
-        let queue = JobQueue::new(link.clone(), settings, &SCRIPTS);
-        Ok(Jobs { queue, endpoint: config.redis.clone(), _link: link })
+        Ok(Jobs::over(link, config.redis.clone(), settings))
+    }
+
+    /// The job queue over a connection that is there.
+    pub(super) fn over(link: Link, endpoint: Arc<RedisEndpoint>, settings: JobSettings) -> Jobs {
+        Jobs { queue: JobQueue::new(link.clone(), settings, &SCRIPTS), endpoint, _link: link }
     }
 
     /// Adds jobs: all of them, or none.
@@ -323,9 +311,24 @@ impl Jobs {
         for name in &names {
             let sizes =
                 self.queue.sizes(name).await.map_err(|error| failed(&format!("look at topic {name}"), &error))?;
-            topics.push(TopicState::of(name, &sizes));
+            topics.push(TopicState { topic: name.to_string(), sizes });
         }
         Ok(Topics { now_ms: self.queue.now_ms(), topics })
+    }
+
+    /// The limits of a topic, after these were set if there are some.
+    ///
+    /// # Errors
+    ///
+    /// Those of the queue.
+    pub async fn limits(&self, topic: &Topic, set: Option<Limits>) -> Result<TopicLimits, Error> {
+        if let Some(limits) = set {
+            let done = self.queue.set_limits(topic, &limits).await;
+            done.map_err(|error| failed(&format!("set the limits of topic {topic}"), &error))?;
+        }
+        let set = self.queue.limits(topic).await;
+        let set = set.map_err(|error| failed(&format!("read the limits of topic {topic}"), &error))?;
+        Ok(TopicLimits { topic: topic.to_string(), limits: set.shown(self.queue.settings().of(topic)) })
     }
 
     /// Redrives or purges dead jobs: those that are named, or all that are dead now. Answers how many.

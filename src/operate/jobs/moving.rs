@@ -124,7 +124,8 @@ async fn page_moved(
     what: &str,
 ) -> Result<usize, Error> {
     let total = seen.len();
-    let most = jobs.queue.settings().of(topic).max_body;
+    let allowed = jobs.queue.allowed(topic).await;
+    let most = allowed.map_err(|error| failed(&format!("read the limits of topic {topic}"), &error))?.max_body;
     let (mut members, mut new) = (Vec::new(), Vec::new());
     for element in seen {
         let readable = matches!(element.shape, Shape::Packed(_) | Shape::Bare) && element.is_complete();

@@ -4,6 +4,7 @@ mod cli;
 mod crowd;
 mod directed;
 mod dispenser;
+mod limits;
 mod model;
 mod moving;
 mod planted;

@@ -1,0 +1,199 @@
+//! Limits of a topic that were set at run time, in place of those in the configuration. They are fields of the topic's hash, and
+//! the scripts read them there: they hold for all daemons at once.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::add::check_ttr;
+use super::config::LARGEST_BODY;
+use super::error::JobError;
+use super::keys::Keys;
+use super::name::Topic;
+use super::queue::{JobQueue, millis, number, text};
+use super::settings::{MAX_DELAY, MAX_TRIES, TopicSettings};
+
+/// The fields of the hash, in the order of [`Limits::values`].
+const FIELDS: [&str; 7] = ["ttr", "tries", "ttl", "max_jobs", "max_body", "dead_max_len", "dead_ttl"];
+/// The value of a field that lifts a limit.
+const NONE: &str = "none";
+
+/// What was set of a topic. `None` is what the configuration says; `Some(None)` is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Time to run of a job that does not say.
+    pub ttr: Option<Duration>,
+    /// Tries of a job that does not say.
+    pub tries: Option<u32>,
+    /// Time to live of a job that does not say.
+    pub ttl: Option<Option<Duration>>,
+    /// Most jobs that wait or are reserved.
+    pub max_jobs: Option<Option<u64>>,
+    /// Most bytes of a body.
+    pub max_body: Option<u64>,
+    /// Most dead jobs.
+    pub dead_max_len: Option<Option<u64>>,
+    /// How long a dead job is kept.
+    pub dead_ttl: Option<Option<Duration>>,
+}
+
+/// What a topic allows, as it is shown. What is left out is unlimited.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Allowed {
+    /// Time to run of a job that has none of its own.
+    pub ttr_ms: u64,
+    /// Tries of a job that has none of its own.
+    pub tries: u32,
+    /// Time to live of a job that has none of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<u64>,
+    /// Most jobs that wait or are reserved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_jobs: Option<u64>,
+    /// Most bytes of a body.
+    pub max_body: u64,
+    /// Most dead jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_max_len: Option<u64>,
+    /// How long a dead job is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_ttl_ms: Option<u64>,
+    /// The names of those that were set; the others are those of the configuration.
+    pub set: Vec<&'static str>,
+}
+
+impl Limits {
+    /// What a topic with this configuration allows.
+    pub fn shown(&self, base: &TopicSettings) -> Allowed {
+        let TopicSettings { ttr, tries, ttl, max_jobs, max_body, dead_max_len, dead_ttl, .. } = self.over(base);
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let (ttr_ms, ttl_ms, dead_ttl_ms) = (ms(ttr), ttl.map(ms), dead_ttl.map(ms));
+        Allowed { ttr_ms, tries, ttl_ms, max_jobs, max_body, dead_max_len, dead_ttl_ms, set: self.names() }
+    }
+
+    fn names(&self) -> Vec<&'static str> {
+        let names = ["ttr_ms", "tries", "ttl_ms", "max_jobs", "max_body", "dead_max_len", "dead_ttl_ms"];
+        names.into_iter().zip(self.values()).filter(|(_, value)| value.is_some()).map(|(name, _)| name).collect()
+    }
+
+    /// The settings of a topic with these limits.
+    pub fn over(&self, base: &TopicSettings) -> TopicSettings {
+        TopicSettings {
+            ttr: self.ttr.unwrap_or(base.ttr),
+            tries: self.tries.unwrap_or(base.tries),
+            ttl: self.ttl.unwrap_or(base.ttl),
+            max_jobs: self.max_jobs.unwrap_or(base.max_jobs),
+            max_body: self.max_body.unwrap_or(base.max_body),
+            dead_max_len: self.dead_max_len.unwrap_or(base.dead_max_len),
+            dead_ttl: self.dead_ttl.unwrap_or(base.dead_ttl),
+            remember: base.remember,
+        }
+    }
+
+    fn values(&self) -> [Option<Bytes>; 7] {
+        let or_none = |value: Option<Bytes>| value.unwrap_or_else(|| text(NONE));
+        [
+            self.ttr.map(millis),
+            self.tries.map(number),
+            self.ttl.map(|ttl| or_none(ttl.map(millis))),
+            self.max_jobs.map(|most| or_none(most.map(number))),
+            self.max_body.map(number),
+            self.dead_max_len.map(|most| or_none(most.map(number))),
+            self.dead_ttl.map(|ttl| or_none(ttl.map(millis))),
+        ]
+    }
+
+    /// What the hash says; what cannot be read is not set.
+    fn of(values: [Option<String>; 7]) -> Limits {
+        let [ttr, tries, ttl, max_jobs, max_body, dead_max_len, dead_ttl] = values;
+        let number = |value: Option<String>| value.and_then(|value| value.parse::<u64>().ok());
+        let or_none = |value: Option<String>| match value.as_deref() {
+            Some(NONE) => Some(None),
+            _ => number(value).map(Some),
+        };
+        let time = |value: Option<String>| or_none(value).map(|ms| ms.map(Duration::from_millis));
+        Limits {
+            ttr: number(ttr).map(Duration::from_millis),
+            tries: number(tries).and_then(|tries| tries.try_into().ok()),
+            ttl: time(ttl),
+            max_jobs: or_none(max_jobs),
+            max_body: number(max_body),
+            dead_max_len: or_none(dead_max_len),
+            dead_ttl: time(dead_ttl),
+        }
+    }
+
+    fn check(&self) -> Result<(), JobError> {
+        let invalid = |problem: &str| Err(JobError::Invalid(problem.to_owned()));
+        self.ttr.map_or(Ok(()), check_ttr)?;
+        if self.tries.is_some_and(|tries| !(1..=MAX_TRIES).contains(&tries)) {
+            return invalid("tries must be 1 to 1000000");
+        }
+        if [self.ttl, self.dead_ttl].into_iter().flatten().flatten().any(|time| time > MAX_DELAY) {
+            return invalid("a time to live is above ten years");
+        }
+        if self.max_body.is_some_and(|most| !(1..=LARGEST_BODY).contains(&most)) {
+            return invalid("bodies may have 1 byte to 64 MiB");
+        }
+        Ok(())
+    }
+}
+
+impl JobQueue {
+    /// Replaces all limits that were set of a topic; what is not set is as in the configuration again. It may be sent again.
+    ///
+    /// # Errors
+    ///
+    /// [`JobError::Invalid`], and those of the connection.
+    pub async fn set_limits(&self, topic: &Topic, limits: &Limits) -> Result<(), JobError> {
+        limits.check()?;
+        self.enter(topic, false).await?;
+        let pairs = FIELDS.into_iter().zip(limits.values());
+        let args: Vec<_> = pairs.flat_map(|(name, value)| [text(name), value.unwrap_or_default()]).collect();
+        self.run(&self.shared.scripts.limits, topic, &args).await.map(drop)
+    }
+
+    /// What was set of a topic.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn limits(&self, topic: &Topic) -> Result<Limits, JobError> {
+        let mut command = redis::cmd("HMGET");
+        command.arg(&Keys::of(topic).topic()[..]).arg(&FIELDS);
+        let values: Vec<Option<String>> = self.conn().await?.query(&command).await?;
+        Ok(values.try_into().map(Limits::of).unwrap_or_default())
+    }
+
+    /// What a topic allows now: the configuration, and the limits that were set.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn allowed(&self, topic: &Topic) -> Result<TopicSettings, JobError> {
+        Ok(self.limits(topic).await?.over(self.settings().of(topic)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_read_back_as_they_were_written() {
+        let some = Limits {
+            ttr: Some(Duration::from_secs(3)),
+            max_jobs: Some(None),
+            ttl: Some(Some(Duration::from_secs(60))),
+            ..Limits::default()
+        };
+        for limits in [Limits::default(), some] {
+            let text = |value: Bytes| String::from_utf8(value.to_vec()).unwrap();
+            assert_eq!(Limits::of(limits.values().map(|value| value.map(text))), limits);
+        }
+        assert_eq!(some.names(), ["ttr_ms", "ttl_ms", "max_jobs"]);
+        let allowed = some.over(&TopicSettings { max_jobs: Some(7), ..TopicSettings::default() });
+        assert_eq!((allowed.ttr, allowed.max_jobs, allowed.tries), (Duration::from_secs(3), None, 10));
+    }
+}

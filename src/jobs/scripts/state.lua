@@ -1,0 +1,24 @@
+-- A full Redis refuses additions until a script has written something: the removal of an empty range is enough, and shows
+-- that the user may remove at all. Scripts that only make room, or move what is there, start with it. `add` does not.
+local function open()
+  call('ZREMRANGEBYRANK', DUE, 1, 0)
+  call('ZREMRANGEBYRANK', RESERVED, 1, 0)
+end
+
+-- The parts of a state; the token is there while the job is reserved under it, and until it is reserved again.
+local function unpack_state(text)
+  local own, attempts, tries, ttr, reserved, expires = struct.unpack('<BI4I4I4I8I8', text)
+  return {own = own, attempts = attempts, tries = tries, ttr = ttr, reserved = reserved, expires = expires,
+    token = string.sub(text, 30, 45), reason = string.sub(text, 46)}
+end
+
+local function pack_state(s)
+  return struct.pack('<BI4I4I4I8I8', s.own, s.attempts, s.tries, s.ttr, s.reserved, s.expires) .. s.token .. s.reason
+end
+
+-- The state of a job that was never reserved.
+local NO_TOKEN = string.rep('-', 16)
+local function fresh(record)
+  local _, own, added, expires, ttr, tries = struct.unpack('<BBI8I8I4I4', record)
+  return {own = own, attempts = 0, tries = tries, ttr = ttr, reserved = 0, expires = expires, token = NO_TOKEN, reason = ''}
+end
