@@ -12,7 +12,7 @@ mod systemd;
 mod tasks;
 mod watch;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,7 +122,8 @@ impl App {
         let queues: Vec<Arc<Queue>> = config.queues.iter().zip(&stores).map(new_queue).collect();
 
         let work = Work::of(queues.clone());
-        let channels = work.delivering.iter().flat_map(|queue| queue.store.channels()).collect();
+        let channels: BTreeSet<_> = work.delivering.iter().flat_map(|queue| queue.store.channels()).collect();
+        let channels = channels.into_iter().collect();
         let (subscriber, announcements) = Subscriber::start(config.redis.clone(), channels);
         let stuck = STUCK.saturating_add(config.redis.command_timeout);
         let mut tasks = work.start(&process, announcements, stuck);

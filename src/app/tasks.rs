@@ -109,7 +109,11 @@ async fn listen(
     let of = |queue: &Arc<Queue>| {
         queue.store.channels().into_iter().map(|channel| (channel, queue.clone())).collect::<Vec<_>>()
     };
-    let by_channel: HashMap<Arc<str>, Arc<Queue>> = queues.iter().flat_map(of).collect();
+    // Several topics of the job queue are announced on one channel.
+    let mut by_channel: HashMap<Arc<str>, Vec<Arc<Queue>>> = HashMap::new();
+    for (channel, queue) in queues.iter().flat_map(of) {
+        by_channel.entry(channel).or_default().push(queue);
+    }
     loop {
         // Order: the end goes first. An announcement that is left behind is only a hint.
         let event = tokio::select! {
@@ -120,13 +124,14 @@ async fn listen(
         match event {
             Some(SubscriberEvent::Subscribed) => queues.iter().for_each(|queue| queue.alarm.ring(Wakeup::Reconnect)),
             Some(SubscriberEvent::Message { channel, payload }) => {
-                let Some(queue) = by_channel.get(&channel) else { continue };
-                match queue.store.announcement(&channel, &payload) {
-                    Some(Announcement::DueAt(due_ms)) => {
-                        queue.alarm.announce(due_ms.saturating_sub(millis(queue.spec.claim_ahead)));
+                for queue in by_channel.get(&channel).into_iter().flatten() {
+                    match queue.store.announcement(&channel, &payload) {
+                        Some(Announcement::DueAt(due_ms)) => {
+                            queue.alarm.announce(due_ms.saturating_sub(millis(queue.spec.claim_ahead)));
+                        }
+                        Some(Announcement::Changed) => queue.alarm.ring(Wakeup::Published),
+                        None => {}
                     }
-                    Some(Announcement::Changed) => queue.alarm.ring(Wakeup::Published),
-                    None => {}
                 }
             }
             None => return,

@@ -9,6 +9,7 @@ pub mod competitors;
 #[cfg(test)]
 pub(crate) mod contract;
 pub mod job_pool;
+pub mod jobs;
 pub mod ledger;
 #[doc(hidden)]
 pub mod memory;
@@ -170,9 +171,19 @@ pub trait Source: Send + Sync + 'static {
         None
     }
 
-    /// A field of another hash that is of no use without the body: it goes with it.
-    fn beside_body(&self, _element: &Bytes) -> Option<(Bytes, Bytes)> {
-        None
+    /// What else becomes of an element's settling for good, once its body was removed.
+    fn goes_with_body(&self, _element: &Bytes, _body: &Bytes) -> Vec<Beside> {
+        Vec::new()
+    }
+
+    /// The body with which a dead letter begins its next life.
+    fn revived(&self, body: Bytes) -> Bytes {
+        body
+    }
+
+    /// Whether an element without a body has certainly none: no configuration could name another place.
+    fn bodies_are_certain(&self) -> bool {
+        false
     }
 
     /// Takes an element apart whose body was looked for: as [`open`](Source::open), with the payload in its body.
@@ -281,6 +292,34 @@ pub trait Source: Send + Sync + 'static {
     fn stored(&self) -> Vec<Bytes> {
         self.keys()
     }
+}
+
+/// What is of no use without a body, or has to outlive it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Beside {
+    /// A field of a hash: removed.
+    Field {
+        /// The hash.
+        key: Bytes,
+        /// The field.
+        field: Bytes,
+    },
+    /// A member of a sorted set: removed.
+    Member {
+        /// The sorted set.
+        key: Bytes,
+        /// The member.
+        member: Bytes,
+    },
+    /// A member of a sorted set: added, with a time in ms as its score.
+    Remembered {
+        /// The sorted set.
+        key: Bytes,
+        /// The member.
+        member: Bytes,
+        /// How long from now on, in ms.
+        ms: i64,
+    },
 }
 
 /// What a daemon or a command does with a queue, as far as rights differ.
@@ -437,6 +476,7 @@ pub fn build(spec: &SourceSpec) -> Arc<dyn Source> {
         SourceSpec::Redisson(spec) => Arc::new(redisson::RedissonSource::of(spec)),
         SourceSpec::Zset(spec) => Arc::new(zset::ZsetSource::of(spec)),
         SourceSpec::JobPool(spec) => Arc::new(job_pool::JobPool::of(spec)),
+        SourceSpec::Jobs(spec) => Arc::new(jobs::JobsSource::of(spec)),
     }
 }
 

@@ -5,9 +5,11 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::job_pool::JobPoolSpec;
+use super::jobs::JobsSpec;
 use super::redisson::config::{self, RedissonSpec};
 use super::zset::ZsetSpec;
-use super::{job_pool, redisson, zset};
+use super::{job_pool, jobs, redisson, zset};
+use crate::jobs::JobSettings;
 use crate::settings::keys::{Group, Key, Kind, Table, key};
 use crate::settings::problem::Spot;
 use crate::settings::reader::Section;
@@ -22,6 +24,8 @@ pub enum SourceSpec {
     Zset(ZsetSpec),
     /// A pool of jobs: ids by due time, and the jobs elsewhere.
     JobPool(JobPoolSpec),
+    /// A topic of the job queue.
+    Jobs(JobsSpec),
 }
 
 const REDISSON: Key = key("redisson", Kind::Section(&config::redisson::TABLE), "An `RDelayedQueue` of Redisson.");
@@ -31,9 +35,10 @@ const JOB_POOL: Key = key(
     Kind::Section(&job_pool::config::job_pool::TABLE),
     "A pool of jobs: ids by due time, and the jobs elsewhere.",
 );
+const JOBS: Key = key("jobs", Kind::Section(&jobs::config::jobs::TABLE), "A topic of the job queue.");
 
 /// The key of each source under `queues.NAME.source`.
-pub(crate) static KIND_KEYS: &[Group] = &[Group { of: None, keys: &[REDISSON, ZSET, JOB_POOL] }];
+pub(crate) static KIND_KEYS: &[Group] = &[Group { of: None, keys: &[REDISSON, ZSET, JOB_POOL, JOBS] }];
 
 /// The tables below.
 pub(crate) static TABLES: &[&Table] = &[
@@ -42,6 +47,7 @@ pub(crate) static TABLES: &[&Table] = &[
     &job_pool::config::job_pool::TABLE,
     &job_pool::config::job::TABLE,
     &job_pool::config::record::TABLE,
+    &jobs::config::jobs::TABLE,
 ];
 
 /// First characters of keys in Redis that belong to sources or to the daemon.
@@ -67,8 +73,9 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     // All are read, so that the problems of all are reported.
     let zset = section.opt_section(&ZSET).map(|zset| zset::config::read(&zset));
     let pool = section.opt_section(&JOB_POOL).map(|pool| job_pool::config::read(&pool));
+    let topic = section.opt_section(&JOBS).map(|topic| jobs::config::read(&topic));
     let redisson = section.opt_section(&REDISSON).map(|redisson| config::read(&redisson));
-    zset.or(pool).or(redisson).unwrap_or_else(|| config::read(&section.section(&REDISSON)))
+    zset.or(pool).or(topic).or(redisson).unwrap_or_else(|| config::read(&section.section(&REDISSON)))
 }
 
 impl SourceSpec {
@@ -85,6 +92,7 @@ impl SourceSpec {
             }
             SourceSpec::Zset(spec) => (ZSET, shown::fields(spec)),
             SourceSpec::JobPool(spec) => (JOB_POOL, spec.settings()),
+            SourceSpec::Jobs(spec) => (JOBS, shown::fields(spec)),
         };
         Map::from_iter([(key.name.to_owned(), fields.into())])
     }
@@ -95,6 +103,7 @@ impl SourceSpec {
             SourceSpec::Redisson(_) => REDISSON.name,
             SourceSpec::Zset(_) => ZSET.name,
             SourceSpec::JobPool(_) => JOB_POOL.name,
+            SourceSpec::Jobs(_) => JOBS.name,
         }
     }
 
@@ -102,7 +111,7 @@ impl SourceSpec {
     /// poll has to find an element before it is due.
     pub fn announces(&self) -> bool {
         match self {
-            SourceSpec::Redisson(_) => true,
+            SourceSpec::Redisson(_) | SourceSpec::Jobs(_) => true,
             SourceSpec::Zset(_) | SourceSpec::JobPool(_) => false,
         }
     }
@@ -111,7 +120,7 @@ impl SourceSpec {
     pub fn redisson(&self) -> Option<&RedissonSpec> {
         match self {
             SourceSpec::Redisson(spec) => Some(spec),
-            SourceSpec::Zset(_) | SourceSpec::JobPool(_) => None,
+            SourceSpec::Zset(_) | SourceSpec::JobPool(_) | SourceSpec::Jobs(_) => None,
         }
     }
 
@@ -119,7 +128,7 @@ impl SourceSpec {
     pub fn zset(&self) -> Option<&ZsetSpec> {
         match self {
             SourceSpec::Zset(spec) => Some(spec),
-            SourceSpec::Redisson(_) | SourceSpec::JobPool(_) => None,
+            SourceSpec::Redisson(_) | SourceSpec::JobPool(_) | SourceSpec::Jobs(_) => None,
         }
     }
 
@@ -127,7 +136,7 @@ impl SourceSpec {
     pub fn job_pool(&self) -> Option<&JobPoolSpec> {
         match self {
             SourceSpec::JobPool(spec) => Some(spec),
-            SourceSpec::Redisson(_) | SourceSpec::Zset(_) => None,
+            SourceSpec::Redisson(_) | SourceSpec::Zset(_) | SourceSpec::Jobs(_) => None,
         }
     }
 
@@ -138,6 +147,7 @@ impl SourceSpec {
             SourceSpec::Redisson(spec) => &spec.name,
             SourceSpec::Zset(spec) => &spec.key,
             SourceSpec::JobPool(spec) => spec.name(),
+            SourceSpec::Jobs(spec) => &spec.key,
         }
     }
 
@@ -149,14 +159,30 @@ impl SourceSpec {
             SourceSpec::Redisson(spec) => redisson::tagged(&spec.name),
             SourceSpec::Zset(spec) => zset::tag(&spec.key),
             SourceSpec::JobPool(spec) => spec.tag(),
+            SourceSpec::Jobs(spec) => zset::tag(&spec.key),
         }
     }
 
     /// Tells the source the number of the database that it is in.
     pub(crate) fn in_database(&mut self, database: u32) {
         match self {
-            SourceSpec::Redisson(_) | SourceSpec::JobPool(_) => {}
+            SourceSpec::Redisson(_) | SourceSpec::JobPool(_) | SourceSpec::Jobs(_) => {}
             SourceSpec::Zset(spec) => spec.database = database,
+        }
+    }
+
+    /// The topic of the job queue, if it is one.
+    pub fn topic(&self) -> Option<&JobsSpec> {
+        match self {
+            SourceSpec::Jobs(spec) => Some(spec),
+            SourceSpec::Redisson(_) | SourceSpec::Zset(_) | SourceSpec::JobPool(_) => None,
+        }
+    }
+
+    /// Tells the source what the job queue allows.
+    pub(crate) fn with_jobs(&mut self, settings: &JobSettings) {
+        if let SourceSpec::Jobs(spec) = self {
+            spec.settle(settings);
         }
     }
 
@@ -169,7 +195,7 @@ impl SourceSpec {
     pub fn consumes_ready(&self) -> bool {
         match self {
             SourceSpec::Redisson(spec) => spec.consume.ready,
-            SourceSpec::Zset(_) => false,
+            SourceSpec::Zset(_) | SourceSpec::Jobs(_) => false,
             SourceSpec::JobPool(spec) => !spec.ready.is_empty(),
         }
     }
@@ -209,7 +235,7 @@ impl SourceSpec {
 
     /// Whether due elements have their payloads in themselves.
     pub fn has_payload_in_member(&self) -> bool {
-        !matches!(self, SourceSpec::JobPool(_))
+        !matches!(self, SourceSpec::JobPool(_) | SourceSpec::Jobs(_))
     }
 
     /// Whether an element without its body is a dead letter; else its user has deleted it, and it is gone.

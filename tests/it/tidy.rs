@@ -161,8 +161,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("config", &["message", "settings", "template", "route", "link", "sink", "source", "jobs", "api"]),
     ("route", &["message", "template"]),
     ("link", &["message", "codes", "settings", "clock", "backoff"]),
-    // Ids of elements that are texts of their payloads are templates.
-    ("source", &["message", "clock", "link", "settings", "metric", "template"]),
+    // Ids of elements that are texts of their payloads are templates. A topic of the job queue is a source as well: its keys
+    // and records are the job queue's.
+    ("source", &["message", "clock", "link", "settings", "metric", "template", "jobs"]),
     // The job queue: beside the sources, because it has no pipeline behind it.
     ("jobs", &["clock", "link", "settings"]),
     ("sink", &["message", "codes", "settings", "template", "clock", "backoff", "link"]),

@@ -12,6 +12,7 @@ use super::retry::Policy;
 use super::sink::Sink;
 use crate::config::model::{Limits, MaxInFlight, RouteSpec};
 use crate::config::tables::top;
+use crate::jobs::JobSettings;
 use crate::link::RedisEndpoint;
 use crate::settings::reader::Section;
 use crate::settings::units::{show_duration, show_size};
@@ -83,6 +84,20 @@ pub(super) fn names(queues: &[Queue<'_>]) {
                 };
                 queue.report.problem(&queue.name_spot, message, "keep one of the two queues");
             }
+        }
+    }
+}
+
+/// A topic needs the job queue's clock, and its settings.
+pub(super) fn topics(queues: &mut [Queue<'_>], jobs: Option<&JobSettings>) {
+    for queue in queues {
+        match jobs {
+            Some(settings) => queue.spec.source.with_jobs(settings),
+            None if queue.spec.source.topic().is_some() => {
+                let help = "write `jobs: {}` at the top of the file";
+                queue.report.problem(&queue.name_spot, "a topic needs the job queue, and there is no `jobs`", help);
+            }
+            None => {}
         }
     }
 }

@@ -59,6 +59,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     let api =
         jobs.as_ref().and_then(|section| section.opt_section(&jobs::HTTP)).and_then(|section| api::read(&section));
     let jobs = jobs.map(|section| job_queue::read(&section));
+    cross_checks::topics(&mut queues, jobs.as_ref());
     if written && !top.has(&top::QUEUES) && jobs.is_none() {
         cx.report.problem(&top.spot, format!("`{}` is missing", top::QUEUES.name), top::QUEUES.help);
     }

@@ -331,6 +331,12 @@ impl Jobs {
         Ok(TopicLimits { topic: topic.to_string(), limits: set.shown(self.queue.settings().of(topic)) })
     }
 
+    /// Most bytes of a body of the topic.
+    pub(super) async fn max_body(&self, topic: &Topic) -> Result<u64, Error> {
+        let allowed = self.queue.allowed(topic).await;
+        Ok(allowed.map_err(|error| failed(&format!("read the limits of topic {topic}"), &error))?.max_body)
+    }
+
     /// Redrives or purges dead jobs: those that are named, or all that are dead now. Answers how many.
     ///
     /// # Errors

@@ -70,6 +70,9 @@ pub async fn import(
 ) -> Result<Imported, Error> {
     let what = format!("import queue `{}` into topic {topic}", queue.id());
     let mut done = Imported { queue: queue.id().to_owned(), topic: topic.to_string(), dry_run, ..Imported::default() };
+    if let Some(source) = queue.spec.source.topic() {
+        return Err(Error::invalid(format!("{what}: its elements are the jobs of topic {} already", source.topic)));
+    }
     let daemons = queue.ledger.daemons(&queue.conn).await.attempt(&what)?;
     if daemons > 0 && !dry_run {
         let text =
@@ -78,7 +81,7 @@ pub async fn import(
     }
     if !queue.spec.source.has_payload_in_member() {
         if dry_run {
-            pools::count(queue, jobs.queue.settings().of(topic).max_body, &mut done, &what).await?;
+            pools::count(queue, jobs.max_body(topic).await?, &mut done, &what).await?;
         } else {
             pools::import(queue, jobs, topic, &mut done, progress, &what).await?;
         }
@@ -124,8 +127,7 @@ async fn page_moved(
     what: &str,
 ) -> Result<usize, Error> {
     let total = seen.len();
-    let allowed = jobs.queue.allowed(topic).await;
-    let most = allowed.map_err(|error| failed(&format!("read the limits of topic {topic}"), &error))?.max_body;
+    let most = jobs.max_body(topic).await?;
     let (mut members, mut new) = (Vec::new(), Vec::new());
     for element in seen {
         let readable = matches!(element.shape, Shape::Packed(_) | Shape::Bare) && element.is_complete();

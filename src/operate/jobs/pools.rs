@@ -85,7 +85,7 @@ pub(super) async fn import(
     progress: &mut dyn FnMut(u64),
     what: &str,
 ) -> Result<(), Error> {
-    let most = jobs.queue.settings().of(topic).max_body;
+    let most = jobs.max_body(topic).await?;
     put_back(queue, what).await?;
     let mut number = fastrand::u64(..);
     loop {

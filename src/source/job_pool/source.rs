@@ -17,7 +17,7 @@ use crate::source::ledger::claims::{Body, BodyAt};
 use crate::source::ledger::{self, BadReply, Fields, Hints, Packed, Shape, glob_literal, redis_now_ms};
 use crate::source::store::Rescued;
 use crate::source::{
-    Activity, Announcement, ClaimAdded, Depths, Junk, Leftovers, NoPayload, Read, Score, Source, SourceError,
+    Activity, Announcement, Beside, ClaimAdded, Depths, Junk, Leftovers, NoPayload, Read, Score, Source, SourceError,
     UpkeepRequest, UpkeepState, Upkept, junk_id, millis, text,
 };
 
@@ -118,9 +118,10 @@ impl Source for JobPool {
         self.spec.layout.place(&id)
     }
 
-    fn beside_body(&self, member: &Bytes) -> Option<(Bytes, Bytes)> {
-        let key = self.beside.clone()?;
-        Some((key, self.spec.layout.field(&self.spec.layout.id(member).ok()?)?))
+    fn goes_with_body(&self, member: &Bytes, _body: &Bytes) -> Vec<Beside> {
+        let field = || self.spec.layout.field(&self.spec.layout.id(member).ok()?);
+        let beside = self.beside.clone().and_then(|key| Some(Beside::Field { key, field: field()? }));
+        beside.into_iter().collect()
     }
 
     fn open_body(

@@ -72,14 +72,15 @@ impl Ledger {
         Ok(elements.iter().any(|element| matches!(element.body.as_deref(), Some(super::claims::Body::NoRoom(_)))))
     }
 
-    /// Whether this process has met a body.
+    /// Whether this process has met a body, or could not be wrong about their place.
     pub fn has_met_bodies(&self) -> bool {
-        self.body_size.load(Ordering::Relaxed) > 0
+        self.source.bodies_are_certain() || self.body_size.load(Ordering::Relaxed) > 0
     }
 
     /// Where the body of this letter's element was, and the body.
     pub(super) fn body_of(&self, letter: &DeadLetter) -> Option<(BodyAt, Bytes)> {
-        Some((self.source.body_at(letter.bytes("element")?)?, letter.bytes("body")?.clone()))
+        let at = self.source.body_at(letter.bytes("element")?)?;
+        Some((at, self.source.revived(letter.bytes("body")?.clone())))
     }
 }
 

@@ -13,7 +13,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub use self::config::ZsetSpec;
+pub use self::config::{Body, ZsetSpec};
 pub use self::identity::Naming;
 pub use self::keys::{Keys, tag};
 pub use self::notifications::announced;

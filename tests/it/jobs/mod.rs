@@ -4,6 +4,7 @@ mod cli;
 mod crowd;
 mod directed;
 mod dispenser;
+mod forwarding;
 mod limits;
 mod model;
 mod moving;

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{ClaimName, Element, Move, Part, Verdict};
 use crate::link::Side;
 use crate::source::ledger::Keys;
-use crate::source::{Source, text};
+use crate::source::{Beside, Source, text};
 
 /// Appends the keys of the claims in question, two for each, the source's sorted sets where they matter, and the keys of
 /// bodies; then the arguments: how many keys are the ledger's, how many are sorted sets of the source, and each verdict.
@@ -41,19 +41,28 @@ pub(super) fn arguments(
         if let (Some(sha1), Some(at)) = (digest.clone(), source.body_at(&verdict.element())) {
             let body = place_of(keys, sets, at.key().clone());
             let field = at.field().cloned().unwrap_or_default();
-            let (beside, beside_field) = match source.beside_body(&verdict.element()) {
-                Some((key, field)) => (place_of(keys, sets, key), field),
-                None => (Bytes::new(), Bytes::new()),
+            let beside = match &verdict.body {
+                Some(body) => source.goes_with_body(&verdict.element(), body),
+                None => Vec::new(),
             };
-            args.extend([word("b"), body, word(at.word()), field, sha1, beside, beside_field]);
+            args.extend([word("b"), body, word(at.word()), field, sha1, text(beside.len())]);
+            for beside in beside {
+                let (what, key, name, ms) = match beside {
+                    Beside::Field { key, field } => ("h", key, field, Bytes::new()),
+                    Beside::Member { key, member } => ("z", key, member, Bytes::new()),
+                    Beside::Remembered { key, member, ms } => ("k", key, member, text(ms)),
+                };
+                args.extend([word(what), place_of(keys, sets, key), name, ms]);
+            }
         }
         push(source, verdict, text(place), args);
     }
 }
 
-/// The place of the key of a body, counted from 1. Bodies in one hash have one key, so it is among the last if it is there.
+/// The place of the key of a body, counted from 1. Bodies in one hash have one key, as what is beside them, so it is among
+/// the last if it is there.
 fn place_of(keys: &mut Vec<Bytes>, first: usize, key: Bytes) -> Bytes {
-    let from = first.max(keys.len().saturating_sub(2));
+    let from = first.max(keys.len().saturating_sub(4));
     let known = keys[from..].iter().rposition(|known| *known == key);
     let place = known.map_or(keys.len(), |at| from + at);
     if known.is_none() {

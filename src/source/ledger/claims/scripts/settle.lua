@@ -13,9 +13,10 @@
 --      'd' k member n field value ...          dead: n fields and values to the dead stream
 --      'x' k member side body                  exactly once: removed, and pushed to KEYS[3], side 'l' or 'r'
 --      'g' k member score                      back to the first zset of the source, unless it is in one of them already
---      Before 'c', 'd' and 'x': 'b' place kind field sha1 place field, the body that goes with the element if it still is
---      what was delivered: the string at this place of KEYS ('s'), a field of the hash there ('f'), or that whole hash ('o');
---      and a field of another hash that goes too, or '' and ''
+--      Before 'c', 'd' and 'x': 'b' place kind field sha1 n, the body that goes with the element if it still is what was
+--      delivered: the string at this place of KEYS ('s'), a field of the hash there ('f'), or that whole hash ('o'); and n
+--      times `what place name ms`, done after it: 'h' a field of a hash goes, 'z' a member of a zset goes, 'k' it comes, to
+--      be kept until ms from now on
 -- Returns {now, answers, dead letters trimmed away}: a letter for each verdict: y done, a done before, n not there any
 --      more, w the destination is no list (nothing was changed).
 --
@@ -60,14 +61,23 @@ local function remove_body(b, element)
   if type(body) == 'table' and body.err and not string.find(body.err, 'WRONGTYPE', 1, true) then error(body.err) end
   if type(body) ~= 'string' or redis.sha1hex(body) ~= ARGV[b + 4] then return end
   if kind == 'f' then call('HDEL', key, field) else call('UNLINK', key) end
-  if ARGV[b + 5] ~= '' then redis.pcall('HDEL', KEYS[tonumber(ARGV[b + 5])], ARGV[b + 6]) end
+  for at = b + 6, b + 2 + 4 * tonumber(ARGV[b + 5]), 4 do
+    local what, beside, name = ARGV[at], KEYS[tonumber(ARGV[at + 1])], ARGV[at + 2]
+    if what == 'h' then
+      redis.pcall('HDEL', beside, name)
+    elseif what == 'z' then
+      redis.pcall('ZREM', beside, name)
+    else
+      redis.pcall('ZADD', beside, ms(now + tonumber(ARGV[at + 3])), name)
+    end
+  end
 end
 
 -- Additions come before removals: one that is refused (a missing right) leaves the element in its claim.
 local answers, i, deaths = {}, 4, 0
 while i <= #ARGV do
   local body
-  if ARGV[i] == 'b' then body, i = i, i + 7 end
+  if ARGV[i] == 'b' then body, i = i, i + 6 + 4 * tonumber(ARGV[i + 5]) end
   local verdict, k, member = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]
   local from, letter = KEYS[k], 'n'
   if verdict == 'c' then

@@ -1,0 +1,63 @@
+//! The keys of `queues.NAME.source.jobs`, and the topic that they name.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::jobs::{JobSettings, Keys, Topic};
+use crate::settings::keys::tables;
+use crate::settings::reader::Section;
+use crate::source::SourceSettings;
+use crate::source::spec::SourceSpec;
+
+tables! {
+    mod jobs at "queues.NAME.source.jobs", "A topic of the job queue: its due jobs are delivered to the destinations of this queue. Requires the section `jobs` of this file." {
+        TOPIC = key("topic", Kind::Text, "The topic. Consumers that take jobs from it over HTTP compete with this queue: each job goes to one of them.").required();
+    }
+}
+
+/// A topic that is delivered to sinks.
+#[derive(Debug, Clone, Serialize)]
+pub struct JobsSpec {
+    /// Its name; empty if none was written.
+    pub topic: String,
+    /// The sorted set of what waits.
+    #[serde(skip)]
+    pub key: String,
+    /// How long the id of a delivered job is known, if its client chose it.
+    #[serde(skip)]
+    pub remember: Option<Duration>,
+}
+
+impl JobsSpec {
+    /// A topic of this name, with the settings of topics that have none of their own.
+    pub fn of(topic: &Topic) -> Self {
+        let key = String::from_utf8_lossy(Keys::of(topic).due()).into_owned();
+        JobsSpec { topic: topic.to_string(), key, remember: JobSettings::default().of(topic).remember }
+    }
+
+    /// Takes over what the job queue has been told of the topic.
+    pub fn settle(&mut self, settings: &JobSettings) {
+        if let Ok(topic) = self.topic.parse::<Topic>() {
+            self.remember = settings.of(&topic).remember;
+        }
+    }
+}
+
+/// Reads the source.
+pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
+    let nameless = JobsSpec { topic: String::new(), key: String::new(), remember: None };
+    let spec = match section.text(&jobs::TOPIC) {
+        None => nameless,
+        Some(written) => match written.value.parse::<Topic>() {
+            Ok(topic) => JobsSpec::of(&topic),
+            Err(error) => {
+                let message = format!("`{}` is no name of a topic", written.written);
+                section.cx.report.problem(&written.spot, message, error.rule);
+                nameless
+            }
+        },
+    };
+    let name_spot = section.spot(&jobs::TOPIC);
+    SourceSettings { spec: SourceSpec::Jobs(spec), name_spot, rescue_only: Vec::new() }
+}

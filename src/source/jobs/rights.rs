@@ -1,0 +1,53 @@
+//! What the fragments of the scripts, the reads of records and the commands need to be allowed, key by key.
+
+use bytes::Bytes;
+
+use super::JobsSource;
+use crate::jobs::WAKE;
+use crate::link::rights::command::*;
+use crate::link::rights::{Grant, Pattern};
+use crate::source::{Activity, Source, ledger};
+
+impl JobsSource {
+    /// What this activity needs of the topic.
+    pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
+        let keys = &self.keys;
+        let of_claims = ledger::Keys::of(self.tag()).of_claims();
+        let mut grants = vec![on(keys.due(), &[TYPE, ZCARD, ZCOUNT, ZRANGE])];
+        match activity {
+            Activity::Look | Activity::Rescue => {}
+            Activity::Deliver => {
+                let gone_with_a_job = [keys.records(), keys.state(), keys.expiry(), keys.gone()].map(exact);
+                grants.extend([
+                    Grant::channels([Pattern::exact(WAKE)], [SUBSCRIBE]),
+                    on(keys.due(), &[MEMORY_USAGE, ZADD, ZREMRANGEBYRANK, ZSCORE]),
+                    Grant::on([of_claims, exact(keys.due())], [ZRANGESTORE]),
+                    on(keys.topic(), &[HEXISTS]),
+                    Grant::on(gone_with_a_job, [EVALSHA]),
+                    on(keys.records(), &[HDEL, HGET, HSTRLEN]),
+                    on(keys.state(), &[HDEL]),
+                    on(keys.expiry(), &[ZREM]),
+                    on(keys.gone(), &[ZADD]),
+                ]);
+            }
+            // What is shown, cancelled, redriven and restored.
+            Activity::Operate => grants.extend([
+                on(keys.due(), &[ZADD, ZREM, ZSCAN, ZSCORE]),
+                // With a key of the ledger: grants on the same keys are one, and this one is for scripts alone.
+                Grant::on([of_claims, exact(keys.records())], [EVALSHA]),
+                on(keys.records(), &[HDEL, HGET, HSETNX, TYPE]),
+                on(keys.state(), &[HDEL]),
+                on(keys.expiry(), &[ZREM]),
+            ]),
+        }
+        grants
+    }
+}
+
+fn on(key: &Bytes, commands: &[Command]) -> Grant {
+    Grant::on([exact(key)], commands.iter().copied())
+}
+
+fn exact(name: &Bytes) -> Pattern {
+    Pattern::exact(name.clone())
+}

@@ -1,0 +1,28 @@
+//! The topic's half of the ledger's scripts: that of a sorted set, and the look whether the topic is paused.
+
+use std::sync::LazyLock;
+
+use crate::source::ledger::claims;
+use crate::source::ledger::{self, Clock, Fragments};
+
+/// The topic's half. Its due set is a sorted set in milliseconds, so the parts of `zset` serve it.
+const FRAGMENTS: Fragments = Fragments {
+    keys: include_str!("../zset/scripts/keys.lua"),
+    stats: include_str!("../zset/scripts/stats.lua"),
+    claims: claims::Fragments {
+        keys: include_str!("../zset/scripts/claims/keys.lua"),
+        look: concat!(include_str!("scripts/paused.lua"), include_str!("../zset/scripts/claims/look.lua")),
+        quick: "",
+        check: include_str!("../zset/scripts/claims/check.lua"),
+        open: "if got_z > 0 then open(Z) end",
+        move_taken: include_str!("../zset/scripts/claims/move.lua"),
+        finish: include_str!("../zset/scripts/claims/finish.lua"),
+    },
+};
+
+/// The scripts that the daemon runs: Redis's clock decides.
+pub static SCRIPTS: LazyLock<ledger::Scripts> = LazyLock::new(|| ledger::Scripts::new(&FRAGMENTS, Clock::Redis));
+
+/// The same scripts under a clock that a test sets, so that a seed replays.
+pub static SCRIPTS_ON_TEST_CLOCK: LazyLock<ledger::Scripts> =
+    LazyLock::new(|| ledger::Scripts::new(&FRAGMENTS, Clock::Test));

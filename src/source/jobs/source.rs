@@ -1,0 +1,266 @@
+//! The foreign half of a queue that is a topic of the job queue: its part of the scripts, what its members and records are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt};
+
+use super::config::JobsSpec;
+use super::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
+use crate::jobs::{Keys, Record, WAKE};
+use crate::link::rights::Grant;
+use crate::link::{Conn, Script};
+use crate::message::{Identity, MessageId, Origin};
+use crate::metric::SourceTerms;
+use crate::source::ledger::claims::{Body, BodyAt};
+use crate::source::ledger::{self, BadReply, Fields, Hints, Packed, Shape, glob_literal};
+use crate::source::score::Unit;
+use crate::source::store::Rescued;
+use crate::source::zset::{Body as Payload, Naming, ZsetSource, ZsetSpec};
+use crate::source::{
+    Activity, Announcement, Beside, ClaimAdded, Depths, Junk, NoPayload, Read, Source, SourceError, UpkeepRequest,
+    Upkept, junk_id, millis,
+};
+
+/// A topic.
+#[derive(Clone)]
+pub struct JobsSource {
+    pub(super) spec: JobsSpec,
+    pub(super) keys: Keys,
+    /// Its due set.
+    set: ZsetSource,
+    wake: Arc<str>,
+    scripts: &'static ledger::Scripts,
+}
+
+impl JobsSource {
+    /// The topic that a configuration names.
+    pub fn of(spec: &JobsSpec) -> Self {
+        let keys = Keys::named(&spec.topic);
+        let due = ZsetSpec {
+            key: spec.key.clone(),
+            score: Unit::Millis,
+            id: Naming::Hash,
+            body: Payload::Member,
+            database: 0,
+        };
+        let set = ZsetSource::of(&due);
+        JobsSource { spec: spec.clone(), keys, set, wake: WAKE.into(), scripts: &SCRIPTS }
+    }
+
+    /// The same topic under the test clock.
+    pub fn on_test_clock(self) -> Self {
+        JobsSource { scripts: &SCRIPTS_ON_TEST_CLOCK, ..self }
+    }
+
+    /// The id of a job as its clients know it, `TOPIC~ID`; of one that is too long for a header, what is behind the topic.
+    fn identity_of(&self, member: &[u8]) -> Option<Identity> {
+        let local = std::str::from_utf8(member).ok()?;
+        Identity::named(&format!("{}~{local}", self.spec.topic)).or_else(|| Identity::named(local))
+    }
+
+    /// What is behind the topic in an id.
+    fn local<'a>(&self, text: &'a str) -> &'a str {
+        text.strip_prefix(&*self.spec.topic).and_then(|rest| rest.strip_prefix('~')).unwrap_or(text)
+    }
+}
+
+impl Source for JobsSource {
+    fn kind(&self) -> &'static str {
+        "jobs"
+    }
+
+    fn tag(&self) -> &str {
+        self.set.tag()
+    }
+
+    fn keys(&self) -> Vec<Bytes> {
+        [self.keys.due(), self.keys.topic()].map(Clone::clone).into()
+    }
+
+    fn scripts(&self) -> &'static ledger::Scripts {
+        self.scripts
+    }
+
+    fn own_scripts(&self) -> Vec<&'static Script> {
+        Vec::new()
+    }
+
+    fn claim_args(&self, hints: &Hints, ahead: Duration) -> Vec<Bytes> {
+        self.set.claim_args(hints, ahead)
+    }
+
+    fn claim_added(&self, added: Fields) -> Result<ClaimAdded, BadReply> {
+        self.set.claim_added(added)
+    }
+
+    fn depth_args(&self, hints: &Hints) -> Vec<Bytes> {
+        self.set.depth_args(hints)
+    }
+
+    fn depths(&self, added: Fields) -> Result<Depths, BadReply> {
+        self.set.depths(added)
+    }
+
+    fn open(&self, _origin: Origin, _given: MessageId, member: &Bytes) -> (Identity, Result<Bytes, Junk>) {
+        let junk = Err(Junk("the id is not one of the job queue".to_owned()));
+        (self.identity_of(member).unwrap_or_else(|| junk_id(member).into()), junk)
+    }
+
+    fn has_bodies(&self) -> bool {
+        true
+    }
+
+    fn bodies_are_certain(&self) -> bool {
+        true
+    }
+
+    fn body_at(&self, member: &Bytes) -> Option<BodyAt> {
+        self.identity_of(member)?;
+        Some(BodyAt::Shared { key: self.keys.records().clone(), field: member.clone() })
+    }
+
+    fn goes_with_body(&self, member: &Bytes, record: &Bytes) -> Vec<Beside> {
+        let mut beside = vec![Beside::Field { key: self.keys.state().clone(), field: member.clone() }];
+        let record = Record::read("record", record).ok();
+        if record.as_ref().is_none_or(|record| record.expires_ms.is_some()) {
+            beside.push(Beside::Member { key: self.keys.expiry().clone(), member: member.clone() });
+        }
+        // The id of its client's is known for a while, so that a repeated `add` does not make a second job of it.
+        if let (Some(true), Some(remember)) = (record.map(|record| record.own_id), self.spec.remember) {
+            let (key, member) = (self.keys.gone().clone(), member.clone());
+            beside.push(Beside::Remembered { key, member, ms: millis(remember) });
+        }
+        beside
+    }
+
+    fn revived(&self, record: Bytes) -> Bytes {
+        Record::for_ever(record)
+    }
+
+    fn open_body(
+        &self,
+        _origin: Origin,
+        _given: MessageId,
+        member: &Bytes,
+        body: &Body,
+    ) -> (Identity, Result<Bytes, NoPayload>) {
+        let id = self.identity_of(member).unwrap_or_else(|| junk_id(member).into());
+        let payload = match body {
+            Body::Here { bytes, read_ms } => match Record::read("record", bytes) {
+                // The clock of the job queue removes the record, and counts the job.
+                Ok(record) if record.expires_ms.is_some_and(|ends_ms| ends_ms <= *read_ms) => Err(NoPayload::Missing),
+                Ok(record) => Ok(record.body),
+                Err(_) => Err(Junk("the record of the job is damaged, or of a newer version".to_owned()).into()),
+            },
+            Body::Missing => Err(NoPayload::Missing),
+            Body::NoRoom(_) => Err(NoPayload::NoRoom),
+            Body::WrongType => Err(Junk("the records of the topic are in no hash".to_owned()).into()),
+        };
+        (id, payload)
+    }
+
+    fn topic(&self, _body: &Body) -> Option<Arc<str>> {
+        Some(self.spec.topic.as_str().into())
+    }
+
+    fn due_sets(&self) -> Vec<Bytes> {
+        vec![self.keys.due().clone()]
+    }
+
+    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
+        self.set.poll(now_ms, ahead)
+    }
+
+    fn channel(&self) -> Option<&Arc<str>> {
+        Some(&self.wake)
+    }
+
+    fn announcement(&self, payload: &[u8]) -> Option<Announcement> {
+        (payload == self.spec.topic.as_bytes()).then_some(Announcement::Changed)
+    }
+
+    fn unannounced(&self) -> Option<Read> {
+        None
+    }
+
+    fn upkeep<'a>(
+        &'a self,
+        conn: &'a Conn,
+        owner: [u8; 8],
+        request: &'a UpkeepRequest,
+    ) -> BoxFuture<'a, Result<Upkept, SourceError>> {
+        self.set.upkeep(conn, owner, request)
+    }
+
+    fn ready_list(&self) -> Option<&Bytes> {
+        None
+    }
+
+    fn read(&self, _given: MessageId, start: &Bytes, size: usize) -> Packed {
+        let whole = (start.len() == size).then(|| self.identity_of(start));
+        let shape = if matches!(whole, Some(None)) { Shape::Junk } else { Shape::Bare };
+        let id = whole.map(|id| id.unwrap_or_else(|| junk_id(start).into()));
+        Packed { id, shape, size, payload: start.clone() }
+    }
+
+    fn reads_whole(&self) -> bool {
+        true
+    }
+
+    fn identity(&self, text: &str) -> Option<Identity> {
+        self.identity_of(self.local(text).as_bytes())
+    }
+
+    fn overhead(&self) -> usize {
+        0
+    }
+
+    fn patterns(&self, wanted: &Identity) -> Vec<Vec<u8>> {
+        let text = wanted.text.as_deref().unwrap_or_default();
+        vec![glob_literal(self.local(text).as_bytes())]
+    }
+
+    fn patterns_inside(&self, wanted: &Identity) -> Vec<Vec<u8>> {
+        let text = wanted.text.as_deref().unwrap_or_default();
+        vec![[b"*", &glob_literal(self.local(text).as_bytes())[..]].concat()]
+    }
+
+    /// The record goes first: an id without a record is no job.
+    fn cancel<'a>(&'a self, conn: &'a Conn, member: &'a Bytes) -> BoxFuture<'a, Result<bool, SourceError>> {
+        async move {
+            for key in [self.keys.records(), self.keys.state()] {
+                conn.query::<i64>(redis::cmd("HDEL").arg(&key[..]).arg(&member[..])).await?;
+            }
+            let mut removed = 0;
+            for key in [self.keys.expiry(), self.keys.due()] {
+                removed = conn.query::<i64>(redis::cmd("ZREM").arg(&key[..]).arg(&member[..])).await?;
+            }
+            Ok(removed == 1)
+        }
+        .boxed()
+    }
+
+    fn terms(&self) -> Option<&'static SourceTerms> {
+        None
+    }
+
+    fn schedule(&self) -> &Bytes {
+        self.keys.due()
+    }
+
+    fn rescue<'a>(
+        &'a self,
+        _conn: &'a Conn,
+        _after: Duration,
+        _elements: &'a [Bytes],
+    ) -> BoxFuture<'a, Result<Rescued, SourceError>> {
+        // The configuration refuses it: a due job is ready without any transfer.
+        async { Ok(Rescued::default()) }.boxed()
+    }
+
+    fn rights(&self, activity: Activity) -> Vec<Grant> {
+        self.to_do(activity)
+    }
+}
