@@ -61,11 +61,12 @@ mod to_amqp;
 mod to_kafka;
 mod trickle;
 mod yardstick;
+mod zset;
 
 use report::{Findings, Table};
 
 /// The names that `ROWS` may hold, in the order of the report.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "start",
     "idle",
     "lateness",
@@ -77,6 +78,7 @@ const NAMES: [&str; 19] = [
     "amqp",
     "depth",
     "pools",
+    "zset",
     "range",
     "rate",
     "trickle",
@@ -109,6 +111,7 @@ async fn main() -> Result<()> {
             "amqp" => to_amqp::measure().await.map(Findings::from),
             "depth" => depth::measure().await,
             "pools" => pools::measure().await.map(Findings::from),
+            "zset" => zset::measure().await.map(Findings::from),
             "range" => range::measure().await.map(Findings::from),
             "rate" => rate::measure().await.map(Findings::from),
             "trickle" => trickle::measure().await.map(Findings::from),

@@ -5,18 +5,22 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use delaybridge::link::{Link, LinkOptions};
-use delaybridge::source::job_pool::{JobPool, JobPoolSpec, PRESETS, SCRIPTS};
+use delaybridge::source::Source;
+use delaybridge::source::job_pool::{JobPool, JobPoolSpec, PRESETS};
 use delaybridge::source::ledger::Hints;
-use delaybridge::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Move, Verdict};
+use delaybridge::source::ledger::claims::{
+    ClaimName, ClaimReply, ClaimRequest, Confirm, Confirmed, Move, Verdict, Whole,
+};
 use delaybridge::source::redis::RedisStore;
 use delaybridge::source::store::Claims;
+use redis::aio::MultiplexedConnection;
 
 use crate::observed::{Counters, log_scripts, longest_scripts, show_longest};
 use crate::redis_server::RedisServer;
 use crate::report::Table;
 use crate::settings::{number, numbers, said};
 
-const DEPTHS: &[usize] = &[1_000, 100_000, 1_000_000];
+pub(crate) const DEPTHS: &[usize] = &[1_000, 100_000, 1_000_000];
 /// Drained at each depth, as far as there are so many.
 const DRAIN: usize = 20_000;
 /// Layouts that are measured: a hash for all jobs, and a string for each.
@@ -63,13 +67,26 @@ async fn at(layout: &str, depth: usize, size: usize) -> Result<Vec<String>> {
         }
         pipe.exec_async(&mut redis).await?;
     }
-    let options = LinkOptions { scripts: SCRIPTS.all().into_iter().cloned().collect(), ..LinkOptions::default() };
+    drain(&server, &mut redis, Arc::new(JobPool::of(&spec)), layout, depth).await
+}
+
+/// Claims and settles what is due of a queue, and answers a row about it.
+pub(crate) async fn drain(
+    server: &RedisServer,
+    redis: &mut MultiplexedConnection,
+    source: Arc<dyn Source>,
+    layout: &str,
+    depth: usize,
+) -> Result<Vec<String>> {
+    let scripts = source.scripts().all().into_iter().cloned().collect();
+    let options = LinkOptions { scripts, ..LinkOptions::default() };
     let link = Link::start(Arc::new(server.endpoint()), options);
     link.ready().await;
     let owner = fastrand::u64(..).to_le_bytes();
-    let store = RedisStore::new(link.clone(), Arc::new(JobPool::of(&spec)), owner);
-    log_scripts(&mut redis).await?;
-    let (before, started) = (Counters::read(&mut redis).await?, Instant::now());
+    let has_bodies = source.has_bodies();
+    let store = RedisStore::new(link.clone(), source, owner);
+    log_scripts(redis).await?;
+    let (before, started) = (Counters::read(redis).await?, Instant::now());
     let (mut drained, mut number) = (0, 0);
     while drained < DRAIN.min(depth) {
         number += 1;
@@ -92,13 +109,20 @@ async fn at(layout: &str, depth: usize, size: usize) -> Result<Vec<String>> {
             step: Move::Confirm,
             body: element.body_bytes().cloned(),
         };
-        let verdicts: Vec<_> = claimed.elements.iter().map(verdict).collect();
-        store.settle(&verdicts, None, None).await?;
-        drained += verdicts.len();
+        let count = claimed.elements.len();
+        if has_bodies {
+            let verdicts: Vec<_> = claimed.elements.iter().map(verdict).collect();
+            store.settle(&verdicts, None, None).await?;
+        } else {
+            let whole = Whole { name: request.name, bare: count, entries: 0 };
+            let answers = store.confirm(Confirm::Unexpired, &[whole]).await?;
+            ensure!(answers == [Confirmed::Done], "a claim was not confirmed");
+        }
+        drained += count;
     }
-    let (after, seconds) = (Counters::read(&mut redis).await?, started.elapsed().as_secs_f64());
-    let us = after.us_since(&before, &["evalsha", "hget", "hstrlen", "get", "strlen"]) / drained as f64;
-    let longest = show_longest(&longest_scripts(&mut redis).await?);
+    let (after, seconds) = (Counters::read(redis).await?, started.elapsed().as_secs_f64());
+    let us = after.us_since(&before, &["evalsha", "hget", "hstrlen", "get", "strlen", "unlink"]) / drained as f64;
+    let longest = show_longest(&longest_scripts(redis).await?);
     link.close().await;
     let per_second = drained as f64 / seconds;
     Ok(vec![

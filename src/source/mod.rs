@@ -203,6 +203,11 @@ pub trait Source: Send + Sync + 'static {
         None
     }
 
+    /// How many attempts a job may have by its own record, where the source has such jobs.
+    fn tries(&self, _body: &Body) -> Option<u32> {
+        None
+    }
+
     /// The sorted sets of what is scheduled, for a source with bodies: an element that is in one of them again keeps its body,
     /// and what goes back goes to the first.
     fn due_sets(&self) -> Vec<Bytes> {

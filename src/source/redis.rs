@@ -167,6 +167,10 @@ impl Claims for RedisStore {
         self.ledger.has_met_bodies()
     }
 
+    fn tries(&self, element: &claims::Element) -> Option<u32> {
+        element.body.as_ref().and_then(|body| self.ledger.source().tries(body))
+    }
+
     fn topic(&self, element: &claims::Element) -> Option<Arc<str>> {
         element.body.as_ref().and_then(|body| self.ledger.source().topic(body))
     }

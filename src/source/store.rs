@@ -121,6 +121,11 @@ pub trait Claims: Send + Sync + 'static {
         true
     }
 
+    /// How many attempts an element may have by its own record, where the source has such elements.
+    fn tries(&self, _element: &claims::Element) -> Option<u32> {
+        None
+    }
+
     /// The topic of an element, where the source has topics.
     fn topic(&self, _element: &claims::Element) -> Option<Arc<str>> {
         None

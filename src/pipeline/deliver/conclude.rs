@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::clock::Instant;
+use crate::config::RetryPolicy;
 use crate::message::{Class, Failure};
 use crate::pipeline::claim::{Held, Parts};
 use crate::pipeline::deliver::redact::redacted;
@@ -81,7 +82,11 @@ fn judged(parts: &Parts, found: &Found) -> Judged {
         held: *held,
         abandoned: *given_up && asked.iter().any(unanswered),
     };
-    judge::judge(round, &queue.spec.retry, fastrand::f64())
+    let policy = &queue.spec.retry;
+    match queue.store.tries(&parts.element).filter(|tries| *tries < policy.max_attempts) {
+        Some(max_attempts) => judge::judge(round, &RetryPolicy { max_attempts, ..*policy }, fastrand::f64()),
+        None => judge::judge(round, policy, fastrand::f64()),
+    }
 }
 
 /// Notes the result of this round in the entry, for every verdict that keeps or reports the entry.

@@ -40,6 +40,7 @@ tables! {
         FORMAT = key("format", Kind::Word(&[now("raw"), now("json"), now("msgpack"), now("protobuf"), now("java"), now("ttr")]), "`raw`: all of it is the body. `ttr`: `TTR;BODY`, with the fields `ttr` and `body`. The others have fields with names; of `protobuf` they are numbers.");
         BODY = key("body", Kind::Text, "The field that is delivered. Without it, all of the job is.");
         TOPIC = key("topic", Kind::Text, "The field with the topic, for `${topic}` in templates.");
+        RETRIES = key("retries", Kind::Text, "The field with how many attempts the job may have after the first. Behind the last one it is a dead letter, also if `max_attempts` of the queue's retry policy allows more.");
         DUE = key("due", Kind::Text, "The field with the due time. A job that is due later by it goes back to the first bucket for that time.");
         DUE_UNIT = key("due_unit", Kind::Word(&[now("s"), now("ms"), now("us"), now("ns"), now("ms*4096")]), "With `due`: its unit.").default("s");
     }
@@ -90,7 +91,7 @@ impl JobPoolSpec {
             "names": if *names == Names::Java { "java" } else { "plain" },
             "on_missing_body": if self.buries_missing { "dead_letter" } else { "drop" },
         });
-        for (key, field) in [("body", &wanted.body), ("topic", &wanted.topic)] {
+        for (key, field) in [("body", &wanted.body), ("topic", &wanted.topic), ("retries", &wanted.retries)] {
             if let Some(field) = field {
                 shown["record"][key] = field.clone().into();
             }
@@ -310,6 +311,7 @@ fn record_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
     let wanted = &mut spec.layout.wanted;
     wanted.body = text(&record::BODY).or(wanted.body.take());
     wanted.topic = text(&record::TOPIC).or(wanted.topic.take());
+    wanted.retries = text(&record::RETRIES).or(wanted.retries.take());
     let unit = section.word(&record::DUE_UNIT, &Unit::ALL).unwrap_or(Unit::Seconds);
     wanted.due = text(&record::DUE).map(|due| (due, unit)).or(wanted.due.take());
 }

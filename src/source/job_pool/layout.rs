@@ -59,6 +59,8 @@ pub struct Wanted {
     pub topic: Option<String>,
     /// When it is due by its own record.
     pub due: Option<(String, Unit)>,
+    /// How many attempts it may have after the first.
+    pub retries: Option<String>,
 }
 
 /// The layout of a pool.
@@ -193,6 +195,13 @@ impl Layout {
             Some(name) => Ok(field(name)?.into_bytes()),
             None => Ok(bytes.clone()),
         }
+    }
+
+    /// How many attempts a job may have, where its record says so.
+    pub fn tries(&self, body: &Body) -> Option<u32> {
+        let (name, Body::Here { bytes, .. }) = (self.wanted.retries.as_ref()?, body) else { return None };
+        let retries = Record::read(self.record, bytes).ok()?.field(name)?.number()?;
+        Some(u32::try_from(retries.max(0)).unwrap_or(u32::MAX).saturating_add(1))
     }
 
     /// The topic of a job, where its record has one.

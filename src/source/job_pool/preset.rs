@@ -45,7 +45,12 @@ fn numbered(prefix: &str, from: u32) -> Vec<String> {
 }
 
 fn wanted(body: &str, topic: Option<&str>) -> Wanted {
-    Wanted { body: Some(body.to_owned()), topic: topic.map(str::to_owned), due: None }
+    Wanted { body: Some(body.to_owned()), topic: topic.map(str::to_owned), ..Wanted::default() }
+}
+
+/// The same of a program whose jobs say how often they are tried again.
+fn tried(body: &str, topic: &str, retries: &str) -> Wanted {
+    Wanted { retries: Some(retries.to_owned()), ..wanted(body, Some(topic)) }
 }
 
 /// ouqiang/delay-queue: `bucket_name` and `bucket_size` of its configuration make the buckets.
@@ -73,7 +78,7 @@ fn ice(name: &str) -> Preset {
         beside: None,
         names: Names::Plain,
         record: Format::Json,
-        wanted: wanted("body", Some("topic")),
+        wanted: tried("body", "topic", "retryCount"),
     }
 }
 
@@ -116,7 +121,7 @@ fn youzan(name: &str) -> Preset {
         beside: None,
         names: Names::Java,
         record: Format::Java,
-        wanted: wanted("message", Some("topic")),
+        wanted: tried("message", "topic", "retryCount"),
     }
 }
 
@@ -154,6 +159,6 @@ fn asynq(name: &str) -> Preset {
         beside: None,
         names: Names::Plain,
         record: Format::Protobuf,
-        wanted: wanted("2", Some("1")),
+        wanted: tried("2", "1", "5"),
     }
 }

@@ -139,6 +139,10 @@ impl Source for JobPool {
         self.spec.layout.topic(body)
     }
 
+    fn tries(&self, body: &Body) -> Option<u32> {
+        self.spec.layout.tries(body)
+    }
+
     fn due_sets(&self) -> Vec<Bytes> {
         self.buckets.clone()
     }

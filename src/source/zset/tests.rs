@@ -1,6 +1,8 @@
 //! A sorted set passes the contract, on a real server and with no more rights than a daemon has; and a random walk of
 //! producers, consumers without delaybridge, and daemons, in every unit.
 
+mod planted;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +15,10 @@ use crate::link::rights::command::LRANGE;
 use crate::link::rights::{Grant, Pattern, to_connect, to_load_scripts};
 use crate::link::test_server::{TestServer, soon};
 use crate::link::{Link, LinkOptions, Side};
-use crate::message::MessageId;
+use crate::message::{MessageId, Origin};
 use crate::source::contract::{A, LIST, Mine, Parts, Places, Rig, contract_tests, request, settle_one, takeover};
 use crate::source::ledger::claims::{
-    Buried, ClaimName, ClaimReply, ClaimRequest, Confirm, Element, Move, TakeOverReply, TakeOverRequest, Whole,
+    Buried, ClaimName, ClaimReply, ClaimRequest, Confirm, Element, Header, Move, TakeOverReply, TakeOverRequest, Whole,
 };
 use crate::source::ledger::{Answer, DeadLetter, Ledger, TEST_CLOCK, Use};
 use crate::source::redis::{RedisServer, RedisStore};
@@ -130,8 +132,12 @@ impl Rig for ZsetRig {
         self.zadd(&score, element).await;
     }
 
-    async fn make_ready(&mut self, _payload: &Bytes) {
-        unreachable!("a set has no ready list")
+    /// A set has no ready list. What has a header here is what waits for a retry.
+    async fn make_ready(&mut self, payload: &Bytes) {
+        let given = self.source.given(self.source.until(self.now_ms));
+        let header = Header::redriven(Origin::Delayed, given, self.now_ms, Vec::new());
+        let member = [&header.encode()[..], payload].concat();
+        self.add_waiting(&member.into(), self.now_ms).await;
     }
 
     async fn spoil_list(&mut self) {
@@ -195,7 +201,7 @@ impl Rig for ZsetRig {
     }
 }
 
-/// All clauses but those about ready lists, and about clients of the source that transfer.
+/// All clauses but those about ready lists, about clients of the source that transfer, and one that counts bytes: members are JSON here.
 mod the_contract {
     use super::*;
 
@@ -204,6 +210,7 @@ mod the_contract {
         claims::on_request_elements_are_claimed_ahead_of_their_due_times,
         claims::a_claim_takes_no_more_than_it_may,
         claims::a_late_claim_does_nothing,
+        claims::a_claim_that_is_sent_twice_does_nothing_the_second_time,
         claims::a_claim_says_when_something_falls_due_next,
         claims::an_element_that_is_offered_again_falls_due_at_the_latest_time,
         claims::an_element_that_is_offered_while_in_flight_is_an_element_of_its_own,
@@ -218,6 +225,7 @@ mod the_contract {
         leases::a_late_verdict_counts_while_no_process_took_over,
         leases::what_a_claim_without_a_lease_holds_is_not_replaced,
         leases::elements_in_flight_are_counted_over_all_processes,
+        lost::a_claim_with_a_lost_reply_is_found_by_its_name,
         lost::a_lost_claim_that_did_not_run_holds_nothing_and_runs_no_more,
         takeovers::a_whole_claim_is_taken_over,
         takeovers::a_takeover_takes_what_there_is_room_for_entries_first,
@@ -226,6 +234,10 @@ mod the_contract {
         takeovers::nothing_is_taken_over_from_a_claim_that_lives_or_is_gone_or_empty,
         takeovers::a_takeover_that_is_late_or_sent_twice_does_nothing,
         takeovers::who_lost_a_claim_can_do_nothing_to_it,
+        confirmations::a_confirmed_claim_is_gone_with_all_that_was_in_it,
+        confirmations::a_claim_is_confirmed_only_with_as_many_as_its_owner_knows,
+        confirmations::a_confirmed_claim_keeps_its_name_until_it_is_buried,
+        confirmations::a_claim_that_holds_something_is_not_buried,
         verdicts::an_element_is_always_in_exactly_one_place,
         verdicts::a_retry_is_due_after_its_delay_by_the_server_s_clock,
         verdicts::a_released_element_keeps_its_order,
@@ -234,12 +246,14 @@ mod the_contract {
         verdicts::a_push_happens_once,
         verdicts::a_push_to_what_is_no_list_changes_nothing,
         verdicts::each_verdict_of_a_batch_has_its_answer,
+        verdicts::verdicts_of_several_claims_are_written_together,
         verdicts::a_verdict_names_the_claim_and_the_part,
         verdicts::a_verdict_that_comes_again_after_the_next_claim_does_nothing,
         dead_letters::letters_are_read_from_either_end,
         dead_letters::one_process_at_a_time_forwards_letters,
         dead_letters::forwarded_letters_are_removed_whoever_says_so,
         reads::an_empty_queue_is_empty,
+        reads::a_poll_finds_what_a_claim_would_take,
         reads::scheduled_elements_are_read_in_due_order_from_any_place,
     }
 }

@@ -188,3 +188,67 @@ async fn jobs_that_are_looked_for_in_the_wrong_place_are_not_lost() {
     gone(&mut redis, &["queue.messages", "queue.delayed"]).await;
     assert_eq!(right.stop().await, 0);
 }
+
+/// A sink that refuses what is bad, and takes everything else.
+#[cfg(feature = "http")]
+async fn picky() -> u16 {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let (mut read, mut buffer) = (Vec::new(), [0; 4_096]);
+                // The bodies end with a mark.
+                while !read.ends_with(b"!") {
+                    match stream.read(&mut buffer).await {
+                        Ok(size @ 1..) => read.extend_from_slice(&buffer[..size]),
+                        _ => return,
+                    }
+                }
+                let status = if read.ends_with(b"bad!") { "500 Internal Server Error" } else { "200 OK" };
+                let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                let _ = stream.write_all(answer.as_bytes()).await;
+            });
+        }
+    });
+    port
+}
+
+/// The number of retries in the record of a job is its own limit, below that of the queue's policy.
+#[cfg(feature = "http")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_dead_after_the_retries_that_its_record_allows() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let yaml = format!(
+        "redis: {{ url: {} }}\nretry: {{ patient: {{ max_attempts: 1000, initial_interval: 20ms, max_interval: 20ms }} }}\n\
+         sinks: {{ out: {{ http: {{ url: 'http://127.0.0.1:{}/', timeout: 5s }} }} }}\nqueues:\n  \
+         q: {{ source: {{ job_pool: {{ preset: youzan_json }} }}, codec: raw, retry: patient, to: [{{ sink: out }}] }}\n",
+        server.url(),
+        picky().await
+    );
+    let mut daemon = Daemon::start(&yaml).await;
+    for text in ["dead letter stored", "sink down"] {
+        daemon.expect_log(text);
+    }
+    let now = redis_now_ms(&mut redis).await;
+    let mut pipe = redis::pipe();
+    // Others show that the sink works, so that the failures are the job's own.
+    for id in 0..100 {
+        let (body, due) = if id == 7 { ("bad!", now) } else { ("good!", now + id * 40) };
+        pipe.hset("job.pool", id, format!("{{\"id\":{id},\"topic\":\"t\",\"message\":\"{body}\",\"retryCount\":2}}"));
+        pipe.zadd("bucket0", format!("{{\"jodId\":{id},\"delayDate\":{due},\"topic\":\"t\"}}"), due);
+    }
+    pipe.exec_async(&mut redis).await.expect("the server takes them");
+    let letter = eventually("a dead letter", PATIENCE, async || {
+        let letters: redis::streams::StreamRangeReply =
+            redis.clone().xrange_all("delaybridge:dead:{bucket0}").await.expect("a stream");
+        letters.ids.into_iter().next().ok_or_else(|| "none yet".to_owned())
+    })
+    .await;
+    let field = |name: &str| letter.get::<String>(name).unwrap_or_default();
+    assert_eq!((field("id"), field("reason"), field("attempts")), ("7".into(), "max_attempts".into(), "3".into()));
+    gone(&mut redis, &["job.pool", "bucket0"]).await;
+    assert_eq!(daemon.stop().await, 0);
+}

@@ -45,6 +45,7 @@ fn every_preset_finds_and_reads_what_its_program_wrote() {
         let body = Body::Here { bytes: bytes(&vector["job"]), read_ms };
         assert_eq!(spec.layout.payload(&body), Ok(bytes(&vector["payload"])), "{vector}");
         assert_eq!(spec.layout.topic(&body).as_deref(), vector["topic"].as_str(), "{vector}");
+        assert_eq!(spec.layout.tries(&body).map(i64::from), vector["tries"].as_i64(), "{vector}");
         assert_eq!(spec.layout.id(&member).expect("an id").bytes, bytes(&vector["id"]), "{vector}");
         let score = crate::source::Score::parse(text("score")).expect("a score");
         assert_eq!(Some(pool.due_ms(score)), vector["due_ms"].as_i64(), "{vector}");

@@ -3,6 +3,7 @@
 mod bodies;
 mod layouts;
 mod model;
+mod types;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

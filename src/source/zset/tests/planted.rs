@@ -1,0 +1,62 @@
+//! Bugs that are planted in the set's fragments of the claim script: the random histories notice each of them.
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+
+use super::*;
+use crate::source::ledger::Clock;
+use crate::source::ledger::claims::Patch;
+use crate::source::zset::Scripts;
+
+/// Seeds that each bug is tried on. The first that notices it ends the search.
+const SEEDS: u64 = 100;
+
+const BUGS: [(&str, Patch<'static>); 7] = [
+    (
+        "it takes what is not due",
+        ("claim", "look(Z, raw(now + tonumber(ARGV[12]))", "look(Z, raw(now + 500 + tonumber(ARGV[12]))"),
+    ),
+    ("it mistakes the unit", ("claim", "return at * times / by + more", "return at * times / by * 1.001 + more")),
+    ("it leaves what it took", ("claim", "  call('ZREMRANGEBYRANK', Z, 0, got_z - 1)\n", "")),
+    (
+        "it removes one more than it took",
+        ("claim", "call('ZREMRANGEBYRANK', Z, 0, got_z - 1)", "call('ZREMRANGEBYRANK', Z, 0, got_z)"),
+    ),
+    ("it takes nothing over", ("claim", "  call('ZRANGESTORE', D, Z, 0, got_z - 1)\n", "")),
+    (
+        "it takes one less than it removes",
+        ("claim", "call('ZRANGESTORE', D, Z, 0, got_z - 1)", "call('ZRANGESTORE', D, Z, 1, got_z - 1)"),
+    ),
+    (
+        "it rewrites scores in ms",
+        (
+            "claim",
+            "call('ZRANGESTORE', D, Z, 0, got_z - 1)",
+            "for i = 1, #elements, 2 do call('ZADD', D, ms(now), elements[i]) end",
+        ),
+    ),
+];
+
+#[tokio::test]
+async fn every_planted_bug_is_noticed() {
+    let server = Arc::new(TestServer::start());
+    for (n, (bug, patch)) in BUGS.iter().enumerate() {
+        // For the rest of the process, as the real ones.
+        let scripts: &'static Scripts = Box::leak(Box::new(Scripts::patched(Clock::Test, &[*patch])));
+        let mut noticed = None;
+        for seed in 0..SEEDS {
+            let (_, unit) = Unit::ALL[seed as usize % Unit::ALL.len()];
+            let key = format!("bug{n}-{seed}");
+            let mut rig = ZsetRig::of(&key, unit, Naming::Hash, Body::Member, Some(server.clone())).await;
+            rig.source = Arc::new(ZsetSource { scripts, ..(*rig.source).clone() });
+            let mut world = World::new(seed, unit);
+            if AssertUnwindSafe(world.run(&mut rig, 40)).catch_unwind().await.is_err() {
+                noticed = Some(seed);
+                break;
+            }
+        }
+        assert!(noticed.is_some(), "no history of {SEEDS} notices: {bug}");
+        println!("{bug}: seed {}", noticed.unwrap_or_default());
+    }
+}
