@@ -137,7 +137,7 @@ impl Memory {
 }
 
 /// The value of a field of `INFO`, unless it is missing or empty.
-fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.map(str::trim).filter(|value| !value.is_empty())
 }

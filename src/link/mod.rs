@@ -20,6 +20,7 @@ pub mod rights;
 mod score;
 mod script;
 mod slot;
+mod storage;
 mod subscriber;
 mod supervisor;
 pub mod tls;
@@ -49,6 +50,7 @@ pub use rights::{missing_rights, whoami};
 pub use score::Score;
 pub use script::{Clock, Script, TEST_CLOCK};
 pub(crate) use slot::hashed;
+pub use storage::{Storage, storage};
 pub use subscriber::{Subscriber, SubscriberEvent, SubscriberState};
 
 /// What a link does beyond connecting.

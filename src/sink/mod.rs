@@ -145,6 +145,14 @@ fn put(answers: &Answers, place: usize, ended: std::thread::Result<Outcome>) {
     }
 }
 
+/// What a check answers that has found all of this.
+#[cfg_attr(not(any(feature = "kafka", feature = "amqp")), allow(dead_code))]
+fn together(failures: Vec<Failure>) -> Result<(), Failure> {
+    let texts: Vec<_> = failures.iter().map(|failure| failure.message.as_str()).collect();
+    let text = texts.join("; ");
+    failures.into_iter().next().map_or(Ok(()), |first| Err(Failure::new(first.class, first.code, text)))
+}
+
 /// The answer to an element that was routed to a sink of another kind: the configuration check refuses that, so it is
 /// a defect, and nothing can be delivered until it is fixed.
 fn wrong_destination(kind: &str, destination: &Destination) -> Failure {

@@ -1,5 +1,6 @@
 //! `check --live`: what can be known before the first element is claimed. Reads only, and reports everything at once.
 
+mod server;
 mod sinks;
 
 use serde::Serialize;
@@ -62,6 +63,7 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
         Ok(conn) => {
             findings.push(finding(what, State::Well, format!("Redis {}, master", conn.info().version)));
             findings.push(eviction(conn));
+            findings.extend(server::look(conn).await);
             for spec in &config.queues {
                 findings.extend(queue(conn, spec).await);
             }
@@ -72,6 +74,7 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
             findings.extend(timers(conn, config).await);
         }
     }
+    findings.extend(config.http_listen.and_then(server::port));
     for spec in &config.sinks {
         findings.push(sinks::look(config, spec, &link, conn.as_ref().ok()).await);
     }

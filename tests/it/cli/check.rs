@@ -38,11 +38,32 @@ async fn all_problems_are_reported_at_once() {
     let config = ConfigFile::new(&yaml(&url).replace("\" } }", "\", list_cleanup: exact } }"));
     let answer = ask(&config, "check --live");
     assert_eq!(answer.code, 1, "{}{}", answer.out, answer.err);
-    for words in ["evicts elements", "xadd", "rpush", "app:docs holds a string", "list_cleanup: exact costs about 0us"]
-    {
+    for words in [
+        "none: a restart of Redis loses every element",
+        "evicts elements",
+        "xadd",
+        "rpush",
+        "app:docs holds a string",
+        "list_cleanup: exact costs about 0us",
+    ] {
         assert!(answer.out.contains(words), "{words} in\n{}", answer.out);
     }
     assert!(!answer.out.contains("secret"), "{}", answer.out);
+}
+
+#[tokio::test]
+async fn a_full_server_and_a_taken_port_are_reported() {
+    let server = RedisServer::start_with(ServerOptions::default().max_memory("100kb")).await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("take a port");
+    let address = taken.local_addr().expect("its address");
+    let listen = format!("http: {{ listen: '{address}' }}");
+    let config = ConfigFile::new(&yaml(&server.url()).replace("http: none", &listen));
+    let answer = ask(&config, "check --live");
+    assert_eq!(answer.code, 1, "{}{}", answer.out, answer.err);
+    for words in ["the limit is reached, and every offer is refused", &format!("http {address}"), "taken: by a daemon"]
+    {
+        assert!(answer.out.contains(words), "{words} in\n{}", answer.out);
+    }
 }
 
 #[tokio::test]

@@ -68,21 +68,44 @@ pub(super) async fn look(session: &Arc<Session>, destinations: &[Destination], t
             other => return Err(crate::sink::wrong_destination("amqp", other)),
         }
     }
+    // What is missing is gathered: a person creates all of it at once.
+    let mut missing: [Vec<(Arc<str>, Failure)>; 2] = Default::default();
     for (is_queue, name) in wanted {
         // A channel of its own for each: the broker closes it where something is missing.
         let channel = channels::open(session, time).await?;
         let what = format!("look for {} {name}", if is_queue { "queue" } else { "exchange" });
-        if is_queue {
+        let looked = if is_queue {
             let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-            within(time, &what, channel.queue_declare(short(&name)?, options, FieldTable::default())).await?;
+            let declare = channel.queue_declare(short(&name)?, options, FieldTable::default());
+            within(time, &what, declare).await.map(drop)
         } else {
             let options = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
             let declare = channel.exchange_declare(short(&name)?, ExchangeKind::Direct, options, FieldTable::default());
-            within(time, &what, declare).await?;
+            within(time, &what, declare).await
+        };
+        match looked {
+            Ok(()) => {}
+            Err(failure) if failure.code == errors::name(errors::NOT_FOUND) => {
+                missing[usize::from(is_queue)].push((name, failure));
+            }
+            Err(failure) => return Err(failure),
         }
     }
-    Ok(())
+    let failures =
+        ["exchange", "queue"].into_iter().zip(missing).filter_map(|(kind, missing)| match missing.as_slice() {
+            [] => None,
+            [(_, failure)] => Some(failure.clone()),
+            [(_, first), ..] => {
+                let names: Vec<_> = missing.iter().map(|(name, _)| &**name).collect();
+                let text = format!("look for {kind}s {}: the broker has none of them; {CREATE}", names.join(", "));
+                Some(Failure::new(first.class, first.code, text))
+            }
+        });
+    crate::sink::together(failures.collect())
 }
+
+/// What to do about what is missing.
+const CREATE: &str = "create it, or let the sink `declare` it";
 
 async fn within<T>(time: Duration, what: &str, step: impl Future<Output = lapin::Result<T>>) -> Result<T, Failure> {
     match tokio::time::timeout(time, step).await {
@@ -98,7 +121,7 @@ fn explain(what: &str, error: &lapin::Error) -> Failure {
     };
     let code = error.get_id();
     let (class, advice) = match code {
-        errors::NOT_FOUND => (Class::TargetPermanent, "create it, or let the sink `declare` it"),
+        errors::NOT_FOUND => (Class::TargetPermanent, CREATE),
         errors::ACCESS_REFUSED => (Class::TargetPermanent, "give the user the right to configure it"),
         errors::RESOURCE_LOCKED => (Class::TargetPermanent, "it is exclusive to another connection"),
         errors::PRECONDITION_FAILED => {

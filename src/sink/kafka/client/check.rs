@@ -11,9 +11,9 @@ use super::settings::Purpose;
 use super::topics::{self, Topic};
 use crate::clock::Instant;
 use crate::message::{Class, Failure};
-use crate::sink::Destination;
 use crate::sink::kafka::errors;
 use crate::sink::kafka::{KafkaDestination, KafkaSpec};
+use crate::sink::{Destination, together};
 
 /// How long a refusal of what an idempotent producer needs may come after the topics' answer: it asks for it at the
 /// same time and reports only a refusal.
@@ -67,22 +67,32 @@ async fn ask_all(
     if !blocking(move || asked.connect(left)).await? {
         return Err(unreachable(producer, brokers));
     }
+    // A person fixes all of them at once.
+    let mut refused: Vec<(Code, Vec<&str>)> = Vec::new();
     for destination in destinations {
         let Destination::Kafka(KafkaDestination { topic, .. }) = destination else {
             return Err(crate::sink::wrong_destination("kafka", destination));
         };
-        let what = format!("look up topic {topic}");
+        let mut refuse = |code: Code| match refused.iter_mut().find(|(other, _)| *other == code) {
+            Some((_, topics)) => topics.push(topic),
+            None => refused.push((code, vec![topic])),
+        };
         if !record::is_topic(topic) {
-            return Err(errors::failure(&what, Code::InvalidTopic));
+            refuse(Code::InvalidTopic);
+            continue;
         }
-        let (asked, topic, left) = (producer.clone(), topic.clone(), deadline.since(Instant::now()));
-        match blocking(move || topics::ask(&asked, &topic, left)).await? {
+        let (asked, name, left) = (producer.clone(), topic.clone(), deadline.since(Instant::now()));
+        match blocking(move || topics::ask(&asked, &name, left)).await? {
             Topic::Fine(_) => {}
-            Topic::Refused(code) => return Err(errors::failure(&what, code)),
+            Topic::Refused(code) => refuse(code),
             Topic::Silent(_) => return Err(unreachable(producer, brokers)),
         }
     }
-    Ok(())
+    let failures = refused.into_iter().map(|(code, topics)| {
+        let topic = if topics.len() == 1 { "topic" } else { "topics" };
+        errors::failure(&format!("look up {topic} {}", topics.join(", ")), code)
+    });
+    together(failures.collect())
 }
 
 /// The client's reason why no broker answers.

@@ -1,0 +1,117 @@
+//! What the elements depend on while they wait: the memory and the disk of Redis. And whether our own port is free.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+
+use super::{Finding, State, finding};
+use crate::link::{Conn, Storage, storage};
+use crate::operate::error::explained;
+
+/// Looks at the server's memory and its disk.
+pub(super) async fn look(conn: &Conn) -> Vec<Finding> {
+    match storage(conn).await {
+        Ok(storage) => vec![memory(&storage), persistence(&storage)],
+        Err(error) => vec![finding("redis memory", State::Failed, explained(&error.into()))],
+    }
+}
+
+fn memory(storage: &Storage) -> Finding {
+    let what = "redis memory";
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    let Some(limit) = storage.memory.limit else {
+        return finding(what, State::Well, format!("{} MiB in use, no limit", mib(storage.memory.used)));
+    };
+    let used = format!("{} of {} MiB in use", mib(storage.memory.used), mib(limit));
+    if storage.memory.left() == Some(0) {
+        let text = format!("{used}: the limit is reached, and every offer is refused; raise maxmemory");
+        return finding(what, State::Failed, text);
+    }
+    match storage.memory.is_nearly_full() {
+        true => finding(what, State::Warning, format!("{used}: at the limit every offer is refused; raise maxmemory")),
+        false => finding(what, State::Well, used),
+    }
+}
+
+fn persistence(storage: &Storage) -> Finding {
+    let what = "redis persistence";
+    let snapshots = storage.snapshots.as_deref();
+    match (storage.append_only, snapshots) {
+        (true, _) => finding(what, State::Well, "append-only file"),
+        (false, Some("")) => {
+            finding(what, State::Warning, "none: a restart of Redis loses every element; set appendonly yes")
+        }
+        (false, Some(save)) => finding(
+            what,
+            State::Warning,
+            format!(
+                "snapshots only (save {save}): a crash of Redis loses what came since the last; set appendonly yes"
+            ),
+        ),
+        (false, None) => finding(
+            what,
+            State::Warning,
+            "no append-only file; whether there are snapshots is unknown, that takes the right to CONFIG GET",
+        ),
+    }
+}
+
+/// Whether the daemon could listen here; nothing to say where any port will do.
+pub(super) fn port(listen: SocketAddr) -> Option<Finding> {
+    if listen.port() == 0 {
+        return None;
+    }
+    let what = format!("http {listen}");
+    Some(match TcpListener::bind(listen) {
+        Ok(_listener) => finding(what, State::Well, "free"),
+        // The daemon that this configuration is for may be running.
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            let text = "taken: by a daemon with this configuration that runs already, or by another program; a second one \
+                        needs another `http.listen`";
+            finding(what, State::Warning, text)
+        }
+        Err(error) => finding(what, State::Failed, format!("{error}; choose another `http.listen`")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Memory;
+
+    fn storage(used: u64, limit: Option<u64>, append_only: bool, snapshots: Option<&str>) -> Storage {
+        Storage { memory: Memory { used, limit }, append_only, snapshots: snapshots.map(str::to_owned) }
+    }
+
+    #[test]
+    fn a_full_server_fails_and_one_without_a_disk_is_doubtful() {
+        const MIB: u64 = 1 << 20;
+        let memory = |used, limit| {
+            let found = memory(&storage(used, limit, true, None));
+            (found.state, found.detail)
+        };
+        assert_eq!(memory(3 * MIB, None), (State::Well, "3 MiB in use, no limit".to_owned()));
+        assert_eq!(memory(3 * MIB, Some(100 * MIB)).0, State::Well);
+        assert_eq!(memory(95 * MIB, Some(100 * MIB)).0, State::Warning);
+        let (state, detail) = memory(101 * MIB, Some(100 * MIB));
+        assert!(state == State::Failed && detail.contains("every offer is refused"), "{detail}");
+        let persistence = |append_only, snapshots| persistence(&storage(0, None, append_only, snapshots));
+        assert_eq!(persistence(true, Some("")).state, State::Well);
+        for (snapshots, words) in
+            [(Some(""), "a restart of Redis loses every element"), (Some("60 1"), "(save 60 1)"), (None, "unknown")]
+        {
+            let found = persistence(false, snapshots);
+            assert!(found.state == State::Warning && found.detail.contains(words), "{}", found.detail);
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_taken_is_seen() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let found = port(taken.local_addr().unwrap()).unwrap();
+        assert!(found.state == State::Warning && found.detail.starts_with("taken"), "{}", found.detail);
+        let free = taken.local_addr().unwrap();
+        drop(taken);
+        assert_eq!(port(free).unwrap().state, State::Well);
+        assert_eq!(port(([127, 0, 0, 1], 0).into()), None);
+    }
+}
