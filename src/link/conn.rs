@@ -13,9 +13,12 @@ use redis::{Cmd, FromRedisValue, Pipeline, RedisResult, Value};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::connect::Wire;
 use super::error::{LinkError, NoAnswer};
+use super::gate::Gate;
 use super::info::ServerInfo;
 use super::script::Script;
+use crate::clock::Instant;
 
 /// The callers' reports to the supervisor.
 #[derive(Debug, Default)]
@@ -51,7 +54,8 @@ struct Inner {
     info: Arc<ServerInfo>,
     command_timeout: Duration,
     /// Taken away when the connection is replaced, so that no forgotten clone keeps the socket open.
-    connection: Mutex<Option<MultiplexedConnection>>,
+    wire: Mutex<Option<Wire>>,
+    gate: Arc<Gate>,
     /// Cancelled when the connection is replaced: every wait for it ends.
     gone: CancellationToken,
     reports: Arc<Reports>,
@@ -63,12 +67,12 @@ impl Conn {
         address: Arc<str>,
         info: Arc<ServerInfo>,
         command_timeout: Duration,
-        connection: MultiplexedConnection,
+        wire: Wire,
         reports: Arc<Reports>,
     ) -> Conn {
-        let connection = Mutex::new(Some(connection));
-        let gone = CancellationToken::new();
-        Conn { inner: Arc::new(Inner { epoch, address, info, command_timeout, connection, gone, reports }) }
+        let (gate, gone) = (wire.gate.clone(), CancellationToken::new());
+        let wire = Mutex::new(Some(wire));
+        Conn { inner: Arc::new(Inner { epoch, address, info, command_timeout, wire, gate, gone, reports }) }
     }
 
     /// Number of this connection of its link; starts at 1 and grows by one at every connect.
@@ -134,6 +138,23 @@ impl Conn {
         Ok(values.into_iter().map(|value| self.checked(value)).collect())
     }
 
+    /// The same for a pipeline that must not be sent after a time. If the client library or a full socket holds it up for
+    /// longer, the connection is closed instead.
+    ///
+    /// # Errors
+    ///
+    /// As for [`pipeline`](Conn::pipeline).
+    pub async fn pipeline_before(
+        &self,
+        send_before: Instant,
+        pipeline: &Pipeline,
+    ) -> Result<Vec<Result<Value, LinkError>>, LinkError> {
+        let pass = self.inner.gate.enter(send_before);
+        let answers = self.pipeline(pipeline).await?;
+        pass.answered();
+        Ok(answers)
+    }
+
     /// Runs a script by its hash. A script that the server does not have is loaded and sent again: it did not run.
     ///
     /// # Errors
@@ -167,8 +188,8 @@ impl Conn {
     /// Ends all calls and closes the socket, even if clones live on.
     pub(super) fn retire(&self) {
         self.inner.gone.cancel();
-        let connection = self.inner.connection.lock().take();
-        drop(connection);
+        let wire = self.inner.wire.lock().take();
+        drop(wire);
     }
 
     /// Runs one exchange with the deadline, and stops waiting when the connection is replaced.
@@ -177,7 +198,7 @@ impl Conn {
         exchange: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<R>,
     ) -> Result<R, LinkError> {
         let inner = &*self.inner;
-        let connection = inner.connection.lock().clone();
+        let connection = inner.wire.lock().as_ref().map(|wire| wire.connection.clone());
         let Some(mut connection) = connection else {
             return Err(LinkError::NotSent { address: inner.address.clone() });
         };

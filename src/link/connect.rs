@@ -6,7 +6,6 @@
 use std::error::Error as _;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
@@ -16,22 +15,20 @@ use redis::{
 };
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::error::{ConnectError, ConnectErrorKind, server_code};
+use super::gate::Gate;
 use super::info::ServerInfo;
-use super::{LinkOptions, tls};
+use super::{LinkOptions, stream, tls};
 use crate::link::RedisEndpoint;
 use crate::settings::Secret;
-
-/// How long unacknowledged data may wait before the kernel gives the connection up.
-const USER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Idle time before the first keepalive probe, and between two.
-const KEEPALIVE: Duration = Duration::from_secs(5);
 
 /// An endpoint with its files read: good for one connect, because the files may be rotated before the next.
 pub(super) struct Prepared {
     addr: ConnectionAddr,
     certificates: Option<redis::TlsCertificates>,
+    tls: Option<Arc<rustls::ClientConfig>>,
     password: Option<SecretString>,
 }
 
@@ -46,15 +43,18 @@ pub(super) async fn prepare(endpoint: &Arc<RedisEndpoint>) -> Result<Prepared, (
             Some(Secret::File(path)) => Some(password_of(path).map_err(|text| (ConnectErrorKind::Secret, text))?),
         };
         let (host, port) = (endpoint.host.clone(), endpoint.port);
-        let (addr, certificates) = match &endpoint.tls {
-            None => (ConnectionAddr::Tcp(host, port), None),
+        let (addr, certificates, tls) = match &endpoint.tls {
+            None => (ConnectionAddr::Tcp(host, port), None, None),
             Some(files) => {
                 tls::init();
-                let files = tls::read(files).map_err(|text| (ConnectErrorKind::Tls, text))?;
-                (ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }, Some(files))
+                let unusable = |text| (ConnectErrorKind::Tls, text);
+                let files = tls::read(files).map_err(unusable)?;
+                let config = tls::client_config(&files).map_err(unusable)?;
+                let addr = ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None };
+                (addr, Some(files), Some(Arc::new(config)))
             }
         };
-        Ok(Prepared { addr, certificates, password })
+        Ok(Prepared { addr, certificates, tls, password })
     });
     task.await.unwrap_or_else(|error| Err((ConnectErrorKind::Server, format!("reading the files failed: {error}"))))
 }
@@ -73,17 +73,35 @@ fn password_of(path: &std::path::Path) -> Result<SecretString, String> {
 impl Prepared {
     /// A client of the library; `settings` says what the library sends by itself.
     fn client(&self, settings: RedisConnectionInfo) -> Result<Client, RedisError> {
-        let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE).with_retries(3);
-        let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive).set_user_timeout(USER_TIMEOUT);
+        let tcp = TcpSettings::default().set_nodelay(true);
+        let tcp = tcp.set_keepalive(stream::keepalive()).set_user_timeout(stream::USER_TIMEOUT);
         let info = self.addr.clone().into_connection_info()?.set_tcp_settings(tcp).set_redis_settings(settings);
         match &self.certificates {
             None => Client::open(info),
             Some(certificates) => Client::build_with_tls(info, certificates.clone()),
         }
     }
+}
 
-    fn tls(&self) -> bool {
-        self.certificates.is_some()
+/// An open connection: the client library's handle, the task that moves its bytes, and the gate before the socket.
+pub(super) struct Wire {
+    pub(super) connection: MultiplexedConnection,
+    /// Ends with the wire, whatever it is at.
+    pub(super) _driver: AbortOnDropHandle<()>,
+    pub(super) gate: Arc<Gate>,
+}
+
+impl Wire {
+    async fn open(endpoint: &RedisEndpoint, tls: Option<Arc<rustls::ClientConfig>>) -> Result<Wire, RedisError> {
+        let gate = Arc::new(Gate::default());
+        let stream = stream::open((&endpoint.host, endpoint.port), tls, gate.clone()).await?;
+        // Nothing is sent by the library: its set-up hides the server's answer to AUTH.
+        let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+        // Deadlines are ours: the library's defaults (0.5 s for an answer) are too short for a script, and a command
+        // must not be given up without the caller knowing that it may have run.
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let (connection, driver) = MultiplexedConnection::new_with_config(&settings, stream, config).await?;
+        Ok(Wire { connection, _driver: AbortOnDropHandle::new(tokio::spawn(driver)), gate })
     }
 }
 
@@ -95,25 +113,17 @@ impl Prepared {
 pub(super) async fn connect(
     endpoint: &Arc<RedisEndpoint>,
     options: &LinkOptions,
-) -> Result<(MultiplexedConnection, ServerInfo), ConnectError> {
+) -> Result<(Wire, ServerInfo), ConnectError> {
     let attempt = async {
         let deadline = Instant::now() + endpoint.connect_timeout;
         let prepared = within(deadline, endpoint, "reading password and certificates", prepare(endpoint)).await?;
-        // Nothing is sent by the library: its set-up hides the server's answer to AUTH.
-        let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
-        let client = prepared.client(settings).map_err(|error| explain(&error, prepared.tls()))?;
-        // Deadlines are ours: the library's defaults (0.5 s for an answer) are too short for a script, and a command
-        // must not be given up without the caller knowing that it may have run.
-        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let stage = if prepared.tls() { "opening the TLS connection" } else { "opening the TCP connection" };
-        let opening = async {
-            let connection = client.get_multiplexed_async_connection_with_config(&config).await;
-            connection.map_err(|error| explain(&error, prepared.tls()))
-        };
-        let mut connection = within(deadline, endpoint, stage, opening).await?;
-        let greeting = greet(&mut connection, endpoint, options, prepared.password.as_ref(), prepared.tls());
+        let tls = prepared.tls.is_some();
+        let stage = if tls { "opening the TLS connection" } else { "opening the TCP connection" };
+        let opening = async { Wire::open(endpoint, prepared.tls.clone()).await.map_err(|error| explain(&error, tls)) };
+        let mut wire = within(deadline, endpoint, stage, opening).await?;
+        let greeting = greet(&mut wire.connection, endpoint, options, prepared.password.as_ref(), tls);
         let info = within(deadline, endpoint, "logging in", greeting).await?;
-        Ok((connection, info))
+        Ok((wire, info))
     };
     attempt.await.map_err(|(kind, message)| ConnectError { kind, address: endpoint.address(), message })
 }
@@ -135,8 +145,9 @@ pub(super) async fn connect_pubsub(endpoint: &Arc<RedisEndpoint>) -> Result<redi
         if let Some(password) = &prepared.password {
             settings = settings.set_password(password.expose_secret());
         }
-        let client = prepared.client(settings).map_err(|error| explain(&error, prepared.tls()))?;
-        let opening = async { client.get_async_pubsub().await.map_err(|error| explain(&error, prepared.tls())) };
+        let client = prepared.client(settings).map_err(|error| explain(&error, prepared.tls.is_some()))?;
+        let opening =
+            async { client.get_async_pubsub().await.map_err(|error| explain(&error, prepared.tls.is_some())) };
         within(deadline, endpoint, "opening the subscription connection", opening).await
     };
     attempt.await.map_err(|(kind, message)| ConnectError { kind, address: endpoint.address(), message })

@@ -96,7 +96,7 @@ impl Supervisor {
                 () = self.stop.cancelled() => return None,
             };
             match attempt {
-                Ok((connection, info)) => {
+                Ok((wire, info)) => {
                     self.epoch += 1;
                     let info = Arc::new(info);
                     let conn = Conn::new(
@@ -104,7 +104,7 @@ impl Supervisor {
                         self.endpoint.address().into(),
                         info.clone(),
                         self.endpoint.command_timeout,
-                        connection,
+                        wire,
                         self.reports.clone(),
                     );
                     tracing::debug!(

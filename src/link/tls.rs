@@ -4,6 +4,9 @@ use std::path::Path;
 use std::sync::Once;
 
 use redis::{ClientTlsConfig, TlsCertificates};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
 
 use crate::settings::TlsFiles;
 
@@ -32,6 +35,36 @@ pub(super) fn read(files: &TlsFiles) -> Result<TlsCertificates, String> {
         }),
     };
     Ok(TlsCertificates { client_tls, root_cert })
+}
+
+/// The settings of a handshake with these certificates. Without a CA those of the system are trusted.
+///
+/// # Errors
+///
+/// What cannot be used, and why.
+pub(super) fn client_config(files: &TlsCertificates) -> Result<ClientConfig, String> {
+    let unusable = |key: &str, error: &dyn std::fmt::Display| format!("use {key}: {error}");
+    let certificates = |key: &str, pem: &[u8]| {
+        CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>().map_err(|error| unusable(key, &error))
+    };
+    let found = match &files.root_cert {
+        Some(pem) => certificates("ca_file", pem)?,
+        None => rustls_native_certs::load_native_certs().certs,
+    };
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(found);
+    if added == 0 {
+        let text = match files.root_cert {
+            Some(_) => "use ca_file: it holds no certificate that can be read",
+            None => "read the system's CAs: there is none: install them, or set `ca_file`",
+        };
+        return Err(text.to_owned());
+    }
+    let config = ClientConfig::builder().with_root_certificates(roots);
+    let Some(client) = &files.client_tls else { return Ok(config.with_no_client_auth()) };
+    let chain = certificates("cert_file", &client.client_cert)?;
+    let key = PrivateKeyDer::from_pem_slice(&client.client_key).map_err(|error| unusable("key_file", &error))?;
+    config.with_client_auth_cert(chain, key).map_err(|error| unusable("cert_file and key_file", &error))
 }
 
 /// Reads a PEM file that has to hold a section of this kind; without this look a file without one would only show as

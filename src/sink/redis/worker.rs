@@ -74,7 +74,9 @@ async fn send(link: &Link, batch: Vec<Job>) {
     for push in &mut pushes {
         pipeline.add_command(std::mem::take(&mut push.command));
     }
-    match conn.pipeline(&pipeline).await {
+    let send_before = pushes.iter().flat_map(|push| &push.jobs).map(|job| job.message().send_before).min();
+    let Some(send_before) = send_before else { return };
+    match conn.pipeline_before(send_before, &pipeline).await {
         Ok(answers) => {
             for (push, answer) in pushes.into_iter().zip(answers) {
                 push.finish(&answer);

@@ -36,10 +36,19 @@ fn yaml(source: &RedisServer, sink: &str, queue: &str) -> String {
 
 /// Offers `count` elements to `q` that are all due; the oracle knows them.
 async fn offer_due(redis: &mut MultiplexedConnection, count: usize) -> (RedissonQueue, Vec<Element>, Oracle) {
+    offer_due_of(redis, count, 0).await
+}
+
+/// The same with payloads of at least this size.
+async fn offer_due_of(
+    redis: &mut MultiplexedConnection,
+    count: usize,
+    size: usize,
+) -> (RedissonQueue, Vec<Element>, Oracle) {
     let queue = RedissonQueue::new("q");
     let now = redis_now_ms(redis).await;
-    let elements: Vec<Element> =
-        (0..count).map(|n| Element::new(Layout::New, now - 1, format!("{{\"order\":{n}}}"))).collect();
+    let payload = |n| format!("{{\"order\":{n:>width$}}}", width = size.saturating_sub(10).max(1));
+    let elements: Vec<Element> = (0..count).map(|n| Element::new(Layout::New, now - 1, payload(n))).collect();
     let mut oracle = Oracle::new();
     oracle.offered(&elements);
     queue.offer_bulk(redis, &elements).await;

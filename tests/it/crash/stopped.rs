@@ -11,8 +11,12 @@ use crate::harness::oracle::read_stream;
 use crate::harness::turn::heavy;
 use crate::harness::{Daemon, Mode, Proxy};
 
-/// More than the first daemon's sink has on the wire at once (eight pipelines of 512), so that some wait locally.
-const ELEMENTS: usize = 6_000;
+/// Elements, and the bytes of each. The sink hands eight pipelines of 1 MiB to its client at once: more than a socket takes
+/// whose other end reads nothing. So some elements are on the wire at the stop, some in the client, and some wait before it.
+const ELEMENTS: usize = 4_000;
+const SIZE: usize = 4_096;
+/// Elements that eight pipelines hold at most.
+const HANDED_OVER: usize = 8 * ((1 << 20) / SIZE);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_more() {
@@ -27,13 +31,17 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
             proxy.url()
         )
     };
-    let mut a = Daemon::start(&yaml(&server, &sink(&slow_a, "a", "9s"), "lease: 12s, max_in_flight: 6000")).await;
+    let mut a = Daemon::start(&yaml(
+        &server,
+        &sink(&slow_a, "a", "9s"),
+        "lease: 12s, max_in_flight: 4000, max_in_flight_bytes: 64MiB",
+    ))
+    .await;
     a.expect_log("not sent: the process stalled").expect_log("verdicts refused").expect_log("leases lost");
     // From its view, its messages have no answer within the time-out: it was suspended.
     a.expect_log("sink down");
     slow_a.set_mode(Mode::Freeze);
-    let before = slow_a.received();
-    let (queue, elements, _) = offer_due(&mut redis, ELEMENTS).await;
+    let (queue, elements, _) = offer_due_of(&mut redis, ELEMENTS, SIZE).await;
     wait_in_flight(&mut redis, &queue, ELEMENTS).await;
     // A claim with an unread reply at the stop is a lost one: neither sent nor dropped, just never its own.
     eventually("the daemon to have read every claim's reply", PATIENCE, async || {
@@ -43,9 +51,9 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
         }
     })
     .await;
-    eventually("the sink to have sent something", PATIENCE, async || match slow_a.received() - before {
-        // More than the sign of life of an idle connection.
-        bytes @ 10_000.. => Ok(bytes),
+    // The proxy reads nothing, so what was sent is in the sockets: more than a sign of life, or a few messages.
+    eventually("the sockets to be full", PATIENCE, async || match queued(slow_a.port()) {
+        bytes @ 100_000.. => Ok(bytes),
         bytes => Err(format!("{bytes} bytes")),
     })
     .await;
@@ -60,7 +68,12 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
     // Messages that it had sent to the network before the stop arrive during the stop; that cannot be undone.
     slow_a.set_mode(Mode::Pass);
 
-    let mut b = Daemon::start(&yaml(&server, &sink(&slow_b, "b", "60s"), "lease: 90s, max_in_flight: 6000")).await;
+    let mut b = Daemon::start(&yaml(
+        &server,
+        &sink(&slow_b, "b", "60s"),
+        "lease: 90s, max_in_flight: 4000, max_in_flight_bytes: 64MiB",
+    ))
+    .await;
     slow_b.set_mode(Mode::Freeze);
     let all_of_a = in_flight_by_owner(&mut redis, &queue).await;
     assert_eq!(all_of_a.len(), 1, "one owner so far");
@@ -77,7 +90,7 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
     })
     .await;
     let members = members(&mut redis, &queue).await;
-    let sent_before: HashSet<String> = ids(&mut redis, "a").await.into_iter().collect();
+    let sent_before = ids(&mut redis, "a").await;
     println!("stopped for {:?}; {} were on the wire before", stopped.elapsed(), sent_before.len());
     assert!(
         !sent_before.is_empty() && sent_before.len() < ELEMENTS,
@@ -85,7 +98,6 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
     );
 
     a.signal(Signal::CONT);
-    let local = (ELEMENTS - sent_before.len()) as f64;
     eventually("the woken daemon to give up all that it had", PATIENCE, async || {
         let metrics = a.metrics().await;
         let (acks, drops) = (metrics.sum("delaybridge_stale_acks_total"), metrics.sum("delaybridge_stale_drops_total"));
@@ -94,8 +106,10 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
     .await;
     let metrics = a.metrics().await;
     let (acks, drops) = (metrics.sum("delaybridge_stale_acks_total"), metrics.sum("delaybridge_stale_drops_total"));
-    println!("{acks} stale verdicts, {drops} stale drops of {local} that had not been sent");
-    assert_eq!(drops, local, "everything that waited locally is dropped and counted, nothing else");
+    println!("{acks} stale verdicts, {drops} stale drops");
+    // What was in the client at the stop may have been sent as far as the sink knows, and was not.
+    let (least, most) = (sent_before.len() as f64, HANDED_OVER as f64);
+    assert!((least..=most).contains(&acks), "{acks} were handed to the client, {least} of them arrived, {most} fit");
     assert_eq!(self::members(&mut redis, &queue).await, members, "what the other took over was changed");
     let sent_by_a = ids(&mut redis, "a").await;
     assert_eq!(sent_by_a.len(), sent_before.len(), "it sent something on a stale lease, or twice");
@@ -120,6 +134,19 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
     })
     .await;
     assert_eq!(a.stop().await, 0);
+}
+
+/// Bytes that wait in the sockets to and from this port.
+fn queued(port: u16) -> usize {
+    let of_line = |line: &str| -> Option<usize> {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_port = |at: usize| -> Option<bool> {
+            Some(u16::from_str_radix(fields.get(at)?.split_once(':')?.1, 16).ok()? == port)
+        };
+        let queues = fields.get(4)?.split(':').filter_map(|bytes| usize::from_str_radix(bytes, 16).ok());
+        (is_port(1)? || is_port(2)?).then(|| queues.sum())
+    };
+    std::fs::read_to_string("/proc/net/tcp").expect("read the sockets").lines().filter_map(of_line).sum()
 }
 
 /// The members in flight, each with the name of its claim.
