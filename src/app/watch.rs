@@ -28,6 +28,10 @@ pub(super) async fn watch_link(watched: Watched, process: Arc<Process>, queues: 
         let address = watched.link.address();
         match now {
             LinkState::Up { info, .. } => {
+                // It may be another server than before, with another clock.
+                if let Some(now_ms) = info.now_ms {
+                    process.clock.observe(now_ms);
+                }
                 process.events.redis_up(address, &info.version.to_string());
                 if !std::mem::replace(&mut started, true) {
                     if info.evicts() {
@@ -65,7 +69,7 @@ pub(super) async fn watch_link(watched: Watched, process: Arc<Process>, queues: 
 async fn tell_consumers(watched: &Watched, process: &Process, queues: &[Arc<Queue>]) {
     let Some(conn) = watched.link.current() else { return };
     let delivering = queues.iter().filter(|queue| !matches!(queue.spec.mode, Mode::Rescue { .. }));
-    let drained: Vec<_> = delivering.filter_map(|queue| Some(queue.store.unannounced()?.0)).collect();
+    let drained: Vec<_> = delivering.filter_map(|queue| Some(queue.store.unannounced()?.read)).collect();
     // Without the right to ask there is no advice: `check --live` reports that.
     let Ok(Some((blocked, empty))) = blocked_consumers(&conn, &drained).await else { return };
     if let (Some(advice), true) = (advice(&blocked), empty > 0) {

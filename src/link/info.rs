@@ -58,6 +58,8 @@ pub struct ServerInfo {
     pub maxmemory: u64,
     /// What the server does when the limit is reached.
     pub maxmemory_policy: String,
+    /// What its clock said, in ms since the epoch.
+    pub now_ms: Option<i64>,
 }
 
 impl ServerInfo {
@@ -100,6 +102,7 @@ impl ServerInfo {
             role,
             maxmemory: Memory::parse(text).limit.unwrap_or(0),
             maxmemory_policy: field("maxmemory_policy").unwrap_or("unknown").to_owned(),
+            now_ms: field("server_time_usec").and_then(|us| us.parse::<i64>().ok()).map(|us| us / 1_000),
         })
     }
 

@@ -223,7 +223,7 @@ queues:
             "(%W~out +rpush)",
             "(%W~delaybridge:dead:{q?a} +type +xadd +xlen)",
             "(%R~delaybridge:dead:{b} +type +xlen)",
-            "(%R~redisson_delay_queue_timeout:{b} +type +zcard +zcount +zrange)",
+            "(%R~redisson_delay_queue_timeout:{b} +memory|usage +type +zcard +zcount +zrange)",
         ] {
             assert!(rules(0).iter().any(|found| found == rule), "{rule} in {:#?}", rules(0));
         }

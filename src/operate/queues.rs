@@ -6,7 +6,7 @@ use super::error::{QueueError, explained};
 use super::jobs::Topics;
 use super::session::{Queue, Session};
 use crate::message::LATEST_MS;
-use crate::source::ledger::{Hints, Stats};
+use crate::source::ledger::Stats;
 use crate::source::{SourceError, millis};
 
 /// Every queue of a configuration, in its order.
@@ -78,7 +78,7 @@ pub async fn queues(session: &Session) -> Queues {
 
 /// Reads one queue.
 pub(super) async fn state(queue: &Queue) -> Result<QueueState, SourceError> {
-    let stats = queue.ledger.stats(&queue.conn, &mut Hints::default()).await?;
+    let stats = queue.ledger.stats(&queue.conn).await?;
     Ok(QueueState::of(queue.id(), &stats))
 }
 

@@ -127,7 +127,7 @@ pub trait Source: Send + Sync + 'static {
     fn claim_added(&self, added: Fields) -> Result<ClaimAdded, BadReply>;
 
     /// Arguments of the source's half of the gauges.
-    fn depth_args(&self, hints: &Hints) -> Vec<Bytes>;
+    fn depth_args(&self) -> Vec<Bytes>;
 
     /// Reads what the source's half added to the gauges.
     ///
@@ -371,7 +371,7 @@ pub enum Read {
 pub struct ClaimAdded {
     /// When something falls due next at the source, in Redis ms.
     pub next_ms: Option<i64>,
-    /// Score of a head known to be large.
+    /// A score before which nothing is due, because the head is large.
     pub large: Option<Score>,
     /// What claims have left behind, if the claim looked.
     pub leftovers: Option<Leftovers>,
@@ -397,10 +397,9 @@ pub struct Depths {
     pub due: i64,
     /// Elements that the source's own clients have made ready.
     pub ready: i64,
-    /// Due time of the first, in ms.
+    /// Due time of the first, in ms. That of a large one is not read: how far it is from now is right to a factor of two,
+    /// and never too much.
     pub head_ms: Option<i64>,
-    /// Score of a head known to be large.
-    pub large: Option<Score>,
     /// What claims have left behind.
     pub leftovers: Leftovers,
     /// Entries without an element that no claim recorded: at least this many.

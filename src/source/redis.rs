@@ -8,8 +8,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::ledger::claims::{self, ClaimName};
-use super::ledger::{DeadLetter, Forwarder, Hints, Ledger, Order, Place, Stats};
-use super::store::{Call, Claims, InFlight, Rescued, Scheduled, Server, Store};
+use super::ledger::{DeadLetter, Forwarder, Ledger, Order, Place, Stats};
+use super::store::{Call, Claims, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
 use super::{Announcement, NoPayload, Read, Score, Source, SourceError, UpkeepRequest, Upkept};
 use crate::link::{Conn, Link, LinkError};
 use crate::message::Identity;
@@ -43,8 +43,8 @@ fn current(link: &Link) -> Result<Conn, SourceError> {
 }
 
 impl Store for RedisStore {
-    fn stats<'a>(&'a self, hints: &'a mut Hints) -> Call<'a, Stats> {
-        async { self.ledger.stats(&self.conn()?, hints).await }.boxed()
+    fn stats(&self) -> Call<'_, Stats> {
+        async { self.ledger.stats(&self.conn()?).await }.boxed()
     }
 
     fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
@@ -54,9 +54,10 @@ impl Store for RedisStore {
         self.ledger.source().poll(now_ms, ahead).into_iter().chain(ours).collect()
     }
 
-    fn unannounced(&self) -> Option<(Read, Arc<str>)> {
+    fn unannounced(&self) -> Option<Unannounced> {
         let source = self.ledger.source();
-        Some((source.unannounced()?, source.channel()?.clone()))
+        let (read, channel) = (source.unannounced()?, source.channel()?.clone());
+        Some(Unannounced { read, channel, presence: self.ledger.keys.presence.clone() })
     }
 
     fn channels(&self) -> Vec<Arc<str>> {
@@ -230,7 +231,7 @@ impl Server for RedisServer {
                 command.arg(&**channel);
             }
             let counts: Vec<(String, i64)> = current(&self.0)?.query(&command).await?;
-            Ok(counts.into_iter().map(|(_, subscribers)| subscribers - 1).collect())
+            Ok(counts.into_iter().map(|(_, subscribers)| subscribers).collect())
         }
         .boxed()
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use super::ledger::claims;
-use super::ledger::{DeadLetter, Forwarder, Hints, Order, Stats};
+use super::ledger::{DeadLetter, Forwarder, Order, Stats};
 use super::{Announcement, NoPayload, Read, SourceError, UpkeepRequest, Upkept};
 use crate::message::Identity;
 use crate::metric::SourceTerms;
@@ -21,13 +21,13 @@ pub type Call<'a, T> = BoxFuture<'a, Result<T, SourceError>>;
 /// One queue, as one process works on it.
 pub trait Store: Claims {
     /// The numbers behind the gauges.
-    fn stats<'a>(&'a self, hints: &'a mut Hints) -> Call<'a, Stats>;
+    fn stats(&self) -> Call<'_, Stats>;
 
     /// Reads that find whether a claim would take something at this Redis time.
     fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read>;
 
-    /// A place that other clients fill without an announcement while they are awake, and the channel that shows that.
-    fn unannounced(&self) -> Option<(Read, Arc<str>)>;
+    /// A place that other clients fill without an announcement while they are awake.
+    fn unannounced(&self) -> Option<Unannounced>;
 
     /// Channels that a daemon listens to.
     fn channels(&self) -> Vec<Arc<str>>;
@@ -132,6 +132,18 @@ pub trait Claims: Send + Sync + 'static {
     }
 }
 
+/// A place that other clients fill without an announcement. They are awake while more clients listen to `channel` than
+/// daemons, which listen to `presence` as well.
+#[derive(Debug, Clone)]
+pub struct Unannounced {
+    /// How much there is.
+    pub read: Read,
+    /// What all listen to.
+    pub channel: Arc<str>,
+    /// What only daemons listen to.
+    pub presence: Arc<str>,
+}
+
 /// How many elements are in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct InFlight {
@@ -173,7 +185,7 @@ pub trait Server: Send + Sync + 'static {
     /// Makes several reads in one round trip; an error for one that the server refuses.
     fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, SourceError>>>;
 
-    /// How many clients beside this process listen to each channel.
+    /// How many clients listen to each channel, this process among them.
     fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>>;
 
     /// Whether more than 90 % of the memory is used that may be.

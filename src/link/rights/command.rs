@@ -123,6 +123,7 @@ commands! {
     SMISMEMBER = one("smismember", READS, &["x"]);
     SREM = one("srem", WRITES, &["x"]);
     STRLEN = one("strlen", LOOKS, &[]);
+    SCAN = one("scan", LOOKS, &["0"]);
     SUBSCRIBE = one("subscribe", LOOKS, &[]);
     TIME = one("time", LOOKS, &[]);
     TYPE = one("type", LOOKS, &[]);
@@ -140,6 +141,7 @@ commands! {
     ZRANGE = one("zrange", READS, &["0", "0"]);
     ZRANGEBYSCORE = one("zrangebyscore", READS, &["0", "1"]);
     ZRANGESTORE = all("zrangestore", BOTH, &["0", "0"]);
+    ZRANK = one("zrank", READS, &["x"]);
     ZREM = one("zrem", WRITES, &["x"]);
     ZREMRANGEBYRANK = one("zremrangebyrank", WRITES, &["1", "0"]);
     ZSCAN = one("zscan", READS, &["0"]);

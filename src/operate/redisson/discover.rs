@@ -13,7 +13,7 @@ use crate::operate::error::{Attempt, Error, QueueError, explained};
 use crate::operate::queues::QueueState;
 use crate::operate::session::{connected, link};
 use crate::source::SourceError;
-use crate::source::ledger::{Hints, Place, Shape, Show};
+use crate::source::ledger::{Place, Shape, Show};
 use crate::source::redisson::ListCleanup;
 use crate::source::redisson::{self, Found, Redisson};
 
@@ -98,7 +98,7 @@ pub async fn discover(endpoint: &Arc<RedisEndpoint>) -> Result<Discovered, Error
 
 async fn look(conn: &Conn, found: &Found) -> Result<DiscoveredQueue, SourceError> {
     let redisson = Redisson::new(&found.name, [0; 8], true, true, ListCleanup::Auto);
-    let stats = redisson.stats(conn, &mut Hints::default()).await?;
+    let stats = redisson.stats(conn).await?;
     let page = redisson.peek(conn, Place::Scheduled, 0, SAMPLES, Show::Start(SAMPLE_BYTES)).await?;
     let mut layouts = Layouts::default();
     for seen in &page.seen {

@@ -115,8 +115,19 @@ impl Claimer {
             };
             let Some(ready) = ready else { continue };
             self.heartbeat.beat();
-            Box::pin(self.keep_leases()).await;
+            let kept = Box::pin(self.keep_leases()).await;
             self.heartbeat.beat();
+            if !kept {
+                drop(ready);
+                queue.alarm.ring(Wakeup::Reconnect);
+                self.heartbeat.rest();
+                // Order: the end goes first; a sleep may be left at any time.
+                tokio::select! {
+                    biased;
+                    () = queue.process.stopping.cancelled() => break,
+                    () = tokio::time::sleep(BUSY) => continue,
+                }
+            }
             if !queue.process.stopping.is_cancelled() {
                 self.send(ready);
             }
@@ -135,6 +146,7 @@ impl Claimer {
             () = until.cancelled() => return,
             () = queue.process.server.ready() => {}
         }
+        // What is looked for holds no room that the others lack; what they found goes on all the same.
         self.keep_leases().await;
         self.look_up().await;
     }
@@ -149,12 +161,13 @@ impl Claimer {
         process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed);
     }
 
-    /// The process may have been suspended: it secures its claims before it makes more.
-    async fn keep_leases(&mut self) {
-        if self.heartbeat_at.elapsed() > self.queue.spec.lease / 2 {
-            keeper::extend(&self.queue).await;
+    /// The process may have been suspended: it secures its claims before it makes more. Whether that has worked.
+    async fn keep_leases(&mut self) -> bool {
+        if self.heartbeat_at.elapsed() > self.queue.spec.lease / 2 && !keeper::extend(&self.queue).await {
+            return false;
         }
         self.heartbeat_at = Instant::now();
+        true
     }
 
     fn send(&mut self, ready: Ready) {
@@ -274,7 +287,7 @@ impl Claimer {
 
     fn lose(&mut self, claim: Sending) {
         let (name, not_after_ms) = (claim.request.name(), claim.request.not_after_ms());
-        self.lost.push(Lost::reply(name, not_after_ms, claim.room, claim.isolation));
+        self.lost.push(Lost::reply(name, not_after_ms, claim.sent.after(claim.patience), claim.room, claim.isolation));
     }
 
     /// Redis refuses: a key of a wrong type, a missing right. Nothing was changed.
@@ -286,7 +299,14 @@ impl Claimer {
         let passing = matches!(
             problem,
             SourceError::Link(LinkError::Server {
-                code: "LOADING" | "BUSY" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "NOREPLICAS",
+                code: "LOADING"
+                    | "BUSY"
+                    | "READONLY"
+                    | "MASTERDOWN"
+                    | "CLUSTERDOWN"
+                    | "TRYAGAIN"
+                    | "NOREPLICAS"
+                    | "MISCONF",
                 ..
             })
         );
@@ -350,7 +370,7 @@ impl Claimer {
     fn look_for(&mut self, strays: Vec<ClaimName>, now_ms: i64) {
         for name in strays {
             if self.lost.iter().all(|lost| lost.name() != name) {
-                self.lost.push(Lost::stray(name, now_ms));
+                self.lost.push(Lost::stray(name, now_ms, self.queue.leases.was_left(name)));
             }
         }
     }

@@ -125,8 +125,8 @@ impl Parts {
     /// Is in flight again after [`leave_shared`](Parts::leave_shared); waits while something else must be alone.
     pub async fn join_shared(&mut self) {
         if self.isolation.is_none() {
-            let shared = self.queue().process.isolation.clone().read_owned().await;
-            self.isolation = Some(Isolation::Shared(Arc::new(shared)));
+            let process = self.queue().process.clone();
+            self.isolation = Some(Isolation::of(&process, false).await);
         }
     }
 

@@ -18,15 +18,20 @@ use crate::source::ledger::claims::{ClaimName, Contents};
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use crate::telemetry::labels::ClaimLabel;
 
+/// How much longer than its patience a claim is waited for by our own clock: a millisecond each way, and a busy machine.
+const SLACK: Duration = Duration::from_millis(500);
+
 /// A claim that is looked for.
 pub struct Lost {
     name: ClaimName,
     not_after_ms: i64,
+    /// When it cannot run any more by our own clock.
+    over_at: Instant,
     /// What the claim was made with. None for one that turned up again: it gets that when its turn comes, and holds
     /// nothing until then.
     means: Option<(Reserved, Isolation)>,
-    /// Its elements were announced as possible duplicates before.
-    announced: bool,
+    /// Its elements may have been delivered before.
+    may_repeat: bool,
 }
 
 /// What came of looking for a lost claim.
@@ -41,13 +46,23 @@ pub enum Looked {
 
 impl Lost {
     /// A claim or takeover with a lost reply, with its reservations.
-    pub fn reply(name: ClaimName, not_after_ms: i64, room: Reserved, isolation: Isolation) -> Self {
-        Lost { name, not_after_ms, means: Some((room, isolation)), announced: false }
+    ///
+    /// It cannot run after `not_after_ms` by Redis's clock, which is `patience_over` by our own if the clock has not changed.
+    pub fn reply(
+        name: ClaimName,
+        not_after_ms: i64,
+        patience_over: Instant,
+        room: Reserved,
+        isolation: Isolation,
+    ) -> Self {
+        let over_at = patience_over.after(SLACK);
+        Lost { name, not_after_ms, over_at, means: Some((room, isolation)), may_repeat: name.expiries > 0 }
     }
 
-    /// A claim of ours that is not here, with a lease that was over at this Redis time.
-    pub fn stray(name: ClaimName, seen_ms: i64) -> Self {
-        Lost { name, not_after_ms: seen_ms.saturating_sub(1), means: None, announced: true }
+    /// A claim of ours that is not here, with a lease that was over at this Redis time. `left`: what is in it was left there,
+    /// and not sent.
+    pub fn stray(name: ClaimName, seen_ms: i64, left: bool) -> Self {
+        Lost { name, not_after_ms: seen_ms.saturating_sub(1), over_at: Instant::now(), means: None, may_repeat: !left }
     }
 
     /// Its name.
@@ -77,9 +92,14 @@ impl Lost {
             Err(problem) => return unanswered(problem),
         };
         process.clock.observe(extended.now_ms);
-        if extended.now_ms <= self.not_after_ms {
+        let held = extended.held.first() == Some(&true);
+        // A clock that says much less than when the claim was sent is another one, after a failover. Should the claim run
+        // after all, it is met again when its lease is over.
+        let left = self.over_at.since(Instant::now());
+        if extended.now_ms <= self.not_after_ms && !left.is_zero() {
             // It may still run. If it has run, its lease is extended, which does no harm.
             let wait = Duration::from_millis(self.not_after_ms.saturating_sub(extended.now_ms).unsigned_abs() + 1);
+            let wait = wait.min(left);
             // Order does not matter: either way the claim is looked for again, or the process ends.
             tokio::select! {
                 () = process.abandon.cancelled() => {}
@@ -87,7 +107,7 @@ impl Lost {
             }
             return Looked::Again;
         }
-        if extended.held.first() != Some(&true) {
+        if !held {
             return Looked::Found;
         }
         match queue.store.contents(self.name).await {
@@ -115,8 +135,9 @@ impl Lost {
         }
         let metrics = queue.events.metrics();
         metrics.recovered(found);
-        if !self.announced && self.name.expiries > 0 {
-            // The owner of the expired lease may have delivered them, also if the reply with that fact was lost.
+        if self.may_repeat {
+            // The owner of the expired lease may have delivered them, also if the reply with that fact was lost. Or we did,
+            // and a failover has lost that.
             metrics.claimed(ClaimLabel::Expired, found);
             metrics.possible_duplicates(if self.name.is_exhausted() { 0 } else { found });
         }
@@ -140,12 +161,8 @@ fn unanswered(problem: SourceError) -> Looked {
 
 /// Waits for what the elements of such a claim need: room, and to be alone if one of them may kill the process.
 async fn means(queue: &Queue, name: ClaimName) -> (Reserved, Isolation) {
-    let isolation = queue.process.isolation.clone();
-    let isolation = match name.is_suspect() {
-        true => Isolation::Alone(Arc::new(isolation.write_owned().await)),
-        false => Isolation::Shared(Arc::new(isolation.read_owned().await)),
-    };
     let want = Room { count: BATCH_ENTRIES as u64, bytes: BATCH_BYTES as u64 };
+    // In this order, as before every claim.
     let room = Reserved::of(&queue.budget, || (), &queue.process.budget, want).await;
-    (room, isolation)
+    (room, Isolation::of(&queue.process, name.is_suspect()).await)
 }

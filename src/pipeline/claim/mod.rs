@@ -22,6 +22,7 @@ use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 pub use self::batch::Batch;
 pub use self::held::{Held, Parts};
 pub use self::record::Claim;
+use crate::pipeline::process::Process;
 
 /// Whether others may be in flight in this process beside an element.
 #[derive(Debug, Clone)]
@@ -30,4 +31,15 @@ pub enum Isolation {
     Shared(Arc<OwnedRwLockReadGuard<()>>),
     /// Nothing else is in flight: this element may kill the process.
     Alone(Arc<OwnedRwLockWriteGuard<()>>),
+}
+
+impl Isolation {
+    /// Waits for it. The last thing to wait for before a claim: who has it waits for Redis and sinks only.
+    pub async fn of(process: &Process, alone: bool) -> Isolation {
+        let guard = process.isolation.clone();
+        match alone {
+            true => Isolation::Alone(Arc::new(guard.write_owned().await)),
+            false => Isolation::Shared(Arc::new(guard.read_owned().await)),
+        }
+    }
 }

@@ -13,8 +13,9 @@ use crate::clock::{Asked, Skew};
 use crate::message::LATEST_MS;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
+use crate::source::SourceError;
 use crate::source::ledger::Stats;
-use crate::source::{Read, SourceError};
+use crate::source::store::Unannounced;
 use crate::telemetry::labels::{LateState, MessageState, Wakeup};
 use crate::telemetry::metrics::QueueSizes;
 use crate::telemetry::status::Heartbeat;
@@ -83,10 +84,8 @@ pub async fn safety_poll(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbe
 /// Polls the places that other clients fill without an announcement, as long as such clients are awake: they listen to the
 /// queue's channel.
 pub async fn unannounced(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
-    let watched: Vec<(Arc<Queue>, Read, Arc<str>)> = queues
-        .into_iter()
-        .filter_map(|queue| queue.store.unannounced().map(|(read, channel)| (queue, read, channel)))
-        .collect();
+    let place = |queue: Arc<Queue>| Some((queue.store.unannounced()?, queue));
+    let watched: Vec<(Unannounced, Arc<Queue>)> = queues.into_iter().filter_map(place).collect();
     let (mut beside, mut round) = (Vec::new(), 0);
     let every = 10 * u32::try_from(watched.len().div_ceil(POLL_BUDGET)).unwrap_or(u32::MAX / 10);
     while !watched.is_empty() {
@@ -102,24 +101,24 @@ pub async fn unannounced(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
             beside = listened_to(&process, &watched).await.unwrap_or(beside);
         }
         round += 1;
-        let reads: Vec<_> = beside.iter().map(|place: &usize| watched[*place].1.clone()).collect();
+        let reads: Vec<_> = beside.iter().map(|place: &usize| watched[*place].0.read.clone()).collect();
         if let Ok(answers) = process.server.read(&reads).await {
             for (place, answer) in beside.iter().zip(answers) {
                 if answer.is_ok_and(|number| number > 0) {
-                    watched[*place].0.alarm.ring(Wakeup::Poll);
+                    watched[*place].1.alarm.ring(Wakeup::Poll);
                 }
             }
         }
     }
 }
 
-/// The places of the queues with other subscribers on their channels.
-async fn listened_to(process: &Process, watched: &[(Arc<Queue>, Read, Arc<str>)]) -> Option<Vec<usize>> {
+/// The places of the queues with other subscribers on their channels than daemons: two of these are no client.
+async fn listened_to(process: &Process, watched: &[(Unannounced, Arc<Queue>)]) -> Option<Vec<usize>> {
     let mut beside = Vec::new();
     for (chunk, some) in watched.chunks(POLL_BUDGET).enumerate() {
-        let channels: Vec<_> = some.iter().map(|(_, _, channel)| channel.clone()).collect();
-        let others = process.server.listeners(&channels).await.ok()?;
-        let places = others.into_iter().enumerate().filter(|(_, others)| *others > 0);
+        let channels: Vec<_> = some.iter().flat_map(|(at, _)| [at.channel.clone(), at.presence.clone()]).collect();
+        let listeners = process.server.listeners(&channels).await.ok()?;
+        let places = listeners.chunks_exact(2).enumerate().filter(|(_, of)| of[0] > of[1]);
         beside.extend(places.map(|(place, _)| chunk * POLL_BUDGET + place));
     }
     Some(beside)
@@ -169,8 +168,7 @@ pub async fn gauges(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
 }
 
 async fn read_stats(queue: &Queue) -> Result<Stats, SourceError> {
-    let mut hints = queue.hints().clone();
-    queue.store.stats(&mut hints).await
+    queue.store.stats().await
 }
 
 /// Shows what a look found. Of thousands of queues, those that were never used show nothing.

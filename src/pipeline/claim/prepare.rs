@@ -55,12 +55,7 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
     let process = &queue.process;
     queue.watch.at(Stage::Gate);
     let probe = pass_gate(queue).await;
-    queue.watch.at(Stage::Isolation);
     let alone = turn.take_over.is_some_and(|old| old.taken_over_by(process.owner, 0).is_suspect());
-    let isolation = match alone {
-        true => Isolation::Alone(Arc::new(process.isolation.clone().write_owned().await)),
-        false => Isolation::Shared(Arc::new(process.isolation.clone().read_owned().await)),
-    };
     let most = if probe.is_some() || alone { 1 } else { BATCH_ENTRIES as u32 };
     let (granted, next_at, slowest) = queue.take_rate(most);
     // The first look is no answer to anything, and would make a series for every queue.
@@ -77,7 +72,7 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
             None => queue.events.metrics().throttled(wait),
         }
         queue.alarm.ring(Wakeup::More);
-        drop((probe, isolation));
+        drop(probe);
         queue.watch.at(Stage::Rate);
         tokio::time::sleep(wait).await;
         return None;
@@ -95,6 +90,9 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
     queue.watch.at(Stage::Room);
     let then = || queue.watch.at(Stage::ProcessRoom);
     let room = Reserved::of(&queue.budget, then, &process.budget, Room { count: granted.into(), bytes }).await;
+    // Room first, the guard last: what is held ahead has room and waits for the guard.
+    queue.watch.at(Stage::Isolation);
+    let isolation = Isolation::of(process, alone).await;
     queue.watch.at(Stage::Redis);
     process.server.ready().await;
     rate.used(room.room().count);

@@ -7,8 +7,10 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 
 use crate::clock::Instant;
+use crate::link::LinkError;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
+use crate::source::SourceError;
 use crate::source::ledger::BATCH_ENTRIES;
 use crate::source::ledger::claims::Buried;
 use crate::telemetry::status::Heartbeat;
@@ -44,17 +46,22 @@ pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Hear
     }
 }
 
-/// Extends every lease of the queue that has less than half of its time left.
-pub async fn extend(queue: &Arc<Queue>) {
+/// Extends every lease of the queue that has less than half of its time left. False if there was no answer.
+pub async fn extend(queue: &Arc<Queue>) -> bool {
     let lease = queue.spec.lease;
     let due = queue.leases.due(Instant::now(), lease / 2);
     if due.is_empty() {
-        return;
+        return true;
     }
     let names: Vec<_> = due.iter().map(|claim| claim.name).collect();
     let sent = Instant::now();
-    // The next round asks again; a key of a wrong type is the claimer's to report.
-    let Ok(extended) = queue.store.extend(lease, &names).await else { return };
+    let extended = match queue.store.extend(lease, &names).await {
+        Ok(extended) => extended,
+        // The next round asks again.
+        Err(SourceError::Link(LinkError::NotSent { .. } | LinkError::Unknown { .. })) => return false,
+        // A key of a wrong type, a missing right: the claimer's to report.
+        Err(_) => return true,
+    };
     queue.process.events.metrics().script("extend").took(sent.elapsed());
     queue.process.clock.observe(extended.now_ms);
     let mut lost = 0;
@@ -65,6 +72,7 @@ pub async fn extend(queue: &Arc<Queue>) {
         }
     }
     queue.events.leases_lost(lost);
+    true
 }
 
 /// Removes the names of ended claims.

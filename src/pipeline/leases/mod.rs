@@ -4,6 +4,7 @@
 
 pub mod keeper;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -28,7 +29,12 @@ struct State {
     held: HashMap<u64, Arc<Claim>>,
     /// Names of claims that are empty, with the Redis times after which they cannot run again.
     ended: Vec<(ClaimName, i64)>,
+    /// Numbers of claims with elements that were dropped here and never sent, until they turn up again.
+    left: BTreeSet<u64>,
 }
+
+/// Claims that are remembered for what was left in them. Of those that are forgotten more is announced than needed.
+const LEFT: usize = 1_000;
 
 impl Leases {
     /// Takes up a claim.
@@ -41,9 +47,21 @@ impl Leases {
         self.state.lock().held.contains_key(&name.number)
     }
 
-    /// The claim is over for this process, and holds something in Redis.
+    /// The claim is over for this process, and holds something in Redis that was not sent.
     pub fn remove(&self, claim: &Claim) {
-        self.with(|state| drop(state.held.remove(&claim.name.number)));
+        self.with(|state| {
+            drop(state.held.remove(&claim.name.number));
+            state.left.insert(claim.name.number);
+            if state.left.len() > LEFT {
+                state.left.pop_first();
+            }
+        });
+    }
+
+    /// Whether what turns up again of a claim that ended here was left in it. If not, Redis has forgotten verdicts: a
+    /// failover lost them.
+    pub fn was_left(&self, name: ClaimName) -> bool {
+        self.with(|state| state.left.remove(&name.number))
     }
 
     /// The claim is over, and empty: only its name is left.

@@ -62,6 +62,9 @@ struct Shadow {
     shown_until: i64,
     /// Score and hash of what was shown from there on.
     shown: HashSet<(i64, u64)>,
+    /// Where the last look was cut short: how many elements of the millisecond `shown_until` were behind it. Counted from
+    /// there, because clients take those before it.
+    rest: Option<usize>,
     delivered: u64,
     failed: u64,
     summed_up: Instant,
@@ -70,13 +73,17 @@ struct Shadow {
 impl Shadow {
     fn new(queue: Arc<Queue>) -> Self {
         let (shown_until, summed_up) = (i64::MIN / 2, Instant::now());
-        Shadow { queue, shown_until, shown: HashSet::new(), delivered: 0, failed: 0, summed_up }
+        Shadow { queue, shown_until, shown: HashSet::new(), rest: None, delivered: 0, failed: 0, summed_up }
     }
 
     async fn look(&mut self) -> Result<(), SourceError> {
         let queue = self.queue.clone();
-        let mut first = queue.store.due_before(self.shown_until).await?;
-        let (mut seen, mut last) = (0, self.shown_until);
+        let (began_at, resumed) = (self.shown_until, self.rest);
+        let mut first = match resumed {
+            Some(rest) => queue.store.due_before(began_at + 1).await?.saturating_sub(rest),
+            None => queue.store.due_before(began_at).await?,
+        };
+        let (mut seen, mut last, mut fresh) = (0, began_at, HashSet::new());
         loop {
             let page = queue.store.scheduled(first).await?;
             let horizon = page.now_ms.saturating_add(AHEAD_MS);
@@ -85,16 +92,30 @@ impl Shadow {
             for element in due {
                 let due_ms = element.score_ms;
                 last = last.max(due_ms);
-                if self.shown.insert((due_ms, xxhash_rust::xxh3::xxh3_64(&element.member))) {
+                let key = (due_ms, xxhash_rust::xxh3::xxh3_64(&element.member));
+                if fresh.insert(key) && !self.shown.contains(&key) {
                     self.show(element, due_ms, page.now_ms);
                 }
             }
             (first, seen) = (first + count, seen + count);
             let whole = count < page.elements.len() || page.elements.is_empty();
             if whole || seen >= MOST {
-                // Where it was cut short, the next look begins at the last one shown.
-                let until = if whole { page.now_ms.saturating_sub(BACK_MS) } else { last };
+                // Where it was cut short, the next look continues there. A millisecond that took several looks is not looked
+                // at again: not all of it is known any more.
+                let until = match (whole, resumed) {
+                    (true, None) => page.now_ms.saturating_sub(BACK_MS),
+                    (true, Some(_)) => page.now_ms.saturating_sub(BACK_MS).max(began_at + 1),
+                    (false, _) => last,
+                };
+                self.rest = match whole {
+                    true => None,
+                    false => Some(queue.store.due_before(last + 1).await?.saturating_sub(first)),
+                };
+                if !whole && last == began_at {
+                    self.shown.clear();
+                }
                 self.shown_until = self.shown_until.max(until);
+                self.shown.extend(fresh);
                 self.shown.retain(|(due_ms, _)| *due_ms >= self.shown_until);
                 return Ok(());
             }
@@ -164,6 +185,7 @@ fn describe(to: &RouteSpec, destination: &Destination) -> String {
 mod tests {
     use super::*;
     use crate::config;
+    use crate::pipeline::tests::world::World;
 
     fn spec(rest: &str) -> Arc<QueueSpec> {
         let text = format!(
@@ -171,6 +193,26 @@ mod tests {
              queues:\n  q:\n    source: {{ redisson: {{ name: n }} }}\n    mode: shadow\n    codec: json\n{rest}    to: [{{ sink: out }}, {{ sink: fix }}]\n"
         );
         config::load_str(&text, "c.yaml", &|_| None).unwrap().config.queues.remove(0)
+    }
+
+    /// A look ends after so many elements; the next one continues, also within one millisecond.
+    #[tokio::test(start_paused = true)]
+    async fn more_elements_of_one_millisecond_than_a_look_takes_are_all_shown_once() {
+        let world = World::new();
+        let queue = world.idle_queue();
+        let ids = 2 * MOST as u64 + 1_234;
+        world.offer_in(Duration::from_millis(500), 0..ids);
+        world.offer_in(Duration::from_millis(501), ids..ids + 10);
+        let mut shadow = Shadow::new(queue);
+        for looks in 1..=6 {
+            shadow.look().await.unwrap();
+            assert!(shadow.shown.len() <= 2 * MOST, "after {looks} looks {} are kept", shadow.shown.len());
+        }
+        assert_eq!((shadow.delivered, shadow.failed), (ids + 10, 0));
+        // Offered for a moment that has been looked at.
+        world.offer_in(Duration::from_millis(501), ids + 10..ids + 15);
+        shadow.look().await.unwrap();
+        assert_eq!(shadow.delivered, ids + 15);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Elements claimed before they are due: held, never early, and released unchanged.
 
 use super::*;
+use crate::source::ledger::Hints;
+use crate::source::ledger::claims::{ClaimName, ClaimRequest};
+use crate::source::store::Claims;
 
 fn ahead(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
     QueueSpec { claim_ahead: LEASE / 2, lease: LEASE, ..spec(sinks) }
@@ -56,4 +59,37 @@ async fn while_the_queue_is_on_hold_it_is_released_unsent() {
     sink.outage(None);
     world.until_empty().await;
     assert_eq!(sink.taken().len(), 51);
+}
+
+/// Room first, the guard last. Elements that are held ahead have all the room, and need the guard to be sent; an element that
+/// may kill the process needs room, and the guard for itself.
+#[tokio::test(start_paused = true)]
+async fn an_element_that_must_be_alone_does_not_wait_for_those_that_wait_for_it() {
+    let (world, sink) = (World::new(), sink());
+    let sinks = [("s", sink.clone())];
+    // The lease of a claim that expired twice is over: the next to take it over delivers it alone.
+    world.offer([100]);
+    let dead = world.server.store("q", [7; 8]);
+    let name = ClaimName { owner: [7; 8], number: 1, expiries: 2 };
+    let request = ClaimRequest {
+        name,
+        not_after_ms: i64::MAX,
+        lease: SECOND,
+        ahead: Duration::ZERO,
+        most: 1,
+        bytes: 1 << 20,
+        rotation: 0,
+        hints: Hints::default(),
+    };
+    dead.claim(&request).await.unwrap();
+    tokio::time::sleep(2 * SECOND).await;
+
+    let spec = QueueSpec { max_in_flight: MaxInFlight::Fixed(10), ..ahead(&sinks) };
+    world.offer_in(Duration::from_secs(20), 0..10);
+    let bridge = world.bridge_with(1, &sinks, spec);
+    eventually("all to be held", || bridge.queue.leases.len() == 10).await;
+    world.until_empty().await;
+    let mut expected: Vec<u64> = (0..10).collect();
+    expected.push(100);
+    assert_eq!(arrived(&sink), expected);
 }

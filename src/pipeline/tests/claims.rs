@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::pipeline::tests::world::Trouble;
+use crate::source::ledger::claims::ClaimRequest;
 use crate::source::memory::{Fault, Op};
+use crate::source::store::Claims;
 
 const RECOVERED: &str = "delaybridge_recovered_messages_total{queue=\"q\"}";
 const EXPIRED: &str = "delaybridge_claimed_messages_total{from=\"expired\",queue=\"q\"}";
@@ -31,6 +33,43 @@ async fn a_claim_that_never_arrived_is_looked_for_and_made_again() {
     world.until_empty().await;
     assert_eq!(arrived(&sink), (0..10).collect::<Vec<_>>());
     assert_eq!((bridge.metric(RECOVERED), bridge.metric(DUPLICATES)), (0.0, 0.0));
+}
+
+/// After a failover to a server whose clock is behind, or before the first answer of a server.
+#[tokio::test(start_paused = true)]
+async fn a_lost_claim_is_not_waited_for_until_a_clock_that_is_behind_has_caught_up() {
+    for (fault, what) in [(Fault::ReplyLost, "reply"), (Fault::RequestLost, "request")] {
+        let (world, sink) = (World::new(), sink());
+        world.server.fail(Op::Claim, [fault]);
+        world.offer(0..10);
+        let started = Instant::now();
+        let bridge = world.bridge(1, &[("s", sink.clone())]);
+        bridge.process.clock.observe(world.server.now_ms() + 60_000);
+        bridge.metric_is(DELIVERED, 10.0).await;
+        assert!(started.elapsed() < 3 * SECOND, "{what}: {:?}", started.elapsed());
+        world.until_empty().await;
+        assert_eq!(arrived(&sink), (0..10).collect::<Vec<_>>());
+        assert_eq!(bridge.metric(DUPLICATES), 0.0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_an_answer_to_the_extension_of_its_leases_a_process_claims_nothing_more() {
+    let (world, sink) = (World::new(), Arc::new(FakeSink::new(HOUR)));
+    let sinks = [("s", sink.clone())];
+    let bridge = world.without_keeper(1, &sinks, spec(&sinks));
+    sink.otherwise(|_| Step::Hang);
+    bridge.offer(0..10);
+    eventually("the sink to be asked", || sink.attempts().len() == 10).await;
+    tokio::time::sleep(LEASE * 2 / 3).await;
+    let (claims, extensions) = (bridge.wire.claims().len(), world.server.calls(Op::Extend));
+    world.server.fail(Op::Extend, [Fault::RequestLost, Fault::RequestLost, Fault::RequestLost]);
+    bridge.offer([10]);
+    let offered = Instant::now();
+    eventually("a claim", || bridge.wire.claims().len() > claims).await;
+    assert_eq!(world.server.calls(Op::Extend) - extensions, 1, "it claimed before its leases were extended");
+    assert!(offered.elapsed() >= 3 * SECOND / 2, "{:?}: three questions without an answer", offered.elapsed());
+    eventually("the sink to be asked for it", || sink.attempts().len() == 11).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,4 +261,34 @@ async fn names_of_empty_claims_do_not_hide_what_a_dead_process_left_in_the_other
     assert_eq!(times(&sink, 100..110), [2; 10]);
     assert_eq!((second.metric(EXPIRED), second.metric(DUPLICATES)), (10.0, 10.0));
     eventually("the names to be gone", || world.store.claims().is_empty()).await;
+}
+
+/// A failover to a replica that had not received the removal of a claim.
+#[tokio::test(start_paused = true)]
+async fn what_was_confirmed_and_comes_back_in_its_claim_is_announced() {
+    let (world, sink) = (World::new(), sink());
+    let bridge = world.bridge(1, &[("s", sink.clone())]);
+    sink.otherwise(|_| Step::ConfirmAfter(SECOND));
+    bridge.offer(0..10);
+    eventually("a claim", || !world.store.in_flight().is_empty()).await;
+    let (name, _) = world.store.in_flight()[0].clone();
+    world.until_empty().await;
+    tokio::time::sleep(LEASE).await;
+    assert_eq!(bridge.metric(DUPLICATES), 0.0);
+    world.offer(0..10);
+    let hints = Default::default();
+    let request = ClaimRequest {
+        name,
+        not_after_ms: i64::MAX,
+        lease: SECOND,
+        ahead: Duration::ZERO,
+        most: 500,
+        bytes: 1 << 20,
+        rotation: 0,
+        hints,
+    };
+    world.server.store("q", name.owner).claim(&request).await.unwrap();
+    within(2 * MINUTE, "all to be delivered again", || sink.taken().len() == 20).await;
+    bridge.metric_is(DUPLICATES, 10.0).await;
+    world.until_empty().await;
 }

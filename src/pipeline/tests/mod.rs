@@ -16,7 +16,7 @@ mod outcomes;
 mod probes;
 mod random;
 mod stalls;
-mod world;
+pub(super) mod world;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,11 +1,11 @@
 //! What a queue says of itself, and the transfer in place of the source's clients.
 
 use super::*;
-use crate::source::ledger::{Hints, Stats};
+use crate::source::ledger::Stats;
 use crate::source::store::Rescued;
 
 async fn stats(store: &dyn Store) -> Stats {
-    store.stats(&mut Hints::default()).await.expect("the server counts")
+    store.stats().await.expect("the server counts")
 }
 
 pub(crate) async fn an_empty_queue_is_empty(rig: impl Rig) {

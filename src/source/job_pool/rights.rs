@@ -11,14 +11,14 @@ use crate::source::{Activity, ledger};
 impl JobPool {
     /// What this activity needs of the pool.
     pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
-        let mut grants = vec![self.on_buckets(&[TYPE, ZCARD, ZCOUNT, ZRANGE])];
+        let mut grants = vec![self.on_buckets(&[MEMORY_USAGE, TYPE, ZCARD, ZCOUNT, ZRANGE])];
         if !self.ready.is_empty() {
             grants.push(self.on_lists(&[TYPE, LLEN]));
         }
         match activity {
             Activity::Look | Activity::Rescue => {}
             Activity::Deliver => {
-                grants.push(self.on_buckets(&[MEMORY_USAGE, ZADD, ZREMRANGEBYRANK, ZSCORE]));
+                grants.push(self.on_buckets(&[ZADD, ZREMRANGEBYRANK, ZSCORE]));
                 grants.extend(self.buckets().map(|bucket| Grant::on([self.of_claims(), bucket], [ZRANGESTORE])));
                 if !self.ready.is_empty() {
                     grants.push(self.on_lists(&[LRANGE, LTRIM, MEMORY_USAGE]));

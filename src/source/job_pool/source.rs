@@ -92,14 +92,14 @@ impl Source for JobPool {
         Ok(ClaimAdded { next_ms, large: None, leftovers: None })
     }
 
-    fn depth_args(&self, _hints: &Hints) -> Vec<Bytes> {
+    fn depth_args(&self) -> Vec<Bytes> {
         [text(self.buckets.len())].into_iter().chain(self.unit()).collect()
     }
 
     fn depths(&self, mut added: Fields) -> Result<Depths, BadReply> {
         let (scheduled, due, ready) = (added.int()?, added.int()?, added.int()?);
         let head_ms = added.score()?.map(|head| self.due_ms(head));
-        Ok(Depths { scheduled, due, ready, head_ms, large: None, leftovers: Leftovers::default(), orphans: 0 })
+        Ok(Depths { scheduled, due, ready, head_ms, leftovers: Leftovers::default(), orphans: 0 })
     }
 
     fn open(&self, _origin: Origin, _given: MessageId, member: &Bytes) -> (Identity, Result<Bytes, Junk>) {

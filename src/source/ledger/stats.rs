@@ -1,7 +1,7 @@
 //! The numbers behind a queue's gauges.
 
 use super::claims::Header;
-use super::{Fields, Hints, Ledger};
+use super::{Fields, Ledger};
 use crate::link::Conn;
 use crate::source::store::InFlight;
 use crate::source::{Depths, SourceError};
@@ -47,8 +47,8 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection; a key of a wrong type is `Server { code: "WRONGKEY" }`.
-    pub async fn stats(&self, conn: &Conn, hints: &mut Hints) -> Result<Stats, SourceError> {
-        let args = self.source.depth_args(hints);
+    pub async fn stats(&self, conn: &Conn) -> Result<Stats, SourceError> {
+        let args = self.source.depth_args();
         let reply = conn.script(&self.scripts.stats, &self.with_source(), &args).await?;
         let mut fields = Fields::of("stats", reply)?;
         let (now_ms, leases) = (fields.int()?, fields.int()?);
@@ -59,9 +59,7 @@ impl Ledger {
             if leases > 0 { self.claims().in_flight(conn).await? } else { InFlight::default() };
         let in_flight = i64::try_from(elements).unwrap_or(i64::MAX);
         let retry_oldest_ms = if retry > 0 { self.oldest_retry(conn).await? } else { None };
-        let stats = Stats { now_ms, in_flight, in_flight_more: more, retry, retry_oldest_ms, dead, source };
-        hints.large_due = stats.source.large;
-        Ok(stats)
+        Ok(Stats { now_ms, in_flight, in_flight_more: more, retry, retry_oldest_ms, dead, source })
     }
 
     /// Due time of the oldest entry that waits for a retry, of those with the next attempts: in an outage that is where

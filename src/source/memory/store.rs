@@ -8,12 +8,12 @@ use bytes::Bytes;
 use super::{MemoryStore, open};
 use crate::metric::SourceTerms;
 use crate::source::ledger::claims::Element;
-use crate::source::ledger::{BATCH_ENTRIES, DeadLetter, Forwarder, Hints, Order, Stats};
-use crate::source::store::{Call, Rescued, Scheduled, Store};
+use crate::source::ledger::{BATCH_ENTRIES, DeadLetter, Forwarder, Order, Stats};
+use crate::source::store::{Call, Rescued, Scheduled, Store, Unannounced};
 use crate::source::{Announcement, Depths, Read, Score, UpkeepRequest, UpkeepState, Upkept, millis};
 
 impl Store for MemoryStore {
-    fn stats<'a>(&'a self, _hints: &'a mut Hints) -> Call<'a, Stats> {
+    fn stats(&self) -> Call<'_, Stats> {
         self.call(None, |queue, now_ms| Stats {
             now_ms,
             in_flight: queue.held().elements as i64,
@@ -41,7 +41,7 @@ impl Store for MemoryStore {
         ]
     }
 
-    fn unannounced(&self) -> Option<(Read, Arc<str>)> {
+    fn unannounced(&self) -> Option<Unannounced> {
         None
     }
 

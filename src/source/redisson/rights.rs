@@ -33,7 +33,7 @@ impl RedissonSource {
     fn to_look(&self) -> Vec<Grant> {
         let k = &self.keys;
         vec![
-            self.on(&k.delayed, [TYPE, ZCARD, ZCOUNT, ZRANGE]),
+            self.on(&k.delayed, [MEMORY_USAGE, TYPE, ZCARD, ZCOUNT, ZRANGE]),
             self.on(&k.list, [TYPE, LLEN]),
             self.on(&k.ready, [TYPE, LLEN]),
             self.on(&k.ghosts, [TYPE, SCARD]),
@@ -54,41 +54,29 @@ impl RedissonSource {
             return grants;
         }
         grants.extend([
-            self.on(&k.delayed, [MEMORY_USAGE, ZCARD, ZCOUNT, ZRANGE, ZREMRANGEBYRANK]),
+            self.on(&k.delayed, [ZREMRANGEBYRANK]),
             Grant::on([k.of_claims(), exact(&k.delayed)], [ZRANGESTORE]),
+        ]);
+        grants.extend(self.to_unlist());
+        grants
+    }
+
+    /// `claims/list.lua`: elements that were taken leave Redisson's list, or are recorded as ghosts.
+    fn to_unlist(&self) -> Vec<Grant> {
+        let k = &self.keys;
+        let mut grants = vec![
             self.on(&k.list, [LLEN, LREM]),
             self.on(&k.ghosts, [SCARD]),
             self.on(&k.ghosts_turn, [SCARD]),
             self.on(&k.sweep, [HMGET]),
-        ]);
+        ];
         if self.cleanup == ListCleanup::Auto {
             grants.extend([
-                Grant::on([k.of_claims()], [ZMSCORE, ZSCORE]),
                 self.on(&k.delayed, [ZSCORE]),
                 self.on(&k.list, [LINDEX, LPOS, LRANGE, LTRIM, MEMORY_USAGE]),
                 self.on(&k.ghosts, [SADD, SMISMEMBER, SREM]),
                 self.on(&k.ghosts_turn, [SREM]),
                 self.on(&k.sweep, [HSET, HSETNX]),
-            ]);
-        }
-        grants
-    }
-
-    /// `list.lua`: elements that were taken leave Redisson's list, or are recorded as ghosts.
-    fn to_unlist(&self) -> Vec<Grant> {
-        let k = &self.keys;
-        let mut grants = vec![
-            self.on(&k.delayed, [ZSCORE]),
-            self.on(&k.list, [LREM, LINDEX, LPOP, RPOP]),
-            self.on(&k.ghosts, [SREM]),
-            self.on(&k.ghosts_turn, [SREM]),
-        ];
-        // Else there is no ghost but those of a daemon with another configuration: they go, and none is made.
-        if self.cleanup == ListCleanup::Auto {
-            grants.extend([
-                self.on(&k.list, [LPOS, LTRIM]),
-                self.on(&k.ghosts, [SADD, SMISMEMBER]),
-                self.on(&k.sweep, [HMGET, HSET, HSETNX]),
             ]);
         }
         grants
@@ -113,7 +101,7 @@ impl RedissonSource {
         let mut grants: Vec<Grant> = self.to_sweep().into();
         grants.extend([
             Grant::channels([exact(k.channel.as_bytes())], [PUBLISH]),
-            self.on(&k.delayed, [ZADD, ZREM, ZSCORE, ZSCAN]),
+            self.on(&k.delayed, [ZADD, ZRANK, ZREM, ZSCORE, ZSCAN]),
             self.on(&k.list, [RPUSH, LREM, LRANGE, LINDEX, LPOS, LSET]),
             self.on(&k.ready, [LRANGE, LPUSH]),
         ]);

@@ -43,7 +43,8 @@ pub(super) fn of_the_command_line(name: &str, body: &str) -> Script {
 }
 
 fn with_half(body: &str) -> String {
-    body.replace("--#source keys", FRAGMENTS.keys).replace("--#include list.lua", include_str!("scripts/list.lua"))
+    body.replace("--#source keys", FRAGMENTS.keys)
+        .replace("--#include list.lua", include_str!("scripts/claims/list.lua"))
 }
 
 impl Scripts {

@@ -113,20 +113,19 @@ impl Source for RedissonSource {
         Ok(ClaimAdded { next_ms: next.map(Score::ceil_ms), large: large_head(next, size), leftovers })
     }
 
-    fn depth_args(&self, hints: &Hints) -> Vec<Bytes> {
-        vec![score(hints.large_due)]
+    fn depth_args(&self) -> Vec<Bytes> {
+        Vec::new()
     }
 
     fn depths(&self, mut added: Fields) -> Result<Depths, BadReply> {
         let (scheduled, due, ready) = (added.int()?, added.int()?, added.int()?);
-        let (head, size) = (added.score()?, added.int()?);
+        let head = added.score()?;
         let (listed, ghosts, oldest_ms, orphans) = (added.int()?, added.int()?, added.int()?, added.int()?);
         Ok(Depths {
             scheduled,
             due,
             ready,
             head_ms: head.map(Score::ceil_ms),
-            large: large_head(head, size),
             leftovers: leftovers(ghosts, listed, oldest_ms),
             // Z gone while L is not shows at once, without waiting for a turn of the sweep.
             orphans: orphans.max(listed - scheduled - ghosts).max(0),

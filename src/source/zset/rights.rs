@@ -9,14 +9,14 @@ use crate::source::ledger;
 impl ZsetSource {
     /// What this activity needs of the set.
     pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
-        let mut grants = vec![self.on([TYPE, ZCARD, ZCOUNT, ZRANGE])];
+        let mut grants = vec![self.on([MEMORY_USAGE, TYPE, ZCARD, ZCOUNT, ZRANGE])];
         match activity {
             Activity::Look | Activity::Rescue => {}
             Activity::Deliver => {
                 let of_claims = ledger::Keys::of(&self.keys.tag).of_claims();
                 grants.extend([
                     Grant::channels([Pattern::exact(self.keys.channel.as_bytes().to_vec())], [SUBSCRIBE]),
-                    self.on([MEMORY_USAGE, ZREMRANGEBYRANK]),
+                    self.on([ZREMRANGEBYRANK]),
                     Grant::on([of_claims, self.key()], [ZRANGESTORE]),
                 ]);
             }

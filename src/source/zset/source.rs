@@ -92,16 +92,14 @@ impl Source for ZsetSource {
         Ok(ClaimAdded { next_ms, large: large_head(next, size), leftovers: None })
     }
 
-    fn depth_args(&self, hints: &Hints) -> Vec<Bytes> {
-        [score(hints.large_due)].into_iter().chain(self.unit()).collect()
+    fn depth_args(&self) -> Vec<Bytes> {
+        self.unit().into_iter().collect()
     }
 
     fn depths(&self, mut added: Fields) -> Result<Depths, BadReply> {
         let (scheduled, due) = (added.int()?, added.int()?);
-        let (head, size) = (added.score()?, added.int()?);
-        let head_ms = head.map(|head| self.due_ms(head));
-        let large = large_head(head, size);
-        Ok(Depths { scheduled, due, ready: 0, head_ms, large, leftovers: Leftovers::default(), orphans: 0 })
+        let head_ms = added.score()?.map(|head| self.due_ms(head));
+        Ok(Depths { scheduled, due, ready: 0, head_ms, leftovers: Leftovers::default(), orphans: 0 })
     }
 
     fn open(&self, _origin: Origin, given: MessageId, member: &Bytes) -> (Identity, Result<Bytes, Junk>) {

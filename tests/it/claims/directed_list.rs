@@ -67,7 +67,7 @@ impl World<'_> {
 #[tokio::test]
 async fn a_live_twin_at_an_end_of_the_list_is_distinguished_from_a_ghost() {
     for place in [0, 119] {
-        let patch = ("claim", "if not call('ZSCORE', Z, entry) and not", "if not");
+        let patch = ("claim", "not call('ZSCORE', Z, entry) and forget(entry)", "forget(entry)");
         let reason = noticed(patch, async |world| {
             let all = world.with_ghost_and_twin(place).await;
             for element in &all[30..33] {

@@ -65,6 +65,6 @@ async fn an_offer_to_a_full_redis_is_refused_and_leaves_nothing_half_done() {
     let (mut rig, a, _) = start().await;
     fill_up(&mut rig).await;
     assert!(a.offer(&rig.conn, element(1), Duration::ZERO).await.is_err());
-    let stats = a.stats(&rig.conn, &mut Default::default()).await.unwrap();
+    let stats = a.stats(&rig.conn).await.unwrap();
     assert_eq!((stats.source.scheduled, stats.source.leftovers.of), (0, 0));
 }

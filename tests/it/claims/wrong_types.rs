@@ -131,7 +131,7 @@ impl Queue {
                 self.redisson.redrive(conn, &letter, member).await.map(drop)
             }
             "forward" => self.redisson.forwarded(conn, LEASE, &["1-1".to_owned()]).await.map(drop),
-            "stats" => self.redisson.stats(conn, &mut Hints::default()).await.map(drop),
+            "stats" => self.redisson.stats(conn).await.map(drop),
             "in flight" => self.store.in_flight().await.map(drop),
             other => panic!("no call {other}"),
         }

@@ -125,3 +125,40 @@ async fn two_daemons_and_the_transfer_of_redisson_deliver_every_element_once() {
     assert_eq!(shares.iter().map(|(_, _, delivered)| delivered).sum::<f64>(), 10_000.0);
     metric(&daemons[0], "delaybridge_queue_messages{state=\"due\"}", |due| due == 0.0).await;
 }
+
+/// A daemon looks at the ready list ten times a second while a Redisson client is awake. Another daemon is none.
+#[tokio::test]
+async fn two_daemons_do_not_take_each_other_for_clients() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let mut daemons = [Daemon::start(&config(&server)).await, Daemon::start(&config(&server)).await];
+    daemons.iter_mut().for_each(tolerate_stalls);
+    let listeners = async |channel: &str| -> usize {
+        let mut ask = redis::cmd("PUBSUB");
+        ask.arg("NUMSUB").arg(channel);
+        let counts: Vec<(String, usize)> = ask.query_async(&mut redis.clone()).await.unwrap();
+        counts[0].1
+    };
+    for channel in ["redisson_delay_queue_channel:{shared}", "delaybridge:presence:{shared}"] {
+        eventually("both to listen", PATIENCE, async || match listeners(channel).await {
+            2 => Ok(()),
+            n => Err(n.to_string()),
+        })
+        .await;
+    }
+    let lengths = async || -> usize {
+        let info: String = redis::cmd("INFO").arg("commandstats").query_async(&mut redis.clone()).await.unwrap();
+        let line = info.lines().find_map(|line| line.strip_prefix("cmdstat_llen:calls=")).unwrap_or("0,");
+        line.split(',').next().unwrap().parse().unwrap()
+    };
+    // A rate needs a while: what each counted as a client before the other listened is over, then three seconds.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let before = lengths().await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let looks = lengths().await - before;
+    assert!(looks < 30, "{looks} looks in three seconds; twenty a second when they do");
+    for mut daemon in daemons {
+        daemon.stop().await;
+    }
+    let _: () = redis.del("arrived").await.unwrap();
+}

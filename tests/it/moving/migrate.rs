@@ -140,3 +140,33 @@ async fn an_entry_only_in_the_list_is_reported() {
     let (_, listed) = look(&mut redis, &queue).await;
     assert_eq!(listed, [Layout::New.pack(twice.id, &twice.payload), twice.member]);
 }
+
+/// A full Redis refuses additions until a script has written something. What opens it removes nothing, not even the element
+/// that has no bytes.
+#[tokio::test]
+async fn an_element_without_bytes_survives_on_a_full_server() {
+    let server = RedisServer::start().await;
+    let (config, mut redis) = (config(&server), server.client().await);
+    let queue = RedissonQueue::new(NAME);
+    let old = queue.with_layout(Layout::Old).offer(&mut redis, 4_000_000_000_000, "packed").await;
+    let strange = [(Vec::new(), 4_000_000_000_001_i64), (b"-".to_vec(), 4_000_000_000_002)];
+    for (member, due_ms) in &strange {
+        let _: () = redis.zadd(&queue.timeouts, &member[..], *due_ms).await.unwrap();
+        let _: () = redis.rpush(&queue.list, &member[..]).await.unwrap();
+    }
+    let full = async |bytes: &str| {
+        let mut set = redis::cmd("CONFIG");
+        set.arg("SET").arg("maxmemory").arg(bytes).exec_async(&mut redis.clone()).await.unwrap();
+    };
+    full("1").await;
+    // Those of no layout stay, and are reported.
+    let said = ask(&config, "migrate orders --to new --apply");
+    assert!(said.1.contains("1 element converted"), "{said:?}");
+    full("0").await;
+    let (scheduled, listed) = look(&mut redis, &queue).await;
+    let packed = Layout::New.pack(old.id, &old.payload);
+    let mut expected: Scheduled = strange.iter().cloned().collect();
+    expected.insert(packed.clone(), old.due_ms);
+    assert_eq!(scheduled, expected);
+    assert_eq!(listed, [packed, Vec::new(), b"-".to_vec()]);
+}

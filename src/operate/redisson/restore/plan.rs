@@ -12,7 +12,7 @@ use crate::operate::error::{Attempt, Error};
 use crate::operate::release;
 use crate::operate::session::Queue;
 use crate::source::ledger::claims::Element;
-use crate::source::ledger::{Hints, Place, sink_hash};
+use crate::source::ledger::{Place, sink_hash};
 use crate::source::redisson::layout;
 use crate::source::redisson::{Kept, open_entry, put_back};
 
@@ -57,7 +57,7 @@ pub struct Plan {
 pub async fn plan(config: &Config, queue: &Queue, options: Options) -> Result<Plan, Error> {
     let at_work = refusal(queue).await?;
     let what = format!("read the held elements of `{}`", queue.id());
-    let stats = queue.redisson().stats(&queue.conn, &mut Hints::default()).await.attempt(&what)?;
+    let stats = queue.redisson().stats(&queue.conn).await.attempt(&what)?;
     let mut found = Entries::default();
     queue.each_member(Place::Retry, &what, |member| found.add(entry(member), Some(Place::Retry))).await?;
     for name in release::claims(queue, &what).await? {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::operate::error::{Attempt, Error, may_have_run};
 use crate::operate::session::Queue;
-use crate::source::ledger::Hints;
 use crate::source::{Start, UpkeepRequest, UpkeepState};
 
 /// Turns after which something must be making ghosts as fast as they are removed.
@@ -17,7 +16,7 @@ pub(super) async fn until_no_ghost_is_left(queue: &Queue) -> Result<u64, Error> 
     let what = format!("sweep the list of `{}`", queue.id());
     for _ in 0..TURNS {
         let orphans = turn(queue, &what).await?;
-        let stats = queue.redisson().stats(&queue.conn, &mut Hints::default()).await.attempt(&what)?;
+        let stats = queue.redisson().stats(&queue.conn).await.attempt(&what)?;
         if stats.source.leftovers.count == 0 {
             return Ok(orphans);
         }

@@ -75,6 +75,16 @@ impl World {
         bridge
     }
 
+    /// A queue that nothing works on.
+    pub fn idle_queue(&self) -> Arc<Queue> {
+        let sinks = [("s", super::sink())];
+        let mut bridge = self.without_keeper(9, &sinks, spec(&sinks));
+        bridge.tasks.abort_all();
+        let idle = Wire::new(self.server.clone(), self.server.store("q", [9; 8]), 0);
+        let handle = bridge.queue.routes[0].handle.clone();
+        Queue::new(bridge.queue.spec.clone(), bridge.process.clone(), Arc::new(idle), |_| Some(handle.clone()))
+    }
+
     /// Only claims and delivers; its leases are not extended, and it looks again only when its alarm rings.
     pub fn without_keeper(&self, owner: u8, sinks: Sinks, spec: QueueSpec) -> Bridge {
         let owner = [owner; 8];

@@ -19,9 +19,9 @@ use crate::source::ledger::claims::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Confirm, Confirmed, Contents, Element, Extended, Settled,
     TakeOverReply, TakeOverRequest, Verdict, Whole,
 };
-use crate::source::ledger::{DeadLetter, Forwarder, Hints, Order, Stats};
+use crate::source::ledger::{DeadLetter, Forwarder, Order, Stats};
 use crate::source::memory::{MemoryServer, MemoryStore};
-use crate::source::store::{Call, Claims, InFlight, Rescued, Scheduled, Server, Store};
+use crate::source::store::{Call, Claims, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
 use crate::source::{Announcement, NoPayload, Read, SourceError, UpkeepRequest, Upkept};
 
 /// How a connection misbehaves, drawn for each call.
@@ -266,15 +266,15 @@ impl Claims for Wire {
 }
 
 impl Store for Wire {
-    fn stats<'a>(&'a self, hints: &'a mut Hints) -> Call<'a, Stats> {
-        self.call(self.store.stats(hints), never)
+    fn stats(&self) -> Call<'_, Stats> {
+        self.call(self.store.stats(), never)
     }
 
     fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
         self.store.poll(now_ms, ahead)
     }
 
-    fn unannounced(&self) -> Option<(Read, Arc<str>)> {
+    fn unannounced(&self) -> Option<Unannounced> {
         self.store.unannounced()
     }
 

@@ -16,6 +16,11 @@ local function clock()
   return s * 1000 + math.floor(us / 1000), string.format('%d.%06d', s, us)
 end
 
+-- A time in ms, or a score in the unit of the source, as Redis reads it back to the same number.
+local function ms(n)
+  return string.format('%.17g', n)
+end
+
 -- Redis does not roll a script back, so every type is known to be right before the first write.
 local function wrong_type(...)
   local want = {...}
@@ -27,24 +32,33 @@ local function wrong_type(...)
   end
 end
 
--- A script is refused additions on a full Redis only until it has written something; removing nothing is enough. Adding
--- nothing then shows that the user may: a right that is found missing later would leave a move half done.
+-- A script is refused additions on a full Redis only until it has written something; removing what is not there is enough.
+-- Adding nothing then shows that the user may: a right that is found missing later would leave a move half done. Any
+-- string may be an element of another program, the empty one too, so a member is looked for that is none.
 local function open(zset)
-  redis.call('ZREM', zset, '')
-  redis.call('ZADD', zset, 'XX', 0, '')
+  local none = ''
+  while redis.call('ZSCORE', zset, none) do none = none .. '-' end
+  redis.call('ZREM', zset, none)
+  redis.call('ZADD', zset, 'XX', 0, none)
 end
 
--- Score and size of a zset's head without reading a head that is known to be large: `large` is its score or ''. It is
--- known only while an element is at that score and none before it; else it has been taken, and would be announced
--- as due for ever. Answers '' and 0 when the zset is empty.
-local function head(zset, large)
-  if large ~= '' and redis.call('ZCOUNT', zset, large, large) > 0
-    and redis.call('ZCOUNT', zset, '-inf', '(' .. large) == 0 then
-    return large, -1
+-- Score of a zset's head, '' where it is empty. One that is too large to be read (5 ms per MB) is found by counting, which
+-- compares bytes only when it meets an element: how far it is from `now` is then known to a factor of two, and never too
+-- much. `raw` turns a time in ms into the unit of the scores.
+local function head(zset, now, raw)
+  local bytes = redis.call('MEMORY', 'USAGE', zset, 'SAMPLES', 1)
+  if not bytes then return '' end
+  if bytes <= 131072 or bytes / redis.call('ZCARD', zset) <= 65536 then
+    return redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')[2]
   end
-  local first = redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')
-  if not first[1] then return '', 0 end
-  return first[2], #first[1]
+  local function score(at) return ms(raw(at)) end
+  local function none(at) return redis.call('ZCOUNT', zset, '-inf', score(at)) == 0 end
+  local step = 2 ^ 42
+  while step >= 1 and none(now - step) do step = step / 2 end
+  if step >= 1 then return score(now - step) end
+  step = 1
+  while step < 2 ^ 53 and none(now + step) do step = 2 * step end
+  return score(now + math.floor(step / 2) + 1)
 end
 
 -- How many elements to read next: one to begin with, then twice as many as the `last` time, up to 64, if they fit into

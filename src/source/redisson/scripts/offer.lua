@@ -16,7 +16,8 @@ if standing then return {'already', tonumber(standing)} end
 local due = now + tonumber(ARGV[2])
 redis.call('ZADD', KEYS[1], due, ARGV[1])
 redis.call('RPUSH', KEYS[2], ARGV[1])
-if redis.call('ZRANGE', KEYS[1], 0, 0)[1] == ARGV[1] then
+-- Redisson reads the head and compares; a large one is not read here.
+if redis.call('ZRANK', KEYS[1], ARGV[1]) == 0 then
   redis.call('PUBLISH', ARGV[3], due)
 end
 return {'offered', due}

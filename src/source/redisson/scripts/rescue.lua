@@ -10,27 +10,29 @@
 local bad = wrong_type('zset', 'list', 'list', 'set', 'set', 'hash')
 if bad then return bad end
 local Z, L, READY, GHOSTS, TURN, SWEEP = unpack(KEYS)
-local exact, delayed, largest = ARGV[1] == 'exact', true, 0
+local call, exact, probed, largest, got_z, elements = redis.call, ARGV[1] == 'exact', false, 0, 0, {}
 local now = clock()
+local entries_in_list, ghosts = call('LLEN', L), call('SCARD', GHOSTS) + call('SCARD', TURN)
+local sweep = call('HMGET', SWEEP, 'oldest', 'lrem_at', 'lrem_us')
 open(Z)
 
---#include list.lua
-
-local letters, gone, overdue = {}, {}, now - tonumber(ARGV[2])
+local letters, overdue, bytes = {}, now - tonumber(ARGV[2]), 0
 for i = 3, #ARGV, 2 do
   local element, payload = ARGV[i], ARGV[i + 1]
-  if #element > largest then largest = #element end
-  local score = tonumber(redis.call('ZSCORE', Z, element) or '+inf')
+  local score = tonumber(call('ZSCORE', Z, element) or '+inf')
   if score <= overdue then
     -- The addition comes first: one that is refused leaves the element where it was.
-    redis.call('RPUSH', READY, payload)
-    redis.call('ZREM', Z, element)
-    gone[#gone + 1] = element
+    call('RPUSH', READY, payload)
+    call('ZREM', Z, element)
+    got_z, bytes = got_z + 1, bytes + #element
+    if #element > largest then largest = #element end
+    elements[2 * got_z - 1], elements[2 * got_z] = element, ms(score)
     letters[#letters + 1] = 'y'
   else
     letters[#letters + 1] = 'n'
   end
 end
-unlist(gone)
-trim_list()
+-- As Redis counts its memory, with what is beside it.
+local mean = bytes / math.max(got_z, 1) + 160
+--#include list.lua
 return {now, table.concat(letters)}

@@ -11,7 +11,7 @@ end
 local due, first_due, scores, sizes, listed, offered = {}, {}, {}, {}, {}, 0
 local till = raw(now + tonumber(ARGV[12]))
 for b, bucket in ipairs(BUCKETS) do
-  due[b], first_due[b], scores[b], sizes[b] = look(bucket, till, '')
+  due[b], first_due[b], scores[b], sizes[b] = look(bucket, till, '', raw)
   offered = offered + due[b]
 end
 for l, list in ipairs(LISTS) do

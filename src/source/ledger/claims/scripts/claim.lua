@@ -2,8 +2,8 @@
 --
 -- KEYS 1 leases zset, 2 d and 3 h zset of the claim, 4 retry zset, then those of the source
 -- ARGV 1 name of the claim, 2 its owner and number (8 bytes each, for headers), 3 nonce (new for every sending),
---      4 not_after (ms), 5 lease (ms), 6 most elements, 7 most bytes, 8 size of the largest element met lately, 9 score of
---      a head of retry known to be large, or '', 10 rotation of the places that are claimed from, then those of the source
+--      4 not_after (ms), 5 lease (ms), 6 most elements, 7 most bytes, 8 size of the largest element met lately, 9 a score
+--      before which nothing of retry is due, because its head is large, or '', 10 rotation of the places that are claimed from, then those of the source
 -- Returns {'late', now} when it ran after not_after; {'twice', now} when this claim ran before, and nothing was done now;
 --      else {'ok', now, {element, due time, ...}, {entry, time, ...}, how many of the entries are from retry (the first
 --      ones), score and size of retry's head (now and 0 where there is more to take already), names with leases that are
@@ -28,16 +28,37 @@ local now, seconds, micros = clock()
 if now > tonumber(ARGV[4]) then return {'late', now} end
 local most, deadline = tonumber(ARGV[6]), ms(now + tonumber(ARGV[5]))
 
+-- Whether the first two members of a zset are small enough to be read for their scores: reading costs 5 ms per MB, and a
+-- head that is not due may be of any size. Redis tells their memory without reading them. nil where there is no such key.
+local function small(key)
+  local bytes = call('MEMORY', 'USAGE', key, 'SAMPLES', 2)
+  if not bytes then return nil end
+  if bytes <= 131072 then return true end
+  local card = typed(key, 'ZCARD', key)
+  return not card or bytes / card <= 65536
+end
+
+-- Where the head of a zset is too large: a score before which nothing is due, size -1. Counting tells, and compares bytes
+-- only when it meets an element. So the distance doubles until there is one, and a second is far enough.
+local function not_before(key, raw)
+  local step = 1
+  while step <= 1024 and call('ZCOUNT', key, '-inf', ms(raw(now + step))) == 0 do step = 2 * step end
+  return ms(raw(now + math.floor(step / 2) + 1)), -1
+end
+
 -- What of a zset is due: how many, the first one or two of them, score and size of the first that is not due, if that is
--- known. `till` is in the unit of its scores. `large` is the score of a head that is not to be read again, or ''; it holds while an element is at that score.
-local function look(key, till, large)
-  if large ~= '' and tonumber(large) > till then
-    local due = typed(key, 'ZCOUNT', key, '-inf', ms(till))
-    if bad then return 0, {}, '', 0 end
-    if call('ZCOUNT', key, large, large) > 0 and call('ZCOUNT', key, '-inf', '(' .. large) == due then
-      if due == 0 then return 0, {}, large, -1 end
-      return due, call('ZRANGE', key, 0, math.min(due, 2) - 1, 'WITHSCORES'), large, -1
-    end
+-- known. `till` is in the unit of its scores, and `raw` turns a time into that unit. `large` is a score before which nothing
+-- was due, because of a large head, or ''.
+local function look(key, till, large, raw)
+  if large ~= '' and tonumber(large) > till and typed(key, 'ZCOUNT', key, '-inf', '(' .. large) == 0 then
+    return 0, {}, large, -1
+  end
+  local readable = not bad and small(key)
+  if readable == nil or bad then return 0, {}, '', 0 end
+  if not readable then
+    local due = call('ZCOUNT', key, '-inf', ms(till))
+    if due > 0 then return due, {} end
+    return 0, {}, not_before(key, raw)
   end
   local rows = typed(key, 'ZRANGE', key, 0, 1, 'WITHSCORES')
   if not rows or not rows[1] then return 0, {}, '', 0 end
@@ -48,7 +69,7 @@ local function look(key, till, large)
 end
 
 --#source look
-local n_retry, first_retry, retry_score, retry_size = look(RETRY, now, ARGV[9])
+local n_retry, first_retry, retry_score, retry_size = look(RETRY, now, ARGV[9], tonumber)
 local expired = typed(LEASES, 'ZRANGE', LEASES, '-inf', ms(now), 'BYSCORE', 'LIMIT', 0, 8)
 if bad then return bad end
 if offered + n_retry == 0 then
@@ -108,27 +129,17 @@ if taken > 0 or #aside > 0 then
   --#source move
 end
 
--- What may be taken already needs no reading of a head. `raw` turns a time into the unit of the scores, if that is not ms.
+-- What may be taken already needs no reading of a head.
 local function next_due(key, due, got, score, size, raw)
-  raw = raw or tonumber
   if got < due then return ms(raw(now)), 0 end
   if score then return score, size end
-  local card = call('ZCARD', key)
-  if card == 0 then return '', 0 end
-  if call('MEMORY', 'USAGE', key, 'SAMPLES', 1) / card < 16384 then
-    local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
-    return first[2], #first[1]
-  end
-  -- A large head is not read for its score. Nothing is due before it, so counting finds the millisecond: in steps that are
-  -- seldom too long, because a count that meets the head compares all of its bytes.
-  local before, step = now, 2 ^ 48
-  while step >= 1 do
-    while before < 9e15 and call('ZCOUNT', key, '-inf', ms(raw(before + step))) == 0 do before = before + step end
-    step = step / 256
-  end
-  return ms(raw(before + 1)), -1
+  local readable = small(key)
+  if readable == nil then return '', 0 end
+  if not readable then return not_before(key, raw) end
+  local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  return first[2], #first[1]
 end
 if #aside > 0 then retry_score = nil end
-retry_score, retry_size = next_due(RETRY, n_retry, got_retry + #aside, retry_score, retry_size)
+retry_score, retry_size = next_due(RETRY, n_retry, got_retry + #aside, retry_score, retry_size, tonumber)
 --#source finish
 return {'ok', now, elements, entries, got_retry, retry_score, retry_size, expired, {#aside, short}, added}

@@ -54,3 +54,24 @@ local function read_zset(key, want, first, aside)
   for i = #out, 2 * n + 1, -1 do out[i] = nil end
   return n, out
 end
+
+-- Reads the first `want` entries of a list of `length` into `payloads`, as far as there is room; how many. Of a list Redis
+-- tells only the memory of all entries, or that of its first nodes times all nodes. Where one of them may be large they are
+-- read one by one: one that does not fit is read in vain, and goes first in the next claim.
+local function read_list(list, length, want, payloads)
+  local width, n = 1, 0
+  if length <= 1000 then
+    if call('MEMORY', 'USAGE', list, 'SAMPLES', 0) <= bytes_left then width = want end
+  elseif call('MEMORY', 'USAGE', list, 'SAMPLES', 64) <= length * 1024 then
+    width = 16
+  end
+  while n < want do
+    local found = call('LRANGE', list, n, math.min(n + width, want) - 1)
+    for i = 1, #found do
+      if not fits(#found[i]) then return n end
+      n, payloads[#payloads + 1] = n + 1, found[i]
+    end
+    if #found == 0 then break end
+  end
+  return n
+end

@@ -1,5 +1,10 @@
--- How elements that were claimed leave L. An entry of L that is not claimed may be of any size, and reading costs 5 ms per
--- MB: entries are read where Redis's memory of L shows that there is no large one, else compared inside of Redis.
+-- How elements that were taken out of Z leave L: those of a claim, and those that `rescue` has transferred. An entry of L
+-- that is none of them may be of any size, and reading costs 5 ms per MB: entries are read where Redis's memory of L shows
+-- that there is no large one, else compared inside of Redis.
+--
+-- Included behind the removal from Z, with got_z and elements ({element, due time, ...}): what was taken; entries_in_list,
+-- ghosts; sweep: oldest, lrem_at and lrem_us of the hash; largest and mean size of the elements; exact; probed: whether the
+-- only element was searched at both ends.
 
 if got_z > 0 and entries_in_list > 0 then
   -- Of a recorded ghost the older record goes first: its set is deleted at the end of the turn.
@@ -8,19 +13,23 @@ if got_z > 0 and entries_in_list > 0 then
     return call('SREM', TURN, id) == 1 or call('SREM', GHOSTS, id) == 1
   end
 
-  -- Whether this entry at an end of L is a ghost that is not live again; its record is gone then. A large one that is none
-  -- stays where it is, so the ends are not looked at for a while.
-  local look_at_ends = ghosts > 0 and largest < 4096 and now >= (tonumber(sweep[4]) or 0)
+  -- Whether this entry is one of those that were taken. Most lists need not know.
+  local set
+  local function is_taken(entry)
+    if not set then
+      set = {}
+      for i = 1, #elements, 2 do set[elements[i]] = true end
+    end
+    return set[entry]
+  end
+
+  -- Whether this entry at an end of L is a ghost that is not live again; its record is gone then.
   local cut = 0
   local function is_ghost(entry)
-    if not look_at_ends or ghosts == 0 or cut == 64 then return false end
-    if not call('ZSCORE', Z, entry) and not call('ZSCORE', D, entry) and forget(entry) then
+    if ghosts == 0 or largest >= 4096 or cut == 64 then return false end
+    if not is_taken(entry) and not call('ZSCORE', Z, entry) and forget(entry) then
       ghosts, cut = ghosts - 1, cut + 1
       return true
-    end
-    if #entry >= 4096 then
-      look_at_ends = false
-      call('HSET', SWEEP, 'ends_at', ms(now + 30000))
     end
     return false
   end
@@ -31,10 +40,17 @@ if got_z > 0 and entries_in_list > 0 then
     entries_in_list = entries_in_list - n
   end
 
-  -- Recorded ghosts at one end go.
+  -- Recorded ghosts at one end go, where no large entry can be. Of a list Redis tells the memory of its first nodes, 8 KB
+  -- of entries or one large one each, times all nodes: so the tail of a long one is left to the sweep.
   local function trim_ghosts(head)
+    if ghosts == 0 or largest >= 4096 or entries_in_list == 0 then return end
+    if head then
+      if call('MEMORY', 'USAGE', L, 'SAMPLES', 64) > entries_in_list * 4096 then return end
+    elseif entries_in_list > 1000 or call('MEMORY', 'USAGE', L, 'SAMPLES', 0) > 262144 then
+      return
+    end
     local run = 0
-    while look_at_ends and run < 32 do
+    while run < 32 do
       local entry = call('LINDEX', L, head and run or -1 - run)
       if not entry or not is_ghost(entry) then break end
       run = run + 1
@@ -47,17 +63,17 @@ if got_z > 0 and entries_in_list > 0 then
   local function take_run(wanted)
     local found, here = call('LRANGE', L, 0, 3), 0
     if not found[1] then return wanted end
-    for _, score in ipairs(call('ZMSCORE', D, unpack(found))) do here = here + (score and 1 or 0) end
+    for i = 1, #found do here = here + (is_taken(found[i]) and 1 or 0) end
     -- Most of the first entries, else the claimed ones are anywhere.
     if here < math.min(3, #found) then return wanted end
-    local set, missing, run, at = {}, #wanted / 2, 0, 1
-    for i = 1, #wanted, 2 do set[wanted[i]] = true end
+    local sought, missing, run, at = {}, #wanted / 2, 0, 1
+    for i = 1, #wanted, 2 do sought[wanted[i]] = true end
     while true do
       at = 1
       while found[at] do
         local entry = found[at]
-        if set[entry] then
-          set[entry], missing = nil, missing - 1
+        if sought[entry] then
+          sought[entry], missing = nil, missing - 1
         elseif not is_ghost(entry) then
           break
         end
@@ -70,15 +86,15 @@ if got_z > 0 and entries_in_list > 0 then
     end
     trim(run, true)
     for i = at + 1, math.min(at + 48, #found) do
-      if set[found[i]] then
+      if sought[found[i]] then
         entries_in_list = entries_in_list - call('LREM', L, 1, found[i])
-        set[found[i]], missing = nil, missing - 1
+        sought[found[i]], missing = nil, missing - 1
       end
     end
     local left, n = {}, 0
     if missing > 0 then
       for i = 1, #wanted, 2 do
-        if set[wanted[i]] then left[n + 1], left[n + 2], n = wanted[i], wanted[i + 1], n + 2 end
+        if sought[wanted[i]] then left[n + 1], left[n + 2], n = wanted[i], wanted[i + 1], n + 2 end
       end
     end
     return left
@@ -140,8 +156,9 @@ if got_z > 0 and entries_in_list > 0 then
     if not probed or got_z > 1 then
       trim_ghosts(true)
       trim_ghosts(false)
-      -- Of a list Redis tells the memory of its first nodes, 8 KB of entries or one large one each, times all nodes.
-      if got_z >= 8 and call('MEMORY', 'USAGE', L, 'SAMPLES', 64) <= entries_in_list * 2 * mean then
+      -- As many nodes as a run may span.
+      local nodes = math.ceil((got_z + 80) * mean / 4096) + 4
+      if got_z >= 8 and call('MEMORY', 'USAGE', L, 'SAMPLES', nodes) <= entries_in_list * 2 * mean then
         left = take_run(left)
       end
       if #left > 0 then left = take_near(left, true) end

@@ -28,7 +28,7 @@ if n_z > 0 and n_z <= 8 and n_z <= most and n_ready + n_retry == 0 and not exact
     found = found + 1
     places[found] = place
   end
-  probed = n_z == 1
+  probed = n_z == 1 and rows[1] ~= nil
   if found == n_z then
     open(Z)
     if call('ZADD', LEASES, 'NX', deadline, ARGV[1]) == 0 then return {'twice', now} end

@@ -1,4 +1,4 @@
--- ARGV 11 score of a head of Z known to be large, or '', 12 how long ahead of their due times elements of Z are taken (ms),
+-- ARGV 11 a score before which nothing of Z is due, because its head is large, or '', 12 how long ahead of their due times elements of Z are taken (ms),
 --      13 to 15 the unit of its scores: what a time in ms is multiplied with, divided by, and what is added then
 -- Adds {score and size of Z's head: that of now and 0 where there is more to take already}.
 local times, by, more = tonumber(ARGV[13]), tonumber(ARGV[14]), tonumber(ARGV[15])
@@ -7,5 +7,5 @@ local times, by, more = tonumber(ARGV[13]), tonumber(ARGV[14]), tonumber(ARGV[15
 local function raw(at)
   return at * times / by + more
 end
-local n_z, first_z, z_score, z_size = look(Z, raw(now + tonumber(ARGV[12])), ARGV[11])
+local n_z, first_z, z_score, z_size = look(Z, raw(now + tonumber(ARGV[12])), ARGV[11], raw)
 local offered, added = n_z, {z_score, z_size}
