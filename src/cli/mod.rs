@@ -21,6 +21,7 @@ mod migrate;
 mod offer;
 mod peek;
 mod queues;
+mod recover;
 mod reference;
 mod restore;
 mod run;
@@ -120,6 +121,7 @@ pub enum Command {
     Jobs(jobs::JobsCommand),
     Decode(decode::DecodeArgs),
     Migrate(migrate::MigrateArgs),
+    Recover(recover::RecoverArgs),
     Restore(restore::RestoreArgs),
     Discover(discover::DiscoverArgs),
     Bench(bench::BenchArgs),
@@ -211,6 +213,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Decode(args) => decode::run(global, &args, out).await,
         Command::Migrate(args) => migrate::run(global, &args, out).await,
         Command::Discover(args) => discover::run(global, &args, out).await,
+        Command::Recover(args) => recover::run(global, &args, out).await,
         Command::Restore(args) => restore::run(global, &args, out).await,
         Command::Bench(args) => bench::run(global, &args, out).await,
         Command::Acl(args) => acl::run(global, &args, out),
@@ -282,6 +285,7 @@ mod tests {
             "decode --hex 00 -",
             "decode --hex 00 --codec gzip",
             "decode --hex 00 --id 52414e444f4d3842",
+            "recover",
             "restore",
             "restore q --layout newest",
             "migrate q",

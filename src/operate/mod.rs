@@ -23,6 +23,7 @@ pub mod jobs;
 mod live;
 pub mod peek;
 pub mod queues;
+pub mod recover;
 pub mod redisson;
 mod release;
 mod session;

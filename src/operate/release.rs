@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::operate::error::{Attempt, Error};
+use crate::operate::recover::recover;
 use crate::operate::session::Queue;
 use crate::source::ledger::claims::{
     Buried, ClaimName, Element, Move, TakeOverReply, TakeOverRequest, Verdict, Writer,
@@ -14,8 +15,15 @@ const PAGE: usize = 1_000;
 /// Later than any lease ends.
 const FOR_EVER_MS: i64 = i64::MAX >> 12;
 
-/// The claims that hold something, those with the earliest end of a lease first. Reads only.
+/// The claims that hold something, those with the earliest end of a lease first, and those without a lease behind them.
+/// Reads only.
 pub(super) async fn claims(queue: &Queue, what: &str) -> Result<Vec<ClaimName>, Error> {
+    let mut names = leased(queue, what).await?;
+    names.extend(queue.ledger.unleased(&queue.conn).await.attempt(what)?);
+    Ok(names)
+}
+
+async fn leased(queue: &Queue, what: &str) -> Result<Vec<ClaimName>, Error> {
     let keys = queue.ledger.claim_keys(&queue.conn).await.attempt(what)?;
     let mut names: Vec<_> = keys.into_iter().map(|key| key.name).collect();
     names.dedup();
@@ -48,10 +56,11 @@ async fn bury(queue: &Queue, what: &str) -> Result<(), Error> {
 /// Releases everything that is in flight. Every lease must be over; what this version cannot read stays.
 pub(super) async fn release(queue: &Queue) -> Result<(), Error> {
     let what = format!("release what is in flight of `{}`", queue.id());
+    recover(queue).await?;
     loop {
         let mut released = 0;
         bury(queue, &what).await?;
-        for name in claims(queue, &what).await? {
+        for name in leased(queue, &what).await? {
             while let Some((taken, left)) = release_some(queue, name, &what).await? {
                 released += taken;
                 if left == 0 {

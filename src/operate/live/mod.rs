@@ -1,5 +1,6 @@
 //! `check --live`: what can be known before the first element is claimed. Reads only, and reports everything at once.
 
+mod leases;
 mod server;
 mod sinks;
 
@@ -67,6 +68,7 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
             for spec in &config.queues {
                 findings.extend(queue(conn, spec).await);
             }
+            findings.push(leases::look(conn, config).await);
             findings.extend(consumers(conn, config).await);
             if config.jobs.is_some() {
                 findings.push(rights(conn, "jobs: rights".to_owned(), &jobs::rights()).await);

@@ -66,6 +66,26 @@ impl Ledger {
         Ok(all)
     }
 
+    /// How many elements a claim holds.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn claim_size(&self, conn: &Conn, name: ClaimName) -> Result<usize, SourceError> {
+        let mut sizes = redis::pipe();
+        for key in self.keys.of_claim(name) {
+            sizes.cmd("ZCARD").arg(&key[..]);
+        }
+        let mut elements = 0;
+        for answer in conn.pipeline(&sizes).await? {
+            match answer? {
+                Value::Int(n) => elements += usize::try_from(n).unwrap_or(0),
+                _ => return Err(BadReply { script: "ZCARD", expected: "a number" }.into()),
+            }
+        }
+        Ok(elements)
+    }
+
     /// Members of all claims from the `first` on, each with its key: at least one unless the end is reached. Their scores
     /// are those in the keys.
     ///

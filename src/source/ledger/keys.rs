@@ -20,7 +20,7 @@ pub struct Keys {
     pub state: Bytes,
     /// Every daemon that delivers from the queue listens here, so that others see that it is there. Nothing is sent.
     pub presence: Arc<str>,
-    tag: Arc<str>,
+    pub(crate) tag: Arc<str>,
 }
 
 /// Texts in one piece of memory: ten thousand queues have many keys.

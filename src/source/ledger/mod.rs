@@ -18,6 +18,7 @@ mod restore;
 mod rights;
 mod scripts;
 mod stats;
+mod unleased;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -39,6 +40,7 @@ pub use self::restore::{Item, Moved, Restored, restore_end};
 pub use self::rights::Use;
 pub use self::scripts::{Fragments, Scripts, whole};
 pub use self::stats::Stats;
+pub use self::unleased::claims_with_keys;
 use super::{Junk, NoPayload, Source};
 pub use crate::link::{BadReply, Clock, Fields, TEST_CLOCK};
 use crate::message::Identity;

@@ -41,6 +41,7 @@ async fn every_result_is_an_object_with_a_named_list_and_one_name_for_a_thing() 
         ("dead purge texts --all --yes", &["not_found"]),
         ("migrate texts --to new", &["transferred"]),
         ("restore texts", &["kept", "confirmed"]),
+        ("recover texts", &[]),
         ("check --live", &["problems", "warnings", "live"]),
         ("acl", &["users"]),
         (&format!("discover --url {}", server.url()), &["queues", "errors"]),

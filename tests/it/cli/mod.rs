@@ -6,6 +6,7 @@ mod dead;
 mod decode;
 mod elements;
 mod json;
+mod recover;
 mod words;
 
 use std::io::Write;

@@ -1,0 +1,47 @@
+//! `recover`: claims that have lost their leases.
+
+use std::io::Write;
+
+use clap::Args;
+
+use super::{Failed, Global, answer, on_queue};
+use crate::operate::recover::recover;
+use crate::operate::words;
+
+/// Bring back elements in flight whose leases were deleted.
+///
+/// Daemons find what is in flight by its lease, in the key delaybridge:leases:QUEUE. If that key was deleted or evicted, the
+/// elements are in Redis, and no daemon finds them: `check --live` reports them. This command gives each of their claims a
+/// lease that is over, so that a daemon takes it over and delivers. Daemons may run. What was delivered shortly before may
+/// arrive twice, as after a crash.
+///
+/// The command looks at the name of every key of the database, and needs the right to SCAN.
+///
+/// in flight (no lease) -> in flight (lease expired)
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct RecoverArgs {
+    /// The queue's id in the configuration
+    #[arg(value_name = "QUEUE")]
+    pub queue: String,
+}
+
+const AFTER: &str = "\
+Example:
+  delaybridge recover order_timeout
+
+Exit codes: 0 done, or nothing to do, 1 it failed, 2 wrong arguments or configuration";
+
+pub(super) async fn run(global: &Global, args: &RecoverArgs, out: &mut dyn Write) -> Result<u8, Failed> {
+    let (_session, queue) = on_queue(global, &args.queue).await?;
+    answer(global, out, &recover(&queue).await?, |done| match done.claims {
+        0 => format!("every claim of {} has its lease\n", done.queue),
+        claims => format!(
+            "{} with {} had no lease; daemons of {} deliver them now\n",
+            words::count(claims, "claim"),
+            words::count(done.elements, "element"),
+            done.queue
+        ),
+    })?;
+    Ok(0)
+}

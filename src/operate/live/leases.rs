@@ -1,0 +1,59 @@
+//! Claims that have lost their leases: no daemon finds what they hold.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Finding, State, finding};
+use crate::clock::Instant;
+use crate::config::Config;
+use crate::link::{Conn, LinkError};
+use crate::operate::error::explained;
+use crate::operate::session::Queue;
+use crate::source::SourceError;
+use crate::source::ledger::claims::ClaimName;
+use crate::source::ledger::claims_with_keys;
+
+/// How long the keys of the database are looked through.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// Looks for claims of all queues that have keys and no lease.
+pub(super) async fn look(conn: &Conn, config: &Config) -> Finding {
+    let what = "leases of claims";
+    match unleased(conn, config).await {
+        Ok(Some(queues)) if queues.is_empty() => finding(what, State::Well, "every claim has its lease"),
+        Ok(Some(queues)) => {
+            let of = |(queue, claims): &(String, usize)| format!("{claims} of {queue} (delaybridge recover {queue})");
+            let detail = format!(
+                "claims without a lease, because a key delaybridge:leases was deleted or evicted; no daemon finds what they \
+                 hold: {}",
+                queues.iter().map(of).collect::<Vec<_>>().join(", ")
+            );
+            finding(what, State::Failed, detail)
+        }
+        Ok(None) => finding(what, State::Well, "unknown: the database has more keys than can be looked through in 5s"),
+        Err(SourceError::Link(LinkError::Server { code: "NOPERM", .. })) => {
+            finding(what, State::Well, "unknown: that takes the right to SCAN")
+        }
+        Err(error) => finding(what, State::Failed, explained(&error)),
+    }
+}
+
+/// How many there are, by queue.
+async fn unleased(conn: &Conn, config: &Config) -> Result<Option<Vec<(String, usize)>>, SourceError> {
+    let until = Instant::now().after(LONGEST);
+    let Some(found) = claims_with_keys(conn, None, Some(until)).await? else { return Ok(None) };
+    let mut by_tag: BTreeMap<_, Vec<ClaimName>> = BTreeMap::new();
+    for (tag, name) in found {
+        by_tag.entry(tag).or_default().push(name);
+    }
+    let mut queues = Vec::new();
+    for spec in &config.queues {
+        let queue = Queue::new(spec.clone(), conn.clone());
+        let Some(names) = by_tag.get(queue.ledger.keys.tag.as_bytes()) else { continue };
+        let without = queue.ledger.without_lease(conn, names).await?.len();
+        if without > 0 {
+            queues.push((spec.id.to_string(), without));
+        }
+    }
+    Ok(Some(queues))
+}
