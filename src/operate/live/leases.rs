@@ -32,7 +32,7 @@ pub(super) async fn look(conn: &Conn, config: &Config) -> Finding {
         }
         Ok(None) => finding(what, State::Well, "unknown: the database has more keys than can be looked through in 5s"),
         Err(SourceError::Link(LinkError::Server { code: "NOPERM", .. })) => {
-            finding(what, State::Well, "unknown: that takes the right to SCAN")
+            finding(what, State::Well, "not looked for: that takes the right to SCAN, as an operator has it")
         }
         Err(error) => finding(what, State::Failed, explained(&error)),
     }
