@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use redis::AsyncCommands;
 use rustix::process::Signal;
 
 use super::*;
