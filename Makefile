@@ -6,7 +6,7 @@ CARGO ?= cargo
 threads := $(shell n=$$(nproc); echo $$((n < 8 ? 8 : n)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test check image-test demo demo-kafka demo-amqp bench deb deb-test audit release
+.PHONY: help setup build test fuzz check image-test demo demo-kafka demo-amqp bench deb deb-test audit release
 
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
@@ -33,6 +33,13 @@ check: setup ## formatting, lints, and the dependency rules if cargo-deny is the
 test: check ## check, then all tests against real servers
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(threads)} $(CARGO) test --locked --workspace --lib --bins --tests
 	$(CARGO) test --locked --workspace --doc
+	$(run_fuzz) 20
+
+# A crate of its own, outside of the workspace.
+run_fuzz = $(CARGO) run --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --
+MINUTES ?= 10
+fuzz: ## damaged and made-up payloads for every codec, MINUTES=10 in all; `make test` does it for 20 seconds
+	$(run_fuzz) $$(($(MINUTES) * 60))
 
 # No part of `make test`: it needs root, and the first time it compiles everything once more.
 image-test: ## builds the container image without a registry, and runs it; as root

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::error::{ClassName, DecodeError, DecodeProblem};
 use super::payload::{Payload, View};
-use super::{Classes, decode, decode_with, java, java_types, marshalling, smile};
+use super::{Classes, decode, decode_with, java, java_types, json, marshalling, smile};
 use crate::coding::{Codec, Coding, Compression, JavaTypes};
 
 /// How sure a guess is, from the least to the most.
@@ -113,7 +113,7 @@ fn plain(payload: &Bytes, settings: Coding, classes: &Classes) -> Option<Guess> 
         }
         _ => {}
     }
-    if let Some((codec, confidence)) = text(payload) {
+    if let Some((codec, confidence)) = text(payload, settings.max_decoded_size) {
         let (coding, payload) = read(codec);
         // Short texts of CBOR begin with a letter.
         let confidence = if codec == Codec::String && reads(Codec::Cbor) { Confidence::Guess } else { confidence };
@@ -140,9 +140,9 @@ fn structure(payload: &Payload) -> Confidence {
 }
 
 /// The codec of UTF-8 text without control characters.
-fn text(payload: &Bytes) -> Option<(Codec, Confidence)> {
+fn text(payload: &Bytes, budget: usize) -> Option<(Codec, Confidence)> {
     let text = std::str::from_utf8(payload).ok()?;
-    match serde_json::from_str(text) {
+    match json::parse(payload, budget) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => {
             return Some((if java_types::present(&value) { Codec::Jackson } else { Codec::Json }, Confidence::Certain));
         }

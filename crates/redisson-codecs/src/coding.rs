@@ -160,8 +160,8 @@ pub struct Coding {
     pub codec: Codec,
     /// Whether names of Java classes stay; they do by default.
     pub java_types: JavaTypes,
-    /// Upper limit in bytes for what a compressed payload unpacks to, and for the memory that the value of a binary codec
-    /// takes. [`Coding::DEFAULT_MAX_DECODED_SIZE`] by default.
+    /// Upper limit in bytes for what a compressed payload unpacks to, and for the memory that the value takes: 128 bytes for
+    /// each value in it, and its text. [`Coding::DEFAULT_MAX_DECODED_SIZE`] by default.
     pub max_decoded_size: usize,
 }
 
@@ -190,11 +190,9 @@ impl Coding {
         }
     }
 
-    /// Whether `max_decoded_size` makes a difference: it limits what is built beside the payload's own bytes, but not the
-    /// values of JSON text.
+    /// Whether `max_decoded_size` makes a difference: it limits what is built beside the payload's own bytes.
     pub fn uses_max_decoded_size(self) -> bool {
-        let text = matches!(self.codec, Codec::Json | Codec::Jackson);
-        self.compression.is_some() || (self.codec.reads() == Reads::Structures && !text)
+        self.compression.is_some() || self.codec.reads() == Reads::Structures
     }
 
     /// Whether payloads are neither unpacked nor decoded.

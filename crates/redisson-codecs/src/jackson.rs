@@ -8,8 +8,8 @@ use super::{Answer, java_types, json};
 use crate::coding::JavaTypes;
 
 /// Parses the payload; the producer's own text stays where nothing is taken out of it.
-pub(super) fn decode(payload: &Bytes, java_types: JavaTypes) -> Answer {
-    let mut value = json::parse(payload)?;
+pub(super) fn decode(payload: &Bytes, budget: usize, java_types: JavaTypes) -> Answer {
+    let mut value = json::parse(payload, budget)?;
     let changed = java_types == JavaTypes::Strip && java_types::strip(&mut value);
     match value {
         Value::String(_) => Ok(Decoded::Value(value)),

@@ -9,15 +9,47 @@ use serde_json::error::Category;
 use super::Answer;
 use super::error::{DecodeProblem, Refusal};
 use super::payload::Decoded;
+use super::reader::VALUE_COST;
 
 /// Parses the payload.
-pub(super) fn decode(payload: &Bytes) -> Answer {
-    parse(payload).map(|value| Decoded::Json(payload.clone(), value))
+pub(super) fn decode(payload: &Bytes, budget: usize) -> Answer {
+    parse(payload, budget).map(|value| Decoded::Json(payload.clone(), value))
 }
 
-/// The value that this text is.
-pub(super) fn parse(text: &[u8]) -> Result<Value, Refusal> {
+/// The value that this text is, which may take `budget` bytes of memory.
+pub(super) fn parse(text: &[u8], budget: usize) -> Result<Value, Refusal> {
+    afford(text, budget)?;
     serde_json::from_slice(text).map_err(|error| Refusal::at(offset(text, &error), problem(&error)))
+}
+
+/// Pays for what the parser would build, before it builds anything: a value or a name begins at most at each of the signs
+/// between them.
+fn afford(text: &[u8], budget: usize) -> Result<(), Refusal> {
+    let mut left = budget.checked_sub(VALUE_COST);
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    for (at, &byte) in text.iter().enumerate() {
+        let cost = match byte {
+            _ if is_escaped => {
+                is_escaped = false;
+                1
+            }
+            b'\\' if is_quoted => {
+                is_escaped = true;
+                1
+            }
+            b'"' => {
+                is_quoted = !is_quoted;
+                1
+            }
+            b',' | b':' | b'[' | b'{' if !is_quoted => VALUE_COST,
+            _ => 1,
+        };
+        left = left.and_then(|left| left.checked_sub(cost));
+        if left.is_none() {
+            return Err(Refusal::at(at, DecodeProblem::TooLarge));
+        }
+    }
+    Ok(())
 }
 
 fn problem(error: &serde_json::Error) -> DecodeProblem {
@@ -60,7 +92,7 @@ mod tests {
             let object = format!("{{\"$serde_json::private::RawValue\":{inside}}}");
             text = "[".repeat(100) + &object + &"]".repeat(100);
         }
-        let value = parse(text.as_bytes()).unwrap();
+        let value = parse(text.as_bytes(), 1 << 20).unwrap();
         let inner = (0..100).fold(&value, |value, _| &value[0]);
         assert!(inner["$serde_json::private::RawValue"].is_string(), "{inner}");
     }

@@ -45,8 +45,8 @@ type Answer = Result<Decoded, Refusal>;
 /// Decodes `payload` as `coding` says, which is a [`Codec`] or a [`Coding`].
 ///
 /// Any bytes give a value or an error, and never a panic. The work is linear in the payload and in what it unpacks to; the
-/// depth of recursion is at most [`MAX_DEPTH`]. What is built beside the payload's own bytes takes at most
-/// [`Coding::max_decoded_size`], but for the values of `json` and `jackson`, which are in proportion to their text.
+/// depth of recursion is at most [`MAX_DEPTH`]. What is built beside the payload's own bytes is paid for out of
+/// [`Coding::max_decoded_size`] before there is room for it.
 ///
 /// # Errors
 /// When the bytes are not what the codec writes, exceed a limit, or need a Java class to be read; [`DecodeError::code`] lists
@@ -100,8 +100,8 @@ fn plain(coding: Coding, classes: &Classes, bytes: &Bytes) -> Answer {
         Codec::Raw => Ok(raw::decode(bytes)),
         Codec::String => string::decode(bytes),
         Codec::Number => number::decode(bytes),
-        Codec::Json => json::decode(bytes),
-        Codec::Jackson => jackson::decode(bytes, coding.java_types),
+        Codec::Json => json::decode(bytes, budget),
+        Codec::Jackson => jackson::decode(bytes, budget, coding.java_types),
         Codec::Kryo5 => kryo(kryo5::References::Off),
         Codec::Kryo5Refs => kryo(kryo5::References::On),
         Codec::Marshalling => marshalling::decode(bytes, budget, coding.java_types),

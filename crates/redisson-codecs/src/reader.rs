@@ -12,7 +12,7 @@ use super::error::{DecodeProblem, Refusal};
 pub const MAX_DEPTH: usize = 127;
 
 /// What one value costs beside its text: a little more than a number, a list or an entry of an object takes in memory.
-const VALUE_COST: usize = 128;
+pub(super) const VALUE_COST: usize = 128;
 
 /// Bytes that are read from front to back.
 pub(super) struct Reader<'a> {
@@ -118,6 +118,16 @@ impl<'a> Reader<'a> {
             }
             None => Err(self.refuse(DecodeProblem::TooLarge)),
         }
+    }
+
+    /// Pays for text as it would be printed in JSON.
+    pub(super) fn pay_for_text(&mut self, text: &[u8]) -> Read<()> {
+        let escapes = |byte: &u8| match byte {
+            ..0x20 => 5,
+            b'"' | b'\\' => 1,
+            _ => 0,
+        };
+        self.pay_for(text.len() + text.iter().map(escapes).sum::<usize>())
     }
 
     /// Carries out `inner` one level deeper. Every value that holds others is read through this.

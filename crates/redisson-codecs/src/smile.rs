@@ -154,7 +154,7 @@ impl Smile<'_> {
     fn text(&mut self, number: usize) -> Read<Item> {
         let text = self.texts.as_ref().and_then(|texts| texts.get(number));
         let text = text.ok_or_else(|| self.malformed())?.clone();
-        self.reader.pay_for(text.len())?;
+        self.reader.pay_for_text(text.as_bytes())?;
         Ok(text.into())
     }
 

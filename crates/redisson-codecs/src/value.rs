@@ -65,10 +65,10 @@ fn pay_for_value(reader: &mut Reader<'_>, value: &Value) -> Read<()> {
     match value {
         Value::Null | Value::Bool(_) => Ok(()),
         Value::Number(number) => reader.pay_for(number.as_str().len()),
-        Value::String(text) => reader.pay_for(text.len()),
+        Value::String(text) => reader.pay_for_text(text.as_bytes()),
         Value::Array(items) => items.iter().try_for_each(|item| pay_for_value(reader, item)),
         Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {
-            reader.pay_for(name.len())?;
+            reader.pay_for_text(name.as_bytes())?;
             pay_for_value(reader, value)
         }),
     }
@@ -97,7 +97,7 @@ pub(super) fn utf8(reader: &mut Reader<'_>, count: usize) -> Read<String> {
     let taken = reader.take(count)?;
     let text = std::str::from_utf8(taken)
         .map_err(|error| reader.refuse_at(start + error.valid_up_to(), DecodeProblem::NotUtf8))?;
-    reader.pay_for(count)?;
+    reader.pay_for_text(taken)?;
     Ok(text.to_owned())
 }
 
@@ -106,8 +106,8 @@ pub(super) fn utf8(reader: &mut Reader<'_>, count: usize) -> Read<String> {
 pub(super) fn units(reader: &mut Reader<'_>, units: usize) -> Read<String> {
     if let Some(ascii) = reader.rest().get(..units).filter(|bytes| bytes.is_ascii()) {
         let text = String::from_utf8_lossy(ascii).into_owned();
-        reader.take(units)?;
-        reader.pay_for(units)?;
+        let ascii = reader.take(units)?;
+        reader.pay_for_text(ascii)?;
         return Ok(text);
     }
     let mut text = Text::default();
@@ -123,7 +123,7 @@ pub(super) fn unit_bytes(reader: &mut Reader<'_>, count: usize) -> Read<String> 
     let start = reader.at();
     let taken = reader.take(count)?;
     if taken.is_ascii() {
-        reader.pay_for(count)?;
+        reader.pay_for_text(taken)?;
         return Ok(String::from_utf8_lossy(taken).into_owned());
     }
     let mut inner = Reader::new(taken, usize::MAX);
@@ -171,7 +171,7 @@ impl Text {
             (None, _) => char::from_u32(unit.into()),
         };
         let letter = letter.ok_or_else(|| reader.refuse(DecodeProblem::LoneSurrogate))?;
-        reader.pay_for(letter.len_utf8())?;
+        reader.pay_for_text(letter.encode_utf8(&mut [0; 4]).as_bytes())?;
         self.text.push(letter);
         Ok(())
     }

@@ -349,9 +349,10 @@ fn a_codec_is_named_with_its_compression_and_its_settings() {
         &["16:17 queues.mails.java_types: codec string finds no names of Java classes"],
     );
     mails("codec: kryo5\n    max_decoded_size: 1MiB", &[]);
+    mails("codec: json\n    max_decoded_size: 1MiB", &[]);
     mails(
-        "codec: json\n    max_decoded_size: 1MiB",
-        &["16:23 queues.mails.max_decoded_size: codec json neither unpacks nor builds anything"],
+        "codec: string\n    max_decoded_size: 1MiB",
+        &["16:23 queues.mails.max_decoded_size: codec string neither unpacks nor builds anything"],
     );
     let text = GOOD.replace("codec: json", "codec: zstd+cbor\n    java_types: strip\n    max_decoded_size: 1MiB");
     let config = load(&text).unwrap().config;

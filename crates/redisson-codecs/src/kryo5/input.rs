@@ -90,8 +90,8 @@ impl Kryo<'_> {
         let rest = self.reader.rest();
         let length = rest.iter().position(|byte| byte & 0x80 != 0).map_or(rest.len() + 1, |last| last + 1);
         let text = self.reader.take(length)?;
-        self.reader.pay_for(length)?;
-        let text = text.iter().map(|byte| byte & 0x7f).collect();
+        let text: Vec<u8> = text.iter().map(|byte| byte & 0x7f).collect();
+        self.reader.pay_for_text(&text)?;
         Ok(Some(String::from_utf8(text).unwrap_or_default()))
     }
 
