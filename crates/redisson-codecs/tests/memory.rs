@@ -62,7 +62,8 @@ fn no_payload_takes_more_than_four_times_the_bound() {
     };
     let kryo_list = |element: &[u8], many: usize| {
         let head = hex::decode("01006a6176612e7574696c2e41727261794c6973f4").unwrap();
-        let size = [0x40 | (many + 1 & 0x3f) as u8, (many + 1 >> 6 & 0x7f | 0x80) as u8, (many + 1 >> 13) as u8];
+        let size = many + 1;
+        let size = [0x40 | (size & 0x3f) as u8, ((size >> 6) & 0x7f | 0x80) as u8, (size >> 13) as u8];
         [head, size.to_vec(), element.repeat(many)].concat()
     };
     let cases: Vec<(&str, &str, Vec<u8>)> = vec![

@@ -95,8 +95,8 @@ impl Source for JobsSource {
         self.set.claim_added(added)
     }
 
-    fn depth_args(&self, hints: &Hints) -> Vec<Bytes> {
-        self.set.depth_args(hints)
+    fn depth_args(&self) -> Vec<Bytes> {
+        self.set.depth_args()
     }
 
     fn depths(&self, added: Fields) -> Result<Depths, BadReply> {
