@@ -81,5 +81,11 @@ pub fn pass<'a>(queue: &Queue, route: &Route, probe: bool, messages: impl Iterat
             probe: admission == Admission::Probe,
         }),
     };
-    Passed::Each(asks.into_iter().zip(admitted).map(entry).collect())
+    let entries: Vec<Entry> = asks.into_iter().zip(admitted).map(entry).collect();
+    // What is not sent leaves the rate to others.
+    let back = entries.iter().filter(|entry| matches!(entry, Entry::Back(_))).count();
+    if back > 0 {
+        queue.refund_rate(u32::try_from(back).unwrap_or(u32::MAX));
+    }
+    Passed::Each(entries)
 }
