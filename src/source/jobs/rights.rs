@@ -13,14 +13,14 @@ impl JobsSource {
     pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
         let keys = &self.keys;
         let of_claims = ledger::Keys::of(self.tag()).of_claims();
-        let mut grants = vec![on(keys.due(), &[TYPE, ZCARD, ZCOUNT, ZRANGE])];
+        let mut grants = vec![on(keys.due(), &[MEMORY_USAGE, TYPE, ZCARD, ZCOUNT, ZRANGE])];
         match activity {
             Activity::Look | Activity::Rescue => {}
             Activity::Deliver => {
                 let gone_with_a_job = [keys.records(), keys.state(), keys.expiry(), keys.gone()].map(exact);
                 grants.extend([
                     Grant::channels([Pattern::exact(WAKE)], [SUBSCRIBE]),
-                    on(keys.due(), &[MEMORY_USAGE, ZADD, ZREMRANGEBYRANK, ZSCORE]),
+                    on(keys.due(), &[ZADD, ZREMRANGEBYRANK, ZSCORE]),
                     Grant::on([of_claims, exact(keys.due())], [ZRANGESTORE]),
                     on(keys.topic(), &[HEXISTS]),
                     Grant::on(gone_with_a_job, [EVALSHA]),

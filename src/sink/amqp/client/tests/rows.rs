@@ -293,6 +293,9 @@ async fn topology_is_declared_where_it_is_asked_for_and_looked_for_else() {
             assert_failure(expecting.check(std::slice::from_ref(missing)).await, Class::TargetPermanent, "NOT_FOUND");
         assert!(said.contains("declare") && said.starts_with("look for "), "{said}");
     }
+    let three = [both[0].clone(), destination(&node.name("another"), "key"), both[1].clone()];
+    let said = assert_failure(expecting.check(&three).await, Class::TargetPermanent, "NOT_FOUND");
+    assert!(said.contains("look for exchanges ") && said.contains(&format!("look for queue {queue}")), "{said}");
     let arguments = vec![
         ("x-queue-type".to_owned(), AmqpArgument::Text("quorum".to_owned())),
         ("x-max-length".to_owned(), AmqpArgument::Number(10)),

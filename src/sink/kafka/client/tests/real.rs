@@ -317,6 +317,11 @@ async fn the_check_names_what_is_missing_and_creates_nothing() {
     let failure = sink.check(&[topic(&there), topic(&missing)]).await.unwrap_err();
     assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "UNKNOWN_TOPIC_OR_PARTITION"));
     assert!(failure.message.contains(&missing), "{failure}");
+    let more = unique("missing");
+    let failure = sink.check(&[topic(&missing), topic("no name"), topic(&there), topic(&more)]).await.unwrap_err();
+    for words in [format!("look up topics {missing}, {more}: "), "look up topic no name: ".to_owned()] {
+        assert!(failure.message.contains(&words), "{words} in {failure}");
+    }
     let alice = login(&kafka, SaslMechanism::Plain, "alice", Kafka::password("alice"));
     let failure = KafkaSink::new(Arc::new(alice), TIMEOUT).check(&[topic(&there)]).await.unwrap_err();
     assert!(failure.code.ends_with("AUTHORIZATION_FAILED"), "{failure}");
