@@ -5,7 +5,7 @@
 //! classes are final.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::kryo5::Class;
 
@@ -74,9 +74,9 @@ pub enum ClassProblem {
     NotACollection(String),
 }
 
-/// The declared classes, ready for reading. Cheap to clone.
+/// The declared classes, ready for reading. Cheap to clone, and to have none.
 #[derive(Clone, Debug, Default)]
-pub struct Classes(Arc<Inner>);
+pub struct Classes(Option<Arc<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -167,37 +167,45 @@ impl Classes {
             }
         }
         // Types are found by their names only, so the names come first.
-        let named = Classes(Arc::new(Inner { places, ids, classes: Vec::new() }));
+        let named = Classes(Some(Arc::new(Inner { places, ids, classes: Vec::new() })));
         let read = |(class, spec): (usize, ClassSpec)| own(&named, class, spec, &mut errors);
         let classes: Vec<Own> = specs.into_iter().enumerate().map(read).collect();
         if !errors.is_empty() {
             return Err(errors);
         }
-        let Inner { places, ids, .. } = &*named.0;
-        Ok(Classes(Arc::new(Inner { places: places.clone(), ids: ids.clone(), classes })))
+        if classes.is_empty() {
+            return Ok(Classes::default());
+        }
+        let Inner { places, ids, .. } = named.inner();
+        Ok(Classes(Some(Arc::new(Inner { places: places.clone(), ids: ids.clone(), classes }))))
+    }
+
+    fn inner(&self) -> &Inner {
+        static NONE: LazyLock<Inner> = LazyLock::new(Inner::default);
+        self.0.as_deref().unwrap_or(&NONE)
     }
 
     /// Whether no class is declared.
     pub fn is_empty(&self) -> bool {
-        self.0.classes.is_empty()
+        self.0.is_none()
     }
 
     /// The place of a class. An enum's constant with a body is a class of its own, with a number behind the enum's name.
     pub(crate) fn place(&self, name: &str) -> Option<usize> {
-        let find = |name: &str| self.0.places.get(name).copied();
+        let find = |name: &str| self.inner().places.get(name).copied();
         find(name).or_else(|| {
             let (outer, number) = name.rsplit_once('$')?;
             let place = find(outer).filter(|_| number.bytes().all(|byte| byte.is_ascii_digit()))?;
-            matches!(self.0.classes.get(place)?.body, Body::Constants(_)).then_some(place)
+            matches!(self.inner().classes.get(place)?.body, Body::Constants(_)).then_some(place)
         })
     }
 
     pub(crate) fn registered(&self, id: u64) -> Option<Class> {
-        self.0.ids.get(&id).map(|&place| Class::Own(place))
+        self.inner().ids.get(&id).map(|&place| Class::Own(place))
     }
 
     pub(crate) fn at(&self, place: usize) -> &Own {
-        &self.0.classes[place]
+        &self.inner().classes[place]
     }
 }
 
