@@ -325,6 +325,7 @@ impl SinkHandle {
             // While something is due, an element tries the sink before that: the queues have nothing for it.
             Ok(()) if quiet > LONGEST_WAIT.saturating_add(self.longest().saturating_mul(2)) => {
                 self.breaker().worked();
+                self.destinations().sink_answers();
                 self.is_up(true);
                 self.gates.send_modify(|n| *n += 1);
             }

@@ -146,6 +146,12 @@ impl Lane {
         transition
     }
 
+    /// Its sink answers again, so that it may be tried; it has confirmed nothing.
+    pub(super) fn sink_answers(&mut self) {
+        self.since = None;
+        self.circuit.on_success();
+    }
+
     /// Something failed, for a reason that may be the destination's.
     pub(super) fn failed(&mut self, class: Class, now: Instant, draw: f64) -> Option<Transition> {
         (self.used, self.heard) = (now, now);

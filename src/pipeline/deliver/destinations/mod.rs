@@ -136,6 +136,13 @@ impl Destinations {
         (over && shown).then_some(Change::Over)
     }
 
+    /// The sink answers again: destinations that failed as a part of it are free. Those in trouble of their own stay in it.
+    pub fn sink_answers(&mut self) {
+        for lane in self.lanes.values_mut().filter(|lane| lane.is_in_trouble() && !lane.shown) {
+            lane.sink_answers();
+        }
+    }
+
     /// Something failed, for a reason that may be the destination's. `show`: where the sink or the queue as a whole is
     /// reported, this is not.
     pub fn failed(&mut self, key: LaneKey, class: Class, show: bool, now: Instant, draw: f64) -> Option<Change> {
