@@ -134,7 +134,7 @@ fn queue(spec: &QueueSpec) -> Value {
 }
 
 fn dead_letter(spec: &QueueSpec) -> Value {
-    let mut fields = spec.dead_letter_to.as_ref().map(target).unwrap_or_default();
+    let mut fields = spec.dead_letter_to.as_deref().map(target).unwrap_or_default();
     // `stream` is the one that the queue keeps; a sink's own is named on the sink.
     if let Some(stream) = fields.shift_remove("stream") {
         fields.insert("sink_stream".to_owned(), stream);

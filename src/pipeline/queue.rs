@@ -96,7 +96,7 @@ pub struct Queue {
     /// What earlier attempts of this process saw.
     pub history: History,
     /// Where its dead letters are forwarded to.
-    pub dead_letter_to: Option<DeadLetterTarget>,
+    pub dead_letter_to: Option<Box<DeadLetterTarget>>,
     /// Knocks when one was stored.
     pub dead_letters: Notify,
     pub(super) hold: Mutex<Circuit>,
@@ -141,9 +141,10 @@ impl Queue {
         // No room to grow: collected, one route would get that of four.
         let mut routes = Vec::with_capacity(spec.to.len());
         routes.extend(found);
-        let dead_letter_to = spec.dead_letter_to.as_ref();
-        let dead_letter_to =
-            dead_letter_to.and_then(|to| Some(DeadLetterTarget { spec: to.clone(), handle: handle(&to.sink)? }));
+        let dead_letter_to = spec
+            .dead_letter_to
+            .as_deref()
+            .and_then(|to| Some(Box::new(DeadLetterTarget { spec: to.clone(), handle: handle(&to.sink)? })));
         let (adaptive, count) = match spec.max_in_flight {
             MaxInFlight::Auto => (Some(Adaptive::new()), Adaptive::FIRST),
             MaxInFlight::Fixed(n) => (None, u64::from(n)),

@@ -93,7 +93,7 @@ pub struct QueueSpec {
     /// Exact length that the dead-letter stream is trimmed to; only with `allow_loss: true`.
     pub dead_letter_max_len: Option<u64>,
     /// Where dead letters are forwarded to; they stay in the stream until that sink has confirmed them.
-    pub dead_letter_to: Option<RouteSpec>,
+    pub dead_letter_to: Option<Box<RouteSpec>>,
 }
 
 impl QueueSpec {

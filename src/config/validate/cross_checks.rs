@@ -210,7 +210,7 @@ pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], source: &Ar
 /// A consumer of the elements would take a dead letter for one of them.
 pub(super) fn dead_letters(queues: &[Queue<'_>]) {
     for queue in queues {
-        let (Some(dead), Some(spot)) = (&queue.spec.dead_letter_to, &queue.dead_target) else { continue };
+        let (Some(dead), Some(spot)) = (queue.spec.dead_letter_to.as_deref(), &queue.dead_target) else { continue };
         let Some(place) = dead.target.place() else { continue };
         let same = |route: &RouteSpec| route.sink == dead.sink && route.target.place().as_ref() == Some(&place);
         if queue.spec.to.iter().any(same) {

@@ -42,7 +42,7 @@ pub(super) struct Queue<'a> {
 impl Queue<'_> {
     /// Every route and the place of its destination, including that of the dead letters.
     pub(super) fn routes(&self) -> impl Iterator<Item = (&RouteSpec, &Spot)> {
-        let dead = self.spec.dead_letter_to.as_ref().zip(self.dead_target.as_ref());
+        let dead = self.spec.dead_letter_to.as_deref().zip(self.dead_target.as_ref());
         self.spec.to.iter().zip(&self.targets).chain(dead)
     }
 
@@ -131,7 +131,7 @@ fn one<'a>(
             to,
             retry,
             dead_letter_max_len: dead.max_len,
-            dead_letter_to,
+            dead_letter_to: dead_letter_to.map(Box::new),
         },
     }
 }

@@ -115,19 +115,11 @@ impl Claimer {
             };
             let Some(ready) = ready else { continue };
             self.heartbeat.beat();
-            let kept = Box::pin(self.keep_leases()).await;
+            // Boxed, because it is rare.
+            let secured = if self.was_suspended() { Box::pin(self.secure(ready)).await } else { Some(ready) };
+            let Some(ready) = secured else { continue };
+            self.heartbeat_at = Instant::now();
             self.heartbeat.beat();
-            if !kept {
-                drop(ready);
-                queue.alarm.ring(Wakeup::Reconnect);
-                self.heartbeat.rest();
-                // Order: the end goes first; a sleep may be left at any time.
-                tokio::select! {
-                    biased;
-                    () = queue.process.stopping.cancelled() => break,
-                    () = tokio::time::sleep(BUSY) => continue,
-                }
-            }
             if !queue.process.stopping.is_cancelled() {
                 self.send(ready);
             }
@@ -147,7 +139,9 @@ impl Claimer {
             () = queue.process.server.ready() => {}
         }
         // What is looked for holds no room that the others lack; what they found goes on all the same.
-        self.keep_leases().await;
+        if !self.was_suspended() || self.keep_leases().await {
+            self.heartbeat_at = Instant::now();
+        }
         self.look_up().await;
     }
 
@@ -161,13 +155,34 @@ impl Claimer {
         process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed);
     }
 
-    /// The process may have been suspended: it secures its claims before it makes more. Whether that has worked.
+    /// Whether the process may have been suspended.
+    fn was_suspended(&self) -> bool {
+        self.heartbeat_at.elapsed() > self.queue.spec.lease / 2
+    }
+
+    /// Secures the claims of a process that was suspended, before it makes more. Whether that has worked.
     async fn keep_leases(&mut self) -> bool {
-        if self.heartbeat_at.elapsed() > self.queue.spec.lease / 2 && !keeper::extend(&self.queue).await {
-            return false;
+        let kept = keeper::extend(&self.queue).await;
+        self.heartbeat.beat();
+        kept
+    }
+
+    /// Goes on after a suspension if the leases are kept. Without an answer about them, the claimer makes no claim for a
+    /// moment; then it asks again.
+    async fn secure(&mut self, ready: Ready) -> Option<Ready> {
+        if self.keep_leases().await {
+            return Some(ready);
         }
-        self.heartbeat_at = Instant::now();
-        true
+        drop(ready);
+        self.queue.alarm.ring(Wakeup::Reconnect);
+        self.heartbeat.rest();
+        // Order: the end goes first; a sleep may be left at any time.
+        tokio::select! {
+            biased;
+            () = self.queue.process.stopping.cancelled() => {}
+            () = tokio::time::sleep(BUSY) => {}
+        }
+        None
     }
 
     fn send(&mut self, ready: Ready) {

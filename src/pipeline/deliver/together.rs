@@ -27,6 +27,8 @@ pub struct Together {
     delivery: Delivery,
     /// The elements in the batch at the sink, by their places there; `None` when answered.
     sent: Vec<Option<Sent>>,
+    /// Their places at their destinations, where these differ; else none.
+    passes: Vec<Option<Pass>>,
 }
 
 /// An element at the sink.
@@ -34,8 +36,6 @@ struct Sent {
     /// Its place in the claim.
     place: usize,
     id: MessageId,
-    /// Where destinations differ.
-    pass: Option<Pass>,
 }
 
 /// Whether the elements of this batch go the common way.
@@ -66,7 +66,7 @@ impl Together {
             let made = std::panic::catch_unwind(AssertUnwindSafe(|| message(&claim, place, now_ms, send_before)));
             match made {
                 Ok(Ok(message)) => {
-                    sent.push(Some(Sent { place, id: message.id.id, pass: None }));
+                    sent.push(Some(Sent { place, id: message.id.id }));
                     messages.push(message);
                 }
                 Ok(Err(verdict)) => leave(&claim, place, &isolation, |held| conclude::without_sinks(held, verdict)),
@@ -76,6 +76,7 @@ impl Together {
                 }),
             }
         }
+        let mut passes = Vec::new();
         match pass(&queue, route, false, messages.iter()) {
             Passed::All => {}
             // The breaker opened after the claim: it is not thrown at a sink that is down.
@@ -89,7 +90,8 @@ impl Together {
                 let mut entries = entries.into_iter();
                 messages.retain(|_| match (all.next(), entries.next()) {
                     (Some(go), Some(Entry::Go(pass))) => {
-                        sent.push(Some(Sent { pass: Some(pass), ..go }));
+                        sent.push(Some(go));
+                        passes.push(Some(pass));
                         true
                     }
                     (Some(back), Some(Entry::Back(wait))) => {
@@ -104,7 +106,7 @@ impl Together {
         let one = route.only(&first.destination).filter(|_| !route.handle.has_parts(&first.destination));
         let mut delivery = route.handle.deliver_all(messages, route.spec.target.clone(), one);
         delivery.begin();
-        Some(Together { claim, isolation, delivery, sent })
+        Some(Together { claim, isolation, delivery, sent, passes })
     }
 
     /// Waits for the answers, and brings every element to its verdict.
@@ -146,9 +148,15 @@ impl Together {
         }
     }
 
+    /// Takes an element out of the batch, if it is still in it.
+    fn take(&mut self, at: usize) -> Option<(Sent, Option<Pass>)> {
+        let sent = self.sent.get_mut(at)?.take()?;
+        Some((sent, self.passes.get_mut(at).and_then(Option::take)))
+    }
+
     /// Ends the common way of an element that has no answer.
     fn end(&mut self, at: usize, then: impl FnOnce(Held)) {
-        if let Some(sent) = self.sent.get_mut(at).and_then(Option::take) {
+        if let Some((sent, _pass)) = self.take(at) {
             leave(&self.claim, sent.place, &self.isolation, then);
         }
     }
@@ -159,7 +167,8 @@ impl Together {
         }
         let now_ms = queue.process.clock.now_ms();
         let mut places = Vec::with_capacity(confirmed.len());
-        for sent in confirmed.iter().filter_map(|at| self.sent.get_mut(*at)?.take()) {
+        for at in confirmed {
+            let Some((sent, _pass)) = self.take(*at) else { continue };
             let element = &self.claim.elements[sent.place];
             route.metrics.attempt(&Ok(()));
             if let Some(late) = element.due_ms().and_then(|due_ms| lateness(due_ms, now_ms)) {
@@ -173,7 +182,7 @@ impl Together {
     }
 
     fn failed(&mut self, route: &Route, at: usize, failure: Failure) {
-        let Some(sent) = self.sent.get_mut(at).and_then(Option::take) else { return };
+        let Some((sent, pass)) = self.take(at) else { return };
         let (sent_ms, destination) = (self.delivery.sent_ms(), self.delivery.destination(at).clone());
         leave(&self.claim, sent.place, &self.isolation, |mut held| {
             if failure.is_stale() {
@@ -183,11 +192,12 @@ impl Together {
             route.metrics.attempt(&outcome);
             let parts = held.parts();
             let answers = vec![answer(parts.queue(), 0, &destination, outcome, &parts.header, sent_ms)];
-            let probe = sent.pass.as_ref().is_some_and(Pass::is_probe);
+            let probe = pass.as_ref().is_some_and(Pass::is_probe);
             let (asked, destinations) = (vec![0], vec![(0, destination)]);
             conclude::by_answers(held, Found { answers, asked, destinations, probe, ..Found::default() });
         });
-        drop(sent.pass);
+        // Its verdict is known: the next one may ask the destination.
+        drop(pass);
     }
 }
 

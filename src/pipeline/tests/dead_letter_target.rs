@@ -9,7 +9,7 @@ fn bridge(world: &World, owner: u8, target: &Arc<FakeSink>) -> Bridge {
     let main = sink();
     main.outage(Some(failure(Class::MessagePermanent, "too_large")));
     let mut spec = spec(&[("main", main.clone())]);
-    spec.dead_letter_to = Some(route("target"));
+    spec.dead_letter_to = Some(Box::new(route("target")));
     let sinks = [("main", main), ("target", target.clone())];
     world.without_keeper(owner, &sinks, spec)
 }

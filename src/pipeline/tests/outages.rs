@@ -181,7 +181,7 @@ async fn dead_letters_wait_for_a_sink_that_is_down_for_an_hour() {
     target.outage(Some(failure(Class::Transient, "down")));
     let sinks = [("main", main.clone()), ("target", target.clone())];
     let mut spec = spec(&sinks[..1]);
-    spec.dead_letter_to = Some(route("target"));
+    spec.dead_letter_to = Some(Box::new(route("target")));
     let bridge = world.bridge_with(1, &sinks, spec);
     for hundred in 0..6 {
         bridge.offer(hundred * 100..hundred * 100 + 100);

@@ -108,7 +108,7 @@ fn bridge(server: &TestServer, owner: u8, target: &Arc<FakeSink>) -> Bridge {
     let main = sink();
     main.outage(Some(failure(Class::MessagePermanent, "too_large")));
     let mut spec = spec(&[("main", main.clone())]);
-    spec.dead_letter_to = Some(route("target"));
+    spec.dead_letter_to = Some(Box::new(route("target")));
     let sinks = [("main", main), ("target", target.clone())];
     let bridge = Bridge::without_keeper(server, owner, &sinks, spec);
     bridge.runtime.as_ref().expect("it runs").spawn(forwarder::run(bridge.queue.clone()));
