@@ -81,7 +81,7 @@ async fn a_wrong_password_holds_the_queue_until_the_file_has_the_right_one() {
     let password = directory.path().join("password");
     std::fs::write(&password, "not-it\n").expect("write the password");
     let login = format!("username: guest, password_file: '{}', {DECLARE}", password.display());
-    let mut daemon = Daemon::start(&yaml(&server, &rabbit, &login, "max_in_flight: 500")).await;
+    let mut daemon = Daemon::start_with_sinks_down(&yaml(&server, &rabbit, &login, "max_in_flight: 500")).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("queue on hold").expect_log("sink down");
     let (mut oracle, mut arrived) = (Oracle::new(), Arrived::at(&rabbit));

@@ -138,8 +138,8 @@ const BUGS: &[Bug] = &[
         3,
         &[(
             "claim",
-            "        if set[entry] then\n          set[entry]",
-            "        if missing > 0 then\n          set[entry]",
+            "        if sought[entry] then\n          sought[entry]",
+            "        if missing > 0 then\n          sought[entry]",
         )],
     ),
     (
@@ -148,7 +148,7 @@ const BUGS: &[Bug] = &[
         &[("claim", "while at[run] do\n        at[run] = nil", "while next(at) do\n        at[next(at)] = nil")],
     ),
     ("what is found at the beginning of L stays there", 3, &[("claim", "    trim(run, true)\n", "")]),
-    ("a ghost that is live again is cut", 73, &[("claim", "if not call('ZSCORE', Z, entry) and not", "if not")]),
+    ("a ghost that is live again is cut", 73, &[("claim", "not call('ZSCORE', Z, entry) and forget", "forget")]),
     (
         "an entry that is not recorded is cut",
         30,

@@ -137,7 +137,7 @@ fn least_rights(server: &RedisServer) -> RedisEndpoint {
         let list = Template::compile(list).expect("a text");
         spec.to[0].target = Arc::new(RedisTarget::List { list, push, exactly_once: true });
         // Dead letters are forwarded as well.
-        spec.dead_letter_to = Some(spec.to[0].clone());
+        spec.dead_letter_to = Some(Box::new(spec.to[0].clone()));
         config.queues.push(Arc::new(spec));
     }
     let clock = match redis_server::major_version() {

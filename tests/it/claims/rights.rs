@@ -140,13 +140,13 @@ async fn daemon_uses_all(queue: (&str, &str), rare: &Executed) {
 /// the middle, and elements are due beside the head and farther in while the budget of `LREM` is spent.
 async fn work_for_a_daemon(redis: &mut MultiplexedConnection) {
     let (queue, now) = (RedissonQueue::new(NAME), redis_now_ms(redis).await);
-    for n in 0..30_u8 {
-        if [0, 15, 29].contains(&n) {
+    for n in 0..60_u8 {
+        if [0, 15, 59].contains(&n) {
             let ghost = Layout::New.pack([n; 8], b"ghost");
             let _: () = redis.rpush(&queue.list, &ghost).await.unwrap();
             let _: () = redis.sadd(queue.bridge_key("ghosts"), &ghost[..16]).await.unwrap();
         } else {
-            let delay = if [1, 10].contains(&n) { -5_000 } else { 3_600_000 };
+            let delay = if [1, 10, 31].contains(&n) { -5_000 } else { 3_600_000 };
             queue.offer(redis, now + delay, format!("{n}")).await;
         }
     }

@@ -36,7 +36,10 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
         "lease: 12s, max_in_flight: 4000, max_in_flight_bytes: 64MiB",
     ))
     .await;
-    a.expect_log("not sent: the process stalled").expect_log("verdicts refused").expect_log("leases lost");
+    a.expect_log("not sent: the process stalled")
+        .expect_log("elements dropped here, not sent")
+        .expect_log("verdicts refused")
+        .expect_log("leases lost");
     // From its view, its messages have no answer within the time-out: it was suspended.
     a.expect_log("sink down");
     slow_a.set_mode(Mode::Freeze);

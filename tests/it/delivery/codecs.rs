@@ -89,6 +89,7 @@ queues:
   plain:
     source: { redisson: { name: "app:plain" } }
     codec: kryo5
+    on_opaque: forward_raw
     to: [{ sink: same, stream: out-plain, envelope: decoded }]
   asked:
     source: { redisson: { name: "app:asked" } }

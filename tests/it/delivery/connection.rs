@@ -179,7 +179,7 @@ async fn a_wrong_password_is_waited_for_until_the_file_is_corrected() {
     queue.offer_bulk(&mut redis, &overdue(now, ["one"])).await;
     let (dir, file) = password("wrong\n");
     let mut daemon = Daemon::spawn(&as_bridge(&server, "guarded", &file, "stream: out"));
-    daemon.expect_log("cannot reach Redis").expect_log("subscription");
+    daemon.expect_log("cannot reach Redis").expect_log("subscription").expect_log("sink down");
     unready(&daemon, "password of user `bridge` is wrong").await;
     assert_eq!(daemon.get("/livez").await.unwrap().status, 200);
     assert_eq!(daemon.get("/startupz").await.unwrap().status, 503);
@@ -249,7 +249,7 @@ queues:
     let ca = pki.ca.display();
     {
         let mut stranger = Daemon::spawn(&yaml(&format!("{{ ca_file: {ca} }}")));
-        stranger.expect_log("cannot reach Redis").expect_log("subscription");
+        stranger.expect_log("cannot reach Redis").expect_log("subscription").expect_log("sink down");
         unready(&stranger, "certificate").await;
         println!("without a client certificate: {}", stranger.get("/readyz").await.unwrap().body);
     }

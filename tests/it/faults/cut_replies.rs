@@ -4,8 +4,7 @@ use delaybridge::source::redisson::SCRIPTS;
 use redis::AsyncCommands;
 
 use super::rig::{
-    Feed, PATIENCE, all_in_list, all_in_stream, assert_complete, elements, lateness, metric, settled, summary,
-    tolerate_stalls,
+    Feed, PATIENCE, all_in_list, all_in_stream, assert_complete, elements, lateness, settled, summary, tolerate_stalls,
 };
 use crate::harness::oracle::Delivery;
 use crate::harness::proxy::CutCount;
@@ -232,8 +231,16 @@ async fn slices(server: &RedisServer, sink: Sink, times: u64) {
         pending.extend(behind);
     }
     rig.proxy.stop_cutting();
-    metric(&rig.daemon, "delaybridge_redisson_ghosts", |ghosts| ghosts == 0.0).await;
     let mut redis = server.client().await;
+    // Not the gauge: it is absent while Redis is away.
+    eventually("the ghosts to be swept", PATIENCE, async || {
+        let sets = ["ghosts", "ghosts-turn"].map(|set| queue.bridge_key(set));
+        match redis.clone().exists::<_, i64>(&sets).await {
+            Ok(0) => Ok(()),
+            left => Err(format!("{left:?} sets")),
+        }
+    })
+    .await;
     rig.judge("sweep", &cuts).await;
 
     let mut listed: Vec<Vec<u8>> = redis.lrange(&queue.list, 0, -1).await.expect("read the list");

@@ -122,6 +122,18 @@ impl Daemon {
         daemon
     }
 
+    /// Starts and waits until it has started: its sinks may be down.
+    pub async fn start_with_sinks_down(yaml: &str) -> Self {
+        let daemon = Self::spawn(yaml);
+        eventually("the daemon to have started", START_DEADLINE, async || match daemon.get("/startupz").await {
+            Ok(Answer { status: 200, .. }) => Ok(()),
+            Ok(answer) => Err(format!("{} {}", answer.status, answer.body)),
+            Err(e) => Err(e),
+        })
+        .await;
+        daemon
+    }
+
     /// Waits until `/readyz` says yes.
     pub async fn wait_ready(&mut self) {
         eventually("the daemon to be ready", START_DEADLINE, async || {

@@ -199,8 +199,8 @@ async fn picky() -> u16 {
         while let Ok((mut stream, _)) = listener.accept().await {
             tokio::spawn(async move {
                 let (mut read, mut buffer) = (Vec::new(), [0; 4_096]);
-                // The bodies end with a mark.
-                while !read.ends_with(b"!") {
+                // The bodies end with a mark; a probe has none.
+                while !(read.ends_with(b"!") || read.starts_with(b"OPTIONS ") && read.ends_with(b"\r\n\r\n")) {
                     match stream.read(&mut buffer).await {
                         Ok(size @ 1..) => read.extend_from_slice(&buffer[..size]),
                         _ => return,

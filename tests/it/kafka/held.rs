@@ -113,7 +113,7 @@ async fn a_wrong_password_holds_the_queue_until_the_file_has_the_right_one() {
         kafka.bootstrap_sasl(),
         password.display(),
     );
-    let mut daemon = Daemon::start(&yaml(&server, &sink, "lease: 20s")).await;
+    let mut daemon = Daemon::start_with_sinks_down(&yaml(&server, &sink, "lease: 20s")).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("queue on hold").expect_log("sink down");
     let mut feed = Feed::new(&server, RedissonQueue::new("q")).await;
