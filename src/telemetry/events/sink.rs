@@ -1,0 +1,115 @@
+//! What can happen to one sink.
+
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use super::{QUIET, reason};
+use crate::clock::Instant;
+use crate::message::Failure;
+use crate::telemetry::metrics::SinkMetrics;
+use crate::telemetry::status::{SinkState, Status};
+use crate::telemetry::throttle::Throttle;
+
+/// What happens to one sink. Cheap to clone.
+#[derive(Clone)]
+pub struct SinkEvents {
+    metrics: SinkMetrics,
+    status: Status,
+    /// Of lines about destinations.
+    quiet: Arc<Throttle>,
+}
+
+impl SinkEvents {
+    pub(super) fn new(metrics: SinkMetrics, status: Status) -> Self {
+        SinkEvents { metrics, status, quiet: Arc::new(Throttle::new(QUIET)) }
+    }
+
+    /// The counters without a log line.
+    pub fn metrics(&self) -> &SinkMetrics {
+        &self.metrics
+    }
+
+    /// The breaker opened, or a probe failed again; logged only if the failure is new.
+    pub fn down(&self, failure: &Failure) {
+        self.metrics.up(false);
+        self.metrics.blocked(false);
+        if self.status.sink(self.metrics.name(), SinkState::Down(reason(failure))) {
+            warn!(
+                sink = &**self.metrics.name(),
+                class = failure.class.as_str(),
+                code = failure.code,
+                problem = failure.message,
+                "sink down; one element at a time is tried until it answers"
+            );
+        }
+    }
+
+    /// The sink does not answer to a probe, while nothing is to be delivered; logged only if the failure is new.
+    pub fn silent(&self, failure: &Failure) {
+        self.metrics.up(false);
+        self.metrics.blocked(false);
+        if self.status.sink(self.metrics.name(), SinkState::Down(reason(failure))) {
+            warn!(
+                sink = &**self.metrics.name(),
+                class = failure.class.as_str(),
+                code = failure.code,
+                problem = failure.message,
+                "sink down: it does not answer to a probe"
+            );
+        }
+    }
+
+    /// The sink is full.
+    pub fn blocked(&self, failure: &Failure) {
+        self.metrics.up(true);
+        self.metrics.blocked(true);
+        if self.status.sink(self.metrics.name(), SinkState::Blocked(reason(failure))) {
+            let problem = &failure.message;
+            warn!(sink = &**self.metrics.name(), code = failure.code, problem, "sink full; claiming stops for it");
+        }
+    }
+
+    /// A destination is in trouble, and others of the sink are not known to be: its elements wait. `name` and `failure`
+    /// have templates in the place of payloads. `all`: how many are in trouble now.
+    pub fn destination_in_trouble(&self, key: u64, name: &str, failure: &Failure, all: usize) {
+        self.metrics.destinations_in_trouble(all);
+        let news = self.status.destination(self.metrics.name(), key, Some((name.to_owned(), reason(failure))));
+        if news && let Some(left_out) = self.quiet.admit(Instant::now(), 1) {
+            warn!(
+                sink = &**self.metrics.name(),
+                destination = name,
+                class = failure.class.as_str(),
+                code = failure.code,
+                problem = failure.message,
+                left_out,
+                "destination in trouble; its elements wait, one at a time is tried; others are delivered"
+            );
+        }
+    }
+
+    /// A destination works again.
+    pub fn destination_works(&self, key: u64, all: usize) {
+        self.metrics.destinations_in_trouble(all);
+        if self.status.destination(self.metrics.name(), key, None) {
+            info!(sink = &**self.metrics.name(), still_in_trouble = all, "destination works again");
+        }
+    }
+
+    /// Destinations that were not used for long are forgotten.
+    pub fn destinations_forgotten(&self, keys: &[u64], all: usize) {
+        self.metrics.destinations_in_trouble(all);
+        for key in keys {
+            self.status.destination(self.metrics.name(), *key, None);
+        }
+    }
+
+    /// The sink accepts elements, or has answered to a probe. Logged only if it was down or full.
+    pub fn up(&self) {
+        self.metrics.up(true);
+        self.metrics.blocked(false);
+        if self.status.sink(self.metrics.name(), SinkState::Up) {
+            info!(sink = &**self.metrics.name(), "sink up");
+        }
+    }
+}
