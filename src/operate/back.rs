@@ -21,7 +21,7 @@ pub struct Back {
     pub scheduled: usize,
     /// Those of them that are dead letters.
     pub dead: usize,
-    /// Elements that stay because the same member is in the set already, or their job was written anew.
+    /// Elements that stay because the same member is in the set already, or because a producer has written their job again.
     pub twins: usize,
     /// Elements that stay: a newer delaybridge wrote them, they are damaged, or they are dead letters without their job.
     pub unknown: usize,

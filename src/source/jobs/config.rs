@@ -36,7 +36,7 @@ impl JobsSpec {
         JobsSpec { topic: topic.to_string(), key, remember: JobSettings::default().of(topic).remember }
     }
 
-    /// Takes over what the job queue has been told of the topic.
+    /// Takes over the settings of the topic in the section `jobs`.
     pub fn settle(&mut self, settings: &JobSettings) {
         if let Ok(topic) = self.topic.parse::<Topic>() {
             self.remember = settings.of(&topic).remember;

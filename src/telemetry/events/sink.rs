@@ -32,21 +32,15 @@ impl SinkEvents {
 
     /// The breaker opened, or a probe failed again; logged only if the failure is new.
     pub fn down(&self, failure: &Failure) {
-        self.metrics.up(false);
-        self.metrics.blocked(false);
-        if self.status.sink(self.metrics.name(), SinkState::Down(reason(failure))) {
-            warn!(
-                sink = &**self.metrics.name(),
-                class = failure.class.as_str(),
-                code = failure.code,
-                problem = failure.message,
-                "sink down; one element at a time is tried until it answers"
-            );
-        }
+        self.is_down(failure, "sink down; one element at a time is tried until it answers");
     }
 
     /// The sink does not answer to a probe, while nothing is to be delivered; logged only if the failure is new.
     pub fn silent(&self, failure: &Failure) {
+        self.is_down(failure, "sink down: it does not answer to a probe");
+    }
+
+    fn is_down(&self, failure: &Failure, line: &'static str) {
         self.metrics.up(false);
         self.metrics.blocked(false);
         if self.status.sink(self.metrics.name(), SinkState::Down(reason(failure))) {
@@ -55,7 +49,7 @@ impl SinkEvents {
                 class = failure.class.as_str(),
                 code = failure.code,
                 problem = failure.message,
-                "sink down: it does not answer to a probe"
+                "{line}"
             );
         }
     }

@@ -69,7 +69,7 @@ async fn restore_gives_a_pool_back_to_its_program() {
     let config = ConfigFile::new(&format!("http: none\n{yaml}"));
     assert!(ask(&config, "restore q --apply").1.contains("stop its daemons first"));
     assert_eq!(daemon.stop().await, 0);
-    // The user writes job 3 anew meanwhile.
+    // Meanwhile a producer writes job 3 again.
     redis.hset::<_, _, _, ()>("queue.messages", 3, "300;new").await.expect("the server takes it");
 
     assert!(well(&config, "restore q --dead").contains("3 elements would be put back into `queue.delayed`"));

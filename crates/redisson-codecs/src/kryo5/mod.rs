@@ -124,7 +124,7 @@ struct Named {
     class: Option<Class>,
 }
 
-/// What stands in front of a value.
+/// The marker before a value.
 enum Tag {
     Null,
     Registered(u64),

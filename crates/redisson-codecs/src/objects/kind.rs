@@ -31,7 +31,7 @@ pub(super) enum Kind {
     SingletonMap,
     /// The same element so many times.
     Copies,
-    /// The value of this field stands for the object.
+    /// The object is shown as the value of this field.
     View(&'static str),
     Url,
     Locale,
