@@ -11,6 +11,7 @@ pub(crate) mod dead_letters;
 pub(crate) mod formats;
 pub(crate) mod leases;
 pub(crate) mod lost;
+pub(crate) mod on_redis;
 pub(crate) mod reads;
 pub(crate) mod takeovers;
 pub(crate) mod verdicts;
@@ -301,24 +302,34 @@ pub(crate) fn open(rig: &impl Rig, mine: &[Mine]) -> Vec<(crate::message::Messag
     mine.iter().map(open).map(|(id, payload)| (id.id, payload.ok())).collect()
 }
 
-/// One test of each clause of the contract, on rigs made by the expression.
+/// One test of each clause of the contract, on rigs made by the expression. With `and`: of those that hold for every source,
+/// and of the ones that are named.
 macro_rules! contract_tests {
     ($rig:expr) => {
+        $crate::source::contract::contract_tests! { $rig, and
+            claims::elements_are_claimed_in_the_order_of_their_due_times,
+            claims::a_claim_takes_no_more_bytes_than_it_may_but_always_one_element,
+            claims::no_place_starves_another,
+            formats::a_payload_of_the_ready_list_keeps_the_id_of_its_first_claim,
+            takeovers::a_takeover_takes_no_more_bytes_than_it_may_but_always_one_element,
+            reads::the_gauges_count_what_is_at_each_place,
+            reads::overdue_elements_are_transferred_and_others_are_not,
+            walk::random_calls_keep_every_element_in_one_place,
+        }
+    };
+    ($rig:expr, and $($file:ident::$clause:ident,)*) => {
         $crate::source::contract::contract_tests! { $rig,
+            $($file::$clause,)*
             claims::nothing_is_claimed_before_its_due_time,
             claims::on_request_elements_are_claimed_ahead_of_their_due_times,
-            claims::elements_are_claimed_in_the_order_of_their_due_times,
             claims::a_claim_takes_no_more_than_it_may,
-            claims::a_claim_takes_no_more_bytes_than_it_may_but_always_one_element,
             claims::a_late_claim_does_nothing,
             claims::a_claim_that_is_sent_twice_does_nothing_the_second_time,
-            claims::no_place_starves_another,
             claims::a_claim_says_when_something_falls_due_next,
             claims::an_element_that_is_offered_again_falls_due_at_the_latest_time,
             claims::an_element_that_is_offered_while_in_flight_is_an_element_of_its_own,
             formats::a_claimed_element_is_what_was_written,
             formats::the_same_bytes_have_the_same_id_for_ever,
-            formats::a_payload_of_the_ready_list_keeps_the_id_of_its_first_claim,
             formats::an_entry_of_a_newer_version_is_moved_on_by_a_minute,
             formats::an_entry_that_cannot_be_read_stays_in_its_claim,
             formats::a_name_of_a_newer_version_is_counted_and_left_alone,
@@ -332,7 +343,6 @@ macro_rules! contract_tests {
             lost::a_lost_claim_that_did_not_run_holds_nothing_and_runs_no_more,
             takeovers::a_whole_claim_is_taken_over,
             takeovers::a_takeover_takes_what_there_is_room_for_entries_first,
-            takeovers::a_takeover_takes_no_more_bytes_than_it_may_but_always_one_element,
             takeovers::after_three_expiries_elements_are_taken_over_alone,
             takeovers::nothing_is_taken_over_from_a_claim_that_lives_or_is_gone_or_empty,
             takeovers::a_takeover_that_is_late_or_sent_twice_does_nothing,
@@ -357,10 +367,7 @@ macro_rules! contract_tests {
             dead_letters::forwarded_letters_are_removed_whoever_says_so,
             reads::an_empty_queue_is_empty,
             reads::a_poll_finds_what_a_claim_would_take,
-            reads::the_gauges_count_what_is_at_each_place,
             reads::scheduled_elements_are_read_in_due_order_from_any_place,
-            reads::overdue_elements_are_transferred_and_others_are_not,
-            walk::random_calls_keep_every_element_in_one_place,
         }
     };
     ($rig:expr, $($file:ident::$clause:ident,)*) => {

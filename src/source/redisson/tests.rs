@@ -1,6 +1,5 @@
 //! A queue of Redisson passes the contract, on a real server and with no more rights than a daemon has.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,23 +13,19 @@ use crate::link::rights::{Grant, Pattern, to_connect, to_load_scripts};
 use crate::link::test_server::{TestServer, soon};
 use crate::link::{Link, LinkOptions, Side};
 use crate::message::MessageId;
-use crate::source::Activity;
+use crate::source::contract::on_redis::OnRedis;
 use crate::source::contract::walk::Walk;
-use crate::source::contract::{A, LIST, Parts, Places, Rig, contract_tests};
-use crate::source::ledger::claims::ClaimName;
-use crate::source::ledger::{DeadLetter, Ledger, TEST_CLOCK, Use};
+use crate::source::contract::{A, LIST, Places, Rig, contract_tests};
+use crate::source::ledger::{Ledger, TEST_CLOCK, Use};
 use crate::source::memory::tests::MemoryRig;
 use crate::source::redis::{RedisServer, RedisStore};
 use crate::source::store::{Server, Store};
-
-/// The server's time when a rig is made, in ms: that of the store in memory.
-const START_MS: i64 = 1_800_000_000_000;
+use crate::source::{Activity, Score};
 
 /// A queue on a server of its own, under the clock of the test.
 struct RedissonRig {
     source: Arc<RedissonSource>,
-    now_ms: i64,
-    admin: redis::aio::MultiplexedConnection,
+    redis: OnRedis,
     /// With the rights of a daemon that delivers.
     daemon: Link,
     /// With the rights of a daemon that transfers overdue elements.
@@ -59,31 +54,12 @@ impl RedissonRig {
         // A queue pushes to one end of its list; the clauses do to both.
         let daemon = link("daemon", rights(Side::Left).into_iter().chain(rights(Side::Right)).collect()).await;
         let rescuer = link("rescuer", ledger.rights(Activity::Rescue, &Use::default())).await;
-        let admin = server.admin().await;
-        let mut rig = RedissonRig { source, now_ms: START_MS, admin, daemon, rescuer, _server: server };
-        rig.advance(Duration::ZERO).await;
-        rig
+        let redis = OnRedis::new(&server, ledger.keys.clone()).await;
+        RedissonRig { source, redis, daemon, rescuer, _server: server }
     }
 
     fn on(&self, link: &Link, owner: u8) -> Arc<dyn Store> {
         Arc::new(RedisStore::new(link.clone(), self.source.clone(), [owner; 8]))
-    }
-
-    /// What these keys of claims hold.
-    async fn claims(&mut self, keys: Vec<String>) -> BTreeMap<ClaimName, Parts> {
-        let mut claims = BTreeMap::<_, Parts>::new();
-        for key in keys {
-            let fields: Vec<_> = key.split(':').collect();
-            let parts = claims.entry(fields[2].parse().expect("the name of a claim")).or_default();
-            let held: Members =
-                redis::Cmd::zrange_withscores(&key, 0, -1).query_async(&mut self.admin).await.expect("a sorted set");
-            *if fields[3] == "d" { &mut parts.bare } else { &mut parts.entries } = scores(held);
-        }
-        claims
-    }
-
-    async fn run(&mut self, pipe: &redis::Pipeline) {
-        pipe.exec_async(&mut self.admin).await.expect("the server takes it");
     }
 }
 
@@ -105,81 +81,49 @@ impl Rig for RedissonRig {
     }
 
     fn now_ms(&self) -> i64 {
-        self.now_ms
+        self.redis.now_ms
     }
 
     async fn advance(&mut self, by: Duration) {
-        self.now_ms += by.as_millis() as i64;
-        let time = [self.now_ms / 1_000, self.now_ms % 1_000 * 1_000];
-        self.run(redis::pipe().atomic().del(TEST_CLOCK).rpush(TEST_CLOCK, &time)).await;
+        self.redis.advance(by).await;
     }
 
     async fn offer(&mut self, element: &Bytes, due_ms: i64) {
         let (zset, list) = (self.source.keys.delayed.clone(), self.source.keys.list.clone());
-        self.run(redis::pipe().atomic().zadd(&zset[..], &element[..], due_ms).rpush(&list[..], &element[..])).await;
+        self.redis
+            .run(redis::pipe().atomic().zadd(&zset[..], &element[..], due_ms).rpush(&list[..], &element[..]))
+            .await;
     }
 
     async fn make_ready(&mut self, payload: &Bytes) {
         let ready = self.source.keys.ready.clone();
-        self.run(redis::pipe().rpush(&ready[..], &payload[..])).await;
+        self.redis.run(redis::pipe().rpush(&ready[..], &payload[..])).await;
     }
 
     async fn spoil_list(&mut self) {
-        self.run(redis::pipe().set(&LIST[..], "no list")).await;
+        self.redis.spoil_list().await;
     }
 
     async fn add_lease(&mut self, name: &str, end_ms: i64) {
-        let leases = self.source.keys.leases.clone();
-        self.run(redis::pipe().zadd(&leases[..], name, end_ms)).await;
+        self.redis.add_lease(name, end_ms).await;
     }
 
     async fn forget_leases(&mut self) {
-        let leases = self.source.keys.leases.clone();
-        self.run(redis::pipe().del(&leases[..])).await;
+        self.redis.forget_leases().await;
     }
 
     async fn add_waiting(&mut self, member: &Bytes, at_ms: i64) {
-        let retry = self.source.keys.retry.clone();
-        self.run(redis::pipe().zadd(&retry[..], &member[..], at_ms)).await;
+        self.redis.add_waiting(member, at_ms).await;
     }
 
     async fn places(&mut self) -> Places {
-        type Letters = Vec<(String, Vec<Vec<u8>>)>;
         let keys = &self.source.keys;
-        let mut look = redis::pipe();
-        look.atomic().zrange_withscores(&keys.delayed[..], 0, -1).lrange(&keys.ready[..], 0, -1);
-        look.zrange_withscores(&keys.leases[..], 0, -1).zrange_withscores(&keys.retry[..], 0, -1);
-        look.xrange_all(&keys.dead[..]).keys("delaybridge:claim:*");
-        let (scheduled, ready, leases, waiting, dead, held): (Members, Vec<Vec<u8>>, Members, Members, Letters, _) =
-            look.query_async(&mut self.admin).await.expect("the server answers");
-        // An error where a test has made it something else.
-        let pushed: Vec<Vec<u8>> =
-            redis::Cmd::lrange(&LIST[..], 0, -1).query_async(&mut self.admin).await.unwrap_or_default();
-        let letter = |(stream_id, fields): (String, Vec<Vec<u8>>)| DeadLetter {
-            stream_id,
-            fields: fields
-                .chunks(2)
-                .map(|pair| (String::from_utf8_lossy(&pair[0]).into_owned(), pair[1].clone().into()))
-                .collect(),
-        };
-        let text = |(end_ms, name): (i64, Bytes)| (end_ms, String::from_utf8_lossy(&name).into_owned());
         Places {
-            scheduled: scores(scheduled),
-            ready: ready.into_iter().map(Bytes::from).collect(),
-            leases: scores(leases).into_iter().map(text).collect(),
-            claims: self.claims(held).await,
-            waiting: scores(waiting),
-            dead: dead.into_iter().map(letter).collect(),
-            pushed: pushed.into_iter().map(Bytes::from).collect(),
+            scheduled: self.redis.times(&keys.delayed).await,
+            ready: self.redis.list(&keys.ready).await,
+            ..self.redis.places(Score::ceil_ms).await
         }
     }
-}
-
-type Members = Vec<(Vec<u8>, f64)>;
-
-/// Members as the contract looks at them.
-fn scores(members: Members) -> Vec<(i64, Bytes)> {
-    members.into_iter().map(|(member, at)| (at as i64, member.into())).collect()
 }
 
 mod the_contract {

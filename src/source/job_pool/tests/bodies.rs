@@ -136,7 +136,7 @@ async fn bodies_come_with_a_takeover_and_with_what_is_found_of_a_lost_claim() {
 async fn a_job_that_its_user_deleted_is_missing_and_a_foreign_value_is_junk() {
     let mut rig = PoolRig::new(Preset { place: Place::Value("{pool}:job:{id}".to_owned()), ..plain() }).await;
     offer(&mut rig, [1]).await;
-    rig.run(redis::pipe().del("{pool}:job:0000000000000001")).await;
+    rig.redis.run(redis::pipe().del("{pool}:job:0000000000000001")).await;
     let mine = take_one(&rig, A, 1).await;
     let open = |mine: &crate::source::contract::Mine| rig.redis(A).ledger().open(&mine.element).1;
     assert_eq!(open(&mine), Err(NoPayload::Missing));
@@ -146,7 +146,7 @@ async fn a_job_that_its_user_deleted_is_missing_and_a_foreign_value_is_junk() {
     assert_eq!(rig.redis(A).ledger().open(&mine.element).1, Err(NoPayload::Missing));
     assert_eq!(settle_one(&rig, &mine, Move::Confirm).await, Answer::Done);
     // A list where a job was: it stays, and jams nothing.
-    rig.run(redis::pipe().rpush("{pool}:job:x", "mine")).await;
+    rig.redis.run(redis::pipe().rpush("{pool}:job:x", "mine")).await;
     rig.offer(&Bytes::from_static(b"x"), rig.now_ms()).await;
     jobs(&mut rig, &[("y", b"body")]).await;
     let mine = take(&rig, A, 3).await;
@@ -183,11 +183,11 @@ async fn several_buckets_share_a_claim_and_a_job_in_two_of_them_is_one() {
         let member = format!("job-{n:02}");
         rig.put(&member.clone().into(), member.as_bytes()).await;
         let due_ms = rig.now_ms() - 100 + n;
-        rig.run(redis::pipe().zadd(&buckets[n as usize % 3], &member, due_ms)).await;
+        rig.redis.run(redis::pipe().zadd(&buckets[n as usize % 3], &member, due_ms)).await;
     }
     // One job in two buckets, and one that is due later.
     let due_ms = rig.now_ms();
-    rig.run(redis::pipe().zadd(&buckets[2], "job-00", due_ms).zadd(&buckets[1], "later", due_ms + 700)).await;
+    rig.redis.run(redis::pipe().zadd(&buckets[2], "job-00", due_ms).zadd(&buckets[1], "later", due_ms + 700)).await;
     let claimed = claim(&rig, &crate::source::ledger::claims::ClaimRequest { most: 30, ..request(A, 1) }).await;
     let members: Vec<_> = claimed.elements.iter().map(|element| element.member.clone()).collect();
     assert_eq!((members.len(), claimed.next_ms), (30, Some(rig.now_ms())));
@@ -203,7 +203,7 @@ async fn several_buckets_share_a_claim_and_a_job_in_two_of_them_is_one() {
     // In one claim it is one element.
     rig.put(&JOB, b"body").await;
     for bucket in &buckets {
-        rig.run(redis::pipe().zadd(bucket, &JOB[..], due_ms)).await;
+        rig.redis.run(redis::pipe().zadd(bucket, &JOB[..], due_ms)).await;
     }
     let mine = take_one(&rig, A, 3).await;
     assert_eq!(settle_one(&rig, &mine, Move::Confirm).await, Answer::Done);
@@ -240,7 +240,7 @@ async fn a_dead_letter_has_the_body_and_brings_it_back() {
         assert!(!ledger.redrive(&conn, &letter, member.clone()).await.expect("the server answers"));
         assert_eq!(rig.places().await.of(&JOB), ["dead"]);
         let jobs = rig.source.body_at(&JOB).expect("a place").key().clone();
-        rig.run(redis::pipe().del(&jobs[..])).await;
+        rig.redis.run(redis::pipe().del(&jobs[..])).await;
         for moved in [true, false] {
             assert_eq!(ledger.redrive(&conn, &letter, member.clone()).await.expect("the server answers"), moved);
             assert_eq!(rig.places().await.of(&JOB), ["waiting"]);

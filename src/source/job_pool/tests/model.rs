@@ -71,7 +71,7 @@ impl World {
         let Some((member, bucket)) = self.pending.pop() else { return "nothing to schedule".to_owned() };
         let due_ms = self.rig.now_ms() + self.random.i64(-500..2_000);
         let bucket = self.rig.source.buckets[bucket].clone();
-        self.rig.run(redis::pipe().zadd(&bucket[..], &member[..], due_ms)).await;
+        self.rig.redis.run(redis::pipe().zadd(&bucket[..], &member[..], due_ms)).await;
         format!("schedule {member:?}")
     }
 
@@ -83,7 +83,7 @@ impl World {
             Some(field) => pipe.hdel(&at.key()[..], &field[..]),
             None => pipe.del(&at.key()[..]),
         };
-        self.rig.run(&pipe).await;
+        self.rig.redis.run(&pipe).await;
         self.last.remove(&member);
         format!("delete {member:?}")
     }
@@ -92,12 +92,12 @@ impl World {
     async fn make_ready(&mut self) -> String {
         let bucket = self.random.choice(&self.rig.source.buckets).expect("a bucket").clone();
         let head: Vec<Vec<u8>> = redis::Cmd::zrangebyscore_limit(&bucket[..], "-inf", self.rig.now_ms(), 0, 1)
-            .query_async(&mut self.rig.admin)
+            .query_async(&mut self.rig.redis.admin)
             .await
             .expect("a bucket");
         let Some(member) = head.first() else { return "nothing for the timer".to_owned() };
         let ready = self.rig.source.ready[0].clone();
-        self.rig.run(redis::pipe().rpush(&ready[..], member).zrem(&bucket[..], member)).await;
+        self.rig.redis.run(redis::pipe().rpush(&ready[..], member).zrem(&bucket[..], member)).await;
         "a timer".to_owned()
     }
 
@@ -293,7 +293,7 @@ async fn every_job_is_in_one_state_with_its_body() {
         let buckets = (0..2).map(|n| format!("{{pool}}:bucket{n}")).collect();
         let mut rig = PoolRig::new(Preset { buckets, place, ..plain() }).await;
         for &seed in seeds.iter().filter(|seed| seeds.len() == 1 || **seed % 3 == share) {
-            rig.run(redis::pipe().cmd("FLUSHDB")).await;
+            rig.redis.run(redis::pipe().cmd("FLUSHDB")).await;
             rig.advance(Duration::ZERO).await;
             let mut world = World {
                 rig,

@@ -1,5 +1,7 @@
 //! Keys that hold something else than the pool expects: nothing is claimed, settled or lost, and the other jobs are served.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::link::LinkError;
 use crate::source::SourceError;
@@ -9,10 +11,10 @@ use crate::source::store::Claims;
 
 /// Every key with its contents.
 async fn dump(rig: &mut PoolRig) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    let keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query_async(&mut rig.admin).await.expect("keys");
+    let keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query_async(&mut rig.redis.admin).await.expect("keys");
     let mut dumped = BTreeMap::new();
     for key in keys {
-        let bytes: Vec<u8> = redis::cmd("DUMP").arg(&key).query_async(&mut rig.admin).await.expect("a dump");
+        let bytes: Vec<u8> = redis::cmd("DUMP").arg(&key).query_async(&mut rig.redis.admin).await.expect("a dump");
         dumped.insert(key, bytes);
     }
     dumped
@@ -24,7 +26,7 @@ fn is_wrong_type(error: &SourceError) -> bool {
 
 #[tokio::test]
 async fn a_claim_meets_a_key_of_another_type_and_changes_nothing() {
-    let ledger_keys = |rig: &PoolRig| [rig.keys.leases.clone(), rig.keys.retry.clone()];
+    let ledger_keys = |rig: &PoolRig| [rig.redis.keys.leases.clone(), rig.redis.keys.retry.clone()];
     for place in 0..5 {
         let mut preset = plain();
         preset.buckets.push("{pool}:bucket2".to_owned());
@@ -36,7 +38,7 @@ async fn a_claim_meets_a_key_of_another_type_and_changes_nothing() {
         let (first, second, ready) =
             (rig.source.buckets[0].clone(), rig.source.buckets[1].clone(), rig.source.ready[0].clone());
         let key = [first, second, ready, leases, retry][place].clone();
-        rig.run(redis::pipe().del(&key[..]).set(&key[..], "of another type")).await;
+        rig.redis.run(redis::pipe().del(&key[..]).set(&key[..], "of another type")).await;
         let before = dump(&mut rig).await;
         let error = rig.redis(A).claim(&request(A, 1)).await.expect_err("a key of another type");
         assert!(is_wrong_type(&error), "{key:?}: {error}");
@@ -50,11 +52,11 @@ async fn a_hash_of_jobs_that_is_none_leaves_the_claim_to_be_looked_for() {
     let job = rig.element(MessageId(*b"job-0001"), b"one");
     let due = rig.now_ms() - 5;
     rig.offer(&job, due).await;
-    rig.run(redis::pipe().del("{pool}:jobs").set("{pool}:jobs", "no hash")).await;
+    rig.redis.run(redis::pipe().del("{pool}:jobs").set("{pool}:jobs", "no hash")).await;
     let error = rig.redis(A).claim(&request(A, 1)).await.expect_err("no hash of jobs");
     assert!(matches!(error, SourceError::Link(LinkError::Unknown { .. })), "{error}");
     // The element is in the claim, where it is found by the claim's name when the hash is repaired.
-    rig.run(redis::pipe().del("{pool}:jobs").hset("{pool}:jobs", &job[..], "one")).await;
+    rig.redis.run(redis::pipe().del("{pool}:jobs").hset("{pool}:jobs", &job[..], "one")).await;
     let contents = rig.redis(A).contents(name(A, 1)).await.expect("it can be read");
     assert_eq!(contents.elements.len(), 1);
     assert_eq!(contents.elements[0].body_bytes().map(|body| &body[..]), Some(&b"one"[..]));
@@ -72,9 +74,10 @@ async fn a_verdict_meets_a_key_of_another_type_and_changes_nothing() {
             panic!("it did not run")
         };
         let element = &claimed.elements[0];
-        let (bucket, retry, dead) = (rig.source.buckets[0].clone(), rig.keys.retry.clone(), rig.keys.dead.clone());
+        let (bucket, retry, dead) =
+            (rig.source.buckets[0].clone(), rig.redis.keys.retry.clone(), rig.redis.keys.dead.clone());
         let key = [bucket, retry, dead][place].clone();
-        rig.run(redis::pipe().del(&key[..]).hset(&key[..], "of another", "type")).await;
+        rig.redis.run(redis::pipe().del(&key[..]).hset(&key[..], "of another", "type")).await;
         let before = dump(&mut rig).await;
         let verdict = Verdict {
             claim: name(A, 1),
@@ -87,7 +90,7 @@ async fn a_verdict_meets_a_key_of_another_type_and_changes_nothing() {
         assert!(is_wrong_type(&error), "{key:?}: {error}");
         assert_eq!(dump(&mut rig).await, before, "{key:?}");
         // Repaired, the verdict is written, and the job goes with it.
-        rig.run(redis::pipe().del(&key[..])).await;
+        rig.redis.run(redis::pipe().del(&key[..])).await;
         store.settle(&[verdict], None, None).await.expect("it is repaired");
         assert_eq!(rig.body(&job).await, None);
     }

@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 
+use super::walk::World;
 use super::*;
 use crate::source::ledger::Clock;
 use crate::source::ledger::claims::Patch;

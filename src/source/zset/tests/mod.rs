@@ -1,0 +1,175 @@
+//! A sorted set passes the contract, on a real server and with no more rights than a daemon has; and a random walk of
+//! producers, consumers without delaybridge, and daemons, in every unit.
+
+mod planted;
+mod walk;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::config::Body;
+use super::{Naming, SCRIPTS_ON_TEST_CLOCK, ZsetSource, ZsetSpec};
+use crate::link::rights::command::LRANGE;
+use crate::link::rights::{Grant, Pattern, to_connect, to_load_scripts};
+use crate::link::test_server::{TestServer, soon};
+use crate::link::{Link, LinkOptions, Side};
+use crate::message::{MessageId, Origin};
+use crate::source::contract::on_redis::OnRedis;
+use crate::source::contract::{A, LIST, Places, Rig, contract_tests, request};
+use crate::source::ledger::claims::{ClaimReply, ClaimRequest, Header};
+use crate::source::ledger::{Ledger, TEST_CLOCK, Use};
+use crate::source::redis::{RedisServer, RedisStore};
+use crate::source::score::Unit;
+use crate::source::store::{Server, Store};
+use crate::source::{Activity, Score, Source};
+use crate::template::Template;
+
+/// A set on a server of its own, under the clock of the test.
+struct ZsetRig {
+    source: Arc<ZsetSource>,
+    redis: OnRedis,
+    /// With the rights of a daemon that delivers.
+    daemon: Link,
+    _server: Arc<TestServer>,
+}
+
+impl ZsetRig {
+    async fn new() -> Self {
+        let template = |text| Template::compile(text).expect("a template");
+        let naming = Naming::Text(template("${payload.id}"));
+        ZsetRig::of("a{q}b", Unit::Seconds, naming, Body::Text(template("${payload.text}")), None).await
+    }
+
+    async fn of(key: &str, score: Unit, id: Naming, body: Body, server: Option<Arc<TestServer>>) -> Self {
+        let server = server.unwrap_or_else(|| Arc::new(TestServer::start()));
+        let spec = ZsetSpec { key: key.to_owned(), score, id, body, database: 0 };
+        let source = Arc::new(ZsetSource::of(&spec).on_test_clock());
+        let ledger = Ledger::new(source.clone(), [A; 8]);
+        let rights = |side| {
+            let usage = Use { trims_dead: true, forwards: true, push: Some((LIST, side)) };
+            ledger.rights(Activity::Deliver, &usage)
+        };
+        let clock = Grant::on([Pattern::exact(TEST_CLOCK)], [LRANGE]);
+        let grants: Vec<_> = rights(Side::Left)
+            .into_iter()
+            .chain(rights(Side::Right))
+            .chain([to_connect(0), to_load_scripts(), clock])
+            .collect();
+        let scripts = SCRIPTS_ON_TEST_CLOCK.ledger.all().into_iter().cloned().collect();
+        let options = LinkOptions { scripts, heartbeat: Duration::from_secs(30), ..LinkOptions::default() };
+        let user = format!("daemon{}", fastrand::u64(..));
+        let daemon = Link::start(Arc::new(server.endpoint_within(&user, &grants)), options);
+        soon("a connection", daemon.ready()).await;
+        let redis = OnRedis::new(&server, ledger.keys.clone()).await;
+        ZsetRig { source, redis, daemon, _server: server }
+    }
+
+    async fn zadd(&mut self, score: &str, member: &Bytes) {
+        let zset = self.source.keys.zset.clone();
+        self.redis.run(redis::pipe().cmd("ZADD").arg(&zset[..]).arg(score).arg(&member[..])).await;
+    }
+}
+
+impl Rig for ZsetRig {
+    fn store(&self, owner: u8) -> Arc<dyn Store> {
+        Arc::new(RedisStore::new(self.daemon.clone(), self.source.clone(), [owner; 8]))
+    }
+
+    fn rescuer(&self) -> Arc<dyn Store> {
+        unreachable!("a set has no clients that transfer")
+    }
+
+    fn server(&self) -> Arc<dyn Server> {
+        Arc::new(RedisServer::new(self.daemon.clone()))
+    }
+
+    fn element(&self, id: MessageId, payload: &[u8]) -> Bytes {
+        let text = std::str::from_utf8(payload).expect("a payload that is text");
+        serde_json::json!({ "id": id.to_string(), "text": text }).to_string().into()
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.redis.now_ms
+    }
+
+    async fn advance(&mut self, by: Duration) {
+        self.redis.advance(by).await;
+    }
+
+    async fn offer(&mut self, element: &Bytes, due_ms: i64) {
+        let score = self.source.until(due_ms).to_string();
+        self.zadd(&score, element).await;
+    }
+
+    /// A set has no ready list. What has a header here is what waits for a retry.
+    async fn make_ready(&mut self, payload: &Bytes) {
+        let given = self.source.given(self.source.until(self.now_ms()));
+        let header = Header::redriven(Origin::Delayed, given, self.now_ms(), Vec::new());
+        let member = [&header.encode()[..], payload].concat();
+        self.add_waiting(&member.into(), self.now_ms()).await;
+    }
+
+    async fn spoil_list(&mut self) {
+        self.redis.spoil_list().await;
+    }
+
+    async fn add_lease(&mut self, name: &str, end_ms: i64) {
+        self.redis.add_lease(name, end_ms).await;
+    }
+
+    async fn forget_leases(&mut self) {
+        self.redis.forget_leases().await;
+    }
+
+    async fn add_waiting(&mut self, member: &Bytes, at_ms: i64) {
+        self.redis.add_waiting(member, at_ms).await;
+    }
+
+    async fn places(&mut self) -> Places {
+        let source = self.source.clone();
+        let due = |(member, score): (Bytes, Score)| (source.due_ms(score), member);
+        let scheduled = self.redis.scores(&source.keys.zset).await.into_iter().map(due).collect();
+        Places { scheduled, ..self.redis.places(|score| source.due_ms(score)).await }
+    }
+}
+
+/// All clauses but those about ready lists, about clients of the source that transfer, and one that counts bytes: members are JSON here.
+mod the_contract {
+    use super::*;
+
+    contract_tests! { ZsetRig::new().await, and
+        takeovers::a_takeover_takes_no_more_bytes_than_it_may_but_always_one_element,
+    }
+}
+
+/// Reading a large head costs time. A claim that left one says when it is due, and the next does not read it.
+#[tokio::test]
+async fn a_large_head_is_found_by_its_score_in_every_unit() {
+    let server = Arc::new(TestServer::start());
+    for (at, (word, unit)) in Unit::ALL.into_iter().enumerate() {
+        let mut rig = ZsetRig::of(&format!("l{at}"), unit, Naming::Hash, Body::Member, Some(server.clone())).await;
+        rig.offer(&vec![b'x'; 100_000].into(), rig.now_ms() + 5_000).await;
+        rig.offer(&Bytes::from_static(b"small"), rig.now_ms()).await;
+        let store = rig.store(A);
+        let mut hints = Default::default();
+        for number in 1..4 {
+            let request = ClaimRequest { hints, ..request(A, number) };
+            let ClaimReply::Claimed(claimed) = store.claim(&request).await.expect("the server claims") else {
+                panic!("{word}: no claim")
+            };
+            assert_eq!(claimed.elements.len(), usize::from(number == 1), "{word}");
+            let next_ms = claimed.next_ms.expect("something is due");
+            assert!((rig.now_ms() + 4_999..=rig.now_ms() + 5_001).contains(&next_ms), "{word} {number}: {next_ms}");
+            hints = claimed.hints;
+        }
+        rig.advance(Duration::from_secs(5)).await;
+        let ClaimReply::Claimed(claimed) =
+            store.claim(&ClaimRequest { hints, ..request(A, 9) }).await.expect("the server claims")
+        else {
+            panic!("{word}: no claim")
+        };
+        assert_eq!(claimed.elements.len(), 1, "{word}");
+    }
+}
