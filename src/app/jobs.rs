@@ -54,7 +54,7 @@ pub(super) fn start(
         move |topic: &Topic, aged: &Aged| count(&events, topic, aged)
     };
     let queue = JobQueue::new(link.clone(), settings, &SCRIPTS).observed_by(observer);
-    let (subscriber, heard) = Subscriber::start(config.redis.clone(), vec![WAKE.into()]);
+    let (subscriber, heard) = Subscriber::start(link.locator(), vec![WAKE.into()]);
     let (dispenser, dispensing) = Dispenser::new(queue.clone());
     let heartbeat = process.events.status().heartbeat("job clock", stuck);
     tasks.spawn(named("job dispenser", dispensing.run(heard, process.stopping.clone())));

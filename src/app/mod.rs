@@ -97,7 +97,7 @@ impl App {
         if config.jobs.is_some() {
             scripts.extend(SCRIPTS.all().into_iter().cloned());
         }
-        let link = Link::start(config.redis.clone(), LinkOptions { scripts, ..LinkOptions::default() });
+        let link = Link::start(&config.redis, LinkOptions { scripts, ..LinkOptions::default() });
         let budget = Budget::new(config.limits.in_flight.into(), config.limits.in_flight_bytes);
         let process = Arc::new(Process::new(owner, Arc::new(RedisServer::new(link.clone())), budget, events.clone()));
 
@@ -124,8 +124,8 @@ impl App {
         let work = Work::of(queues.clone());
         let channels: BTreeSet<_> = work.delivering.iter().flat_map(|queue| queue.store.channels()).collect();
         let channels = channels.into_iter().collect();
-        let (subscriber, announcements) = Subscriber::start(config.redis.clone(), channels);
-        let stuck = STUCK.saturating_add(config.redis.command_timeout);
+        let (subscriber, announcements) = Subscriber::start(link.locator(), channels);
+        let stuck = STUCK.saturating_add(config.redis.servers().command_timeout);
         let mut tasks = work.start(&process, announcements, stuck);
         let jobs = jobs::start(config, &link, &process, &mut tasks, stuck);
         if let (Some(jobs), Some(spec)) = (&jobs, &config.api) {

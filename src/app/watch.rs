@@ -25,19 +25,19 @@ pub(super) async fn watch_link(watched: Watched, process: Arc<Process>, queues: 
     let mut started = false;
     loop {
         let now = state.borrow_and_update().clone();
-        let address = watched.link.address();
+        let target = watched.link.address();
         match now {
-            LinkState::Up { info, .. } => {
+            LinkState::Up { address, info, .. } => {
                 // It may be another server than before, with another clock.
                 if let Some(now_ms) = info.now_ms {
                     process.clock.observe(now_ms);
                 }
-                process.events.redis_up(address, &info.version.to_string());
+                process.events.redis_up(&address, &info.version.to_string());
                 if !std::mem::replace(&mut started, true) {
                     if info.evicts() {
                         let policy = &info.maxmemory_policy;
                         process.events.redis_advice(
-                            address,
+                            &address,
                             &format!(
                                 "maxmemory-policy is {policy}: a full Redis would throw away scheduled elements; set it \
                                  to noeviction"
@@ -52,7 +52,7 @@ pub(super) async fn watch_link(watched: Watched, process: Arc<Process>, queues: 
                 }
             }
             LinkState::Connecting { last_error: Some(error), .. } => {
-                process.events.redis_lost(address, &error.to_string());
+                process.events.redis_lost(target, &error.to_string());
             }
             LinkState::Connecting { last_error: None, .. } => {}
         }

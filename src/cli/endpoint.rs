@@ -1,12 +1,10 @@
 //! A Redis that an argument names in place of the configuration.
 
-use std::sync::Arc;
-
 use super::Failed;
-use crate::config::{self, RedisEndpoint};
+use crate::config::{self, RedisTarget};
 
 /// The settings behind a URL, read by the rules of the configuration.
-pub(super) fn endpoint(url: &str, password_file: Option<&str>, option: &str) -> Result<Arc<RedisEndpoint>, Failed> {
+pub(super) fn endpoint(url: &str, password_file: Option<&str>, option: &str) -> Result<RedisTarget, Failed> {
     let text = |text: &str| serde_json::Value::from(text.replace("${", "$${")).to_string();
     let file = password_file.map(|file| format!(", password_file: {}", text(file))).unwrap_or_default();
     // The queue is never read; a configuration has one.

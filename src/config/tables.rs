@@ -4,7 +4,7 @@ use redisson_codecs::{Codec, Coding, Compression};
 
 use crate::api::config as api;
 use crate::jobs::config as job_queue;
-use crate::link::config::redis;
+use crate::link::config::{redis, sentinel};
 use crate::settings::keys::{Kind, Table, tables};
 use crate::settings::tls;
 use crate::sink;
@@ -135,7 +135,7 @@ pub(super) fn all() -> Vec<&'static Table> {
     for table in TABLES.iter().copied() {
         all.push(table);
         match table.path {
-            path if path == limits::TABLE.path => all.extend([&redis::TABLE, &tls::TABLE]),
+            path if path == limits::TABLE.path => all.extend([&redis::TABLE, &sentinel::keys::TABLE, &tls::TABLE]),
             path if path == jobs::TABLE.path => all.extend(job_queue::TABLES.iter().chain(api::TABLES)),
             path if path == sinks::TABLE.path => all.extend(kinds().filter(|table| table.path.starts_with(path))),
             path if path == source::TABLE.path => all.extend(spec::TABLES),

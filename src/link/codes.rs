@@ -57,6 +57,11 @@ const CONNECTING: &[Code] = &[
         "Use the master's address, or an address that follows it.",
     ),
     code("LOADING", "The server is loading its data.", "Wait until it is done."),
+    code(
+        "no_master",
+        "The sentinels know no master of this name.",
+        "Check `sentinel.master`, and `sentinel monitor` in the configuration of the sentinels.",
+    ),
     code("server", "The server answered the login with another error.", "The message quotes the server."),
 ];
 

@@ -153,6 +153,39 @@ pub(super) async fn connect_pubsub(endpoint: &Arc<RedisEndpoint>) -> Result<redi
     attempt.await.map_err(|(kind, message)| ConnectError { kind, address: endpoint.address(), message })
 }
 
+/// Logs in at `endpoint`, sends one command, and leaves. `words` are the command's own, without arguments.
+///
+/// # Errors
+///
+/// As for [`connect`].
+pub(super) async fn ask(
+    endpoint: &Arc<RedisEndpoint>,
+    words: &'static str,
+    command: &redis::Cmd,
+) -> Result<Value, ConnectError> {
+    let attempt = async {
+        let deadline = Instant::now() + endpoint.connect_timeout;
+        let prepared = within(deadline, endpoint, "reading password and certificates", prepare(endpoint)).await?;
+        let tls = prepared.tls.is_some();
+        let opening = async { Wire::open(endpoint, prepared.tls.clone()).await.map_err(|error| explain(&error, tls)) };
+        let mut wire = within(deadline, endpoint, "opening the connection", opening).await?;
+        let (mut pipeline, mut questions) = login(endpoint, prepared.password.as_ref());
+        pipeline.add_command(command.clone());
+        questions.push(Question::Other(words));
+        let answers = exchange(&mut wire.connection, &pipeline, tls);
+        let answers = within(deadline, endpoint, "waiting for the answer", answers).await?;
+        let mut last = Value::Nil;
+        for (question, answer) in questions.iter().zip(answers) {
+            match answer {
+                Value::ServerError(error) => return Err(refusal(question, &error, endpoint)),
+                answer => last = answer,
+            }
+        }
+        Ok(last)
+    };
+    attempt.await.map_err(|(kind, message)| ConnectError { kind, address: endpoint.address(), message })
+}
+
 type Attempt<T> = Result<T, (ConnectErrorKind, String)>;
 
 async fn within<T>(
@@ -183,6 +216,8 @@ enum Question {
     Ping,
     Info,
     Load(String),
+    /// A command by its words.
+    Other(&'static str),
 }
 
 /// Logs in and asks everything in one round trip: a claim waits for it after every reconnect.
@@ -194,14 +229,7 @@ async fn greet(
     tls: bool,
 ) -> Attempt<ServerInfo> {
     let (pipeline, questions) = questions(endpoint, options, password);
-    // The client shows the error of a broken transport to a single command only, not to a pipeline; so one goes ahead.
-    // What the server answers to it does not matter yet: before AUTH it may be refused.
-    let (ping, mut first) = (redis::cmd("PING"), connection.clone());
-    let count = pipeline.len();
-    let sign_of_life = first.send_packed_command(&ping);
-    let (alive, answers) = tokio::join!(biased; sign_of_life, connection.send_packed_commands(&pipeline, 0, count));
-    alive.map_err(|error| explain(&error, tls))?;
-    let answers = answers.map_err(|error| explain(&error, tls))?;
+    let answers = exchange(connection, &pipeline, tls).await?;
     let mut info = String::new();
     let mut refused_script = None;
     for (question, answer) in questions.iter().zip(answers) {
@@ -219,19 +247,27 @@ async fn greet(
                 info.push_str(&text);
                 info.push('\n');
             }
-            (Question::Auth | Question::Select | Question::Ping | Question::Load(_), _) => {}
+            (Question::Auth | Question::Select | Question::Ping | Question::Load(_) | Question::Other(_), _) => {}
         }
     }
     let info = ServerInfo::parse(&info)?;
     refused_script.map_or(Ok(info), Err)
 }
 
-/// Everything that is asked at a login, in the order of the answers.
-fn questions(
-    endpoint: &RedisEndpoint,
-    options: &LinkOptions,
-    password: Option<&SecretString>,
-) -> (Pipeline, Vec<Question>) {
+/// The answers to a pipeline on a connection that nothing was sent on yet.
+async fn exchange(connection: &mut MultiplexedConnection, pipeline: &Pipeline, tls: bool) -> Attempt<Vec<Value>> {
+    // The client shows the error of a broken transport to a single command only, not to a pipeline; so one goes ahead.
+    // What the server answers to it does not matter yet: before AUTH it may be refused.
+    let (ping, mut first) = (redis::cmd("PING"), connection.clone());
+    let count = pipeline.len();
+    let sign_of_life = first.send_packed_command(&ping);
+    let (alive, answers) = tokio::join!(biased; sign_of_life, connection.send_packed_commands(pipeline, 0, count));
+    alive.map_err(|error| explain(&error, tls))?;
+    answers.map_err(|error| explain(&error, tls))
+}
+
+/// What goes first on every connection.
+fn login(endpoint: &RedisEndpoint, password: Option<&SecretString>) -> (Pipeline, Vec<Question>) {
     let mut pipeline = Pipeline::new();
     let mut questions = Vec::new();
     if let Some(password) = password {
@@ -246,6 +282,16 @@ fn questions(
         pipeline.cmd("SELECT").arg(endpoint.database);
         questions.push(Question::Select);
     }
+    (pipeline, questions)
+}
+
+/// Everything that is asked when a link connects, in the order of the answers.
+fn questions(
+    endpoint: &RedisEndpoint,
+    options: &LinkOptions,
+    password: Option<&SecretString>,
+) -> (Pipeline, Vec<Question>) {
+    let (mut pipeline, mut questions) = login(endpoint, password);
     pipeline.cmd("CLIENT").arg("SETNAME").arg(&options.client_name);
     questions.push(Question::Name);
     pipeline.cmd("PING");
@@ -272,6 +318,7 @@ fn refusal(question: &Question, error: &redis::ServerError, endpoint: &RedisEndp
         Question::Ping => "PING",
         Question::Info => "INFO",
         Question::Load(_) => "SCRIPT LOAD",
+        Question::Other(words) => words,
     };
     let answer = format!("({code} {words})");
     match (code, question) {
@@ -309,7 +356,7 @@ fn refusal(question: &Question, error: &redis::ServerError, endpoint: &RedisEndp
         (_, Question::Load(name)) => {
             (ConnectErrorKind::Server, format!("the server refuses the script `{name}` {answer}"))
         }
-        (_, Question::Name | Question::Ping | Question::Info) => {
+        (_, Question::Name | Question::Ping | Question::Info | Question::Other(_)) => {
             (ConnectErrorKind::Server, format!("the server answered {asked} with an error {answer}"))
         }
     }

@@ -37,11 +37,20 @@ pub struct RedisEndpoint {
 }
 
 impl RedisEndpoint {
+    /// The same settings at another address.
+    pub fn at(&self, host: &str, port: u16) -> RedisEndpoint {
+        RedisEndpoint { host: host.to_owned(), port, ..self.clone() }
+    }
+
+    /// `host:port`, IPv6 addresses in brackets.
+    pub fn host_and_port(&self) -> String {
+        let (host, port) = (&self.host, self.port);
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+
     /// `host:port/db`, for logs and for comparing two endpoints; never with a password.
     pub fn address(&self) -> String {
-        let host = &self.host;
-        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-        format!("{host}:{}/{}", self.port, self.database)
+        format!("{}/{}", self.host_and_port(), self.database)
     }
 
     /// The settings in effect, in the shape and the units of the YAML; no secret.
@@ -51,13 +60,13 @@ impl RedisEndpoint {
         std::iter::once(url).chain(shown::fields(self)).collect()
     }
 
-    /// Whether keys of the same name are the same keys; the usual names of this machine count as one.
-    pub fn same_keys(&self, other: &RedisEndpoint) -> bool {
+    /// Whether both are the same server, whatever the database; the usual names of this machine count as one.
+    pub fn same_server(&self, other: &RedisEndpoint) -> bool {
         let host = |endpoint: &RedisEndpoint| match endpoint.host.to_ascii_lowercase() {
             host if matches!(host.as_str(), "localhost" | "::1") => "127.0.0.1".to_owned(),
             host => host,
         };
-        host(self) == host(other) && self.port == other.port && self.database == other.database
+        host(self) == host(other) && self.port == other.port
     }
 }
 

@@ -164,6 +164,8 @@ pub enum ConnectErrorKind {
     Replica,
     /// The server is loading its data.
     Loading,
+    /// The sentinels know no master of this name.
+    NoMaster,
     /// Anything else that the server answered.
     Server,
 }
@@ -177,6 +179,7 @@ impl ConnectErrorKind {
             | ConnectErrorKind::Auth
             | ConnectErrorKind::Permission
             | ConnectErrorKind::Database
+            | ConnectErrorKind::NoMaster
             | ConnectErrorKind::TooOld => true,
             ConnectErrorKind::Name
             | ConnectErrorKind::Unreachable
@@ -201,6 +204,7 @@ impl ConnectErrorKind {
             ConnectErrorKind::TooOld => "too_old",
             ConnectErrorKind::Replica => "replica",
             ConnectErrorKind::Loading => "LOADING",
+            ConnectErrorKind::NoMaster => "no_master",
             ConnectErrorKind::Server => "server",
         }
     }

@@ -16,6 +16,7 @@ mod endpoint;
 mod error;
 mod gate;
 mod info;
+mod locator;
 mod reply;
 pub mod rights;
 mod score;
@@ -25,6 +26,7 @@ mod storage;
 mod stream;
 mod subscriber;
 mod supervisor;
+mod target;
 pub mod tls;
 mod url;
 
@@ -47,6 +49,7 @@ pub use conn::Conn;
 pub use endpoint::{RedisEndpoint, Side};
 pub use error::{ConnectError, ConnectErrorKind, LinkError, NoAnswer, server_code};
 pub use info::{Memory, Role, ServerInfo, Version};
+pub use locator::Locator;
 pub use reply::{BadReply, Fields};
 pub use rights::{missing_rights, whoami};
 pub use score::Score;
@@ -54,6 +57,7 @@ pub use script::{Clock, Script, TEST_CLOCK};
 pub(crate) use slot::hashed;
 pub use storage::{Storage, storage};
 pub use subscriber::{Subscriber, SubscriberEvent, SubscriberState};
+pub use target::{RedisTarget, SentinelTarget};
 
 /// What a link does beyond connecting.
 #[derive(Debug, Clone)]
@@ -86,6 +90,8 @@ pub enum LinkState {
     Up {
         /// Number of this connection: grows by one at every connect, starts at 1.
         epoch: u64,
+        /// `host:port/db` of the server.
+        address: Arc<str>,
         /// What the server says of itself.
         info: Arc<ServerInfo>,
     },
@@ -107,6 +113,7 @@ pub struct Link {
 
 #[derive(Debug)]
 struct Shared {
+    locator: Locator,
     address: Arc<str>,
     command_timeout: Duration,
     state: watch::Receiver<LinkState>,
@@ -118,15 +125,21 @@ struct Shared {
 }
 
 impl Link {
-    /// Starts the supervisor of a connection to `endpoint`. Never fails: problems are reported by
+    /// Starts the supervisor of a connection to `target`. Never fails: problems are reported by
     /// [`state`](Link::state), and tried again.
-    pub fn start(endpoint: Arc<RedisEndpoint>, options: LinkOptions) -> Link {
-        let (address, command_timeout): (Arc<str>, _) = (endpoint.address().into(), endpoint.command_timeout);
+    pub fn start(target: impl Into<RedisTarget>, options: LinkOptions) -> Link {
+        Link::at(Locator::start(&target.into()), options)
+    }
+
+    /// The same to where `locator` leads; several links share it.
+    pub fn at(locator: Locator, options: LinkOptions) -> Link {
+        let (address, command_timeout): (Arc<str>, _) = (locator.address().into(), locator.servers().command_timeout);
         let stop = CancellationToken::new();
-        let (supervisor, state, current) = supervisor::Supervisor::new(endpoint, options, stop.clone());
+        let (supervisor, state, current) = supervisor::Supervisor::new(locator.clone(), options, stop.clone());
         let task = tokio::spawn(supervisor.run());
         Link {
             shared: Arc::new(Shared {
+                locator,
                 address,
                 command_timeout,
                 state,
@@ -138,9 +151,14 @@ impl Link {
         }
     }
 
-    /// `host:port/db`.
+    /// What the configuration names: `host:port/db`, or `sentinel:master/db`.
     pub fn address(&self) -> &str {
         &self.shared.address
+    }
+
+    /// What finds the server, for other connections to the same one.
+    pub fn locator(&self) -> Locator {
+        self.shared.locator.clone()
     }
 
     /// The time after which a call gives up.

@@ -3,12 +3,12 @@
 //! Its messages are hints: those published while it was disconnected are lost, so every (re)subscription asks the receiver
 //! to look at everything again. Knows nothing of what channels mean.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use redis::aio::{PubSubSink, PubSubStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -18,7 +18,7 @@ use super::connect::connect_pubsub;
 use super::error::{ConnectError, ConnectErrorKind};
 use super::supervisor::wait_after;
 use crate::clock::Instant;
-use crate::link::RedisEndpoint;
+use crate::link::{Locator, RedisEndpoint};
 
 /// Channels in one `SUBSCRIBE`.
 const CHUNK: usize = 256;
@@ -69,14 +69,14 @@ impl Subscriber {
     /// Subscribes to all channels on one connection and keeps it so. Never fails: problems are reported by
     /// [`state`](Subscriber::state), and tried again.
     pub fn start(
-        endpoint: Arc<RedisEndpoint>,
+        at: impl Into<Locator>,
         channels: Vec<Arc<str>>,
     ) -> (Subscriber, mpsc::Receiver<SubscriberEvent>) {
         let (events, receiver) = mpsc::channel(BUFFER);
         let (state, state_seen) = watch::channel(SubscriberState::Connecting { last_error: None });
         let stop = CancellationToken::new();
         let names = channels.into_iter().map(|name| (name.to_string(), name)).collect();
-        let worker = Worker { endpoint, names, events, state, stop: stop.clone(), missed: false };
+        let worker = Worker { locator: at.into(), names, events, state, stop: stop.clone(), missed: false };
         let task = tokio::spawn(worker.run());
         (Subscriber { state: state_seen, _stop_on_drop: stop.clone().drop_guard(), stop, task }, receiver)
     }
@@ -95,7 +95,7 @@ impl Subscriber {
 }
 
 struct Worker {
-    endpoint: Arc<RedisEndpoint>,
+    locator: Locator,
     names: HashMap<String, Arc<str>>,
     events: mpsc::Sender<SubscriberEvent>,
     state: watch::Sender<SubscriberState>,
@@ -119,14 +119,22 @@ impl Worker {
     async fn supervise(&mut self) {
         let mut failures = 0_u32;
         loop {
-            match self.subscribe().await {
-                Ok((sink, stream)) => {
+            let mut news = self.locator.news();
+            let subscribing = &*self;
+            match self.locator.first(|server| async move { subscribing.subscribe(&server).await }.boxed()).await {
+                Ok((server, (sink, stream))) => {
                     let since = Instant::now();
-                    tracing::debug!(redis = %self.endpoint.address(), channels = self.names.len(), "subscribed");
+                    tracing::debug!(redis = %server.address(), channels = self.names.len(), "subscribed");
                     self.state.send_replace(SubscriberState::Subscribed);
                     self.missed = true;
-                    let reason = self.listen(sink, stream).await;
-                    tracing::debug!(redis = %self.endpoint.address(), reason, "lost the subscription");
+                    let locator = self.locator.clone();
+                    // Order does not matter. Listening may be left at any time: a message that was not handed on is made up
+                    // for by the look at everything after the next subscription.
+                    let reason = tokio::select! {
+                        reason = self.listen(&server, sink, stream) => reason,
+                        () = locator.left(&server) => "another server is the master",
+                    };
+                    tracing::debug!(redis = %server.address(), reason, "lost the subscription");
                     self.state.send_replace(SubscriberState::Connecting { last_error: None });
                     // A server that accepts and drops is not hammered.
                     if since.elapsed() >= MAX_WAIT {
@@ -136,7 +144,11 @@ impl Worker {
                 Err(error) => self.failed(error),
             }
             failures = failures.saturating_add(1);
-            tokio::time::sleep(wait_after(failures, MAX_WAIT)).await;
+            // Order does not matter: either way it is tried again.
+            tokio::select! {
+                () = tokio::time::sleep(wait_after(failures, MAX_WAIT)) => {}
+                () = news.next() => {}
+            }
         }
     }
 
@@ -153,42 +165,43 @@ impl Worker {
         });
     }
 
-    async fn subscribe(&self) -> Result<(PubSubSink, PubSubStream), ConnectError> {
-        let (mut sink, stream) = connect_pubsub(&self.endpoint).await?.split();
+    /// Subscribes at this server. It may be a replica, which hears what its master does.
+    async fn subscribe(&self, server: &Arc<RedisEndpoint>) -> Result<(PubSubSink, PubSubStream), ConnectError> {
+        let error = |kind, message| ConnectError { kind, address: server.address(), message };
+        let (mut sink, stream) = connect_pubsub(server).await?.split();
         let names: Vec<&str> = self.names.keys().map(String::as_str).collect();
         for chunk in names.chunks(CHUNK) {
-            let deadline = self.endpoint.command_timeout;
-            let error = match tokio::time::timeout(deadline, sink.subscribe(chunk)).await {
+            let deadline = server.command_timeout;
+            let refused = match tokio::time::timeout(deadline, sink.subscribe(chunk)).await {
                 Ok(Ok(())) => continue,
-                Ok(Err(error)) => error,
+                Ok(Err(refused)) => refused,
                 Err(_elapsed) => {
-                    return Err(
-                        self.error(ConnectErrorKind::Timeout, format!("SUBSCRIBE: no answer within {deadline:?}"))
-                    );
+                    return Err(error(ConnectErrorKind::Timeout, format!("SUBSCRIBE: no answer within {deadline:?}")));
                 }
             };
-            let user = self.endpoint.username.as_deref().unwrap_or("default");
-            return Err(match error.code() {
-                Some("NOPERM") => self.error(
+            let user = server.username.as_deref().unwrap_or("default");
+            return Err(match refused.code() {
+                Some("NOPERM") => error(
                     ConnectErrorKind::Permission,
-                    format!("user `{user}` may not subscribe ({error}): grant `+subscribe` and the channels with `ACL SETUSER {user} &redisson_delay_queue_channel:* &delaybridge:*`"),
+                    format!("user `{user}` may not subscribe ({refused}): grant `+subscribe` and the channels with `ACL SETUSER {user} {}`", patterns(&names)),
                 ),
-                Some("NOAUTH") => self.error(
+                Some("NOAUTH") => error(
                     ConnectErrorKind::Auth,
-                    format!("the server asks for a password and none is configured: set `password_file` ({error})"),
+                    format!("the server asks for a password and none is configured: set `password_file` ({refused})"),
                 ),
-                _ => self.error(ConnectErrorKind::Server, format!("SUBSCRIBE failed: {error}")),
+                _ => error(ConnectErrorKind::Server, format!("SUBSCRIBE failed: {refused}")),
             });
         }
         Ok((sink, stream))
     }
 
-    fn error(&self, kind: ConnectErrorKind, message: String) -> ConnectError {
-        ConnectError { kind, address: self.endpoint.address(), message }
-    }
-
     /// Hands on messages until the connection ends or stops answering; returns why.
-    async fn listen(&mut self, mut sink: PubSubSink, mut stream: PubSubStream) -> &'static str {
+    async fn listen(
+        &mut self,
+        server: &RedisEndpoint,
+        mut sink: PubSubSink,
+        mut stream: PubSubStream,
+    ) -> &'static str {
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
         heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let events = self.events.clone();
@@ -207,7 +220,7 @@ impl Worker {
                 }
                 _ = heartbeat.tick() => {
                     let ping = sink.ping::<redis::Value>();
-                    match tokio::time::timeout(self.endpoint.command_timeout, ping).await {
+                    match tokio::time::timeout(server.command_timeout, ping).await {
                         Ok(Ok(_)) => {}
                         Ok(Err(_)) => return "the connection broke",
                         Err(_elapsed) => return "the server stopped answering",
@@ -227,4 +240,13 @@ impl Worker {
         let event = SubscriberEvent::Message { channel: channel.clone(), payload };
         self.missed = self.events.try_send(event).is_err();
     }
+}
+
+/// What a user needs for these channels, as `ACL SETUSER` takes it: a pattern for each kind of them.
+fn patterns(names: &[&str]) -> String {
+    let kind = |name: &&str| match name.split_once(':') {
+        Some((kind, _)) => format!("&{kind}:*"),
+        None => format!("&{name}"),
+    };
+    names.iter().map(kind).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" ")
 }

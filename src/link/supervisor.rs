@@ -5,12 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::conn::{Conn, Reports};
 use super::connect::connect;
 use super::error::{ConnectError, LinkError};
+use super::locator::{Locator, News};
 use super::{LinkOptions, LinkState};
 use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
@@ -26,7 +28,7 @@ const MAX_WAIT_FOR_A_PERSON: Duration = Duration::from_secs(10);
 const STABLE_AFTER: Duration = Duration::from_secs(2);
 
 pub(super) struct Supervisor {
-    endpoint: Arc<RedisEndpoint>,
+    locator: Locator,
     options: LinkOptions,
     stop: CancellationToken,
     state: watch::Sender<LinkState>,
@@ -43,11 +45,13 @@ enum Ended {
     Stopped,
     /// The connection is of no use any more, for this reason.
     Lost(String),
+    /// Another server is the master now.
+    Left,
 }
 
 impl Supervisor {
     pub(super) fn new(
-        endpoint: Arc<RedisEndpoint>,
+        locator: Locator,
         options: LinkOptions,
         stop: CancellationToken,
     ) -> (Self, watch::Receiver<LinkState>, watch::Receiver<Option<Conn>>) {
@@ -55,7 +59,7 @@ impl Supervisor {
         let (current, current_seen) = watch::channel(None);
         let reports = Arc::new(Reports::default());
         (
-            Supervisor { endpoint, options, stop, state, current, reports, epoch: 0, failures: 0 },
+            Supervisor { locator, options, stop, state, current, reports, epoch: 0, failures: 0 },
             state_seen,
             current_seen,
         )
@@ -63,16 +67,26 @@ impl Supervisor {
 
     /// Runs until the link is closed.
     pub(super) async fn run(mut self) {
-        while let Some(conn) = self.connected().await {
+        while let Some((server, conn)) = self.connected().await {
             let since = Instant::now();
-            let ended = self.watch(&conn).await;
+            let mut news = self.locator.news();
+            // Order: a server that is not the master any more is left even if it answers. Both only wait.
+            let ended = tokio::select! {
+                biased;
+                () = self.locator.left(&server) => Ended::Left,
+                ended = self.watch(&conn) => ended,
+            };
             self.current.send_replace(None);
             conn.retire();
             self.state.send_replace(LinkState::Connecting { since: Instant::now(), last_error: None });
             match ended {
                 Ended::Stopped => break,
+                Ended::Left => {
+                    tracing::debug!(redis = %conn.address(), "left this Redis: another server is the master");
+                    continue;
+                }
                 Ended::Lost(reason) => {
-                    tracing::debug!(redis = %self.endpoint.address(), %reason, "lost the connection to Redis");
+                    tracing::debug!(redis = %conn.address(), %reason, "lost the connection to Redis");
                 }
             }
             if since.elapsed() >= STABLE_AFTER {
@@ -80,7 +94,7 @@ impl Supervisor {
             } else {
                 self.failures = self.failures.saturating_add(1);
                 let wait = wait_after(self.failures, MAX_WAIT);
-                if !self.pause(wait).await {
+                if !self.pause(wait, &mut news).await {
                     break;
                 }
             }
@@ -88,38 +102,41 @@ impl Supervisor {
     }
 
     /// Tries until there is a connection; `None` when the link is closed.
-    async fn connected(&mut self) -> Option<Conn> {
+    async fn connected(&mut self) -> Option<(Arc<RedisEndpoint>, Conn)> {
         loop {
+            // From before the attempt: what changes during it is a reason for the next.
+            let mut news = self.locator.news();
+            let options = &self.options;
             // Order does not matter; an abandoned attempt only closes its socket.
             let attempt = tokio::select! {
-                attempt = connect(&self.endpoint, &self.options) => attempt,
+                attempt = self.locator.first(|server| async move { connect(&server, options).await }.boxed()) => attempt,
                 () = self.stop.cancelled() => return None,
             };
             match attempt {
-                Ok((wire, info)) => {
+                Ok((server, (wire, info))) => {
                     self.epoch += 1;
-                    let info = Arc::new(info);
+                    let (address, info): (Arc<str>, _) = (server.address().into(), Arc::new(info));
                     let conn = Conn::new(
                         self.epoch,
-                        self.endpoint.address().into(),
+                        address.clone(),
                         info.clone(),
-                        self.endpoint.command_timeout,
+                        server.command_timeout,
                         wire,
                         self.reports.clone(),
                     );
                     tracing::debug!(
-                        redis = %self.endpoint.address(), version = %info.version, epoch = self.epoch, "connected to Redis"
+                        redis = %address, version = %info.version, epoch = self.epoch, "connected to Redis"
                     );
                     // The connection first: a caller that sees the state Up finds it.
                     self.current.send_replace(Some(conn.clone()));
-                    self.state.send_replace(LinkState::Up { epoch: self.epoch, info });
-                    return Some(conn);
+                    self.state.send_replace(LinkState::Up { epoch: self.epoch, address, info });
+                    return Some((server, conn));
                 }
                 Err(error) => {
                     self.failures = self.failures.saturating_add(1);
                     let max = if error.kind.needs_a_person() { MAX_WAIT_FOR_A_PERSON } else { MAX_WAIT };
                     self.failed(error);
-                    if !self.pause(wait_after(self.failures, max)).await {
+                    if !self.pause(wait_after(self.failures, max), &mut news).await {
                         return None;
                     }
                 }
@@ -177,10 +194,11 @@ impl Supervisor {
         }
     }
 
-    /// Waits; false if the link was closed meanwhile.
-    async fn pause(&self, wait: Duration) -> bool {
+    /// Waits, or until the server is known to be elsewhere; false if the link was closed meanwhile.
+    async fn pause(&self, wait: Duration, news: &mut News) -> bool {
         tokio::select! {
             () = tokio::time::sleep(wait) => true,
+            () = news.next() => true,
             () = self.stop.cancelled() => false,
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::session::ledger;
-use crate::config::{Config, Mode, QueueSpec, RedisEndpoint, RouteSpec};
+use crate::config::{Config, Mode, QueueSpec, RedisTarget, RouteSpec};
 use crate::jobs;
 use crate::link::rights::{self, Dialect, Grant, Rules};
 use crate::sink::RedisServer;
@@ -46,7 +46,7 @@ impl Server {
 #[derive(Debug, Clone)]
 pub struct User {
     /// How the server is reached.
-    pub endpoint: Arc<RedisEndpoint>,
+    pub target: RedisTarget,
     /// What it is there for.
     pub uses: Vec<String>,
     /// What it needs.
@@ -76,11 +76,11 @@ impl User {
 
 /// Every user that the configuration needs, that of the queues first.
 pub fn users(config: &Config, purpose: Purpose) -> Vec<User> {
-    let mut first = User { endpoint: config.redis.clone(), uses: Vec::new(), grants: Vec::new() };
+    let mut first = User { target: config.redis.clone(), uses: Vec::new(), grants: Vec::new() };
     if !config.queues.is_empty() {
         first.uses.push("the queues".to_owned());
     }
-    first.grants = vec![rights::to_connect(config.redis.database), rights::to_load_scripts()];
+    first.grants = vec![rights::to_connect(config.redis.servers().database), rights::to_load_scripts()];
     if config.jobs.is_some() {
         // The command line does with jobs what the daemon does.
         first.uses.push("jobs".to_owned());
@@ -97,26 +97,24 @@ pub fn users(config: &Config, purpose: Purpose) -> Vec<User> {
     }
     let mut users = vec![first];
     for sink in &config.sinks {
-        let endpoint = match sink.connector.redis() {
+        let target = match sink.connector.redis() {
             Some(RedisServer::OfTheQueues) => &config.redis,
-            Some(RedisServer::Own(endpoint)) => endpoint,
+            Some(RedisServer::Own(target)) => target,
             None => continue,
         };
         // Rights do not know databases, so that one user on one server has those of all.
         let same = |user: &User| {
-            user.endpoint.host == endpoint.host
-                && user.endpoint.port == endpoint.port
-                && user.endpoint.username == endpoint.username
+            user.target.same_servers(target) && user.target.servers().username == target.servers().username
         };
         let user = match users.iter().position(same) {
             Some(at) => &mut users[at],
             None => {
-                users.push(User { endpoint: endpoint.clone(), uses: Vec::new(), grants: Vec::new() });
+                users.push(User { target: target.clone(), uses: Vec::new(), grants: Vec::new() });
                 users.last_mut().expect("it was just put there")
             }
         };
         user.uses.push(format!("sink {}", sink.name));
-        user.grants.extend([rights::to_connect(endpoint.database), rights::to_ask_for_rights()]);
+        user.grants.extend([rights::to_connect(target.servers().database), rights::to_ask_for_rights()]);
         user.grants.extend(of_sink(config, &sink.name));
     }
     users
@@ -172,7 +170,7 @@ pub struct UserRules {
 /// The least rights that a configuration needs; `user` replaces the name of the configuration.
 pub fn least(config: &Config, purpose: Purpose, server: Server, user: Option<&str>) -> Users {
     let row = |found: &User| {
-        let configured = found.endpoint.username.as_deref();
+        let configured = found.target.servers().username.as_deref();
         let default = match purpose {
             Purpose::Run => configured.unwrap_or("delaybridge"),
             // Never the daemon's: the line would take from it what it needs.
@@ -180,7 +178,7 @@ pub fn least(config: &Config, purpose: Purpose, server: Server, user: Option<&st
         };
         let user = user.unwrap_or(default);
         UserRules {
-            server: found.endpoint.address(),
+            server: found.target.address(),
             uses: found.uses.clone(),
             user: user.to_owned(),
             configured: configured == Some(user),

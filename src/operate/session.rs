@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::error::{Attempt, Error};
 use super::jobs::Jobs;
 use super::words;
-use crate::config::{Config, QueueSpec, RedisEndpoint};
+use crate::config::{Config, QueueSpec, RedisTarget};
 use crate::link::{Conn, ConnectError, Link, LinkOptions, LinkState};
 use crate::message::Identity;
 use crate::source;
@@ -45,7 +45,7 @@ impl Session {
 
     /// The job queue, if the configuration has one.
     pub(super) fn jobs(&self) -> Option<Jobs> {
-        Some(Jobs::over(self.link.clone(), self.config.redis.clone(), self.config.jobs.clone()?))
+        Some(Jobs::over(self.link.clone(), self.config.jobs.clone()?))
     }
 
     /// Finds the queue and connects, in this order: a misspelt queue is reported without Redis.
@@ -151,9 +151,9 @@ fn find(config: &Config, id: &str) -> Result<Arc<QueueSpec>, Error> {
 }
 
 /// A link under the command line's name.
-pub(super) fn link(endpoint: &Arc<RedisEndpoint>) -> Link {
+pub(super) fn link(target: &RedisTarget) -> Link {
     let options = LinkOptions { client_name: "delaybridge-cli".to_owned(), ..LinkOptions::default() };
-    Link::start(endpoint.clone(), options)
+    Link::start(target, options)
 }
 
 /// The link's first connection, or why there is none.

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::kind::{RouteHeaders, SinkKind};
 use super::{Destination, Sink};
-use crate::link::{Link, RedisEndpoint, Side};
+use crate::link::{Link, RedisTarget, Side};
 use crate::message::{About, Failure};
 use crate::template::{FillError, Filler, Template};
 
@@ -97,7 +97,7 @@ pub enum RedisServer<'a> {
     /// The one that holds the queues, over the source's connection.
     OfTheQueues,
     /// One of its own.
-    Own(&'a Arc<RedisEndpoint>),
+    Own(&'a RedisTarget),
 }
 
 /// Where in a sink the elements of a route go: the destination keys, with the templates compiled.

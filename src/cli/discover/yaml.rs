@@ -4,20 +4,19 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::config::RedisEndpoint;
+use crate::config::RedisTarget;
 use crate::operate::redisson::discover::{DiscoveredQueue, Layouts};
 use crate::operate::words;
 
 /// A configuration that `check` accepts.
-pub(super) fn yaml(endpoint: &RedisEndpoint, password_file: Option<&str>, queues: &[DiscoveredQueue]) -> String {
+pub(super) fn yaml(target: &RedisTarget, password_file: Option<&str>, queues: &[DiscoveredQueue]) -> String {
     let mut text = String::from(
         "# Found by `delaybridge discover`. In `mode: shadow` nothing is claimed and nothing is written: name your sinks,\n\
          # check its reports, and change the mode queue by queue.\n",
     );
-    let scheme = if endpoint.tls.is_some() { "rediss" } else { "redis" };
-    let url = quoted(&format!("{scheme}://{}", endpoint.address()));
-    // Writing to a String cannot fail.
-    let _ = write!(text, "redis:\n  url: {url}\n");
+    text.push_str("redis:\n");
+    place(&mut text, target);
+    let endpoint = target.servers();
     if let Some(user) = &endpoint.username {
         let _ = writeln!(text, "  username: {}", quoted(user));
     }
@@ -31,6 +30,24 @@ pub(super) fn yaml(endpoint: &RedisEndpoint, password_file: Option<&str>, queues
     text.push_str("sinks:\n  out:\n    stdout: {}   # replace it with your sink: kafka, amqp, redis\nqueues:\n");
     queues.iter().for_each(|queue| one(&mut text, queue));
     text
+}
+
+/// Where the Redis is. Writing to a String cannot fail.
+fn place(text: &mut String, target: &RedisTarget) {
+    match target {
+        RedisTarget::Fixed(endpoint) => {
+            let scheme = if endpoint.tls.is_some() { "rediss" } else { "redis" };
+            let _ = writeln!(text, "  url: {}", quoted(&format!("{scheme}://{}", endpoint.address())));
+        }
+        RedisTarget::Sentinel(sentinel) => {
+            let nodes: Vec<_> = sentinel.nodes.iter().map(|node| quoted(&node.host_and_port())).collect();
+            let _ = writeln!(text, "  # The logins of servers and sentinels, and their certificates, are not printed here.");
+            let _ = writeln!(text, "  sentinel: {{ master: {}, nodes: [{}] }}", quoted(&sentinel.master), nodes.join(", "));
+            if sentinel.servers.database != 0 {
+                let _ = writeln!(text, "  database: {}", sentinel.servers.database);
+            }
+        }
+    }
 }
 
 fn one(text: &mut String, queue: &DiscoveredQueue) {

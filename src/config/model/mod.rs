@@ -14,7 +14,7 @@ use redisson_codecs::{Classes, Coding, DecodeError, Payload};
 pub use self::preview::Misfit;
 pub use crate::api::config::ApiSpec;
 pub use crate::jobs::JobSettings;
-pub use crate::link::RedisEndpoint;
+pub use crate::link::{RedisEndpoint, RedisTarget};
 use crate::link::rights::Grant;
 use crate::route::{ElementInfo, Message, MessageSpec};
 pub use crate::settings::{Secret, TlsFiles};
@@ -33,7 +33,7 @@ pub struct Config {
     /// Limits of the whole process.
     pub limits: Limits,
     /// The Redis that holds the queues.
-    pub redis: Arc<RedisEndpoint>,
+    pub redis: RedisTarget,
     /// Sinks that at least one queue uses, in the order of the file.
     pub sinks: Vec<Arc<SinkSpec>>,
     /// The job queue, if there is one.

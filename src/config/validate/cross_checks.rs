@@ -13,7 +13,7 @@ use super::sink::Sink;
 use crate::config::model::{Limits, MaxInFlight, RouteSpec};
 use crate::config::tables::top;
 use crate::jobs::JobSettings;
-use crate::link::RedisEndpoint;
+use crate::link::{RedisEndpoint, RedisTarget};
 use crate::settings::reader::Section;
 use crate::settings::units::{show_duration, show_size};
 use crate::sink::{RedisCommand, RedisServer, RedisWrite};
@@ -166,12 +166,12 @@ pub(super) fn slow_commands(queues: &[Queue<'_>], redis: &RedisEndpoint) {
 }
 
 /// What a sink writes on the queues' Redis must not be what a queue reads or keeps.
-pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], source: &Arc<RedisEndpoint>) {
+pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], source: &RedisTarget) {
     let on_source = |name: &str| {
         let spec = sinks.iter().find(|sink| sink.name == name).and_then(Sink::spec);
         match spec.and_then(|spec| spec.connector.redis()) {
             Some(RedisServer::OfTheQueues) => true,
-            Some(RedisServer::Own(endpoint)) => endpoint.same_keys(source),
+            Some(RedisServer::Own(target)) => target.same_keys(source),
             None => false,
         }
     };

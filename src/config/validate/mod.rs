@@ -35,7 +35,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     };
     let shutdown_timeout = top.duration(&top::SHUTDOWN_TIMEOUT);
     let limits = limits(&top.section(&top::LIMITS));
-    let redis = link::config::endpoint(&top.section(&top::REDIS));
+    let redis = link::config::required(&top.section(&top::REDIS), top.has(&top::REDIS));
     let policies = retry::policies(&top);
     let mut sinks = sink::sinks(&top);
     let classes = classes::read(&top);
@@ -47,8 +47,8 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     cross_checks::leases(&queues, &sinks);
     cross_checks::claims_ahead(&queues, &sinks);
     if let Some(redis) = &redis {
-        queues.iter_mut().for_each(|queue| queue.spec.source.in_database(redis.database));
-        cross_checks::slow_commands(&queues, redis);
+        queues.iter_mut().for_each(|queue| queue.spec.source.in_database(redis.servers().database));
+        cross_checks::slow_commands(&queues, redis.servers());
         cross_checks::destinations(&queues, &sinks, redis);
     }
     cross_checks::dead_letters(&queues);

@@ -5,7 +5,6 @@ mod deep;
 mod late;
 mod limits;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -13,7 +12,7 @@ use serde::Serialize;
 pub use self::claimer::{Batch, Claimer, bury, settle};
 use super::error::{Error, explained};
 use super::session::{connected, link};
-use crate::config::RedisEndpoint;
+use crate::config::RedisTarget;
 use crate::link::{Conn, Link, LinkError};
 use crate::source::SourceError;
 use crate::source::redisson::ListCleanup;
@@ -135,12 +134,12 @@ impl Trial<'_> {
 /// When the connection cannot be made, when there is something under the name or no room, when it was ended, and when Redis
 /// cannot be asked. The message says whether anything is left in Redis.
 pub async fn measure(
-    endpoint: &Arc<RedisEndpoint>,
+    target: &RedisTarget,
     options: &Options,
     watch: Watch<'_>,
 ) -> Result<(Figures, Result<(), Error>), Error> {
-    let what = format!("measure Redis {}", endpoint.address());
-    let link = link(endpoint);
+    let what = format!("measure Redis {}", target.address());
+    let link = link(target);
     let conn = connected(&link).await?;
     let mut owner = [0; 8];
     getrandom::fill(&mut owner).map_err(|error| Error::failed(format!("draw a random number: {error}")))?;

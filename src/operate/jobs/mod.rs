@@ -3,7 +3,6 @@
 mod moving;
 mod pools;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use redisson_codecs::Codec;
@@ -19,15 +18,13 @@ use crate::jobs::{
     self, Added, Allowed, Dispenser, JobError, JobId, JobInfo, JobQueue, JobSettings, JobState, Limits, LocalId,
     NewJob, PopRequest, Reserved, SCRIPTS, Sizes, Topic, WAKE, Which,
 };
-use crate::link::{Link, LinkError, RedisEndpoint, Subscriber};
+use crate::link::{Link, LinkError, Subscriber};
 
 /// The job queue of a configuration, over a connection of its own.
 pub struct Jobs {
     /// What can be done.
     pub queue: JobQueue,
-    endpoint: Arc<RedisEndpoint>,
-    /// Keeps the connection.
-    _link: Link,
+    link: Link,
 }
 
 /// A job.
@@ -213,12 +210,12 @@ impl Jobs {
         };
         let link = link(&config.redis);
         connected(&link).await?;
-        Ok(Jobs::over(link, config.redis.clone(), settings))
+        Ok(Jobs::over(link, settings))
     }
 
     /// The job queue over a connection that is there.
-    pub(super) fn over(link: Link, endpoint: Arc<RedisEndpoint>, settings: JobSettings) -> Jobs {
-        Jobs { queue: JobQueue::new(link.clone(), settings, &SCRIPTS), endpoint, _link: link }
+    pub(super) fn over(link: Link, settings: JobSettings) -> Jobs {
+        Jobs { queue: JobQueue::new(link.clone(), settings, &SCRIPTS), link }
     }
 
     /// Adds jobs: all of them, or none.
@@ -240,7 +237,7 @@ impl Jobs {
     pub async fn pop(&self, request: PopRequest) -> Result<Found, Error> {
         let what = "take jobs";
         let (dispenser, dispensing) = Dispenser::new(self.queue.clone());
-        let (_subscriber, heard) = Subscriber::start(self.endpoint.clone(), vec![WAKE.into()]);
+        let (_subscriber, heard) = Subscriber::start(self.link.locator(), vec![WAKE.into()]);
         let stop = CancellationToken::new();
         let take = async {
             let taken = dispenser.take(request).await;

@@ -1,13 +1,12 @@
 //! Finds the delayed queues of a Redis, and what can be learned of each.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
 
 use super::guess;
-use crate::config::RedisEndpoint;
+use crate::config::RedisTarget;
 use crate::link::Conn;
 use crate::operate::error::{Attempt, Error, QueueError, explained};
 use crate::operate::queues::QueueState;
@@ -71,10 +70,10 @@ pub struct Layouts {
 /// # Errors
 ///
 /// When the connection cannot be made, when Redis cannot be asked, and when there is no queue.
-pub async fn discover(endpoint: &Arc<RedisEndpoint>) -> Result<Discovered, Error> {
-    let link = link(endpoint);
+pub async fn discover(target: &RedisTarget) -> Result<Discovered, Error> {
+    let link = link(target);
     let conn = connected(&link).await?;
-    let what = format!("find delayed queues in Redis {}", endpoint.address());
+    let what = format!("find delayed queues in Redis {}", target.address());
     let (found, unknown_keys) = redisson::discover(&conn).await.attempt(&what)?;
     let mut answer = Discovered { queues: Vec::new(), errors: Vec::new(), unknown_keys };
     let mut taken = HashSet::new();

@@ -9,14 +9,15 @@ use super::super::kind::{self, SinkKind, SinkSettings};
 use super::super::{Connector, RedisServer, Sink};
 use super::target::{self, RedisKeys};
 use super::{KIND, RedisSink};
-use crate::link::config::CONNECTION;
-use crate::link::{Link, LinkOptions, RedisEndpoint, config};
+use crate::link::config::{CONNECTION, PLACES};
+use crate::link::{Link, LinkOptions, RedisTarget, config};
 use crate::settings::keys::{Group, tables};
 use crate::settings::reader::Section;
 
 tables! {
-    mod sink_redis at "sinks.NAME.redis", "A Redis of its own, or the one that holds the queues when `url` is left out; the keys of a connection need `url`. The destination keys may stand here for all queues, or under `to:`, which wins." {
+    mod sink_redis at "sinks.NAME.redis", "A Redis of its own, or the one that holds the queues when neither `url` nor `sentinel` is there; the keys of a connection need one of them. The destination keys may stand here for all queues, or under `to:`, which wins." {
         URL = key("url", Kind::Secret, "As `redis.url`. Default: the Redis with the queues, and its connection settings.");
+        SENTINEL = config::SENTINEL;
         TIMEOUT = kind::TIMEOUT;
         MAX_RATE = kind::MAX_RATE;
     } + &[Group { of: None, keys: target::KEYS }, Group { of: None, keys: CONNECTION }]
@@ -26,26 +27,26 @@ tables! {
 #[derive(Debug, Clone)]
 pub struct RedisSpec {
     /// A server of its own; `None` is the one that holds the queues.
-    pub endpoint: Option<Arc<RedisEndpoint>>,
+    pub target: Option<RedisTarget>,
 }
 
 /// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
-    let has_url = section.has(&sink_redis::URL);
-    let endpoint = config::endpoint(section);
-    for key in CONNECTION.iter().filter(|key| !has_url && section.has(key)) {
+    let has_place = PLACES.iter().any(|place| section.has(place));
+    let target = config::target(section);
+    for key in CONNECTION.iter().filter(|key| !has_place && section.has(key)) {
         let message = format!("`{}` has no effect without `url`", key.name);
         let help = "without `url` the sink uses the Redis that holds the queues, over its settings";
         section.cx.report.problem(&section.spot(key), message, help);
     }
     let keys = RedisKeys::read(section, true);
     SinkSettings {
-        connector: Arc::new(RedisSpec { endpoint }),
+        connector: Arc::new(RedisSpec { target }),
         timeout: Some(section.duration(&sink_redis::TIMEOUT)),
         timeout_spot: section.spot(&sink_redis::TIMEOUT),
         max_rate: section.rate(&sink_redis::MAX_RATE),
         // Under `dead_letter:` the name `stream` means the stream that the queue keeps.
-        target: Box::new(move |at| RedisKeys::read(at.section, !at.dead).target(at, &keys, has_url)),
+        target: Box::new(move |at| RedisKeys::read(at.section, !at.dead).target(at, &keys, has_place)),
     }
 }
 
@@ -55,21 +56,21 @@ impl Connector for RedisSpec {
     }
 
     fn connect(&self, timeout: Duration, source: &Link) -> Arc<dyn Sink> {
-        Arc::new(match &self.endpoint {
+        Arc::new(match &self.target {
             None => RedisSink::on_shared(source.clone(), timeout),
-            Some(own) => RedisSink::on_own(Link::start(own.clone(), LinkOptions::default()), timeout),
+            Some(own) => RedisSink::on_own(Link::start(own, LinkOptions::default()), timeout),
         })
     }
 
     fn settings(&self) -> Map<String, Value> {
-        match &self.endpoint {
+        match &self.target {
             None => Map::from_iter([("url".to_owned(), json!("(the Redis that holds the queues)"))]),
             Some(own) => own.settings(),
         }
     }
 
     fn address(&self) -> String {
-        self.endpoint.as_ref().map(|own| own.address()).unwrap_or_default()
+        self.target.as_ref().map(RedisTarget::address).unwrap_or_default()
     }
 
     fn looks_for_destinations(&self) -> bool {
@@ -77,6 +78,6 @@ impl Connector for RedisSpec {
     }
 
     fn redis(&self) -> Option<RedisServer<'_>> {
-        Some(self.endpoint.as_ref().map_or(RedisServer::OfTheQueues, RedisServer::Own))
+        Some(self.target.as_ref().map_or(RedisServer::OfTheQueues, RedisServer::Own))
     }
 }

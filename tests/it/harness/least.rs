@@ -81,7 +81,9 @@ pub fn confined(path: &Path, purpose: Purpose) -> Option<String> {
     let loaded = load_str(&text, &path.to_string_lossy(), &|name| std::env::var(name).ok()).ok()?;
     let mut changed = false;
     for user in users(&loaded.config, purpose) {
-        let RedisEndpoint { port, username, password, .. } = &*user.endpoint;
+        let Some(RedisEndpoint { port, username, password, .. }) = user.target.fixed().map(|endpoint| &**endpoint) else {
+            continue;
+        };
         let Some(server) = servers().get(port).cloned() else { continue };
         if username.is_some() || password.is_some() {
             continue;
@@ -126,7 +128,7 @@ pub fn endpoint(open: RedisEndpoint, config: &Config, more: &[&str]) -> RedisEnd
     let server = servers().get(&open.port).cloned().expect("a server that keeps its users");
     let both = [Purpose::Run, Purpose::Operator].into_iter().flat_map(|purpose| users(config, purpose));
     let grants = both.flat_map(|user| user.grants).collect();
-    let user = delaybridge::operate::acl::User { endpoint: Arc::new(open.clone()), uses: Vec::new(), grants };
+    let user = delaybridge::operate::acl::User { target: open.clone().into(), uses: Vec::new(), grants };
     let rules: Vec<_> = user.rules(dialect()).into_iter().chain(more.iter().map(ToString::to_string)).collect();
     RedisEndpoint {
         username: Some(new_user(&server, &rules)),

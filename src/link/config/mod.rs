@@ -1,0 +1,161 @@
+//! The keys of a Redis: of the one with the queues, or of a sink's own. Both have the same.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::endpoint::RedisEndpoint;
+use super::target::RedisTarget;
+use super::url::RedisUrl;
+use crate::settings::keys::{Group, Key, Kind, count, duration, key, tables};
+use crate::settings::reader::Section;
+use crate::settings::{Secret, TlsFiles, secrets, tls};
+
+pub(crate) mod sentinel;
+
+/// The keys that say where it is: one of them.
+pub(crate) const PLACES: &[Key] = &[redis::URL, SENTINEL];
+/// The keys beside them; they mean nothing without one.
+pub(crate) const CONNECTION: &[Key] =
+    &[DATABASE, USERNAME, secrets::PASSWORD, secrets::PASSWORD_FILE, TLS, CONNECT_TIMEOUT, COMMAND_TIMEOUT];
+
+pub(crate) const SENTINEL: Key = key(
+    "sentinel",
+    Kind::Section(&sentinel::keys::TABLE),
+    "Sentinels that know the master, in place of `url`. See [redis.md](redis.md#sentinel).",
+);
+const DATABASE: Key = key("database", count(0, 1_000_000), "Database number; with `url` it is a part of the URL.");
+const USERNAME: Key = key("username", Kind::Text, "ACL user, instead of one in the URL.");
+const TLS: Key =
+    key("tls", Kind::Section(&tls::TABLE), "Certificates, for `rediss://`. Without `url` it switches TLS on; `tls: {}` trusts the system's authorities.");
+const CONNECT_TIMEOUT: Key = key("connect_timeout", duration(1), "For TCP, TLS and login together.").default("5s");
+const COMMAND_TIMEOUT: Key = key("command_timeout", duration(1), "For one command or script.").default("5s");
+
+tables! {
+    mod redis at "redis", "Address and login of the Redis with the queues: `url` or `sentinel`." {
+        URL = key("url", Kind::Secret, "`redis://[user[:password]@]host[:port][/database]`, or `rediss://` for TLS. Write IPv6 addresses in brackets, and percent-encode special characters.");
+        SENTINEL = super::SENTINEL;
+        CLUSTER = planned("cluster", "Nodes of a Redis Cluster.");
+    } + &[Group { of: None, keys: CONNECTION }]
+}
+
+/// What is written beside the place: login, certificates, time-outs.
+struct Beside {
+    database: Option<u32>,
+    username: Option<String>,
+    password: Option<Secret>,
+    tls: Option<TlsFiles>,
+    connect_timeout: Duration,
+    command_timeout: Duration,
+}
+
+impl Beside {
+    fn read(section: &Section<'_>) -> Beside {
+        Beside {
+            database: section.count(&DATABASE).and_then(|number| u32::try_from(number).ok()),
+            username: section.text(&USERNAME).map(|name| name.value),
+            password: secrets::password(section, "REDIS_PASSWORD"),
+            tls: section.opt_section(&TLS).map(|section| tls::files(&section)),
+            connect_timeout: section.duration(&CONNECT_TIMEOUT),
+            command_timeout: section.duration(&COMMAND_TIMEOUT),
+        }
+    }
+
+    /// What servers have in common that others name.
+    fn servers(self, section: &Section<'_>) -> RedisEndpoint {
+        needs_password(section, &self.username, &self.password);
+        RedisEndpoint {
+            host: String::new(),
+            port: 0,
+            tls: self.tls,
+            database: self.database.unwrap_or(0),
+            username: self.username,
+            password: self.password,
+            connect_timeout: self.connect_timeout,
+            command_timeout: self.command_timeout,
+        }
+    }
+}
+
+/// The Redis under `section`, which must name one.
+pub(crate) fn required(section: &Section<'_>, written: bool) -> Option<RedisTarget> {
+    if written && !PLACES.iter().any(|place| section.has(place)) {
+        let help = "write `url: redis://host:6379/0`, or `sentinel` with the name of the master and the sentinels";
+        section.cx.report.problem(&section.spot, "`url` is missing", help);
+    }
+    target(section)
+}
+
+/// The Redis under `section`; `None` when it names none, or when that is wrong.
+pub(crate) fn target(section: &Section<'_>) -> Option<RedisTarget> {
+    let beside = Beside::read(section);
+    let written: Vec<_> = PLACES.iter().filter(|place| section.has(place)).collect();
+    if let [first, second, ..] = written[..] {
+        let message = format!("there is both `{}` and `{}`", first.name, second.name);
+        section.cx.report.problem(&section.spot(second), message, "keep one of them");
+    }
+    if let Some(nodes) = section.opt_section(&SENTINEL) {
+        return sentinel::read(&nodes, beside.servers(section));
+    }
+    Some(RedisTarget::Fixed(Arc::new(endpoint(section, beside)?)))
+}
+
+/// The server that a URL names; `None` when `url` is left out or wrong.
+fn endpoint(section: &Section<'_>, beside: Beside) -> Option<RedisEndpoint> {
+    let report = &section.cx.report;
+    let url_spot = section.spot(&redis::URL);
+    let Beside { database, username, password, tls, connect_timeout, command_timeout } = beside;
+
+    let url = section.text(&redis::URL)?;
+    let parsed = match RedisUrl::parse(&url.value) {
+        Ok(parsed) => parsed,
+        Err(problem) => {
+            report.problem(&url_spot, problem, RedisUrl::help(&url.value));
+            return None;
+        }
+    };
+    // Only a literal value is in the file itself; a variable keeps it out.
+    let in_file = |part: &str| !url.written.is_empty() && url.written == url.value && !part.is_empty();
+    if parsed.password.is_some() && in_file("password") {
+        let help = "put it into a file of its own with `password_file`, or write `${REDIS_PASSWORD}`";
+        report.warning(&url_spot, "the URL holds a password in plain text", help);
+    }
+    if parsed.password.is_some() && password.is_some() {
+        let help = "keep one of them";
+        report.problem(&url_spot, "the password is in the URL and in a separate key", help);
+    }
+    if parsed.username.is_some() && username.is_some() {
+        report.problem(&url_spot, "the user is in the URL and in `username`", "keep one of them");
+    }
+    if database.is_some() {
+        let help = "write it behind the host: `redis://host:6379/3`";
+        report.problem(&section.spot(&DATABASE), "the database is a part of the URL", help);
+    }
+    if tls.is_some() && !parsed.tls {
+        let help = "write `rediss://`, or remove `tls`";
+        report.problem(&section.spot(&TLS), "`tls` has no effect, because the URL is redis://", help);
+    }
+    let username = parsed.username.or(username);
+    let password = parsed.password.map(Secret::Literal).or(password);
+    if username.is_some() && password.is_none() {
+        let help = "Redis logs a user in by name and password";
+        report.problem(&url_spot, "there is a user, but no password", help);
+    }
+    Some(RedisEndpoint {
+        host: parsed.host,
+        port: parsed.port,
+        tls: parsed.tls.then(|| tls.unwrap_or_default()),
+        database: parsed.database,
+        username,
+        password,
+        connect_timeout,
+        command_timeout,
+    })
+}
+
+/// Reports a user without a password.
+fn needs_password(section: &Section<'_>, username: &Option<String>, password: &Option<Secret>) {
+    if username.is_some() && password.is_none() {
+        let help = "Redis logs a user in by name and password";
+        section.cx.report.problem(&section.spot(&USERNAME), "there is a user, but no password", help);
+    }
+}

@@ -1,0 +1,170 @@
+//! The master of a name, as its sentinels know it: all are asked, and all are listened to.
+//!
+//! The client library's own Sentinel client is not used: it listens to no change, needs the right to list all masters, and
+//! its connections are never replaced. Here only `SENTINEL GET-MASTER-ADDR-BY-NAME` and the channel `+switch-master` are
+//! needed. A message makes every connection to the former master end at once; what the sentinels say together decides in all
+//! other cases.
+
+mod ask;
+mod listen;
+mod verdict;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio_util::task::AbortOnDropHandle;
+
+use self::verdict::{Address, Switch, Verdict};
+use super::super::endpoint::RedisEndpoint;
+use super::super::error::{ConnectError, ConnectErrorKind};
+use super::super::target::SentinelTarget;
+use crate::clock::Instant;
+
+/// How long an announced change counts more than sentinels that do not know it yet. They learn it from each other
+/// within two seconds.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// The sentinels of one master, and the task that listens to them; it ends with the last handle.
+#[derive(Debug)]
+pub struct Sentinels {
+    group: Arc<Group>,
+    _listener: AbortOnDropHandle<()>,
+}
+
+impl Sentinels {
+    /// Begins to listen.
+    pub(super) fn start(target: Arc<SentinelTarget>) -> Arc<Sentinels> {
+        let (known, _) = watch::channel(Known::default());
+        let (changes, _) = watch::channel(0);
+        let group = Arc::new(Group { target, known, changes, look: Notify::new() });
+        let listener = AbortOnDropHandle::new(tokio::spawn(listen::run(group.clone())));
+        Arc::new(Sentinels { group, _listener: listener })
+    }
+
+    pub(super) fn target(&self) -> &Arc<SentinelTarget> {
+        &self.group.target
+    }
+
+    /// See [`Locator::locate`](super::Locator::locate).
+    pub(super) async fn locate(&self) -> Result<Vec<Arc<RedisEndpoint>>, ConnectError> {
+        let found = match self.group.ask().await? {
+            Verdict::Agreed(address) => vec![address],
+            Verdict::Doubt(addresses) => addresses,
+        };
+        let servers = &self.group.target.servers;
+        Ok(found.into_iter().map(|Address { host, port }| Arc::new(servers.at(&host, port))).collect())
+    }
+
+    /// See [`Locator::left`](super::Locator::left).
+    pub(super) async fn left(&self, server: &RedisEndpoint) {
+        let mut known = self.group.known.subscribe();
+        let another = |known: &Known| known.master.as_ref().is_some_and(|master| !master.is_of(server));
+        if known.wait_for(another).await.is_err() {
+            // The sender is in the group, which lives as long as this.
+            std::future::pending().await
+        }
+    }
+
+    pub(super) fn news(&self) -> watch::Receiver<u64> {
+        self.group.changes.subscribe()
+    }
+}
+
+/// What is known of the master.
+#[derive(Debug, Default)]
+struct Known {
+    /// Where it is; `None` while the sentinels do not agree.
+    master: Option<Address>,
+    /// Where it was when they last agreed.
+    named: Option<Address>,
+    /// The last change that was announced, and when.
+    switch: Option<(Switch, Instant)>,
+}
+
+impl Known {
+    /// Takes over where the master is; whether that is another place than the last that was named.
+    fn moved(&mut self, master: Option<Address>) -> bool {
+        self.master = master;
+        let moved = self.master.is_some() && self.master != self.named;
+        if moved {
+            self.named.clone_from(&self.master);
+        }
+        moved
+    }
+}
+
+/// What the handles and the listening task share.
+#[derive(Debug)]
+struct Group {
+    target: Arc<SentinelTarget>,
+    known: watch::Sender<Known>,
+    /// Counts the places of the master.
+    changes: watch::Sender<u64>,
+    /// Asks for a look at all sentinels.
+    look: Notify,
+}
+
+impl Group {
+    /// Asks all sentinels, and takes over what they say together.
+    async fn ask(&self) -> Result<Verdict, ConnectError> {
+        let answers = ask::all(&self.target).await?;
+        let switch = match &self.known.borrow().switch {
+            Some((switch, heard)) if heard.elapsed() < FRESH => Some(switch.clone()),
+            _ => None,
+        };
+        let Some(verdict) = Verdict::of(answers, switch.as_ref()) else {
+            return Err(self.unknown_master());
+        };
+        self.learn(match &verdict {
+            Verdict::Agreed(address) => Some(address.clone()),
+            Verdict::Doubt(_) => None,
+        });
+        Ok(verdict)
+    }
+
+    fn unknown_master(&self) -> ConnectError {
+        ConnectError {
+            kind: ConnectErrorKind::NoMaster,
+            address: self.target.address(),
+            message: format!(
+                "the sentinels know no master `{}`: check `master`, and `sentinel monitor` in their configuration",
+                self.target.master
+            ),
+        }
+    }
+
+    /// The sentinels agree on this master, or on none.
+    fn learn(&self, master: Option<Address>) {
+        let mut moved = false;
+        self.known.send_if_modified(|known| {
+            let changed = known.master != master;
+            moved = known.moved(master);
+            changed
+        });
+        self.tell(moved);
+    }
+
+    /// A sentinel announces another master. It is believed if it replaces the one that is known: a sentinel that is behind
+    /// may announce an older change. In any case all are asked.
+    fn switched(&self, switch: Switch) {
+        let mut moved = false;
+        self.known.send_if_modified(|known| {
+            let replaces = known.master.as_ref().is_none_or(|master| *master == switch.old);
+            if replaces {
+                moved = known.moved(Some(switch.new.clone()));
+                known.switch = Some((switch, Instant::now()));
+            }
+            replaces
+        });
+        self.tell(moved);
+        self.look.notify_one();
+    }
+
+    /// Wakes those that wait between two attempts.
+    fn tell(&self, moved: bool) {
+        if moved {
+            self.changes.send_modify(|count| *count += 1);
+        }
+    }
+}

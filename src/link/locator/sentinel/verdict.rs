@@ -1,0 +1,127 @@
+//! What several sentinels say together. Pure.
+
+use super::super::super::endpoint::RedisEndpoint;
+
+/// Host and port, as sentinels name them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl Address {
+    /// Whether it is that of this server.
+    pub(super) fn is_of(&self, server: &RedisEndpoint) -> bool {
+        self.host == server.host && self.port == server.port
+    }
+}
+
+/// A change of the master, as a sentinel announces it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Switch {
+    pub(super) old: Address,
+    pub(super) new: Address,
+}
+
+impl Switch {
+    /// Reads a message of `+switch-master`: `NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT`; `None` if it is about another
+    /// master or cannot be read.
+    pub(super) fn read(message: &[u8], master: &str) -> Option<Switch> {
+        let words: Vec<_> = std::str::from_utf8(message).ok()?.split(' ').collect();
+        let [name, old_host, old_port, new_host, new_port] = words[..] else { return None };
+        let address = |host: &str, port: &str| Some(Address { host: host.to_owned(), port: port.parse().ok()? });
+        let switch = Switch { old: address(old_host, old_port)?, new: address(new_host, new_port)? };
+        (name == master).then_some(switch)
+    }
+}
+
+/// What the sentinels say together.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Most of those that answered name this one. No other is tried: it could be a master that was cut off.
+    Agreed(Address),
+    /// There is no majority; those with more votes first.
+    Doubt(Vec<Address>),
+}
+
+impl Verdict {
+    /// Judges the answers; `None` if there is none. After a change that was just announced, answers that name the former
+    /// master are those of sentinels that do not know it yet: they do not count.
+    pub(super) fn of(answers: Vec<Address>, announced: Option<&Switch>) -> Option<Verdict> {
+        let stale = |address: &Address| announced.is_some_and(|switch| *address == switch.old);
+        let announcement = announced.map(|switch| switch.new.clone());
+        let votes: Vec<_> = announcement.into_iter().chain(answers.into_iter().filter(|answer| !stale(answer))).collect();
+        let mut counted: Vec<(Address, usize)> = Vec::new();
+        for vote in &votes {
+            match counted.iter_mut().find(|(address, _)| address == vote) {
+                Some((_, count)) => *count += 1,
+                None => counted.push((vote.clone(), 1)),
+            }
+        }
+        // Stable: among equals the announced one, then the quickest answer.
+        counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        match counted.first() {
+            None => None,
+            Some((address, count)) if count * 2 > votes.len() => Some(Verdict::Agreed(address.clone())),
+            Some(_) => Some(Verdict::Doubt(counted.into_iter().map(|(address, _)| address).collect())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(letter: char) -> Address {
+        Address { host: letter.to_string(), port: 6379 }
+    }
+
+    fn switch(letters: &str) -> Option<Switch> {
+        let mut letters = letters.chars().map(at);
+        Some(Switch { old: letters.next()?, new: letters.next()? })
+    }
+
+    #[test]
+    fn the_majority_of_those_that_answered_decides() {
+        let check = |answers: &str, announced: &str, expected: &str| {
+            let verdict = Verdict::of(answers.chars().map(at).collect(), switch(announced).as_ref());
+            let hosts = |all: &[Address]| all.iter().map(|address| &*address.host).collect::<String>();
+            let got = match verdict {
+                None => String::new(),
+                Some(Verdict::Agreed(address)) => format!("={}", address.host),
+                Some(Verdict::Doubt(addresses)) => format!("?{}", hosts(&addresses)),
+            };
+            assert_eq!(got, expected, "{answers} announced {announced}");
+        };
+        check("aaa", "", "=a");
+        check("aab", "", "=a");
+        check("a", "", "=a");
+        check("ab", "", "?ab");
+        check("abbac", "", "?abc");
+        check("", "", "");
+        // Who still names the former master does not know better.
+        check("aaa", "ab", "=b");
+        check("aab", "ab", "=b");
+        check("", "ab", "=b");
+        // But others may know of yet another change.
+        check("cc", "ab", "=c");
+        check("cab", "ab", "=b");
+        check("c", "ab", "?bc");
+        // Back to the former one.
+        check("aab", "ba", "=a");
+    }
+
+    #[test]
+    fn an_announcement_is_read() {
+        let check = |message: &str, expected: Option<Switch>| {
+            assert_eq!(Switch::read(message.as_bytes(), "orders"), expected, "{message}");
+        };
+        check("orders a 6379 b 6379", switch("ab"));
+        check("other a 6379 b 6379", None);
+        check("orders a 6379 b", None);
+        check("orders a 6379 b 99999", None);
+        check("orders a 6379 b 6379 c", None);
+        check("", None);
+        assert_eq!(Switch::read(b"orders \xff 1 b 1", "orders"), None);
+    }
+}

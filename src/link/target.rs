@@ -1,0 +1,127 @@
+//! Which Redis is meant: one server, or the master that sentinels name.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::endpoint::RedisEndpoint;
+use crate::settings::shown;
+
+/// A Redis, as the configuration names it. Clones are cheap.
+#[derive(Debug, Clone)]
+pub enum RedisTarget {
+    /// One server, or an address that leads to one.
+    Fixed(Arc<RedisEndpoint>),
+    /// The master that sentinels name.
+    Sentinel(Arc<SentinelTarget>),
+}
+
+/// A master by its name, and the sentinels that know where it is.
+#[derive(Debug, Clone)]
+pub struct SentinelTarget {
+    /// Name of the master, as the sentinels know it.
+    pub master: String,
+    /// The sentinels, at least one, each with what it takes to ask it.
+    pub nodes: Vec<Arc<RedisEndpoint>>,
+    /// What the master and its replicas have in common. Host and port mean nothing here: sentinels name them.
+    pub servers: RedisEndpoint,
+}
+
+impl RedisTarget {
+    /// What all servers behind it have in common: login, certificates, database, time-outs. Host and port mean something
+    /// only where there is one [`fixed`](RedisTarget::fixed) server.
+    pub fn servers(&self) -> &RedisEndpoint {
+        match self {
+            RedisTarget::Fixed(endpoint) => endpoint,
+            RedisTarget::Sentinel(target) => &target.servers,
+        }
+    }
+
+    /// The server, if the configuration names its address.
+    pub fn fixed(&self) -> Option<&Arc<RedisEndpoint>> {
+        match self {
+            RedisTarget::Fixed(endpoint) => Some(endpoint),
+            RedisTarget::Sentinel(_) => None,
+        }
+    }
+
+    /// `host:port/db` or `sentinel:master/db`, for logs and for comparing two; never with a password.
+    pub fn address(&self) -> String {
+        match self {
+            RedisTarget::Fixed(endpoint) => endpoint.address(),
+            RedisTarget::Sentinel(target) => target.address(),
+        }
+    }
+
+    /// The settings in effect, in the shape and the units of the YAML; no secret.
+    pub fn settings(&self) -> Map<String, Value> {
+        match self {
+            RedisTarget::Fixed(endpoint) => endpoint.settings(),
+            RedisTarget::Sentinel(target) => {
+                let first = [("sentinel".to_owned(), target.shown().into())];
+                let database = ("database".to_owned(), json!(target.servers.database));
+                first.into_iter().chain([database]).chain(shown::fields(&target.servers)).collect()
+            }
+        }
+    }
+
+    /// Whether keys of the same name are the same keys, as far as the configuration shows it.
+    pub fn same_keys(&self, other: &RedisTarget) -> bool {
+        self.same_servers(other) && self.servers().database == other.servers().database
+    }
+
+    /// Whether both are the same servers, as far as the configuration shows it, whatever the database.
+    pub fn same_servers(&self, other: &RedisTarget) -> bool {
+        match (self, other) {
+            (RedisTarget::Fixed(one), RedisTarget::Fixed(other)) => one.same_server(other),
+            (RedisTarget::Sentinel(one), RedisTarget::Sentinel(other)) => one.same_servers(other),
+            // Which server a master's name leads to is not known before it is asked for.
+            (RedisTarget::Fixed(_), RedisTarget::Sentinel(_)) | (RedisTarget::Sentinel(_), RedisTarget::Fixed(_)) => {
+                false
+            }
+        }
+    }
+}
+
+impl SentinelTarget {
+    /// `sentinel:master/db`.
+    pub fn address(&self) -> String {
+        format!("sentinel:{}/{}", self.master, self.servers.database)
+    }
+
+    fn same_servers(&self, other: &SentinelTarget) -> bool {
+        let shared = self.nodes.iter().any(|one| other.nodes.iter().any(|other| one.same_server(other)));
+        shared && self.master == other.master
+    }
+
+    /// The settings of the sentinels, which all have the same login.
+    fn shown(&self) -> Map<String, Value> {
+        let nodes: Vec<_> = self.nodes.iter().map(|node| node.host_and_port()).collect();
+        let mut fields = Map::from_iter([
+            ("master".to_owned(), json!(self.master)),
+            ("nodes".to_owned(), json!(nodes)),
+        ]);
+        let login = self.nodes.first().map(|node| shown::fields(&**node)).unwrap_or_default();
+        // They are the same for the servers, and are shown there.
+        fields.extend(login.into_iter().filter(|(key, _)| !key.ends_with("_timeout")));
+        fields
+    }
+}
+
+impl From<Arc<RedisEndpoint>> for RedisTarget {
+    fn from(endpoint: Arc<RedisEndpoint>) -> Self {
+        RedisTarget::Fixed(endpoint)
+    }
+}
+
+impl From<RedisEndpoint> for RedisTarget {
+    fn from(endpoint: RedisEndpoint) -> Self {
+        RedisTarget::Fixed(Arc::new(endpoint))
+    }
+}
+
+impl From<&RedisTarget> for RedisTarget {
+    fn from(target: &RedisTarget) -> Self {
+        target.clone()
+    }
+}
