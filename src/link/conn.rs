@@ -13,6 +13,7 @@ use redis::{Cmd, FromRedisValue, Pipeline, RedisResult, Value};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::cluster::Route;
 use super::connect::Wire;
 use super::error::{LinkError, NoAnswer};
 use super::gate::Gate;
@@ -46,6 +47,8 @@ impl Reports {
 #[derive(Clone)]
 pub struct Conn {
     inner: Arc<Inner>,
+    /// How commands are sent on that this server refuses because another one has their slot.
+    route: Option<Route>,
 }
 
 struct Inner {
@@ -72,7 +75,13 @@ impl Conn {
     ) -> Conn {
         let (gate, gone) = (wire.gate.clone(), CancellationToken::new());
         let wire = Mutex::new(Some(wire));
-        Conn { inner: Arc::new(Inner { epoch, address, info, command_timeout, wire, gate, gone, reports }) }
+        let inner = Inner { epoch, address, info, command_timeout, wire, gate, gone, reports };
+        Conn { inner: Arc::new(inner), route: None }
+    }
+
+    /// The same connection, which sends on what has moved to another node of its cluster.
+    pub(super) fn in_cluster(self, route: Route) -> Conn {
+        Conn { route: Some(route), ..self }
     }
 
     /// Number of this connection of its link; starts at 1 and grows by one at every connect.
@@ -83,6 +92,13 @@ impl Conn {
     /// `host:port/db`.
     pub fn address(&self) -> &str {
         &self.inner.address
+    }
+
+    /// The host of the address.
+    pub(super) fn host(&self) -> &str {
+        let address = self.address();
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        host.trim_start_matches('[').trim_end_matches(']')
     }
 
     /// What the server said of itself at connect.
@@ -118,7 +134,12 @@ impl Conn {
     /// [`LinkError`]; the command was executed at most once.
     pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, LinkError> {
         let value = self.call(async |connection| connection.send_packed_command(command).await).await?;
-        let value = self.checked(value)?;
+        let value = match (self.checked(value), &self.route) {
+            (Err(error), Some(route)) if route.leads_on(&error) => {
+                Box::pin(route.follow(self, command, error, None)).await?
+            }
+            (answer, _) => answer?,
+        };
         T::from_redis_value(value).map_err(|error| LinkError::Malformed(error.to_string()))
     }
 
@@ -130,12 +151,41 @@ impl Conn {
     /// never [`LinkError::Server`]; error replies are each command's own. An atomic pipeline (`MULTI`) is not
     /// supported.
     pub async fn pipeline(&self, pipeline: &Pipeline) -> Result<Vec<Result<Value, LinkError>>, LinkError> {
+        let mut answers = self.exchange(pipeline).await?;
+        if self.route.is_some() {
+            Box::pin(self.send_on(pipeline, &mut answers, None)).await;
+        }
+        Ok(answers)
+    }
+
+    async fn exchange(&self, pipeline: &Pipeline) -> Result<Vec<Result<Value, LinkError>>, LinkError> {
         if pipeline.is_empty() {
             return Ok(Vec::new());
         }
         let count = pipeline.len();
         let values = self.call(async |connection| connection.send_packed_commands(pipeline, 0, count).await).await?;
         Ok(values.into_iter().map(|value| self.checked(value)).collect())
+    }
+
+    /// Sends those commands of a pipeline on that were refused because their slot has moved: each by itself, in their order.
+    /// What finds no connection keeps its refusal.
+    async fn send_on(
+        &self,
+        pipeline: &Pipeline,
+        answers: &mut [Result<Value, LinkError>],
+        send_before: Option<Instant>,
+    ) {
+        let Some(route) = &self.route else { return };
+        for (command, answer) in pipeline.cmd_iter().zip(answers) {
+            if let Err(error) = answer
+                && route.leads_on(error)
+            {
+                match route.follow(self, command, error.clone(), send_before).await {
+                    Err(LinkError::NotSent { .. }) => {}
+                    other => *answer = other,
+                }
+            }
+        }
     }
 
     /// The same for a pipeline that must not be sent after a time. If the client library or a full socket holds it up for
@@ -150,8 +200,11 @@ impl Conn {
         pipeline: &Pipeline,
     ) -> Result<Vec<Result<Value, LinkError>>, LinkError> {
         let pass = self.inner.gate.enter(send_before);
-        let answers = self.pipeline(pipeline).await?;
+        let mut answers = self.exchange(pipeline).await?;
         pass.answered();
+        if self.route.is_some() {
+            Box::pin(self.send_on(pipeline, &mut answers, Some(send_before))).await;
+        }
         Ok(answers)
     }
 
@@ -182,6 +235,16 @@ impl Conn {
     ///
     /// [`LinkError`].
     pub async fn load(&self, script: &Script) -> Result<(), LinkError> {
+        if let Some(route) = &self.route {
+            // The one that lacks it may be the one that the script was sent on to.
+            for conn in route.everywhere() {
+                let loaded = conn.query::<String>(redis::cmd("SCRIPT").arg("LOAD").arg(script.text())).await;
+                if conn.address() == self.address() {
+                    loaded?;
+                }
+            }
+            return Ok(());
+        }
         self.query::<String>(redis::cmd("SCRIPT").arg("LOAD").arg(script.text())).await.map(drop)
     }
 

@@ -356,6 +356,10 @@ fn refusal(question: &Question, error: &redis::ServerError, endpoint: &RedisEndp
         (_, Question::Load(name)) => {
             (ConnectErrorKind::Server, format!("the server refuses the script `{name}` {answer}"))
         }
+        (_, Question::Other(_)) if words.contains("cluster support disabled") => (
+            ConnectErrorKind::Server,
+            format!("the server is not in cluster mode: write its address as `url` {answer}"),
+        ),
         (_, Question::Name | Question::Ping | Question::Info | Question::Other(_)) => {
             (ConnectErrorKind::Server, format!("the server answered {asked} with an error {answer}"))
         }

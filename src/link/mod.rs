@@ -1,4 +1,7 @@
-//! The supervised connection to one Redis server; the source and the Redis sinks use it.
+//! The supervised connections to Redis; the sources and the Redis sinks use them.
+//!
+//! A [`Redis`] is what the configuration names: one server at a time behind one [`Link`], or the masters of a cluster, each
+//! behind a link of its own. What is kept there asks its [`Place`] for a connection.
 //!
 //! The client library's own reconnecting wrapper is not used: it gives up after a few tries and keeps a peer that has
 //! fallen silent. Here one task a server connects, asks the server what it is, watches it by a heartbeat of its own and
@@ -8,6 +11,7 @@
 //! Knows nothing of queues, entries, sinks or metrics. It repeats nothing by itself, except a script that the server
 //! refused because it did not have it.
 
+mod cluster;
 pub(crate) mod codes;
 pub(crate) mod config;
 mod conn;
@@ -17,6 +21,7 @@ mod error;
 mod gate;
 mod info;
 mod locator;
+mod node;
 mod reply;
 pub mod rights;
 mod score;
@@ -27,6 +32,7 @@ mod stream;
 mod subscriber;
 mod supervisor;
 mod target;
+mod topology;
 pub mod tls;
 mod url;
 
@@ -45,11 +51,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::clock::Instant;
 
+pub use cluster::{Address, ClusterTarget};
 pub use conn::Conn;
 pub use endpoint::{RedisEndpoint, Side};
 pub use error::{ConnectError, ConnectErrorKind, LinkError, NoAnswer, server_code};
 pub use info::{Memory, Role, ServerInfo, Version};
 pub use locator::Locator;
+pub use node::Node;
 pub use reply::{BadReply, Fields};
 pub use rights::{missing_rights, whoami};
 pub use score::Score;
@@ -58,6 +66,7 @@ pub(crate) use slot::hashed;
 pub use storage::{Storage, storage};
 pub use subscriber::{Subscriber, SubscriberEvent, SubscriberState};
 pub use target::{RedisTarget, SentinelTarget};
+pub use topology::{Changes, Health, Place, Redis};
 
 /// What a link does beyond connecting.
 #[derive(Debug, Clone)]

@@ -1,0 +1,108 @@
+//! Sends on what a node has refused because another one has the slot.
+//!
+//! Such an error comes before the first effect of a command or script, so that it was certainly not executed. What has no
+//! answer is not sent again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, Pipeline, Value};
+
+use super::redirect::Redirect;
+use super::slots::Address;
+use super::Shared;
+use crate::clock::Instant;
+use crate::link::{Conn, LinkError};
+
+/// Nodes that one command is sent on to: a map that is in motion may be wrong twice.
+const HOPS: usize = 4;
+/// Longest wait for the connection to a node that was not in use.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What a connection knows of its cluster.
+#[derive(Clone)]
+pub(in crate::link) struct Route(Arc<Shared>);
+
+impl Route {
+    pub(super) fn new(cluster: Arc<Shared>) -> Route {
+        Route(cluster)
+    }
+
+    /// Whether this error says that another node has to be asked. An error that puts the map in doubt asks for a new one.
+    pub(in crate::link) fn leads_on(&self, error: &LinkError) -> bool {
+        match error.code() {
+            Some("MOVED" | "ASK") => true,
+            Some("CLUSTERDOWN" | "READONLY" | "MASTERDOWN") => {
+                self.0.refresh.notify_one();
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Sends a command on that `from` has refused with this error.
+    ///
+    /// # Errors
+    ///
+    /// Those of the node that answered last; [`LinkError::NotSent`] where the way ends without a connection, or where it is
+    /// too late.
+    pub(in crate::link) async fn follow(
+        &self,
+        from: &Conn,
+        command: &Cmd,
+        error: LinkError,
+        send_before: Option<Instant>,
+    ) -> Result<Value, LinkError> {
+        let (mut error, mut asked) = (error, from.host().to_owned());
+        for _ in 0..HOPS {
+            let Some(way) = Redirect::of(&error, &asked) else { break };
+            if let Redirect::Moved(slot, to) = &way {
+                self.0.moved(*slot, to);
+            }
+            let not_sent = || LinkError::NotSent { address: self.0.target.node(way.to()).address().into() };
+            let conn = self.connected(way.to()).await.ok_or_else(not_sent)?;
+            if send_before.is_some_and(|send_before| Instant::now() >= send_before) {
+                return Err(not_sent());
+            }
+            let mut pipeline = Pipeline::with_capacity(2);
+            if matches!(way, Redirect::Ask(_)) {
+                // In one write with the command: between two, a command of another caller would use it up.
+                pipeline.cmd("ASKING");
+            }
+            pipeline.add_command(command.clone());
+            let answers = match send_before {
+                Some(send_before) => conn.pipeline_before(send_before, &pipeline).await?,
+                None => conn.pipeline(&pipeline).await?,
+            };
+            match answers.into_iter().last() {
+                Some(Err(next)) if self.leads_on(&next) => {
+                    error = next;
+                    asked = way.to().host.to_string();
+                }
+                Some(answer) => return answer,
+                None => return Err(LinkError::Malformed("no answer to a command".to_owned())),
+            }
+        }
+        Err(error)
+    }
+
+    /// The connection to a node, which may have to be made.
+    async fn connected(&self, at: &Address) -> Option<Conn> {
+        let node = {
+            let known = self.0.map.read().nodes.get(at).cloned();
+            match known {
+                Some(node) => node,
+                None => self.0.node_at(&mut self.0.map.write(), at),
+            }
+        };
+        match node.current() {
+            Some(conn) => Some(conn),
+            None => tokio::time::timeout(PATIENCE, node.link.ready()).await.ok(),
+        }
+    }
+
+    /// Every connection there is, for what all nodes need.
+    pub(in crate::link) fn everywhere(&self) -> Vec<Conn> {
+        self.0.map.read().nodes.values().filter_map(|node| node.current()).collect()
+    }
+}

@@ -1,0 +1,315 @@
+//! A Redis Cluster: one supervised connection for each master in use, and the map that says which of them has a slot.
+//!
+//! The client library's own client is not used: it sends scripts again after a lost reply, and whole pipelines after one
+//! redirected entry. Here [`follow`] sends on only what a node has refused to execute. The map ([`slots`]) changes by one slot
+//! where a node says that it has moved, and as a whole by the [`refresh`] task.
+
+mod follow;
+mod redirect;
+mod refresh;
+mod slots;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+pub(super) use self::follow::Route;
+pub use self::slots::Address;
+use self::slots::Slots;
+use super::node::Node;
+use super::{Conn, ConnectError, Link, LinkOptions, RedisEndpoint};
+
+/// How to reach a cluster.
+#[derive(Debug, Clone)]
+pub struct ClusterTarget {
+    /// Nodes that are asked for the map until others are known; at least one.
+    pub seeds: Vec<Address>,
+    /// Login, TLS and time-outs of all nodes; the address in it means nothing.
+    pub servers: RedisEndpoint,
+}
+
+impl ClusterTarget {
+    /// One of its nodes.
+    pub fn node(&self, at: &Address) -> Arc<RedisEndpoint> {
+        Arc::new(RedisEndpoint { host: at.host.to_string(), port: at.port, database: 0, ..self.servers.clone() })
+    }
+
+    /// The seeds, for logs and for comparing two clusters.
+    pub fn address(&self) -> String {
+        let seeds: Vec<_> = self.seeds.iter().map(ToString::to_string).collect();
+        format!("cluster {}", seeds.join(","))
+    }
+}
+
+/// Handle on the connections to a cluster; clones share them.
+#[derive(Clone)]
+pub struct Cluster {
+    shared: Arc<Shared>,
+    _stop_on_drop: Arc<DropGuard>,
+}
+
+struct Shared {
+    target: Arc<ClusterTarget>,
+    address: Arc<str>,
+    options: LinkOptions,
+    map: RwLock<Map>,
+    /// Grows when the map or a connection changes.
+    changes: watch::Sender<u64>,
+    /// Asks for a new map.
+    refresh: Notify,
+    stop: CancellationToken,
+    task: Mutex<Option<JoinHandle<()>>>,
+    /// Dropped when the task ends, however that happens.
+    ended: watch::Receiver<()>,
+}
+
+struct Map {
+    slots: Slots,
+    /// Slots that something is kept in.
+    used: HashSet<u16>,
+    /// Every master is in use, and not only those of used slots.
+    all: bool,
+    nodes: HashMap<Address, Arc<Node>>,
+    /// Nodes that the last map had no use for. The next one without a use for them ends their connections: until then a slot
+    /// may be on its way there.
+    idle: HashSet<Address>,
+    /// Why there is no map of the used slots; the inner one is missing until an attempt has failed.
+    problem: Option<Option<Arc<ConnectError>>>,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cluster({})", self.address())
+    }
+}
+
+impl Cluster {
+    /// Starts to ask for the map. Never fails: problems are reported by [`problem`](Cluster::problem), and tried again.
+    pub(super) fn start(target: Arc<ClusterTarget>, options: LinkOptions) -> Cluster {
+        let stop = CancellationToken::new();
+        let (lives, ended) = watch::channel(());
+        let map = Map {
+            slots: Slots::unknown(),
+            used: HashSet::new(),
+            all: false,
+            nodes: HashMap::new(),
+            idle: HashSet::new(),
+            problem: Some(None),
+        };
+        let shared = Arc::new(Shared {
+            address: target.address().into(),
+            target,
+            options,
+            map: RwLock::new(map),
+            changes: watch::Sender::new(0),
+            refresh: Notify::new(),
+            stop: stop.clone(),
+            task: Mutex::default(),
+            ended,
+        });
+        let task = tokio::spawn(refresh::run(shared.clone(), lives));
+        *shared.task.lock() = Some(task);
+        Cluster { shared, _stop_on_drop: Arc::new(stop.drop_guard()) }
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.shared.address
+    }
+
+    pub(super) fn command_timeout(&self) -> Duration {
+        self.shared.target.servers.command_timeout
+    }
+
+    /// Something is kept in this slot: its master gets a connection.
+    pub(super) fn uses(&self, slot: u16) {
+        let mut map = self.shared.map.write();
+        if map.used.insert(slot) {
+            match map.slots.owner(slot).cloned() {
+                Some(owner) => drop(self.shared.node_at(&mut map, &owner)),
+                // The map need not cover what nobody used; now it has to.
+                None => self.shared.refresh.notify_one(),
+            }
+        }
+    }
+
+    /// The connection to the master of a slot.
+    pub(super) fn conn(&self, slot: u16) -> Option<Conn> {
+        let conn = self.node(slot)?.current()?;
+        Some(conn.in_cluster(follow::Route::new(self.shared.clone())))
+    }
+
+    /// A node's connection, which follows what has moved.
+    pub(super) fn conn_of(&self, node: &Node) -> Option<Conn> {
+        Some(node.current()?.in_cluster(follow::Route::new(self.shared.clone())))
+    }
+
+    /// The master of a slot.
+    pub(super) fn node(&self, slot: u16) -> Option<Arc<Node>> {
+        let map = self.shared.map.read();
+        map.nodes.get(map.slots.owner(slot)?).cloned()
+    }
+
+    /// Waits for a connection to the master of a slot.
+    pub(super) async fn ready(&self, slot: u16) -> Conn {
+        let mut changes = self.changes();
+        loop {
+            // Marked as seen before it is looked at: a change in between wakes the wait below at once.
+            changes.borrow_and_update();
+            if let Some(conn) = self.conn(slot) {
+                return conn;
+            }
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// The masters in use.
+    pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
+        self.shared.map.read().nodes.values().cloned().collect()
+    }
+
+    /// All masters; each gets a connection, and keeps it.
+    pub(super) fn masters(&self) -> Vec<Arc<Node>> {
+        let mut map = self.shared.map.write();
+        map.all = true;
+        let masters: Vec<_> = map.slots.masters().cloned().collect();
+        masters.iter().map(|master| self.shared.node_at(&mut map, master)).collect()
+    }
+
+    /// Nodes that may be asked for what all of them know, replicas too.
+    pub(super) fn any(&self) -> Vec<Arc<RedisEndpoint>> {
+        self.shared.candidates().iter().map(|at| self.shared.target.node(at)).collect()
+    }
+
+    /// Why there is no map; the inner one is missing until an attempt has failed.
+    pub(super) fn problem(&self) -> Option<Option<Arc<ConnectError>>> {
+        self.shared.map.read().problem.clone()
+    }
+
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
+    }
+
+    pub(super) async fn ended(&self) {
+        let mut ended = self.shared.ended.clone();
+        while ended.changed().await.is_ok() {}
+    }
+
+    pub(super) async fn close(&self) {
+        self.shared.stop.cancel();
+        let task = self.shared.task.lock().take();
+        if let Some(task) = task {
+            // A panic is already visible to the callers of `ended`.
+            drop(task.await);
+        }
+        let nodes: Vec<_> = self.shared.map.write().nodes.drain().map(|(_, node)| node).collect();
+        futures_util::future::join_all(nodes.iter().map(|node| node.link.close())).await;
+    }
+}
+
+impl Shared {
+    /// The node at an address, with a connection that is made if there is none.
+    fn node_at(self: &Arc<Self>, map: &mut Map, at: &Address) -> Arc<Node> {
+        if let Some(node) = map.nodes.get(at) {
+            return node.clone();
+        }
+        let link = Link::start(self.target.node(at), self.options.clone());
+        let (mut state, shared) = (link.state(), Arc::downgrade(self));
+        // Ends with the link, whose supervisor has the sender.
+        tokio::spawn(async move {
+            while state.changed().await.is_ok() {
+                let up = state.borrow_and_update().is_up();
+                let Some(shared) = shared.upgrade() else { return };
+                if !up {
+                    shared.refresh.notify_one();
+                }
+                shared.changed();
+            }
+        });
+        let node = Arc::new(Node::new(link));
+        map.nodes.insert(at.clone(), node.clone());
+        node
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|number| *number += 1);
+    }
+
+    /// A node says that this slot has moved: at once, and the rest of the map soon.
+    fn moved(self: &Arc<Self>, slot: u16, to: &Address) {
+        let news = {
+            let mut map = self.map.write();
+            let news = map.slots.moved(slot, to.clone());
+            drop(self.node_at(&mut map, to));
+            news
+        };
+        if news {
+            self.refresh.notify_one();
+            self.changed();
+        }
+    }
+
+    /// Takes a map over, if it covers the slots in use. What is not in use any more is disconnected.
+    fn take(self: &Arc<Self>, slots: Slots) -> bool {
+        let mut gone = Vec::new();
+        {
+            let mut map = self.map.write();
+            if map.used.iter().any(|slot| slots.owner(*slot).is_none()) {
+                return false;
+            }
+            let wanted: HashSet<Address> = match map.all {
+                true => slots.masters().cloned().collect(),
+                false => map.used.iter().filter_map(|slot| slots.owner(*slot)).cloned().collect(),
+            };
+            map.slots = slots;
+            map.problem = None;
+            let idle: HashSet<_> = map.nodes.keys().filter(|at| !wanted.contains(*at)).cloned().collect();
+            let before = std::mem::take(&mut map.idle);
+            gone.extend(idle.intersection(&before).filter_map(|at| map.nodes.remove(at)));
+            map.idle = idle;
+            wanted.iter().for_each(|at| drop(self.node_at(&mut map, at)));
+        }
+        self.changed();
+        // Outside of the lock: what ends with a link may ask for the map.
+        drop(gone);
+        true
+    }
+
+    /// Why no node gave a map that can be used. A map of before that covers what is in use stays.
+    fn no_map(&self, problem: ConnectError) {
+        {
+            let mut map = self.map.write();
+            let missing = map.problem.is_some() || map.used.iter().any(|slot| map.slots.owner(*slot).is_none());
+            if !missing || map.problem.as_ref().is_some_and(|known| known.as_deref() == Some(&problem)) {
+                return;
+            }
+            map.problem = Some(Some(Arc::new(problem)));
+        }
+        self.changed();
+    }
+
+    /// Whether a master in use has no connection.
+    fn any_is_down(&self) -> bool {
+        self.map.read().nodes.values().any(|node| node.current().is_none())
+    }
+
+    /// Who may know the map, in the order in which they are asked: nodes that are connected, other nodes that were named, seeds.
+    fn candidates(&self) -> Vec<Address> {
+        let map = self.map.read();
+        let (mut all, mut rest): (Vec<_>, Vec<_>) =
+            map.slots.nodes().cloned().partition(|at| map.nodes.get(at).is_some_and(|node| node.current().is_some()));
+        drop(map);
+        let mut seeds = self.target.seeds.clone();
+        for some in [&mut all, &mut rest, &mut seeds] {
+            fastrand::shuffle(some);
+        }
+        let mut seen = HashSet::new();
+        all.into_iter().chain(rest).chain(seeds).filter(|at| seen.insert(at.clone())).collect()
+    }
+}

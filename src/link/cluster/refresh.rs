@@ -1,0 +1,108 @@
+//! The task that keeps the map of a cluster: it asks at every reason to doubt it, and now and then without one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::watch;
+
+use super::Shared;
+use super::slots::{Address, Slots};
+use crate::link::connect::ask;
+use crate::link::error::{ConnectError, ConnectErrorKind};
+use crate::link::supervisor::wait_after;
+
+/// What asks for a map meanwhile is answered by the same one.
+const GATHER: Duration = Duration::from_millis(100);
+/// Shortest time between two maps without a reason.
+const AT_EASE: Duration = Duration::from_secs(10);
+/// The longest is so much longer: many daemons do not ask in step.
+const SPREAD: Duration = Duration::from_secs(20);
+/// Time between two maps while a master is away: its replica may have taken over.
+const AWAY: Duration = Duration::from_millis(500);
+/// Longest wait after no node gave one.
+const MAX_WAIT: Duration = Duration::from_secs(2);
+/// After so much time without an answer the next node is asked as well.
+const NEXT: Duration = Duration::from_millis(250);
+
+/// Refreshes until the cluster is closed. `_lives` ends with the task.
+pub(super) async fn run(shared: Arc<Shared>, _lives: watch::Sender<()>) {
+    let stop = shared.stop.clone();
+    // Everything inside only asks and waits: it can be dropped at any point.
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = keep(&shared) => {}
+    }
+}
+
+async fn keep(shared: &Arc<Shared>) {
+    let mut failures = 0;
+    loop {
+        let wait = match refresh(shared).await {
+            Ok(()) => {
+                failures = 0;
+                match shared.any_is_down() {
+                    true => AWAY.mul_f64(0.5 + fastrand::f64()),
+                    false => AT_EASE + SPREAD.mul_f64(fastrand::f64()),
+                }
+            }
+            Err(problem) => {
+                tracing::debug!("{problem}");
+                failures += 1;
+                shared.no_map(problem);
+                wait_after(failures, MAX_WAIT)
+            }
+        };
+        tokio::select! {
+            () = shared.refresh.notified() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+        tokio::time::sleep(GATHER).await;
+    }
+}
+
+/// Asks node after node until one gives a map that covers what is in use. A silent one does not hold up the next.
+async fn refresh(shared: &Arc<Shared>) -> Result<(), ConnectError> {
+    let mut nodes = shared.candidates().into_iter();
+    let mut asked = FuturesUnordered::new();
+    let mut problem = None;
+    loop {
+        match nodes.next() {
+            Some(node) => asked.push(map_of(shared, node)),
+            None if asked.is_empty() => break,
+            None => {}
+        }
+        let patience = if nodes.len() > 0 { NEXT } else { Duration::MAX };
+        match tokio::time::timeout(patience, asked.next()).await {
+            Ok(Some(Ok((slots, at)))) => match shared.take(slots) {
+                true => return Ok(()),
+                false => {
+                    let message = "the node knows no master for slots that the queues use: assign the slots".to_owned();
+                    problem = Some(error(shared, ConnectErrorKind::Server, &at, message));
+                }
+            },
+            Ok(Some(Err(failed))) => problem = Some(failed),
+            Ok(None) | Err(_) => {}
+        }
+    }
+    // There is at least one seed.
+    Err(problem.unwrap_or_else(|| ConnectError {
+        kind: ConnectErrorKind::Server,
+        address: shared.address.to_string(),
+        message: "no node is named".to_owned(),
+    }))
+}
+
+async fn map_of(shared: &Shared, node: Address) -> Result<(Slots, Address), ConnectError> {
+    let endpoint = shared.target.node(&node);
+    let answer = ask(&endpoint, "CLUSTER SLOTS", redis::cmd("CLUSTER").arg("SLOTS")).await?;
+    match Slots::parse(answer, &node, endpoint.tls.is_some()) {
+        Ok(slots) => Ok((slots, node)),
+        Err(problem) => Err(error(shared, ConnectErrorKind::Server, &node, problem.to_owned())),
+    }
+}
+
+fn error(shared: &Shared, kind: ConnectErrorKind, node: &Address, message: String) -> ConnectError {
+    ConnectError { kind, address: shared.target.node(node).address(), message }
+}

@@ -1,0 +1,235 @@
+//! Which node serves which slot, as a node of the cluster says it. Pure.
+
+use std::fmt;
+use std::sync::Arc;
+
+use redis::Value;
+
+use crate::link::slot::SLOTS;
+
+/// Where a node listens.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address {
+    /// Host name or address.
+    pub host: Arc<str>,
+    /// TCP port.
+    pub port: u16,
+}
+
+impl Address {
+    /// The node that listens here.
+    pub fn new(host: impl Into<Arc<str>>, port: u16) -> Address {
+        Address { host: host.into(), port }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// No node.
+const NOBODY: u16 = u16::MAX;
+
+/// The owners of all slots.
+#[derive(Debug, Clone)]
+pub(super) struct Slots {
+    /// For each slot the place of its master in `masters`.
+    owners: Vec<u16>,
+    masters: Vec<Address>,
+    replicas: Vec<Address>,
+}
+
+impl Slots {
+    /// A map that knows nothing.
+    pub(super) fn unknown() -> Slots {
+        Slots { owners: vec![NOBODY; usize::from(SLOTS)], masters: Vec::new(), replicas: Vec::new() }
+    }
+
+    /// Reads the answer to `CLUSTER SLOTS` of the node `asked`. `names`: host names are preferred to addresses, because
+    /// certificates have names. A node whose host is not known owns nothing.
+    ///
+    /// # Errors
+    ///
+    /// For an answer of another shape.
+    pub(super) fn parse(answer: Value, asked: &Address, names: bool) -> Result<Slots, &'static str> {
+        const SHAPE: &str = "the answer to CLUSTER SLOTS has an unknown shape";
+        let Value::Array(ranges) = answer else { return Err(SHAPE) };
+        let mut slots = Slots::unknown();
+        for range in ranges {
+            let Value::Array(fields) = range else { return Err(SHAPE) };
+            let mut fields = fields.into_iter();
+            let (Some(Value::Int(first)), Some(Value::Int(last))) = (fields.next(), fields.next()) else {
+                return Err(SHAPE);
+            };
+            let (Ok(first), Ok(last)) = (u16::try_from(first), u16::try_from(last)) else { return Err(SHAPE) };
+            if first > last || last >= SLOTS {
+                return Err(SHAPE);
+            }
+            let mut nodes = fields.map(|node| address(node, asked, names).ok_or(SHAPE));
+            if let Some(master) = nodes.next().transpose()?.flatten() {
+                let place = slots.place(master);
+                slots.owners[usize::from(first)..=usize::from(last)].fill(place);
+            }
+            for replica in nodes {
+                if let Some(replica) = replica?
+                    && !slots.replicas.contains(&replica)
+                {
+                    slots.replicas.push(replica);
+                }
+            }
+        }
+        Ok(slots)
+    }
+
+    /// The master of a slot.
+    pub(super) fn owner(&self, slot: u16) -> Option<&Address> {
+        self.masters.get(usize::from(*self.owners.get(usize::from(slot))?))
+    }
+
+    /// Every master that owns a slot.
+    pub(super) fn masters(&self) -> impl Iterator<Item = &Address> {
+        let owns = |place: usize| self.owners.iter().any(|owner| usize::from(*owner) == place);
+        self.masters.iter().enumerate().filter(move |(place, _)| owns(*place)).map(|(_, master)| master)
+    }
+
+    /// Every node that was named, replicas too.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &Address> {
+        self.masters.iter().chain(&self.replicas)
+    }
+
+    /// A slot has another master now. Whether that is news.
+    pub(super) fn moved(&mut self, slot: u16, to: Address) -> bool {
+        if self.owner(slot) == Some(&to) {
+            return false;
+        }
+        let place = self.place(to);
+        if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
+            *owner = place;
+        }
+        true
+    }
+
+    fn place(&mut self, master: Address) -> u16 {
+        let found = self.masters.iter().position(|known| *known == master);
+        let place = found.unwrap_or_else(|| {
+            self.masters.push(master);
+            self.masters.len() - 1
+        });
+        u16::try_from(place).unwrap_or(NOBODY)
+    }
+}
+
+/// The address of a node: `Some(None)` if it has none that is known, `None` for an unknown shape.
+fn address(node: Value, asked: &Address, names: bool) -> Option<Option<Address>> {
+    let Value::Array(fields) = node else { return None };
+    let mut fields = fields.into_iter();
+    let host = match fields.next()? {
+        Value::Nil => String::new(),
+        other => text(other)?,
+    };
+    let Value::Int(port) = fields.next()? else { return None };
+    let port = u16::try_from(port).ok()?;
+    let metadata = fields.nth(1).map(pairs).unwrap_or_default();
+    let of = |name: &str| metadata.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+    let preferred = if names { of("hostname").filter(|name| !name.is_empty()) } else { None };
+    let host = preferred.or(match host.as_str() {
+        "" => Some(asked.host.to_string()),
+        "?" => of("ip").filter(|ip| !ip.is_empty()),
+        _ => Some(host),
+    });
+    Some(host.filter(|_| port != 0).map(|host| Address::new(host, port)))
+}
+
+fn text(value: Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// What else is said of a node, from Redis 7.0 on: names and values, in a list or a map.
+fn pairs(value: Value) -> Vec<(String, String)> {
+    match value {
+        Value::Array(fields) => {
+            let mut fields = fields.into_iter();
+            std::iter::from_fn(|| Some((fields.next()?, fields.next()?)))
+                .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
+                .collect()
+        }
+        Value::Map(pairs) => pairs.into_iter().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulk(text: &str) -> Value {
+        Value::BulkString(text.into())
+    }
+
+    fn node(host: Value, port: i64, metadata: &[&str]) -> Value {
+        let metadata = Value::Array(metadata.iter().map(|text| bulk(text)).collect());
+        Value::Array(vec![host, Value::Int(port), bulk("id"), metadata])
+    }
+
+    fn range(first: i64, last: i64, nodes: Vec<Value>) -> Value {
+        Value::Array([vec![Value::Int(first), Value::Int(last)], nodes].concat())
+    }
+
+    fn parsed(ranges: Vec<Value>, names: bool) -> Result<Slots, &'static str> {
+        Slots::parse(Value::Array(ranges), &Address::new("asked", 1), names)
+    }
+
+    #[test]
+    fn owners_are_read_in_every_spelling_of_a_host() {
+        fn check(host: Value, metadata: &[&str], names: bool, expected: Option<&str>) {
+            let slots = parsed(vec![range(0, 16_383, vec![node(host, 7000, metadata)])], names).unwrap();
+            assert_eq!(slots.owner(7).map(ToString::to_string).as_deref(), expected);
+        }
+        check(bulk("10.0.0.1"), &[], false, Some("10.0.0.1:7000"));
+        check(bulk("::1"), &[], false, Some("[::1]:7000"));
+        check(bulk(""), &[], false, Some("asked:7000"));
+        check(Value::Nil, &[], true, Some("asked:7000"));
+        check(bulk("?"), &[], false, None);
+        check(bulk("?"), &["ip", "10.0.0.1"], false, Some("10.0.0.1:7000"));
+        check(bulk("10.0.0.1"), &["hostname", "node-1"], false, Some("10.0.0.1:7000"));
+        check(bulk("10.0.0.1"), &["hostname", "node-1"], true, Some("node-1:7000"));
+        check(bulk("10.0.0.1"), &["hostname", ""], true, Some("10.0.0.1:7000"));
+    }
+
+    #[test]
+    fn masters_and_replicas_are_told_apart_and_what_is_not_covered_has_no_owner() {
+        let (a, b, c) = (node(bulk("a"), 1, &[]), node(bulk("b"), 2, &[]), node(bulk("c"), 3, &[]));
+        let mut slots = parsed(vec![range(0, 9, vec![a.clone(), c]), range(20, 30, vec![b]), range(31, 31, vec![a])], false).unwrap();
+        let show = |nodes: &mut dyn Iterator<Item = &Address>| nodes.map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(show(&mut slots.masters()), ["a:1", "b:2"]);
+        assert_eq!(show(&mut slots.nodes()), ["a:1", "b:2", "c:3"]);
+        assert_eq!((slots.owner(10), slots.owner(16_383), slots.owner(20_000)), (None, None, None));
+        assert!(slots.moved(20, Address::new("a", 1)) && !slots.moved(20, Address::new("a", 1)));
+        (20..=30).for_each(|slot| drop(slots.moved(slot, Address::new("d", 4))));
+        assert_eq!(show(&mut slots.masters()), ["a:1", "d:4"], "b owns nothing any more");
+    }
+
+    #[test]
+    fn an_answer_of_another_shape_is_refused() {
+        for ranges in [
+            vec![Value::Int(1)],
+            vec![range(5, 4, vec![])],
+            vec![range(0, 16_384, vec![])],
+            vec![range(-1, 3, vec![])],
+            vec![range(0, 3, vec![Value::Nil])],
+            vec![Value::Array(vec![Value::Int(1)])],
+        ] {
+            assert!(parsed(ranges.clone(), false).is_err(), "{ranges:?}");
+        }
+        assert!(Slots::parse(Value::Nil, &Address::new("a", 1), false).is_err());
+    }
+}
