@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::tasks::named;
 use crate::config::Config;
 use crate::jobs::{Aged, Dispenser, JobQueue, SCRIPTS, Tick, Topic, WAKE};
-use crate::link::{Link, Subscriber};
+use crate::link::{Redis, Subscriber};
 use crate::pipeline::process::Process;
 use crate::telemetry::jobs::{JobEvents, JobSizes};
 use crate::telemetry::labels::JobEnd;
@@ -42,7 +42,7 @@ pub(super) struct Jobs {
 /// Starts the tasks of the job queue, if there is one.
 pub(super) fn start(
     config: &Config,
-    link: &Link,
+    redis: &Redis,
     process: &Arc<Process>,
     tasks: &mut JoinSet<&'static str>,
     stuck: Duration,
@@ -53,8 +53,8 @@ pub(super) fn start(
         let events = events.clone();
         move |topic: &Topic, aged: &Aged| count(&events, topic, aged)
     };
-    let queue = JobQueue::new(link.clone(), settings, &SCRIPTS).observed_by(observer);
-    let (subscriber, heard) = Subscriber::start(link.locator(), vec![WAKE.into()]);
+    let queue = JobQueue::new(redis, settings, &SCRIPTS).observed_by(observer);
+    let (subscriber, heard) = Subscriber::start(redis.locator(), vec![WAKE.into()]);
     let (dispenser, dispensing) = Dispenser::new(queue.clone());
     let heartbeat = process.events.status().heartbeat("job clock", stuck);
     tasks.spawn(named("job dispenser", dispensing.run(heard, process.stopping.clone())));
@@ -80,7 +80,7 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
             () = tokio::time::sleep(ROUND) => {}
         }
         heartbeat.beat();
-        if !process.server.is_up() {
+        if !queue.is_up() {
             // Numbers of before would look as good as those of now.
             events.keep(&HashSet::new());
             continue;

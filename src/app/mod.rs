@@ -1,6 +1,6 @@
 //! Builds everything from the configuration, owns the tasks, and takes everything down in order.
 //!
-//! What runs: a supervised connection and its [`watch`], one subscription for all queues, the [`tasks`] of the queues;
+//! What runs: the supervised connections and their [`watch`], one subscription for all queues, the [`tasks`] of the queues;
 //! deliveries and settlings come and go. A task that must not end and ends all the same takes the process with it: a daemon
 //! that only looks alive loses more than a restart.
 
@@ -23,10 +23,10 @@ use tokio::task::JoinSet;
 use self::signals::{Signal, Signals};
 use self::systemd::Notifier;
 use self::tasks::{Work, named};
-use self::watch::{Watched, watch_link};
+use self::watch::{Watched, watch_redis};
 use crate::config::{Config, QueueSpec};
 use crate::jobs::SCRIPTS;
-use crate::link::{Link, LinkOptions, Subscriber, tls};
+use crate::link::{LinkOptions, Redis, Subscriber, tls};
 use crate::pipeline::deliver::probes;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::limits::budget::Budget;
@@ -77,7 +77,7 @@ pub async fn run(config: Config) -> anyhow::Result<u8> {
 
 /// Everything that runs.
 struct App {
-    link: Link,
+    redis: Redis,
     process: Arc<Process>,
     queues: Vec<Arc<Queue>>,
     sinks: Vec<Arc<SinkHandle>>,
@@ -97,15 +97,15 @@ impl App {
         if config.jobs.is_some() {
             scripts.extend(SCRIPTS.all().into_iter().cloned());
         }
-        let link = Link::start(&config.redis, LinkOptions { scripts, ..LinkOptions::default() });
+        let redis = Redis::start(&config.redis, LinkOptions { scripts, ..LinkOptions::default() });
         let budget = Budget::new(config.limits.in_flight.into(), config.limits.in_flight_bytes);
-        let process = Arc::new(Process::new(owner, Arc::new(RedisServer::new(link.clone())), budget, events.clone()));
+        let process = Arc::new(Process::new(owner, budget, events.clone()));
 
         let sinks: Vec<Arc<SinkHandle>> = config
             .sinks
             .iter()
             .map(|spec| {
-                let sink = spec.connect(&link);
+                let sink = spec.connect(&redis);
                 let (events, gates) = (events.sink(&spec.name), process.gates.clone());
                 Arc::new(SinkHandle::new(spec.name.clone(), sink, spec.max_rate, events, gates))
             })
@@ -114,7 +114,7 @@ impl App {
         let stores: Vec<Arc<RedisStore>> = config
             .queues
             .iter()
-            .map(|spec| Arc::new(RedisStore::new(link.clone(), source::build(&spec.source), owner)))
+            .map(|spec| Arc::new(RedisStore::new(&redis, source::build(&spec.source), owner)))
             .collect();
         let new_queue = |(spec, store): (&Arc<QueueSpec>, &Arc<RedisStore>)| {
             Queue::new(spec.clone(), process.clone(), store.clone(), |name| by_name.get(name).map(|&sink| sink.clone()))
@@ -124,23 +124,23 @@ impl App {
         let work = Work::of(queues.clone());
         let channels: BTreeSet<_> = work.delivering.iter().flat_map(|queue| queue.store.channels()).collect();
         let channels = channels.into_iter().collect();
-        let (subscriber, announcements) = Subscriber::start(link.locator(), channels);
+        let (subscriber, announcements) = Subscriber::start(redis.locator(), channels);
         let stuck = STUCK.saturating_add(config.redis.servers().command_timeout);
-        let mut tasks = work.start(&process, announcements, stuck);
-        let jobs = jobs::start(config, &link, &process, &mut tasks, stuck);
+        let mut tasks = work.start(&process, &Arc::new(RedisServer::new(&redis)), announcements, stuck);
+        let jobs = jobs::start(config, &redis, &process, &mut tasks, stuck);
         if let (Some(jobs), Some(spec)) = (&jobs, &config.api) {
             api::start(spec, jobs, &process, &mut tasks)?;
         }
         for handle in &sinks {
             tasks.spawn(named("sink probe", probes::run(handle.clone(), process.stopping.clone())));
         }
-        let watched = Watched { link: link.clone(), stores };
-        tasks.spawn(named("Redis watch", watch_link(watched, process.clone(), queues.clone(), sinks.len())));
-        Ok(App { link, process, queues, sinks, subscriber, _jobs: jobs, tasks })
+        let watched = Watched { redis: redis.clone(), stores };
+        tasks.spawn(named("Redis watch", watch_redis(watched, process.clone(), queues.clone(), sinks.len())));
+        Ok(App { redis, process, queues, sinks, subscriber, _jobs: jobs, tasks })
     }
 
     async fn until_stopped(mut self, signals: &mut Signals, notifier: &Notifier, timeout: Duration) -> u8 {
-        let (process, link) = (self.process.clone(), self.link.clone());
+        let (process, redis) = (self.process.clone(), self.redis.clone());
         let mut dead_sinks: FuturesUnordered<_> = self
             .sinks
             .iter()
@@ -157,7 +157,7 @@ impl App {
                     Signal::Stop(name) => break Some(name),
                 },
                 () = process.failed.cancelled() => break None,
-                () = link.ended() => {
+                () = redis.ended() => {
                     process.events.task_ended("Redis supervisor", "it returned");
                     break None;
                 }
@@ -184,7 +184,7 @@ impl App {
             drop(tokio::time::timeout(Duration::from_millis(500), handle.close()).await);
         }
         drop(tokio::time::timeout(Duration::from_millis(500), self.subscriber.close()).await);
-        drop(tokio::time::timeout(Duration::from_millis(500), self.link.close()).await);
+        drop(tokio::time::timeout(Duration::from_millis(500), self.redis.close()).await);
         if signal.is_some() { code } else { FAILED }
     }
 }

@@ -17,6 +17,7 @@ use crate::pipeline::modes::{rescue, shadow};
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::{upkeep, watch};
+use crate::source::redis::RedisServer;
 use crate::source::{Announcement, millis};
 use crate::telemetry::labels::Wakeup;
 
@@ -50,6 +51,7 @@ impl Work {
     pub(super) fn start(
         self,
         process: &Arc<Process>,
+        server: &Arc<RedisServer>,
         announcements: Receiver<SubscriberEvent>,
         stuck: Duration,
     ) -> JoinSet<&'static str> {
@@ -74,13 +76,15 @@ impl Work {
             tasks.spawn(named("rescue", rescue::run(process.clone(), self.rescued, beat("rescue"))));
         }
         if !self.delivering.is_empty() {
-            let poll = pollers::safety_poll(process.clone(), self.delivering.clone(), beat("safety poll"));
+            let poll =
+                pollers::safety_poll(process.clone(), server.clone(), self.delivering.clone(), beat("safety poll"));
             tasks.spawn(named("safety poll", poll));
         }
         if self.delivering.iter().any(|queue| queue.store.unannounced().is_some()) {
-            tasks.spawn(named("unannounced", pollers::unannounced(process.clone(), self.delivering.clone())));
+            let poll = pollers::unannounced(process.clone(), server.clone(), self.delivering.clone());
+            tasks.spawn(named("unannounced", poll));
         }
-        tasks.spawn(named("gauges", pollers::gauges(process.clone(), self.all)));
+        tasks.spawn(named("gauges", pollers::gauges(process.clone(), server.clone(), self.all)));
         tasks.spawn(named("announcements", listen(process.clone(), self.delivering, announcements)));
         tasks
     }

@@ -102,7 +102,7 @@ impl JobQueue {
         self.enter(topic, false).await?;
         let mut command = redis::cmd("HSET");
         command.arg(&Keys::of(topic).topic()[..]).arg("paused").arg(1);
-        Ok(self.conn().await?.query::<()>(&command).await?)
+        Ok(self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?)
     }
 
     /// The opposite of [`pause`](JobQueue::pause).
@@ -113,7 +113,7 @@ impl JobQueue {
     pub async fn resume(&self, topic: &Topic) -> Result<(), JobError> {
         let mut command = redis::cmd("HDEL");
         command.arg(&Keys::of(topic).topic()[..]).arg("paused");
-        self.conn().await?.query::<()>(&command).await?;
+        self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?;
         self.announce(topic).await
     }
 
@@ -127,7 +127,7 @@ impl JobQueue {
         Keys::of(topic).all().iter().for_each(|key| {
             command.arg(&key[..]);
         });
-        self.conn().await?.query::<()>(&command).await?;
+        self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?;
         // A job that is added between the two enters the topic again, because its `created` was gone.
         self.leave(topic).await
     }
@@ -147,7 +147,7 @@ impl JobQueue {
         id: &LocalId,
         body: &Bytes,
     ) -> Result<bool, JobError> {
-        let conn = self.conn().await?;
+        let conn = self.conn(Keys::of(topic).topic()).await?;
         let hash = Keys::of(topic).topic().clone();
         let mut last = redis::cmd("HGET");
         last.arg(&hash[..]).arg("exporting");
@@ -171,7 +171,7 @@ impl JobQueue {
     pub(super) async fn announce(&self, topic: &Topic) -> Result<(), JobError> {
         let mut command = redis::cmd("PUBLISH");
         command.arg(super::keys::WAKE).arg(topic.as_str());
-        Ok(self.conn().await?.query::<()>(&command).await?)
+        Ok(self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?)
     }
 
     /// What time does to the jobs of a topic, at most `most` of each kind. Every daemon does it once a second; without

@@ -162,7 +162,7 @@ impl JobQueue {
     pub async fn limits(&self, topic: &Topic) -> Result<Limits, JobError> {
         let mut command = redis::cmd("HMGET");
         command.arg(&Keys::of(topic).topic()[..]).arg(&FIELDS);
-        let values: Vec<Option<String>> = self.conn().await?.query(&command).await?;
+        let values: Vec<Option<String>> = self.conn(Keys::of(topic).topic()).await?.query(&command).await?;
         Ok(values.try_into().map(Limits::of).unwrap_or_default())
     }
 

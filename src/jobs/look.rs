@@ -186,7 +186,7 @@ impl JobQueue {
         let from = after.map_or_else(|| "-".to_owned(), |topic| format!("({topic}"));
         let mut command = redis::cmd("ZRANGE");
         command.arg(TOPICS).arg(from).arg("+").arg("BYLEX").arg("LIMIT").arg(0).arg(count);
-        let names: Vec<String> = self.conn().await?.query(&command).await?;
+        let names: Vec<String> = self.conn(TOPICS).await?.query(&command).await?;
         // A member that is no name was written by another program.
         Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
     }

@@ -16,7 +16,7 @@ use super::reserve::Aged;
 use super::scripts::Scripts;
 use super::settings::JobSettings;
 use crate::clock::RedisClock;
-use crate::link::{BadReply, Conn, Fields, Link, LinkError, Script};
+use crate::link::{BadReply, Conn, Fields, LinkError, Redis, Script};
 
 /// How long a call waits for a connection before it answers that there is none.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ pub struct JobQueue {
 }
 
 pub(super) struct Shared {
-    link: Link,
+    redis: Redis,
     pub(super) settings: JobSettings,
     pub(super) scripts: &'static Scripts,
     pub(super) clock: RedisClock,
@@ -47,9 +47,9 @@ pub(super) struct Shared {
 
 impl JobQueue {
     /// The job queue of this Redis.
-    pub fn new(link: Link, settings: JobSettings, scripts: &'static Scripts) -> JobQueue {
+    pub fn new(redis: impl Into<Redis>, settings: JobSettings, scripts: &'static Scripts) -> JobQueue {
         let shared = Shared {
-            link,
+            redis: redis.into(),
             settings,
             scripts,
             clock: RedisClock::new(),
@@ -86,25 +86,31 @@ impl JobQueue {
         self.shared.clock.now_ms()
     }
 
-    /// The connection; an outage that is over within a second is not noticed.
-    pub(super) async fn conn(&self) -> Result<Conn, JobError> {
-        let link = &self.shared.link;
-        if let Some(conn) = link.current() {
+    /// The connection to the server that has this key; an outage that is over within a second is not noticed.
+    pub(super) async fn conn(&self, key: impl AsRef<[u8]>) -> Result<Conn, JobError> {
+        let place = self.shared.redis.at(key);
+        if let Some(conn) = place.current() {
             return Ok(conn);
         }
-        let address = || LinkError::NotSent { address: link.address().into() };
-        tokio::time::timeout(PATIENCE, link.ready()).await.map_err(|_elapsed| address().into())
+        let address = || LinkError::NotSent { address: place.address() };
+        tokio::time::timeout(PATIENCE, place.ready()).await.map_err(|_elapsed| address().into())
+    }
+
+    /// Whether a server of it can be asked now.
+    pub fn is_up(&self) -> bool {
+        self.shared.redis.any().is_some()
     }
 
     /// The time after which a command gives up.
     pub(super) fn command_timeout(&self) -> Duration {
-        self.shared.link.command_timeout()
+        self.shared.redis.command_timeout()
     }
 
     /// Runs a script on a topic's keys; the first field of its answer is Redis's time, or the second behind a word.
     pub(super) async fn run(&self, script: &Script, topic: &Topic, args: &[Bytes]) -> Result<Value, JobError> {
-        let conn = self.conn().await?;
-        Ok(conn.script(script, Keys::of(topic).all(), args).await?)
+        let keys = Keys::of(topic);
+        let conn = self.conn(keys.topic()).await?;
+        Ok(conn.script(script, keys.all(), args).await?)
     }
 
     /// Takes over the time in an answer.
@@ -143,7 +149,7 @@ impl JobQueue {
         if !again && self.shared.entered.lock().contains(topic) {
             return Ok(());
         }
-        let conn = self.conn().await?;
+        let conn = self.conn(TOPICS).await?;
         let mut command = redis::cmd("ZADD");
         command.arg(TOPICS).arg(0).arg(topic.as_str());
         conn.query::<()>(&command).await?;
@@ -159,7 +165,7 @@ impl JobQueue {
     /// Removes a topic from the index.
     pub(super) async fn leave(&self, topic: &Topic) -> Result<(), JobError> {
         self.shared.entered.lock().remove(topic);
-        let conn = self.conn().await?;
+        let conn = self.conn(TOPICS).await?;
         let mut command = redis::cmd("ZREM");
         command.arg(TOPICS).arg(topic.as_str());
         Ok(conn.query::<()>(&command).await?)

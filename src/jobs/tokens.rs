@@ -21,7 +21,7 @@ impl JobQueue {
     pub async fn has_token(&self, namespace: &str, hash: &str) -> Result<bool, JobError> {
         let mut command = redis::cmd("HEXISTS");
         command.arg(key(namespace)).arg(hash);
-        Ok(self.conn().await?.query(&command).await?)
+        Ok(self.conn(key(namespace)).await?.query(&command).await?)
     }
 
     /// Enters a token; false if it is there. A second call answers false.
@@ -32,7 +32,7 @@ impl JobQueue {
     pub async fn make_token(&self, namespace: &str, hash: &str, description: &str) -> Result<bool, JobError> {
         let mut command = redis::cmd("HSETNX");
         command.arg(key(namespace)).arg(hash).arg(description);
-        Ok(self.conn().await?.query(&command).await?)
+        Ok(self.conn(key(namespace)).await?.query(&command).await?)
     }
 
     /// Hashes of the namespace's tokens, and what was said of them.
@@ -41,7 +41,7 @@ impl JobQueue {
     ///
     /// Those of the connection. [`JobError::Invalid`] if there are more than can be shown.
     pub async fn tokens(&self, namespace: &str) -> Result<Vec<(String, String)>, JobError> {
-        let conn = self.conn().await?;
+        let conn = self.conn(key(namespace)).await?;
         let mut length = redis::cmd("HLEN");
         length.arg(key(namespace));
         if conn.query::<usize>(&length).await? > MOST {
@@ -60,6 +60,6 @@ impl JobQueue {
     pub async fn delete_token(&self, namespace: &str, hash: &str) -> Result<(), JobError> {
         let mut command = redis::cmd("HDEL");
         command.arg(key(namespace)).arg(hash);
-        Ok(self.conn().await?.query::<()>(&command).await?)
+        Ok(self.conn(key(namespace)).await?.query::<()>(&command).await?)
     }
 }

@@ -32,8 +32,8 @@ mod stream;
 mod subscriber;
 mod supervisor;
 mod target;
-mod topology;
 pub mod tls;
+mod topology;
 mod url;
 
 #[cfg(test)]

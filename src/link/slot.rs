@@ -42,6 +42,9 @@ mod tests {
         for key in ["foo{}{bar}", "foo{{bar}}zap", "foo{bar}{zap}", "{", "}{a}", "a{b"] {
             assert_eq!(tag(key.as_bytes()), hashed(key).as_bytes(), "{key}");
         }
-        assert_eq!((hashed("foo{}{bar}"), hashed("foo{{bar}}zap"), hashed("foo{bar}{zap}")), ("foo{}{bar}", "{bar", "bar"));
+        assert_eq!(
+            (hashed("foo{}{bar}"), hashed("foo{{bar}}zap"), hashed("foo{bar}{zap}")),
+            ("foo{}{bar}", "{bar", "bar")
+        );
     }
 }

@@ -68,10 +68,7 @@ pub struct Subscriber {
 impl Subscriber {
     /// Subscribes to all channels on one connection and keeps it so. Never fails: problems are reported by
     /// [`state`](Subscriber::state), and tried again.
-    pub fn start(
-        at: impl Into<Locator>,
-        channels: Vec<Arc<str>>,
-    ) -> (Subscriber, mpsc::Receiver<SubscriberEvent>) {
+    pub fn start(at: impl Into<Locator>, channels: Vec<Arc<str>>) -> (Subscriber, mpsc::Receiver<SubscriberEvent>) {
         let (events, receiver) = mpsc::channel(BUFFER);
         let (state, state_seen) = watch::channel(SubscriberState::Connecting { last_error: None });
         let stop = CancellationToken::new();
@@ -183,7 +180,10 @@ impl Worker {
             return Err(match refused.code() {
                 Some("NOPERM") => error(
                     ConnectErrorKind::Permission,
-                    format!("user `{user}` may not subscribe ({refused}): grant `+subscribe` and the channels with `ACL SETUSER {user} {}`", patterns(&names)),
+                    format!(
+                        "user `{user}` may not subscribe ({refused}): grant `+subscribe` and the channels with `ACL SETUSER {user} {}`",
+                        patterns(&names)
+                    ),
                 ),
                 Some("NOAUTH") => error(
                     ConnectErrorKind::Auth,
@@ -196,12 +196,7 @@ impl Worker {
     }
 
     /// Hands on messages until the connection ends or stops answering; returns why.
-    async fn listen(
-        &mut self,
-        server: &RedisEndpoint,
-        mut sink: PubSubSink,
-        mut stream: PubSubStream,
-    ) -> &'static str {
+    async fn listen(&mut self, server: &RedisEndpoint, mut sink: PubSubSink, mut stream: PubSubStream) -> &'static str {
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
         heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let events = self.events.clone();

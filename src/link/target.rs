@@ -1,9 +1,10 @@
-//! Which Redis is meant: one server, or the master that sentinels name.
+//! Which Redis is meant: one server, the master that sentinels name, or a cluster.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::cluster::ClusterTarget;
 use super::endpoint::RedisEndpoint;
 use crate::settings::shown;
 
@@ -14,6 +15,8 @@ pub enum RedisTarget {
     Fixed(Arc<RedisEndpoint>),
     /// The master that sentinels name.
     Sentinel(Arc<SentinelTarget>),
+    /// The masters of a cluster.
+    Cluster(Arc<ClusterTarget>),
 }
 
 /// A master by its name, and the sentinels that know where it is.
@@ -34,6 +37,7 @@ impl RedisTarget {
         match self {
             RedisTarget::Fixed(endpoint) => endpoint,
             RedisTarget::Sentinel(target) => &target.servers,
+            RedisTarget::Cluster(target) => &target.servers,
         }
     }
 
@@ -41,15 +45,16 @@ impl RedisTarget {
     pub fn fixed(&self) -> Option<&Arc<RedisEndpoint>> {
         match self {
             RedisTarget::Fixed(endpoint) => Some(endpoint),
-            RedisTarget::Sentinel(_) => None,
+            RedisTarget::Sentinel(_) | RedisTarget::Cluster(_) => None,
         }
     }
 
-    /// `host:port/db` or `sentinel:master/db`, for logs and for comparing two; never with a password.
+    /// `host:port/db`, `sentinel:master/db` or `cluster:host:port,host:port`, for logs and for comparing two; never with a password.
     pub fn address(&self) -> String {
         match self {
             RedisTarget::Fixed(endpoint) => endpoint.address(),
             RedisTarget::Sentinel(target) => target.address(),
+            RedisTarget::Cluster(target) => target.address(),
         }
     }
 
@@ -62,7 +67,17 @@ impl RedisTarget {
                 let database = ("database".to_owned(), json!(target.servers.database));
                 first.into_iter().chain([database]).chain(shown::fields(&target.servers)).collect()
             }
+            RedisTarget::Cluster(target) => {
+                let seeds: Vec<_> = target.seeds.iter().map(ToString::to_string).collect();
+                let first = ("cluster".to_owned(), json!(seeds));
+                std::iter::once(first).chain(shown::fields(&target.servers)).collect()
+            }
         }
+    }
+
+    /// Whether keys that one command names must have the same slot.
+    pub fn is_cluster(&self) -> bool {
+        matches!(self, RedisTarget::Cluster(_))
     }
 
     /// Whether keys of the same name are the same keys, as far as the configuration shows it.
@@ -75,10 +90,9 @@ impl RedisTarget {
         match (self, other) {
             (RedisTarget::Fixed(one), RedisTarget::Fixed(other)) => one.same_server(other),
             (RedisTarget::Sentinel(one), RedisTarget::Sentinel(other)) => one.same_servers(other),
-            // Which server a master's name leads to is not known before it is asked for.
-            (RedisTarget::Fixed(_), RedisTarget::Sentinel(_)) | (RedisTarget::Sentinel(_), RedisTarget::Fixed(_)) => {
-                false
-            }
+            (RedisTarget::Cluster(one), RedisTarget::Cluster(other)) => one.same_servers(other),
+            // Which server a master's name leads to is not known before it is asked for; nor are the nodes of a cluster.
+            (RedisTarget::Fixed(_) | RedisTarget::Sentinel(_) | RedisTarget::Cluster(_), _) => false,
         }
     }
 }
@@ -97,10 +111,8 @@ impl SentinelTarget {
     /// The settings of the sentinels, which all have the same login.
     fn shown(&self) -> Map<String, Value> {
         let nodes: Vec<_> = self.nodes.iter().map(|node| node.host_and_port()).collect();
-        let mut fields = Map::from_iter([
-            ("master".to_owned(), json!(self.master)),
-            ("nodes".to_owned(), json!(nodes)),
-        ]);
+        let mut fields =
+            Map::from_iter([("master".to_owned(), json!(self.master)), ("nodes".to_owned(), json!(nodes))]);
         let login = self.nodes.first().map(|node| shown::fields(&**node)).unwrap_or_default();
         // They are the same for the servers, and are shown there.
         fields.extend(login.into_iter().filter(|(key, _)| !key.ends_with("_timeout")));

@@ -7,16 +7,19 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::cluster::{Cluster, ClusterTarget};
+use super::cluster::Cluster;
+use super::locator::Locator;
 use super::node::Node;
 use super::slot::slot;
-use super::{Conn, ConnectError, Link, LinkOptions, LinkState, RedisEndpoint};
+use super::target::RedisTarget;
+use super::{Conn, ConnectError, Link, LinkOptions, LinkState};
 use crate::clock::RedisClock;
 
 /// A Redis. Clones share it; it ends with the last of them or at [`close`](Redis::close).
 #[derive(Clone, Debug)]
 pub struct Redis {
     kind: Kind,
+    /// In a cluster that of whichever server was heard last: its servers' clocks should agree.
     clock: Arc<RedisClock>,
 }
 
@@ -33,6 +36,8 @@ enum Kind {
 pub struct Place {
     at: At,
     clock: Arc<RedisClock>,
+    /// The clock of the whole cluster.
+    shared: Option<Arc<RedisClock>>,
 }
 
 #[derive(Clone, Debug)]
@@ -68,25 +73,69 @@ impl Redis {
         Redis { kind: Kind::One(Arc::new(Node::new(link))), clock: Arc::default() }
     }
 
-    /// Starts the connection to one server.
-    pub fn start(endpoint: Arc<RedisEndpoint>, options: LinkOptions) -> Redis {
-        Redis::one(Link::start(endpoint, options))
+    /// Starts the connections. Never fails: problems are reported by [`health`](Redis::health), and tried again.
+    pub fn start(target: &RedisTarget, options: LinkOptions) -> Redis {
+        match target {
+            RedisTarget::Fixed(_) | RedisTarget::Sentinel(_) => Redis::one(Link::start(target, options)),
+            RedisTarget::Cluster(target) => {
+                Redis { kind: Kind::Cluster(Cluster::start(target.clone(), options)), clock: Arc::default() }
+            }
+        }
     }
 
-    /// Starts the connections to the masters of a cluster.
-    pub fn cluster(target: Arc<ClusterTarget>, options: LinkOptions) -> Redis {
-        Redis { kind: Kind::Cluster(Cluster::start(target, options)), clock: Arc::default() }
+    /// What finds a server that passes on all messages, for a [`Subscriber`](super::Subscriber).
+    pub fn locator(&self) -> Locator {
+        match &self.kind {
+            Kind::One(node) => node.link.locator(),
+            Kind::Cluster(cluster) => Locator::AnyNode(cluster.clone()),
+        }
+    }
+
+    /// A connection to any of its servers. Waits only while no attempt to connect has failed yet. Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none; nothing once it is closed.
+    pub async fn first(&self) -> Result<Conn, Option<Arc<ConnectError>>> {
+        let mut changes = self.changes();
+        loop {
+            changes.seen();
+            drop(self.masters());
+            if let Some(conn) = self.any() {
+                return Ok(conn);
+            }
+            if let Some(problem) = self.health().problem() {
+                return Err(Some(problem.clone()));
+            }
+            if !changes.next().await {
+                return Err(None);
+            }
+        }
+    }
+
+    /// Any connection there is now.
+    pub fn any(&self) -> Option<Conn> {
+        match &self.kind {
+            Kind::One(node) => node.current(),
+            Kind::Cluster(cluster) => cluster.nodes().iter().find_map(|node| cluster.conn_of(node)),
+        }
+    }
+
+    /// The time by the clock of its servers, as well as it is known without asking.
+    pub fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
     }
 
     /// The place of a key, and of all keys with the same hash tag.
     pub fn at(&self, key: impl AsRef<[u8]>) -> Place {
         match &self.kind {
-            Kind::One(node) => Place { at: At::One(node.clone()), clock: self.clock.clone() },
+            Kind::One(node) => Place { at: At::One(node.clone()), clock: self.clock.clone(), shared: None },
             Kind::Cluster(cluster) => {
                 let slot = slot(key.as_ref());
                 cluster.uses(slot);
                 // A clock of its own, because the slot may move to a server with another one.
-                Place { at: At::Slot(cluster.clone(), slot), clock: Arc::default() }
+                let clock = Arc::new(RedisClock::new());
+                Place { at: At::Slot(cluster.clone(), slot), clock, shared: Some(self.clock.clone()) }
             }
         }
     }
@@ -139,7 +188,7 @@ impl Redis {
         for node in self.nodes() {
             let address = node.link.address().to_owned();
             match &*node.link.state().borrow() {
-                LinkState::Up { info, .. } => health.up.push((address, info.version.to_string())),
+                LinkState::Up { address, info, .. } => health.up.push((address.to_string(), info.version.to_string())),
                 LinkState::Connecting { last_error, .. } => health.down.push((address, last_error.clone())),
             }
         }
@@ -168,6 +217,18 @@ impl Redis {
             Kind::One(node) => node.link.close().await,
             Kind::Cluster(cluster) => cluster.close().await,
         }
+    }
+}
+
+impl From<Link> for Redis {
+    fn from(link: Link) -> Redis {
+        Redis::one(link)
+    }
+}
+
+impl From<&Redis> for Redis {
+    fn from(redis: &Redis) -> Redis {
+        redis.clone()
     }
 }
 
@@ -223,6 +284,46 @@ impl Place {
         }
     }
 
+    /// The connection. Waits only while no attempt to connect has failed yet. Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none; nothing once it is closed.
+    pub async fn first(&self) -> Result<Conn, Option<Arc<ConnectError>>> {
+        let mut changes = match &self.at {
+            At::One(node) => Changes::One(node.link.state()),
+            At::Slot(cluster, _) => Changes::Cluster(cluster.changes()),
+        };
+        loop {
+            // Marked as seen before it is looked at: a change in between wakes the wait below at once.
+            changes.seen();
+            if let Some(conn) = self.current() {
+                return Ok(conn);
+            }
+            if let Some(problem) = self.problem() {
+                return Err(Some(problem));
+            }
+            if !changes.next().await {
+                return Err(None);
+            }
+        }
+    }
+
+    /// Why the last attempt to connect failed, if one did.
+    fn problem(&self) -> Option<Arc<ConnectError>> {
+        let of_node = |node: &Node| match &*node.link.state().borrow() {
+            LinkState::Connecting { last_error, .. } => last_error.clone(),
+            LinkState::Up { .. } => None,
+        };
+        match &self.at {
+            At::One(node) => of_node(node),
+            At::Slot(cluster, slot) => match cluster.node(*slot) {
+                Some(node) => of_node(&node),
+                None => cluster.problem().flatten(),
+            },
+        }
+    }
+
     /// Where it is, for errors.
     pub fn address(&self) -> Arc<str> {
         match &self.at {
@@ -242,9 +343,24 @@ impl Place {
         }
     }
 
-    /// What is known of the clock of its server.
-    pub fn clock(&self) -> &RedisClock {
-        &self.clock
+    /// The time by the clock of its server, as well as it is known without asking.
+    pub fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
+    }
+
+    /// Takes over a time that its server has answered just now.
+    pub fn observe(&self, now_ms: i64) {
+        self.clock.observe(now_ms);
+        if let Some(shared) = &self.shared {
+            shared.observe(now_ms);
+        }
+    }
+
+    /// Which connection to which server it is now; another number after each change.
+    pub fn epoch(&self) -> Option<(usize, u64)> {
+        let node = self.node()?;
+        let conn = node.current()?;
+        Some((Arc::as_ptr(&node) as usize, conn.epoch()))
     }
 
     /// Whether the memory of its server is nearly used up.

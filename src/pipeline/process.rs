@@ -2,26 +2,20 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::FutureExt;
 use tokio::sync::{Notify, RwLock, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::clock::RedisClock;
 use crate::pipeline::limits::budget::Budget;
-use crate::source::store::Server;
 use crate::telemetry::events::Events;
 
-/// What all queues of the process share.
+/// What all queues of the process share. Where a queue is kept is not among it: each has its own home.
 pub struct Process {
     /// Random number of this process: the owner in every header.
     pub owner: [u8; 8],
-    /// The server that holds the queues.
-    pub server: Arc<dyn Server>,
-    /// Its clock.
-    pub clock: RedisClock,
     /// In flight over all queues.
     pub budget: Budget,
     /// Leases shared by whatever is in flight, and exclusively by an entry that must be alone.
@@ -44,19 +38,15 @@ pub struct Process {
     pub tasks: TaskTracker,
     /// Log lines, counters, probes.
     pub events: Events,
-    /// Redis uses more than 90 % of its `maxmemory`.
-    pub redis_nearly_full: AtomicBool,
     /// Number of the last claim.
     claims: AtomicU64,
 }
 
 impl Process {
-    /// The shared part of a process that claims from this server.
-    pub fn new(owner: [u8; 8], server: Arc<dyn Server>, budget: Budget, events: Events) -> Self {
+    /// The shared part of a process.
+    pub fn new(owner: [u8; 8], budget: Budget, events: Events) -> Self {
         Process {
             owner,
-            server,
-            clock: RedisClock::new(),
             budget,
             isolation: Arc::default(),
             gates: watch::Sender::new(0),
@@ -68,7 +58,6 @@ impl Process {
             failed: CancellationToken::new(),
             tasks: TaskTracker::new(),
             events,
-            redis_nearly_full: false.into(),
             claims: AtomicU64::new(0),
         }
     }

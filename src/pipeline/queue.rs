@@ -26,7 +26,7 @@ use crate::pipeline::settle::history::History;
 use crate::pipeline::watch::Watch;
 use crate::sink::Destination;
 use crate::source::ledger::Hints;
-use crate::source::store::Store;
+use crate::source::store::{Home, Store};
 use crate::telemetry::events::QueueEvents;
 use crate::telemetry::metrics::DeliveryMetrics;
 
@@ -173,6 +173,11 @@ impl Queue {
             process,
             spec,
         })
+    }
+
+    /// The server that holds the queue.
+    pub fn home(&self) -> &dyn Home {
+        self.store.home()
     }
 
     /// The list that exactly-once pushes go to: the queue's only destination, if it asks for that.

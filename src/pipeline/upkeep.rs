@@ -48,7 +48,7 @@ async fn turn(queue: &Arc<Queue>, heartbeat: &Heartbeat) {
         step: None,
         max_age: queue.spec.source.leftover_max_age(),
         bandwidth: queue.spec.source.upkeep_bandwidth(),
-        start: if queue.process.redis_nearly_full.load(Ordering::Relaxed) { Start::Urgent } else { Start::Due },
+        start: if queue.home().is_nearly_full() { Start::Urgent } else { Start::Due },
         largest: queue.hints().largest(),
     };
     let (mut removed, mut entries) = (0, 0);

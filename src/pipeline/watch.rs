@@ -100,10 +100,10 @@ pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, limit: Duration
             patience.fill(Patience::default());
         }
         let all = queues.iter().map(|queue| own(queue)).fold(0, u64::wrapping_add);
-        let up = process.server.is_up();
         let mut found = Vec::new();
         for (queue, patience) in queues.iter().zip(&mut patience) {
-            let could_claim = up && queue.watch.due.load(Ordering::Relaxed) && queue.is_open();
+            let due = queue.watch.due.load(Ordering::Relaxed);
+            let could_claim = due && queue.is_open() && queue.home().is_up();
             let seen = Seen { could_claim, stage: queue.watch.stage(), own: own(queue), all };
             let waits = patience.look(last, seen);
             if waits < limit {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::kind::{RouteHeaders, SinkKind};
 use super::{Destination, Sink};
-use crate::link::{Link, RedisTarget, Side};
+use crate::link::{Redis, RedisTarget, Side};
 use crate::message::{About, Failure};
 use crate::template::{FillError, Filler, Template};
 
@@ -29,7 +29,7 @@ pub struct SinkSpec {
 
 impl SinkSpec {
     /// Builds the sink. One without a server of its own uses `source`, the link of the Redis that holds the queues.
-    pub fn connect(&self, source: &Link) -> Arc<dyn Sink> {
+    pub fn connect(&self, source: &Redis) -> Arc<dyn Sink> {
         self.connector.connect(self.timeout, source)
     }
 
@@ -54,7 +54,7 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
 
     /// Builds the sink; its deliveries answer within `timeout`. It begins to connect. `source` is the link of the Redis
     /// that holds the queues.
-    fn connect(&self, timeout: Duration, source: &Link) -> Arc<dyn Sink>;
+    fn connect(&self, timeout: Duration, source: &Redis) -> Arc<dyn Sink>;
 
     /// Whether the client takes the settings. Connects nowhere.
     ///

@@ -1,30 +1,39 @@
-//! Queues in Redis: the ledger and the source of each, over the one supervised connection.
+//! Queues in Redis: the ledger and the source of each, over the connection to the server that has it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 
 use super::ledger::claims::{self, ClaimName};
-use super::ledger::{DeadLetter, Forwarder, Ledger, Order, Place, Stats};
-use super::store::{Call, Claims, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
+use super::ledger::{self, DeadLetter, Forwarder, Ledger, Order, Stats};
+use super::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
 use super::{Announcement, NoPayload, Read, Score, Source, SourceError, UpkeepRequest, Upkept};
-use crate::link::{Conn, Link, LinkError};
+use crate::link::{Conn, LinkError, Place, Redis};
 use crate::message::Identity;
 use crate::metric::SourceTerms;
 
-/// One queue behind a connection.
+/// Longest wait for the reads on one node of a cluster: they must not hold up those on the others.
+const READ_PATIENCE: Duration = Duration::from_millis(500);
+
+/// One queue, and its place.
 pub struct RedisStore {
-    link: Link,
+    place: Place,
     ledger: Ledger,
 }
 
 impl RedisStore {
     /// The queue of this source. `owner` is this process's random number.
-    pub fn new(link: Link, source: Arc<dyn Source>, owner: [u8; 8]) -> Self {
-        RedisStore { link, ledger: Ledger::new(source, owner) }
+    pub fn new(redis: impl Into<Redis>, source: Arc<dyn Source>, owner: [u8; 8]) -> Self {
+        let ledger = Ledger::new(source, owner);
+        RedisStore { place: redis.into().at(&ledger.keys.leases), ledger }
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     /// The scripts and keys behind it.
@@ -34,15 +43,19 @@ impl RedisStore {
 
     /// The connection, or the answer that nothing was sent.
     fn conn(&self) -> Result<Conn, SourceError> {
-        current(&self.link)
+        current(&self.place)
     }
 }
 
-fn current(link: &Link) -> Result<Conn, SourceError> {
-    link.current().ok_or(SourceError::Link(LinkError::NotSent { address: link.address().into() }))
+fn current(place: &Place) -> Result<Conn, SourceError> {
+    place.current().ok_or_else(|| LinkError::NotSent { address: place.address() }.into())
 }
 
 impl Store for RedisStore {
+    fn home(&self) -> &dyn Home {
+        &self.place
+    }
+
     fn stats(&self) -> Call<'_, Stats> {
         async { self.ledger.stats(&self.conn()?).await }.boxed()
     }
@@ -83,7 +96,7 @@ impl Store for RedisStore {
 
     fn scheduled(&self, first: usize) -> Call<'_, Scheduled> {
         async move {
-            let members = self.ledger.members(&self.conn()?, Place::Scheduled, first).await?;
+            let members = self.ledger.members(&self.conn()?, ledger::Place::Scheduled, first).await?;
             let source = self.ledger.source();
             // An element of a sorted set has a score; without one it is taken for due.
             let elements = members.members.into_iter().map(|(score, bytes)| match score {
@@ -177,27 +190,54 @@ impl Claims for RedisStore {
     }
 }
 
-/// The server behind a connection.
-pub struct RedisServer(Link);
+impl Home for Place {
+    fn ready(&self) -> BoxFuture<'_, ()> {
+        async { drop(self.ready().await) }.boxed()
+    }
+
+    fn is_up(&self) -> bool {
+        self.current().is_some()
+    }
+
+    fn call_timeout(&self) -> Duration {
+        self.command_timeout()
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.now_ms()
+    }
+
+    fn observe(&self, now_ms: i64) {
+        self.observe(now_ms);
+    }
+
+    fn is_nearly_full(&self) -> bool {
+        self.is_nearly_full()
+    }
+}
+
+/// All servers of a Redis.
+pub struct RedisServer(Redis);
 
 impl RedisServer {
-    /// The server that this link leads to.
-    pub fn new(link: Link) -> Self {
-        RedisServer(link)
+    /// The servers of this Redis.
+    pub fn new(redis: impl Into<Redis>) -> Self {
+        RedisServer(redis.into())
+    }
+
+    /// The connections to all of them, or the answer that nothing was sent to any.
+    fn conns(&self) -> Result<Vec<Conn>, SourceError> {
+        let conns: Vec<_> = self.0.nodes().iter().filter_map(|node| node.current()).collect();
+        match conns.is_empty() {
+            false => Ok(conns),
+            true => Err(LinkError::NotSent { address: self.0.address().into() }.into()),
+        }
     }
 }
 
 impl Server for RedisServer {
-    fn ready(&self) -> BoxFuture<'_, ()> {
-        async { drop(self.0.ready().await) }.boxed()
-    }
-
     fn is_up(&self) -> bool {
-        self.0.current().is_some()
-    }
-
-    fn call_timeout(&self) -> Duration {
-        self.0.command_timeout()
+        self.0.nodes().iter().any(|node| node.current().is_some())
     }
 
     fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, SourceError>>> {
@@ -205,20 +245,24 @@ impl Server for RedisServer {
             if reads.is_empty() {
                 return Ok(Vec::new());
             }
-            let mut pipe = redis::pipe();
-            for read in reads {
-                match read {
-                    Read::DueBefore { key, until } => pipe.cmd("ZCOUNT").arg(&key[..]).arg("-inf").arg(*until),
-                    Read::Length { key } => pipe.cmd("LLEN").arg(&key[..]),
-                };
+            if !self.0.is_cluster() {
+                return read_at(&current(&self.0.at(""))?, reads.iter()).await;
             }
-            let answers = current(&self.0)?.pipeline(&pipe).await?;
-            let number = |answer| match answer {
-                Ok(redis::Value::Int(n)) => Ok(n),
-                Ok(_) => Err(SourceError::Link(LinkError::Malformed("expected a number".to_owned()))),
-                Err(error) => Err(SourceError::Link(error)),
-            };
-            Ok(answers.into_iter().map(number).collect())
+            let mut answers: Vec<Option<Result<i64, SourceError>>> = reads.iter().map(|_| None).collect();
+            let parts = by_server(&self.0, reads);
+            let asked = parts.iter().map(async |(conn, places)| {
+                let of_part = read_at(conn, places.iter().map(|place| &reads[*place]));
+                tokio::time::timeout(READ_PATIENCE, of_part).await
+            });
+            for ((_, places), answered) in parts.iter().zip(join_all(asked).await) {
+                // What has no answer here is read again by the next round.
+                if let Ok(Ok(of_part)) = answered {
+                    places.iter().zip(of_part).for_each(|(place, answer)| answers[*place] = Some(answer));
+                }
+            }
+            let address: Arc<str> = self.0.address().into();
+            let not_sent = || Err(LinkError::NotSent { address: address.clone() }.into());
+            Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(not_sent)).collect())
         }
         .boxed()
     }
@@ -230,13 +274,59 @@ impl Server for RedisServer {
             for channel in channels {
                 command.arg(&**channel);
             }
-            let counts: Vec<(String, i64)> = current(&self.0)?.query(&command).await?;
-            Ok(counts.into_iter().map(|(_, subscribers)| subscribers).collect())
+            // A client listens at one node of a cluster, whichever.
+            let mut sums = vec![0; channels.len()];
+            for conn in self.conns()? {
+                let counts: Vec<(String, i64)> = conn.query(&command).await?;
+                sums.iter_mut().zip(counts).for_each(|(sum, (_, subscribers))| *sum += subscribers);
+            }
+            Ok(sums)
         }
         .boxed()
     }
 
-    fn nearly_full(&self) -> Call<'_, bool> {
-        async { super::ledger::nearly_full(&current(&self.0)?).await }.boxed()
+    fn look_at_memory(&self) -> Call<'_, ()> {
+        async {
+            let looks = self.0.nodes().into_iter().filter_map(|node| Some((node.current()?, node)));
+            let looks = join_all(
+                looks.map(async |(conn, node)| ledger::nearly_full(&conn).await.map(|full| node.set_nearly_full(full))),
+            );
+            looks.await.into_iter().collect()
+        }
+        .boxed()
     }
+}
+
+/// The places of reads, by the server that has their keys. What is at a server without a connection is left out.
+fn by_server(redis: &Redis, reads: &[Read]) -> Vec<(Conn, Vec<usize>)> {
+    let mut parts: Vec<(Conn, Vec<usize>)> = Vec::new();
+    for (number, read) in reads.iter().enumerate() {
+        let (Read::DueBefore { key, .. } | Read::Length { key }) = read;
+        let Some(conn) = redis.at(key).current() else { continue };
+        match parts.iter_mut().find(|(of, _)| of.address() == conn.address()) {
+            Some((_, places)) => places.push(number),
+            None => parts.push((conn, vec![number])),
+        }
+    }
+    parts
+}
+
+/// Reads in one round trip.
+async fn read_at(
+    conn: &Conn,
+    reads: impl Iterator<Item = &Read>,
+) -> Result<Vec<Result<i64, SourceError>>, SourceError> {
+    let mut pipe = redis::pipe();
+    for read in reads {
+        match read {
+            Read::DueBefore { key, until } => pipe.cmd("ZCOUNT").arg(&key[..]).arg("-inf").arg(*until),
+            Read::Length { key } => pipe.cmd("LLEN").arg(&key[..]),
+        };
+    }
+    let number = |answer| match answer {
+        Ok(redis::Value::Int(n)) => Ok(n),
+        Ok(_) => Err(SourceError::Link(LinkError::Malformed("expected a number".to_owned()))),
+        Err(error) => Err(SourceError::Link(error)),
+    };
+    Ok(conn.pipeline(&pipe).await?.into_iter().map(number).collect())
 }

@@ -20,6 +20,9 @@ pub type Call<'a, T> = BoxFuture<'a, Result<T, SourceError>>;
 
 /// One queue, as one process works on it.
 pub trait Store: Claims {
+    /// The server that holds the queue.
+    fn home(&self) -> &dyn Home;
+
     /// The numbers behind the gauges.
     fn stats(&self) -> Call<'_, Stats>;
 
@@ -171,8 +174,8 @@ pub struct Rescued {
     pub junk: u64,
 }
 
-/// The server that holds queues: what concerns all of them at once.
-pub trait Server: Send + Sync + 'static {
+/// The server that holds one queue, as it can be reached now. In a cluster it may be another one at the next call.
+pub trait Home: Send + Sync + 'static {
     /// Waits until the server can be asked.
     fn ready(&self) -> BoxFuture<'_, ()>;
 
@@ -182,12 +185,27 @@ pub trait Server: Send + Sync + 'static {
     /// How long one call may take before its answer is unknown.
     fn call_timeout(&self) -> Duration;
 
-    /// Makes several reads in one round trip; an error for one that the server refuses.
+    /// The time by its clock in ms, as well as it is known without asking. A hint for sleeping and for `not_after`.
+    fn now_ms(&self) -> i64;
+
+    /// Takes over a time that it has answered just now.
+    fn observe(&self, now_ms: i64);
+
+    /// Whether more than 90 % of the memory was used that may be, when that was last looked at.
+    fn is_nearly_full(&self) -> bool;
+}
+
+/// The servers of one Redis: what concerns many queues at once.
+pub trait Server: Send + Sync + 'static {
+    /// Whether one of them can be asked now.
+    fn is_up(&self) -> bool;
+
+    /// Makes several reads, in one round trip to each server; an error for one that has no answer.
     fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, SourceError>>>;
 
     /// How many clients listen to each channel, this process among them.
     fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>>;
 
-    /// Whether more than 90 % of the memory is used that may be.
-    fn nearly_full(&self) -> Call<'_, bool>;
+    /// Looks how much of the memory is used that may be, for [`Home::is_nearly_full`].
+    fn look_at_memory(&self) -> Call<'_, ()>;
 }

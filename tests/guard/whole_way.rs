@@ -17,7 +17,7 @@ use delaybridge::pipeline::process::Process;
 use delaybridge::pipeline::queue::Queue;
 use delaybridge::sink::{Answers, Destination, Outbound, Sink};
 use delaybridge::source::build;
-use delaybridge::source::redis::{RedisServer as Server, RedisStore};
+use delaybridge::source::redis::RedisStore;
 use delaybridge::source::redisson::SCRIPTS;
 use delaybridge::telemetry::events::Events;
 use delaybridge::telemetry::labels::Wakeup;
@@ -99,7 +99,7 @@ async fn queue(server: &RedisServer) -> Arc<Queue> {
     let link = link(server).await;
     let events = Events::default();
     let budget = Budget::new(10_000, 1 << 30);
-    let process = Arc::new(Process::new(OWNER, Arc::new(Server::new(link.clone())), budget, events.clone()));
+    let process = Arc::new(Process::new(OWNER, budget, events.clone()));
     let name: Arc<str> = "out".into();
     let handle =
         Arc::new(SinkHandle::new(name.clone(), Arc::new(Nowhere), None, events.sink(&name), process.gates.clone()));
@@ -173,8 +173,7 @@ async fn idle() -> [f64; 4] {
     let server = RedisServer::start().await;
     let link = link(&server).await;
     let events = Events::default();
-    let server = Arc::new(Server::new(link.clone()));
-    let process = Arc::new(Process::new(OWNER, server, Budget::new(10_000, 1 << 30), events.clone()));
+    let process = Arc::new(Process::new(OWNER, Budget::new(10_000, 1 << 30), events.clone()));
     let name: Arc<str> = "out".into();
     let sink = events.sink(&name);
     let handle = Arc::new(SinkHandle::new(name, Arc::new(Nowhere), None, sink, process.gates.clone()));

@@ -39,10 +39,21 @@ fn place(text: &mut String, target: &RedisTarget) {
             let scheme = if endpoint.tls.is_some() { "rediss" } else { "redis" };
             let _ = writeln!(text, "  url: {}", quoted(&format!("{scheme}://{}", endpoint.address())));
         }
+        RedisTarget::Cluster(cluster) => {
+            let nodes: Vec<_> = cluster.seeds.iter().map(|at| quoted(&at.to_string())).collect();
+            let _ = writeln!(text, "  # Certificates are not printed here.\n  cluster: [{}]", nodes.join(", "));
+            if cluster.servers.tls.is_some() {
+                text.push_str("  tls: {}\n");
+            }
+        }
         RedisTarget::Sentinel(sentinel) => {
             let nodes: Vec<_> = sentinel.nodes.iter().map(|node| quoted(&node.host_and_port())).collect();
-            let _ = writeln!(text, "  # The logins of servers and sentinels, and their certificates, are not printed here.");
-            let _ = writeln!(text, "  sentinel: {{ master: {}, nodes: [{}] }}", quoted(&sentinel.master), nodes.join(", "));
+            let _ = writeln!(
+                text,
+                "  # The logins of servers and sentinels, and their certificates, are not printed here."
+            );
+            let _ =
+                writeln!(text, "  sentinel: {{ master: {}, nodes: [{}] }}", quoted(&sentinel.master), nodes.join(", "));
             if sentinel.servers.database != 0 {
                 let _ = writeln!(text, "  database: {}", sentinel.servers.database);
             }

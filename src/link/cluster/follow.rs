@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
 
+use super::Shared;
 use super::redirect::Redirect;
 use super::slots::Address;
-use super::Shared;
 use crate::clock::Instant;
 use crate::link::{Conn, LinkError};
 

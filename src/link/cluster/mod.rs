@@ -36,13 +36,19 @@ pub struct ClusterTarget {
 impl ClusterTarget {
     /// One of its nodes.
     pub fn node(&self, at: &Address) -> Arc<RedisEndpoint> {
-        Arc::new(RedisEndpoint { host: at.host.to_string(), port: at.port, database: 0, ..self.servers.clone() })
+        Arc::new(self.servers.at(&at.host, at.port))
     }
 
-    /// The seeds, for logs and for comparing two clusters.
+    /// `cluster:host:port,host:port`: the seeds.
     pub fn address(&self) -> String {
         let seeds: Vec<_> = self.seeds.iter().map(ToString::to_string).collect();
-        format!("cluster {}", seeds.join(","))
+        format!("cluster:{}", seeds.join(","))
+    }
+
+    /// Whether both name a node in common.
+    pub(super) fn same_servers(&self, other: &ClusterTarget) -> bool {
+        let nodes: Vec<_> = other.seeds.iter().map(|at| other.node(at)).collect();
+        self.seeds.iter().map(|at| self.node(at)).any(|one| nodes.iter().any(|other| one.same_server(other)))
     }
 }
 
@@ -127,6 +133,9 @@ impl Cluster {
 
     /// Something is kept in this slot: its master gets a connection.
     pub(super) fn uses(&self, slot: u16) {
+        if self.shared.map.read().used.contains(&slot) {
+            return;
+        }
         let mut map = self.shared.map.write();
         if map.used.insert(slot) {
             match map.slots.owner(slot).cloned() {
@@ -185,6 +194,29 @@ impl Cluster {
     /// Nodes that may be asked for what all of them know, replicas too.
     pub(super) fn any(&self) -> Vec<Arc<RedisEndpoint>> {
         self.shared.candidates().iter().map(|at| self.shared.target.node(at)).collect()
+    }
+
+    /// What all nodes have in common; host and port mean nothing.
+    pub(super) fn servers(&self) -> &RedisEndpoint {
+        &self.shared.target.servers
+    }
+
+    /// Waits until a node is not of the cluster any more. Cancel safe.
+    pub(super) async fn left(&self, node: &RedisEndpoint) {
+        let mut changes = self.changes();
+        loop {
+            changes.borrow_and_update();
+            let named = {
+                let map = self.shared.map.read();
+                map.problem.is_some() || map.slots.nodes().any(|at| *at.host == *node.host && at.port == node.port)
+            };
+            if !named {
+                return;
+            }
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// Why there is no map; the inner one is missing until an attempt has failed.

@@ -208,7 +208,9 @@ mod tests {
     #[test]
     fn masters_and_replicas_are_told_apart_and_what_is_not_covered_has_no_owner() {
         let (a, b, c) = (node(bulk("a"), 1, &[]), node(bulk("b"), 2, &[]), node(bulk("c"), 3, &[]));
-        let mut slots = parsed(vec![range(0, 9, vec![a.clone(), c]), range(20, 30, vec![b]), range(31, 31, vec![a])], false).unwrap();
+        let mut slots =
+            parsed(vec![range(0, 9, vec![a.clone(), c]), range(20, 30, vec![b]), range(31, 31, vec![a])], false)
+                .unwrap();
         let show = |nodes: &mut dyn Iterator<Item = &Address>| nodes.map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(show(&mut slots.masters()), ["a:1", "b:2"]);
         assert_eq!(show(&mut slots.nodes()), ["a:1", "b:2", "c:3"]);

@@ -25,8 +25,11 @@ pub(crate) const SENTINEL: Key = key(
 );
 const DATABASE: Key = key("database", count(0, 1_000_000), "Database number; with `url` it is a part of the URL.");
 const USERNAME: Key = key("username", Kind::Text, "ACL user, instead of one in the URL.");
-const TLS: Key =
-    key("tls", Kind::Section(&tls::TABLE), "Certificates, for `rediss://`. Without `url` it switches TLS on; `tls: {}` trusts the system's authorities.");
+const TLS: Key = key(
+    "tls",
+    Kind::Section(&tls::TABLE),
+    "Certificates, for `rediss://`. Without `url` it switches TLS on; `tls: {}` trusts the system's authorities.",
+);
 const CONNECT_TIMEOUT: Key = key("connect_timeout", duration(1), "For TCP, TLS and login together.").default("5s");
 const COMMAND_TIMEOUT: Key = key("command_timeout", duration(1), "For one command or script.").default("5s");
 

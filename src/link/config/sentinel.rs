@@ -56,7 +56,11 @@ pub(super) fn read(section: &Section<'_>, servers: RedisEndpoint) -> Option<Redi
             Ok((host, port)) => {
                 let node = like.at(&host, port);
                 if nodes.iter().any(|other| other.same_server(&node)) {
-                    report.problem(&text.spot, "this sentinel is named twice", "its answer would count twice: remove one");
+                    report.problem(
+                        &text.spot,
+                        "this sentinel is named twice",
+                        "its answer would count twice: remove one",
+                    );
                 }
                 nodes.push(Arc::new(node));
             }

@@ -11,6 +11,8 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use self::sentinel::Sentinels;
+use super::LinkOptions;
+use super::cluster::Cluster;
 use super::endpoint::RedisEndpoint;
 use super::error::{ConnectError, ConnectErrorKind};
 use super::target::RedisTarget;
@@ -22,6 +24,8 @@ pub enum Locator {
     Fixed(Arc<RedisEndpoint>),
     /// Sentinels know it.
     Sentinel(Arc<Sentinels>),
+    /// Any node of a cluster does.
+    AnyNode(Cluster),
 }
 
 impl Locator {
@@ -30,6 +34,7 @@ impl Locator {
         match target {
             RedisTarget::Fixed(endpoint) => Locator::Fixed(endpoint.clone()),
             RedisTarget::Sentinel(target) => Locator::Sentinel(Sentinels::start(target.clone())),
+            RedisTarget::Cluster(target) => Locator::AnyNode(Cluster::start(target.clone(), LinkOptions::default())),
         }
     }
 
@@ -38,6 +43,7 @@ impl Locator {
         match self {
             Locator::Fixed(endpoint) => endpoint.address(),
             Locator::Sentinel(sentinels) => sentinels.target().address(),
+            Locator::AnyNode(cluster) => cluster.address().to_owned(),
         }
     }
 
@@ -46,6 +52,7 @@ impl Locator {
         match self {
             Locator::Fixed(endpoint) => endpoint,
             Locator::Sentinel(sentinels) => &sentinels.target().servers,
+            Locator::AnyNode(cluster) => cluster.servers(),
         }
     }
 
@@ -85,6 +92,7 @@ impl Locator {
         match self {
             Locator::Fixed(endpoint) => Ok(vec![endpoint.clone()]),
             Locator::Sentinel(sentinels) => sentinels.locate().await,
+            Locator::AnyNode(cluster) => Ok(cluster.any()),
         }
     }
 
@@ -93,6 +101,7 @@ impl Locator {
         match self {
             Locator::Fixed(_) => std::future::pending().await,
             Locator::Sentinel(sentinels) => sentinels.left(server).await,
+            Locator::AnyNode(cluster) => cluster.left(server).await,
         }
     }
 
@@ -101,6 +110,7 @@ impl Locator {
         match self {
             Locator::Fixed(_) => News(None),
             Locator::Sentinel(sentinels) => News(Some(sentinels.news())),
+            Locator::AnyNode(_) => News(None),
         }
     }
 }

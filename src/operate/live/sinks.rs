@@ -25,7 +25,7 @@ pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Link, source
         }
     };
     let destinations = destinations(config, spec);
-    let sink = spec.connect(source);
+    let sink = spec.connect(&source.clone().into());
     let wanted: Vec<_> = destinations.iter().map(|fixed| fixed.destination.clone()).collect();
     let checked = sink.check(&wanted).await;
     sink.close().await;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::clock::{Instant, RedisClock};
+use crate::clock::Instant;
 use crate::telemetry::labels::Wakeup;
 
 /// The alarm clock of one claimer; many knock, one waits.
@@ -86,8 +86,8 @@ impl Alarm {
         }
     }
 
-    /// Waits until it is time to look. Cancel safe.
-    pub async fn wait(&self, clock: &RedisClock) -> Wakeup {
+    /// Waits until it is time to look; `now_ms` is the time by Redis's clock. Cancel safe.
+    pub async fn wait(&self, now_ms: impl Fn() -> i64) -> Wakeup {
         loop {
             let not_before = {
                 let mut state = self.state.lock();
@@ -97,7 +97,7 @@ impl Alarm {
                 state.not_before
             };
             let (next, hint) = (self.next_ms.load(Ordering::Acquire), self.hint_ms.load(Ordering::Acquire));
-            let wait = next.min(hint).saturating_sub(clock.now_ms());
+            let wait = next.min(hint).saturating_sub(now_ms());
             let held = not_before.since(Instant::now());
             if wait <= 0 && held.is_zero() {
                 return if hint < next { Wakeup::Published } else { Wakeup::Due };
@@ -124,20 +124,21 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+    use crate::clock::RedisClock;
 
     #[tokio::test]
     async fn an_announcement_during_a_claim_outlives_its_reply() {
         let (wake, clock) = (Alarm::new(), RedisClock::new());
-        assert_eq!(wake.wait(&clock).await, Wakeup::Due, "the first look is at once");
+        assert_eq!(wake.wait(|| clock.now_ms()).await, Wakeup::Due, "the first look is at once");
         wake.begin();
         wake.announce(clock.now_ms() - 1);
         wake.next(Some(clock.now_ms() + 50_000), true);
-        assert_eq!(wake.wait(&clock).await, Wakeup::Published);
+        assert_eq!(wake.wait(|| clock.now_ms()).await, Wakeup::Published);
         wake.begin();
         wake.ring(Wakeup::Poll);
         wake.next(None, true);
-        assert_eq!(wake.wait(&clock).await, Wakeup::Poll);
-        assert!(wake.wait(&clock).now_or_never().is_none());
+        assert_eq!(wake.wait(|| clock.now_ms()).await, Wakeup::Poll);
+        assert!(wake.wait(|| clock.now_ms()).now_or_never().is_none());
     }
 
     #[tokio::test]
@@ -146,7 +147,7 @@ mod tests {
         wake.begin();
         let due = clock.now_ms() + 20;
         wake.next(Some(due), true);
-        assert_eq!(wake.wait(&clock).await, Wakeup::Due);
+        assert_eq!(wake.wait(|| clock.now_ms()).await, Wakeup::Due);
         assert!(clock.now_ms() >= due);
     }
 
@@ -155,7 +156,7 @@ mod tests {
         let begun = Instant::now();
         wake.begin();
         wake.next(Some(clock.now_ms() + in_ms), true);
-        wake.wait(clock).await;
+        wake.wait(|| clock.now_ms()).await;
         begun.elapsed()
     }
 
@@ -163,7 +164,7 @@ mod tests {
     async fn what_falls_due_close_together_is_looked_at_together() {
         let _clock = crate::clock::follow_tokio();
         let (wake, clock) = (Alarm::new(), RedisClock::new());
-        wake.wait(&clock).await;
+        wake.wait(|| clock.now_ms()).await;
         for in_ms in [-5, 0, 1, 2] {
             assert_eq!(waited(&wake, &clock, in_ms).await.as_millis(), 2, "due in {in_ms} ms");
         }
@@ -174,13 +175,13 @@ mod tests {
     async fn one_that_is_outrun_leaves_the_next_to_the_others_for_a_moment() {
         let _clock = crate::clock::follow_tokio();
         let (wake, clock) = (Alarm::new(), RedisClock::new());
-        wake.wait(&clock).await;
+        wake.wait(|| clock.now_ms()).await;
         let mut waits = Vec::new();
         for _ in 0..6 {
             wake.begin();
             wake.next(Some(clock.now_ms() + 1), false);
             let begun = Instant::now();
-            wake.wait(&clock).await;
+            wake.wait(|| clock.now_ms()).await;
             waits.push(begun.elapsed());
         }
         assert!(waits.iter().all(|wait| *wait <= TOGETHER * 16 + Duration::from_millis(1)), "{waits:?}");
@@ -189,7 +190,7 @@ mod tests {
         wake.begin();
         wake.next(Some(clock.now_ms() + 1), false);
         wake.ring(Wakeup::More);
-        assert!(wake.wait(&clock).now_or_never().is_some());
+        assert!(wake.wait(|| clock.now_ms()).now_or_never().is_some());
         assert_eq!(waited(&wake, &clock, 1).await.as_millis(), 2, "what took something is first again");
     }
 }

@@ -136,7 +136,7 @@ impl Claimer {
         tokio::select! {
             biased;
             () = until.cancelled() => return,
-            () = queue.process.server.ready() => {}
+            () = queue.home().ready() => {}
         }
         // What is looked for holds no room that the others lack; what they found goes on all the same.
         if !self.was_suspended() || self.keep_leases().await {
@@ -191,9 +191,9 @@ impl Claimer {
         let Ready { room, isolation, probe, take_over, ahead } = ready;
         self.turns += 1;
         queue.alarm.begin();
-        let sent_ms = process.clock.now_ms();
+        let sent_ms = queue.home().now_ms();
         // A lease outlasts the time in which its claim can run.
-        let patience = self.patience.min(process.server.call_timeout()).min(queue.spec.lease / 2);
+        let patience = self.patience.min(queue.home().call_timeout()).min(queue.spec.lease / 2);
         let not_after_ms = sent_ms.saturating_add(millis(patience));
         let most = room.room().count.min(BATCH_ENTRIES as u64) as usize;
         let (lease, bytes, number) = (queue.spec.lease, room.room().bytes as usize, process.next_claim());
@@ -243,14 +243,14 @@ impl Claimer {
         self.backlog = false;
         match answer {
             Ok(Reply::Claim(ClaimReply::Late { now_ms }) | Reply::TakeOver(TakeOverReply::Late { now_ms })) => {
-                process.clock.observe(now_ms);
+                queue.home().observe(now_ms);
                 self.patience = claim.patience.saturating_mul(2);
                 queue.refund_rate(most as u32);
                 queue.alarm.ring(Wakeup::More);
             }
             // Another sending of it has run: what it took is found by its name.
             Ok(Reply::Claim(ClaimReply::Twice { now_ms }) | Reply::TakeOver(TakeOverReply::Twice { now_ms })) => {
-                process.clock.observe(now_ms);
+                queue.home().observe(now_ms);
                 self.lose(claim);
             }
             Ok(Reply::Claim(ClaimReply::Claimed(claimed))) => {
@@ -293,7 +293,7 @@ impl Claimer {
 
     /// Redis has run a claim or a takeover.
     fn answered(&mut self, now_ms: i64, patience: Duration) {
-        self.queue.process.clock.observe(now_ms);
+        self.queue.home().observe(now_ms);
         self.patience = PATIENCE.max(patience / 2);
         if std::mem::take(&mut self.refusals) > 0 {
             self.queue.resume();

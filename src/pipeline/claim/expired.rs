@@ -36,7 +36,7 @@ impl Expired {
 
     /// Reads all of them. After a crash many are empty, and would hide what is in the others: those are buried.
     async fn page(&mut self, queue: &Arc<Queue>, shown: Vec<ClaimName>) -> Vec<ClaimName> {
-        let now_ms = queue.process.clock.now_ms();
+        let now_ms = queue.home().now_ms();
         let Ok((names, unknown)) = queue.store.expired(now_ms, PAGE).await else { return shown };
         self.unknown = unknown;
         // A lease outlasts the time in which its claim can run.

@@ -132,6 +132,6 @@ impl Parts {
 
     /// How late the element is by Redis's clock; `None` for elements without a due time.
     pub fn lateness(&self) -> Option<Duration> {
-        lateness(self.header.due_ms()?, self.queue().process.clock.now_ms())
+        lateness(self.header.due_ms()?, self.queue().home().now_ms())
     }
 }

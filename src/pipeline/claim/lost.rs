@@ -91,7 +91,7 @@ impl Lost {
             Ok(extended) => extended,
             Err(problem) => return unanswered(problem),
         };
-        process.clock.observe(extended.now_ms);
+        queue.home().observe(extended.now_ms);
         let held = extended.held.first() == Some(&true);
         // A clock that says much less than when the claim was sent is another one, after a failover. Should the claim run
         // after all, it is met again when its lease is over.

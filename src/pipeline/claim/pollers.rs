@@ -4,7 +4,6 @@
 //! wakes a claimer only when it found something.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -15,7 +14,7 @@ use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
 use crate::source::SourceError;
 use crate::source::ledger::Stats;
-use crate::source::store::Unannounced;
+use crate::source::store::{Server, Unannounced};
 use crate::telemetry::labels::{LateState, MessageState, Wakeup};
 use crate::telemetry::metrics::QueueSizes;
 use crate::telemetry::status::Heartbeat;
@@ -37,7 +36,12 @@ const FEW: usize = 1_000;
 const GAUGES_AT_ONCE: usize = 16;
 
 /// Polls until the process stops.
-pub async fn safety_poll(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Heartbeat) {
+pub async fn safety_poll(
+    process: Arc<Process>,
+    server: Arc<dyn Server>,
+    queues: Vec<Arc<Queue>>,
+    heartbeat: Heartbeat,
+) {
     let chunk = POLL_BUDGET / 10;
     // What falls due until the next look at the queue, with jitter and a round trip. The claim that this leads to takes
     // nothing early: it learns when the element is due.
@@ -54,18 +58,21 @@ pub async fn safety_poll(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbe
                 return;
             }
             heartbeat.beat();
-            if !process.server.is_up() {
+            if !server.is_up() {
                 continue;
             }
-            let now_ms = process.clock.now_ms();
-            let of_each: Vec<_> = some.iter().map(|queue| queue.store.poll(now_ms, ahead(queue))).collect();
-            let reads: Vec<_> = of_each.iter().flatten().cloned().collect();
-            let Ok(answers) = process.server.read(&reads).await else {
+            let poll = |queue: &Arc<Queue>| {
+                let now_ms = queue.home().now_ms();
+                (now_ms, queue.store.poll(now_ms, ahead(queue)))
+            };
+            let of_each: Vec<_> = some.iter().map(poll).collect();
+            let reads: Vec<_> = of_each.iter().flat_map(|(_, reads)| reads).cloned().collect();
+            let Ok(answers) = server.read(&reads).await else {
                 some.iter().for_each(|queue| queue.watch.due(false));
                 continue;
             };
             let mut answers = answers.into_iter();
-            for (queue, reads) in some.iter().zip(of_each) {
+            for (queue, (now_ms, reads)) in some.iter().zip(of_each) {
                 // What cannot be read (a key of a wrong type) is the claimer's to report.
                 let own = answers.by_ref().take(reads.len());
                 let nothing = own.fold(true, |nothing, answer| nothing & matches!(answer, Ok(0)));
@@ -83,7 +90,7 @@ pub async fn safety_poll(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbe
 
 /// Polls the places that other clients fill without an announcement, as long as such clients are awake: they listen to the
 /// queue's channel.
-pub async fn unannounced(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
+pub async fn unannounced(process: Arc<Process>, server: Arc<dyn Server>, queues: Vec<Arc<Queue>>) {
     let place = |queue: Arc<Queue>| Some((queue.store.unannounced()?, queue));
     let watched: Vec<(Unannounced, Arc<Queue>)> = queues.into_iter().filter_map(place).collect();
     let (mut beside, mut round) = (Vec::new(), 0);
@@ -94,15 +101,15 @@ pub async fn unannounced(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
         if pause(&process, if alone { READY * every } else { READY }).await.is_stopping() {
             return;
         }
-        if !process.server.is_up() {
+        if !server.is_up() {
             continue;
         }
         if alone || round % every == 0 {
-            beside = listened_to(&process, &watched).await.unwrap_or(beside);
+            beside = listened_to(&*server, &watched).await.unwrap_or(beside);
         }
         round += 1;
         let reads: Vec<_> = beside.iter().map(|place: &usize| watched[*place].0.read.clone()).collect();
-        if let Ok(answers) = process.server.read(&reads).await {
+        if let Ok(answers) = server.read(&reads).await {
             for (place, answer) in beside.iter().zip(answers) {
                 if answer.is_ok_and(|number| number > 0) {
                     watched[*place].1.alarm.ring(Wakeup::Poll);
@@ -113,11 +120,11 @@ pub async fn unannounced(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
 }
 
 /// The places of the queues with other subscribers on their channels than daemons: two of these are no client.
-async fn listened_to(process: &Process, watched: &[(Unannounced, Arc<Queue>)]) -> Option<Vec<usize>> {
+async fn listened_to(server: &dyn Server, watched: &[(Unannounced, Arc<Queue>)]) -> Option<Vec<usize>> {
     let mut beside = Vec::new();
     for (chunk, some) in watched.chunks(POLL_BUDGET).enumerate() {
         let channels: Vec<_> = some.iter().flat_map(|(at, _)| [at.channel.clone(), at.presence.clone()]).collect();
-        let listeners = process.server.listeners(&channels).await.ok()?;
+        let listeners = server.listeners(&channels).await.ok()?;
         let places = listeners.chunks_exact(2).enumerate().filter(|(_, of)| of[0] > of[1]);
         beside.extend(places.map(|(place, _)| chunk * POLL_BUDGET + place));
     }
@@ -125,7 +132,7 @@ async fn listened_to(process: &Process, watched: &[(Unannounced, Arc<Queue>)]) -
 }
 
 /// Reads the gauges until the process stops.
-pub async fn gauges(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
+pub async fn gauges(process: Arc<Process>, server: Arc<dyn Server>, queues: Vec<Arc<Queue>>) {
     let mut wait = Duration::from_millis(500);
     let mut skew = Skew::default();
     let mut slices = queues.chunks(GAUGES_BUDGET).cycle();
@@ -135,14 +142,13 @@ pub async fn gauges(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
         }
         wait = GAUGES;
         queues.iter().for_each(|queue| queue.events.sum_up(false));
-        if !process.server.is_up() {
+        if !server.is_up() {
             queues.iter().for_each(|queue| queue.events.metrics().clear_gauges(queue.store.terms()));
             process.events.metrics().clear_clock_skew();
             continue;
         }
-        if let Ok(full) = process.server.nearly_full().await {
-            process.redis_nearly_full.store(full, Ordering::Relaxed);
-        }
+        // Without an answer what was known stays.
+        drop(server.look_at_memory().await);
         for some in slices.next().unwrap_or_default().chunks(GAUGES_AT_ONCE) {
             let asked = Asked::now();
             let read = join_all(some.iter().map(|queue| read_stats(queue))).await;
@@ -154,11 +160,11 @@ pub async fn gauges(process: Arc<Process>, queues: Vec<Arc<Queue>>) {
                     continue;
                 };
                 show_gauges(queue, &stats, queues.len() <= FEW);
+                queue.home().observe(stats.now_ms);
                 last_ms = Some(stats.now_ms);
             }
             if let Some(now_ms) = last_ms {
                 skew.observe(&asked, now_ms);
-                process.clock.observe(now_ms);
             }
         }
         if let Some(seconds) = skew.seconds() {
@@ -205,7 +211,7 @@ fn show_gauges(queue: &Queue, stats: &Stats, few: bool) {
         metrics.leftovers(terms, source.leftovers.count, source.leftovers.oldest);
         queue.events.orphans(terms, count(source.orphans));
     }
-    let full = queue.process.redis_nearly_full.load(Ordering::Relaxed);
+    let full = queue.home().is_nearly_full();
     if full && source.leftovers.count > 0
         || source.leftovers.want_turn(queue.spec.source.leftover_max_age(), source.due > 0)
     {

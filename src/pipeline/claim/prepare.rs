@@ -44,7 +44,7 @@ pub async fn prepare(queue: &Arc<Queue>, turn: Turn) -> Option<Ready> {
     queue.watch.at(Stage::Alarm);
     let reason = match turn.follows || turn.take_over.is_some() {
         true => Wakeup::More,
-        false => queue.alarm.wait(&queue.process.clock).await,
+        false => queue.alarm.wait(|| queue.home().now_ms()).await,
     };
     // Boxed, because most of ten thousand queues only wait.
     Box::pin(get_ready(queue, turn, reason)).await
@@ -53,6 +53,9 @@ pub async fn prepare(queue: &Arc<Queue>, turn: Turn) -> Option<Ready> {
 /// Waits until there is everything that a claim needs.
 async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Ready> {
     let process = &queue.process;
+    // Before anything is taken that queues on another Redis need as well: one that does not answer holds up its own alone.
+    queue.watch.at(Stage::Redis);
+    queue.home().ready().await;
     queue.watch.at(Stage::Gate);
     let probe = pass_gate(queue).await;
     let alone = turn.take_over.is_some_and(|old| old.taken_over_by(process.owner, 0).is_suspect());
@@ -93,8 +96,11 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
     // Room first, the guard last: what is held ahead has room and waits for the guard.
     queue.watch.at(Stage::Isolation);
     let isolation = Isolation::of(process, alone).await;
-    queue.watch.at(Stage::Redis);
-    process.server.ready().await;
+    if !queue.home().is_up() {
+        // Meanwhile it went away. Everything is given back, and taken again when it is there.
+        queue.alarm.ring(Wakeup::Reconnect);
+        return None;
+    }
     rate.used(room.room().count);
     woke();
     Some(Ready { room, isolation, probe, take_over: turn.take_over, ahead })

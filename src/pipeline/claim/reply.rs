@@ -1,7 +1,6 @@
 //! What the reply to a claim brings: elements to take over, and what it says about ghosts, clocks, and entries of ours.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::message::Origin;
@@ -52,7 +51,7 @@ pub fn note(queue: &Queue, claimed: &Claimed) {
     if let Some(terms) = queue.store.terms() {
         metrics.leftovers(terms, leftovers.count, leftovers.oldest);
     }
-    let full = queue.process.redis_nearly_full.load(Ordering::Relaxed);
+    let full = queue.home().is_nearly_full();
     if leftovers.want_turn(queue.spec.source.leftover_max_age(), more_is_due(claimed) && !full) {
         queue.want_upkeep();
     }

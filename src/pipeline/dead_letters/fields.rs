@@ -12,7 +12,7 @@ pub fn fields(parts: &Parts, death: &Death) -> Vec<(&'static str, Bytes)> {
     let header = &parts.header;
     let queue = parts.queue();
     let attempts = header.attempts.saturating_add(death.ended_an_attempt().into());
-    let now_ms = queue.process.clock.now_ms();
+    let now_ms = queue.home().now_ms();
     let text = |value: String| Bytes::from(value);
     let time = |ms: i64| if ms == 0 { Bytes::new() } else { text(ms.to_string()) };
     let sink_name = |place: usize| queue.routes.get(place).map(|route| route.spec.sink.to_string());

@@ -58,7 +58,7 @@ pub async fn run(queue: Arc<Queue>) {
         tokio::select! {
             biased;
             () = stopping.cancelled() => break,
-            () = queue.process.server.ready() => {}
+            () = queue.home().ready() => {}
         }
         // Order: what a sink has confirmed is removed, even if the drain's time is up. What is given up in the middle
         // stays in the stream.
@@ -292,7 +292,7 @@ impl Forwarder<'_> {
             queue: self.queue.spec.id.clone(),
             due_ms,
             attempt,
-            now_ms: self.queue.process.clock.now_ms(),
+            now_ms: self.queue.home().now_ms(),
             send_before,
             destination: routed.destination,
             body: routed.message.body,

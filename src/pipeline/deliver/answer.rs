@@ -78,7 +78,7 @@ impl Seen<'_> {
         match self.header.first_attempt_ms {
             0 => Duration::ZERO,
             first => {
-                let age = self.queue.process.clock.now_ms().saturating_sub(first);
+                let age = self.queue.home().now_ms().saturating_sub(first);
                 Duration::from_millis(u64::try_from(age).unwrap_or(0))
             }
         }

@@ -91,7 +91,7 @@ fn judged(parts: &Parts, found: &Found) -> Judged {
 
 /// Notes the result of this round in the entry, for every verdict that keeps or reports the entry.
 fn record(parts: &mut Parts, confirmed: &[bool], attempted: bool) {
-    let now_ms = parts.queue().process.clock.now_ms();
+    let now_ms = parts.queue().home().now_ms();
     let queue = parts.queue().clone();
     let header = &mut parts.header;
     for (route, _) in queue.routes.iter().zip(confirmed).filter(|(_, confirmed)| **confirmed) {
@@ -114,7 +114,7 @@ fn answer_probe(parts: &mut Parts, answers: &[Answer], hold_moved: bool) {
 }
 
 fn note(parts: &Parts, answers: &[Answer], panicked: bool) {
-    let at_ms = parts.queue().process.clock.now_ms();
+    let at_ms = parts.queue().home().now_ms();
     for answer in answers {
         if let Err(failure) = &answer.outcome {
             let sink = parts.queue().routes[answer.sink].spec.sink.to_string();

@@ -42,7 +42,7 @@ impl<'a> Subject<'a> {
     }
 
     fn lateness(&self) -> Option<Duration> {
-        lateness(self.due_ms?, self.claim.queue.process.clock.now_ms())
+        lateness(self.due_ms?, self.claim.queue.home().now_ms())
     }
 }
 

@@ -131,7 +131,7 @@ async fn attempt(held: &mut Held, found: &mut Found) -> Result<(), Early> {
     let subject = Subject::of(parts);
     let payload = outbound::readable(&subject)?;
     let send_before = parts.claim.fresh().ok_or(Early::Stale)?;
-    let now_ms = parts.queue().process.clock.now_ms();
+    let now_ms = parts.queue().home().now_ms();
     let mut messages = Vec::with_capacity(parts.queue().routes.len());
     for (place, route) in parts.queue().routes.iter().enumerate() {
         if parts.header.confirmed.contains(&route.handle.hash) {
@@ -169,7 +169,7 @@ async fn wait_until_due(parts: &mut Parts) -> Result<(), Verdict> {
     let mut waited = false;
     loop {
         // Our idea of Redis's clock is rounded: a whole millisecond more, so that it is never ahead.
-        let left = due_ms.saturating_add(1).saturating_sub(queue.process.clock.now_ms());
+        let left = due_ms.saturating_add(1).saturating_sub(queue.home().now_ms());
         let Ok(left @ 1..) = u64::try_from(left) else { break };
         if !std::mem::replace(&mut waited, true) {
             // It does no harm while it is only held, and an entry that must be alone would wait for it.

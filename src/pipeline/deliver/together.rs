@@ -59,7 +59,7 @@ impl Together {
             queue.events.stale_drops(claim.elements.len() as u64);
             return None;
         };
-        let now_ms = queue.process.clock.now_ms();
+        let now_ms = queue.home().now_ms();
         let (mut messages, mut sent) =
             (Vec::with_capacity(claim.elements.len()), Vec::with_capacity(claim.elements.len()));
         for place in 0..claim.elements.len() {
@@ -165,7 +165,7 @@ impl Together {
         if confirmed.is_empty() {
             return None;
         }
-        let now_ms = queue.process.clock.now_ms();
+        let now_ms = queue.home().now_ms();
         let mut places = Vec::with_capacity(confirmed.len());
         for at in confirmed {
             let Some((sent, _pass)) = self.take(*at) else { continue };

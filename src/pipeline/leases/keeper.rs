@@ -30,10 +30,8 @@ pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Hear
             () = tokio::time::sleep(every) => {}
         }
         heartbeat.beat();
-        if !process.server.is_up() {
-            continue;
-        }
-        let busy = queues.iter().filter(|queue| !queue.leases.is_idle());
+        // Of a server that is away nothing can be extended, and its queues must not hold up the others.
+        let busy = queues.iter().filter(|queue| !queue.leases.is_idle() && queue.home().is_up());
         let round = stream::iter(busy).for_each_concurrent(PARALLEL, |queue| async {
             extend(queue).await;
             bury(queue).await;
@@ -63,7 +61,7 @@ pub async fn extend(queue: &Arc<Queue>) -> bool {
         Err(_) => return true,
     };
     queue.process.events.metrics().script("extend").took(sent.elapsed());
-    queue.process.clock.observe(extended.now_ms);
+    queue.home().observe(extended.now_ms);
     let mut lost = 0;
     for (claim, held) in due.iter().zip(extended.held) {
         match held {
@@ -77,14 +75,14 @@ pub async fn extend(queue: &Arc<Queue>) -> bool {
 
 /// Removes the names of ended claims.
 pub async fn bury(queue: &Arc<Queue>) {
-    let now_ms = queue.process.clock.now_ms();
+    let now_ms = queue.home().now_ms();
     while let Some((not_after_ms, names)) = queue.leases.take_ended(now_ms, BATCH_ENTRIES) {
         // Our idea of Redis's clock is not exact. What is not buried now is a name without elements: whoever meets it when
         // its lease is over removes it.
         match queue.store.bury(not_after_ms, &names).await {
             Ok(Buried::Done { .. }) => {}
             Ok(Buried::Wait { now_ms }) => {
-                queue.process.clock.observe(now_ms);
+                queue.home().observe(now_ms);
                 names.iter().for_each(|name| queue.leases.bury_name(*name, not_after_ms));
                 return;
             }

@@ -58,7 +58,7 @@ async fn look(queue: &Queue, heartbeat: &Heartbeat) -> Result<(u64, u64), Source
     let mut first = 0;
     // One look needs nothing but a count while all is well. The estimate of Redis's clock is good enough for that: the script
     // asks Redis's own.
-    let now_ms = queue.process.clock.now_ms();
+    let now_ms = queue.home().now_ms();
     if queue.store.due_before(now_ms.saturating_sub(limit)).await? == 0 {
         return Ok((0, 0));
     }

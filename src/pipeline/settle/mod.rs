@@ -83,7 +83,7 @@ impl Settler {
         }
         if let Verdict::Retry { after, .. } | Verdict::Release { why: Release::Destination { after } } = verdict {
             let delay_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-            queue.alarm.announce(queue.process.clock.now_ms().saturating_add_unsigned(delay_ms));
+            queue.alarm.announce(queue.home().now_ms().saturating_add_unsigned(delay_ms));
         }
         let step = verdict.step(&parts.header, |death| fields::fields(&parts, death));
         parts.claim.decided(parts.place);

@@ -106,13 +106,13 @@ async fn send(queue: &Arc<Queue>, moves: &[Written]) -> (Vec<Answer>, bool) {
     let script = queue.process.events.metrics().script("settle");
     let (mut resent, mut reported) = (false, false);
     loop {
-        queue.process.server.ready().await;
+        queue.home().ready().await;
         let sent = Instant::now();
         let answer = queue.store.settle(moves, list.as_ref(), queue.spec.dead_letter_max_len).await;
         match look(queue, answer, &mut reported).await {
             Tried::Answered(settled) => {
                 script.took(sent.elapsed());
-                queue.process.clock.observe(settled.now_ms);
+                queue.home().observe(settled.now_ms);
                 queue.events.metrics().dead_letters_trimmed(settled.trimmed);
                 return (settled.answers, resent);
             }
@@ -208,7 +208,7 @@ fn end(claim: &Arc<Claim>, places: impl IntoIterator<Item = usize>) {
 fn pushed(mut parts: Box<Parts>) {
     let queue = parts.queue().clone();
     for route in &queue.routes {
-        route.handle.confirmed(queue.process.clock.now_ms());
+        route.handle.confirmed(queue.home().now_ms());
         route.metrics.attempt(&Ok(()));
         if let Some(late) = parts.lateness() {
             route.metrics.late(late);

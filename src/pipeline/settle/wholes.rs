@@ -33,11 +33,11 @@ async fn send(queue: &Arc<Queue>, claims: &[Arc<Claim>], wholes: &[Whole]) -> (V
     let script = queue.process.events.metrics().script("confirm");
     let (mut resent, mut reported) = (false, false);
     loop {
-        queue.process.server.ready().await;
+        queue.home().ready().await;
         let sent = Instant::now();
         // Of an expired lease a part may be another process's, and what cannot be read is not confirmed: then only a script
         // that counts removes the rest.
-        let needed = queue.process.server.call_timeout() + MARGIN;
+        let needed = queue.home().call_timeout() + MARGIN;
         let unexpired =
             claims.iter().all(|claim| !claim.unreadable && !claim.is_lost() && claim.deadline().since(sent) > needed);
         let how = if unexpired { Confirm::Unexpired } else { Confirm::Counted };

@@ -44,7 +44,7 @@ async fn a_lost_claim_is_not_waited_for_until_a_clock_that_is_behind_has_caught_
         world.offer(0..10);
         let started = Instant::now();
         let bridge = world.bridge(1, &[("s", sink.clone())]);
-        bridge.process.clock.observe(world.server.now_ms() + 60_000);
+        bridge.queue.home().observe(world.server.now_ms() + 60_000);
         bridge.metric_is(DELIVERED, 10.0).await;
         assert!(started.elapsed() < 3 * SECOND, "{what}: {:?}", started.elapsed());
         world.until_empty().await;

@@ -13,7 +13,7 @@ use super::KIND;
 use super::declare::{self, AmqpTopology};
 use super::target::{self, AmqpKeys};
 use super::url::AmqpUrl;
-use crate::link::Link;
+use crate::link::Redis;
 use crate::settings::keys::{Key, tables};
 use crate::settings::problem::Spot;
 use crate::settings::reader::{Scalar, Section};
@@ -120,12 +120,12 @@ impl Connector for AmqpSpec {
     }
 
     #[cfg(feature = "amqp")]
-    fn connect(&self, timeout: Duration, _source: &Link) -> Arc<dyn Sink> {
+    fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
         Arc::new(super::AmqpSink::new(Arc::new(self.clone()), timeout))
     }
 
     #[cfg(not(feature = "amqp"))]
-    fn connect(&self, _timeout: Duration, _source: &Link) -> Arc<dyn Sink> {
+    fn connect(&self, _timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
         unreachable!("the configuration check refuses a kind that is not in this binary")
     }
 

@@ -13,7 +13,7 @@ use super::super::{Connector, Sink};
 use super::target::{self, PathKey};
 use super::url::{self, Origin};
 use super::{KIND, names, secrets};
-use crate::link::Link;
+use crate::link::Redis;
 use crate::settings::keys::{Key, tables};
 use crate::settings::reader::Section;
 use crate::settings::units::show_duration;
@@ -129,12 +129,12 @@ impl Connector for HttpSpec {
     }
 
     #[cfg(feature = "http")]
-    fn connect(&self, timeout: Duration, _source: &Link) -> Arc<dyn Sink> {
+    fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
         Arc::new(super::HttpSink::new(self.clone(), timeout))
     }
 
     #[cfg(not(feature = "http"))]
-    fn connect(&self, _timeout: Duration, _source: &Link) -> Arc<dyn Sink> {
+    fn connect(&self, _timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
         unreachable!("the configuration check refuses a kind that is not in this binary")
     }
 

@@ -12,7 +12,7 @@ use super::super::kind::{self, SinkKind, SinkSettings};
 use super::super::{Connector, Sink};
 use super::target::{self, KafkaKeys};
 use super::{KIND, properties};
-use crate::link::Link;
+use crate::link::Redis;
 use crate::settings::keys::{Key, tables};
 use crate::settings::reader::Section;
 use crate::settings::units::{show_duration, show_size};
@@ -174,12 +174,12 @@ impl Connector for KafkaSpec {
     }
 
     #[cfg(feature = "kafka")]
-    fn connect(&self, timeout: Duration, _source: &Link) -> Arc<dyn Sink> {
+    fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
         Arc::new(super::KafkaSink::new(Arc::new(self.clone()), timeout))
     }
 
     #[cfg(not(feature = "kafka"))]
-    fn connect(&self, _timeout: Duration, _source: &Link) -> Arc<dyn Sink> {
+    fn connect(&self, _timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
         unreachable!("the configuration check refuses a kind that is not in this binary")
     }
 

@@ -9,6 +9,14 @@ use crate::sink::redis::RedisDestination;
 use crate::sink::wrong_destination;
 use crate::sink::{Destination, Outbound};
 
+/// The key that a destination is kept under; empty for one that Redis does not have.
+pub(super) fn key(destination: &Destination) -> &[u8] {
+    match destination {
+        Destination::Redis(RedisDestination::List { key, .. } | RedisDestination::Stream { key, .. }) => key.as_ref(),
+        _ => &[],
+    }
+}
+
 /// The command that delivers this element.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ use super::super::{Connector, RedisServer, Sink};
 use super::target::{self, RedisKeys};
 use super::{KIND, RedisSink};
 use crate::link::config::{CONNECTION, PLACES};
-use crate::link::{Link, LinkOptions, RedisTarget, config};
+use crate::link::{LinkOptions, Redis, RedisTarget, config};
 use crate::settings::keys::{Group, tables};
 use crate::settings::reader::Section;
 
@@ -55,10 +55,10 @@ impl Connector for RedisSpec {
         &KIND
     }
 
-    fn connect(&self, timeout: Duration, source: &Link) -> Arc<dyn Sink> {
+    fn connect(&self, timeout: Duration, source: &Redis) -> Arc<dyn Sink> {
         Arc::new(match &self.target {
             None => RedisSink::on_shared(source.clone(), timeout),
-            Some(own) => RedisSink::on_own(Link::start(own, LinkOptions::default()), timeout),
+            Some(own) => RedisSink::on_own(Redis::start(own, LinkOptions::default()), timeout),
         })
     }
 

@@ -27,7 +27,7 @@ use super::job_queue::JobQueue;
 use super::kind::SinkKind;
 use super::{Answers, Destination, Outbound, Sink};
 use crate::codes::{Code, Codes, DEFECT, code};
-use crate::link::Link;
+use crate::link::Redis;
 use crate::message::{Class, Failure, Outcome};
 use crate::settings::keys::{Kind, key};
 
@@ -48,30 +48,30 @@ const CODES: &[Code] = &[code("unexpected_reply", "The answer is not a confirmat
 /// Elements that wait for their turn; later ones wait in `deliver`.
 const QUEUE: usize = 1024;
 
-/// Delivers to lists and streams of one Redis server.
+/// Delivers to lists and streams of one Redis.
 #[derive(Debug)]
 pub struct RedisSink {
-    link: Link,
-    owns_link: bool,
+    redis: Redis,
+    owns_redis: bool,
     jobs: JobQueue,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl RedisSink {
-    /// A sink on a link that its owner closes.
-    pub fn on_shared(link: Link, timeout: Duration) -> RedisSink {
-        RedisSink::start(link, timeout, false)
+    /// A sink on connections that their owner closes.
+    pub fn on_shared(redis: impl Into<Redis>, timeout: Duration) -> RedisSink {
+        RedisSink::start(redis.into(), timeout, false)
     }
 
-    /// A sink on a link of its own, closed with the sink.
-    pub fn on_own(link: Link, timeout: Duration) -> RedisSink {
-        RedisSink::start(link, timeout, true)
+    /// A sink on connections of its own, closed with the sink.
+    pub fn on_own(redis: impl Into<Redis>, timeout: Duration) -> RedisSink {
+        RedisSink::start(redis.into(), timeout, true)
     }
 
-    fn start(link: Link, timeout: Duration, owns_link: bool) -> RedisSink {
+    fn start(redis: Redis, timeout: Duration, owns_redis: bool) -> RedisSink {
         let (jobs, taken) = JobQueue::new("redis", timeout, QUEUE);
-        let worker = Mutex::new(Some(tokio::spawn(worker::run(link.clone(), taken))));
-        RedisSink { link, owns_link, jobs, worker }
+        let worker = Mutex::new(Some(tokio::spawn(worker::run(redis.clone(), taken))));
+        RedisSink { redis, owns_redis, jobs, worker }
     }
 }
 
@@ -94,14 +94,14 @@ impl Sink for RedisSink {
 
     fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
         let check = async {
-            let conn = worker::connection(&self.link).await?;
+            let conn = worker::connection(&self.redis, self.redis.first().await)?;
             let ping = conn.query::<::redis::Value>(&::redis::cmd("PING")).await;
             ping.map(drop).map_err(|error| errors::classify("PING", &error))
         };
         async move {
             tokio::time::timeout(self.timeout(), check).await.unwrap_or_else(|_elapsed| {
                 let text =
-                    format!("connect to Redis {}: not connected within {:?}", self.link.address(), self.timeout());
+                    format!("connect to Redis {}: not connected within {:?}", self.redis.address(), self.timeout());
                 Err(Failure::new(Class::Transient, Failure::NOT_CONNECTED, text))
             })
         }
@@ -114,10 +114,10 @@ impl Sink for RedisSink {
 
     fn ended(&self) -> BoxFuture<'_, ()> {
         async move {
-            // The supervisor of a link that the source owns is the daemon's to watch.
+            // The supervisor of connections that the source owns is the daemon's to watch.
             tokio::select! {
                 () = self.jobs.ended() => {}
-                () = self.link.ended(), if self.owns_link => {}
+                () = self.redis.ended(), if self.owns_redis => {}
             }
         }
         .boxed()
@@ -131,8 +131,8 @@ impl Sink for RedisSink {
                 // A panic of the worker has answered all waiting deliveries already.
                 drop(worker.await);
             }
-            if self.owns_link {
-                self.link.close().await;
+            if self.owns_redis {
+                self.redis.close().await;
             }
         }
         .boxed()

@@ -9,7 +9,7 @@ use super::*;
 use crate::link::RedisEndpoint;
 use crate::link::Side;
 use crate::link::test_server::{TestServer, eventually, soon};
-use crate::link::{LinkOptions, LinkState};
+use crate::link::{Link, LinkOptions, LinkState};
 use crate::sink::Destination;
 use crate::sink::contract::{Rig, contract_tests, outbound};
 
@@ -238,7 +238,7 @@ async fn a_server_that_runs_a_long_script_is_transient() {
     assert_failure(sink.deliver(outbound(1, list("l"), "x")).await, Class::Transient, "BUSY");
     // Another connection cannot log in now, but the sink's can still speak.
     let kill = redis::cmd("SCRIPT").arg("KILL").take();
-    sink.link.current().unwrap().query::<Value>(&kill).await.unwrap();
+    sink.redis.any().unwrap().query::<Value>(&kill).await.unwrap();
     script.await.unwrap();
     sink.deliver(outbound(1, list("l"), "x")).await.unwrap();
 }
@@ -323,9 +323,9 @@ async fn closing_a_shared_sink_leaves_the_link_alone() {
 #[tokio::test]
 async fn a_sink_without_a_server_of_its_own_uses_the_link_of_the_source() {
     let (source, own) = (TestServer::start(), TestServer::start());
-    let link = Link::start(Arc::new(source.endpoint()), LinkOptions::default());
-    for (endpoint, server) in [(None, &source), (Some(Arc::new(own.endpoint())), &own)] {
-        let connector = Arc::new(RedisSpec { endpoint });
+    let link = Redis::from(Link::start(Arc::new(source.endpoint()), LinkOptions::default()));
+    for (target, server) in [(None, &source), (Some(own.endpoint().into()), &own)] {
+        let connector = Arc::new(RedisSpec { target });
         let spec =
             crate::sink::SinkSpec { name: "s".into(), connector, timeout: Duration::from_secs(5), max_rate: None };
         let sink = spec.connect(&link);
@@ -335,5 +335,6 @@ async fn a_sink_without_a_server_of_its_own_uses_the_link_of_the_source() {
         assert_eq!(length, 1);
         sink.close().await;
     }
-    soon("the link of the source to be left up", link.ready()).await;
+    let left = soon("the link of the source to be left up", link.first()).await;
+    left.expect("a connection");
 }

@@ -1,18 +1,21 @@
 //! The task that turns waiting elements into pipelines.
 //!
 //! A pipeline leaves as soon as there is an element and a free slot; while all slots are taken, elements gather and
-//! leave together. So a lone element is not delayed and a flood is batched, without a timer.
+//! leave together. So a lone element is not delayed and a flood is batched, without a timer. Each server of a cluster has slots
+//! of its own.
 
-use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
-use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::mpsc;
 
 use super::super::job_queue::Job;
 use super::{command, errors};
-use crate::link::{Conn, Link, LinkError, LinkState};
+use crate::link::{Conn, ConnectError, LinkError, Place, Redis};
 use crate::message::{Class, Failure};
 
 /// Commands in one pipeline.
@@ -22,26 +25,66 @@ const MAX_BYTES: usize = 1 << 20;
 /// Outstanding pipelines: the server works on one while the next is on the wire.
 const MAX_PIPELINES: usize = 8;
 
+/// Elements that wait here, over all servers: some of a server that does not answer must not keep those of others out.
+const MAX_WAITING: usize = 8192;
+
+/// What goes to one server, in the order of its coming.
+#[derive(Default)]
+struct Lane {
+    waiting: VecDeque<Job>,
+    under_way: usize,
+}
+
 /// Delivers until the queue is closed and empty.
-pub(super) async fn run(link: Link, mut jobs: mpsc::Receiver<Job>) {
-    let mut waiting: VecDeque<Job> = VecDeque::new();
+pub(super) async fn run(redis: Redis, mut jobs: mpsc::Receiver<Job>) {
+    // One lane, unless it is a cluster.
+    let mut lanes: HashMap<usize, Lane> = HashMap::new();
     let mut received: Vec<Job> = Vec::new();
     let mut under_way = FuturesUnordered::new();
-    let mut open = true;
-    while open || !waiting.is_empty() || !under_way.is_empty() {
-        while under_way.len() < MAX_PIPELINES && !waiting.is_empty() {
-            under_way.push(send(&link, take_batch(&mut waiting)));
+    let (mut open, mut waiting) = (true, 0);
+    while open || waiting > 0 || !under_way.is_empty() {
+        for (&number, lane) in &mut lanes {
+            while lane.under_way < MAX_PIPELINES && !lane.waiting.is_empty() {
+                let batch = take_batch(&mut lane.waiting);
+                waiting -= batch.len();
+                lane.under_way += 1;
+                under_way.push(send(&redis, batch).map(move |()| number));
+            }
         }
+        let full = if lanes.len() > 1 { waiting >= MAX_WAITING } else { waiting > 0 };
         // Answers first: they free slots and permits. Both branches are cancel safe.
         tokio::select! {
             biased;
-            Some(()) = under_way.next(), if !under_way.is_empty() => {}
-            count = jobs.recv_many(&mut received, MAX_COMMANDS), if open && waiting.is_empty() => {
+            Some(number) = under_way.next(), if !under_way.is_empty() => {
+                if let Entry::Occupied(mut lane) = lanes.entry(number) {
+                    lane.get_mut().under_way -= 1;
+                    if lane.get().under_way == 0 && lane.get().waiting.is_empty() {
+                        // The server may be of no use any more.
+                        lane.remove();
+                    }
+                }
+            }
+            count = jobs.recv_many(&mut received, MAX_COMMANDS), if open && !full => {
                 open = count > 0;
-                waiting.extend(received.drain(..));
+                waiting += count;
+                for job in received.drain(..) {
+                    lanes.entry(lane_of(&redis, &job)).or_default().waiting.push_back(job);
+                }
             }
         }
     }
+}
+
+/// The server that has the destination now, by a number.
+fn lane_of(redis: &Redis, job: &Job) -> usize {
+    match place(redis, job).node() {
+        Some(node) if redis.is_cluster() => Arc::as_ptr(&node) as usize,
+        _ => 0,
+    }
+}
+
+fn place(redis: &Redis, job: &Job) -> Place {
+    redis.at(command::key(&job.message().destination))
 }
 
 /// Takes as many elements as fit into a pipeline, at least one.
@@ -59,8 +102,10 @@ fn take_batch(waiting: &mut VecDeque<Job>) -> Vec<Job> {
 }
 
 /// Sends one pipeline and gives each element its own outcome.
-async fn send(link: &Link, batch: Vec<Job>) {
-    let conn = match connection(link).await {
+async fn send(redis: &Redis, batch: Vec<Job>) {
+    // In a cluster all go to the server of the first. What has moved since is sent on.
+    let Some(first) = batch.first().map(|job| place(redis, job)) else { return };
+    let conn = match connection(redis, first.first().await) {
         Ok(conn) => conn,
         Err(failure) => {
             for job in batch {
@@ -147,25 +192,15 @@ fn attempt(job: &Job) -> String {
     format!("{} to {destination}", command::name(destination))
 }
 
-/// The connection. Waits only while no attempt to connect has failed yet: an outage is reported at once, so that
-/// the pipeline stops claiming, but neither the start nor a quick reconnect fails a delivery.
-pub(super) async fn connection(link: &Link) -> Result<Conn, Failure> {
-    let mut state = link.state();
-    loop {
-        if let Some(conn) = link.current() {
-            return Ok(conn);
+/// The connection, or what it means that there is none. It was waited for only while no attempt to connect had failed: an
+/// outage is reported at once, so that the pipeline stops claiming, but neither the start nor a quick reconnect fails a
+/// delivery.
+pub(super) fn connection(redis: &Redis, first: Result<Conn, Option<Arc<ConnectError>>>) -> Result<Conn, Failure> {
+    first.map_err(|problem| match problem {
+        Some(problem) => errors::not_connected(&problem),
+        None => {
+            let text = format!("connect to Redis {}: the connection is closed", redis.address());
+            Failure::new(Class::Transient, "closed", text)
         }
-        // Marked as seen before it is looked at: a change in between wakes the wait below at once.
-        let failed = match &*state.borrow_and_update() {
-            LinkState::Connecting { last_error: Some(error), .. } => Some(errors::not_connected(error)),
-            LinkState::Connecting { last_error: None, .. } | LinkState::Up { .. } => None,
-        };
-        if let Some(failure) = failed {
-            return Err(failure);
-        }
-        if state.changed().await.is_err() {
-            let text = format!("connect to Redis {}: the connection is closed", link.address());
-            return Err(Failure::new(Class::Transient, "closed", text));
-        }
-    }
+    })
 }

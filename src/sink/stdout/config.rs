@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::super::kind::{self, SinkKind, SinkSettings};
 use super::super::{Connector, Destination, Fixed, Sink, Target};
 use super::{KIND, StdoutSink};
-use crate::link::Link;
+use crate::link::Redis;
 use crate::message::About;
 use crate::settings::keys::tables;
 use crate::settings::reader::Section;
@@ -64,7 +64,7 @@ impl Connector for StdoutSpec {
         &KIND
     }
 
-    fn connect(&self, timeout: Duration, _source: &Link) -> Arc<dyn Sink> {
+    fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
         Arc::new(StdoutSink::on_stdout(timeout))
     }
 

@@ -25,9 +25,9 @@ use tokio::sync::watch;
 use self::queue::Queue;
 use super::ledger::DeadLetter;
 use super::ledger::claims::{ClaimName, Element};
-use super::store::{Call, Server};
+use super::store::{Call, Home, Server};
 use super::{Junk, Read, SourceError, millis};
-use crate::clock::Instant;
+use crate::clock::{Instant, RedisClock};
 use crate::link::{LinkError, NoAnswer};
 use crate::message::MessageId;
 
@@ -85,6 +85,7 @@ pub struct MemoryStore {
     server: MemoryServer,
     name: Arc<str>,
     owner: [u8; 8],
+    clock: RedisClock,
 }
 
 impl MemoryServer {
@@ -102,7 +103,9 @@ impl MemoryServer {
     /// The queue of this name for the process with this owner.
     pub fn store(&self, name: &str, owner: [u8; 8]) -> MemoryStore {
         self.0.queues.lock().entry(name.into()).or_default();
-        MemoryStore { server: self.clone(), name: name.into(), owner }
+        let clock = RedisClock::new();
+        clock.observe(self.now_ms());
+        MemoryStore { server: self.clone(), name: name.into(), owner, clock }
     }
 
     /// The server's time in ms.
@@ -161,22 +164,49 @@ impl Default for MemoryServer {
     }
 }
 
-impl Server for MemoryServer {
-    fn ready(&self) -> BoxFuture<'_, ()> {
+impl MemoryServer {
+    /// Waits until it is up.
+    pub async fn ready(&self) {
         let mut up = self.0.up.subscribe();
-        async move {
-            // The sender is in the server, which outlives this call.
-            let _ = up.wait_for(|up| *up).await;
-        }
-        .boxed()
+        // The sender is in the server, which outlives this call.
+        let _ = up.wait_for(|up| *up).await;
+    }
+
+    /// How long a call takes that is not answered.
+    pub fn call_timeout(&self) -> Duration {
+        CALL_TIMEOUT
+    }
+}
+
+impl Home for MemoryStore {
+    fn ready(&self) -> BoxFuture<'_, ()> {
+        self.server.ready().boxed()
     }
 
     fn is_up(&self) -> bool {
-        *self.0.up.borrow()
+        self.server.is_up()
     }
 
     fn call_timeout(&self) -> Duration {
         CALL_TIMEOUT
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
+    }
+
+    fn observe(&self, now_ms: i64) {
+        self.clock.observe(now_ms);
+    }
+
+    fn is_nearly_full(&self) -> bool {
+        false
+    }
+}
+
+impl Server for MemoryServer {
+    fn is_up(&self) -> bool {
+        *self.0.up.borrow()
     }
 
     fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, SourceError>>> {
@@ -201,8 +231,8 @@ impl Server for MemoryServer {
         async move { Ok(vec![0; channels.len()]) }.boxed()
     }
 
-    fn nearly_full(&self) -> Call<'_, bool> {
-        async { Ok(false) }.boxed()
+    fn look_at_memory(&self) -> Call<'_, ()> {
+        async { Ok(()) }.boxed()
     }
 }
 

@@ -9,10 +9,14 @@ use super::{MemoryStore, open};
 use crate::metric::SourceTerms;
 use crate::source::ledger::claims::Element;
 use crate::source::ledger::{BATCH_ENTRIES, DeadLetter, Forwarder, Order, Stats};
-use crate::source::store::{Call, Rescued, Scheduled, Store, Unannounced};
+use crate::source::store::{Call, Home, Rescued, Scheduled, Store, Unannounced};
 use crate::source::{Announcement, Depths, Read, Score, UpkeepRequest, UpkeepState, Upkept, millis};
 
 impl Store for MemoryStore {
+    fn home(&self) -> &dyn Home {
+        self
+    }
+
     fn stats(&self) -> Call<'_, Stats> {
         self.call(None, |queue, now_ms| Stats {
             now_ms,

@@ -17,7 +17,7 @@ use super::{dead_letters, emptied, list_of, overdue, settled, stream_of, unready
 fn least_rights(yaml: &str) -> String {
     let config = load_str(yaml, "delaybridge.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}")).config;
     let [user] = &users(&config, Purpose::Run)[..] else { panic!("one server, one user") };
-    let name = user.endpoint.username.as_deref().expect("a name");
+    let name = user.target.servers().username.as_deref().expect("a name");
     format!("{name} reset {} >secret", user.rules(Server::Seven).join(" "))
 }
 

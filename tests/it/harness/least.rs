@@ -81,7 +81,8 @@ pub fn confined(path: &Path, purpose: Purpose) -> Option<String> {
     let loaded = load_str(&text, &path.to_string_lossy(), &|name| std::env::var(name).ok()).ok()?;
     let mut changed = false;
     for user in users(&loaded.config, purpose) {
-        let Some(RedisEndpoint { port, username, password, .. }) = user.target.fixed().map(|endpoint| &**endpoint) else {
+        let Some(RedisEndpoint { port, username, password, .. }) = user.target.fixed().map(|endpoint| &**endpoint)
+        else {
             continue;
         };
         let Some(server) = servers().get(port).cloned() else { continue };

@@ -50,7 +50,8 @@ impl Verdict {
     pub(super) fn of(answers: Vec<Address>, announced: Option<&Switch>) -> Option<Verdict> {
         let stale = |address: &Address| announced.is_some_and(|switch| *address == switch.old);
         let announcement = announced.map(|switch| switch.new.clone());
-        let votes: Vec<_> = announcement.into_iter().chain(answers.into_iter().filter(|answer| !stale(answer))).collect();
+        let votes: Vec<_> =
+            announcement.into_iter().chain(answers.into_iter().filter(|answer| !stale(answer))).collect();
         let mut counted: Vec<(Address, usize)> = Vec::new();
         for vote in &votes {
             match counted.iter_mut().find(|(address, _)| address == vote) {

@@ -16,7 +16,7 @@ use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
-use crate::source::redis::{RedisServer, RedisStore};
+use crate::source::redis::RedisStore;
 use crate::source::redisson::layout::{self, Layout};
 use crate::source::redisson::{Redisson, SCRIPTS};
 use crate::telemetry::events::Events;
@@ -46,12 +46,7 @@ impl Bridge {
         let link = Link::start(Arc::new(server.endpoint_within(&format!("daemon-{owner}"), &grants)), options.clone());
         let producer = Link::start(Arc::new(server.endpoint()), options);
         let events = Events::default();
-        let process = Arc::new(Process::new(
-            [owner; 8],
-            Arc::new(RedisServer::new(link.clone())),
-            Budget::new(1000, 1 << 26),
-            events.clone(),
-        ));
+        let process = Arc::new(Process::new([owner; 8], Budget::new(1000, 1 << 26), events.clone()));
         let sinks: Vec<Arc<SinkHandle>> = sinks
             .iter()
             .map(|(name, sink)| {

@@ -71,7 +71,12 @@ impl World {
         let (process, queues) = (bridge.process.clone(), vec![bridge.queue.clone()]);
         let beat = |task: &str| process.events.status().heartbeat(task, MINUTE);
         bridge.tasks.spawn(keeper::run(process.clone(), queues.clone(), beat("lease keeper")));
-        bridge.tasks.spawn(pollers::safety_poll(process.clone(), queues, beat("safety poll")));
+        bridge.tasks.spawn(pollers::safety_poll(
+            process.clone(),
+            Arc::new(bridge.wire.clone()),
+            queues,
+            beat("safety poll"),
+        ));
         bridge
     }
 
@@ -90,9 +95,7 @@ impl World {
         let owner = [owner; 8];
         let wire = Wire::new(self.server.clone(), self.server.store("q", owner), fastrand::u64(..));
         let events = Events::default();
-        let process = Arc::new(Process::new(owner, Arc::new(wire.clone()), Budget::new(1000, 1 << 26), events.clone()));
-        // A calendar that is right; the machine's has nothing to do with this server.
-        process.clock.observe(self.server.now_ms());
+        let process = Arc::new(Process::new(owner, Budget::new(1000, 1 << 26), events.clone()));
         let handles: Vec<Arc<SinkHandle>> = sinks
             .iter()
             .map(|(name, sink)| {

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Instant;
+use crate::clock::{Instant, RedisClock};
 use crate::link::{LinkError, NoAnswer};
 use crate::message::Identity;
 use crate::metric::SourceTerms;
@@ -21,7 +21,7 @@ use crate::source::ledger::claims::{
 };
 use crate::source::ledger::{DeadLetter, Forwarder, Order, Stats};
 use crate::source::memory::{MemoryServer, MemoryStore};
-use crate::source::store::{Call, Claims, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
+use crate::source::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
 use crate::source::{Announcement, NoPayload, Read, SourceError, UpkeepRequest, Upkept};
 
 /// How a connection misbehaves, drawn for each call.
@@ -57,6 +57,7 @@ pub struct Wire {
     /// This process reaches the server.
     up: Arc<watch::Sender<bool>>,
     state: Arc<Mutex<State>>,
+    clock: Arc<RedisClock>,
 }
 
 struct State {
@@ -71,7 +72,11 @@ impl Wire {
     pub fn new(server: MemoryServer, store: MemoryStore, seed: u64) -> Self {
         let draw = fastrand::Rng::with_seed(seed);
         let state = State { trouble: Trouble::default(), frozen: false, draw, claims: Vec::new() };
+        let clock = Arc::new(RedisClock::new());
+        // A calendar that is right; the machine's has nothing to do with this server.
+        clock.observe(server.now_ms());
         Wire {
+            clock,
             server,
             store: Arc::new(store),
             cut: CancellationToken::new(),
@@ -139,7 +144,7 @@ impl Wire {
         let made = async move {
             let (before, after) = fate.slow;
             pause(before).await;
-            if !self.is_up() {
+            if !Home::is_up(self) {
                 return Err(LinkError::NotSent { address: "memory".into() }.into());
             }
             match fate.lost {
@@ -159,7 +164,7 @@ impl Wire {
             pause(after).await;
             match answer {
                 Ok(_) if fate.lost.is_some() => self.gives_up().await,
-                Ok(_) if !self.is_up() => Err(unknown()),
+                Ok(_) if !Home::is_up(self) => Err(unknown()),
                 answer => answer,
             }
         };
@@ -266,6 +271,10 @@ impl Claims for Wire {
 }
 
 impl Store for Wire {
+    fn home(&self) -> &dyn Home {
+        self
+    }
+
     fn stats(&self) -> Call<'_, Stats> {
         self.call(self.store.stats(), never)
     }
@@ -325,11 +334,11 @@ impl Store for Wire {
     }
 }
 
-impl Server for Wire {
+impl Home for Wire {
     fn ready(&self) -> BoxFuture<'_, ()> {
         let mut up = self.up.subscribe();
         let ready = async move {
-            while !self.is_up() {
+            while !Home::is_up(self) {
                 // The sender is in this connection.
                 drop(up.wait_for(|up| *up).await);
                 self.server.ready().await;
@@ -354,6 +363,24 @@ impl Server for Wire {
         self.server.call_timeout()
     }
 
+    fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
+    }
+
+    fn observe(&self, now_ms: i64) {
+        self.clock.observe(now_ms);
+    }
+
+    fn is_nearly_full(&self) -> bool {
+        false
+    }
+}
+
+impl Server for Wire {
+    fn is_up(&self) -> bool {
+        Home::is_up(self)
+    }
+
     fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, SourceError>>> {
         self.call(self.server.read(reads), never)
     }
@@ -362,7 +389,7 @@ impl Server for Wire {
         self.call(self.server.listeners(channels), never)
     }
 
-    fn nearly_full(&self) -> Call<'_, bool> {
-        self.call(self.server.nearly_full(), never)
+    fn look_at_memory(&self) -> Call<'_, ()> {
+        self.call(self.server.look_at_memory(), never)
     }
 }
