@@ -62,7 +62,7 @@ pub use reply::{BadReply, Fields};
 pub use rights::{missing_rights, whoami};
 pub use score::Score;
 pub use script::{Clock, Script, TEST_CLOCK};
-pub(crate) use slot::hashed;
+pub(crate) use slot::{hashed, slot};
 pub use storage::{Storage, storage};
 pub use subscriber::{Subscriber, SubscriberEvent, SubscriberState};
 pub use target::{RedisTarget, SentinelTarget};

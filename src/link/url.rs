@@ -27,7 +27,7 @@ impl RedisUrl {
                  this version, so write `redis://` and the address of the master"
             }
             "redis-cluster" | "rediss-cluster" | "redis+cluster" => {
-                "a cluster is written `cluster: [host:6379]` in place of `url`; it is not available in this version"
+                "a cluster is written `cluster: [host:6379]` in place of `url`"
             }
             "unix" | "redis+unix" | "redis-socket" => "a Unix socket is not available; write `redis://host:6379/0`",
             _ => "write `redis://host:6379/0`, or `rediss://` for TLS",

@@ -5,6 +5,7 @@
 //! things work again.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 
@@ -13,6 +14,7 @@ use crate::message::{Class, Failure};
 use crate::pipeline::deliver::sink_handle::{SinkHandle, Started};
 use crate::pipeline::limits::circuit::{Allow, Circuit};
 use crate::pipeline::queue::Queue;
+use crate::telemetry::labels::Wakeup;
 
 /// What a claimer may do now.
 #[derive(Debug)]
@@ -110,6 +112,15 @@ impl Queue {
         if closed {
             self.events.resumed();
             self.process.gates.send_modify(|n| *n += 1);
+        }
+    }
+
+    /// The cluster moves the queue's slot: what needs several keys is refused until that is over. Reported once; the next
+    /// claim that is made ends it.
+    pub fn slot_migrates(&self) {
+        if !self.slot_migrating.swap(true, Ordering::Relaxed) {
+            self.events.slot_migrates();
+            self.alarm.ring(Wakeup::Poll);
         }
     }
 

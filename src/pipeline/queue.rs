@@ -104,6 +104,8 @@ pub struct Queue {
     hints: Mutex<Hints>,
     /// Ghosts want a turn of the sweep.
     pub(super) sweep_due: AtomicBool,
+    /// The cluster moves the queue's slot.
+    pub(super) slot_migrating: AtomicBool,
     /// The latest time by Redis's clock at which nothing was seen to be due: an element that appears with an earlier due
     /// time was overdue when it was offered.
     nothing_due_ms: AtomicI64,
@@ -166,6 +168,7 @@ impl Queue {
             rate: spec.max_rate.map(|rate| Mutex::new(Bucket::new(rate, Instant::now()))),
             hints: Mutex::default(),
             sweep_due: false.into(),
+            slot_migrating: false.into(),
             nothing_due_ms: i64::MIN.into(),
             settled: AtomicU64::new(0),
             released: AtomicU64::new(0),

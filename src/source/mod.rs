@@ -33,6 +33,7 @@ pub(crate) use self::spec::SourceSettings;
 pub use self::spec::SourceSpec;
 use self::store::Rescued;
 use crate::link::rights::Grant;
+use crate::link::slot;
 use crate::link::{Conn, LinkError, Script};
 use crate::message::{Identity, MessageId, Origin};
 use crate::metric::SourceTerms;
@@ -482,6 +483,20 @@ pub fn build(spec: &SourceSpec) -> Arc<dyn Source> {
         SourceSpec::JobPool(spec) => Arc::new(job_pool::JobPool::of(spec)),
         SourceSpec::Jobs(spec) => Arc::new(jobs::JobsSource::of(spec)),
     }
+}
+
+/// Two keys of a queue that a Redis Cluster may keep on different nodes, if there are such. Scripts name many keys at once.
+pub fn apart(spec: &SourceSpec) -> Option<(String, String)> {
+    let source = build(spec);
+    let ledger = source.ledger_keys();
+    // A member that is an id, for keys that have it in their names.
+    let body = source.body_at(&Bytes::from_static(b"1")).map(|at| at.key().clone());
+    let stored = source.stored().into_iter().chain(source.due_sets()).chain(source.ready_lists()).chain(body);
+    let first = source.schedule();
+    let same = |key: &Bytes| slot(key) == slot(first);
+    let other = ledger.stored().into_iter().cloned().chain(stored).find(|key| !same(key))?;
+    let text = |key: &Bytes| String::from_utf8_lossy(key).into_owned();
+    Some((text(first), text(&other)))
 }
 
 /// What an element is that comes without its queue; `None` for bytes in no format of any source.

@@ -267,6 +267,16 @@ impl QueueEvents {
         }
     }
 
+    /// The cluster moves the queue's slot, until [`resumed`](QueueEvents::resumed). A part of its upkeep: no warning.
+    pub fn slot_migrates(&self) {
+        self.0.metrics.held(true);
+        self.0.metrics.slot_migrates();
+        let text = "the cluster moves the queue's slot to another node".to_owned();
+        if self.0.status.held(self.id(), Some(Reason { code: "slot_migrating".to_owned(), text })) {
+            info!(queue = &**self.id(), "slot_migrating: nothing is claimed while the cluster moves the queue's slot");
+        }
+    }
+
     /// A key of the queue has the wrong type: the queue is on hold, and nothing was changed.
     pub fn wrong_type(&self, key: &str, expected: &'static str, found: &str) {
         self.on_hold(

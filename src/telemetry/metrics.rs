@@ -287,6 +287,10 @@ impl QueueMetrics {
         self.families().queue_held.with_label_values(&[self.label()]).set(held.into());
     }
 
+    pub(super) fn slot_migrates(&self) {
+        self.families().slot_migrations.with_label_values(&[self.label()]).inc();
+    }
+
     pub(super) fn orphans(&self, terms: &'static SourceTerms, n: u64) {
         self.source_gauge(&terms.orphans).set(n as f64);
     }

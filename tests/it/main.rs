@@ -5,6 +5,7 @@ mod amqp;
 mod api;
 mod claims;
 mod cli;
+mod cluster;
 mod crash;
 mod delivery;
 mod docs;

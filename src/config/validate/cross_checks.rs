@@ -17,6 +17,7 @@ use crate::link::{RedisEndpoint, RedisTarget};
 use crate::settings::reader::Section;
 use crate::settings::units::{show_duration, show_size};
 use crate::sink::{RedisCommand, RedisServer, RedisWrite};
+use crate::source;
 use crate::source::spec::RESERVED_KEYS;
 
 /// Longest time-out that `auto` chooses.
@@ -162,6 +163,19 @@ pub(super) fn slow_commands(queues: &[Queue<'_>], redis: &RedisEndpoint) {
         );
         let help = "a lost reply is noticed so late that leases expire; shorten `redis.command_timeout`";
         queue.report.warning(&queue.lease_spot, message, help);
+    }
+}
+
+/// In a cluster all keys that a script names must have one slot.
+pub(super) fn slots(queues: &[Queue<'_>]) {
+    for queue in queues.iter().filter(|queue| !queue.spec.source.name().is_empty()) {
+        let Some((one, other)) = source::apart(&queue.spec.source) else { continue };
+        let message = format!(
+            "a cluster may keep the keys of queue `{}` on different nodes: `{one}` and `{other}` have different hash slots",
+            queue.spec.id
+        );
+        let help = "write the same hash tag into all of them, as in `{orders}:delayed`; a name with one `{` needs a `}` behind it";
+        queue.report.problem(&queue.name_spot, message, help);
     }
 }
 

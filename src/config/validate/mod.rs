@@ -50,6 +50,9 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         queues.iter_mut().for_each(|queue| queue.spec.source.in_database(redis.servers().database));
         cross_checks::slow_commands(&queues, redis.servers());
         cross_checks::destinations(&queues, &sinks, redis);
+        if redis.is_cluster() {
+            cross_checks::slots(&queues);
+        }
     }
     cross_checks::dead_letters(&queues);
     cross_checks::unused(&queues, &sinks, &policies);

@@ -10,10 +10,11 @@ use crate::settings::keys::{Group, Key, Kind, count, duration, key, tables};
 use crate::settings::reader::Section;
 use crate::settings::{Secret, TlsFiles, secrets, tls};
 
+pub(crate) mod cluster;
 pub(crate) mod sentinel;
 
 /// The keys that say where it is: one of them.
-pub(crate) const PLACES: &[Key] = &[redis::URL, SENTINEL];
+pub(crate) const PLACES: &[Key] = &[redis::URL, SENTINEL, CLUSTER];
 /// The keys beside them; they mean nothing without one.
 pub(crate) const CONNECTION: &[Key] =
     &[DATABASE, USERNAME, secrets::PASSWORD, secrets::PASSWORD_FILE, TLS, CONNECT_TIMEOUT, COMMAND_TIMEOUT];
@@ -22,6 +23,11 @@ pub(crate) const SENTINEL: Key = key(
     "sentinel",
     Kind::Section(&sentinel::keys::TABLE),
     "Sentinels that know the master, in place of `url`. See [redis.md](redis.md#sentinel).",
+);
+pub(crate) const CLUSTER: Key = key(
+    "cluster",
+    Kind::Texts,
+    "Nodes of a Redis Cluster as `host:port`, in place of `url`; the port is 6379 if it is left out. Any of them names the others, so that a few are enough. See [redis.md](redis.md#cluster).",
 );
 const DATABASE: Key = key("database", count(0, 1_000_000), "Database number; with `url` it is a part of the URL.");
 const USERNAME: Key = key("username", Kind::Text, "ACL user, instead of one in the URL.");
@@ -34,10 +40,10 @@ const CONNECT_TIMEOUT: Key = key("connect_timeout", duration(1), "For TCP, TLS a
 const COMMAND_TIMEOUT: Key = key("command_timeout", duration(1), "For one command or script.").default("5s");
 
 tables! {
-    mod redis at "redis", "Address and login of the Redis with the queues: `url` or `sentinel`." {
+    mod redis at "redis", "Address and login of the Redis with the queues: `url`, `sentinel` or `cluster`." {
         URL = key("url", Kind::Secret, "`redis://[user[:password]@]host[:port][/database]`, or `rediss://` for TLS. Write IPv6 addresses in brackets, and percent-encode special characters.");
         SENTINEL = super::SENTINEL;
-        CLUSTER = planned("cluster", "Nodes of a Redis Cluster.");
+        CLUSTER = super::CLUSTER;
     } + &[Group { of: None, keys: CONNECTION }]
 }
 
@@ -82,7 +88,7 @@ impl Beside {
 /// The Redis under `section`, which must name one.
 pub(crate) fn required(section: &Section<'_>, written: bool) -> Option<RedisTarget> {
     if written && !PLACES.iter().any(|place| section.has(place)) {
-        let help = "write `url: redis://host:6379/0`, or `sentinel` with the name of the master and the sentinels";
+        let help = "write `url: redis://host:6379/0`, `sentinel` with the name of the master and the sentinels, or `cluster` with some nodes";
         section.cx.report.problem(&section.spot, "`url` is missing", help);
     }
     target(section)
@@ -98,6 +104,9 @@ pub(crate) fn target(section: &Section<'_>) -> Option<RedisTarget> {
     }
     if let Some(nodes) = section.opt_section(&SENTINEL) {
         return sentinel::read(&nodes, beside.servers(section));
+    }
+    if section.has(&CLUSTER) {
+        return cluster::read(section, beside.servers(section));
     }
     Some(RedisTarget::Fixed(Arc::new(endpoint(section, beside)?)))
 }

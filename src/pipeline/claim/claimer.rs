@@ -34,6 +34,9 @@ use crate::telemetry::status::Heartbeat;
 /// Waits after Redis refused claims.
 const REFUSED: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30), Jitter::None);
 
+/// Waits while the cluster moves the queue's slot.
+const MIGRATING: Backoff = Backoff::doubling(Duration::from_millis(50), Duration::from_secs(1), Jitter::None);
+
 /// Longest wait when Redis only cannot answer now.
 const BUSY: Duration = Duration::from_millis(500);
 /// How long after its sending a claim may run, to begin with. Short, because that is how long a lost one delays its
@@ -52,6 +55,7 @@ pub async fn run(queue: Arc<Queue>, heartbeat: Heartbeat) {
         turns: 0,
         rotation: 0,
         refusals: 0,
+        extend_first: false,
         patience: PATIENCE,
         lost: Vec::new(),
         outstanding: Outstanding::default(),
@@ -74,6 +78,8 @@ struct Claimer {
     rotation: u64,
     /// Claims in a row that Redis refused.
     refusals: u32,
+    /// Nothing could be claimed for a while, and nothing extended perhaps.
+    extend_first: bool,
     /// How long after its sending a claim may still run.
     patience: Duration,
     lost: Vec<Lost>,
@@ -116,7 +122,11 @@ impl Claimer {
             let Some(ready) = ready else { continue };
             self.heartbeat.beat();
             // Boxed, because it is rare.
-            let secured = if self.was_suspended() { Box::pin(self.secure(ready)).await } else { Some(ready) };
+            let secured = if self.was_suspended() || self.extend_first {
+                Box::pin(self.secure(ready)).await
+            } else {
+                Some(ready)
+            };
             let Some(ready) = secured else { continue };
             self.heartbeat_at = Instant::now();
             self.heartbeat.beat();
@@ -163,6 +173,7 @@ impl Claimer {
     /// Secures the claims of a process that was suspended, before it makes more. Whether that has worked.
     async fn keep_leases(&mut self) -> bool {
         let kept = keeper::extend(&self.queue).await;
+        self.extend_first &= !kept;
         self.heartbeat.beat();
         kept
     }
@@ -295,7 +306,8 @@ impl Claimer {
     fn answered(&mut self, now_ms: i64, patience: Duration) {
         self.queue.home().observe(now_ms);
         self.patience = PATIENCE.max(patience / 2);
-        if std::mem::take(&mut self.refusals) > 0 {
+        let migrated = self.queue.slot_migrating.swap(false, Ordering::Relaxed);
+        if std::mem::take(&mut self.refusals) > 0 || migrated {
             self.queue.resume();
         }
     }
@@ -310,7 +322,12 @@ impl Claimer {
         self.heartbeat.rest();
         let queue = &self.queue;
         queue.watch.at(Stage::Refused);
-        queue.events.on_hold(None, "claim", &format!("claim: {problem}"));
+        let migrating = matches!(problem, SourceError::Link(LinkError::Server { code: "TRYAGAIN", .. }));
+        match migrating {
+            true => queue.slot_migrates(),
+            false => queue.events.on_hold(None, "claim", &format!("claim: {problem}")),
+        }
+        self.extend_first |= migrating;
         let passing = matches!(
             problem,
             SourceError::Link(LinkError::Server {
@@ -319,15 +336,17 @@ impl Claimer {
                     | "READONLY"
                     | "MASTERDOWN"
                     | "CLUSTERDOWN"
-                    | "TRYAGAIN"
+                    | "MOVED"
+                    | "ASK"
                     | "NOREPLICAS"
                     | "MISCONF",
                 ..
             })
         );
-        let wait = match passing {
-            true => BUSY,
-            false => REFUSED.bound(self.refusals),
+        let wait = match (migrating, passing) {
+            (true, _) => MIGRATING.bound(self.refusals),
+            (false, true) => BUSY,
+            (false, false) => REFUSED.bound(self.refusals),
         };
         self.refusals = self.refusals.saturating_add(1);
         queue.alarm.ring(Wakeup::Poll);

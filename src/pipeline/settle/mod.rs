@@ -171,6 +171,9 @@ async fn run(queue: Arc<Queue>) {
     }
 }
 
+/// Wait while the cluster moves the queue's slot.
+const MIGRATING: Duration = Duration::from_millis(100);
+
 /// What became of a sending.
 enum Tried<T> {
     /// It was answered.
@@ -194,6 +197,11 @@ async fn look<T>(queue: &Queue, answer: Result<T, SourceError>, reported: &mut b
         }
         Err(SourceError::Link(LinkError::NotSent { .. })) => Tried::NotSent,
         Err(SourceError::Link(LinkError::Unknown { .. })) => Tried::Unknown,
+        Err(SourceError::Link(LinkError::Server { code: "TRYAGAIN", .. })) => {
+            queue.slot_migrates();
+            tokio::time::sleep(MIGRATING).await;
+            Tried::Refused
+        }
         Err(problem) => {
             *reported = true;
             queue.events.on_hold(None, "settle", &format!("write verdicts: {problem}"));

@@ -46,8 +46,9 @@ async fn send(queue: &Arc<Queue>, claims: &[Arc<Claim>], wholes: &[Whole]) -> (V
                 script.took(sent.elapsed());
                 return (answers, resent);
             }
-            Tried::Unknown => resent = true,
-            Tried::NotSent | Tried::Refused => {}
+            // Of several commands some may have been done before one was refused.
+            Tried::Unknown | Tried::Refused => resent = true,
+            Tried::NotSent => {}
         }
     }
 }

@@ -12,6 +12,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use delaybridge::config::{Config, RedisEndpoint, load_str};
+use delaybridge::link::RedisTarget;
 use delaybridge::operate::acl::{Purpose, Server, users};
 
 use super::redis_server::major_version;
@@ -25,6 +26,22 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// Servers that keep users in a file of their own, by every port that leads to them.
 static SERVERS: LazyLock<Mutex<HashMap<u16, Arc<Users>>>> = LazyLock::new(Mutex::default);
 static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// Ports of the nodes of each cluster.
+static CLUSTERS: Mutex<Vec<Vec<u16>>> = Mutex::new(Vec::new());
+
+/// From now on users are made on all of these servers alike.
+pub fn are_one_cluster(ports: &[u16]) {
+    CLUSTERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(ports.to_vec());
+}
+
+/// All nodes of the cluster that this port is one of.
+fn nodes_with(port: u16) -> Vec<Arc<Users>> {
+    let clusters = CLUSTERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let ports = clusters.iter().find(|ports| ports.contains(&port)).cloned().unwrap_or_default();
+    let servers = servers();
+    ports.iter().filter_map(|port| servers.get(port).cloned()).collect()
+}
 
 /// Where a server keeps its users.
 #[derive(Debug)]
@@ -81,6 +98,17 @@ pub fn confined(path: &Path, purpose: Purpose) -> Option<String> {
     let loaded = load_str(&text, &path.to_string_lossy(), &|name| std::env::var(name).ok()).ok()?;
     let mut changed = false;
     for user in users(&loaded.config, purpose) {
+        if let RedisTarget::Cluster(target) = &user.target {
+            let nodes = nodes_with(target.seeds[0].port);
+            if target.servers.username.is_none() && target.servers.password.is_none() && !nodes.is_empty() {
+                let name = format!("least-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+                nodes.iter().for_each(|node| node.set(&name, &user.rules(dialect())));
+                let login = format!("username: {name}, password: '${{{}}}', cluster: [", PASSWORD.0);
+                text = text.replace("cluster: [", &login);
+                changed = true;
+            }
+            continue;
+        }
         let Some(RedisEndpoint { port, username, password, .. }) = user.target.fixed().map(|endpoint| &**endpoint)
         else {
             continue;

@@ -6,6 +6,7 @@
 
 #[cfg(feature = "amqp")]
 pub mod amqp;
+pub mod cluster;
 pub mod daemon;
 pub mod eventually;
 pub mod http;
@@ -30,6 +31,7 @@ pub mod vectors;
 mod selftest;
 
 pub use brokers::process;
+pub use cluster::RedisCluster;
 pub use daemon::Daemon;
 pub use eventually::eventually;
 pub use java::JavaClient;

@@ -200,6 +200,11 @@ impl RedisServer {
         self.running().signal(Signal::CONT);
     }
 
+    /// Whether it was not stopped.
+    pub fn is_running(&self) -> bool {
+        self.process.is_some()
+    }
+
     /// The process, for what it uses.
     pub fn running(&mut self) -> &mut Process {
         self.process.as_mut().expect("a server that was not stopped")

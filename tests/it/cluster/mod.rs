@@ -1,0 +1,197 @@
+//! The daemon on a Redis Cluster of real servers: three masters, each with a replica. What it delivers goes to a stream on
+//! a server beside it, so that nothing of the proof is lost with a node.
+
+mod failures;
+mod jobs;
+mod slots;
+
+use std::time::Duration;
+
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+
+use crate::harness::oracle::{Report, read_stream};
+use crate::harness::redisson::redis_now_ms;
+use crate::harness::{Daemon, Delivery, Element, Layout, Oracle, RedisCluster, RedisServer, RedissonQueue, eventually};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Names that no two of which have the same slot, and that each of three masters has some of.
+const QUEUES: usize = 12;
+
+/// Whether long proofs run.
+fn long() -> bool {
+    std::env::var_os("DELAYBRIDGE_LONG").is_some()
+}
+
+/// A cluster, queues in it, a stream on another server, and what was offered.
+struct World {
+    cluster: RedisCluster,
+    done: RedisServer,
+    queues: Vec<RedissonQueue>,
+    oracle: Oracle,
+}
+
+impl World {
+    async fn start(queues: usize) -> World {
+        let (cluster, done) = tokio::join!(RedisCluster::start(), RedisServer::start());
+        let queues = (0..queues).map(|number| RedissonQueue::new(&format!("queue-{number}"))).collect();
+        World { cluster, done, queues, oracle: Oracle::new() }
+    }
+
+    /// A daemon that delivers from all queues.
+    async fn daemon(&self) -> Daemon {
+        let queue = |queue: &RedissonQueue| {
+            let name = &queue.name;
+            format!("  {name}: {{ source: {{ redisson: {{ name: {name} }} }}, to: [{{ sink: done }}], lease: 15s }}\n")
+        };
+        let queues: String = self.queues.iter().map(queue).collect();
+        let (cluster, done) = (self.cluster.yaml(), self.done.url());
+        let sinks = format!("{{ done: {{ redis: {{ url: {done}, stream: done, timeout: 10s }} }} }}");
+        let mut daemon = Daemon::spawn(&format!("redis: {cluster}\nsinks: {sinks}\nqueues:\n{queues}"));
+        daemon.wait_ready().await;
+        daemon
+    }
+
+    /// Offers elements to one queue that fall due one after the other, the first after `first_ms`.
+    async fn offer(&mut self, queue: usize, count: i64, first_ms: i64, apart_ms: i64) {
+        let queue = &self.queues[queue];
+        let mut redis = self.cluster.at(&queue.timeouts).await;
+        let now = redis_now_ms(&mut redis).await;
+        let element = |n| Element::new(Layout::New, now + first_ms + n * apart_ms, format!("{} {n}", queue.name));
+        let elements: Vec<_> = (0..count).map(element).collect();
+        queue.offer_bulk(&mut redis, &elements).await;
+        self.oracle.offered(&elements);
+    }
+
+    async fn delivered(&self) -> Vec<Delivery> {
+        read_stream(&mut self.done.client().await, "done").await
+    }
+
+    /// Waits until everything has arrived.
+    async fn complete(&self) -> Report {
+        let mut report = None;
+        eventually("everything to arrive", PATIENCE, async || {
+            report = Some(self.oracle.judge(&self.delivered().await).complete()?);
+            Ok(())
+        })
+        .await;
+        report.expect("it is complete")
+    }
+
+    /// Waits until nothing of a queue is left.
+    async fn emptied(&self, queue: usize) {
+        let queue = &self.queues[queue];
+        eventually("the queue to be empty", PATIENCE, async || {
+            let redis = self.cluster.at(&queue.timeouts).await;
+            match queue.in_flight(&redis).await {
+                Ok(0) => Ok(()),
+                other => Err(format!("{other:?} in flight")),
+            }
+        })
+        .await;
+    }
+
+    /// How late the elements of these queues were when they arrived, in ms.
+    async fn lateness(&self, queues: &[usize]) -> Vec<i64> {
+        let of = |delivery: &Delivery| {
+            queues.iter().any(|number| delivery.queue.as_deref() == Some(&*self.queues[*number].name))
+        };
+        let late = |delivery: Delivery| Some(delivery.arrived_ms? - delivery.due_ms?);
+        self.delivered().await.into_iter().filter(|delivery| of(delivery)).filter_map(late).collect()
+    }
+
+    /// The queues whose master is this node, and the others.
+    async fn queues_at(&self, node: usize) -> (Vec<usize>, Vec<usize>) {
+        let (mut at, mut elsewhere) = (Vec::new(), Vec::new());
+        for (number, queue) in self.queues.iter().enumerate() {
+            match self.cluster.owner(&queue.timeouts).await == node {
+                true => at.push(number),
+                false => elsewhere.push(number),
+            }
+        }
+        (at, elsewhere)
+    }
+}
+
+/// What every delivery was the first attempt of.
+fn assert_first_attempts(deliveries: &[Delivery]) {
+    let counted: Vec<_> = deliveries.iter().filter(|delivery| delivery.attempt != Some(1)).collect();
+    assert!(counted.is_empty(), "attempts were counted: {counted:?}");
+}
+
+fn show(what: &str, mut late: Vec<i64>) {
+    late.sort_unstable();
+    let at = |share: f64| late.get(((late.len() as f64 - 1.0) * share) as usize).copied().unwrap_or(0);
+    println!("{what}: {} elements, late p50 {} ms, p99 {} ms, max {} ms", late.len(), at(0.5), at(0.99), at(1.0));
+}
+
+#[tokio::test]
+async fn twelve_queues_on_three_masters_are_drained() {
+    let mut world = World::start(QUEUES).await;
+    let mut used: Vec<usize> = Vec::new();
+    for queue in 0..QUEUES {
+        world.offer(queue, 200, -1_000, 5).await;
+        used.push(world.cluster.owner(&world.queues[queue].timeouts).await);
+    }
+    used.sort_unstable();
+    used.dedup();
+    assert_eq!(used, [0, 1, 2], "every master has some of the queues");
+    let mut daemon = world.daemon().await;
+    assert_eq!(world.complete().await.duplicates, 0);
+    assert_first_attempts(&world.delivered().await);
+    // An announcement on any node reaches the one subscription.
+    for queue in 0..QUEUES {
+        let mut redis = world.cluster.at(&world.queues[queue].timeouts).await;
+        let due = redis_now_ms(&mut redis).await + 300;
+        let element = world.queues[queue].offer(&mut redis, due, "announced").await;
+        world.oracle.offered([&element]);
+    }
+    world.complete().await;
+    let announced: Vec<_> = world.delivered().await.split_off(200 * QUEUES);
+    let late: Vec<_> =
+        announced.iter().map(|delivery| delivery.arrived_ms.unwrap() - delivery.due_ms.unwrap()).collect();
+    show("announced", late);
+    // One connection for each master in use, one subscription on any node, and what asks for the map now and then.
+    let mut subscribed = 0;
+    for node in &world.cluster.nodes {
+        let clients: String = redis::cmd("CLIENT").arg("LIST").query_async(&mut node.client().await).await.unwrap();
+        let of = |what: &str| clients.lines().filter(|line| line.contains(what)).count();
+        assert!(of("name=delaybridge") <= 1, "{clients}");
+        subscribed += clients.lines().filter(|line| !line.contains(" sub=0 ")).count();
+    }
+    assert_eq!(subscribed, 1);
+    assert_eq!(daemon.stop().await, 0);
+    for queue in 0..QUEUES {
+        world.emptied(queue).await;
+    }
+}
+
+#[tokio::test]
+async fn a_list_in_the_cluster_is_pushed_to_where_it_is() {
+    let mut world = World::start(3).await;
+    for queue in 0..3 {
+        world.offer(queue, 50, -1_000, 1).await;
+    }
+    let queues: String = (0..3)
+        .map(|n| {
+            let (name, exactly) =
+                (format!("queue-{n}"), if n == 0 { ", list: '{queue-0}:ready', exactly_once: true" } else { "" });
+            let list = if n == 0 { String::new() } else { format!(", list: 'ready-{n}'") };
+            format!(
+                "  {name}: {{ source: {{ redisson: {{ name: {name} }} }}, to: [{{ sink: own{list}{exactly} }}] }}\n"
+            )
+        })
+        .collect();
+    let yaml = format!("redis: {}\nsinks: {{ own: {{ redis: {{}} }} }}\nqueues:\n{queues}", world.cluster.yaml());
+    let mut daemon = Daemon::start(&yaml).await;
+    for list in ["{queue-0}:ready", "ready-1", "ready-2"] {
+        let mut redis: MultiplexedConnection = world.cluster.at(list).await;
+        eventually("the list to be full", PATIENCE, async || match redis.llen::<_, usize>(list).await {
+            Ok(50) => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+        .await;
+    }
+    assert_eq!(daemon.stop().await, 0);
+}

@@ -1,0 +1,76 @@
+//! Slots on the move: nothing is lost, and no attempt is counted.
+
+use std::time::{Duration, Instant};
+
+use super::{PATIENCE, World, assert_first_attempts, long};
+use crate::harness::eventually;
+
+#[tokio::test]
+async fn a_queue_waits_while_its_slot_moves_and_counts_no_attempt() {
+    let mut world = World::start(2).await;
+    // Queue 1 shows that the others go on.
+    world.offer(0, 300, 0, 20).await;
+    world.offer(1, 300, 0, 20).await;
+    let mut daemon = world.daemon().await;
+    let key = world.queues[0].timeouts.clone();
+    let from = world.cluster.owner(&key).await;
+    let to = (from + 1) % 3;
+
+    let moving = world.cluster.begin_move(&key, to).await;
+    eventually("the queue to wait", PATIENCE, async || {
+        let answer = daemon.get("/readyz").await?;
+        let held = daemon.metric("delaybridge_slot_migrations_total{queue=\"queue-0\"}").await;
+        match held >= 1.0 && answer.body.contains("the cluster moves the queue's slot") {
+            true => Ok(()),
+            false => Err(answer.body),
+        }
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    world.cluster.move_keys(&moving).await;
+    world.cluster.end_move(&moving).await;
+    daemon.wait_ready().await;
+    // There and back.
+    world.cluster.move_slot(&key, from).await;
+
+    assert_eq!(world.complete().await.duplicates, 0);
+    let delivered = world.delivered().await;
+    assert_first_attempts(&delivered);
+    daemon.wait_ready().await;
+    let lines = daemon.log().all();
+    let count = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+    let (begun, ended) = (count("slot_migrating"), count("queue resumed"));
+    assert!((1..=4).contains(&begun) && begun == ended, "{begun} begun, {ended} ended: {}", lines.join("\n"));
+    assert_eq!(daemon.metric("delaybridge_dead_lettered_messages_total").await, 0.0);
+    assert_eq!(daemon.metric("delaybridge_queue_held{queue=\"queue-1\"}").await, 0.0);
+    world.emptied(0).await;
+}
+
+/// A slot with a large queue is moved there and back while it is drained; ten times and 100,000 elements with
+/// `DELAYBRIDGE_LONG=1`.
+#[tokio::test]
+async fn a_large_slot_moves_there_and_back_while_it_is_drained() {
+    let (elements, times) = if long() { (100_000, 10) } else { (5_000, 1) };
+    let mut world = World::start(1).await;
+    // Part is due now, and the rest falls due while the slot moves.
+    let apart_ms = if long() { 1 } else { 2 };
+    world.offer(0, elements, -1_000, apart_ms).await;
+    let daemon = world.daemon().await;
+    let key = world.queues[0].timeouts.clone();
+    let home = world.cluster.owner(&key).await;
+    let mut took = Vec::new();
+    for _ in 0..times {
+        for to in [(home + 1) % 3, home] {
+            let started = Instant::now();
+            world.cluster.move_slot(&key, to).await;
+            took.push(started.elapsed());
+        }
+    }
+    took.sort_unstable();
+    println!("{} moves of the slot: p50 {:?}, max {:?}", took.len(), took[took.len() / 2], took[took.len() - 1]);
+    let report = world.complete().await;
+    println!("{report}");
+    let announced = daemon.metric("delaybridge_possible_duplicates_total").await;
+    assert!(report.duplicates as f64 <= announced, "{report}, announced {announced}");
+    assert_first_attempts(&world.delivered().await);
+}

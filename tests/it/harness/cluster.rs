@@ -1,0 +1,283 @@
+//! A Redis Cluster of real servers: three masters, each with a replica, on free ports.
+//!
+//! It is put together by hand, which takes half of the time of `redis-cli --cluster create`. Nodes and slots are known to
+//! this code from the cluster's own answers, so that a test can name the master of a key after any failover.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use redis::aio::MultiplexedConnection;
+use redis::{FromRedisValue, Value};
+
+use super::least;
+use super::ports::free_port;
+use super::redis_server::{RedisServer, ServerOptions};
+
+/// How long a step of the cluster may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// After so much silence a node counts as failed.
+const NODE_TIMEOUT_MS: u64 = 1_000;
+/// Masters; each has one replica.
+const MASTERS: usize = 3;
+const SLOTS: usize = 16_384;
+
+/// Six nodes; gone with their directories when dropped.
+#[derive(Debug)]
+pub struct RedisCluster {
+    /// The first three begin as masters, the others as their replicas.
+    pub nodes: Vec<RedisServer>,
+    /// When a failover began last: votes for one shard must be apart.
+    failed_over: Option<Instant>,
+}
+
+/// Runs one command on a connection of its own.
+async fn ask<T: FromRedisValue>(node: &RedisServer, words: &[&str]) -> redis::RedisResult<T> {
+    let mut command = redis::cmd(words[0]);
+    words[1..].iter().for_each(|word| drop(command.arg(word)));
+    command.query_async(&mut node.client().await).await
+}
+
+impl RedisCluster {
+    /// Starts six nodes and waits until all of them agree.
+    pub async fn start() -> RedisCluster {
+        let started = Instant::now();
+        let node = |_| async {
+            let bus = free_port();
+            let lines = [
+                ("cluster-enabled", "yes".to_owned()),
+                ("cluster-config-file", "nodes.conf".to_owned()),
+                ("cluster-node-timeout", NODE_TIMEOUT_MS.to_string()),
+                ("cluster-port", bus.to_string()),
+                ("cluster-replica-validity-factor", "0".to_owned()),
+                ("cluster-require-full-coverage", "no".to_owned()),
+                ("repl-diskless-sync-delay", "0".to_owned()),
+            ];
+            let options = lines.iter().fold(ServerOptions::default(), |options, (key, value)| options.line(key, value));
+            (RedisServer::start_with(options).await, bus)
+        };
+        let (nodes, buses): (Vec<_>, Vec<_>) = join_all((0..2 * MASTERS).map(node)).await.into_iter().unzip();
+        least::are_one_cluster(&nodes.iter().map(RedisServer::port).collect::<Vec<_>>());
+        let cluster = RedisCluster { nodes, failed_over: None };
+        for (number, master) in cluster.nodes[..MASTERS].iter().enumerate() {
+            let mut slots = redis::cmd("CLUSTER");
+            slots.arg("ADDSLOTS");
+            (SLOTS * number / MASTERS..SLOTS * (number + 1) / MASTERS).for_each(|slot| drop(slots.arg(slot)));
+            slots.exec_async(&mut master.client().await).await.expect("the slots of a master");
+        }
+        // Without epochs of their own the first elections collide.
+        for (epoch, node) in cluster.nodes.iter().enumerate() {
+            ask::<()>(node, &["CLUSTER", "SET-CONFIG-EPOCH", &(epoch + 1).to_string()]).await.expect("an epoch");
+        }
+        for (node, bus) in cluster.nodes.iter().zip(&buses).skip(1) {
+            let (port, bus) = (node.port().to_string(), bus.to_string());
+            ask::<()>(&cluster.nodes[0], &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await.expect("a meeting");
+        }
+        for (master, replica) in cluster.nodes[..MASTERS].iter().zip(&cluster.nodes[MASTERS..]) {
+            let id: String = ask(master, &["CLUSTER", "MYID"]).await.expect("the id of a master");
+            // A replica must have heard of its master.
+            until("a replica to follow its master", async || {
+                ask::<()>(replica, &["CLUSTER", "REPLICATE", &id]).await.map_err(|error| error.to_string())
+            })
+            .await;
+        }
+        for node in &cluster.nodes {
+            until("all nodes to agree", async || cluster.is_whole(node).await).await;
+        }
+        println!("a cluster of {} nodes in {:?}", cluster.nodes.len(), started.elapsed());
+        cluster
+    }
+
+    /// Whether a node sees all slots served, and every master with a replica that is linked.
+    async fn is_whole(&self, node: &RedisServer) -> Result<(), String> {
+        let text = |error: redis::RedisError| error.to_string();
+        let info: String = ask(node, &["CLUSTER", "INFO"]).await.map_err(text)?;
+        let nodes: String = ask(node, &["CLUSTER", "NODES"]).await.map_err(text)?;
+        let replication: String = ask(node, &["INFO", "replication"]).await.map_err(text)?;
+        let replicas = nodes.lines().filter(|line| line.contains("slave")).count();
+        let linked = replication.contains("role:master") && replication.contains("state=online")
+            || replication.contains("master_link_status:up");
+        match info.contains("cluster_state:ok")
+            && info.contains("cluster_slots_ok:16384")
+            && replicas == MASTERS
+            && linked
+        {
+            true => Ok(()),
+            false => Err(format!("{info}\n{nodes}\n{replication}")),
+        }
+    }
+
+    /// The value of `redis:` in a configuration: some of the nodes, patient as in the other tests.
+    pub fn yaml(&self) -> String {
+        let seeds: Vec<_> = self.nodes.iter().take(4).map(|node| format!("'127.0.0.1:{}'", node.port())).collect();
+        format!("{{ cluster: [{}], connect_timeout: 10s, command_timeout: 5s }}", seeds.join(", "))
+    }
+
+    /// The slot of a key.
+    pub async fn slot(&self, key: &str) -> u64 {
+        ask(self.anyone(), &["CLUSTER", "KEYSLOT", key]).await.expect("a slot")
+    }
+
+    /// The number of the node that is the master of a key now.
+    pub async fn owner(&self, key: &str) -> usize {
+        let slot = self.slot(key).await;
+        let mut owner = None;
+        until("a key to have a master", async || {
+            for node in self.alive() {
+                let Ok(Value::Array(ranges)) = ask::<Value>(node, &["CLUSTER", "SLOTS"]).await else { continue };
+                for range in ranges {
+                    let Value::Array(fields) = range else { continue };
+                    let number = |value: &Value| match value {
+                        Value::Int(number) => u64::try_from(*number).unwrap_or(u64::MAX),
+                        _ => u64::MAX,
+                    };
+                    if !(number(&fields[0])..=number(&fields[1])).contains(&slot) {
+                        continue;
+                    }
+                    let Value::Array(master) = &fields[2] else { continue };
+                    let port = number(&master[1]);
+                    let found = self.nodes.iter().position(|node| u64::from(node.port()) == port);
+                    if let Some(number) = found.filter(|number| self.nodes[*number].is_running()) {
+                        owner = Some(number);
+                        return Ok(());
+                    }
+                }
+            }
+            Err("no running node is named".to_owned())
+        })
+        .await;
+        owner.expect("it was found")
+    }
+
+    /// A connection to the master of a key.
+    pub async fn at(&self, key: &str) -> MultiplexedConnection {
+        self.nodes[self.owner(key).await].client().await
+    }
+
+    fn alive(&self) -> impl Iterator<Item = &RedisServer> {
+        self.nodes.iter().filter(|node| node.is_running())
+    }
+
+    fn anyone(&self) -> &RedisServer {
+        self.alive().next().expect("a running node")
+    }
+
+    /// The replica of a master, by numbers.
+    pub async fn replica_of(&self, master: usize) -> usize {
+        let port = self.nodes[master].port();
+        let mut found = None;
+        until("a master to have a replica", async || {
+            for (number, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.is_running()) {
+                let info: String = ask(node, &["INFO", "replication"]).await.map_err(|error| error.to_string())?;
+                if info.contains(&format!("master_port:{port}\r")) && info.contains("master_link_status:up") {
+                    found = Some(number);
+                    return Ok(());
+                }
+            }
+            Err("none is linked".to_owned())
+        })
+        .await;
+        found.expect("it was found")
+    }
+
+    /// The replica of a master takes over, in order. Answers when it has, with its number.
+    pub async fn fail_over(&mut self, master: usize) -> usize {
+        self.let_votes_expire().await;
+        let replica = self.replica_of(master).await;
+        ask::<()>(&self.nodes[replica], &["CLUSTER", "FAILOVER"]).await.expect("a failover");
+        self.is_master(replica).await;
+        replica
+    }
+
+    /// SIGKILL to a master. Answers when its replica has taken over, with its number.
+    pub async fn kill(&mut self, master: usize) -> usize {
+        self.let_votes_expire().await;
+        let replica = self.replica_of(master).await;
+        self.nodes[master].kill();
+        self.is_master(replica).await;
+        replica
+    }
+
+    /// A vote of Redis 7.0 is kept for a while: a second failover would be won without an election, with the old epoch.
+    async fn let_votes_expire(&mut self) {
+        let apart = Duration::from_millis(4 * NODE_TIMEOUT_MS.max(1_000) + 200);
+        if let Some(last) = self.failed_over.replace(Instant::now()) {
+            tokio::time::sleep(apart.saturating_sub(last.elapsed())).await;
+            self.failed_over = Some(Instant::now());
+        }
+    }
+
+    /// Waits until a node is a master that serves.
+    pub async fn is_master(&self, number: usize) {
+        until("a replica to take over", async || {
+            let text = |error: redis::RedisError| error.to_string();
+            let nodes: String = ask(&self.nodes[number], &["CLUSTER", "NODES"]).await.map_err(text)?;
+            let info: String = ask(&self.nodes[number], &["CLUSTER", "INFO"]).await.map_err(text)?;
+            let own = nodes.lines().find(|line| line.contains("myself")).unwrap_or_default();
+            let serves = own.contains("master") && own.split(' ').count() > 8;
+            if serves && info.contains("cluster_state:ok") { Ok(()) } else { Err(nodes) }
+        })
+        .await;
+    }
+
+    /// Begins to move a key's slot to another master: from now on a script that names a key that is not there is refused.
+    pub async fn begin_move(&self, key: &str, to: usize) -> SlotMove {
+        let (slot, from) = (self.slot(key).await.to_string(), self.owner(key).await);
+        let id = async |number: usize| ask::<String>(&self.nodes[number], &["CLUSTER", "MYID"]).await.expect("an id");
+        let (from_id, to_id) = (id(from).await, id(to).await);
+        ask::<()>(&self.nodes[to], &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]).await.expect("an import");
+        ask::<()>(&self.nodes[from], &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to_id]).await.expect("a migration");
+        SlotMove { slot, from, to, to_id }
+    }
+
+    /// Moves the keys of the slot one by one.
+    pub async fn move_keys(&self, of: &SlotMove) {
+        let port = self.nodes[of.to].port().to_string();
+        loop {
+            let keys: Vec<String> = ask(&self.nodes[of.from], &["CLUSTER", "GETKEYSINSLOT", &of.slot, "1"])
+                .await
+                .expect("the keys of a slot");
+            let Some(key) = keys.first() else { return };
+            let said: String = ask(&self.nodes[of.from], &["MIGRATE", "127.0.0.1", &port, key, "0", "60000"])
+                .await
+                .expect("a key moves");
+            assert!(matches!(said.as_str(), "OK" | "NOKEY"), "{said}");
+        }
+    }
+
+    /// Ends it: every master learns the new owner, the new one first.
+    pub async fn end_move(&self, of: &SlotMove) {
+        let words = ["CLUSTER", "SETSLOT", &of.slot, "NODE", &of.to_id];
+        ask::<()>(&self.nodes[of.to], &words).await.expect("the target owns the slot");
+        for node in self.alive() {
+            // Replicas refuse it, and learn it from their masters.
+            drop(ask::<()>(node, &words).await);
+        }
+    }
+
+    /// Moves a key's slot to another master, key by key.
+    pub async fn move_slot(&self, key: &str, to: usize) {
+        let moving = self.begin_move(key, to).await;
+        self.move_keys(&moving).await;
+        self.end_move(&moving).await;
+    }
+}
+
+/// A slot on its way.
+#[derive(Debug)]
+pub struct SlotMove {
+    slot: String,
+    from: usize,
+    to: usize,
+    to_id: String,
+}
+
+async fn until(what: &str, mut look: impl AsyncFnMut() -> Result<(), String>) {
+    let started = Instant::now();
+    loop {
+        match look().await {
+            Ok(()) => return,
+            Err(seen) => assert!(started.elapsed() < PATIENCE, "waited in vain for {what}: {seen}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
