@@ -248,6 +248,19 @@ impl Conn {
         self.query::<String>(redis::cmd("SCRIPT").arg("LOAD").arg(script.text())).await.map(drop)
     }
 
+    /// The answers of all nodes of the cluster, replicas too; of the one server where it is no cluster. `words` are the
+    /// command's own, without arguments.
+    ///
+    /// # Errors
+    ///
+    /// When one of them does not answer, or with an error.
+    pub async fn everywhere(&self, words: &'static str, command: &Cmd) -> Result<Vec<Value>, LinkError> {
+        match &self.route {
+            Some(route) => route.ask_all(words, command).await,
+            None => Ok(vec![self.query(command).await?]),
+        }
+    }
+
     /// Ends all calls and closes the socket, even if clones live on.
     pub(super) fn retire(&self) {
         self.inner.gone.cancel();

@@ -113,6 +113,35 @@ impl Redis {
         }
     }
 
+    /// The connections to every server that has keys. Waits only while no attempt to connect has failed yet. Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// Why one of them cannot be had; nothing once it is closed.
+    pub async fn first_to_all(&self) -> Result<Vec<Conn>, Option<Arc<ConnectError>>> {
+        self.first().await?;
+        let mut all = Vec::new();
+        for node in self.masters() {
+            let mut state = node.link.state();
+            all.push(loop {
+                let failed = match &*state.borrow_and_update() {
+                    LinkState::Connecting { last_error, .. } => last_error.clone(),
+                    LinkState::Up { .. } => None,
+                };
+                let conn = match &self.kind {
+                    Kind::One(node) => node.current(),
+                    Kind::Cluster(cluster) => cluster.conn_of(&node),
+                };
+                match (conn, failed) {
+                    (Some(conn), _) => break conn,
+                    (None, Some(problem)) => return Err(Some(problem)),
+                    (None, None) => state.changed().await.map_err(|_closed| None)?,
+                }
+            });
+        }
+        Ok(all)
+    }
+
     /// Any connection there is now.
     pub fn any(&self) -> Option<Conn> {
         match &self.kind {

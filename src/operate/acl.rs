@@ -80,7 +80,8 @@ pub fn users(config: &Config, purpose: Purpose) -> Vec<User> {
     if !config.queues.is_empty() {
         first.uses.push("the queues".to_owned());
     }
-    first.grants = vec![rights::to_connect(config.redis.servers().database), rights::to_load_scripts()];
+    first.grants = to_connect(&config.redis);
+    first.grants.push(rights::to_load_scripts());
     if config.jobs.is_some() {
         // The command line does with jobs what the daemon does.
         first.uses.push("jobs".to_owned());
@@ -114,10 +115,17 @@ pub fn users(config: &Config, purpose: Purpose) -> Vec<User> {
             }
         };
         user.uses.push(format!("sink {}", sink.name));
-        user.grants.extend([rights::to_connect(target.servers().database), rights::to_ask_for_rights()]);
+        user.grants.extend(to_connect(target));
+        user.grants.push(rights::to_ask_for_rights());
         user.grants.extend(of_sink(config, &sink.name));
     }
     users
+}
+
+/// What every connection needs.
+fn to_connect(target: &RedisTarget) -> Vec<Grant> {
+    let slots = target.is_cluster().then(rights::to_follow_slots);
+    std::iter::once(rights::to_connect(target.servers().database)).chain(slots).collect()
 }
 
 /// What the daemon needs for a queue on the server of the queues.

@@ -60,11 +60,13 @@ pub struct QueueState {
 pub async fn queues(session: &Session) -> Queues {
     let mut answer = Queues { queues: Vec::new(), topics: None, errors: Vec::new() };
     for spec in &session.config.queues {
-        match state(&Queue::new(spec.clone(), session.conn.clone())).await {
+        let found = match session.queue(spec.clone()).await {
+            Ok(queue) => state(&queue).await.map_err(|error| explained(&error)),
+            Err(error) => Err(error.to_string()),
+        };
+        match found {
             Ok(state) => answer.queues.push(state),
-            Err(error) => {
-                answer.errors.push(QueueError { queue: spec.id.to_string(), message: explained(&error) });
-            }
+            Err(message) => answer.errors.push(QueueError { queue: spec.id.to_string(), message }),
         }
     }
     if let Some(jobs) = session.jobs() {

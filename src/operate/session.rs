@@ -8,7 +8,7 @@ use super::error::{Attempt, Error};
 use super::jobs::Jobs;
 use super::words;
 use crate::config::{Config, QueueSpec, RedisTarget};
-use crate::link::{Conn, ConnectError, Link, LinkOptions, LinkState};
+use crate::link::{Conn, ConnectError, LinkOptions, Redis};
 use crate::message::Identity;
 use crate::source;
 use crate::source::ledger::{DeadLetter, Ledger, Order, Place};
@@ -17,10 +17,10 @@ use crate::source::ledger::{DeadLetter, Ledger, Order, Place};
 pub struct Session {
     /// The configuration.
     pub config: Config,
-    /// The connection.
+    /// A connection to any of its servers.
     pub conn: Conn,
-    /// Keeps the connection.
-    link: Link,
+    /// Keeps the connections.
+    redis: Redis,
 }
 
 /// One queue of a configuration, and the connection that reaches it.
@@ -38,14 +38,14 @@ impl Session {
     ///
     /// When the connection cannot be made.
     pub async fn open(config: Config) -> Result<Session, Error> {
-        let link = link(&config.redis);
-        let conn = connected(&link).await?;
-        Ok(Session { config, conn, link })
+        let redis = redis(&config.redis);
+        let conn = connected(&redis).await?;
+        Ok(Session { config, conn, redis })
     }
 
     /// The job queue, if the configuration has one.
     pub(super) fn jobs(&self) -> Option<Jobs> {
-        Some(Jobs::over(self.link.clone(), self.config.jobs.clone()?))
+        Some(Jobs::over(self.redis.clone(), self.config.jobs.clone()?))
     }
 
     /// Finds the queue and connects, in this order: a misspelt queue is reported without Redis.
@@ -56,8 +56,17 @@ impl Session {
     pub async fn on_queue(config: Config, id: &str) -> Result<(Session, Queue), Error> {
         let spec = find(&config, id)?;
         let session = Session::open(config).await?;
-        let queue = Queue::new(spec, session.conn.clone());
+        let queue = session.queue(spec).await?;
         Ok((session, queue))
+    }
+
+    /// A queue, over the connection to the server that has it.
+    ///
+    /// # Errors
+    ///
+    /// When that connection cannot be made.
+    pub(super) async fn queue(&self, spec: Arc<QueueSpec>) -> Result<Queue, Error> {
+        queue(&self.redis, spec).await.map_err(|error| Error::failed(error.to_string()))
     }
 }
 
@@ -135,6 +144,13 @@ pub(super) fn ledger(spec: &QueueSpec) -> Ledger {
     Ledger::new(source::build(&spec.source), [0; 8])
 }
 
+/// A queue, over the connection to the server that has it.
+pub(super) async fn queue(redis: &Redis, spec: Arc<QueueSpec>) -> Result<Queue, Arc<ConnectError>> {
+    let ledger = ledger(&spec);
+    let conn = at(redis, &ledger.keys.leases).await?;
+    Ok(Queue { spec, ledger, conn })
+}
+
 fn find(config: &Config, id: &str) -> Result<Arc<QueueSpec>, Error> {
     if let Some(spec) = config.queues.iter().find(|spec| &*spec.id == id) {
         return Ok(spec.clone());
@@ -150,35 +166,37 @@ fn find(config: &Config, id: &str) -> Result<Arc<QueueSpec>, Error> {
     }))
 }
 
-/// A link under the command line's name.
-pub(super) fn link(target: &RedisTarget) -> Link {
+/// A Redis under the command line's name.
+pub(super) fn redis(target: &RedisTarget) -> Redis {
     let options = LinkOptions { client_name: "delaybridge-cli".to_owned(), ..LinkOptions::default() };
-    Link::start(target, options)
+    Redis::start(target, options)
 }
 
-/// The link's first connection, or why there is none.
-pub(super) async fn connected(link: &Link) -> Result<Conn, Error> {
-    first(link).await.map_err(|error| Error::failed(error.to_string()))
+/// The first connection to it, or why there is none.
+pub(super) async fn connected(redis: &Redis) -> Result<Conn, Error> {
+    first(redis).await.map_err(|error| Error::failed(error.to_string()))
 }
 
-/// The link's first connection; a failure is reported, not waited for.
-pub(super) async fn first(link: &Link) -> Result<Conn, Arc<ConnectError>> {
-    let mut state = link.state();
-    loop {
-        // Marked as seen before the connection is read: a change in between wakes the wait below at once. An attempt
-        // ends by itself after `connect_timeout`.
-        let failed = match &*state.borrow_and_update() {
-            LinkState::Connecting { last_error, .. } => last_error.clone(),
-            LinkState::Up { .. } => None,
-        };
-        if let Some(conn) = link.current() {
-            return Ok(conn);
-        }
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        if state.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
+/// The first connection to it; a failure is reported, not waited for. An attempt ends by itself after `connect_timeout`.
+pub(super) async fn first(redis: &Redis) -> Result<Conn, Arc<ConnectError>> {
+    or_wait(redis.first().await).await
+}
+
+/// The connection to the server that has this key.
+pub(super) async fn at(redis: &Redis, key: impl AsRef<[u8]>) -> Result<Conn, Arc<ConnectError>> {
+    or_wait(redis.at(key).first().await).await
+}
+
+/// The connections to every server that has keys.
+pub(super) async fn everywhere(redis: &Redis) -> Result<Vec<Conn>, Arc<ConnectError>> {
+    or_wait(redis.first_to_all().await).await
+}
+
+/// Nothing closes the connections while a command runs.
+async fn or_wait<T>(first: Result<T, Option<Arc<ConnectError>>>) -> Result<T, Arc<ConnectError>> {
+    match first {
+        Ok(got) => Ok(got),
+        Err(Some(error)) => Err(error),
+        Err(None) => std::future::pending().await,
     }
 }

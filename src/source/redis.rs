@@ -11,7 +11,7 @@ use super::ledger::claims::{self, ClaimName};
 use super::ledger::{self, DeadLetter, Forwarder, Ledger, Order, Stats};
 use super::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
 use super::{Announcement, NoPayload, Read, Score, Source, SourceError, UpkeepRequest, Upkept};
-use crate::link::{Conn, LinkError, Place, Redis};
+use crate::link::{Conn, LinkError, Place, Redis, listeners};
 use crate::message::Identity;
 use crate::metric::SourceTerms;
 
@@ -224,15 +224,6 @@ impl RedisServer {
     pub fn new(redis: impl Into<Redis>) -> Self {
         RedisServer(redis.into())
     }
-
-    /// The connections to all of them, or the answer that nothing was sent to any.
-    fn conns(&self) -> Result<Vec<Conn>, SourceError> {
-        let conns: Vec<_> = self.0.nodes().iter().filter_map(|node| node.current()).collect();
-        match conns.is_empty() {
-            false => Ok(conns),
-            true => Err(LinkError::NotSent { address: self.0.address().into() }.into()),
-        }
-    }
 }
 
 impl Server for RedisServer {
@@ -269,18 +260,9 @@ impl Server for RedisServer {
 
     fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>> {
         async move {
-            let mut command = redis::cmd("PUBSUB");
-            command.arg("NUMSUB");
-            for channel in channels {
-                command.arg(&**channel);
-            }
-            // A client listens at one node of a cluster, whichever.
-            let mut sums = vec![0; channels.len()];
-            for conn in self.conns()? {
-                let counts: Vec<(String, i64)> = conn.query(&command).await?;
-                sums.iter_mut().zip(counts).for_each(|(sum, (_, subscribers))| *sum += subscribers);
-            }
-            Ok(sums)
+            let not_sent = || LinkError::NotSent { address: self.0.address().into() };
+            let channels: Vec<_> = channels.iter().map(|channel| &**channel).collect();
+            Ok(listeners(&self.0.any().ok_or_else(not_sent)?, &channels).await?)
         }
         .boxed()
     }

@@ -12,7 +12,8 @@ use super::Shared;
 use super::redirect::Redirect;
 use super::slots::Address;
 use crate::clock::Instant;
-use crate::link::{Conn, LinkError};
+use crate::link::connect::ask;
+use crate::link::{Conn, ConnectErrorKind, LinkError};
 
 /// Nodes that one command is sent on to: a map that is in motion may be wrong twice.
 const HOPS: usize = 4;
@@ -99,6 +100,19 @@ impl Route {
             Some(conn) => Some(conn),
             None => tokio::time::timeout(PATIENCE, node.link.ready()).await.ok(),
         }
+    }
+
+    /// Asks every node that the map names, each on a connection of its own: replicas have no other.
+    pub(in crate::link) async fn ask_all(&self, words: &'static str, command: &Cmd) -> Result<Vec<Value>, LinkError> {
+        let nodes: Vec<Address> = self.0.map.read().slots.nodes().cloned().collect();
+        let asked = nodes.iter().map(async |at| {
+            let endpoint = self.0.target.node(at);
+            ask(&endpoint, words, command).await.map_err(|error| match error.kind {
+                ConnectErrorKind::Permission => LinkError::Server { code: "NOPERM", message: error.message },
+                _ => LinkError::NotSent { address: endpoint.address().into() },
+            })
+        });
+        futures_util::future::try_join_all(asked).await
     }
 
     /// Every connection there is, for what all nodes need.

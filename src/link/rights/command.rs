@@ -82,9 +82,11 @@ macro_rules! commands {
 commands! {
     ACL_DRYRUN = one("acl|dryrun", LOOKS, &["default", "ping"]);
     ACL_WHOAMI = one("acl|whoami", LOOKS, &[]);
+    ASKING = one("asking", LOOKS, &[]);
     CLIENT_INFO = one("client|info", LOOKS, &[]);
     CLIENT_LIST = one("client|list", LOOKS, &[]);
     CLIENT_SETNAME = one("client|setname", LOOKS, &["x"]);
+    CLUSTER_SLOTS = one("cluster|slots", LOOKS, &[]);
     DEL = one("del", WRITES, &[]);
     EVALSHA = all("evalsha", BOTH, &[]);
     EXISTS = one("exists", LOOKS, &[]);

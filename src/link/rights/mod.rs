@@ -11,7 +11,10 @@ use redis::Value;
 
 use super::conn::Conn;
 use super::error::LinkError;
-use command::{ACL_DRYRUN, ACL_WHOAMI, CLIENT_INFO, CLIENT_LIST, CLIENT_SETNAME, INFO, PING, SCRIPT_LOAD, SELECT};
+use command::{
+    ACL_DRYRUN, ACL_WHOAMI, ASKING, CLIENT_INFO, CLIENT_LIST, CLIENT_SETNAME, CLUSTER_SLOTS, INFO, PING, SCRIPT_LOAD,
+    SELECT,
+};
 pub use grant::{Grant, Pattern};
 pub use rules::{Dialect, Rules};
 
@@ -19,6 +22,11 @@ pub use rules::{Dialect, Rules};
 pub fn to_connect(database: u32) -> Grant {
     let select = (database != 0).then_some(SELECT);
     Grant::plain([PING, INFO, CLIENT_SETNAME].into_iter().chain(select))
+}
+
+/// What finds the master of a slot, and follows one that moves.
+pub fn to_follow_slots() -> Grant {
+    Grant::plain([CLUSTER_SLOTS, ASKING])
 }
 
 /// What loads scripts.
@@ -111,7 +119,7 @@ mod tests {
             setuser.arg("SETUSER").arg(permission).arg(rules.collect::<Vec<_>>());
             let () = setuser.query_async(&mut admin).await.unwrap();
             for command in ALL {
-                let keyless = ["acl|", "client|", "info", "ping", "script|", "select", "time"];
+                let keyless = ["acl|", "asking", "client|", "cluster|", "info", "ping", "script|", "select", "time"];
                 let keys = match keyless.iter().any(|start| command.name.starts_with(start)) {
                     true => Grant::plain([*command]),
                     false => Grant::on([Pattern::exact("k1"), Pattern::exact("k2")], [*command]),

@@ -11,9 +11,9 @@ use serde::Serialize;
 
 pub use self::claimer::{Batch, Claimer, bury, settle};
 use super::error::{Error, explained};
-use super::session::{connected, link};
+use super::session::{at, connected, redis};
 use crate::config::RedisTarget;
-use crate::link::{Conn, Link, LinkError};
+use crate::link::{Conn, LinkError, Redis};
 use crate::source::SourceError;
 use crate::source::redisson::ListCleanup;
 use crate::source::redisson::{Redisson, memory_left};
@@ -139,17 +139,18 @@ pub async fn measure(
     watch: Watch<'_>,
 ) -> Result<(Figures, Result<(), Error>), Error> {
     let what = format!("measure Redis {}", target.address());
-    let link = link(target);
-    let conn = connected(&link).await?;
+    let redis = redis(target);
+    connected(&redis).await?;
     let mut owner = [0; 8];
     getrandom::fill(&mut owner).map_err(|error| Error::failed(format!("draw a random number: {error}")))?;
     let queue = Redisson::new(&options.name, owner, true, true, ListCleanup::Auto);
+    let conn = at(&redis, &queue.keys.leases).await.map_err(|error| Error::failed(error.to_string()))?;
     let ended = |why: Ended| Error::failed(format!("{what}: {why}"));
     refuse_what_is_not_ours(&conn, &queue, options).await.map_err(ended)?;
 
     let trial = Trial { options, conn, queue, watch };
     let measured = figures(&trial).await;
-    let removed = remove(&link, &trial.queue).await;
+    let removed = remove(&redis, &trial.queue).await;
     match measured {
         Ok(figures) => Ok((figures, removed.map_err(|why| Error::failed(format!("{what}: measured, but {why}"))))),
         Err(why) => {
@@ -205,10 +206,10 @@ async fn refuse_what_is_not_ours(conn: &Conn, queue: &Redisson, options: &Option
 }
 
 /// Removes the queue; the error says what is left and what to do.
-async fn remove(link: &Link, queue: &Redisson) -> Result<(), String> {
+async fn remove(redis: &Redis, queue: &Redisson) -> Result<(), String> {
     // A connection that broke in the middle of it is replaced meanwhile.
     let removed = async {
-        let conn = link.ready().await;
+        let conn = redis.at(&queue.keys.leases).ready().await;
         queue.unlink(&conn).await?;
         queue.keys_there(&conn).await
     };

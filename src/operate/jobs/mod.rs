@@ -12,19 +12,19 @@ use tokio_util::sync::CancellationToken;
 pub use self::moving::{Exported, Imported, export, import};
 use super::content::Content;
 use super::error::Error;
-use super::session::{connected, link};
+use super::session::{connected, redis};
 use crate::config::Config;
 use crate::jobs::{
     self, Added, Allowed, Dispenser, JobError, JobId, JobInfo, JobQueue, JobSettings, JobState, Limits, LocalId,
     NewJob, PopRequest, Reserved, SCRIPTS, Sizes, Topic, WAKE, Which,
 };
-use crate::link::{Link, LinkError, Subscriber};
+use crate::link::{LinkError, Redis, Subscriber};
 
 /// The job queue of a configuration, over a connection of its own.
 pub struct Jobs {
     /// What can be done.
     pub queue: JobQueue,
-    link: Link,
+    redis: Redis,
 }
 
 /// A job.
@@ -208,14 +208,14 @@ impl Jobs {
         let Some(settings) = config.jobs.clone() else {
             return Err(Error::invalid("use the job queue: the configuration has no `jobs`; write `jobs: {}`"));
         };
-        let link = link(&config.redis);
-        connected(&link).await?;
-        Ok(Jobs::over(link, settings))
+        let redis = redis(&config.redis);
+        connected(&redis).await?;
+        Ok(Jobs::over(redis, settings))
     }
 
     /// The job queue over a connection that is there.
-    pub(super) fn over(link: Link, settings: JobSettings) -> Jobs {
-        Jobs { queue: JobQueue::new(link.clone(), settings, &SCRIPTS), link }
+    pub(super) fn over(redis: Redis, settings: JobSettings) -> Jobs {
+        Jobs { queue: JobQueue::new(&redis, settings, &SCRIPTS), redis }
     }
 
     /// Adds jobs: all of them, or none.
@@ -237,7 +237,7 @@ impl Jobs {
     pub async fn pop(&self, request: PopRequest) -> Result<Found, Error> {
         let what = "take jobs";
         let (dispenser, dispensing) = Dispenser::new(self.queue.clone());
-        let (_subscriber, heard) = Subscriber::start(self.link.locator(), vec![WAKE.into()]);
+        let (_subscriber, heard) = Subscriber::start(self.redis.locator(), vec![WAKE.into()]);
         let stop = CancellationToken::new();
         let take = async {
             let taken = dispenser.take(request).await;

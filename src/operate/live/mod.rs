@@ -9,12 +9,12 @@ use serde::Serialize;
 use super::acl;
 use super::error::explained;
 use super::queues::{self, QueueState};
-use super::session::{Queue, first, link};
+use super::session::{self, Queue, everywhere, redis};
 use super::words;
-use crate::config::{Config, Mode, QueueSpec};
+use crate::config::{Config, Mode};
 use crate::jobs;
 use crate::link::rights::{Dialect, Grant, Missing, Rules};
-use crate::link::{Conn, LinkError, missing_rights, whoami};
+use crate::link::{Conn, LinkError, Redis, missing_rights, whoami};
 use crate::source::SourceSpec;
 use crate::source::competitors::{advice, blocked_consumers};
 use crate::source::job_pool::rivals;
@@ -54,33 +54,52 @@ const LREM_NS: u64 = 36;
 
 /// Looks at everything that the configuration names.
 pub(super) async fn look(config: &Config) -> Vec<Finding> {
-    let link = link(&config.redis);
-    let conn = first(&link).await;
+    let redis = redis(&config.redis);
+    let conns = everywhere(&redis).await;
     let mut findings = Vec::new();
     let what = format!("redis {}", config.redis.address());
-    match &conn {
+    match &conns {
         // The address is already in the first column.
         Err(error) => findings.push(finding(what, State::Failed, error.message.clone())),
-        Ok(conn) => {
-            findings.push(finding(what, State::Well, format!("Redis {}, master", conn.info().version)));
-            findings.push(eviction(conn));
-            findings.extend(server::look(conn).await);
-            for spec in &config.queues {
-                findings.extend(queue(conn, spec).await);
+        Ok(conns) => {
+            for conn in conns {
+                let what = if redis.is_cluster() { format!("redis {}", conn.address()) } else { what.clone() };
+                let mut found = vec![finding(what, State::Well, format!("Redis {}, master", conn.info().version))];
+                found.push(eviction(conn));
+                found.extend(server::look(conn).await);
+                of_each(&redis, conn, found, &mut findings);
             }
-            findings.push(leases::look(conn, config).await);
-            findings.extend(consumers(conn, config).await);
-            if config.jobs.is_some() {
+            for spec in &config.queues {
+                findings.extend(match session::queue(&redis, spec.clone()).await {
+                    Ok(found) => queue(found).await,
+                    Err(error) => vec![finding(format!("queue {}", spec.id), State::Failed, error.to_string())],
+                });
+            }
+            for conn in conns {
+                let mut found = vec![leases::look(conn, config).await];
+                found.extend(consumers(conn, config).await);
+                found.extend(timers(conn, config).await);
+                of_each(&redis, conn, found, &mut findings);
+            }
+            if let (Some(_), [conn, ..]) = (&config.jobs, conns.as_slice()) {
                 findings.push(rights(conn, "jobs: rights".to_owned(), &jobs::rights()).await);
             }
-            findings.extend(timers(conn, config).await);
         }
     }
     findings.extend(config.http_listen.and_then(server::port));
     for spec in &config.sinks {
-        findings.push(sinks::look(config, spec, &link, conn.as_ref().ok()).await);
+        findings.push(sinks::look(config, spec, &redis, conns.as_ref().ok().and_then(|conns| conns.first())).await);
     }
     findings
+}
+
+/// What was found at one server; of a cluster, with the server.
+fn of_each(redis: &Redis, conn: &Conn, found: Vec<Finding>, findings: &mut Vec<Finding>) {
+    let named = |finding: Finding| match redis.is_cluster() && !finding.what.ends_with(conn.address()) {
+        true => Finding { what: format!("{} at {}", finding.what, conn.address()), ..finding },
+        false => finding,
+    };
+    findings.extend(found.into_iter().map(named));
 }
 
 fn eviction(conn: &Conn) -> Finding {
@@ -149,8 +168,8 @@ async fn timers(conn: &Conn, config: &Config) -> Option<Finding> {
     })
 }
 
-async fn queue(conn: &Conn, spec: &std::sync::Arc<QueueSpec>) -> Vec<Finding> {
-    let queue = Queue::new(spec.clone(), conn.clone());
+async fn queue(queue: Queue) -> Vec<Finding> {
+    let (conn, spec) = (&queue.conn, &queue.spec);
     let what = format!("queue {}", spec.id);
     let rights = rights(conn, format!("{what}: rights"), &acl::of_queue(spec)).await;
     let keys = match queues::state(&queue).await {

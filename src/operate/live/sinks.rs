@@ -1,14 +1,14 @@
 //! The sinks: connected, logged in, and asked for what the routes name.
 
 use super::super::acl;
-use super::super::session::{first, link};
+use super::super::session::{first, redis};
 use super::{Finding, State, finding, remedy};
 use crate::config::Config;
-use crate::link::{Conn, Link, missing_rights, whoami};
+use crate::link::{Conn, Redis, missing_rights, whoami};
 use crate::sink::{Fixed, RedisServer, SinkSpec};
 
 /// Looks at one sink.
-pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Link, source_conn: Option<&Conn>) -> Finding {
+pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Redis, source_conn: Option<&Conn>) -> Finding {
     let what = format!("sink {}", spec.name);
     let (own, conn) = match spec.connector.redis() {
         None => (None, None),
@@ -17,7 +17,7 @@ pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Link, source
             None => return finding(what, State::Failed, "uses the Redis of the queues, which is not connected"),
         },
         Some(RedisServer::Own(endpoint)) => {
-            let own = link(endpoint);
+            let own = redis(endpoint);
             match first(&own).await {
                 Ok(conn) => (Some(own), Some(conn)),
                 Err(error) => return finding(what, State::Failed, error.to_string()),
@@ -25,7 +25,7 @@ pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Link, source
         }
     };
     let destinations = destinations(config, spec);
-    let sink = spec.connect(&source.clone().into());
+    let sink = spec.connect(source);
     let wanted: Vec<_> = destinations.iter().map(|fixed| fixed.destination.clone()).collect();
     let checked = sink.check(&wanted).await;
     sink.close().await;

@@ -10,7 +10,7 @@ use crate::config::RedisTarget;
 use crate::link::Conn;
 use crate::operate::error::{Attempt, Error, QueueError, explained};
 use crate::operate::queues::QueueState;
-use crate::operate::session::{connected, link};
+use crate::operate::session::{everywhere, redis};
 use crate::source::SourceError;
 use crate::source::ledger::{Place, Shape, Show};
 use crate::source::redisson::ListCleanup;
@@ -71,13 +71,20 @@ pub struct Layouts {
 ///
 /// When the connection cannot be made, when Redis cannot be asked, and when there is no queue.
 pub async fn discover(target: &RedisTarget) -> Result<Discovered, Error> {
-    let link = link(target);
-    let conn = connected(&link).await?;
+    let redis = redis(target);
+    let conns = everywhere(&redis).await.map_err(|error| Error::failed(error.to_string()))?;
     let what = format!("find delayed queues in Redis {}", target.address());
-    let (found, unknown_keys) = redisson::discover(&conn).await.attempt(&what)?;
-    let mut answer = Discovered { queues: Vec::new(), errors: Vec::new(), unknown_keys };
+    let mut answer = Discovered { queues: Vec::new(), errors: Vec::new(), unknown_keys: 0 };
+    let mut all = Vec::new();
+    for conn in conns {
+        // Each server has keys of its own.
+        let (found, unknown_keys) = redisson::discover(&conn).await.attempt(&what)?;
+        answer.unknown_keys += unknown_keys;
+        all.extend(found.into_iter().map(|found| (conn.clone(), found)));
+    }
+    all.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
     let mut taken = HashSet::new();
-    for found in found {
+    for (conn, found) in all {
         match look(&conn, &found).await {
             Ok(mut queue) => {
                 queue.state.queue = id(&found.name, &mut taken);

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::JobPoolSpec;
 use crate::link::rights::Grant;
 use crate::link::rights::command::{CLIENT_INFO, CLIENT_LIST, PUBSUB_NUMSUB};
-use crate::link::{Conn, missing_rights};
+use crate::link::{Conn, listeners, missing_rights};
 use crate::source::SourceError;
 use crate::source::competitors::{Client, clients};
 
@@ -88,10 +88,7 @@ pub async fn rivals(conn: &Conn, pools: &[&JobPoolSpec]) -> Result<Option<Vec<St
 }
 
 async fn subscribers(conn: &Conn, channel: &str) -> Result<u64, SourceError> {
-    let mut command = redis::cmd("PUBSUB");
-    command.arg("NUMSUB").arg(channel);
-    let counts: Vec<(String, u64)> = conn.query(&command).await?;
-    Ok(counts.into_iter().map(|(_, subscribers)| subscribers).sum())
+    Ok(listeners(conn, &[channel]).await?.into_iter().sum::<i64>().unsigned_abs())
 }
 
 fn is_named(client: &Client, name: &str) -> bool {

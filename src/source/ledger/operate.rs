@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::claims::Element;
 use super::{BadReply, DeadLetter, Ledger};
-use crate::link::Conn;
+use crate::link::{Conn, listeners};
 use crate::source::SourceError;
 
 impl Ledger {
@@ -47,10 +47,8 @@ impl Ledger {
     ///
     /// Those of the connection, and a missing right to `PUBSUB`.
     pub async fn daemons(&self, conn: &Conn) -> Result<u64, SourceError> {
-        let mut command = redis::cmd("PUBSUB");
-        command.arg("NUMSUB").arg(&*self.keys.presence);
-        let counts: Vec<(String, u64)> = conn.query(&command).await?;
-        Ok(counts.into_iter().map(|(_, subscribers)| subscribers).sum())
+        let daemons: i64 = listeners(conn, &[&self.keys.presence]).await?.into_iter().sum();
+        Ok(daemons.unsigned_abs())
     }
 }
 

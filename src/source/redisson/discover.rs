@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::Redisson;
-use crate::link::Conn;
+use crate::link::{Conn, listeners};
 use crate::source::SourceError;
 use crate::source::ledger::Fields;
 
@@ -96,11 +96,9 @@ async fn settle_name(conn: &Conn, queue: &mut Found) -> Result<(), SourceError> 
 ///
 /// Those of the connection, and a missing right to `PUBSUB`.
 pub async fn redisson_clients(conn: &Conn, queue: &Redisson) -> Result<u64, SourceError> {
-    let mut command = redis::cmd("PUBSUB");
-    command.arg("NUMSUB").arg(&*queue.keys.channel).arg(&*queue.keys.presence);
-    let counts: Vec<(String, u64)> = conn.query(&command).await?;
-    let of = |name: &str| counts.iter().find(|(channel, _)| channel == name).map_or(0, |(_, count)| *count);
-    Ok(of(&queue.keys.channel).saturating_sub(of(&queue.keys.presence)))
+    let counts = listeners(conn, &[&queue.keys.channel, &queue.keys.presence]).await?;
+    let [all, daemons] = counts[..] else { return Ok(0) };
+    Ok(u64::try_from(all - daemons).unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -1,0 +1,22 @@
+//! How many clients listen to channels. A server counts its own; in a cluster a client may listen at any node.
+
+use super::Conn;
+use super::error::LinkError;
+
+/// How many clients listen to each of these channels.
+///
+/// # Errors
+///
+/// Those of the connection, and a missing right to `PUBSUB`. In a cluster every node has to answer: one that does not may be
+/// the one that they listen at.
+pub async fn listeners(conn: &Conn, channels: &[&str]) -> Result<Vec<i64>, LinkError> {
+    let mut command = redis::cmd("PUBSUB");
+    command.arg("NUMSUB").arg(channels);
+    let mut sums = vec![0; channels.len()];
+    for answer in conn.everywhere("PUBSUB NUMSUB", &command).await? {
+        let counts: Vec<(String, i64)> =
+            redis::from_redis_value(answer).map_err(|error| LinkError::Malformed(error.to_string()))?;
+        sums.iter_mut().zip(counts).for_each(|(sum, (_, listeners))| *sum += listeners);
+    }
+    Ok(sums)
+}
