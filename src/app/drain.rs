@@ -3,15 +3,13 @@
 //! Three points in time: until `abandon` sinks may answer; then what is still with them is released; until `give_up`
 //! verdicts are written; what is left then comes back by its lease.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 
 use crate::clock::Instant;
-use crate::pipeline::process::Process;
-use crate::pipeline::queue::Queue;
+use crate::pipeline::seats::Seats;
 use crate::pipeline::watch::holders;
 
 /// Time between two lines about what is still in flight.
@@ -19,18 +17,14 @@ const PROGRESS: Duration = Duration::from_secs(5);
 
 /// Drains within `timeout`; returns the exit code.
 pub(super) async fn run(
-    process: &Arc<Process>,
-    queues: &[Arc<Queue>],
+    seats: &Seats,
     tasks: &mut JoinSet<&'static str>,
     signal: Option<&str>,
     timeout: Duration,
 ) -> u8 {
-    let started = Instant::now();
-    let in_flight = || queues.iter().map(|queue| queue.leases.len() as u64).sum::<u64>();
-    let total = |count: fn(&Queue) -> u64| queues.iter().map(|queue| count(queue)).sum::<u64>();
-    let settled = |queue: &Queue| queue.settled.load(Ordering::Relaxed);
-    let released = |queue: &Queue| queue.released.load(Ordering::Relaxed);
-    let before = (total(settled), total(released));
+    let (started, process) = (Instant::now(), seats.process());
+    let in_flight = || seats.at_work().iter().map(|(_, queue)| queue.leases.len() as u64).sum::<u64>();
+    let before = seats.counts();
     process.events.stopping(signal.unwrap_or("a failure"), in_flight(), timeout);
     process.stopping.cancel();
 
@@ -68,16 +62,20 @@ pub(super) async fn run(
         }
         if started.elapsed() >= next_line {
             next_line += PROGRESS;
-            process.events.draining(in_flight(), timeout.saturating_sub(started.elapsed()), &holders(queues));
+            process.events.draining(in_flight(), timeout.saturating_sub(started.elapsed()), &holders(seats));
         }
     }
     process.abandon.cancel();
     process.give_up.cancel();
     drop(idle);
-    // A claimer that is still here is waiting for the reply of a claim, which may have taken something.
-    let unknown = process.not_found.load(Ordering::Relaxed) + tasks.len().saturating_sub(1) as u64;
-    queues.iter().for_each(|queue| queue.events.sum_up(true));
+    // A claimer that is still here is waiting for the reply of a claim, which may have taken something. They have one task
+    // together.
+    let claimers = process.claimers.load(Ordering::Relaxed);
+    let waiting = tasks.len().saturating_sub(1) + claimers.saturating_sub(1);
+    let unknown = process.not_found.load(Ordering::Relaxed) + waiting as u64;
+    seats.places().filter_map(|place| seats.events(place)).for_each(|events| events.sum_up(true));
     let left_over = in_flight() + unknown;
-    process.events.stopped(total(settled) - before.0, total(released) - before.1, left_over);
+    let now = seats.counts();
+    process.events.stopped(now.settled - before.settled, now.released - before.released, left_over);
     if left_over == 0 { super::OK } else { super::LEFTOVERS }
 }

@@ -12,7 +12,6 @@ mod systemd;
 mod tasks;
 mod watch;
 
-use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ use tokio::task::JoinSet;
 
 use self::signals::{Signal, Signals};
 use self::systemd::Notifier;
-use self::tasks::{Work, named};
+use self::tasks::{Channels, named};
 use self::watch::{Watched, watch_redis};
 use crate::config::{Config, QueueSpec};
 use crate::jobs::SCRIPTS;
@@ -31,9 +30,10 @@ use crate::pipeline::deliver::probes;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
-use crate::pipeline::queue::Queue;
+use crate::pipeline::seats::{Parts, Seats};
 use crate::source;
 use crate::source::redis::{RedisServer, RedisStore};
+use crate::source::store::Store;
 use crate::telemetry::events::Events;
 use crate::telemetry::http;
 
@@ -79,7 +79,7 @@ pub async fn run(config: Config) -> anyhow::Result<u8> {
 struct App {
     redis: Redis,
     process: Arc<Process>,
-    queues: Vec<Arc<Queue>>,
+    seats: Arc<Seats>,
     sinks: Vec<Arc<SinkHandle>>,
     subscriber: Subscriber,
     /// The job queue, if there is one.
@@ -110,23 +110,21 @@ impl App {
                 Arc::new(SinkHandle::new(spec.name.clone(), sink, spec.max_rate, events, gates))
             })
             .collect();
-        let by_name: HashMap<&str, &Arc<SinkHandle>> = sinks.iter().map(|handle| (&*handle.name, handle)).collect();
-        let stores: Vec<Arc<RedisStore>> = config
-            .queues
-            .iter()
-            .map(|spec| Arc::new(RedisStore::new(&redis, source::build(&spec.source), owner)))
-            .collect();
-        let new_queue = |(spec, store): (&Arc<QueueSpec>, &Arc<RedisStore>)| {
-            Queue::new(spec.clone(), process.clone(), store.clone(), |name| by_name.get(name).map(|&sink| sink.clone()))
+        let by_name = sinks.iter().map(|handle| (handle.name.clone(), handle.clone())).collect();
+        let store = {
+            let redis = redis.clone();
+            move |spec: &QueueSpec| -> Arc<dyn Store> {
+                Arc::new(RedisStore::new(&redis, source::build(&spec.source), owner))
+            }
         };
-        let queues: Vec<Arc<Queue>> = config.queues.iter().zip(&stores).map(new_queue).collect();
+        let parts = Parts { store: Box::new(store), sinks: by_name };
+        let server = Arc::new(RedisServer::new(&redis));
+        let seats = Arc::new(Seats::new(process.clone(), server, &config.queues, parts));
 
-        let work = Work::of(queues.clone());
-        let channels: BTreeSet<_> = work.delivering.iter().flat_map(|queue| queue.store.channels()).collect();
-        let channels = channels.into_iter().collect();
-        let (subscriber, announcements) = Subscriber::start(redis.locator(), channels);
+        let channels = Channels::of(&seats);
+        let (subscriber, announcements) = Subscriber::start(redis.locator(), channels.names());
         let stuck = STUCK.saturating_add(config.redis.servers().command_timeout);
-        let mut tasks = work.start(&process, &Arc::new(RedisServer::new(&redis)), announcements, stuck);
+        let mut tasks = tasks::start(&seats, channels, announcements, stuck);
         let jobs = jobs::start(config, &redis, &process, &mut tasks, stuck);
         if let (Some(jobs), Some(spec)) = (&jobs, &config.api) {
             api::start(spec, jobs, &process, &mut tasks)?;
@@ -134,9 +132,9 @@ impl App {
         for handle in &sinks {
             tasks.spawn(named("sink probe", probes::run(handle.clone(), process.stopping.clone())));
         }
-        let watched = Watched { redis: redis.clone(), stores };
-        tasks.spawn(named("Redis watch", watch_redis(watched, process.clone(), queues.clone(), sinks.len())));
-        Ok(App { redis, process, queues, sinks, subscriber, _jobs: jobs, tasks })
+        let watched = Watched { redis: redis.clone(), seats: seats.clone(), sinks: sinks.len() };
+        tasks.spawn(named("Redis watch", watch_redis(watched)));
+        Ok(App { redis, process, seats, sinks, subscriber, _jobs: jobs, tasks })
     }
 
     async fn until_stopped(mut self, signals: &mut Signals, notifier: &Notifier, timeout: Duration) -> u8 {
@@ -178,7 +176,7 @@ impl App {
         };
         drop(dead_sinks);
         notifier.stopping(timeout);
-        let code = drain::run(&self.process, &self.queues, &mut self.tasks, signal, timeout).await;
+        let code = drain::run(&self.seats, &mut self.tasks, signal, timeout).await;
         for handle in &self.sinks {
             // What had an answer to give has given it; a sink that does not close in time is left behind.
             drop(tokio::time::timeout(Duration::from_millis(500), handle.close()).await);

@@ -1,6 +1,5 @@
 //! The tasks of the daemon: which queues need which, and their start.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,116 +7,109 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 
-use crate::config::Mode;
+use crate::config::{Mode, QueueSpec};
 use crate::link::SubscriberEvent;
-use crate::pipeline::claim::{claimer, pollers};
+use crate::pipeline::claim::{claimers, pollers};
 use crate::pipeline::dead_letters::forwarder;
 use crate::pipeline::leases::keeper;
 use crate::pipeline::modes::{rescue, shadow};
-use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
+use crate::pipeline::seats::Seats;
 use crate::pipeline::{upkeep, watch};
-use crate::source::redis::RedisServer;
 use crate::source::{Announcement, millis};
 use crate::telemetry::labels::Wakeup;
 
-/// The queues by what is to be done with them.
-pub(super) struct Work {
-    all: Vec<Arc<Queue>>,
-    /// Claimed from.
-    pub(super) delivering: Vec<Arc<Queue>>,
-    rescued: Vec<Arc<Queue>>,
-    shadowed: Vec<Arc<Queue>>,
-    /// A shadow writes nothing, so nothing is swept there either.
-    swept: Vec<Arc<Queue>>,
+/// Starts every task that ends only when the process stops. One that does not beat for as long as `stuck` is stuck.
+pub(super) fn start(
+    seats: &Arc<Seats>,
+    channels: Channels,
+    announcements: Receiver<SubscriberEvent>,
+    stuck: Duration,
+) -> JoinSet<&'static str> {
+    let process = seats.process();
+    let beat = |task: &str| process.events.status().heartbeat(task, stuck);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(named("claimers", claimers::run(seats.clone(), stuck)));
+    for queue in forwarding(seats) {
+        tasks.spawn(named("dead letters", forwarder::run(queue)));
+    }
+    tasks.spawn(named("lease keeper", keeper::run(seats.clone(), beat("lease keeper"))));
+    tasks.spawn(named("sweeper", upkeep::run(seats.clone(), beat("sweeper"))));
+    let limit = stuck.saturating_add(longest_wait(seats));
+    tasks.spawn(named("watchdog", watch::run(seats.clone(), limit)));
+    // A task that has nothing to do would end, and none may.
+    let shadowed = seats.find(|queue| queue.spec.mode == Mode::Shadow);
+    if !shadowed.is_empty() {
+        tasks.spawn(named("shadow", shadow::run(process.clone(), shadowed, beat("shadow"))));
+    }
+    let rescued = seats.find(|queue| matches!(queue.spec.mode, Mode::Rescue { .. }));
+    if !rescued.is_empty() {
+        tasks.spawn(named("rescue", rescue::run(process.clone(), rescued, beat("rescue"))));
+    }
+    if !seats.with_mode(|mode| mode == Mode::Deliver).is_empty() {
+        tasks.spawn(named("safety poll", pollers::safety_poll(seats.clone(), beat("safety poll"))));
+        tasks.spawn(named("unannounced", pollers::unannounced(seats.clone())));
+    }
+    tasks.spawn(named("gauges", pollers::gauges(seats.clone())));
+    tasks.spawn(named("announcements", listen(seats.clone(), channels, announcements)));
+    seats.look_at_all(Wakeup::Due);
+    tasks
 }
 
-impl Work {
-    /// Sorts the queues by their modes.
-    pub(super) fn of(all: Vec<Arc<Queue>>) -> Self {
-        let of_mode = |meant: fn(Mode) -> bool| -> Vec<_> {
-            all.iter().filter(|queue| meant(queue.spec.mode)).cloned().collect()
-        };
-        Work {
-            delivering: of_mode(|mode| mode == Mode::Deliver),
-            rescued: of_mode(|mode| matches!(mode, Mode::Rescue { .. })),
-            shadowed: of_mode(|mode| mode == Mode::Shadow),
-            swept: of_mode(|mode| mode != Mode::Shadow),
-            all,
-        }
-    }
-
-    /// Starts every task that ends only when the process stops. One that does not beat for as long as `stuck` is stuck.
-    pub(super) fn start(
-        self,
-        process: &Arc<Process>,
-        server: &Arc<RedisServer>,
-        announcements: Receiver<SubscriberEvent>,
-        stuck: Duration,
-    ) -> JoinSet<&'static str> {
-        let limit = stuck.saturating_add(self.longest_wait());
-        let beat = |task: &str| process.events.status().heartbeat(task, stuck);
-        let mut tasks = JoinSet::new();
-        for queue in &self.delivering {
-            let heartbeat = beat(&format!("claimer {}", queue.spec.id));
-            tasks.spawn(named("claimer", claimer::run(queue.clone(), heartbeat)));
-        }
-        for queue in self.delivering.iter().filter(|queue| queue.dead_letter_to.is_some()) {
-            tasks.spawn(named("dead letters", forwarder::run(queue.clone())));
-        }
-        tasks.spawn(named("lease keeper", keeper::run(process.clone(), self.delivering.clone(), beat("lease keeper"))));
-        tasks.spawn(named("sweeper", upkeep::run(process.clone(), self.swept, beat("sweeper"))));
-        tasks.spawn(named("watchdog", watch::run(process.clone(), self.delivering.clone(), limit)));
-        // A task that has nothing to do would end, and none may.
-        if !self.shadowed.is_empty() {
-            tasks.spawn(named("shadow", shadow::run(process.clone(), self.shadowed, beat("shadow"))));
-        }
-        if !self.rescued.is_empty() {
-            tasks.spawn(named("rescue", rescue::run(process.clone(), self.rescued, beat("rescue"))));
-        }
-        if !self.delivering.is_empty() {
-            let poll =
-                pollers::safety_poll(process.clone(), server.clone(), self.delivering.clone(), beat("safety poll"));
-            tasks.spawn(named("safety poll", poll));
-        }
-        if self.delivering.iter().any(|queue| queue.store.unannounced().is_some()) {
-            let poll = pollers::unannounced(process.clone(), server.clone(), self.delivering.clone());
-            tasks.spawn(named("unannounced", poll));
-        }
-        tasks.spawn(named("gauges", pollers::gauges(process.clone(), server.clone(), self.all)));
-        tasks.spawn(named("announcements", listen(process.clone(), self.delivering, announcements)));
-        tasks
-    }
-
-    /// The longest that elements in flight may keep the room that another claim waits for.
-    fn longest_wait(&self) -> Duration {
-        let of_queue = |queue: &Arc<Queue>| {
-            let sinks = queue.routes.iter().map(|route| route.handle.longest()).max().unwrap_or_default();
-            sinks.saturating_add(queue.spec.claim_ahead)
-        };
-        self.delivering.iter().map(of_queue).max().unwrap_or_default()
-    }
+/// The queues whose dead letters are forwarded: they are at work for good.
+fn forwarding(seats: &Seats) -> Vec<Arc<Queue>> {
+    let forwards = |spec: &QueueSpec| spec.mode == Mode::Deliver && spec.dead_letter_to.is_some();
+    seats.places().filter(|place| forwards(seats.spec(*place))).for_each(|place| seats.wake(place, |_| ()));
+    seats.find(|queue| forwards(&queue.spec) && queue.dead_letter_to.is_some())
 }
 
-/// Not an async block: it would hold the task twice, for ten thousand queues.
+/// The longest that elements in flight may keep the room that another claim waits for.
+fn longest_wait(seats: &Seats) -> Duration {
+    let of_queue = |place| {
+        let spec = seats.spec(place);
+        let sinks = spec.to.iter().filter_map(|route| seats.sink(&route.sink)).map(|sink| sink.longest());
+        sinks.max().unwrap_or_default().saturating_add(spec.claim_ahead)
+    };
+    seats.places().map(of_queue).max().unwrap_or_default()
+}
+
+/// Not an async block: it would hold the task twice.
 pub(super) fn named(name: &'static str, task: impl Future<Output = ()>) -> impl Future<Output = &'static str> {
     task.map(move |()| name)
 }
 
-/// Passes on what is announced on the channels of the queues.
-async fn listen(
-    process: Arc<Process>,
-    queues: Vec<Arc<Queue>>,
-    mut announcements: tokio::sync::mpsc::Receiver<SubscriberEvent>,
-) {
-    let of = |queue: &Arc<Queue>| {
-        queue.store.channels().into_iter().map(|channel| (channel, queue.clone())).collect::<Vec<_>>()
-    };
-    // Several topics of the job queue are announced on one channel.
-    let mut by_channel: HashMap<Arc<str>, Vec<Arc<Queue>>> = HashMap::new();
-    for (channel, queue) in queues.iter().flat_map(of) {
-        by_channel.entry(channel).or_default().push(queue);
+/// The channels of the queues that are delivered from, and the places of these queues; in order, to be searched.
+pub(super) struct Channels(Vec<(Arc<str>, usize)>);
+
+impl Channels {
+    /// Of all queues.
+    pub(super) fn of(seats: &Seats) -> Channels {
+        let delivering = seats.with_mode(|mode| mode == Mode::Deliver).into_iter();
+        let of_queue = |place| seats.store(place).channels().into_iter().map(move |channel| (channel, place));
+        let mut channels: Vec<_> = delivering.flat_map(of_queue).collect();
+        channels.shrink_to_fit();
+        channels.sort_unstable();
+        Channels(channels)
     }
+
+    /// Their names.
+    pub(super) fn names(&self) -> Vec<Arc<str>> {
+        let mut names: Vec<_> = self.0.iter().map(|(name, _)| name.clone()).collect();
+        // Several topics of the job queue are announced on one channel.
+        names.dedup();
+        names.shrink_to_fit();
+        names
+    }
+
+    fn queues(&self, channel: &str) -> impl Iterator<Item = usize> {
+        let first = self.0.partition_point(|(name, _)| &**name < channel);
+        self.0[first..].iter().take_while(move |(name, _)| &**name == channel).map(|(_, place)| *place)
+    }
+}
+
+/// Passes on what is announced on the channels of the queues.
+async fn listen(seats: Arc<Seats>, channels: Channels, mut announcements: Receiver<SubscriberEvent>) {
+    let process = seats.process();
     loop {
         // Order: the end goes first. An announcement that is left behind is only a hint.
         let event = tokio::select! {
@@ -126,14 +118,14 @@ async fn listen(
             event = announcements.recv() => event,
         };
         match event {
-            Some(SubscriberEvent::Subscribed) => queues.iter().for_each(|queue| queue.alarm.ring(Wakeup::Reconnect)),
+            Some(SubscriberEvent::Subscribed) => seats.look_at_all(Wakeup::Reconnect),
             Some(SubscriberEvent::Message { channel, payload }) => {
-                for queue in by_channel.get(&channel).into_iter().flatten() {
-                    match queue.store.announcement(&channel, &payload) {
+                for place in channels.queues(&channel) {
+                    match seats.store(place).announcement(&channel, &payload) {
                         Some(Announcement::DueAt(due_ms)) => {
-                            queue.alarm.announce(due_ms.saturating_sub(millis(queue.spec.claim_ahead)));
+                            seats.announce(place, due_ms.saturating_sub(millis(seats.spec(place).claim_ahead)));
                         }
-                        Some(Announcement::Changed) => queue.alarm.ring(Wakeup::Published),
+                        Some(Announcement::Changed) => seats.wake(place, |queue| queue.alarm.ring(Wakeup::Published)),
                         None => {}
                     }
                 }

@@ -4,35 +4,49 @@ use std::sync::Arc;
 
 use super::RIGHTS_CHECKED;
 use crate::config::Mode;
-use crate::link::{Health, LinkState, Redis, missing_rights};
+use crate::link::{Health, LinkState, Place, Redis, missing_rights};
 use crate::pipeline::process::Process;
-use crate::pipeline::queue::Queue;
+use crate::pipeline::seats::Seats;
+use crate::source;
 use crate::source::competitors::{advice, blocked_consumers};
-use crate::source::redis::RedisStore;
+use crate::source::ledger::Ledger;
 use crate::telemetry::labels::Wakeup;
 
 /// What the watch of the connections looks at.
 pub(super) struct Watched {
     pub(super) redis: Redis,
-    /// Of all queues, in the order of the configuration.
-    pub(super) stores: Vec<Arc<RedisStore>>,
+    pub(super) seats: Arc<Seats>,
+    /// Number of sinks.
+    pub(super) sinks: usize,
+}
+
+impl Watched {
+    fn ledger(&self, place: usize) -> Ledger {
+        Ledger::new(source::build(&self.seats.spec(place).source), self.seats.process().owner)
+    }
+
+    /// Where a queue is kept.
+    fn place(&self, ledger: &Ledger) -> Place {
+        self.redis.at(&ledger.keys.leases)
+    }
 }
 
 /// Reports the state of the connections, and wakes a queue after each reconnect to its server.
-pub(super) async fn watch_redis(watched: Watched, process: Arc<Process>, queues: Vec<Arc<Queue>>, sinks: usize) {
+pub(super) async fn watch_redis(watched: Watched) {
+    let process = watched.seats.process().clone();
     let mut changes = watched.redis.changes();
     let mut started = false;
-    let mut epochs = vec![None; watched.stores.len()];
+    let mut epochs = vec![None; watched.seats.len()];
     loop {
         changes.seen();
         let health = watched.redis.health();
         report(&watched, &process, &health);
-        wake(&watched, &queues, &mut epochs);
+        wake(&watched, &mut epochs);
         if health.is_up() && !std::mem::replace(&mut started, true) {
             advise(&watched, &process);
-            process.events.started(queues.len(), sinks);
-            tell_missing_rights(&watched, &process, &queues).await;
-            tell_consumers(&watched, &process, &queues).await;
+            process.events.started(watched.seats.len(), watched.sinks);
+            tell_missing_rights(&watched, &process).await;
+            tell_consumers(&watched, &process).await;
         }
         // Order: the end goes first; a change of state that is left behind changes nothing.
         tokio::select! {
@@ -65,11 +79,13 @@ fn distinct(mut versions: Vec<&str>) -> String {
     versions.join(", ")
 }
 
-/// Wakes the queues whose connection is another one than before: it may lead to another server, with another clock.
-fn wake(watched: &Watched, queues: &[Arc<Queue>], epochs: &mut [Option<(usize, u64)>]) {
+/// Looks at the queues whose connection is another one than before: it may lead to another server, with another clock.
+fn wake(watched: &Watched, epochs: &mut [Option<(usize, u64)>]) {
     let nodes = watched.redis.nodes();
-    for ((queue, store), epoch) in queues.iter().zip(&watched.stores).zip(epochs) {
-        let now = store.place().epoch();
+    let mut reconnected = Vec::new();
+    for (place, epoch) in watched.seats.places().zip(epochs) {
+        let at = watched.place(&watched.ledger(place));
+        let now = at.epoch();
         let before = std::mem::replace(epoch, now.or(*epoch));
         let Some((node, number)) = now.filter(|now| before != Some(*now)) else { continue };
         let node = nodes.iter().find(|known| Arc::as_ptr(known) as usize == node);
@@ -77,13 +93,14 @@ fn wake(watched: &Watched, queues: &[Arc<Queue>], epochs: &mut [Option<(usize, u
             && let LinkState::Up { info, .. } = &*node.link.state().borrow()
             && let Some(now_ms) = info.now_ms
         {
-            store.place().observe(now_ms);
+            watched.seats.store(place).home().observe(now_ms);
         }
         // The first connection is waited for, and needs no waking.
         if before.is_some() || number > 1 {
-            queue.alarm.ring(Wakeup::Reconnect);
+            reconnected.push(place);
         }
     }
+    watched.seats.look_at(reconnected, Wakeup::Reconnect);
 }
 
 /// Settings of the servers that may lose elements.
@@ -102,9 +119,11 @@ fn advise(watched: &Watched, process: &Process) {
 }
 
 /// Consumers that wait on a list that a daemon drains would share its elements.
-async fn tell_consumers(watched: &Watched, process: &Process, queues: &[Arc<Queue>]) {
-    let delivering = queues.iter().filter(|queue| !matches!(queue.spec.mode, Mode::Rescue { .. }));
-    let drained: Vec<_> = delivering.filter_map(|queue| Some(queue.store.unannounced()?.read)).collect();
+async fn tell_consumers(watched: &Watched, process: &Process) {
+    let seats = &watched.seats;
+    let delivering = seats.with_mode(|mode| !matches!(mode, Mode::Rescue { .. }));
+    let drained = delivering.into_iter().filter_map(|place| Some(seats.store(place).unannounced()?.read));
+    let drained: Vec<_> = drained.collect();
     for node in watched.redis.nodes() {
         let Some(conn) = node.current() else { continue };
         // Without the right to ask there is no advice: `check --live` reports that.
@@ -115,15 +134,16 @@ async fn tell_consumers(watched: &Watched, process: &Process, queues: &[Arc<Queu
     }
 }
 
-async fn tell_missing_rights(watched: &Watched, process: &Process, queues: &[Arc<Queue>]) {
-    for (queue, store) in queues.iter().zip(&watched.stores).take(RIGHTS_CHECKED) {
-        let Some(conn) = store.place().current() else { continue };
+async fn tell_missing_rights(watched: &Watched, process: &Process) {
+    for place in watched.seats.places().take(RIGHTS_CHECKED) {
+        let (spec, ledger) = (watched.seats.spec(place), watched.ledger(place));
+        let Some(conn) = watched.place(&ledger).current() else { continue };
         // A server that cannot answer, or a connection that is gone: the first command refused will show it.
-        let Ok(Some(missing)) = missing_rights(&conn, &queue.spec.rights(store.ledger())).await else { return };
+        let Ok(Some(missing)) = missing_rights(&conn, &spec.rights(&ledger)).await else { return };
         if let Some(first) = missing.first() {
             let text = format!(
                 "queue {}: {} rights are missing, the first: {}; `check --live` prints what gives them",
-                queue.spec.id,
+                spec.id,
                 missing.len(),
                 first.words
             );

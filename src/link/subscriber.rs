@@ -3,7 +3,7 @@
 //! Its messages are hints: those published while it was disconnected are lost, so every (re)subscription asks the receiver
 //! to look at everything again. Knows nothing of what channels mean.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,8 +72,9 @@ impl Subscriber {
         let (events, receiver) = mpsc::channel(BUFFER);
         let (state, state_seen) = watch::channel(SubscriberState::Connecting { last_error: None });
         let stop = CancellationToken::new();
-        let names = channels.into_iter().map(|name| (name.to_string(), name)).collect();
-        let worker = Worker { locator: at.into(), names, events, state, stop: stop.clone(), missed: false };
+        let mut channels = channels;
+        channels.sort_unstable();
+        let worker = Worker { locator: at.into(), channels, events, state, stop: stop.clone(), missed: false };
         let task = tokio::spawn(worker.run());
         (Subscriber { state: state_seen, _stop_on_drop: stop.clone().drop_guard(), stop, task }, receiver)
     }
@@ -93,7 +94,8 @@ impl Subscriber {
 
 struct Worker {
     locator: Locator,
-    names: HashMap<String, Arc<str>>,
+    /// In order, to be searched.
+    channels: Vec<Arc<str>>,
     events: mpsc::Sender<SubscriberEvent>,
     state: watch::Sender<SubscriberState>,
     stop: CancellationToken,
@@ -121,7 +123,7 @@ impl Worker {
             match self.locator.first(|server| async move { subscribing.subscribe(&server).await }.boxed()).await {
                 Ok((server, (sink, stream))) => {
                     let since = Instant::now();
-                    tracing::debug!(redis = %server.address(), channels = self.names.len(), "subscribed");
+                    tracing::debug!(redis = %server.address(), channels = self.channels.len(), "subscribed");
                     self.state.send_replace(SubscriberState::Subscribed);
                     self.missed = true;
                     let locator = self.locator.clone();
@@ -166,10 +168,10 @@ impl Worker {
     async fn subscribe(&self, server: &Arc<RedisEndpoint>) -> Result<(PubSubSink, PubSubStream), ConnectError> {
         let error = |kind, message| ConnectError { kind, address: server.address(), message };
         let (mut sink, stream) = connect_pubsub(server).await?.split();
-        let names: Vec<&str> = self.names.keys().map(String::as_str).collect();
-        for chunk in names.chunks(CHUNK) {
+        for chunk in self.channels.chunks(CHUNK) {
+            let chunk: Vec<&str> = chunk.iter().map(|channel| &**channel).collect();
             let deadline = server.command_timeout;
-            let refused = match tokio::time::timeout(deadline, sink.subscribe(chunk)).await {
+            let refused = match tokio::time::timeout(deadline, sink.subscribe(&chunk)).await {
                 Ok(Ok(())) => continue,
                 Ok(Err(refused)) => refused,
                 Err(_elapsed) => {
@@ -182,7 +184,7 @@ impl Worker {
                     ConnectErrorKind::Permission,
                     format!(
                         "user `{user}` may not subscribe ({refused}): grant `+subscribe` and the channels with `ACL SETUSER {user} {}`",
-                        patterns(&names)
+                        patterns(&self.channels)
                     ),
                 ),
                 Some("NOAUTH") => error(
@@ -230,7 +232,9 @@ impl Worker {
         if self.missed {
             return;
         }
-        let Some(channel) = self.names.get(message.get_channel_name()) else { return };
+        let name = message.get_channel_name();
+        let found = self.channels.binary_search_by(|channel| (**channel).cmp(name));
+        let Some(channel) = found.ok().and_then(|place| self.channels.get(place)) else { return };
         let payload = Bytes::copy_from_slice(message.get_payload_bytes());
         let event = SubscriberEvent::Message { channel: channel.clone(), payload };
         self.missed = self.events.try_send(event).is_err();
@@ -238,8 +242,8 @@ impl Worker {
 }
 
 /// What a user needs for these channels, as `ACL SETUSER` takes it: a pattern for each kind of them.
-fn patterns(names: &[&str]) -> String {
-    let kind = |name: &&str| match name.split_once(':') {
+fn patterns(names: &[Arc<str>]) -> String {
+    let kind = |name: &Arc<str>| match name.split_once(':') {
         Some((kind, _)) => format!("&{kind}:*"),
         None => format!("&{name}"),
     };

@@ -164,6 +164,7 @@ impl Redis {
                 cluster.uses(slot);
                 // A clock of its own, because the slot may move to a server with another one.
                 let clock = Arc::new(RedisClock::new());
+                clock.observe(self.clock.now_ms());
                 Place { at: At::Slot(cluster.clone(), slot), clock, shared: Some(self.clock.clone()) }
             }
         }

@@ -4,7 +4,8 @@
 //! [`limits`] and claims; [`deliver`] brings each claim to its sinks; [`settle`] judges the answers and writes the
 //! verdict. [`leases`] keeps what is in flight ours meanwhile. Beside the path, [`upkeep`] paces the upkeep of sources,
 //! [`dead_letters`] writes and forwards dead letters, and [`modes`] holds the queues that do not deliver.
-//! [`watch`] notices a queue that none of them moves. [`process`] is what all queues share, [`queue`] what the tasks of one queue share.
+//! [`watch`] notices a queue that none of them moves. [`process`] is what all queues share, [`queue`] what the tasks
+//! of one queue share, [`seats`] which queues are at work.
 
 pub mod claim;
 pub mod dead_letters;
@@ -15,6 +16,7 @@ pub mod limits;
 pub mod modes;
 pub mod process;
 pub mod queue;
+pub mod seats;
 pub mod settle;
 pub mod upkeep;
 pub mod watch;

@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use futures_util::FutureExt;
 use tokio::sync::{Notify, RwLock, watch};
@@ -30,6 +30,8 @@ pub struct Process {
     pub abandon: CancellationToken,
     /// The time for writing verdicts is up as well.
     pub give_up: CancellationToken,
+    /// Claimers at work: at the end of the drain one may have a claim of which it does not know what it took.
+    pub claimers: AtomicUsize,
     /// Lost claims that the end of the drain left behind: their entries wait for their leases.
     pub not_found: AtomicU64,
     /// A delivery or a settling panicked outside of an element's own work: nothing can be relied on any more.
@@ -54,6 +56,7 @@ impl Process {
             stopping: CancellationToken::new(),
             abandon: CancellationToken::new(),
             give_up: CancellationToken::new(),
+            claimers: AtomicUsize::new(0),
             not_found: AtomicU64::new(0),
             failed: CancellationToken::new(),
             tasks: TaskTracker::new(),

@@ -136,6 +136,17 @@ impl Queue {
         handle: impl Fn(&str) -> Option<Arc<SinkHandle>>,
     ) -> Arc<Self> {
         let events = process.events.queue(&spec.id);
+        Queue::with_events(spec, process, store, events, handle)
+    }
+
+    /// The same for a queue that has log lines and counters already.
+    pub fn with_events(
+        spec: Arc<QueueSpec>,
+        process: Arc<Process>,
+        store: Arc<dyn Store>,
+        events: QueueEvents,
+        handle: impl Fn(&str) -> Option<Arc<SinkHandle>>,
+    ) -> Arc<Self> {
         let found = spec.to.iter().filter_map(|route| {
             let handle = handle(&route.sink)?;
             Some(Route::new(route.clone(), handle, events.metrics().to(&route.sink)))
@@ -189,6 +200,18 @@ impl Queue {
             [Route { spec, .. }] => spec.target.redis_write()?.push_with_verdict(),
             _ => None,
         }
+    }
+
+    /// Whether nothing is lost if this is dropped, and built again when there is something to do.
+    pub fn may_rest(&self) -> bool {
+        let full = |rate: &Mutex<Bucket>| lock(rate).is_full(Instant::now());
+        self.dead_letter_to.is_none()
+            && self.leases.is_forgotten()
+            && self.settler.is_idle()
+            && self.history.is_empty()
+            && self.hold.lock().is_clean()
+            && !self.sweep_due.load(Ordering::Relaxed)
+            && self.rate.as_ref().is_none_or(full)
     }
 
     /// Asks for a turn of the source's upkeep.

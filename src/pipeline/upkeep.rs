@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::pipeline::process::Process;
+use crate::config::Mode;
 use crate::pipeline::queue::Queue;
+use crate::pipeline::seats::Seats;
 use crate::source::ledger::BadReply;
 use crate::source::{SourceError, Start, UpkeepRequest, UpkeepState, Upkept};
 use crate::telemetry::status::Heartbeat;
@@ -17,15 +18,15 @@ const EVERY: Duration = Duration::from_millis(250);
 const BEAT: Duration = Duration::from_secs(1);
 
 /// Sweeps until the process stops.
-pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Heartbeat) {
+pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
+    let process = seats.process().clone();
     loop {
         let asked = async {
             process.upkeep.notified().await;
             // What is asked for meanwhile is done together.
             tokio::time::sleep(EVERY).await;
         };
-        // Order: the end first. A turn may stop after any slice: the next daemon continues there. What was asked for stays
-        // marked.
+        // Order: the end first. A turn may stop after any slice: the next daemon continues there.
         tokio::select! {
             biased;
             () = process.stopping.cancelled() => return,
@@ -33,10 +34,11 @@ pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Hear
             () = tokio::time::sleep(BEAT) => {}
         }
         heartbeat.beat();
-        for queue in &queues {
-            if queue.sweep_due.swap(false, Ordering::Relaxed) {
-                turn(queue, &heartbeat).await;
-            }
+        // A shadow writes nothing, so nothing is swept there either.
+        for queue in
+            seats.find(|queue| queue.sweep_due.swap(false, Ordering::Relaxed) && queue.spec.mode != Mode::Shadow)
+        {
+            turn(&queue, &heartbeat).await;
         }
     }
 }

@@ -5,6 +5,7 @@
 //! whether something is due, and the watchdog adds up: due for a long time, hold and breakers closed, Redis answers, and
 //! no claim.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,8 +13,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Instant;
-use crate::pipeline::process::Process;
-use crate::pipeline::queue::Queue;
+use crate::pipeline::seats::{Counts, Seats};
 use crate::telemetry::events::Stalled;
 use crate::telemetry::labels::Stage;
 
@@ -41,6 +41,11 @@ impl Watch {
     pub fn claims(&self) {
         self.claims.fetch_add(1, Ordering::Relaxed);
         self.at(Stage::Reply);
+    }
+
+    /// How many claims were sent.
+    pub fn sent(&self) -> u64 {
+        self.claims.load(Ordering::Relaxed)
     }
 
     /// What a poll found; `false` as well if Redis did not answer.
@@ -91,20 +96,24 @@ impl Patience {
 }
 
 /// Looks at all queues until the process stops. `limit` is longer than anything that a claim may wait for.
-pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, limit: Duration) {
-    let mut patience = vec![Patience::default(); queues.len()];
+pub async fn run(seats: Arc<Seats>, limit: Duration) {
+    let process = seats.process().clone();
+    let mut patience: HashMap<usize, Patience> = HashMap::new();
     let (mut stalled, mut last) = (false, Instant::now());
     while !pause(&process.stopping).await {
         if std::mem::replace(&mut last, Instant::now()).elapsed() > LOOK * 3 {
             // The process was suspended: nothing could move.
-            patience.fill(Patience::default());
+            patience.clear();
         }
-        let all = queues.iter().map(|queue| own(queue)).fold(0, u64::wrapping_add);
+        let all = seats.counts().sum();
+        let queues = seats.at_work();
+        patience.retain(|place, _| queues.binary_search_by_key(place, |(place, _)| *place).is_ok());
         let mut found = Vec::new();
-        for (queue, patience) in queues.iter().zip(&mut patience) {
+        for (place, queue) in &queues {
+            let patience = patience.entry(*place).or_default();
             let due = queue.watch.due.load(Ordering::Relaxed);
             let could_claim = due && queue.is_open() && queue.home().is_up();
-            let seen = Seen { could_claim, stage: queue.watch.stage(), own: own(queue), all };
+            let seen = Seen { could_claim, stage: queue.watch.stage(), own: Counts::of(queue).sum(), all };
             let waits = patience.look(last, seen);
             if waits < limit {
                 patience.reported = false;
@@ -115,20 +124,15 @@ pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, limit: Duration
         }
         if stalled || !found.is_empty() {
             stalled = !found.is_empty();
-            process.events.stalled(&found, &holders(&queues));
+            process.events.stalled(&found, &holders(&seats));
         }
     }
 }
 
-/// Claims that were sent, and elements that ended.
-fn own(queue: &Queue) -> u64 {
-    let ended = [&queue.settled, &queue.released].map(|count| count.load(Ordering::Relaxed));
-    queue.watch.claims.load(Ordering::Relaxed).wrapping_add(ended[0]).wrapping_add(ended[1])
-}
-
 /// Who has elements in flight, and so what others wait for: the busiest first.
-pub fn holders(queues: &[Arc<Queue>]) -> String {
-    let mut busy: Vec<_> = queues.iter().map(|queue| (queue.leases.len(), &*queue.spec.id)).collect();
+pub fn holders(seats: &Seats) -> String {
+    let at_work = seats.at_work();
+    let mut busy: Vec<_> = at_work.iter().map(|(_, queue)| (queue.leases.len(), &*queue.spec.id)).collect();
     busy.retain(|(held, _)| *held > 0);
     busy.sort_by(|a, b| b.cmp(a));
     let shown: Vec<String> = busy.iter().take(5).map(|(held, id)| format!("{id}: {held}")).collect();

@@ -10,7 +10,7 @@ use futures_util::future::{BoxFuture, join_all};
 use super::ledger::claims::{self, ClaimName};
 use super::ledger::{self, DeadLetter, Forwarder, Ledger, Order, Stats};
 use super::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
-use super::{Announcement, NoPayload, Read, Score, Source, SourceError, UpkeepRequest, Upkept};
+use super::{Announcement, NoPayload, Read, Score, Source, SourceError, UpkeepRequest, Upkept, millis};
 use crate::link::{Conn, LinkError, Place, Redis, listeners};
 use crate::message::Identity;
 use crate::metric::SourceTerms;
@@ -62,8 +62,9 @@ impl Store for RedisStore {
 
     fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
         let keys = &self.ledger.keys;
-        let ours =
-            [&keys.retry, &keys.leases].map(|key| Read::DueBefore { key: key.clone(), until: Score::of_ms(now_ms) });
+        let until = |key: &Bytes, ms| Read::DueBefore { key: key.clone(), until: Score::of_ms(ms) };
+        // A lease that is not over may be extended: it is nothing to wait for.
+        let ours = [until(&keys.retry, now_ms.saturating_add(millis(ahead))), until(&keys.leases, now_ms)];
         self.ledger.source().poll(now_ms, ahead).into_iter().chain(ours).collect()
     }
 

@@ -26,7 +26,8 @@ pub trait Store: Claims {
     /// The numbers behind the gauges.
     fn stats(&self) -> Call<'_, Stats>;
 
-    /// Reads that find whether a claim would take something at this Redis time.
+    /// Reads that find whether a claim would take something at this Redis time, or an element falls due until `ahead` after
+    /// it.
     fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read>;
 
     /// A place that other clients fill without an announcement while they are awake.

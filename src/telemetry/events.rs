@@ -69,9 +69,8 @@ impl Events {
         &self.status
     }
 
-    /// The events of one queue; puts it on the board. Call it once and keep the result: it holds the quiet time.
+    /// The events of one queue. Call it once and keep the result: it holds the quiet time.
     pub fn queue(&self, queue: &Arc<str>) -> QueueEvents {
-        self.status.add_queue(queue);
         QueueEvents(Arc::new(QueueInner {
             metrics: self.metrics.queue(queue),
             status: self.status.clone(),
@@ -242,6 +241,12 @@ impl QueueInner {
 }
 
 impl QueueEvents {
+    /// Whether there is anything in it that a new one would not have.
+    pub fn is_worth_keeping(&self) -> bool {
+        let found = |number: &AtomicU64| number.load(Ordering::Relaxed) > 0;
+        self.0.metrics.is_bound() || self.0.quiet.get().is_some() || found(&self.0.orphans) || found(&self.0.junk)
+    }
+
     /// The counters without a log line: claims, attempts, deliveries, gauges.
     pub fn metrics(&self) -> &QueueMetrics {
         &self.0.metrics

@@ -157,6 +157,11 @@ impl QueueMetrics {
         self.add(bound, n, || self.families().claimed.with_label_values(&[self.label(), from.as_str()]));
     }
 
+    /// Whether it has a series that moves with every element.
+    pub(super) fn is_bound(&self) -> bool {
+        self.0.bound.get().is_some()
+    }
+
     /// `n` elements of a claim with a lost reply were found again.
     pub fn recovered(&self, n: u64) {
         self.add(&self.bound().recovered, n, || self.families().recovered.with_label_values(&[self.label()]));

@@ -64,8 +64,10 @@ struct Board {
     started: bool,
     stopping: bool,
     redis: Redis,
-    /// Reason and time of the hold, by queue.
-    queues: BTreeMap<Arc<str>, Option<(Reason, Instant)>>,
+    /// How many queues there are.
+    queues: usize,
+    /// Reason and time of the hold, of the queues that are on hold.
+    held: BTreeMap<Arc<str>, (Reason, Instant)>,
     sinks: BTreeMap<Arc<str>, (SinkState, Instant)>,
     /// Queues from which nothing is claimed, for no known reason; at most [`LISTED`], and how many there are.
     stalled: (Vec<Stalled>, usize),
@@ -95,9 +97,9 @@ impl Status {
         Self::default()
     }
 
-    /// Puts a queue on the board, not held.
-    pub fn add_queue(&self, queue: &Arc<str>) {
-        self.board().queues.entry(queue.clone()).or_default();
+    /// Puts so many queues on the board, not held.
+    pub fn add_queues(&self, count: usize) {
+        self.board().queues += count;
     }
 
     /// Puts a sink on the board, unknown.
@@ -134,17 +136,19 @@ impl Status {
     /// Returns whether this is news.
     pub(super) fn held(&self, queue: &Arc<str>, reason: Option<Reason>) -> bool {
         let mut board = self.board();
-        let slot = board.queues.entry(queue.clone()).or_default();
-        let news = slot.as_ref().map(|(old, _)| old) != reason.as_ref();
-        // A hold with a new reason continues; its age is that of the hold.
-        let since = slot.take().map_or_else(Instant::now, |(_, since)| since);
-        *slot = reason.map(|reason| (reason, since));
+        let before = board.held.remove(queue);
+        let news = before.as_ref().map(|(old, _)| old) != reason.as_ref();
+        if let Some(reason) = reason {
+            // A hold with a new reason continues; its age is that of the hold.
+            let since = before.map_or_else(Instant::now, |(_, since)| since);
+            board.held.insert(queue.clone(), (reason, since));
+        }
         news
     }
 
     /// Why a queue is on hold.
     pub(super) fn reason(&self, queue: &Arc<str>) -> Option<String> {
-        self.board().queues.get(queue)?.as_ref().map(|(reason, _)| reason.text.clone())
+        self.board().held.get(queue).map(|(reason, _)| reason.text.clone())
     }
 
     /// Returns whether this is news; that a sink is up from the start is none.
@@ -186,10 +190,8 @@ impl Status {
             Redis::Lost(reason, since) => (false, json!({ "up": false, "reason": reason, "seconds": age(*since) })),
         };
         let mut held = List::default();
-        for (queue, hold) in &board.queues {
-            if let Some((reason, since)) = hold {
-                held.add(queue, || json!({ "state": "held", "reason": reason.text, "seconds": age(*since) }));
-            }
+        for (queue, (reason, since)) in &board.held {
+            held.add(queue, || json!({ "state": "held", "reason": reason.text, "seconds": age(*since) }));
         }
         let (mut troubled, mut up) = (List::default(), List::default());
         let mut usable = true;
@@ -214,7 +216,7 @@ impl Status {
             "started": board.started,
             "stopping": board.stopping,
             "redis": redis,
-            "queues": held.close(board.queues.len(), "held"),
+            "queues": held.close(board.queues, "held"),
             "sinks": sinks,
             "destinations": board.destinations.shown(),
         });

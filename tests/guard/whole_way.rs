@@ -7,18 +7,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaybridge::config;
-use delaybridge::link::{Link, LinkOptions, RedisEndpoint};
+use delaybridge::config::{self, QueueSpec};
+use delaybridge::link::{Link, LinkOptions, Redis, RedisEndpoint};
 use delaybridge::message::{Failure, Outcome};
-use delaybridge::pipeline::claim::claimer;
+use delaybridge::pipeline::claim::{claimer, claimers};
 use delaybridge::pipeline::deliver::sink_handle::SinkHandle;
 use delaybridge::pipeline::limits::budget::Budget;
 use delaybridge::pipeline::process::Process;
 use delaybridge::pipeline::queue::Queue;
+use delaybridge::pipeline::seats::{Parts, Seats};
 use delaybridge::sink::{Answers, Destination, Outbound, Sink};
 use delaybridge::source::build;
-use delaybridge::source::redis::RedisStore;
+use delaybridge::source::redis::{RedisServer as Server, RedisStore};
 use delaybridge::source::redisson::SCRIPTS;
+use delaybridge::source::store::Store;
 use delaybridge::telemetry::events::Events;
 use delaybridge::telemetry::labels::Wakeup;
 use futures_util::FutureExt;
@@ -168,15 +170,15 @@ async fn walk() -> [Asked; 2] {
 /// Queues that are idle at the same time.
 const IDLE: usize = 500;
 
-/// What a queue holds while nothing happens: its configuration, its store, itself, its claimer after the first claim.
-async fn idle() -> [f64; 4] {
+/// What a queue holds while nothing happens, after its first claim: its configuration, and everything else.
+async fn idle() -> [f64; 2] {
     let server = RedisServer::start().await;
-    let link = link(&server).await;
+    let redis = Redis::one(link(&server).await);
     let events = Events::default();
     let process = Arc::new(Process::new(OWNER, Budget::new(10_000, 1 << 30), events.clone()));
     let name: Arc<str> = "out".into();
     let sink = events.sink(&name);
-    let handle = Arc::new(SinkHandle::new(name, Arc::new(Nowhere), None, sink, process.gates.clone()));
+    let handle = Arc::new(SinkHandle::new(name.clone(), Arc::new(Nowhere), None, sink, process.gates.clone()));
     let mut yaml = "redis: { url: 'redis://h' }\nsinks: { out: { stdout: {} } }\nqueues:\n".to_owned();
     for n in 0..IDLE {
         yaml += &format!("  q{n}: {{ source: {{ redisson: {{ name: many-{n} }} }}, to: [{{ sink: out }}] }}\n");
@@ -191,28 +193,20 @@ async fn idle() -> [f64; 4] {
     drop(loaded);
     let config = held(&region);
     let region = Region::new(ALLOCATOR);
-    let stores: Vec<_> =
-        specs.iter().map(|spec| Arc::new(RedisStore::new(link.clone(), build(&spec.source), OWNER))).collect();
-    let store = held(&region);
-    let region = Region::new(ALLOCATOR);
-    let queues: Vec<_> = specs
-        .iter()
-        .zip(stores)
-        .map(|(spec, store)| Queue::new(spec.clone(), process.clone(), store, |_| Some(handle.clone())))
-        .collect();
-    let queue = held(&region);
-    let region = Region::new(ALLOCATOR);
-    for queue in &queues {
-        let heartbeat = events.status().heartbeat(format!("claimer {}", queue.spec.id), Duration::from_secs(60));
-        tokio::spawn(claimer::run(queue.clone(), heartbeat));
-    }
-    for queue in &queues {
-        while queue.nothing_due_ms() == i64::MIN {
+    let server = Arc::new(Server::new(&redis));
+    let store =
+        move |spec: &QueueSpec| -> Arc<dyn Store> { Arc::new(RedisStore::new(&redis, build(&spec.source), OWNER)) };
+    let parts = Parts { store: Box::new(store), sinks: [(name, handle)].into() };
+    let seats = Arc::new(Seats::new(process.clone(), server, &specs, parts));
+    tokio::spawn(claimers::run(seats.clone(), Duration::from_secs(60)));
+    seats.look_at_all(Wakeup::Due);
+    for place in seats.places() {
+        while !seats.was_looked_at(place) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
     tokio::time::sleep(Duration::from_millis(300)).await;
-    [config, store, queue, held(&region)]
+    [config, held(&region)]
 }
 
 /// Marks the figures in the output.
@@ -234,9 +228,9 @@ fn figures_of(test: &str) -> Vec<f64> {
 #[test]
 fn an_idle_queue_holds_no_more_bytes_than_its_limit() {
     let found = figures_of("whole_way::idles_alone");
-    let [config, store, queue, claimer] = found[..] else { panic!("{found:?}") };
-    let all = config + store + queue + claimer;
-    let found = format!("{all:.0} bytes: configuration {config}, store {store}, queue {queue}, claimer {claimer}");
+    let [config, rest] = found[..] else { panic!("{found:?}") };
+    let all = config + rest;
+    let found = format!("{all:.0} bytes: configuration {config}, everything else {rest}");
     println!("an idle queue: {found}");
     assert!(all <= IDLE_QUEUE_BYTES, "{found}; the limit is {IDLE_QUEUE_BYTES}, see tests/guard/limits.rs");
 }
@@ -269,6 +263,6 @@ fn runs_alone() {
 #[ignore = "a test above runs it, in a process of its own"]
 fn idles_alone() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let [config, store, queue, claimer] = runtime.block_on(idle());
-    println!("{FIGURES} {config} {store} {queue} {claimer}");
+    let [config, rest] = runtime.block_on(idle());
+    println!("{FIGURES} {config} {rest}");
 }

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::clock::Instant;
+use crate::source::millis;
 use crate::telemetry::labels::Wakeup;
 
 /// The alarm clock of one claimer; many knock, one waits.
@@ -34,6 +35,15 @@ struct State {
     not_before: Instant,
     /// Times in a row that another daemon was faster.
     outrun: u32,
+}
+
+/// When a claimer need not wait any more.
+#[derive(Debug, Clone, Copy)]
+pub struct Rest {
+    /// Nothing is due before so long.
+    pub horizon: Duration,
+    /// Not before this point.
+    pub not_before: Instant,
 }
 
 /// Least time between two claims that are made because of due times.
@@ -86,13 +96,19 @@ impl Alarm {
         }
     }
 
-    /// Waits until it is time to look; `now_ms` is the time by Redis's clock. Cancel safe.
-    pub async fn wait(&self, now_ms: impl Fn() -> i64) -> Wakeup {
+    /// Whether it will not ring before the horizon.
+    pub fn is_quiet(&self, now_ms: i64, horizon: Duration) -> bool {
+        let (next, hint) = (self.next_ms.load(Ordering::Acquire), self.hint_ms.load(Ordering::Acquire));
+        self.state.lock().now.is_none() && next.min(hint).saturating_sub(now_ms) > millis(horizon)
+    }
+
+    /// Waits until it is time to look, `now_ms` being the time by Redis's clock; `None` when the claimer may as well end. Cancel safe.
+    pub async fn wait(&self, now_ms: impl Fn() -> i64, rest: Option<Rest>) -> Option<Wakeup> {
         loop {
             let not_before = {
                 let mut state = self.state.lock();
                 if let Some(reason) = state.now.take() {
-                    return reason;
+                    return Some(reason);
                 }
                 state.not_before
             };
@@ -100,10 +116,17 @@ impl Alarm {
             let wait = next.min(hint).saturating_sub(now_ms());
             let held = not_before.since(Instant::now());
             if wait <= 0 && held.is_zero() {
-                return if hint < next { Wakeup::Published } else { Wakeup::Due };
+                return Some(if hint < next { Wakeup::Published } else { Wakeup::Due });
+            }
+            let mut wait = Duration::from_millis(u64::try_from(wait).unwrap_or(0)).max(held);
+            if let Some(rest) = rest.filter(|rest| wait > rest.horizon) {
+                match rest.not_before.since(Instant::now()) {
+                    Duration::ZERO => return None,
+                    left => wait = wait.min(left),
+                }
             }
             // Not longer than a minute: the estimate of Redis's clock gets better meanwhile.
-            let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(0)).max(held).min(Duration::from_secs(60));
+            let wait = wait.min(Duration::from_secs(60));
             // Order does not matter: both only lead to another look at the state above.
             tokio::select! {
                 () = self.notify.notified() => {}
@@ -129,16 +152,16 @@ mod tests {
     #[tokio::test]
     async fn an_announcement_during_a_claim_outlives_its_reply() {
         let (wake, clock) = (Alarm::new(), RedisClock::new());
-        assert_eq!(wake.wait(|| clock.now_ms()).await, Wakeup::Due, "the first look is at once");
+        assert_eq!(wake.wait(|| clock.now_ms(), None).await, Some(Wakeup::Due), "the first look is at once");
         wake.begin();
         wake.announce(clock.now_ms() - 1);
         wake.next(Some(clock.now_ms() + 50_000), true);
-        assert_eq!(wake.wait(|| clock.now_ms()).await, Wakeup::Published);
+        assert_eq!(wake.wait(|| clock.now_ms(), None).await, Some(Wakeup::Published));
         wake.begin();
         wake.ring(Wakeup::Poll);
         wake.next(None, true);
-        assert_eq!(wake.wait(|| clock.now_ms()).await, Wakeup::Poll);
-        assert!(wake.wait(|| clock.now_ms()).now_or_never().is_none());
+        assert_eq!(wake.wait(|| clock.now_ms(), None).await, Some(Wakeup::Poll));
+        assert!(wake.wait(|| clock.now_ms(), None).now_or_never().is_none());
     }
 
     #[tokio::test]
@@ -147,7 +170,7 @@ mod tests {
         wake.begin();
         let due = clock.now_ms() + 20;
         wake.next(Some(due), true);
-        assert_eq!(wake.wait(|| clock.now_ms()).await, Wakeup::Due);
+        assert_eq!(wake.wait(|| clock.now_ms(), None).await, Some(Wakeup::Due));
         assert!(clock.now_ms() >= due);
     }
 
@@ -156,7 +179,7 @@ mod tests {
         let begun = Instant::now();
         wake.begin();
         wake.next(Some(clock.now_ms() + in_ms), true);
-        wake.wait(|| clock.now_ms()).await;
+        wake.wait(|| clock.now_ms(), None).await;
         begun.elapsed()
     }
 
@@ -164,7 +187,7 @@ mod tests {
     async fn what_falls_due_close_together_is_looked_at_together() {
         let _clock = crate::clock::follow_tokio();
         let (wake, clock) = (Alarm::new(), RedisClock::new());
-        wake.wait(|| clock.now_ms()).await;
+        wake.wait(|| clock.now_ms(), None).await;
         for in_ms in [-5, 0, 1, 2] {
             assert_eq!(waited(&wake, &clock, in_ms).await.as_millis(), 2, "due in {in_ms} ms");
         }
@@ -175,13 +198,13 @@ mod tests {
     async fn one_that_is_outrun_leaves_the_next_to_the_others_for_a_moment() {
         let _clock = crate::clock::follow_tokio();
         let (wake, clock) = (Alarm::new(), RedisClock::new());
-        wake.wait(|| clock.now_ms()).await;
+        wake.wait(|| clock.now_ms(), None).await;
         let mut waits = Vec::new();
         for _ in 0..6 {
             wake.begin();
             wake.next(Some(clock.now_ms() + 1), false);
             let begun = Instant::now();
-            wake.wait(|| clock.now_ms()).await;
+            wake.wait(|| clock.now_ms(), None).await;
             waits.push(begun.elapsed());
         }
         assert!(waits.iter().all(|wait| *wait <= TOGETHER * 16 + Duration::from_millis(1)), "{waits:?}");
@@ -190,7 +213,7 @@ mod tests {
         wake.begin();
         wake.next(Some(clock.now_ms() + 1), false);
         wake.ring(Wakeup::More);
-        assert!(wake.wait(|| clock.now_ms()).now_or_never().is_some());
+        assert!(wake.wait(|| clock.now_ms(), None).now_or_never().is_some());
         assert_eq!(waited(&wake, &clock, 1).await.as_millis(), 2, "what took something is first again");
     }
 }

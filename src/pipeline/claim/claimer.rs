@@ -15,14 +15,16 @@ use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
 use crate::link::LinkError;
 use crate::pipeline::claim::Isolation;
+use crate::pipeline::claim::alarm::Rest;
 use crate::pipeline::claim::expired::Expired;
 use crate::pipeline::claim::lost::{Looked, Lost};
 use crate::pipeline::claim::outstanding::{Answered, Outstanding, Reply, Request, Sending};
-use crate::pipeline::claim::prepare::{Ready, Turn, prepare};
+use crate::pipeline::claim::prepare::{Prepared, Ready, Turn, prepare};
 use crate::pipeline::claim::record::Taken;
 use crate::pipeline::claim::reply;
 use crate::pipeline::leases::keeper;
 use crate::pipeline::queue::Queue;
+use crate::pipeline::seats::Seats;
 use crate::source::ledger::BATCH_ENTRIES;
 use crate::source::ledger::claims::{
     ClaimName, ClaimReply, ClaimRequest, Claimed, Element, TakeOverReply, TakeOverRequest,
@@ -46,27 +48,25 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Outstanding claims while more is due than one claim takes.
 const DEPTH: usize = 2;
 
+/// After an element another one is expected for so long.
+const LINGER: Duration = Duration::from_secs(10);
+
 /// Claims until the process stops.
 pub async fn run(queue: Arc<Queue>, heartbeat: Heartbeat) {
-    let mut claimer = Claimer {
-        heartbeat,
-        heartbeat_at: Instant::now(),
-        expired: Expired::default(),
-        turns: 0,
-        rotation: 0,
-        refusals: 0,
-        extend_first: false,
-        patience: PATIENCE,
-        lost: Vec::new(),
-        outstanding: Outstanding::default(),
-        backlog: false,
-        queue,
-    };
-    claimer.run().await;
+    Claimer::new(queue, heartbeat, None).run().await;
+}
+
+/// Claims until the process stops, or nothing is left to do: then the queue may go to rest.
+pub async fn until_rest(queue: Arc<Queue>, heartbeat: Heartbeat, seats: Arc<Seats>) {
+    Claimer::new(queue, heartbeat, Some(seats)).run().await;
 }
 
 struct Claimer {
     queue: Arc<Queue>,
+    /// Where the queue rests, if it may.
+    seats: Option<Arc<Seats>>,
+    /// Before this point it does not.
+    rest_from: Instant,
     /// Beats at every claim, and rests while there is a reason to make none.
     heartbeat: Heartbeat,
     /// The last pass of the loop: a gap means that the process was suspended.
@@ -89,7 +89,27 @@ struct Claimer {
 }
 
 impl Claimer {
-    async fn run(&mut self) {
+    fn new(queue: Arc<Queue>, heartbeat: Heartbeat, seats: Option<Arc<Seats>>) -> Claimer {
+        let now = Instant::now();
+        Claimer {
+            seats,
+            rest_from: now,
+            heartbeat,
+            heartbeat_at: now,
+            expired: Expired::default(),
+            turns: 0,
+            rotation: 0,
+            refusals: 0,
+            extend_first: false,
+            patience: PATIENCE,
+            lost: Vec::new(),
+            outstanding: Outstanding::default(),
+            backlog: false,
+            queue,
+        }
+    }
+
+    async fn run(mut self) {
         let queue = self.queue.clone();
         loop {
             if self.outstanding.is_empty() {
@@ -108,8 +128,8 @@ impl Claimer {
             // getting ready are cancel safe: reservations are released.
             let follows = !self.outstanding.is_empty();
             let take_over = if follows { None } else { self.expired.next(self.turns, self.backlog) };
-            let turn = Turn { number: self.turns, take_over, follows };
-            let ready = tokio::select! {
+            let turn = Turn { number: self.turns, take_over, follows, rest: self.rest() };
+            let prepared = tokio::select! {
                 biased;
                 () = queue.process.stopping.cancelled() => break,
                 answered = self.outstanding.next() => {
@@ -117,9 +137,17 @@ impl Claimer {
                     Box::pin(self.receive(answered)).await;
                     continue;
                 }
-                ready = prepare(&queue, turn), if !follows || self.backlog && self.outstanding.len() < DEPTH => ready,
+                prepared = prepare(&queue, turn), if !follows || self.backlog && self.outstanding.len() < DEPTH => prepared,
             };
-            let Some(ready) = ready else { continue };
+            let ready = match prepared {
+                Prepared::Ready(ready) => ready,
+                Prepared::Again => continue,
+                Prepared::Rest if queue.may_rest() => return,
+                Prepared::Rest => {
+                    self.rest_from = Instant::now().after(LINGER);
+                    continue;
+                }
+            };
             self.heartbeat.beat();
             // Boxed, because it is rare.
             let secured = if self.was_suspended() || self.extend_first {
@@ -163,6 +191,13 @@ impl Claimer {
             self.recover_lost(&process.abandon).await;
         }
         process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed);
+    }
+
+    /// When it may end: not while there is anything that only this claimer knows.
+    fn rest(&self) -> Option<Rest> {
+        let seats = self.seats.as_ref()?;
+        let knows = !self.outstanding.is_empty() || !self.expired.is_empty() || self.refusals > 0 || self.turns == 0;
+        (!knows).then(|| Rest { horizon: seats.horizon(), not_before: self.rest_from })
     }
 
     /// Whether the process may have been suspended.
@@ -394,6 +429,9 @@ impl Claimer {
         queue.refund_rate(u32::try_from(unused).unwrap_or(0));
         let deadline = sent.after(queue.spec.lease);
         let (name, not_after_ms) = (request.name(), request.not_after_ms());
+        if !elements.is_empty() {
+            self.rest_from = sent.after(LINGER);
+        }
         let taken = Taken { name, not_after_ms, elements, unreadable, deadline };
         if let Some(batch) = reply::accept(queue, taken, retried, (room, isolation, probe)) {
             queue.dispatch.push(queue, batch);

@@ -6,6 +6,7 @@
 pub mod alarm;
 pub mod batch;
 pub mod claimer;
+pub mod claimers;
 pub mod expired;
 pub mod held;
 pub mod lost;

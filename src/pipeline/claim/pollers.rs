@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use crate::clock::{Asked, Skew};
+use crate::clock::{Asked, Instant, Skew};
+use crate::config::Mode;
 use crate::message::LATEST_MS;
 use crate::pipeline::process::Process;
-use crate::pipeline::queue::Queue;
-use crate::source::SourceError;
+use crate::pipeline::seats::Seats;
+use crate::source::Read;
 use crate::source::ledger::Stats;
-use crate::source::store::{Server, Unannounced};
+use crate::source::store::Store;
+use crate::telemetry::events::QueueEvents;
 use crate::telemetry::labels::{LateState, MessageState, Wakeup};
 use crate::telemetry::metrics::QueueSizes;
 use crate::telemetry::status::Heartbeat;
@@ -35,132 +37,144 @@ const FEW: usize = 1_000;
 /// because a claim waits behind them.
 const GAUGES_AT_ONCE: usize = 16;
 
-/// Polls until the process stops.
-pub async fn safety_poll(
-    process: Arc<Process>,
-    server: Arc<dyn Server>,
-    queues: Vec<Arc<Queue>>,
-    heartbeat: Heartbeat,
-) {
+/// Polls until the process stops. It finds what nobody announced, and wakes queues at rest before something falls due.
+pub async fn safety_poll(seats: Arc<Seats>, heartbeat: Heartbeat) {
+    let process = seats.process().clone();
+    let places = seats.with_mode(|mode| mode == Mode::Deliver);
     let chunk = POLL_BUDGET / 10;
-    // What falls due until the next look at the queue, with jitter and a round trip. The claim that this leads to takes
-    // nothing early: it learns when the element is due.
-    let until_next = POLL.mul_f64(1.25 * (queues.len() as f64 / POLL_BUDGET as f64).max(1.0));
-    let ahead = |queue: &Queue| match queue.spec.source.announces() {
-        true => queue.spec.claim_ahead,
-        false => queue.spec.claim_ahead + until_next,
-    };
+    // Until the next look at the same queue, with jitter and a round trip.
+    let turn = |took: Duration| POLL.max(took).max(POLL * places.len().div_ceil(POLL_BUDGET) as u32).mul_f64(1.25);
+    let mut until_next = turn(Duration::ZERO);
     loop {
-        for some in queues.chunks(chunk) {
+        seats.set_horizon(until_next);
+        let began = Instant::now();
+        for some in places.chunks(chunk) {
             // Jitter, so that many daemons do not poll in step.
-            let share = POLL.mul_f64(chunk.min(queues.len()) as f64 / queues.len().clamp(1, POLL_BUDGET) as f64);
+            let share = POLL.mul_f64(chunk.min(places.len()) as f64 / places.len().clamp(1, POLL_BUDGET) as f64);
             if pause(&process, share.mul_f64(0.9 + 0.2 * fastrand::f64())).await.is_stopping() {
                 return;
             }
             heartbeat.beat();
-            if !server.is_up() {
-                continue;
+            if seats.server().is_up() {
+                look(&seats, some, until_next).await;
             }
-            let poll = |queue: &Arc<Queue>| {
-                let now_ms = queue.home().now_ms();
-                (now_ms, queue.store.poll(now_ms, ahead(queue)))
-            };
-            let of_each: Vec<_> = some.iter().map(poll).collect();
-            let reads: Vec<_> = of_each.iter().flat_map(|(_, reads)| reads).cloned().collect();
-            let Ok(answers) = server.read(&reads).await else {
-                some.iter().for_each(|queue| queue.watch.due(false));
-                continue;
-            };
-            let mut answers = answers.into_iter();
-            for (queue, (now_ms, reads)) in some.iter().zip(of_each) {
-                // What cannot be read (a key of a wrong type) is the claimer's to report.
-                let own = answers.by_ref().take(reads.len());
-                let nothing = own.fold(true, |nothing, answer| nothing & matches!(answer, Ok(0)));
-                queue.watch.due(!nothing);
-                match nothing {
-                    // The estimate is as good as Redis's own time after the first reply, and a claim has had one.
-                    true if queue.nothing_due_ms() > i64::MIN => queue.saw_nothing_due(now_ms),
-                    true => {}
-                    false => queue.alarm.ring(Wakeup::Poll),
-                }
-            }
+        }
+        until_next = turn(began.elapsed());
+    }
+}
+
+/// Looks at some queues in one round trip.
+async fn look(seats: &Seats, places: &[usize], until_next: Duration) {
+    let ask = |place: &usize| {
+        let (spec, at_work, store) = (seats.spec(*place), seats.get(*place), seats.store(*place));
+        let now_ms = store.home().now_ms();
+        // What falls due until the next look at the queue. The claim that this leads to takes nothing early: it learns when
+        // the element is due. A queue at work knows that already, if it was announced.
+        let ahead = match at_work.is_some() && spec.source.announces() {
+            true => spec.claim_ahead,
+            false => spec.claim_ahead + until_next,
+        };
+        (*place, at_work, now_ms, store.poll(now_ms, ahead))
+    };
+    let of_each: Vec<_> = places.iter().map(ask).collect();
+    let reads: Vec<_> = of_each.iter().flat_map(|(.., reads)| reads).cloned().collect();
+    let answers = seats.server().read(&reads).await;
+    let mut answers = answers.into_iter().flatten();
+    for (place, at_work, now_ms, reads) in of_each {
+        // What cannot be read (a key of a wrong type) is the claimer's to report; where there is no answer, nothing is known.
+        let own = answers.by_ref().take(reads.len());
+        let nothing = own.fold(true, |nothing, answer| nothing & matches!(answer, Ok(0)));
+        if let Some(queue) = &at_work {
+            queue.watch.due(!nothing);
+        }
+        match (nothing, at_work) {
+            (true, Some(queue)) if queue.nothing_due_ms() > i64::MIN => queue.saw_nothing_due(now_ms),
+            (true, Some(_)) => {}
+            (true, None) => seats.saw_nothing_due(place, now_ms),
+            (false, _) => seats.wake(place, |queue| queue.alarm.ring(Wakeup::Poll)),
         }
     }
 }
 
 /// Polls the places that other clients fill without an announcement, as long as such clients are awake: they listen to the
 /// queue's channel.
-pub async fn unannounced(process: Arc<Process>, server: Arc<dyn Server>, queues: Vec<Arc<Queue>>) {
-    let place = |queue: Arc<Queue>| Some((queue.store.unannounced()?, queue));
-    let watched: Vec<(Unannounced, Arc<Queue>)> = queues.into_iter().filter_map(place).collect();
+pub async fn unannounced(seats: Arc<Seats>) {
+    let process = seats.process().clone();
+    let mut watched = seats.with_mode(|mode| mode == Mode::Deliver);
+    watched.retain(|place| seats.store(*place).unannounced().is_some());
     let (mut beside, mut round) = (Vec::new(), 0);
     let every = 10 * u32::try_from(watched.len().div_ceil(POLL_BUDGET)).unwrap_or(u32::MAX / 10);
-    while !watched.is_empty() {
+    loop {
         // Where nobody listens, there is nothing to look at until somebody does.
         let alone = beside.is_empty();
-        if pause(&process, if alone { READY * every } else { READY }).await.is_stopping() {
+        if pause(&process, if alone { READY * every.max(10) } else { READY }).await.is_stopping() {
             return;
         }
-        if !server.is_up() {
+        if watched.is_empty() || !seats.server().is_up() {
             continue;
         }
         if alone || round % every == 0 {
-            beside = listened_to(&*server, &watched).await.unwrap_or(beside);
+            beside = listened_to(&seats, &watched).await.unwrap_or(beside);
         }
         round += 1;
-        let reads: Vec<_> = beside.iter().map(|place: &usize| watched[*place].0.read.clone()).collect();
-        if let Ok(answers) = server.read(&reads).await {
-            for (place, answer) in beside.iter().zip(answers) {
+        let reads: Vec<_> = beside.iter().map(|(_, read): &(usize, Read)| read.clone()).collect();
+        if let Ok(answers) = seats.server().read(&reads).await {
+            for ((place, _), answer) in beside.iter().zip(answers) {
                 if answer.is_ok_and(|number| number > 0) {
-                    watched[*place].1.alarm.ring(Wakeup::Poll);
+                    seats.wake(*place, |queue| queue.alarm.ring(Wakeup::Poll));
                 }
             }
         }
     }
 }
 
-/// The places of the queues with other subscribers on their channels than daemons: two of these are no client.
-async fn listened_to(server: &dyn Server, watched: &[(Unannounced, Arc<Queue>)]) -> Option<Vec<usize>> {
+/// The queues with other subscribers on their channels than daemons, and what to read of each: two daemons are no client.
+async fn listened_to(seats: &Seats, watched: &[usize]) -> Option<Vec<(usize, Read)>> {
     let mut beside = Vec::new();
-    for (chunk, some) in watched.chunks(POLL_BUDGET).enumerate() {
-        let channels: Vec<_> = some.iter().flat_map(|(at, _)| [at.channel.clone(), at.presence.clone()]).collect();
-        let listeners = server.listeners(&channels).await.ok()?;
-        let places = listeners.chunks_exact(2).enumerate().filter(|(_, of)| of[0] > of[1]);
-        beside.extend(places.map(|(place, _)| chunk * POLL_BUDGET + place));
+    for some in watched.chunks(POLL_BUDGET) {
+        let at = some.iter().filter_map(|place| Some((*place, seats.store(*place).unannounced()?)));
+        let at: Vec<_> = at.collect();
+        let channels: Vec<_> = at.iter().flat_map(|(_, at)| [at.channel.clone(), at.presence.clone()]).collect();
+        let listeners = seats.server().listeners(&channels).await.ok()?;
+        let places = at.into_iter().zip(listeners.chunks_exact(2)).filter(|(_, of)| of[0] > of[1]);
+        beside.extend(places.map(|((place, at), _)| (place, at.read)));
     }
     Some(beside)
 }
 
 /// Reads the gauges until the process stops.
-pub async fn gauges(process: Arc<Process>, server: Arc<dyn Server>, queues: Vec<Arc<Queue>>) {
+pub async fn gauges(seats: Arc<Seats>) {
+    let process = seats.process().clone();
+    let places: Vec<_> = seats.places().collect();
     let mut wait = Duration::from_millis(500);
     let mut skew = Skew::default();
-    let mut slices = queues.chunks(GAUGES_BUDGET).cycle();
+    let mut slices = places.chunks(GAUGES_BUDGET).cycle();
     loop {
         if pause(&process, wait).await.is_stopping() {
             return;
         }
         wait = GAUGES;
-        queues.iter().for_each(|queue| queue.events.sum_up(false));
-        if !server.is_up() {
-            queues.iter().for_each(|queue| queue.events.metrics().clear_gauges(queue.store.terms()));
+        seats.places().filter_map(|place| seats.events(place)).for_each(|events| events.sum_up(false));
+        if !seats.server().is_up() {
+            seats.places().for_each(|place| clear_gauges(&seats, place));
             process.events.metrics().clear_clock_skew();
             continue;
         }
         // Without an answer what was known stays.
-        drop(server.look_at_memory().await);
+        drop(seats.server().look_at_memory().await);
         for some in slices.next().unwrap_or_default().chunks(GAUGES_AT_ONCE) {
             let asked = Asked::now();
-            let read = join_all(some.iter().map(|queue| read_stats(queue))).await;
+            let stores: Vec<_> = some.iter().map(|place| seats.store(*place)).collect();
+            let read = join_all(stores.iter().map(|store| store.stats())).await;
             let mut last_ms = None;
-            for (queue, stats) in some.iter().zip(read) {
+            for ((place, store), stats) in some.iter().zip(&stores).zip(read) {
                 // What cannot be read is the claimer's to report, and not shown as it was.
                 let Ok(stats) = stats else {
-                    queue.events.metrics().clear_gauges(queue.store.terms());
+                    clear_gauges(&seats, *place);
                     continue;
                 };
-                show_gauges(queue, &stats, queues.len() <= FEW);
-                queue.home().observe(stats.now_ms);
+                show_gauges(&seats, *place, &**store, &stats);
+                store.home().observe(stats.now_ms);
                 last_ms = Some(stats.now_ms);
             }
             if let Some(now_ms) = last_ms {
@@ -173,19 +187,23 @@ pub async fn gauges(process: Arc<Process>, server: Arc<dyn Server>, queues: Vec<
     }
 }
 
-async fn read_stats(queue: &Queue) -> Result<Stats, SourceError> {
-    queue.store.stats().await
+fn clear_gauges(seats: &Seats, place: usize) {
+    if let Some(events) = seats.events(place).filter(|events| events.metrics().has_gauges()) {
+        events.metrics().clear_gauges(seats.store(place).terms());
+    }
 }
 
 /// Shows what a look found. Of thousands of queues, those that were never used show nothing.
-fn show_gauges(queue: &Queue, stats: &Stats, few: bool) {
-    let metrics = queue.events.metrics();
-    if !few && stats.is_empty() && !metrics.has_gauges() && !metrics.was_used() {
+fn show_gauges(seats: &Seats, place: usize, store: &dyn Store, stats: &Stats) {
+    let used = |events: &QueueEvents| events.metrics().has_gauges() || events.metrics().was_used();
+    if seats.len() > FEW && stats.is_empty() && !seats.events(place).as_ref().is_some_and(used) {
         return;
     }
+    let (events, spec, at_work) = (seats.events_or_new(place), seats.spec(place), seats.get(place));
+    let metrics = events.metrics();
     let count = |n: i64| u64::try_from(n).unwrap_or(0);
     let source = &stats.source;
-    let ready = if queue.spec.source.consumes_ready() { source.ready } else { 0 };
+    let ready = if spec.source.consumes_ready() { source.ready } else { 0 };
     let overdue = |due_ms: i64| stats.now_ms.saturating_sub(due_ms).clamp(0, LATEST_MS);
     let age = |due_ms: Option<i64>| Duration::from_millis(due_ms.map_or(0, |due_ms| count(overdue(due_ms))));
     metrics.sizes(&QueueSizes {
@@ -201,21 +219,20 @@ fn show_gauges(queue: &Queue, stats: &Stats, few: bool) {
         oldest: LateState::ALL.map(|state| {
             age(match state {
                 LateState::Due => source.head_ms,
-                LateState::InFlight => queue.leases.oldest_due_ms(),
+                LateState::InFlight => at_work.as_ref().and_then(|queue| queue.leases.oldest_due_ms()),
                 LateState::Retry => stats.retry_oldest_ms,
             })
         }),
         next_due_ms: source.head_ms,
     });
-    if let Some(terms) = queue.store.terms() {
+    if let Some(terms) = store.terms() {
         metrics.leftovers(terms, source.leftovers.count, source.leftovers.oldest);
-        queue.events.orphans(terms, count(source.orphans));
+        events.orphans(terms, count(source.orphans));
     }
-    let full = queue.home().is_nearly_full();
-    if full && source.leftovers.count > 0
-        || source.leftovers.want_turn(queue.spec.source.leftover_max_age(), source.due > 0)
+    let full = store.home().is_nearly_full();
+    if full && source.leftovers.count > 0 || source.leftovers.want_turn(spec.source.leftover_max_age(), source.due > 0)
     {
-        queue.want_upkeep();
+        seats.wake(place, |queue| queue.want_upkeep());
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::pipeline::claim::Isolation;
+use crate::pipeline::claim::alarm::Rest;
 use crate::pipeline::gate::{Gate, Probe};
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::reserved::Reserved;
@@ -28,6 +29,16 @@ pub struct Ready {
     pub ahead: Duration,
 }
 
+/// What comes of getting ready for a claim.
+pub enum Prepared {
+    /// It can be made.
+    Ready(Ready),
+    /// Not now; to be tried again.
+    Again,
+    /// There is nothing to claim, and nothing to wait for.
+    Rest,
+}
+
 /// Which claim is next.
 #[derive(Clone, Copy)]
 pub struct Turn {
@@ -37,17 +48,22 @@ pub struct Turn {
     pub take_over: Option<ClaimName>,
     /// Another claim is outstanding, and will leave something.
     pub follows: bool,
+    /// When the claimer may end; `None` if it may not.
+    pub rest: Option<Rest>,
 }
 
 /// Waits until something may be due, and until there is everything that a claim needs. Cancel safe.
-pub async fn prepare(queue: &Arc<Queue>, turn: Turn) -> Option<Ready> {
+pub async fn prepare(queue: &Arc<Queue>, turn: Turn) -> Prepared {
     queue.watch.at(Stage::Alarm);
     let reason = match turn.follows || turn.take_over.is_some() {
         true => Wakeup::More,
-        false => queue.alarm.wait(|| queue.home().now_ms()).await,
+        false => match queue.alarm.wait(|| queue.home().now_ms(), turn.rest).await {
+            Some(reason) => reason,
+            None => return Prepared::Rest,
+        },
     };
-    // Boxed, because most of ten thousand queues only wait.
-    Box::pin(get_ready(queue, turn, reason)).await
+    // Boxed, because a claimer mostly waits.
+    Box::pin(get_ready(queue, turn, reason)).await.map_or(Prepared::Again, Prepared::Ready)
 }
 
 /// Waits until there is everything that a claim needs.

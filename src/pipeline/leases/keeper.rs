@@ -8,8 +8,8 @@ use futures_util::stream::{self, StreamExt};
 
 use crate::clock::Instant;
 use crate::link::LinkError;
-use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
+use crate::pipeline::seats::Seats;
 use crate::source::SourceError;
 use crate::source::ledger::BATCH_ENTRIES;
 use crate::source::ledger::claims::Buried;
@@ -19,8 +19,9 @@ use crate::telemetry::status::Heartbeat;
 const PARALLEL: usize = 16;
 
 /// Extends until the process gives up its leases.
-pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Heartbeat) {
-    let shortest = queues.iter().map(|queue| queue.spec.lease).min().unwrap_or(Duration::from_secs(30));
+pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
+    let process = seats.process().clone();
+    let shortest = seats.places().map(|place| seats.spec(place).lease).min().unwrap_or(Duration::from_secs(30));
     let every = (shortest / 8).clamp(Duration::from_millis(10), Duration::from_secs(1));
     loop {
         // Order: the end goes first; a sleep may be left at any time.
@@ -31,10 +32,10 @@ pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Hear
         }
         heartbeat.beat();
         // Of a server that is away nothing can be extended, and its queues must not hold up the others.
-        let busy = queues.iter().filter(|queue| !queue.leases.is_idle() && queue.home().is_up());
-        let round = stream::iter(busy).for_each_concurrent(PARALLEL, |queue| async {
-            extend(queue).await;
-            bury(queue).await;
+        let busy = seats.find(|queue| !queue.leases.is_idle() && queue.home().is_up());
+        let round = stream::iter(busy).for_each_concurrent(PARALLEL, |queue| async move {
+            extend(&queue).await;
+            bury(&queue).await;
         });
         tokio::select! {
             biased;

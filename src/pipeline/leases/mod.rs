@@ -118,6 +118,12 @@ impl Leases {
         self.size.load(Ordering::Relaxed) == 0
     }
 
+    /// Whether nothing is remembered either of claims that have ended.
+    pub fn is_forgotten(&self) -> bool {
+        let state = self.state.lock();
+        state.held.is_empty() && state.ended.is_empty() && state.left.is_empty()
+    }
+
     fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         let answer = change(&mut state);

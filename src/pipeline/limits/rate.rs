@@ -59,6 +59,12 @@ impl Bucket {
         self.tokens = (self.tokens + f64::from(unused)).min(self.burst);
     }
 
+    /// Whether it is as full as a new one.
+    pub fn is_full(&mut self, now: Instant) -> bool {
+        self.fill(now);
+        self.tokens >= self.burst
+    }
+
     fn fill(&mut self, now: Instant) {
         let passed = now.since(self.at).as_secs_f64();
         self.tokens = (self.tokens + passed * self.per_second).min(self.burst);

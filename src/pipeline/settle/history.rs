@@ -56,6 +56,11 @@ impl History {
         }
     }
 
+    /// Whether nothing is known of any element.
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().attempts.is_empty()
+    }
+
     /// Forgets an element that has ended.
     pub fn forget(&self, id: MessageId) {
         // Nearly always there is nothing to forget.

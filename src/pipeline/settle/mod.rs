@@ -138,6 +138,11 @@ impl Settler {
         drop(self.add(queue, |state| state.singles.push_back(settling)));
     }
 
+    /// Whether nothing is to be written.
+    pub fn is_idle(&self) -> bool {
+        !self.0.lock().running
+    }
+
     /// Adds something to write. Whoever adds the first is the writer.
     fn add(&self, queue: &Arc<Queue>, add: impl FnOnce(&mut State)) -> Option<Writer> {
         let first = {

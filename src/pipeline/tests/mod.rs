@@ -15,6 +15,7 @@ mod outages;
 mod outcomes;
 mod probes;
 mod random;
+mod rest;
 mod stalls;
 pub(super) mod world;
 

@@ -37,10 +37,11 @@ impl Store for MemoryStore {
 
     fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
         let until = |place: &str, until_ms| Read::DueBefore { key: self.key(place), until: Score::of_ms(until_ms) };
+        let ahead_ms = now_ms.saturating_add(millis(ahead));
         vec![
-            until("scheduled", now_ms.saturating_add(millis(ahead))),
+            until("scheduled", ahead_ms),
             Read::Length { key: self.key("ready") },
-            until("retry", now_ms),
+            until("retry", ahead_ms),
             until("leases", now_ms),
         ]
     }

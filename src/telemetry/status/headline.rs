@@ -19,8 +19,8 @@ impl Status {
         let stalled = board.stalled.0.iter();
         let stalled = stalled.map(|stalled| format!("{} waits for {}", stalled.queue, stalled.waits_for.as_str()));
         let stalled_queues = board.stalled.1;
-        let held = board.queues.iter().filter_map(|(queue, hold)| Some((queue, hold.as_ref()?)));
-        let held = held.map(|(queue, (reason, since))| format!("{queue} for {}, {}", age(*since), reason.text));
+        let held =
+            board.held.iter().map(|(queue, (reason, since))| format!("{queue} for {}, {}", age(*since), reason.text));
         let of_state = |state: fn(&SinkState) -> Option<&str>| {
             let sinks = board.sinks.iter().filter_map(move |(sink, (now, since))| Some((sink, state(now)?, since)));
             sinks.map(|(sink, reason, since)| format!("{sink} for {}, {reason}", age(*since)))
@@ -40,7 +40,7 @@ impl Status {
             Redis::NotYet => Some("not connected to Redis yet".to_owned()),
             Redis::Lost(reason, since) => Some(format!("Redis unreachable for {}: {reason}", age(*since))),
         };
-        let (queues, sinks) = (board.queues.len(), board.sinks.len());
+        let (queues, sinks) = (board.queues, board.sinks.len());
         let problems = [
             board.stopping.then(|| "stopping".to_owned()),
             list(stuck, |count| format!("tasks stuck: {count}")),
@@ -131,12 +131,13 @@ mod tests {
     #[test]
     fn whatever_a_broker_says_it_stays_one_short_line() {
         let status = running();
+        status.add_queues(11);
         for n in 0..10 {
             status.held(&format!("q{n}").into(), Some(reason("no\nWATCHDOG=trigger\r\0")));
         }
         let line = status.headline();
         assert!(!line.contains(char::is_control), "{line:?}");
-        assert!(line.starts_with("queues on hold: 10 of 11 (q0 for 0s, no WATCHDOG=trigger"), "{line}");
+        assert!(line.starts_with("queues on hold: 10 of 12 (q0 for 0s, no WATCHDOG=trigger"), "{line}");
         assert!(line.ends_with("; 7 more)"), "{line}");
         status.held(&"long".into(), Some(reason(&"ä".repeat(5000))));
         assert!(status.headline().len() <= LONGEST);

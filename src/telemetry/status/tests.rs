@@ -8,7 +8,7 @@ pub(super) fn reason(text: &str) -> Reason {
 
 pub(super) fn running() -> Status {
     let status = Status::new();
-    status.add_queue(&"orders".into());
+    status.add_queues(1);
     status.add_sink(&"events".into());
     assert!(!status.sink(&"events".into(), SinkState::Up), "up from the start");
     status.redis_up();

@@ -24,6 +24,7 @@ use crate::pipeline::leases::keeper;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
+use crate::pipeline::seats::Seats;
 use crate::pipeline::watch;
 use crate::sink::{Destination, Outbound, Sink};
 use crate::source::memory::{MemoryServer, MemoryStore, element};
@@ -68,15 +69,12 @@ impl World {
     /// The same with a configuration of its own.
     pub fn bridge_with(&self, owner: u8, sinks: Sinks, spec: QueueSpec) -> Bridge {
         let mut bridge = self.without_keeper(owner, sinks, spec);
-        let (process, queues) = (bridge.process.clone(), vec![bridge.queue.clone()]);
+        let process = bridge.process.clone();
         let beat = |task: &str| process.events.status().heartbeat(task, MINUTE);
-        bridge.tasks.spawn(keeper::run(process.clone(), queues.clone(), beat("lease keeper")));
-        bridge.tasks.spawn(pollers::safety_poll(
-            process.clone(),
-            Arc::new(bridge.wire.clone()),
-            queues,
-            beat("safety poll"),
-        ));
+        let server = Arc::new(bridge.wire.clone());
+        let seats = Seats::of(server, vec![bridge.queue.clone()]);
+        bridge.tasks.spawn(keeper::run(seats.clone(), beat("lease keeper")));
+        bridge.tasks.spawn(pollers::safety_poll(seats, beat("safety poll")));
         bridge
     }
 
@@ -168,7 +166,7 @@ impl Bridge {
 
     /// Watches the queue from now on: stalled after as long as the daemon would wait with this queue.
     pub fn watch(&mut self) {
-        self.tasks.spawn(watch::run(self.process.clone(), vec![self.queue.clone()], STALLED_AFTER));
+        self.tasks.spawn(watch::run(Seats::of(Arc::new(self.wire.clone()), vec![self.queue.clone()]), STALLED_AFTER));
     }
 
     /// Probes the sinks from now on.

@@ -1,0 +1,82 @@
+//! The claimers of the queues at work: one task for all starts one for each queue that is woken, and puts to rest the
+//! queues whose claimers have nothing to do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{JoinError, JoinSet};
+
+use crate::pipeline::claim::claimer;
+use crate::pipeline::queue::Queue;
+use crate::pipeline::seats::Seats;
+
+/// While all queues are looked at: so many at a time, so often. What is at work at once then stays small, and ten thousand
+/// are looked at within a second.
+const LOOKS: usize = 128;
+/// See [`LOOKS`].
+const PACE: Duration = Duration::from_millis(10);
+
+/// Runs claimers until the process stops. A claimer that does not beat for as long as `stuck` is stuck.
+pub async fn run(seats: Arc<Seats>, stuck: Duration) {
+    let process = seats.process().clone();
+    let mut claimers = JoinSet::new();
+    let start = |claimers: &mut JoinSet<usize>, place: usize, queue: Arc<Queue>| {
+        let heartbeat = process.events.status().heartbeat(format!("claimer {}", queue.spec.id), stuck);
+        process.claimers.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        claimers.spawn(claim(seats.clone(), place, claimer::until_rest(queue, heartbeat, seats.clone())));
+    };
+    let (mut looking, mut pause) = (false, Duration::ZERO);
+    loop {
+        let next_look = async {
+            while !seats.server().is_up() {
+                tokio::time::sleep(PACE).await;
+            }
+            tokio::time::sleep(pause).await;
+        };
+        // Order: the end goes first, and what has work before what is only looked at. All of it may be left at any time: a
+        // bell that was not heard rings again.
+        tokio::select! {
+            biased;
+            () = process.stopping.cancelled() => break,
+            Some(ended) = claimers.join_next(), if !claimers.is_empty() => {
+                if let Some(place) = check(&seats, ended)
+                    && !seats.rest(place)
+                    && let Some(queue) = seats.get(place)
+                {
+                    start(&mut claimers, place, queue);
+                }
+            }
+            () = seats.woken() => looking = true,
+            () = next_look, if looking => {
+                looking = seats.look_at_some(LOOKS);
+                pause = if looking { PACE } else { Duration::ZERO };
+            }
+        }
+        for (place, queue) in seats.take_woken() {
+            start(&mut claimers, place, queue);
+        }
+    }
+    while let Some(ended) = claimers.join_next().await {
+        check(&seats, ended);
+    }
+}
+
+/// Not an async block, which would hold the claimer twice.
+fn claim(seats: Arc<Seats>, place: usize, claimer: impl Future<Output = ()>) -> impl Future<Output = usize> {
+    futures_util::FutureExt::map(claimer, move |()| {
+        seats.process().claimers.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        place
+    })
+}
+
+/// The place of the queue whose claimer has ended. One that panicked ends the process.
+fn check(seats: &Seats, ended: Result<usize, JoinError>) -> Option<usize> {
+    match ended {
+        Ok(place) => Some(place),
+        Err(problem) => {
+            seats.process().events.task_ended("claimer", &problem.to_string());
+            seats.process().failed.cancel();
+            None
+        }
+    }
+}

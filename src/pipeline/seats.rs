@@ -1,0 +1,342 @@
+//! The queues of the configuration, each at work or at rest.
+//!
+//! A [`Queue`] at work takes some kilobytes: its keys, its counters, its claimer. Most of ten thousand queues have nothing
+//! to do most of the time. So each has a small [`Seat`], and a `Queue` only while something is due, in flight, or expected
+//! soon. A claimer that has nothing to do ends, and its queue goes to rest: it is dropped, and built again when there is
+//! something to do.
+//!
+//! What wakes a queue: the look after a start and after each reconnect, an announcement of something that is due soon, and
+//! the safety poll. The poll looks as far [ahead](Seats::horizon) as its next look at the same queue, and a queue with
+//! something due before that is not put to rest. So rest costs no lateness.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::config::{Mode, QueueSpec};
+use crate::pipeline::deliver::sink_handle::SinkHandle;
+use crate::pipeline::process::Process;
+use crate::pipeline::queue::Queue;
+use crate::source::millis;
+use crate::source::store::{Server, Store};
+use crate::telemetry::events::QueueEvents;
+use crate::telemetry::labels::Wakeup;
+
+/// What queues are built with.
+pub struct Parts {
+    /// Opens the store of a queue.
+    pub store: Box<dyn Fn(&QueueSpec) -> Arc<dyn Store> + Send + Sync>,
+    /// The sinks, by name.
+    pub sinks: HashMap<Arc<str>, Arc<SinkHandle>>,
+}
+
+/// All queues, in the order of the configuration. A queue is named by its place.
+pub struct Seats {
+    process: Arc<Process>,
+    server: Arc<dyn Server>,
+    parts: Parts,
+    seats: Vec<Seat>,
+    state: Mutex<State>,
+    /// Rings when a queue was woken, or all are to be looked at.
+    bell: Notify,
+    /// See [`horizon`](Seats::horizon), in ms.
+    horizon_ms: AtomicU64,
+}
+
+/// What is kept of a queue at rest.
+struct Seat {
+    spec: Arc<QueueSpec>,
+    /// Of a queue that has series or has written lines: its counters go on where they were.
+    events: OnceLock<QueueEvents>,
+    /// See [`Queue::saw_nothing_due`].
+    nothing_due_ms: AtomicI64,
+}
+
+#[derive(Default)]
+struct State {
+    at_work: BTreeMap<usize, Arc<Queue>>,
+    /// Queues that were woken and have no claimer yet: at most all of them.
+    woken: Vec<usize>,
+    /// Queues that are to be looked at.
+    looks: BTreeSet<usize>,
+    /// What was counted by queues that are at rest now.
+    before: Counts,
+}
+
+/// What queues have counted since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Claims that were sent.
+    pub claims: u64,
+    /// Elements that were settled.
+    pub settled: u64,
+    /// Elements that were released undelivered.
+    pub released: u64,
+}
+
+impl Counts {
+    /// Those of one queue.
+    pub fn of(queue: &Queue) -> Counts {
+        Counts {
+            claims: queue.watch.sent(),
+            settled: queue.settled.load(Ordering::Relaxed),
+            released: queue.released.load(Ordering::Relaxed),
+        }
+    }
+
+    /// All together: it changes when anything moves.
+    pub fn sum(self) -> u64 {
+        self.claims.wrapping_add(self.settled).wrapping_add(self.released)
+    }
+
+    fn plus(self, other: Counts) -> Counts {
+        Counts {
+            claims: self.claims.wrapping_add(other.claims),
+            settled: self.settled.wrapping_add(other.settled),
+            released: self.released.wrapping_add(other.released),
+        }
+    }
+}
+
+impl Seats {
+    /// These queues, at rest; but those that do not claim are at work for good.
+    pub fn new(process: Arc<Process>, server: Arc<dyn Server>, specs: &[Arc<QueueSpec>], parts: Parts) -> Seats {
+        let seat = |spec: &Arc<QueueSpec>| Seat {
+            spec: spec.clone(),
+            events: OnceLock::new(),
+            nothing_due_ms: i64::MIN.into(),
+        };
+        process.events.status().add_queues(specs.len());
+        let seats = Seats {
+            seats: specs.iter().map(seat).collect(),
+            process,
+            server,
+            parts,
+            state: Mutex::default(),
+            bell: Notify::new(),
+            horizon_ms: AtomicU64::new(0),
+        };
+        for place in seats.places().filter(|place| seats.spec(*place).mode != Mode::Deliver) {
+            seats.state.lock().at_work.insert(place, seats.build(place));
+        }
+        seats
+    }
+
+    /// Queues that are at work for good.
+    #[cfg(test)]
+    pub fn of(server: Arc<dyn Server>, queues: Vec<Arc<Queue>>) -> Arc<Seats> {
+        let process = queues[0].process.clone();
+        let specs: Vec<_> = queues.iter().map(|queue| queue.spec.clone()).collect();
+        let stores: HashMap<_, _> = queues.iter().map(|queue| (queue.spec.id.clone(), queue.store.clone())).collect();
+        let parts = Parts { store: Box::new(move |spec| stores[&spec.id].clone()), sinks: HashMap::new() };
+        let seats = Seats::new(process, server, &specs, parts);
+        seats.state.lock().at_work = queues.into_iter().enumerate().collect();
+        Arc::new(seats)
+    }
+
+    /// What all queues share.
+    pub fn process(&self) -> &Arc<Process> {
+        &self.process
+    }
+
+    /// The server that holds the queues, or several that are one Redis.
+    pub fn server(&self) -> &Arc<dyn Server> {
+        &self.server
+    }
+
+    /// A sink, by its name.
+    pub fn sink(&self, name: &str) -> Option<&Arc<SinkHandle>> {
+        self.parts.sinks.get(name)
+    }
+
+    /// How many queues there are.
+    pub fn len(&self) -> usize {
+        self.seats.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.seats.is_empty()
+    }
+
+    /// The places of all queues.
+    pub fn places(&self) -> std::ops::Range<usize> {
+        0..self.seats.len()
+    }
+
+    /// The places of the queues with this mode.
+    pub fn with_mode(&self, meant: impl Fn(Mode) -> bool) -> Vec<usize> {
+        self.places().filter(|place| meant(self.spec(*place).mode)).collect()
+    }
+
+    /// The configuration of a queue.
+    pub fn spec(&self, place: usize) -> &Arc<QueueSpec> {
+        &self.seats[place].spec
+    }
+
+    /// The store of a queue, which need not be at work.
+    pub fn store(&self, place: usize) -> Arc<dyn Store> {
+        match self.state.lock().at_work.get(&place) {
+            Some(queue) => queue.store.clone(),
+            None => (self.parts.store)(self.spec(place)),
+        }
+    }
+
+    /// A queue, if it is at work.
+    pub fn get(&self, place: usize) -> Option<Arc<Queue>> {
+        self.state.lock().at_work.get(&place).cloned()
+    }
+
+    /// The queues at work, with their places.
+    pub fn at_work(&self) -> Vec<(usize, Arc<Queue>)> {
+        self.state.lock().at_work.iter().map(|(place, queue)| (*place, queue.clone())).collect()
+    }
+
+    /// Those of the queues at work that are meant.
+    pub fn find(&self, meant: impl Fn(&Queue) -> bool) -> Vec<Arc<Queue>> {
+        self.state.lock().at_work.values().filter(|queue| meant(queue)).cloned().collect()
+    }
+
+    /// Does something with a queue; one that is at rest is put to work first. `then` only leaves a note with it: no queue
+    /// goes to rest meanwhile, and none afterwards that was rung for.
+    pub fn wake(&self, place: usize, then: impl FnOnce(&Arc<Queue>)) {
+        let mut state = self.state.lock();
+        then(self.seated(&mut state, place));
+    }
+
+    /// The queue at this place, put to work if it is at rest.
+    fn seated<'a>(&self, state: &'a mut State, place: usize) -> &'a Arc<Queue> {
+        let State { at_work, woken, .. } = state;
+        at_work.entry(place).or_insert_with(|| {
+            woken.push(place);
+            self.bell.notify_one();
+            self.build(place)
+        })
+    }
+
+    fn build(&self, place: usize) -> Arc<Queue> {
+        let Seat { spec, events, nothing_due_ms } = &self.seats[place];
+        let store = (self.parts.store)(spec);
+        let events = events.get().cloned().unwrap_or_else(|| self.process.events.queue(&spec.id));
+        let sinks = |name: &str| self.sink(name).cloned();
+        let queue = Queue::with_events(spec.clone(), self.process.clone(), store, events, sinks);
+        queue.saw_nothing_due(nothing_due_ms.load(Ordering::Relaxed));
+        queue
+    }
+
+    /// Whether a claim has found nothing due in a queue that is at rest since then.
+    pub fn was_looked_at(&self, place: usize) -> bool {
+        self.get(place).is_none() && self.seats[place].nothing_due_ms.load(Ordering::Relaxed) > i64::MIN
+    }
+
+    /// Something that a queue announces falls due at this time. What is due after the next poll is left to that.
+    pub fn announce(&self, place: usize, due_ms: i64) {
+        let soon = due_ms.saturating_sub(self.store(place).home().now_ms()) <= millis(self.horizon());
+        let mut state = self.state.lock();
+        if soon || state.at_work.contains_key(&place) {
+            self.seated(&mut state, place).alarm.announce(due_ms);
+        }
+    }
+
+    /// Nothing was due in a queue at rest at this time by Redis's clock.
+    pub fn saw_nothing_due(&self, place: usize, redis_ms: i64) {
+        let seat = &self.seats[place];
+        // The estimate is as good as Redis's own time after the first reply, and a claim has had one.
+        if seat.nothing_due_ms.load(Ordering::Relaxed) > i64::MIN {
+            seat.nothing_due_ms.fetch_max(redis_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts a queue to rest whose claimer has ended, if nothing has come meanwhile and nothing is lost by it.
+    pub fn rest(&self, place: usize) -> bool {
+        let mut state = self.state.lock();
+        let Some(queue) = state.at_work.get(&place) else { return true };
+        if !queue.may_rest() || !queue.alarm.is_quiet(queue.home().now_ms(), self.horizon()) {
+            return false;
+        }
+        let seat = &self.seats[place];
+        if queue.events.is_worth_keeping() {
+            // Kept before, or kept now.
+            drop(seat.events.set(queue.events.clone()));
+        }
+        seat.nothing_due_ms.fetch_max(queue.nothing_due_ms(), Ordering::Relaxed);
+        state.before = state.before.plus(Counts::of(queue));
+        state.at_work.remove(&place);
+        true
+    }
+
+    /// What all queues have counted.
+    pub fn counts(&self) -> Counts {
+        let state = self.state.lock();
+        state.at_work.values().map(|queue| Counts::of(queue)).fold(state.before, Counts::plus)
+    }
+
+    /// The log lines and counters of a queue, if it has any.
+    pub fn events(&self, place: usize) -> Option<QueueEvents> {
+        match self.get(place) {
+            Some(queue) => Some(queue.events.clone()),
+            None => self.seats[place].events.get().cloned(),
+        }
+    }
+
+    /// The same, made where there are none.
+    pub fn events_or_new(&self, place: usize) -> QueueEvents {
+        let state = self.state.lock();
+        let seat = &self.seats[place];
+        let events = || state.at_work.get(&place).map(|queue| queue.events.clone());
+        seat.events.get_or_init(|| events().unwrap_or_else(|| self.process.events.queue(&seat.spec.id))).clone()
+    }
+
+    /// How far ahead a poll looks at a queue at rest: longer than until its next look at the same queue.
+    pub fn horizon(&self) -> Duration {
+        Duration::from_millis(self.horizon_ms.load(Ordering::Relaxed))
+    }
+
+    /// The poll looks so far ahead from now on.
+    pub fn set_horizon(&self, horizon: Duration) {
+        self.horizon_ms.store(millis(horizon).unsigned_abs(), Ordering::Relaxed);
+    }
+
+    /// All queues are to be looked at: what was announced meanwhile is lost.
+    pub fn look_at_all(&self, reason: Wakeup) {
+        self.look_at(self.places(), reason);
+    }
+
+    /// The same for some of them.
+    pub fn look_at(&self, places: impl IntoIterator<Item = usize>, reason: Wakeup) {
+        let mut state = self.state.lock();
+        for place in places {
+            match state.at_work.get(&place) {
+                Some(queue) => queue.alarm.ring(reason),
+                None => drop(state.looks.insert(place)),
+            }
+        }
+        self.bell.notify_one();
+    }
+
+    /// Wakes up to `most` of the queues that are to be looked at. Whether there are more.
+    pub fn look_at_some(&self, most: usize) -> bool {
+        let mut state = self.state.lock();
+        for _ in 0..most {
+            let Some(place) = state.looks.pop_first() else { return false };
+            self.seated(&mut state, place);
+        }
+        !state.looks.is_empty()
+    }
+
+    /// Waits until a queue was woken, or some are to be looked at. Cancel safe.
+    pub async fn woken(&self) {
+        self.bell.notified().await;
+    }
+
+    /// The queues that were woken and have no claimer yet.
+    pub fn take_woken(&self) -> Vec<(usize, Arc<Queue>)> {
+        let mut state = self.state.lock();
+        let woken = std::mem::take(&mut state.woken);
+        woken.into_iter().filter_map(|place| Some((place, state.at_work.get(&place)?.clone()))).collect()
+    }
+}
