@@ -12,6 +12,7 @@ mod systemd;
 mod tasks;
 mod watch;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ use self::tasks::{Channels, named};
 use self::watch::{Watched, watch_redis};
 use crate::config::{Config, QueueSpec};
 use crate::jobs::SCRIPTS;
-use crate::link::{LinkOptions, Redis, Subscriber, tls};
+use crate::link::{Durability, DurableRedis, LinkOptions, Redis, Subscriber, tls};
 use crate::pipeline::deliver::probes;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::limits::budget::Budget;
@@ -75,6 +76,12 @@ pub async fn run(config: Config) -> anyhow::Result<u8> {
     Ok(code)
 }
 
+/// The further connections of queues with durable claims: one for each way to be durable.
+fn durable(config: &Config, redis: &Redis, options: &LinkOptions) -> HashMap<Durability, DurableRedis> {
+    let needs: HashSet<_> = config.queues.iter().filter_map(|spec| spec.durability).collect();
+    needs.into_iter().map(|need| (need, DurableRedis::beside(redis, options.clone(), need))).collect()
+}
+
 /// Everything that runs.
 struct App {
     redis: Redis,
@@ -97,7 +104,8 @@ impl App {
         if config.jobs.is_some() {
             scripts.extend(SCRIPTS.all().into_iter().cloned());
         }
-        let redis = Redis::start(&config.redis, LinkOptions { scripts, ..LinkOptions::default() });
+        let options = LinkOptions { scripts, ..LinkOptions::default() };
+        let redis = Redis::start(&config.redis, options.clone());
         let budget = Budget::new(config.limits.in_flight.into(), config.limits.in_flight_bytes);
         let process = Arc::new(Process::new(owner, budget, events.clone()));
 
@@ -111,10 +119,12 @@ impl App {
             })
             .collect();
         let by_name = sinks.iter().map(|handle| (handle.name.clone(), handle.clone())).collect();
+        let durable = durable(config, &redis, &options);
         let store = {
             let redis = redis.clone();
             move |spec: &QueueSpec| -> Arc<dyn Store> {
-                Arc::new(RedisStore::new(&redis, source::build(&spec.source), owner))
+                let store = RedisStore::new(&redis, source::build(&spec.source), owner);
+                Arc::new(store.durable(spec.durability.map(|need| &durable[&need])))
             }
         };
         let parts = Parts { store: Box::new(store), sinks: by_name };

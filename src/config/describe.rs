@@ -96,6 +96,11 @@ fn queue(spec: &QueueSpec) -> Value {
         "on_opaque": action(spec.on_opaque),
         "lease": show_duration(spec.lease),
         "claim_ahead": show_duration(spec.claim_ahead),
+        "durability": spec.durability.map(|need| json!({
+            "replicas": need.replicas,
+            "aof": need.aof,
+            "timeout": show_duration(need.timeout),
+        })),
         "max_in_flight": match spec.max_in_flight {
             MaxInFlight::Auto => json!("auto"),
             MaxInFlight::Fixed(count) => json!(count),

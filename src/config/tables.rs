@@ -4,7 +4,7 @@ use redisson_codecs::{Codec, Coding, Compression};
 
 use crate::api::config as api;
 use crate::jobs::config as job_queue;
-use crate::link::config::{redis, sentinel};
+use crate::link::config::{durability, redis, sentinel};
 use crate::settings::keys::{Kind, Table, tables};
 use crate::settings::tls;
 use crate::sink;
@@ -71,6 +71,7 @@ tables! {
         RETRY = key("retry", Kind::Text, "Name of a retry policy.").default("default");
         DEAD_LETTER = key("dead_letter", Kind::Section(&dead_letter::TABLE), "Storage and forwarding of dead letters.");
         CLAIM_AHEAD = key("claim_ahead", duration(0), "Time before the due time at which an element is claimed, at most half of the lease. The element is delivered at its due time and counts as in flight until then. For queues with live Redisson clients, if other consumers read the ready list: the clients do not transfer an element that is claimed ahead. After the claim, Java neither sees nor cancels it.").default("0s");
+        DURABILITY = key("durability", Kind::Section(&durability::keys::TABLE), "Replicas or disks that must have a claim before its elements are delivered. Default: none.");
         MODE = key("mode", Kind::Word(&[now("deliver"), now("shadow"), now("rescue")]), "What is done with due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed and nothing is written to Redis or a sink; what would have been sent where is logged and counted. `rescue`: elements that are overdue by more than the source's `rescue_after` are moved to the ready list, as a Redisson client would, for Java consumers that stay; no sink is needed.").default("deliver");
     }
     mod source at "queues.NAME.source", "Exactly one key: the kind." {} + spec::KIND_KEYS
@@ -138,6 +139,7 @@ pub(super) fn all() -> Vec<&'static Table> {
             path if path == limits::TABLE.path => all.extend([&redis::TABLE, &sentinel::keys::TABLE, &tls::TABLE]),
             path if path == jobs::TABLE.path => all.extend(job_queue::TABLES.iter().chain(api::TABLES)),
             path if path == sinks::TABLE.path => all.extend(kinds().filter(|table| table.path.starts_with(path))),
+            path if path == queue::TABLE.path => all.push(&durability::keys::TABLE),
             path if path == source::TABLE.path => all.extend(spec::TABLES),
             path if path == to::TABLE.path => all.extend(kinds().filter(|table| table.path.starts_with(path))),
             _ => {}

@@ -84,6 +84,16 @@ impl Conn {
         Conn { route: Some(route), ..self }
     }
 
+    /// Whether both are the same connection to the same server.
+    pub(super) fn is_same(&self, other: &Conn) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// Whether another node has answered something that was sent on this value, which is made for each use of a place.
+    pub(super) fn was_redirected(&self) -> bool {
+        self.route.as_ref().is_some_and(Route::has_led_on)
+    }
+
     /// Number of this connection of its link; starts at 1 and grows by one at every connect.
     pub fn epoch(&self) -> u64 {
         self.inner.epoch

@@ -83,6 +83,17 @@ impl Redis {
         }
     }
 
+    /// Further connections to the same servers.
+    pub fn beside(&self, options: LinkOptions) -> Redis {
+        match &self.kind {
+            Kind::One(node) => Redis::one(Link::at(node.link.locator(), options)),
+            Kind::Cluster(cluster) => {
+                let kind = Kind::Cluster(Cluster::start(cluster.target().clone(), options));
+                Redis { kind, clock: Arc::default() }
+            }
+        }
+    }
+
     /// What finds a server that passes on all messages, for a [`Subscriber`](super::Subscriber).
     pub fn locator(&self) -> Locator {
         match &self.kind {

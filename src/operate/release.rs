@@ -5,9 +5,7 @@ use std::time::Duration;
 use crate::operate::error::{Attempt, Error};
 use crate::operate::recover::recover;
 use crate::operate::session::Queue;
-use crate::source::ledger::claims::{
-    Buried, ClaimName, Element, Move, TakeOverReply, TakeOverRequest, Verdict, Writer,
-};
+use crate::source::ledger::claims::{Buried, ClaimName, TakeOverReply, TakeOverRequest, Verdict};
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES, redis_now_ms};
 
 /// Claims that one read asks for.
@@ -91,19 +89,10 @@ async fn release_some(queue: &Queue, old: ClaimName, what: &str) -> Result<Optio
     };
     let reply = ledger.claims().take_over(&queue.conn, &request).await.attempt(what)?;
     let TakeOverReply::Taken { elements, left, .. } = reply else { return Ok(None) };
-    let batch: Vec<_> = elements.iter().enumerate().map(|(at, element)| released(new, number, at, element)).collect();
+    let batch: Vec<_> =
+        elements.iter().enumerate().map(|(at, element)| Verdict::release(new, number, at, element)).collect();
     if !batch.is_empty() {
         ledger.claims().settle(&queue.conn, &batch, None, None).await.attempt(what)?;
     }
     Ok(Some((batch.len(), left)))
-}
-
-/// The verdict that an element goes back to its due time. An entry keeps its header, which no other entry has.
-fn released(claim: ClaimName, number: u64, at: usize, element: &Element) -> Verdict {
-    let mut header = element.header();
-    if element.header.is_none() {
-        header.writer = Writer { owner: claim.owner, claim: number, place: u32::try_from(at + 1).unwrap_or(u32::MAX) };
-    }
-    let step = Move::Release { at_ms: header.time_ms, header };
-    Verdict { claim, part: element.part(), member: element.member.clone(), step, body: None }
 }

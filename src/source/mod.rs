@@ -34,7 +34,7 @@ pub use self::spec::SourceSpec;
 use self::store::Rescued;
 use crate::link::rights::Grant;
 use crate::link::slot;
-use crate::link::{Conn, LinkError, Script};
+use crate::link::{Conn, LinkError, Script, Shortfall};
 use crate::message::{Identity, MessageId, Origin};
 use crate::metric::SourceTerms;
 
@@ -47,6 +47,14 @@ pub enum SourceError {
     /// An answer of an unknown shape.
     #[error(transparent)]
     Reply(#[from] BadReply),
+    /// What was claimed is not durable in time: nothing was delivered, and it went back.
+    #[error("not durable: {shortfall}")]
+    NotDurable {
+        /// What was not reached.
+        shortfall: Shortfall,
+        /// Elements that went back.
+        released: u64,
+    },
 }
 
 /// Element bytes that are not in a format of their source: data of another program, or damage.

@@ -7,11 +7,11 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 
-use super::ledger::claims::{self, ClaimName};
+use super::ledger::claims::{self, ClaimName, Element};
 use super::ledger::{self, DeadLetter, Forwarder, Ledger, Order, Stats};
 use super::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
 use super::{Announcement, NoPayload, Read, Score, Source, SourceError, UpkeepRequest, Upkept, millis};
-use crate::link::{Conn, LinkError, Place, Redis, listeners};
+use crate::link::{Conn, Durable, DurableRedis, LinkError, Place, Redis, listeners};
 use crate::message::Identity;
 use crate::metric::SourceTerms;
 
@@ -22,13 +22,20 @@ const READ_PATIENCE: Duration = Duration::from_millis(500);
 pub struct RedisStore {
     place: Place,
     ledger: Ledger,
+    /// What claims go through that have to be durable.
+    durable: Option<Durable>,
 }
 
 impl RedisStore {
     /// The queue of this source. `owner` is this process's random number.
     pub fn new(redis: impl Into<Redis>, source: Arc<dyn Source>, owner: [u8; 8]) -> Self {
         let ledger = Ledger::new(source, owner);
-        RedisStore { place: redis.into().at(&ledger.keys.leases), ledger }
+        RedisStore { place: redis.into().at(&ledger.keys.leases), ledger, durable: None }
+    }
+
+    /// The same, and it answers a claim only when that is durable.
+    pub fn durable(self, durable: Option<&DurableRedis>) -> Self {
+        RedisStore { durable: durable.map(|durable| durable.at(&self.ledger.keys.leases)), ..self }
     }
 
     /// Where it is.
@@ -44,6 +51,30 @@ impl RedisStore {
     /// The connection, or the answer that nothing was sent.
     fn conn(&self) -> Result<Conn, SourceError> {
         current(&self.place)
+    }
+
+    /// The connection for claims. While replicas are behind there is none.
+    async fn conn_for_claims(&self) -> Result<Conn, SourceError> {
+        let Some(durable) = &self.durable else { return self.conn() };
+        durable.ready().await?.map_err(|shortfall| SourceError::NotDurable { shortfall, released: 0 })
+    }
+
+    /// What is claimed may be delivered when it is durable. Else it goes back, uncounted: after a failover it could be
+    /// delivered again, by a master that does not know of the claim.
+    ///
+    /// After an unknown answer the claim is looked for by its name, and its contents come by here again.
+    async fn make_durable<'a>(
+        &self,
+        conn: &Conn,
+        name: ClaimName,
+        elements: impl Iterator<Item = &'a Element> + Clone,
+    ) -> Result<(), SourceError> {
+        let Some(durable) = self.durable.as_ref().filter(|_| elements.clone().next().is_some()) else { return Ok(()) };
+        let Err(shortfall) = durable.confirm(conn).await? else { return Ok(()) };
+        let back = |(at, element)| claims::Verdict::release(name, name.number, at, element);
+        let back: Vec<_> = elements.enumerate().map(back).collect();
+        self.ledger.claims().settle(conn, &back, None, None).await?;
+        Err(SourceError::NotDurable { shortfall, released: back.len() as u64 })
     }
 }
 
@@ -134,11 +165,27 @@ impl Store for RedisStore {
 
 impl Claims for RedisStore {
     fn claim<'a>(&'a self, request: &'a claims::ClaimRequest) -> Call<'a, claims::ClaimReply> {
-        async move { self.ledger.claim(&self.conn()?, request).await }.boxed()
+        async move {
+            let conn = self.conn_for_claims().await?;
+            let reply = self.ledger.claim(&conn, request).await?;
+            if let claims::ClaimReply::Claimed(claimed) = &reply {
+                self.make_durable(&conn, request.name, claimed.elements.iter().chain(&claimed.damaged)).await?;
+            }
+            Ok(reply)
+        }
+        .boxed()
     }
 
     fn take_over<'a>(&'a self, request: &'a claims::TakeOverRequest) -> Call<'a, claims::TakeOverReply> {
-        async move { self.ledger.take_over(&self.conn()?, request).await }.boxed()
+        async move {
+            let conn = self.conn_for_claims().await?;
+            let reply = self.ledger.take_over(&conn, request).await?;
+            if let claims::TakeOverReply::Taken { elements, damaged, .. } = &reply {
+                self.make_durable(&conn, request.new, elements.iter().chain(damaged)).await?;
+            }
+            Ok(reply)
+        }
+        .boxed()
     }
 
     fn expired(&self, now_ms: i64, most: usize) -> Call<'_, (Vec<ClaimName>, u64)> {
@@ -150,7 +197,14 @@ impl Claims for RedisStore {
     }
 
     fn contents(&self, name: ClaimName) -> Call<'_, claims::Contents> {
-        async move { self.ledger.contents(&self.conn()?, name).await }.boxed()
+        async move {
+            // A server counts from the last command of a connection, reads among them.
+            let conn = self.conn_for_claims().await?;
+            let contents = self.ledger.contents(&conn, name).await?;
+            self.make_durable(&conn, name, contents.elements.iter().chain(&contents.damaged)).await?;
+            Ok(contents)
+        }
+        .boxed()
     }
 
     fn confirm<'a>(&'a self, how: claims::Confirm, claims: &'a [claims::Whole]) -> Call<'a, Vec<claims::Confirmed>> {

@@ -103,6 +103,8 @@ words! {
         Backpressure = "backpressure",
         /// Its destination is in trouble, and others are not.
         Destination = "destination",
+        /// Too few replicas, or no disk, had the claim in time.
+        NotDurable = "not_durable",
     }
 }
 

@@ -23,6 +23,7 @@ mod ledger;
 mod moving;
 mod observe;
 mod redisson;
+mod sentinel;
 mod systemd;
 mod tidy;
 mod workflow;

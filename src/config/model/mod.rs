@@ -14,8 +14,8 @@ use redisson_codecs::{Classes, Coding, DecodeError, Payload};
 pub use self::preview::Misfit;
 pub use crate::api::config::ApiSpec;
 pub use crate::jobs::JobSettings;
-use crate::link::rights::Grant;
-pub use crate::link::{RedisEndpoint, RedisTarget};
+use crate::link::rights::{self, Grant};
+pub use crate::link::{Durability, RedisEndpoint, RedisTarget};
 use crate::route::{ElementInfo, Message, MessageSpec};
 pub use crate::settings::{Secret, TlsFiles};
 use crate::sink::{Destination, SinkSpec, Target};
@@ -84,6 +84,8 @@ pub struct QueueSpec {
     pub on_expired: OnExpired,
     /// When elements are given up whose payload chose a destination that does not work.
     pub unroutable: Unroutable,
+    /// What a claim must have reached before its elements are delivered; `None` for nothing.
+    pub durability: Option<Durability>,
     /// What is done with due elements.
     pub mode: Mode,
     /// Destinations, each with a sink of its own: at least one, unless the mode is rescue.
@@ -131,7 +133,9 @@ impl QueueSpec {
             Some((list.clone(), side))
         });
         let trims_dead = self.dead_letter_max_len.is_some();
-        ledger.rights(activity, &Use { trims_dead, forwards: self.dead_letter_to.is_some(), push })
+        let mut grants = ledger.rights(activity, &Use { trims_dead, forwards: self.dead_letter_to.is_some(), push });
+        grants.extend(self.durability.map(|need| rights::to_wait(&need)));
+        grants
     }
 }
 

@@ -179,6 +179,22 @@ pub(super) fn slots(queues: &[Queue<'_>]) {
     }
 }
 
+/// A claim may wait for the time-out of the claim before, and then for its own.
+pub(super) fn durable_claims(queues: &[Queue<'_>], redis: &RedisEndpoint) {
+    for queue in queues {
+        let (Some(need), Some(spot)) = (queue.spec.durability, &queue.durability_spot) else { continue };
+        if need.timeout.saturating_mul(2) >= redis.command_timeout {
+            let message = format!(
+                "twice the time-out ({}) is not shorter than redis.command_timeout ({})",
+                show_duration(need.timeout),
+                show_duration(redis.command_timeout),
+            );
+            let help = "claims behind one that waits for replicas would count as lost; shorten it";
+            queue.report.problem(spot, message, help);
+        }
+    }
+}
+
 /// What a sink writes on the queues' Redis must not be what a queue reads or keeps.
 pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], source: &RedisTarget) {
     let on_source = |name: &str| {

@@ -49,6 +49,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     if let Some(redis) = &redis {
         queues.iter_mut().for_each(|queue| queue.spec.source.in_database(redis.servers().database));
         cross_checks::slow_commands(&queues, redis.servers());
+        cross_checks::durable_claims(&queues, redis.servers());
         cross_checks::destinations(&queues, &sinks, redis);
         if redis.is_cluster() {
             cross_checks::slots(&queues);

@@ -11,7 +11,8 @@ use crate::config::model::{
     MaxInFlight, Mode, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
 };
 use crate::config::tables::{queue, top};
-use crate::link::hashed;
+use crate::link::config::durability;
+use crate::link::{Durability, hashed};
 use crate::route::Envelope;
 use crate::settings::keys::{Key, nearest};
 use crate::settings::problem::{Report, Spot};
@@ -27,6 +28,7 @@ pub(super) struct Queue<'a> {
     pub(super) ahead_spot: Spot,
     /// The place of the limits, if the user wrote them.
     pub(super) in_flight_spot: Option<Spot>,
+    pub(super) durability_spot: Option<Spot>,
     pub(super) in_flight_bytes_spot: Option<Spot>,
     /// The places of the destinations of `spec.to`, in the same order.
     pub(super) targets: Vec<Spot>,
@@ -103,6 +105,7 @@ fn one<'a>(
         name_spot: source.name_spot,
         lease_spot: section.spot(&queue::LEASE),
         ahead_spot: section.spot(&queue::CLAIM_AHEAD),
+        durability_spot: section.has(&queue::DURABILITY).then(|| section.spot(&queue::DURABILITY)),
         in_flight_spot: section.has(&queue::MAX_IN_FLIGHT).then(|| section.spot(&queue::MAX_IN_FLIGHT)),
         in_flight_bytes_spot: section
             .has(&queue::MAX_IN_FLIGHT_BYTES)
@@ -127,6 +130,7 @@ fn one<'a>(
             max_lateness,
             on_expired: on_expired.unwrap_or(OnExpired::DeadLetter),
             unroutable: unroutable(section),
+            durability: durability(section, mode),
             mode,
             to,
             retry,
@@ -134,6 +138,15 @@ fn one<'a>(
             dead_letter_to: dead_letter_to.map(Box::new),
         },
     }
+}
+
+fn durability(section: &Section<'_>, mode: Mode) -> Option<Durability> {
+    let durability = section.opt_section(&queue::DURABILITY).map(|section| durability::read(&section));
+    if durability.is_some() && mode != Mode::Deliver {
+        let message = format!("`durability` has no effect with `mode: {}`", mode.as_str());
+        section.cx.report.problem(&section.spot(&queue::DURABILITY), message, "nothing is claimed then: remove it");
+    }
+    durability
 }
 
 fn unroutable(section: &Section<'_>) -> Unroutable {

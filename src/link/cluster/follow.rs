@@ -4,6 +4,7 @@
 //! answer is not sent again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
@@ -22,11 +23,20 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What a connection knows of its cluster.
 #[derive(Clone)]
-pub(in crate::link) struct Route(Arc<Shared>);
+pub(in crate::link) struct Route {
+    cluster: Arc<Shared>,
+    /// Whether something was sent on.
+    led_on: Arc<AtomicBool>,
+}
 
 impl Route {
     pub(super) fn new(cluster: Arc<Shared>) -> Route {
-        Route(cluster)
+        Route { cluster, led_on: Arc::default() }
+    }
+
+    /// Whether something was sent on.
+    pub(in crate::link) fn has_led_on(&self) -> bool {
+        self.led_on.load(Ordering::Relaxed)
     }
 
     /// Whether this error says that another node has to be asked. An error that puts the map in doubt asks for a new one.
@@ -34,7 +44,7 @@ impl Route {
         match error.code() {
             Some("MOVED" | "ASK") => true,
             Some("CLUSTERDOWN" | "READONLY" | "MASTERDOWN") => {
-                self.0.refresh.notify_one();
+                self.cluster.refresh.notify_one();
                 false
             }
             _ => false,
@@ -54,13 +64,14 @@ impl Route {
         error: LinkError,
         send_before: Option<Instant>,
     ) -> Result<Value, LinkError> {
+        self.led_on.store(true, Ordering::Relaxed);
         let (mut error, mut asked) = (error, from.host().to_owned());
         for _ in 0..HOPS {
             let Some(way) = Redirect::of(&error, &asked) else { break };
             if let Redirect::Moved(slot, to) = &way {
-                self.0.moved(*slot, to);
+                self.cluster.moved(*slot, to);
             }
-            let not_sent = || LinkError::NotSent { address: self.0.target.node(way.to()).address().into() };
+            let not_sent = || LinkError::NotSent { address: self.cluster.target.node(way.to()).address().into() };
             let conn = self.connected(way.to()).await.ok_or_else(not_sent)?;
             if send_before.is_some_and(|send_before| Instant::now() >= send_before) {
                 return Err(not_sent());
@@ -90,10 +101,10 @@ impl Route {
     /// The connection to a node, which may have to be made.
     async fn connected(&self, at: &Address) -> Option<Conn> {
         let node = {
-            let known = self.0.map.read().nodes.get(at).cloned();
+            let known = self.cluster.map.read().nodes.get(at).cloned();
             match known {
                 Some(node) => node,
-                None => self.0.node_at(&mut self.0.map.write(), at),
+                None => self.cluster.node_at(&mut self.cluster.map.write(), at),
             }
         };
         match node.current() {
@@ -104,9 +115,9 @@ impl Route {
 
     /// Asks every node that the map names, each on a connection of its own: replicas have no other.
     pub(in crate::link) async fn ask_all(&self, words: &'static str, command: &Cmd) -> Result<Vec<Value>, LinkError> {
-        let nodes: Vec<Address> = self.0.map.read().slots.nodes().cloned().collect();
+        let nodes: Vec<Address> = self.cluster.map.read().slots.nodes().cloned().collect();
         let asked = nodes.iter().map(async |at| {
-            let endpoint = self.0.target.node(at);
+            let endpoint = self.cluster.target.node(at);
             ask(&endpoint, words, command).await.map_err(|error| match error.kind {
                 ConnectErrorKind::Permission => LinkError::Server { code: "NOPERM", message: error.message },
                 _ => LinkError::NotSent { address: endpoint.address().into() },
@@ -117,6 +128,6 @@ impl Route {
 
     /// Every connection there is, for what all nodes need.
     pub(in crate::link) fn everywhere(&self) -> Vec<Conn> {
-        self.0.map.read().nodes.values().filter_map(|node| node.current()).collect()
+        self.cluster.map.read().nodes.values().filter_map(|node| node.current()).collect()
     }
 }

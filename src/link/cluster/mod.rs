@@ -123,6 +123,11 @@ impl Cluster {
         Cluster { shared, _stop_on_drop: Arc::new(stop.drop_guard()) }
     }
 
+    /// What it was made for.
+    pub(super) fn target(&self) -> &Arc<ClusterTarget> {
+        &self.shared.target
+    }
+
     pub(super) fn address(&self) -> &str {
         &self.shared.address
     }

@@ -11,6 +11,7 @@ use crate::settings::reader::Section;
 use crate::settings::{Secret, TlsFiles, secrets, tls};
 
 pub(crate) mod cluster;
+pub(crate) mod durability;
 pub(crate) mod sentinel;
 
 /// The keys that say where it is: one of them.

@@ -79,6 +79,9 @@ macro_rules! commands {
     };
 }
 
+/// `WAITAOF`: not among [`ALL`], because servers before 7.2 do not know it.
+pub const WAITAOF: Command = one("waitaof", LOOKS, &["0", "0", "1"]);
+
 commands! {
     ACL_DRYRUN = one("acl|dryrun", LOOKS, &["default", "ping"]);
     ACL_WHOAMI = one("acl|whoami", LOOKS, &[]);
@@ -130,6 +133,7 @@ commands! {
     TIME = one("time", LOOKS, &[]);
     TYPE = one("type", LOOKS, &[]);
     UNLINK = one("unlink", WRITES, &[]);
+    WAIT = one("wait", LOOKS, &["0", "1"]);
     XADD = one("xadd", WRITES, &["*", "f", "v"]);
     XDEL = one("xdel", WRITES, &["1-1"]);
     XLEN = one("xlen", LOOKS, &[]);

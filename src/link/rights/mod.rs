@@ -10,10 +10,11 @@ mod rules;
 use redis::Value;
 
 use super::conn::Conn;
+use super::durable::Durability;
 use super::error::LinkError;
 use command::{
     ACL_DRYRUN, ACL_WHOAMI, ASKING, CLIENT_INFO, CLIENT_LIST, CLIENT_SETNAME, CLUSTER_SLOTS, INFO, PING, SCRIPT_LOAD,
-    SELECT,
+    SELECT, WAIT, WAITAOF,
 };
 pub use grant::{Grant, Pattern};
 pub use rules::{Dialect, Rules};
@@ -37,6 +38,11 @@ pub fn to_load_scripts() -> Grant {
 /// Reports which rights are missing.
 pub fn to_ask_for_rights() -> Grant {
     Grant::plain([ACL_WHOAMI, ACL_DRYRUN])
+}
+
+/// What waits for replicas or disks.
+pub fn to_wait(need: &Durability) -> Grant {
+    Grant::plain([if need.aof { WAITAOF } else { WAIT }])
 }
 
 /// What shows the clients of the server that wait for something.
@@ -119,7 +125,8 @@ mod tests {
             setuser.arg("SETUSER").arg(permission).arg(rules.collect::<Vec<_>>());
             let () = setuser.query_async(&mut admin).await.unwrap();
             for command in ALL {
-                let keyless = ["acl|", "asking", "client|", "cluster|", "info", "ping", "script|", "select", "time"];
+                let keyless =
+                    ["acl|", "asking", "client|", "cluster|", "info", "ping", "script|", "select", "time", "wait"];
                 let keys = match keyless.iter().any(|start| command.name.starts_with(start)) {
                     true => Grant::plain([*command]),
                     false => Grant::on([Pattern::exact("k1"), Pattern::exact("k2")], [*command]),

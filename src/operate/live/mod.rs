@@ -1,6 +1,7 @@
 //! `check --live`: what can be known before the first element is claimed. Reads only, and reports everything at once.
 
 mod leases;
+mod replication;
 mod server;
 mod sinks;
 
@@ -58,6 +59,7 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
     let conns = everywhere(&redis).await;
     let mut findings = Vec::new();
     let what = format!("redis {}", config.redis.address());
+    findings.extend(replication::sentinels(config).await);
     match &conns {
         // The address is already in the first column.
         Err(error) => findings.push(finding(what, State::Failed, error.message.clone())),
@@ -67,6 +69,7 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
                 let mut found = vec![finding(what, State::Well, format!("Redis {}, master", conn.info().version))];
                 found.push(eviction(conn));
                 found.extend(server::look(conn).await);
+                found.extend(replication::look(conn, config).await);
                 of_each(&redis, conn, found, &mut findings);
             }
             for spec in &config.queues {

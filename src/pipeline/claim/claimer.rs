@@ -30,7 +30,7 @@ use crate::source::ledger::claims::{
     ClaimName, ClaimReply, ClaimRequest, Claimed, Element, TakeOverReply, TakeOverRequest,
 };
 use crate::source::{SourceError, millis};
-use crate::telemetry::labels::{Stage, Wakeup};
+use crate::telemetry::labels::{ReleaseReason, Stage, Wakeup};
 use crate::telemetry::status::Heartbeat;
 
 /// Waits after Redis refused claims.
@@ -363,20 +363,24 @@ impl Claimer {
             false => queue.events.on_hold(None, "claim", &format!("claim: {problem}")),
         }
         self.extend_first |= migrating;
+        if let SourceError::NotDurable { released, .. } = problem {
+            queue.events.metrics().released(ReleaseReason::NotDurable, *released);
+        }
         let passing = matches!(
             problem,
-            SourceError::Link(LinkError::Server {
-                code: "LOADING"
-                    | "BUSY"
-                    | "READONLY"
-                    | "MASTERDOWN"
-                    | "CLUSTERDOWN"
-                    | "MOVED"
-                    | "ASK"
-                    | "NOREPLICAS"
-                    | "MISCONF",
-                ..
-            })
+            SourceError::NotDurable { .. }
+                | SourceError::Link(LinkError::Server {
+                    code: "LOADING"
+                        | "BUSY"
+                        | "READONLY"
+                        | "MASTERDOWN"
+                        | "CLUSTERDOWN"
+                        | "MOVED"
+                        | "ASK"
+                        | "NOREPLICAS"
+                        | "MISCONF",
+                    ..
+                })
         );
         let wait = match (migrating, passing) {
             (true, _) => MIGRATING.bound(self.refusals),

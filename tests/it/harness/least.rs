@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
-use delaybridge::config::{Config, RedisEndpoint, load_str};
-use delaybridge::link::RedisTarget;
+use delaybridge::config::{Config, RedisEndpoint, RedisTarget, load_str};
+use delaybridge::link::SentinelTarget;
 use delaybridge::operate::acl::{Purpose, Server, users};
 
 use super::redis_server::major_version;
@@ -25,6 +25,8 @@ const ANSWER: Duration = Duration::from_secs(5);
 
 /// Servers that keep users in a file of their own, by every port that leads to them.
 static SERVERS: LazyLock<Mutex<HashMap<u16, Arc<Users>>>> = LazyLock::new(Mutex::default);
+/// The servers behind sentinels, by the port of the first.
+static GROUPS: LazyLock<Mutex<HashMap<u16, Vec<u16>>>> = LazyLock::new(Mutex::default);
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// Ports of the nodes of each cluster.
@@ -109,6 +111,11 @@ pub fn confined(path: &Path, purpose: Purpose) -> Option<String> {
             }
             continue;
         }
+        if let RedisTarget::Sentinel(sentinel) = &user.target {
+            text = on_all_of(&text, sentinel, &user.rules(dialect()));
+            changed = true;
+            continue;
+        }
         let Some(RedisEndpoint { port, username, password, .. }) = user.target.fixed().map(|endpoint| &**endpoint)
         else {
             continue;
@@ -125,6 +132,28 @@ pub fn confined(path: &Path, purpose: Purpose) -> Option<String> {
         changed = true;
     }
     changed.then_some(text)
+}
+
+/// The text with a user of these rights beside `sentinel: {`, on every server that the sentinels watch: users are not
+/// replicated.
+fn on_all_of(text: &str, target: &SentinelTarget, rules: &[String]) -> String {
+    let Some(first) = target.nodes.first().filter(|_| target.servers.username.is_none()) else {
+        return text.to_owned();
+    };
+    let watched = GROUPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get(&first.port).cloned();
+    let watched = watched.expect("the sentinels of a test");
+    let name = format!("least-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    for port in watched {
+        let server = servers().get(&port).cloned().expect("a server that keeps its users");
+        server.set(&name, rules);
+    }
+    let login = format!("username: {name}, password: '${{{}}}', sentinel: {{", PASSWORD.0);
+    text.replacen("sentinel: {", &login, 1)
+}
+
+/// From now on the sentinel on this port watches the servers on these.
+pub fn watches(sentinel: u16, servers: Vec<u16>) {
+    GROUPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(sentinel, servers);
 }
 
 /// The text with `login` for `url`, in quotes: a value with `${...}` needs them.

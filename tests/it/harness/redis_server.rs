@@ -171,6 +171,14 @@ impl RedisServer {
             .unwrap_or_else(|e| panic!("connect to the test server on port {}: {e}", self.port))
     }
 
+    /// What it says of its replication, or why it does not answer.
+    pub async fn replication(&self) -> Result<String, String> {
+        let client = redis::Client::open(self.url()).map_err(|e| e.to_string())?;
+        let connection = tokio::time::timeout(Duration::from_secs(2), client.get_multiplexed_async_connection()).await;
+        let mut connection = connection.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
+        redis::cmd("INFO").arg("replication").query_async(&mut connection).await.map_err(|e| e.to_string())
+    }
+
     /// Ends it in order; it stays down until [`boot`](Self::boot).
     pub async fn stop(&mut self) {
         if let Some(mut process) = self.process.take() {

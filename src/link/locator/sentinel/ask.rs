@@ -50,7 +50,7 @@ pub(super) async fn all(target: &SentinelTarget) -> Result<Vec<Address>, Connect
 }
 
 /// Where this sentinel says the master is; `None` if it knows no such master.
-async fn one(node: &Arc<RedisEndpoint>, master: &str) -> Result<Option<Address>, ConnectError> {
+pub(super) async fn one(node: &Arc<RedisEndpoint>, master: &str) -> Result<Option<Address>, ConnectError> {
     const WORDS: &str = "SENTINEL GET-MASTER-ADDR-BY-NAME";
     let mut command = redis::cmd("SENTINEL");
     command.arg("GET-MASTER-ADDR-BY-NAME").arg(master);

@@ -10,8 +10,9 @@ use super::Group;
 use super::verdict::Switch;
 use crate::link::subscriber::{Subscriber, SubscriberEvent};
 
-/// Where sentinels announce a new master.
-const CHANNEL: &str = "+switch-master";
+/// Where sentinels announce a new master: when they take it over into their state, and, from the one that makes it a master,
+/// right before that. In between, a second or more, the former one still takes writes, which are lost.
+const CHANNELS: [&str; 2] = ["+switch-master", "+failover-state-send-slaveof-noone"];
 /// Longest time between two looks at all sentinels; half of it is the shortest, so that many daemons do not ask in step.
 const LOOK: Duration = Duration::from_secs(20);
 
@@ -24,11 +25,11 @@ pub(super) async fn run(group: Arc<Group>) {
 /// Hears announcements, on a connection of its own to each sentinel: they announce at different times, and any of them
 /// may be cut off.
 async fn hear(group: &Group) {
-    let channel: Arc<str> = CHANNEL.into();
+    let channels = CHANNELS.map(Arc::from);
     let mut subscribers = Vec::new();
     let mut events = SelectAll::new();
     for node in &group.target.nodes {
-        let (subscriber, heard) = Subscriber::start(node.clone(), vec![channel.clone()]);
+        let (subscriber, heard) = Subscriber::start(node.clone(), channels.to_vec());
         subscribers.push(subscriber);
         let next = |mut heard: mpsc::Receiver<_>| async move { Some((heard.recv().await?, heard)) };
         events.push(unfold(heard, next).boxed());

@@ -1,8 +1,7 @@
 //! The master of a name, as its sentinels know it: all are asked, and all are listened to.
 //!
 //! The client library's own Sentinel client is not used: it listens to no change, needs the right to list all masters, and
-//! its connections are never replaced. Here only `SENTINEL GET-MASTER-ADDR-BY-NAME` and the channel `+switch-master` are
-//! needed. A message makes every connection to the former master end at once; what the sentinels say together decides in all
+//! its connections are never replaced. Here only `SENTINEL GET-MASTER-ADDR-BY-NAME` and two channels are needed. A message makes every connection to the former master end at once; what the sentinels say together decides in all
 //! other cases.
 
 mod ask;
@@ -68,6 +67,19 @@ impl Sentinels {
 
     pub(super) fn news(&self) -> watch::Receiver<u64> {
         self.group.changes.subscribe()
+    }
+}
+
+impl SentinelTarget {
+    /// What each sentinel names as the master; `None` from one that does not know it.
+    pub async fn answers(&self) -> Vec<(String, Result<Option<String>, ConnectError>)> {
+        let ask = async |node: &Arc<RedisEndpoint>| {
+            let answer = ask::one(node, &self.master).await;
+            let named =
+                answer.map(|found| found.map(|Address { host, port }| self.servers.at(&host, port).host_and_port()));
+            (node.host_and_port(), named)
+        };
+        futures_util::future::join_all(self.nodes.iter().map(ask)).await
     }
 }
 
@@ -150,9 +162,13 @@ impl Group {
     fn switched(&self, switch: Switch) {
         let mut moved = false;
         self.known.send_if_modified(|known| {
+            let said = known.master.as_ref().is_some_and(|master| *master == switch.new);
             let replaces = known.master.as_ref().is_none_or(|master| *master == switch.old);
             if replaces {
                 moved = known.moved(Some(switch.new.clone()));
+            }
+            // A change is announced more than once: as it begins, and by each sentinel that takes it over.
+            if replaces || said {
                 known.switch = Some((switch, Instant::now()));
             }
             replaces

@@ -24,11 +24,15 @@ pub(super) struct Switch {
 }
 
 impl Switch {
-    /// Reads a message of `+switch-master`: `NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT`; `None` if it is about another
-    /// master or cannot be read.
+    /// Reads a message of `+switch-master`, `NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT`, or one about the replica that is made
+    /// the master, `slave REPLICA HOST PORT @ NAME OLD-HOST OLD-PORT`; `None` if it is about another master or cannot be read.
     pub(super) fn read(message: &[u8], master: &str) -> Option<Switch> {
         let words: Vec<_> = std::str::from_utf8(message).ok()?.split(' ').collect();
-        let [name, old_host, old_port, new_host, new_port] = words[..] else { return None };
+        let (name, old_host, old_port, new_host, new_port) = match words[..] {
+            [name, old_host, old_port, new_host, new_port] => (name, old_host, old_port, new_host, new_port),
+            [_, _, new_host, new_port, "@", name, old_host, old_port] => (name, old_host, old_port, new_host, new_port),
+            _ => return None,
+        };
         let address = |host: &str, port: &str| Some(Address { host: host.to_owned(), port: port.parse().ok()? });
         let switch = Switch { old: address(old_host, old_port)?, new: address(new_host, new_port)? };
         (name == master).then_some(switch)
@@ -118,6 +122,9 @@ mod tests {
             assert_eq!(Switch::read(message.as_bytes(), "orders"), expected, "{message}");
         };
         check("orders a 6379 b 6379", switch("ab"));
+        check("slave b:6379 b 6379 @ orders a 6379", switch("ab"));
+        check("slave b:6379 b 6379 @ other a 6379", None);
+        check("slave b:6379 b 6379 - orders a 6379", None);
         check("other a 6379 b 6379", None);
         check("orders a 6379 b", None);
         check("orders a 6379 b 99999", None);

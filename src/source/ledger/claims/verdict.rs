@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{ClaimName, Element, Move, Part, Verdict};
+use super::{ClaimName, Element, Move, Part, Verdict, Writer};
 use crate::link::Side;
 use crate::source::ledger::Keys;
 use crate::source::{Beside, Source, text};
@@ -99,6 +99,18 @@ pub(super) async fn digests(batch: &[Verdict]) -> Vec<Option<Bytes>> {
 }
 
 impl Verdict {
+    /// The verdict that the element at this place of a claim goes back to its due time, uncounted. An entry keeps its header,
+    /// which no other entry has.
+    pub fn release(claim: ClaimName, number: u64, at: usize, element: &Element) -> Verdict {
+        let mut header = element.header();
+        if element.header.is_none() {
+            let place = u32::try_from(at + 1).unwrap_or(u32::MAX);
+            header.writer = Writer { owner: claim.owner, claim: number, place };
+        }
+        let step = Move::Release { at_ms: header.time_ms, header };
+        Verdict { claim, part: element.part(), member: element.member.clone(), step, body: None }
+    }
+
     /// What the foreign program wrote.
     fn element(&self) -> Bytes {
         let entry = (self.part == Part::Entries).then(|| Element::entry(self.member.clone(), 0)).flatten();

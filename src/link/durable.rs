@@ -1,0 +1,196 @@
+//! Waits until what a connection has written is on replicas, or on disk.
+//!
+//! `WAIT` counts the replicas that have the last write of its own connection, so it has to follow the write there, and it
+//! blocks that connection. So the writes that matter have connections of their own. Many callers share one `WAIT`: one at a
+//! time is outstanding on a connection, and it confirms all writes that were answered before it was sent.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redis::FromRedisValue;
+use tokio::sync::{mpsc, oneshot};
+
+use super::LinkOptions;
+use super::conn::Conn;
+use super::error::{LinkError, NoAnswer};
+use super::topology::{Place, Redis};
+
+/// Callers that one `WAIT` serves; more wait for the next.
+const CALLERS: usize = 1024;
+/// How long a caller waits for a connection that is being made.
+const CONNECT: Duration = Duration::from_millis(500);
+
+/// What a write has to reach before it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Durability {
+    /// Replicas that must have it.
+    pub replicas: u32,
+    /// Whether it must be in the append-only file of the master, and of these replicas, as `fsync` says.
+    pub aof: bool,
+    /// How long it may take.
+    pub timeout: Duration,
+}
+
+/// A write that reached less than it has to, within the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shortfall {
+    need: Durability,
+    /// Replicas that have it.
+    replicas: u32,
+    /// Whether it is in the master's append-only file, where that was asked for.
+    on_disk: bool,
+}
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shortfall { need, replicas, on_disk } = self;
+        if need.aof && !on_disk {
+            return write!(f, "the append-only file of the master did not have it within {:?}", need.timeout);
+        }
+        let where_to = if need.aof { "have it on disk" } else { "have it" };
+        write!(f, "{replicas} of {} replicas {where_to} within {:?}", need.replicas, need.timeout)
+    }
+}
+
+/// The further connections to a Redis, for writes that have to be durable. Clones share them.
+#[derive(Debug, Clone)]
+pub struct DurableRedis {
+    redis: Redis,
+    need: Durability,
+    /// One for each connection in use; those of connections that have ended go with the next that is added.
+    waiters: Arc<Mutex<Vec<Waiter>>>,
+}
+
+/// The place of a key, for writes that have to be durable.
+#[derive(Debug, Clone)]
+pub struct Durable {
+    place: Place,
+    all: DurableRedis,
+}
+
+/// What asks for one connection.
+#[derive(Debug, Clone)]
+struct Waiter {
+    conn: Conn,
+    ask: mpsc::Sender<oneshot::Sender<Answer>>,
+    /// Whether the last answer was a shortfall.
+    short: Arc<AtomicBool>,
+}
+
+/// What a `WAIT` found.
+type Answer = Result<Result<(), Shortfall>, LinkError>;
+
+impl DurableRedis {
+    /// Further connections to the servers of `redis`.
+    pub fn beside(redis: &Redis, options: LinkOptions, need: Durability) -> DurableRedis {
+        DurableRedis { redis: redis.beside(options), need, waiters: Arc::default() }
+    }
+
+    /// The place of this key, and of all keys with the same hash tag.
+    pub fn at(&self, key: impl AsRef<[u8]>) -> Durable {
+        Durable { place: self.redis.at(key), all: self.clone() }
+    }
+
+    /// What asks for this connection.
+    fn waiter(&self, conn: &Conn) -> Waiter {
+        let mut waiters = self.waiters.lock();
+        if let Some(known) = waiters.iter().find(|waiter| waiter.conn.is_same(conn)) {
+            return known.clone();
+        }
+        waiters.retain(|waiter| waiter.conn.is_alive());
+        let (ask, asked) = mpsc::channel(CALLERS);
+        let waiter = Waiter { conn: conn.clone(), ask, short: Arc::default() };
+        // It ends with the connection.
+        tokio::spawn(run(conn.clone(), self.need, asked, waiter.short.clone()));
+        waiters.push(waiter.clone());
+        waiter
+    }
+}
+
+impl Durable {
+    /// The connection to write on. While replicas are behind, this waits for them first, so that nothing is written that
+    /// would have to be taken back.
+    ///
+    /// # Errors
+    ///
+    /// The outer error is that of the connection.
+    pub async fn ready(&self) -> Result<Result<Conn, Shortfall>, LinkError> {
+        let not_sent = |_| LinkError::NotSent { address: self.place.address() };
+        let conn = tokio::time::timeout(CONNECT, self.place.ready()).await.map_err(not_sent)?;
+        if !self.all.waiter(&conn).short.load(Ordering::Relaxed) {
+            return Ok(Ok(conn));
+        }
+        Ok(self.confirm(&conn).await?.map(|()| conn))
+    }
+
+    /// Waits until everything that was written on this connection, and answered, is where it has to be.
+    ///
+    /// # Errors
+    ///
+    /// The outer error is that of the connection: nothing is known then.
+    pub async fn confirm(&self, conn: &Conn) -> Answer {
+        let unknown =
+            |why: &str| LinkError::Unknown { address: conn.address().into(), reason: NoAnswer::Broken(why.to_owned()) };
+        if conn.was_redirected() {
+            // While a slot is on the move this may happen again and again.
+            tokio::time::sleep(CONNECT).await;
+            return Err(unknown("another node of the cluster has written, whose replicas were not asked"));
+        }
+        let (answer, answered) = oneshot::channel();
+        // Both fail only when the connection has ended.
+        let ended = "it ended before replicas were asked";
+        self.all.waiter(conn).ask.send(answer).await.map_err(|_| unknown(ended))?;
+        answered.await.unwrap_or_else(|_| Err(unknown(ended)))
+    }
+}
+
+/// Answers all who ask about a connection, with one `WAIT` at a time, until it ends.
+async fn run(conn: Conn, need: Durability, mut asked: mpsc::Receiver<oneshot::Sender<Answer>>, short: Arc<AtomicBool>) {
+    let mut group = Vec::new();
+    loop {
+        // Order does not matter: those who ask in vain hear that it has ended.
+        let callers = tokio::select! {
+            callers = asked.recv_many(&mut group, CALLERS) => callers,
+            () = conn.gone() => return,
+        };
+        if callers == 0 {
+            return;
+        }
+        let answer = wait(&conn, need).await;
+        short.store(matches!(answer, Ok(Err(_))), Ordering::Relaxed);
+        // A caller that is gone does not wait any more.
+        group.drain(..).for_each(|caller| drop(caller.send(answer.clone())));
+    }
+}
+
+/// Asks once.
+async fn wait(conn: &Conn, need: Durability) -> Answer {
+    let Durability { replicas, aof, timeout } = need;
+    // Zero would be for ever.
+    let timeout = timeout.as_millis().max(1) as u64;
+    let mut command = redis::cmd(if aof { "WAITAOF" } else { "WAIT" });
+    if aof {
+        command.arg(1);
+    }
+    command.arg(replicas).arg(timeout);
+    let found = match conn.query::<redis::Value>(&command).await {
+        // A master that became a replica meanwhile.
+        Err(LinkError::Server { code: "UNBLOCKED", message }) => {
+            conn.report_broken();
+            return Err(LinkError::Unknown { address: conn.address().into(), reason: NoAnswer::Broken(message) });
+        }
+        found => found?,
+    };
+    let malformed = |error: redis::ParsingError| LinkError::Malformed(error.to_string());
+    let (local, reached) = match aof {
+        true => <(u32, u32)>::from_redis_value(found).map_err(malformed)?,
+        false => (1, u32::from_redis_value(found).map_err(malformed)?),
+    };
+    if local > 0 && reached >= replicas {
+        return Ok(Ok(()));
+    }
+    Ok(Err(Shortfall { need, replicas: reached, on_disk: local > 0 }))
+}

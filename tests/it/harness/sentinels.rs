@@ -1,0 +1,228 @@
+//! One master, two replicas and three sentinels, which fail over by command and after a kill.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use redis::aio::MultiplexedConnection;
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::eventually::eventually;
+use super::least;
+use super::ports::free_port;
+use super::process::{Process, command};
+use super::redis_server::{RedisServer, ServerOptions, program};
+
+/// The name of the master.
+pub const MASTER: &str = "orders";
+/// How long a failover may take on a busy machine; sentinels begin anew after 3 s.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// What makes the sentinels choose another master.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failover {
+    /// `SENTINEL FAILOVER`.
+    Command,
+    /// SIGKILL of the master.
+    Kill,
+}
+
+/// What a failover did.
+#[derive(Debug, Clone, Copy)]
+pub struct FailedOver {
+    /// Place of the former master among the servers.
+    pub old: usize,
+    /// Place of the new one.
+    pub new: usize,
+    /// When it began, in ms since the epoch by the servers' clock.
+    pub began_ms: i64,
+    /// How long the servers took: until the new one says that it is the master, and a sentinel names it.
+    pub took: Duration,
+}
+
+/// The servers and their sentinels; gone when dropped.
+pub struct Sentinels {
+    servers: Vec<RedisServer>,
+    sentinels: Vec<Sentinel>,
+}
+
+struct Sentinel {
+    port: u16,
+    process: Process,
+    _dir: TempDir,
+}
+
+impl Sentinels {
+    /// Starts all six, and waits until the sentinels know each other and the replicas.
+    pub async fn start() -> Self {
+        Self::start_with(ServerOptions::default()).await
+    }
+
+    /// The same with these options for the servers.
+    pub async fn start_with(options: ServerOptions) -> Self {
+        // Replicas that come back are served at once.
+        let options = options.line("repl-diskless-sync-delay", "0").line("replica-priority", "100");
+        let master = RedisServer::start_with(options.clone()).await;
+        let of_master = options.line("replicaof", &format!("127.0.0.1 {}", master.port()));
+        let replicas = tokio::join!(RedisServer::start_with(of_master.clone()), RedisServer::start_with(of_master));
+        let servers = vec![master, replicas.0, replicas.1];
+        let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(servers[0].port())).collect();
+        least::watches(sentinels[0].port, servers.iter().map(RedisServer::port).collect());
+        let group = Sentinels { servers, sentinels };
+        group.wait_until_whole().await;
+        group
+    }
+
+    /// The keys of a configuration that name the master.
+    pub fn yaml(&self) -> String {
+        let nodes: Vec<_> = self.sentinels.iter().map(|sentinel| format!("'127.0.0.1:{}'", sentinel.port)).collect();
+        format!("sentinel: {{ master: {MASTER}, nodes: [{}] }}", nodes.join(", "))
+    }
+
+    /// The ports of the sentinels.
+    pub fn ports(&self) -> Vec<u16> {
+        self.sentinels.iter().map(|sentinel| sentinel.port).collect()
+    }
+
+    /// A server.
+    pub fn server(&mut self, place: usize) -> &mut RedisServer {
+        &mut self.servers[place]
+    }
+
+    /// A connection to a server.
+    pub async fn client(&self, place: usize) -> MultiplexedConnection {
+        self.servers[place].client().await
+    }
+
+    /// The place of the master that the first sentinel names.
+    pub async fn master(&self) -> Option<usize> {
+        let port = master_of(self.sentinels.first()?.port).await.ok()??;
+        self.servers.iter().position(|server| server.port() == port)
+    }
+
+    /// The address of the master that the first sentinel names.
+    pub async fn master_url(&self) -> Option<String> {
+        Some(self.servers[self.master().await?].url())
+    }
+
+    /// Stops a sentinel without closing its sockets.
+    pub fn freeze_sentinel(&mut self, place: usize) {
+        self.sentinels[place].process.signal(Signal::STOP);
+    }
+
+    /// Resumes it.
+    pub fn thaw_sentinel(&mut self, place: usize) {
+        self.sentinels[place].process.signal(Signal::CONT);
+    }
+
+    /// Fails over, and waits until the new master is one.
+    pub async fn fail_over(&mut self, how: Failover) -> FailedOver {
+        let old = self.master().await.expect("a master before the failover");
+        let mut began = Instant::now();
+        match how {
+            Failover::Kill => self.servers[old].kill(),
+            Failover::Command => {
+                // INPROG and NOGOODSLAVE: not yet.
+                let sentinel = &self.sentinels[0];
+                eventually("SENTINEL FAILOVER", PATIENCE, async || {
+                    began = Instant::now();
+                    let mut connection = client(sentinel.port).await.map_err(|e| e.to_string())?;
+                    let mut command = redis::cmd("SENTINEL");
+                    command.arg("FAILOVER").arg(MASTER);
+                    command.query_async::<()>(&mut connection).await.map_err(|e| e.to_string())
+                })
+                .await;
+            }
+        }
+        let new = eventually("another master", PATIENCE, async || {
+            let new = self.master().await.filter(|new| *new != old).ok_or("the sentinel names the former master")?;
+            let info = self.servers[new].replication().await?;
+            if info.contains("role:master") { Ok(new) } else { Err(format!("server {new}: {info}")) }
+        });
+        let new = new.await;
+        let took = began.elapsed();
+        let began_ms = now_ms().saturating_sub(i64::try_from(took.as_millis()).unwrap_or(i64::MAX));
+        FailedOver { old, new, began_ms, took }
+    }
+
+    /// Starts a server that was killed. It comes up as a master of its own, and the sentinels make it a replica.
+    pub async fn bring_back(&mut self, place: usize) {
+        self.servers[place].boot().await.unwrap_or_else(|log| panic!("start a killed server again: {log}"));
+    }
+
+    /// Waits until both replicas follow the master, and all sentinels agree.
+    pub async fn wait_until_whole(&self) {
+        eventually("two linked replicas and three sentinels that agree", PATIENCE, async || {
+            let mut named = Vec::new();
+            for sentinel in &self.sentinels {
+                let mut connection = client(sentinel.port).await.map_err(|e| e.to_string())?;
+                let mut command = redis::cmd("SENTINEL");
+                command.arg("MASTER").arg(MASTER);
+                let fields: Vec<String> = command.query_async(&mut connection).await.map_err(|e| e.to_string())?;
+                let field = |name: &str| fields.chunks(2).find(|pair| pair[0] == name).map(|pair| pair[1].clone());
+                let known = (field("num-other-sentinels"), field("num-slaves"), field("flags"));
+                if known != (Some("2".into()), Some("2".into()), Some("master".into())) {
+                    return Err(format!("{known:?}"));
+                }
+                named.push(field("port"));
+            }
+            named.dedup();
+            let [Some(port)] = &named[..] else { return Err(format!("{named:?}")) };
+            let master = self.servers.iter().find(|server| server.port().to_string() == *port).ok_or("unknown")?;
+            let info = master.replication().await?;
+            if info.matches("state=online").count() == 2 { Ok(()) } else { Err(info) }
+        })
+        .await;
+    }
+}
+
+impl Sentinel {
+    fn start(master: u16) -> Sentinel {
+        for _ in 0..5 {
+            let (dir, port) = (TempDir::with_prefix("delaybridge-sentinel-").expect("make a directory"), free_port());
+            let lines = [
+                format!("port {port}"),
+                "bind 127.0.0.1".to_owned(),
+                format!("dir {}", dir.path().display()),
+                format!("sentinel monitor {MASTER} 127.0.0.1 {master} 2"),
+                format!("sentinel down-after-milliseconds {MASTER} 500"),
+                format!("sentinel failover-timeout {MASTER} 3000"),
+                format!("sentinel parallel-syncs {MASTER} 2"),
+            ];
+            let file = dir.path().join("sentinel.conf");
+            std::fs::write(&file, lines.join("\n") + "\n").expect("write the configuration of a sentinel");
+            let log = std::fs::File::create(dir.path().join("log")).expect("create the log of a sentinel");
+            let mut command = command(program());
+            command.arg(&file).arg("--sentinel").stdout(log).stderr(Stdio::null()).current_dir(dir.path());
+            let mut process = Process::spawn("sentinel", command).expect("spawn a sentinel");
+            let until = Instant::now() + Duration::from_secs(30);
+            while Instant::now() < until && process.exit_status().is_none() {
+                if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                    return Sentinel { port, process, _dir: dir };
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        panic!("start a sentinel: is redis-server installed? `make setup`");
+    }
+}
+
+/// The port of the master, as the sentinel on this port names it.
+pub async fn master_of(sentinel: u16) -> redis::RedisResult<Option<u16>> {
+    let mut command = redis::cmd("SENTINEL");
+    command.arg("GET-MASTER-ADDR-BY-NAME").arg(MASTER);
+    let found: Option<(String, u16)> = command.query_async(&mut client(sentinel).await?).await?;
+    Ok(found.map(|(_, port)| port))
+}
+
+async fn client(sentinel: u16) -> redis::RedisResult<MultiplexedConnection> {
+    let client = redis::Client::open(format!("redis://127.0.0.1:{sentinel}/"))?;
+    let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(5)));
+    client.get_multiplexed_async_connection_with_config(&config).await
+}
+
+/// This machine's time, which is that of all servers on it.
+fn now_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time after 1970");
+    i64::try_from(since.as_millis()).expect("a time before the year 292 million")
+}

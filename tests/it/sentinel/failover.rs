@@ -1,0 +1,133 @@
+//! Failovers under load: by command and by a kill, with and without durable claims.
+
+use std::time::Duration;
+
+use redis::AsyncCommands;
+
+use super::rig::{Producer, doubled, judge};
+use crate::harness::oracle::read_stream;
+use crate::harness::sentinels::FailedOver;
+use crate::harness::{Daemon, Failover, RedisServer, RedissonQueue, Sentinels, eventually};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long after the servers have another master the first delivery may come, on a machine that runs other tests.
+const SWITCH: i64 = 2_000;
+
+fn config(redis: &str, out: &str, more: &str) -> String {
+    format!(
+        "redis: {{ {redis}, command_timeout: 2s, connect_timeout: 2s }}\n\
+         sinks: {{ out: {{ redis: {{ url: '{out}', stream: arrived, timeout: 1s }} }} }}\n\
+         queues: {{ q: {{ source: {{ redisson: {{ name: moved }} }}, lease: 5s{more}, to: [{{ sink: out }}] }} }}\n"
+    )
+}
+
+/// Runs the failovers while elements come and go, and judges what arrived.
+async fn run(what: &str, failovers: &[Failover], per_second: usize, more: &str) -> Vec<FailedOver> {
+    let mut group = Sentinels::start().await;
+    let out = RedisServer::start().await;
+    let mut daemon = Daemon::start(&config(&group.yaml(), &out.url(), more)).await;
+    // What a failover looks like to it.
+    for words in ["cannot reach Redis", "queue on hold", "elements dropped here", "sink down"] {
+        daemon.expect_log(words);
+    }
+    let queue = RedissonQueue::new("moved");
+    let producer = Producer::start(group.ports()[0], queue.clone(), per_second);
+    let mut sink = out.client().await;
+    let more_than = async |sink: &mut redis::aio::MultiplexedConnection, n: usize| {
+        eventually("deliveries", PATIENCE, async || match sink.xlen::<_, usize>("arrived").await {
+            Ok(found) if found > n => Ok(()),
+            found => Err(format!("{found:?} of more than {n}")),
+        })
+        .await;
+    };
+    let mut done = Vec::new();
+    for how in failovers {
+        let so_far: usize = sink.xlen("arrived").await.expect("count what arrived");
+        more_than(&mut sink, so_far + per_second).await;
+        let failover = group.fail_over(*how).await;
+        let so_far: usize = sink.xlen("arrived").await.expect("count what arrived");
+        more_than(&mut sink, so_far + per_second).await;
+        if *how == Failover::Kill {
+            group.bring_back(failover.old).await;
+        }
+        group.wait_until_whole().await;
+        done.push(failover);
+    }
+    let offered = producer.stop().await;
+
+    let master = group.master().await.expect("a master");
+    let mut redis = group.client(master).await;
+    eventually("everything to be settled", PATIENCE, async || {
+        let in_flight = queue.in_flight(&redis).await.map_err(|e| e.to_string())?;
+        let left: usize = redis.zcard(&queue.timeouts).await.map_err(|e| e.to_string())?;
+        let retry: usize = redis.zcard(queue.bridge_key("retry")).await.map_err(|e| e.to_string())?;
+        match in_flight + left + retry {
+            0 => Ok(()),
+            _ => Err(format!("{left} scheduled, {in_flight} in flight, {retry} to be retried")),
+        }
+    })
+    .await;
+    let deliveries = read_stream(&mut sink, "arrived").await;
+    let announced = daemon.metric("delaybridge_possible_duplicates_total").await as usize;
+    let judged = judge(&offered, &deliveries, &done, announced);
+    println!(
+        "{what}: {} offered, {} acknowledged, {} on both replicas; {} lost by replication, {} duplicates, {announced} announced",
+        offered.oracle.count(),
+        offered.acknowledged,
+        offered.sure.len(),
+        judged.lost,
+        judged.duplicates,
+    );
+    for (failover, (from_begin, from_end)) in done.iter().zip(&judged.resumed) {
+        let took = failover.took.as_millis();
+        println!("  servers {took} ms, first delivery {from_begin} ms after the begin, {from_end} ms after the switch");
+    }
+    summary("servers", done.iter().map(|failover| failover.took.as_millis() as i64).collect());
+    summary("first delivery", judged.resumed.iter().map(|(from_begin, _)| *from_begin).collect());
+    for (_, from_end) in &judged.resumed {
+        assert!(*from_end <= SWITCH, "the first delivery came {from_end} ms after the switch");
+    }
+    if judged.unannounced > 0 {
+        assert!(more.is_empty(), "{} duplicates were not announced, and claims were durable", judged.unannounced);
+        // Only a claim that the new master did not have: what was delivered right before the switch, or during it.
+        let around = |at: i64| {
+            done.iter().any(|failover| {
+                let took = i64::try_from(failover.took.as_millis()).expect("a short time");
+                (failover.began_ms - 1_000..=failover.began_ms + took + 1_000).contains(&at)
+            })
+        };
+        let elsewhere = doubled(&deliveries).into_iter().filter(|(_, times)| !around(times[0])).count();
+        assert!(elsewhere <= announced, "{elsewhere} duplicates away from failovers, {announced} announced");
+    }
+    done
+}
+
+fn summary(what: &str, mut millis: Vec<i64>) {
+    millis.sort_unstable();
+    let (p50, max) = (millis[millis.len() / 2], millis[millis.len() - 1]);
+    println!("  {what}: p50 {p50} ms, max {max} ms");
+}
+
+fn is_long() -> bool {
+    std::env::var_os("DELAYBRIDGE_LONG").is_some()
+}
+
+/// One of each kind; the long version is for people.
+fn kinds() -> (Vec<Failover>, usize) {
+    match is_long() {
+        true => ((0..20).map(|n| [Failover::Command, Failover::Kill][n % 2]).collect(), 2_000),
+        false => (vec![Failover::Command, Failover::Kill], 400),
+    }
+}
+
+#[tokio::test]
+async fn deliveries_go_on_at_the_new_master_and_lose_only_what_replication_loses() {
+    let (failovers, per_second) = kinds();
+    run("failovers", &failovers, per_second, "").await;
+}
+
+#[tokio::test]
+async fn durable_claims_are_not_delivered_again_unannounced() {
+    let (failovers, per_second) = kinds();
+    run("failovers with durability", &failovers, per_second, ", durability: { replicas: 1, timeout: 500ms }").await;
+}

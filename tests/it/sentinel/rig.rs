@@ -1,0 +1,180 @@
+//! Elements that are offered through failovers, as a client of the application does it: it follows the master, and knows
+//! which of its offers have reached all replicas.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redis::aio::MultiplexedConnection;
+use tokio::task::JoinHandle;
+
+use crate::harness::redisson::{Element, redis_now_ms};
+use crate::harness::sentinels::{FailedOver, master_of};
+use crate::harness::{Delivery, Oracle, RedissonQueue};
+
+/// Time between two batches of offers.
+const BATCH: Duration = Duration::from_millis(50);
+/// How far ahead elements are offered.
+const AHEAD_MS: i64 = 1_000;
+
+/// What was offered.
+#[derive(Default)]
+pub struct Offered {
+    pub oracle: Oracle,
+    /// Due times by id.
+    pub due: HashMap<String, i64>,
+    /// Those that both replicas had acknowledged: no failover may lose them.
+    pub sure: HashSet<String>,
+    /// Those that the master had acknowledged.
+    pub acknowledged: usize,
+}
+
+/// Offers until it is stopped.
+pub struct Producer {
+    offered: Arc<Mutex<Offered>>,
+    task: JoinHandle<()>,
+}
+
+impl Producer {
+    /// Begins to offer so many elements a second to the master that this sentinel names.
+    pub fn start(sentinel: u16, queue: RedissonQueue, per_second: usize) -> Producer {
+        let offered = Arc::new(Mutex::new(Offered::default()));
+        let task = tokio::spawn(offer(sentinel, queue, per_second * 50 / 1_000, offered.clone()));
+        Producer { offered, task }
+    }
+
+    /// How many were offered so far.
+    pub fn count(&self) -> usize {
+        self.offered.lock().oracle.count()
+    }
+
+    /// Ends it, and answers what was offered.
+    pub async fn stop(self) -> Offered {
+        self.task.abort();
+        drop(self.task.await);
+        Arc::into_inner(self.offered).expect("the task has ended").into_inner()
+    }
+}
+
+async fn offer(sentinel: u16, queue: RedissonQueue, batch: usize, offered: Arc<Mutex<Offered>>) {
+    let mut ticks = tokio::time::interval(BATCH);
+    let mut connection = None;
+    loop {
+        ticks.tick().await;
+        if connection.is_none() {
+            connection = connect(sentinel).await;
+        }
+        let Some(redis) = &mut connection else { continue };
+        let now = match tokio::time::timeout(Duration::from_secs(1), time(redis)).await {
+            Ok(Ok(now)) => now,
+            _ => {
+                connection = None;
+                continue;
+            }
+        };
+        let elements: Vec<_> = (0..batch)
+            .map(|_| {
+                Element::new(queue.layout, now + fastrand::i64(0..AHEAD_MS), format!("{:016x}", fastrand::u64(..)))
+            })
+            .collect();
+        {
+            // Before they are sent: they may arrive before the answer does.
+            let mut offered = offered.lock();
+            offered.oracle.offered(&elements);
+            offered.due.extend(elements.iter().map(|element| (element.id_text(), element.due_ms)));
+        }
+        match send(redis, &queue, &elements).await {
+            Ok(replicas) => {
+                let mut offered = offered.lock();
+                offered.acknowledged += elements.len();
+                if replicas >= 2 {
+                    offered.sure.extend(elements.iter().map(Element::id_text));
+                }
+            }
+            Err(_) => connection = None,
+        }
+    }
+}
+
+async fn connect(sentinel: u16) -> Option<MultiplexedConnection> {
+    let port = master_of(sentinel).await.ok()??;
+    let client = redis::Client::open(format!("redis://127.0.0.1:{port}/")).ok()?;
+    let config = redis::AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(Duration::from_secs(1)))
+        .set_response_timeout(Some(Duration::from_secs(2)));
+    client.get_multiplexed_async_connection_with_config(&config).await.ok()
+}
+
+async fn time(redis: &mut MultiplexedConnection) -> redis::RedisResult<i64> {
+    let (seconds, micros): (i64, i64) = redis::cmd("TIME").query_async(redis).await?;
+    Ok(seconds * 1_000 + micros / 1_000)
+}
+
+/// Offers at once, and answers how many replicas have it.
+async fn send(
+    redis: &mut MultiplexedConnection,
+    queue: &RedissonQueue,
+    elements: &[Element],
+) -> redis::RedisResult<u32> {
+    let scored: Vec<(i64, &[u8])> = elements.iter().map(|e| (e.due_ms, &e.member[..])).collect();
+    let members: Vec<&[u8]> = elements.iter().map(|e| &e.member[..]).collect();
+    let first = elements.iter().map(|e| e.due_ms).min().unwrap_or_default();
+    let mut pipeline = redis::pipe();
+    pipeline.atomic().zadd_multiple(&queue.timeouts, &scored).ignore().rpush(&queue.list, members).ignore();
+    pipeline.publish(&queue.channel, first).ignore();
+    pipeline.exec_async(redis).await?;
+    redis::cmd("WAIT").arg(2).arg(200).query_async(redis).await
+}
+
+/// What came of it.
+pub struct Judged {
+    /// Elements that a replica never had, and no one ever will.
+    pub lost: usize,
+    /// Deliveries beyond the first, and how many of them the daemon had not announced.
+    pub duplicates: usize,
+    pub unannounced: usize,
+    /// For each failover, the time from its begin, and from its end, to the first delivery after it, in ms.
+    pub resumed: Vec<(i64, i64)>,
+}
+
+/// Fails if anything is lost that the replicas had, came early, or was never offered.
+pub fn judge(offered: &Offered, deliveries: &[Delivery], failovers: &[FailedOver], announced: usize) -> Judged {
+    let report = offered.oracle.judge(deliveries);
+    assert!(report.foreign.is_empty() && report.altered.is_empty(), "{report}");
+    let lost: Vec<_> = report.missing.iter().filter(|id| offered.sure.contains(*id)).collect();
+    assert!(lost.is_empty(), "{} elements that both replicas had are lost: {lost:?}; {report}", lost.len());
+    let arrived = |delivery: &Delivery| delivery.arrived_ms.expect("a time");
+    let early = deliveries.iter().filter(|delivery| {
+        delivery.id.as_ref().and_then(|id| offered.due.get(id)).is_some_and(|due| arrived(delivery) < *due)
+    });
+    assert_eq!(early.count(), 0, "deliveries before their due time");
+    let resumed = failovers.iter().map(|failover| {
+        let ended_ms = failover.began_ms + i64::try_from(failover.took.as_millis()).expect("a short time");
+        let first = deliveries.iter().map(arrived).filter(|at| *at >= ended_ms).min();
+        let first = first.unwrap_or_else(|| panic!("nothing was delivered after {failover:?}"));
+        (first - failover.began_ms, first - ended_ms)
+    });
+    Judged {
+        lost: report.missing.len(),
+        duplicates: report.duplicates,
+        unannounced: report.duplicates.saturating_sub(announced),
+        resumed: resumed.collect(),
+    }
+}
+
+/// Ids that were delivered more than once, with the times of their deliveries.
+pub fn doubled(deliveries: &[Delivery]) -> Vec<(String, Vec<i64>)> {
+    let mut times: HashMap<&str, Vec<i64>> = HashMap::new();
+    for delivery in deliveries {
+        let (id, at) = (delivery.id.as_deref().expect("an id"), delivery.arrived_ms.expect("a time"));
+        times.entry(id).or_default().push(at);
+    }
+    let doubled = times.into_iter().filter(|(_, times)| times.len() > 1);
+    doubled.map(|(id, times)| (id.to_owned(), times)).collect()
+}
+
+/// The time of this server.
+pub async fn server_now_ms(redis: &mut MultiplexedConnection) -> i64 {
+    redis_now_ms(redis).await
+}
