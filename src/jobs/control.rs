@@ -69,13 +69,26 @@ impl JobQueue {
     ///
     /// Those of the connection. With ids it may be sent again.
     pub async fn redrive(&self, topic: &Topic, which: Which<'_>, ttl: Option<Duration>) -> Result<u64, JobError> {
-        let (most, ids) = which.arguments()?;
-        let mut args = vec![text(topic.as_str()), or_empty(ttl.map(millis)), number(most)];
-        args.extend(ids);
-        let reply = self.run(&self.shared.scripts.redrive, topic, &args).await?;
-        let mut fields = Fields::of("jobs_redrive", reply)?;
-        self.observe(&mut fields)?;
-        Ok(fields.bytes()?.iter().filter(|letter| **letter == b'y').count() as u64)
+        let (most, mut ids) = which.arguments()?;
+        let (named, mut left, mut moved) = (!ids.is_empty(), most.max(ids.len() as u64), 0);
+        // A script reads no more than 512 KiB of records; each goes on behind the last.
+        while left > 0 {
+            let mut args = vec![text(topic.as_str()), or_empty(ttl.map(millis)), number(left)];
+            args.extend(ids.iter().cloned());
+            let reply = self.run(&self.shared.scripts.redrive, topic, &args).await?;
+            let mut fields = Fields::of("jobs_redrive", reply)?;
+            self.observe(&mut fields)?;
+            let letters = fields.bytes()?;
+            moved += letters.iter().filter(|letter| **letter == b'y').count() as u64;
+            left = left.saturating_sub(letters.len() as u64);
+            if letters.is_empty() {
+                break;
+            }
+            if named {
+                ids.drain(..letters.len().min(ids.len()));
+            }
+        }
+        Ok(moved)
     }
 
     /// Removes dead jobs for good; answers how many there were. At most [`MAX_SWEEP`] a call.

@@ -32,8 +32,10 @@ impl RedissonSource {
     ///
     /// After any error it may be sent again.
     pub async fn cancel_scheduled(&self, conn: &Conn, element: Bytes) -> Result<bool, SourceError> {
-        let keys = [self.keys.delayed.clone(), self.keys.list.clone()];
-        Ok(truth("cancel_scheduled", conn.script(&self.scripts.cancel, &keys, &[element]).await?)?)
+        let k = &self.keys;
+        let keys = [&k.delayed, &k.list, &k.ghosts, &k.sweep].map(Bytes::clone);
+        let args = [element, self.cleanup_word()];
+        Ok(truth("cancel_scheduled", conn.script(&self.scripts.cancel, &keys, &args).await?)?)
     }
 }
 

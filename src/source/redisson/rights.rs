@@ -87,7 +87,7 @@ impl RedissonSource {
         let k = &self.keys;
         [
             self.on(&k.delayed, [ZMSCORE]),
-            self.on(&k.list, [LRANGE, RPUSH, LTRIM]),
+            self.on(&k.list, [LLEN, LRANGE, RPUSH, LTRIM, MEMORY_USAGE]),
             self.on(&k.ghosts, [SREM, EXISTS]),
             self.on(&k.ghosts_turn, [SREM, EXISTS, UNLINK]),
             Grant::on([exact(&k.ghosts), exact(&k.ghosts_turn)], [RENAME]),
@@ -104,6 +104,8 @@ impl RedissonSource {
             self.on(&k.delayed, [ZADD, ZRANK, ZREM, ZSCORE, ZSCAN]),
             self.on(&k.list, [RPUSH, LREM, LRANGE, LINDEX, LPOS, LSET]),
             self.on(&k.ready, [LRANGE, LPUSH]),
+            self.on(&k.ghosts, [SADD]),
+            self.on(&k.sweep, [HSETNX]),
         ]);
         grants
     }

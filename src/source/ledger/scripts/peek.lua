@@ -16,7 +16,8 @@ local total = redis.call(zset and 'ZCARD' or 'LLEN', KEYS[1])
 
 local found, taken, largest, last = {}, 0, 0, 0
 while place < total do
-  local n = chunk(count - taken, bytes, largest, taken, last)
+  -- Few at a time: nothing shows how large the members at a place are before they are read.
+  local n = math.min(chunk(count - taken, bytes, largest, taken, last), 8)
   if n == 0 then break end
   last = n
   local page

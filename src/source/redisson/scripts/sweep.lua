@@ -56,11 +56,21 @@ if tonumber(want) ~= slice then return {'stale', now, slice, left, 0, orphans} e
 
 -- Live entries are at the tail before they leave the head, so a right that is missing loses none.
 local most, bytes_left, largest = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local moved, removed = 0, 0
+local moved, removed, length, walked = 0, 0, redis.call('LLEN', L), 0
+
+-- Whether a large entry may be among the next `n`. Of a list Redis tells the memory of its first nodes times all nodes. A
+-- node has 8 KB of entries, or one larger entry; those that were walked show about how many nodes there are.
+local function uneven(n)
+  local share = math.min(1, walked / moved / 8192)
+  local first, nodes = math.ceil(n * share) + 2, math.max(1, length * share)
+  return redis.call('MEMORY', 'USAGE', L, 'SAMPLES', first) / nodes * first > 2097152
+end
+
 local last = 0
 while left > 0 do
   local n = chunk(math.min(left, most - moved), bytes_left, largest, moved, last)
   if n == 0 then break end
+  if n > 1 and uneven(n) then n = 1 end
   last = n
   local found = redis.call('LRANGE', L, 0, n - 1)
   if #found == 0 then left = 0 break end
@@ -69,7 +79,7 @@ while left > 0 do
   for i = 1, #found do
     local e = found[i]
     if #e > largest then largest = #e end
-    bytes_left, bytes = bytes_left - #e, bytes + #e
+    bytes_left, bytes, walked = bytes_left - #e, bytes + #e, walked + #e
     local id = string.sub(e, 1, 16)
     if scores[i] then
       keep[#keep + 1] = e

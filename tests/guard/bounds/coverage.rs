@@ -1,0 +1,39 @@
+//! Every script has a case.
+
+use std::path::{Path, PathBuf};
+
+/// The files under a folder with this ending.
+fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of the repository") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files(&path, ending, found);
+        } else if path.extension().is_some_and(|extension| extension == ending) {
+            found.push(path);
+        }
+    }
+}
+
+/// Scripts whose cost does not depend on what is stored.
+const CONSTANT: [(&str, &str); 1] = [("src/source/ledger/scripts/pause.lua", "a few fields of one small hash")];
+
+/// A script says at its head what it returns; a part of one does not.
+#[test]
+fn every_script_has_a_case() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut scripts, mut cases) = (Vec::new(), Vec::new());
+    files(&root.join("src"), "lua", &mut scripts);
+    files(&root.join("tests/guard/bounds"), "rs", &mut cases);
+    let text = |path: &PathBuf| std::fs::read_to_string(path).expect("a file of the repository");
+    let cases: String = cases.iter().map(text).collect();
+    scripts.retain(|path| text(path).lines().any(|line| line.starts_with("-- Returns")));
+    assert!(scripts.len() > 30, "{} scripts: are they found?", scripts.len());
+    let name = |path: &PathBuf| path.strip_prefix(root).expect("below").to_str().expect("UTF-8").to_owned();
+    let has_case = |name: &String| {
+        let job = name.strip_prefix("src/jobs/scripts/").and_then(|name| name.strip_suffix(".lua"));
+        cases.contains(&format!("\"{name}\"")) || job.is_some_and(|job| cases.contains(&format!("script!(\"{job}\")")))
+    };
+    let constant = |name: &String| CONSTANT.iter().any(|(script, _)| script == name);
+    let missing: Vec<_> = scripts.iter().map(name).filter(|name| !has_case(name) && !constant(name)).collect();
+    assert!(missing.is_empty(), "without a case in tests/guard/bounds: {missing:?}");
+}

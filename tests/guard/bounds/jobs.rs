@@ -1,0 +1,200 @@
+//! The scripts of the job queue.
+
+use std::time::Duration;
+
+use delaybridge::jobs::{
+    JobId, JobQueue, JobSettings, JobState, Limits, NewJob, Release, Reserved, SCRIPTS, Token, Topic, Which,
+};
+
+use super::*;
+
+macro_rules! script {
+    ($name:literal) => {
+        concat!("src/jobs/scripts/", $name, ".lua")
+    };
+}
+
+const KIB_64: usize = 64 << 10;
+
+fn topic() -> Topic {
+    "orders".parse().expect("a topic")
+}
+
+fn jobs(rig: &Rig) -> JobQueue {
+    JobQueue::new(rig.link.clone(), JobSettings::default(), &SCRIPTS)
+}
+
+/// Adds so many jobs with bodies of this size.
+async fn added(jobs: &JobQueue, count: usize, size: usize) -> Vec<JobId> {
+    let mut ids = Vec::new();
+    for chunk in (0..count).collect::<Vec<_>>().chunks(50) {
+        let new = chunk.iter().map(|_| NewJob { ttl: Some(LEASE), ..NewJob::new(vec![7; size]) }).collect();
+        ids.extend(jobs.add(&topic(), new).await.unwrap().into_iter().map(|added| added.id));
+    }
+    ids
+}
+
+/// The same, and reserves them.
+async fn reserved(jobs: &JobQueue, count: usize, size: usize) -> Vec<Reserved> {
+    added(jobs, count, size).await;
+    let mut all = Vec::new();
+    while all.len() < count {
+        all.extend(jobs.pop_now(&topic(), 100, None).await.unwrap().jobs);
+    }
+    all
+}
+
+/// The same, and buries them.
+async fn dead(jobs: &JobQueue, count: usize, size: usize) {
+    for job in reserved(jobs, count, size).await {
+        jobs.bury(&job.id, job.token, "").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn jobs_come() {
+    for (count, size) in [(1_000, 1 << 10), (16, KIB_64), (1, MIB)] {
+        within_the_limit(script!("add"), &format!("{count} of {size} bytes"), async |rig: &mut Rig| {
+            let (queue, new) = (jobs(rig), (0..count).map(|_| NewJob::new(vec![7; size])).collect());
+            reset_counts(rig).await;
+            assert_eq!(queue.add(&topic(), new).await.unwrap().len(), count);
+            count * size
+        })
+        .await;
+    }
+    within_the_limit(script!("limits"), "all", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        reset_counts(rig).await;
+        queue.set_limits(&topic(), &Limits { tries: Some(7), ..Limits::default() }).await.unwrap();
+        0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn jobs_are_handed_out_and_settled() {
+    for (count, size) in [(100, 1 << 10), (100, KIB_64), (1, MIB)] {
+        let what = &format!("{count} of {size} bytes");
+        within_the_limit(script!("pop"), what, async |rig: &mut Rig| {
+            let queue = jobs(rig);
+            added(&queue, count, size).await;
+            reset_counts(rig).await;
+            queue.pop_now(&topic(), 100, None).await.unwrap().jobs.len() * size
+        })
+        .await;
+        within_the_limit(script!("finish"), what, async |rig: &mut Rig| {
+            let queue = jobs(rig);
+            let done = reserved(&queue, count, size).await.into_iter().map(|job| (job.id.local, job.token));
+            let done: Vec<_> = done.collect();
+            reset_counts(rig).await;
+            assert_eq!(queue.finish_all(&topic(), &done).await.unwrap().len(), count);
+            0
+        })
+        .await;
+        within_the_limit(script!("recover"), what, async |rig: &mut Rig| {
+            let queue = jobs(rig);
+            let token = reserved(&queue, count, size).await[0].token;
+            reset_counts(rig).await;
+            assert!(queue.recover(&topic(), token).await.unwrap() > 0);
+            0
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn single_large_jobs() {
+    within_the_limit(script!("release"), "1 MiB", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        let job = reserved(&queue, 1, MIB).await.remove(0);
+        reset_counts(rig).await;
+        queue.release(&job.id, job.token, Duration::ZERO, Release::Counted, "").await.unwrap();
+        0
+    })
+    .await;
+    within_the_limit(script!("touch"), "1 MiB", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        let job = reserved(&queue, 1, MIB).await.remove(0);
+        reset_counts(rig).await;
+        queue.touch(&job.id, job.token, None).await.unwrap();
+        0
+    })
+    .await;
+    within_the_limit(script!("get"), "1 MiB", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        let id = added(&queue, 1, MIB).await.remove(0);
+        reset_counts(rig).await;
+        queue.get(&id).await.unwrap().expect("a job");
+        MIB
+    })
+    .await;
+    within_the_limit(script!("delete"), "1 MiB", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        let id = added(&queue, 1, MIB).await.remove(0);
+        reset_counts(rig).await;
+        queue.delete(&id).await.unwrap();
+        0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn many_large_jobs_are_looked_at() {
+    within_the_limit(script!("peek"), "100 of 64 KiB", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        added(&queue, 100, KIB_64).await;
+        reset_counts(rig).await;
+        queue.peek(&topic(), JobState::Ready, 0, 100).await.unwrap().len() * KIB_64
+    })
+    .await;
+    within_the_limit(script!("stats"), "10,000", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        added(&queue, 10_000, 100).await;
+        reset_counts(rig).await;
+        assert_eq!(queue.sizes(&topic()).await.unwrap().ready, 10_000);
+        0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn many_large_jobs_are_dead() {
+    within_the_limit(script!("redrive"), "300 of 64 KiB", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        dead(&queue, 300, KIB_64).await;
+        reset_counts(rig).await;
+        assert!(queue.redrive(&topic(), Which::Oldest(1_000), None).await.unwrap() > 0);
+        0
+    })
+    .await;
+    within_the_limit(script!("purge"), "300 of 64 KiB", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        dead(&queue, 300, KIB_64).await;
+        reset_counts(rig).await;
+        assert!(queue.purge(&topic(), Which::Oldest(1_000)).await.unwrap() > 0);
+        0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn time_is_over_for_many_large_jobs() {
+    within_the_limit(script!("tick"), "500 of 64 KiB whose time to run and to live is over", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        let new = |_| NewJob {
+            ttl: Some(Duration::from_millis(300)),
+            ttr: Some(Duration::from_millis(1)),
+            ..NewJob::new(vec![7; KIB_64])
+        };
+        for _ in 0..10 {
+            queue.add(&topic(), (0..50).map(new).collect()).await.unwrap();
+        }
+        queue.pop_as(&topic(), Token::random(), 100, None).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        reset_counts(rig).await;
+        let tick = queue.tick(&topic(), 500).await.unwrap();
+        assert!(tick.aged.expired > 0, "{tick:?}");
+        0
+    })
+    .await;
+}

@@ -1,0 +1,80 @@
+//! The scripts of claims with the half of a pool of jobs, whose bodies are elsewhere.
+
+use bytes::Bytes;
+use delaybridge::config;
+use delaybridge::source::build;
+use delaybridge::source::ledger::Ledger;
+use delaybridge::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Move, Part, Verdict};
+
+use super::*;
+
+const CLAIM: &str = "src/source/ledger/claims/scripts/claim.lua";
+const SETTLE: &str = "src/source/ledger/claims/scripts/settle.lua";
+
+/// A pool with one bucket and its jobs in a hash.
+fn pool() -> Ledger {
+    let yaml = "redis: { url: 'redis://h' }\nsinks: { out: { stdout: {} } }\nqueues: { q: { source: { job_pool: { buckets: \
+                ['{p}:bucket'], score: ms, id: member, job: { hash: '{p}:jobs' } } }, to: [{ sink: out }] } }\n";
+    let loaded = config::load_str(yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
+    Ledger::new(build(&loaded.config.queues[0].source), [1; 8])
+}
+
+#[tokio::test]
+async fn bodies_that_go_with_their_jobs() {
+    let pool = pool();
+    // A batch of the settler has at most 1 MiB with its bodies, and one larger job alone.
+    for (count, size) in [(500, 2 << 10), (500, 256), (1, 10 * MIB)] {
+        within_the_limit(SETTLE, &format!("{count} jobs of {size} bytes"), async |rig: &mut Rig| {
+            let claim = ClaimName::new([1; 8], rig.next);
+            rig.next += 1;
+            let [d, _] = pool.keys.of_claim(claim);
+            let mut batch = Vec::new();
+            for n in 0..count {
+                let (member, body) = (Bytes::from(n.to_string()), Bytes::from(rig.element(size)));
+                rig.run(redis::cmd("ZADD").arg(&d[..]).arg(n).arg(&member[..])).await;
+                rig.run(redis::cmd("HSET").arg("{p}:jobs").arg(&member[..]).arg(&body[..])).await;
+                batch.push(Verdict { claim, part: Part::Bare, member, step: Move::Confirm, body: Some(body) });
+            }
+            reset_counts(rig).await;
+            let settled = pool.claims().settle(&rig.conn, &batch, None, None).await.unwrap();
+            assert_eq!(settled.answers.len(), count);
+            let left: usize = redis::cmd("HLEN").arg("{p}:jobs").query_async(&mut rig.redis).await.unwrap();
+            assert_eq!(left, 0);
+            count * size
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn many_due_ids() {
+    let pool = pool();
+    within_the_limit(CLAIM, "500 of 100,000 ids of a pool", async |rig: &mut Rig| {
+        for first in (0..100_000).step_by(1_000) {
+            let mut add = redis::cmd("ZADD");
+            add.arg("{p}:bucket");
+            for n in first..first + 1_000 {
+                add.arg(n).arg(n);
+            }
+            rig.run(&mut add).await;
+        }
+        rig.next += 1;
+        let request = ClaimRequest {
+            name: ClaimName::new([1; 8], rig.next),
+            not_after_ms: i64::MAX,
+            lease: LEASE,
+            ahead: Duration::ZERO,
+            most: 500,
+            bytes: MIB,
+            rotation: 0,
+            hints: Hints::default(),
+        };
+        reset_counts(rig).await;
+        match pool.claims().claim(&rig.conn, &request).await.unwrap() {
+            ClaimReply::Claimed(claimed) => assert_eq!(claimed.elements.len(), 500),
+            other => panic!("{other:?}"),
+        }
+        0
+    })
+    .await;
+}
