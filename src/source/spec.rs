@@ -15,15 +15,15 @@ use crate::settings::problem::Spot;
 use crate::settings::reader::Section;
 use crate::settings::shown;
 
-/// Where a queue's elements come from.
+/// Where a queue's elements come from. The large ones are boxed: there may be ten thousand queues of Redisson.
 #[derive(Debug, Clone)]
 pub enum SourceSpec {
     /// A delayed queue of Redisson.
     Redisson(RedissonSpec),
     /// A sorted set with the payloads as members.
-    Zset(ZsetSpec),
+    Zset(Box<ZsetSpec>),
     /// A pool of jobs: ids by due time, and the jobs elsewhere.
-    JobPool(JobPoolSpec),
+    JobPool(Box<JobPoolSpec>),
     /// A topic of the job queue.
     Jobs(JobsSpec),
 }

@@ -86,6 +86,7 @@ impl Template {
     /// # Errors
     /// When a hole is not closed or names no field.
     pub fn compile(text: &str) -> Result<Template, TemplateError> {
+        let source: Arc<str> = text.into();
         let mut parts = Vec::new();
         let mut literal = String::new();
         let mut rest = text;
@@ -109,7 +110,7 @@ impl Template {
         }
         literal.push_str(rest);
         let body = if parts.is_empty() {
-            let text: Arc<str> = literal.into();
+            let text: Arc<str> = if literal == text { source.clone() } else { literal.into() };
             Body::Static { bytes: Bytes::copy_from_slice(text.as_bytes()), text }
         } else {
             if !literal.is_empty() {
@@ -117,7 +118,7 @@ impl Template {
             }
             Body::Dynamic(parts.into())
         };
-        Ok(Template { source: text.into(), body })
+        Ok(Template { source, body })
     }
 
     /// The text that was compiled.

@@ -37,7 +37,9 @@ pub(super) fn read(at: &Destination<'_, '_>, sinks: &[Sink<'_>]) -> Option<Route
     let Some((target, spot)) = at.read(sink, &route.sink_spot) else { return Some(route) };
     check_headers(section, &headers, &*target, envelope);
     let headers = headers.into_iter().map(|(name, template, _)| (name.into(), template)).collect();
-    let spec = RouteSpec { sink: route.sink.as_str().into(), target, message: MessageSpec { headers, envelope } };
+    // Its name is there once, for ten thousand queues too.
+    let name = sink.known.as_ref().map_or_else(|| route.sink.as_str().into(), |known| known.spec.name.clone());
+    let spec = RouteSpec { sink: name, target, message: MessageSpec { headers, envelope } };
     Some(Route { spec: Some((spec, spot)), ..route })
 }
 

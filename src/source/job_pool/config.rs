@@ -218,7 +218,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     let name_spot =
         if section.has(&job_pool::BUCKETS) { section.spot(&job_pool::BUCKETS) } else { section.spot(&job_pool::NAME) };
     check(section, &spec, &name_spot);
-    SourceSettings { spec: SourceSpec::JobPool(spec), name_spot, rescue_only: Vec::new() }
+    SourceSettings { spec: SourceSpec::JobPool(Box::new(spec)), name_spot, rescue_only: Vec::new() }
 }
 
 /// Most buckets: each is looked at by every claim.

@@ -125,7 +125,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
         body: template(section, &zset::BODY, "member").map_or(Body::Member, Body::Text),
         database: 0,
     };
-    SourceSettings { spec: SourceSpec::Zset(spec), name_spot, rescue_only: Vec::new() }
+    SourceSettings { spec: SourceSpec::Zset(Box::new(spec)), name_spot, rescue_only: Vec::new() }
 }
 
 /// The template behind the key; `None` for its word.
