@@ -23,6 +23,7 @@ use crate::pipeline::limits::rate::Bucket;
 use crate::pipeline::process::Process;
 use crate::pipeline::settle::Settler;
 use crate::pipeline::settle::history::History;
+use crate::pipeline::settle::recent::Recent;
 use crate::pipeline::watch::Watch;
 use crate::sink::Destination;
 use crate::source::ledger::Hints;
@@ -95,6 +96,8 @@ pub struct Queue {
     pub settler: Settler,
     /// What earlier attempts of this process saw.
     pub history: History,
+    /// What this process has delivered lately.
+    pub recent: Recent,
     /// Where its dead letters are forwarded to.
     pub dead_letter_to: Option<Box<DeadLetterTarget>>,
     /// Knocks when one was stored.
@@ -173,6 +176,7 @@ impl Queue {
             watch: Watch::default(),
             settler: Settler::default(),
             history: History::default(),
+            recent: Recent::default(),
             dead_letter_to,
             dead_letters: Notify::new(),
             hold: Mutex::new(Circuit::hold()),
@@ -209,6 +213,7 @@ impl Queue {
             && self.leases.is_forgotten()
             && self.settler.is_idle()
             && self.history.is_empty()
+            && self.recent.is_empty(Instant::now())
             && self.hold.lock().is_clean()
             && !self.sweep_due.load(Ordering::Relaxed)
             && self.rate.as_ref().is_none_or(full)

@@ -269,6 +269,10 @@ impl Home for Place {
     fn is_nearly_full(&self) -> bool {
         self.is_nearly_full()
     }
+
+    fn epoch(&self) -> Option<(usize, u64)> {
+        self.epoch()
+    }
 }
 
 /// All servers of a Redis.

@@ -194,6 +194,9 @@ pub trait Home: Send + Sync + 'static {
 
     /// Whether more than 90 % of the memory was used that may be, when that was last looked at.
     fn is_nearly_full(&self) -> bool;
+
+    /// Which connection to which server it is now; another one after each change.
+    fn epoch(&self) -> Option<(usize, u64)>;
 }
 
 /// The servers of one Redis: what concerns many queues at once.

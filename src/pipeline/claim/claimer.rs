@@ -303,6 +303,7 @@ impl Claimer {
                 process.events.metrics().script("claim").took(took);
                 self.answered(claimed.now_ms, claim.patience);
                 reply::look_at_due_times(&queue, &claimed, claim.nothing_due_ms);
+                reply::look_for_repeats(&queue, &claimed);
                 self.take_up(claimed, claim).await;
             }
             Ok(Reply::TakeOver(TakeOverReply::Nothing { now_ms })) => {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::clock::Instant;
 use crate::message::Origin;
 use crate::pipeline::claim::record::Taken;
 use crate::pipeline::claim::{Batch, Claim, Isolation};
@@ -29,6 +30,12 @@ pub fn look_at_due_times(queue: &Queue, claimed: &Claimed, nothing_due_ms: i64) 
     if !more_is_due(claimed) {
         queue.saw_nothing_due(claimed.now_ms);
     }
+}
+
+/// After a failover that lost writes, what was confirmed here is claimed as if for the first time.
+pub fn look_for_repeats(queue: &Queue, claimed: &Claimed) {
+    queue.recent.answered(Instant::now(), queue.home().epoch(), || queue.leases.hashes());
+    queue.events.metrics().possible_duplicates(queue.recent.met(claimed.elements.iter()));
 }
 
 /// Damaged entries go the way of all elements, which makes dead letters of them (R8). The others that cannot be read are

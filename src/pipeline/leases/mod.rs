@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 
 use crate::clock::Instant;
 use crate::pipeline::claim::Claim;
+use crate::pipeline::settle::recent;
 use crate::source::ledger::claims::ClaimName;
 
 /// The claims of one queue.
@@ -106,6 +107,12 @@ impl Leases {
     /// Due time in Redis ms of the oldest element that is held.
     pub fn oldest_due_ms(&self) -> Option<i64> {
         self.state.lock().held.values().filter_map(|claim| claim.oldest_due_ms()).min()
+    }
+
+    /// What of the held claims a failover may bring back, as hashes.
+    pub fn hashes(&self) -> Vec<u64> {
+        let state = self.state.lock();
+        state.held.values().flat_map(|claim| claim.elements.iter().filter_map(recent::hash)).collect()
     }
 
     /// Whether no claim is held.

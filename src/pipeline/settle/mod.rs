@@ -6,6 +6,7 @@
 
 pub mod history;
 pub mod judge;
+pub mod recent;
 mod singles;
 pub mod verdict;
 mod wholes;

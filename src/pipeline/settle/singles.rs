@@ -142,6 +142,7 @@ fn finish_confirmed(claim: &Arc<Claim>, places: &[(usize, Answer)], resent: bool
             queue.events.metrics().late_acks(done as u64);
         }
         delivered(claim, done);
+        queue.recent.confirmed(now, places.iter().filter_map(|(place, _)| claim.elements.get(*place)));
         wholes::adapt(claim, done, now);
     }
     if done < places.len() {

@@ -64,6 +64,7 @@ fn finish(claim: &Arc<Claim>, whole: Whole, answer: Confirmed, resent: bool, now
                 queue.events.metrics().late_acks(count as u64);
             }
             delivered(claim, count);
+            queue.recent.confirmed(now, claim.elements.iter());
         }
         // The answer to a resend of something that was done.
         Confirmed::Gone if resent => delivered(claim, count),

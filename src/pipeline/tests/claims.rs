@@ -5,6 +5,7 @@ use crate::pipeline::tests::world::Trouble;
 use crate::source::ledger::claims::ClaimRequest;
 use crate::source::memory::{Fault, Op};
 use crate::source::store::Claims;
+use crate::telemetry::labels::Wakeup;
 
 const RECOVERED: &str = "delaybridge_recovered_messages_total{queue=\"q\"}";
 const EXPIRED: &str = "delaybridge_claimed_messages_total{from=\"expired\",queue=\"q\"}";
@@ -261,6 +262,37 @@ async fn names_of_empty_claims_do_not_hide_what_a_dead_process_left_in_the_other
     assert_eq!(times(&sink, 100..110), [2; 10]);
     assert_eq!((second.metric(EXPIRED), second.metric(DUPLICATES)), (10.0, 10.0));
     eventually("the names to be gone", || world.store.claims().is_empty()).await;
+}
+
+/// A failover to a replica that had not even received the claim: the elements are scheduled, as if they were new.
+#[tokio::test(start_paused = true)]
+async fn what_was_confirmed_and_is_claimed_again_after_a_failover_is_announced() {
+    for (confirmed_first, hangs) in [(true, false), (false, true)] {
+        let (world, sink) = (World::new(), sink());
+        let bridge = world.bridge(1, &[("s", sink.clone())]);
+        // The connection was used before.
+        bridge.offer([100]);
+        bridge.metric_is(DELIVERED, 1.0).await;
+        world.offer_in(SECOND, 0..10);
+        let replica = world.server.save();
+        if hangs {
+            sink.otherwise(|_| Step::ConfirmAfter(5 * SECOND));
+        }
+        eventually("the sink to have them", || sink.attempts().len() == 11).await;
+        if confirmed_first {
+            bridge.metric_is(DELIVERED, 11.0).await;
+        }
+        assert_eq!(bridge.metric(DUPLICATES), 0.0);
+        world.server.fail_over(replica);
+        bridge.queue.alarm.ring(Wakeup::Reconnect);
+        eventually("the sink to have them again", || sink.attempts().len() == 21).await;
+        bridge.metric_is(DUPLICATES, 10.0).await;
+        world.until_empty().await;
+        // What is offered after that is new.
+        bridge.offer(10..20);
+        world.until_empty().await;
+        assert_eq!((bridge.metric(DUPLICATES), times(&sink, 10..20)), (10.0, vec![1; 10]));
+    }
 }
 
 /// A failover to a replica that had not received the removal of a claim.

@@ -14,6 +14,7 @@ mod zset;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -78,7 +79,13 @@ struct Inner {
     faults: Mutex<HashMap<Op, VecDeque<Fault>>>,
     calls: Mutex<HashMap<Op, u64>>,
     up: watch::Sender<bool>,
+    /// How often it came back.
+    returns: AtomicU64,
 }
+
+/// A state of the server.
+#[derive(Clone)]
+pub struct Saved(HashMap<Arc<str>, Queue>);
 
 /// One queue of the server, as a process with this owner sees it.
 pub struct MemoryStore {
@@ -97,6 +104,7 @@ impl MemoryServer {
             faults: Mutex::default(),
             calls: Mutex::default(),
             up: watch::Sender::new(true),
+            returns: AtomicU64::new(0),
         }))
     }
 
@@ -115,7 +123,25 @@ impl MemoryServer {
 
     /// Goes away or comes back.
     pub fn set_up(&self, up: bool) {
+        self.0.returns.fetch_add(u64::from(up), Ordering::Relaxed);
         self.0.up.send_replace(up);
+    }
+
+    /// Its state, as a replica has it that receives nothing from now on.
+    pub fn save(&self) -> Saved {
+        Saved(self.0.queues.lock().clone())
+    }
+
+    /// Goes away, and comes back with this state: a failover to such a replica.
+    pub fn fail_over(&self, to: Saved) {
+        self.set_up(false);
+        *self.0.queues.lock() = to.0;
+        self.set_up(true);
+    }
+
+    /// Which connection to it one has now.
+    pub fn epoch(&self) -> Option<(usize, u64)> {
+        self.is_up().then(|| (0, self.0.returns.load(Ordering::Relaxed)))
     }
 
     /// Makes the next calls of this kind go wrong, one for each fault.
@@ -201,6 +227,10 @@ impl Home for MemoryStore {
 
     fn is_nearly_full(&self) -> bool {
         false
+    }
+
+    fn epoch(&self) -> Option<(usize, u64)> {
+        self.server.epoch()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::link::Side;
 use crate::source::ledger::claims::{ClaimName, Element};
 use crate::source::ledger::{DeadLetter, Forwarder, Order};
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Queue {
     /// Element -> due time in ms.
     pub(super) scheduled: Zset,
@@ -32,6 +32,7 @@ pub(super) struct Queue {
     pub(super) given: u64,
 }
 
+#[derive(Clone)]
 struct ForwardLease {
     owner: [u8; 8],
     until_ms: i64,

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use bytes::Bytes;
 
 /// Each member once, in the order of the scores, and of the bytes among equal scores.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Zset {
     order: BTreeSet<(i64, Bytes)>,
     scores: HashMap<Bytes, i64>,

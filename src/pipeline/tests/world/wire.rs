@@ -374,6 +374,10 @@ impl Home for Wire {
     fn is_nearly_full(&self) -> bool {
         false
     }
+
+    fn epoch(&self) -> Option<(usize, u64)> {
+        self.server.epoch()
+    }
 }
 
 impl Server for Wire {

@@ -25,7 +25,7 @@ use crate::source::{Junk, NoPayload, millis};
 const COUNTED: usize = 1_000;
 
 /// The two keys of a claim.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Keys {
     /// Elements -> due time in ms.
     pub(super) bare: Zset,

@@ -1,0 +1,147 @@
+//! What this process has delivered lately, so that it notices when Redis has forgotten it: a failover to a replica that
+//! lacks the last writes puts delivered elements back to where they were, and they are claimed once more.
+//!
+//! What was confirmed in the last seconds is noted as hashes, claim by claim. When a reply comes over another connection
+//! than the one before, those and the elements in flight become suspects: one of them that is claimed as if for the first
+//! time may have been delivered before. Bounded by count; what is forgotten is delivered all the same, and not announced.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::clock::Instant;
+use crate::source::ledger::claims::Element;
+
+/// How long a confirmation is noted: longer than a replica lags behind, and than a connection takes to be seen broken.
+const LATELY: Duration = Duration::from_secs(15);
+/// Most elements that are noted of one queue, and most that are suspected.
+const MOST: usize = 20_000;
+/// How long elements are suspected: they are due, so they come at once, or after those that were due before them.
+const SUSPECTED: Duration = Duration::from_secs(600);
+
+/// The recent deliveries of one queue.
+#[derive(Debug, Default)]
+pub struct Recent(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Which connection the last reply came over.
+    connection: Option<(usize, u64)>,
+    /// Claims that were confirmed, the oldest first.
+    confirmed: VecDeque<(Instant, Vec<u64>)>,
+    count: usize,
+    suspects: HashSet<u64>,
+    /// When they are not suspected any more.
+    until: Option<Instant>,
+}
+
+impl State {
+    fn forget(&mut self, now: Instant) {
+        while let Some((at, hashes)) = self.confirmed.front()
+            && (now.since(*at) > LATELY || self.count > MOST)
+        {
+            self.count -= hashes.len();
+            self.confirmed.pop_front();
+        }
+        if self.confirmed.is_empty() {
+            self.confirmed = VecDeque::new();
+        }
+        if self.until.is_some_and(|until| until <= now) {
+            (self.suspects, self.until) = (HashSet::new(), None);
+        }
+    }
+}
+
+impl Recent {
+    /// These elements of a claim were confirmed.
+    pub fn confirmed<'a>(&self, now: Instant, elements: impl Iterator<Item = &'a Element>) {
+        let hashes: Vec<u64> = elements.filter_map(hash).collect();
+        let mut state = self.0.lock();
+        state.count += hashes.len();
+        state.confirmed.push_back((now, hashes));
+        state.forget(now);
+    }
+
+    /// A reply came over this connection. If the last one came over another, what was confirmed lately and what is `held` is
+    /// suspected from now on.
+    pub fn answered(&self, now: Instant, connection: Option<(usize, u64)>, held: impl FnOnce() -> Vec<u64>) {
+        let mut state = self.0.lock();
+        let before = state.connection;
+        state.connection = connection.or(before);
+        if before.is_none() || before == state.connection {
+            return;
+        }
+        state.forget(now);
+        let State { confirmed, suspects, until, .. } = &mut *state;
+        let hashes = confirmed.iter().flat_map(|(_, hashes)| hashes.iter().copied()).chain(held());
+        suspects.extend(hashes.take(MOST));
+        *until = (!suspects.is_empty()).then(|| now.after(SUSPECTED));
+    }
+
+    /// How many of these elements were delivered before, as it seems. Each is counted once.
+    pub fn met<'a>(&self, elements: impl Iterator<Item = &'a Element>) -> u64 {
+        let mut state = self.0.lock();
+        if state.suspects.is_empty() {
+            return 0;
+        }
+        elements.filter_map(hash).filter(|hash| state.suspects.remove(hash)).count() as u64
+    }
+
+    /// Whether nothing is noted and nothing suspected.
+    pub fn is_empty(&self, now: Instant) -> bool {
+        let mut state = self.0.lock();
+        state.forget(now);
+        state.confirmed.is_empty() && state.suspects.is_empty()
+    }
+}
+
+/// What tells an element of the source apart: its bytes, and its score. An entry of ours carries its own history.
+pub fn hash(element: &Element) -> Option<u64> {
+    element.header.is_none().then(|| xxh3_64_with_seed(&element.member, element.score_ms as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn element(n: u8) -> Element {
+        Element::bare(vec![n; 16].into(), i64::from(n))
+    }
+
+    #[test]
+    fn what_was_confirmed_before_another_connection_is_met_once() {
+        let (recent, now) = (Recent::default(), Instant::now());
+        let one = Some((1, 1));
+        recent.answered(now, one, Vec::new);
+        recent.confirmed(now, [element(1), element(2)].iter());
+        recent.answered(now, one, || panic!("the same connection"));
+        assert_eq!(recent.met([element(1)].iter()), 0, "nothing was lost");
+        recent.answered(now, None, Vec::new);
+        recent.answered(now, Some((1, 2)), || vec![hash(&element(3)).unwrap()]);
+        let again = [element(1), element(2), element(3), element(4)];
+        assert_eq!(recent.met(again.iter()), 3);
+        assert_eq!(recent.met(again.iter()), 0);
+        assert!(!recent.is_empty(now), "what is confirmed now may be lost by the next failover");
+        assert!(recent.is_empty(now.after(SUSPECTED)));
+    }
+
+    #[test]
+    fn it_forgets_what_is_old_and_what_is_too_much() {
+        let (recent, now) = (Recent::default(), Instant::now());
+        recent.answered(now, Some((1, 1)), Vec::new);
+        recent.confirmed(now, [element(1)].iter());
+        let later = now.after(LATELY * 2);
+        recent.answered(later, Some((1, 2)), Vec::new);
+        assert_eq!(recent.met([element(1)].iter()), 0);
+        for _ in 0..1_000 {
+            recent.confirmed(later, std::iter::repeat_n(&element(2), 100));
+        }
+        assert!(recent.0.lock().count <= MOST);
+        // Another element with the same bytes, due at another time, is another one.
+        recent.answered(later, Some((2, 1)), Vec::new);
+        assert_eq!(recent.met([Element::bare(vec![2; 16].into(), 7)].iter()), 0);
+        assert_eq!(recent.met([element(2)].iter()), 1);
+    }
+}
