@@ -217,6 +217,22 @@ pub trait Source: Send + Sync + 'static {
         None
     }
 
+    /// Whether the source's programs keep a status in bodies, which [`note`](Source::note) writes.
+    fn keeps_status(&self) -> bool {
+        false
+    }
+
+    /// Writes into the bodies of these elements where they are now, for programs that keep such a status, and takes over what
+    /// the bodies are then. What cannot be written stays as it is.
+    fn note<'a>(
+        &'a self,
+        _conn: &'a Conn,
+        _elements: &'a mut [Element],
+        _noted: Noted,
+    ) -> BoxFuture<'a, Result<(), SourceError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// The sorted sets of what is scheduled, for a source with bodies: an element that is in one of them again keeps its body,
     /// and what goes back goes to the first.
     fn due_sets(&self) -> Vec<Bytes> {
@@ -306,6 +322,15 @@ pub trait Source: Send + Sync + 'static {
     fn stored(&self) -> Vec<Bytes> {
         self.keys()
     }
+}
+
+/// Where elements are, in the words of a status that the source's programs keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Noted {
+    /// A daemon has them.
+    Reserved,
+    /// They go back to the source.
+    Back,
 }
 
 /// What is of no use without a body, or has to outlive it.

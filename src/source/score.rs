@@ -58,6 +58,12 @@ impl Unit {
         Score(ms as f64 * times / by + more)
     }
 
+    /// The smallest score that is not due before this time.
+    pub fn at(self, ms: i64) -> Score {
+        let [times, by, _] = self.factors().map(|factor| factor as f64);
+        Score((ms as f64 * times / by).ceil())
+    }
+
     /// The first millisecond at which the score is due.
     pub fn due_ms(self, score: Score) -> i64 {
         let [times, by, more] = self.factors().map(|factor| factor as f64);

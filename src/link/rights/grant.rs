@@ -92,6 +92,12 @@ impl Grant {
         self.commands.iter().fold(none, |access, command| access.and(command.access))
     }
 
+    /// The same without one of its commands.
+    #[cfg(test)]
+    pub(crate) fn without(&self, command: Command) -> Grant {
+        Grant::new(self.commands.iter().copied().filter(|other| *other != command), self.on.clone())
+    }
+
     /// The commands.
     pub fn commands(&self) -> impl Iterator<Item = &Command> {
         self.commands.iter()

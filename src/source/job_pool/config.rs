@@ -7,6 +7,8 @@ use serde_json::{Map, Value, json};
 use super::layout::{ID, IdIn, Layout, Names, Place, Wanted};
 use super::preset::{PRESETS, Preset};
 use super::record::Format;
+use super::status::{Status, StatusAt};
+use super::write::Program;
 use crate::link::hashed;
 use crate::settings::keys::{Key, tables};
 use crate::settings::problem::Spot;
@@ -25,6 +27,7 @@ tables! {
         ID = key("id", Kind::Text, "The id in a member. `member`: all of it. `behind:TEXT` and `before:TEXT`: what is behind a text at the beginning, or before the first such text. `json:FIELD`, `msgpack:FIELD`, `java:FIELD`: a field of a record.");
         JOB = key("job", Kind::Section(&job::TABLE), "Where the job with an id is kept.");
         RECORD = key("record", Kind::Section(&record::TABLE), "What is read of a job.");
+        STATUS = key("status", Kind::Section(&status::TABLE), "The status of a job, where its program keeps one. It is written while the daemon has the job, and when the job goes back.");
         NAMES = key("names", Kind::Word(&[now("plain"), now("java")]), "How names of keys and fields are written. `java`: as serialized Java objects, by a `RedisTemplate` without configured serializers.");
         READY = key("ready", Kind::Texts, "Lists with members of jobs that the program has made ready: they are claimed as well. Without it they are left to the program's consumers.");
         ON_MISSING_BODY = key("on_missing_body", Kind::Word(&[now("drop"), now("dead_letter")]), "A due id without a job. `drop`: its user has deleted it; counted, and gone. `dead_letter`: stored as a dead letter.").default("drop");
@@ -44,6 +47,12 @@ tables! {
         DUE = key("due", Kind::Text, "The field with the due time. A job that is due later by it goes back to the first bucket for that time.");
         DUE_UNIT = key("due_unit", Kind::Word(&[now("s"), now("ms"), now("us"), now("ns"), now("ms*4096")]), "With `due`: its unit.").default("s");
     }
+    mod status at "queues.NAME.source.job_pool.status", "One of `field` and `hash_field`, and the two texts." {
+        FIELD = key("field", Kind::Text, "The field of the record with the status: a text, or the constant of an enum. Only for records of `json`, `msgpack` and `java`.");
+        HASH_FIELD = key("hash_field", Kind::Text, "With `own_hash`: the field of the job's hash with the status.");
+        RESERVED = key("reserved", Kind::Text, "The status of a job that the daemon has.").required();
+        DELAY = key("delay", Kind::Text, "The status of a job that waits in a bucket.").required();
+    }
 }
 
 /// A pool of jobs.
@@ -61,19 +70,21 @@ pub struct JobPoolSpec {
     pub ready: Vec<String>,
     /// A due id without a job is a dead letter.
     pub buries_missing: bool,
+    /// The program that has written the jobs, if all of their layout is a preset's.
+    pub program: Option<Program>,
 }
 
 impl JobPoolSpec {
     /// A pool with this layout, which nothing else is known of.
     pub fn of(preset: Preset) -> Self {
-        let Preset { buckets, score, id, place, beside, names, record, wanted } = preset;
-        let layout = Layout { id, place, names, record, wanted };
-        JobPoolSpec { buckets, score, layout, beside, ready: Vec::new(), buries_missing: false }
+        let Preset { buckets, score, id, place, beside, names, record, wanted, status } = preset;
+        let layout = Layout { id, place, names, record, wanted, status };
+        JobPoolSpec { buckets, score, layout, beside, ready: Vec::new(), buries_missing: false, program: None }
     }
 
     /// The settings in effect, in the shape of the YAML.
     pub fn settings(&self) -> Map<String, Value> {
-        let Layout { id, place, names, record, wanted } = &self.layout;
+        let Layout { id, place, names, record, wanted, status } = &self.layout;
         let mut job = match place {
             Place::Value(pattern) => json!({ "string": pattern }),
             Place::Shared(key) => json!({ "hash": key }),
@@ -99,6 +110,13 @@ impl JobPoolSpec {
         if let Some((field, unit)) = &wanted.due {
             shown["record"]["due"] = field.clone().into();
             shown["record"]["due_unit"] = unit.as_str().into();
+        }
+        if let Some(Status { at, reserved, delay }) = status.as_deref() {
+            let (key, field) = match at {
+                StatusAt::Record(field) => ("field", field),
+                StatusAt::Hash(field) => ("hash_field", field),
+            };
+            shown["status"] = json!({ key: field, "reserved": reserved, "delay": delay });
         }
         if !self.ready.is_empty() {
             shown["ready"] = self.ready.clone().into();
@@ -169,6 +187,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
         let message = "`name` has no effect without a `preset` that makes keys of it";
         report.problem(&section.spot(&job_pool::NAME), message, "write the keys themselves: `buckets` and `job`");
     }
+    let mut program = None;
     let preset = named.map(|(word, default, fill)| {
         let name = text(section, &job_pool::NAME).unwrap_or_else(|| default.to_owned());
         if name.is_empty() {
@@ -178,7 +197,9 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
                 job_pool::NAME.help,
             );
         }
-        fill(&name)
+        let preset = fill(&name);
+        program = Some(Program { preset: word, name });
+        preset
     });
     let required = |key: &Key| {
         if preset.is_none() && !section.has(key) && !section.empty {
@@ -187,6 +208,8 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     };
     [&job_pool::BUCKETS, &job_pool::SCORE, &job_pool::ID, &job_pool::JOB].into_iter().for_each(required);
     let mut spec = JobPoolSpec::of(preset.unwrap_or_else(nothing));
+    let of_its_own = [&job_pool::ID, &job_pool::RECORD, &job_pool::NAMES].into_iter().any(|key| section.has(key));
+    spec.program = program.filter(|_| !of_its_own);
     if section.has(&job_pool::BUCKETS) {
         spec.buckets = section.texts(&job_pool::BUCKETS).into_iter().map(|text| text.value).collect();
     }
@@ -206,6 +229,9 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     }
     if let Some(written) = section.opt_section(&job_pool::RECORD) {
         record_of(&written, &mut spec);
+    }
+    if let Some(written) = section.opt_section(&job_pool::STATUS) {
+        status_of(&written, &mut spec);
     }
     if let Some(written) = section.word(&job_pool::NAMES, &[("plain", Names::Plain), ("java", Names::Java)]) {
         spec.layout.names = written;
@@ -276,6 +302,7 @@ fn nothing() -> Preset {
         names: Names::Plain,
         record: Format::Raw,
         wanted: Wanted::default(),
+        status: None,
     }
 }
 
@@ -306,7 +333,7 @@ fn job_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
 fn record_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
     let text = |key: &Key| section.text(key).map(|text| text.value);
     if let Some(format) = section.word(&record::FORMAT, &Format::ALL) {
-        (spec.layout.record, spec.layout.wanted) = (format, Wanted::default());
+        (spec.layout.record, spec.layout.wanted, spec.layout.status) = (format, Wanted::default(), None);
     }
     let wanted = &mut spec.layout.wanted;
     wanted.body = text(&record::BODY).or(wanted.body.take());
@@ -314,4 +341,31 @@ fn record_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
     wanted.retries = text(&record::RETRIES).or(wanted.retries.take());
     let unit = section.word(&record::DUE_UNIT, &Unit::ALL).unwrap_or(Unit::Seconds);
     wanted.due = text(&record::DUE).map(|due| (due, unit)).or(wanted.due.take());
+}
+
+fn status_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
+    let (report, layout) = (&section.cx.report, &mut spec.layout);
+    let text = |key: &Key| section.text(key).map(|text| text.value);
+    let at = match (text(&status::FIELD), text(&status::HASH_FIELD)) {
+        (Some(field), None) => StatusAt::Record(field),
+        (None, Some(field)) => StatusAt::Hash(field),
+        _ => {
+            report.problem(&section.spot, "a status is in one place", "write one of `field` and `hash_field`");
+            return;
+        }
+    };
+    match (&at, layout.record, &layout.place) {
+        (StatusAt::Record(_), Format::Raw | Format::Ttr | Format::Protobuf, _) => {
+            let message = format!("no status can be written into a record of `{}`", layout.record.as_str());
+            report.problem(&section.spot(&status::FIELD), message, status::FIELD.help);
+        }
+        (StatusAt::Hash(_), _, Place::Value(_) | Place::Shared(_)) => {
+            let message = "`hash_field` is a field of a job's own hash, and the jobs have none";
+            report.problem(&section.spot(&status::HASH_FIELD), message, "write `field`, or `job: { own_hash: ... }`");
+        }
+        _ => {}
+    }
+    if let (Some(reserved), Some(delay)) = (text(&status::RESERVED), text(&status::DELAY)) {
+        layout.status = Some(Box::new(Status { at, reserved, delay }));
+    }
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::java;
 use super::record::{Field, Format, Record};
+use super::status::Status;
 use crate::message::Identity;
 use crate::source::ledger::claims::{Body, BodyAt};
 use crate::source::score::{Score, Unit};
@@ -76,6 +77,8 @@ pub struct Layout {
     pub record: Format,
     /// What is read of it.
     pub wanted: Wanted,
+    /// The status that is written.
+    pub status: Option<Box<Status>>,
 }
 
 /// An id, and whether it is a number: Java writes a number in another way than its digits.

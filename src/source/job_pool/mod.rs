@@ -13,11 +13,14 @@ mod rights;
 mod rivals;
 mod scripts;
 mod source;
+mod status;
 #[cfg(test)]
 mod tests;
+mod write;
 
 pub use self::config::JobPoolSpec;
 pub use self::preset::{PRESETS, Preset};
 pub use self::rivals::{rivals, to_see_rivals};
 pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
 pub use self::source::JobPool;
+pub use self::write::{Leaving, Program, Written};

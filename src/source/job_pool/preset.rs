@@ -2,6 +2,7 @@
 
 use super::layout::{IdIn, Names, Place, Wanted};
 use super::record::Format;
+use super::status::{Status, StatusAt};
 use crate::source::score::Unit;
 
 /// What a preset fills in.
@@ -23,6 +24,8 @@ pub struct Preset {
     pub record: Format,
     /// What is read of a job.
     pub wanted: Wanted,
+    /// The status that is written.
+    pub status: Option<Box<Status>>,
 }
 
 /// A preset's name in the configuration, what `name` is there if it is left out, and what it fills in.
@@ -53,6 +56,12 @@ fn tried(body: &str, topic: &str, retries: &str) -> Wanted {
     Wanted { retries: Some(retries.to_owned()), ..wanted(body, Some(topic)) }
 }
 
+/// The status of jobs as Youzan's design has it.
+fn states() -> Option<Box<Status>> {
+    let at = StatusAt::Record("status".to_owned());
+    Some(Box::new(Status { at, reserved: "RESERVED".to_owned(), delay: "DELAY".to_owned() }))
+}
+
 /// ouqiang/delay-queue: `bucket_name` and `bucket_size` of its configuration make the buckets.
 fn ouqiang(name: &str) -> Preset {
     Preset {
@@ -64,6 +73,7 @@ fn ouqiang(name: &str) -> Preset {
         names: Names::Plain,
         record: Format::Msgpack,
         wanted: Wanted { due: Some(("3".to_owned(), Unit::Seconds)), ..wanted("5", Some("1")) },
+        status: None,
     }
 }
 
@@ -79,6 +89,7 @@ fn ice(name: &str) -> Preset {
         names: Names::Plain,
         record: Format::Json,
         wanted: tried("body", "topic", "retryCount"),
+        status: states(),
     }
 }
 
@@ -93,6 +104,7 @@ fn yii2(name: &str) -> Preset {
         names: Names::Plain,
         record: Format::Ttr,
         wanted: wanted("body", None),
+        status: None,
     }
 }
 
@@ -108,6 +120,7 @@ fn hdt3213(name: &str) -> Preset {
         names: Names::Plain,
         record: Format::Raw,
         wanted: Wanted::default(),
+        status: None,
     }
 }
 
@@ -122,6 +135,7 @@ fn youzan(name: &str) -> Preset {
         names: Names::Java,
         record: Format::Java,
         wanted: tried("message", "topic", "retryCount"),
+        status: states(),
     }
 }
 
@@ -146,7 +160,14 @@ fn bullmq(name: &str) -> Preset {
         names: Names::Plain,
         record: Format::Raw,
         wanted: Wanted::default(),
+        status: None,
     }
+}
+
+/// asynq's: beside the message in the hash of a task.
+fn asynq_states() -> Status {
+    let at = StatusAt::Hash("state".to_owned());
+    Status { at, reserved: "active".to_owned(), delay: "scheduled".to_owned() }
 }
 
 /// asynq: `name` is the queue's.
@@ -160,5 +181,6 @@ fn asynq(name: &str) -> Preset {
         names: Names::Plain,
         record: Format::Protobuf,
         wanted: tried("2", "1", "5"),
+        status: Some(Box::new(asynq_states())),
     }
 }

@@ -16,7 +16,7 @@ impl JobPool {
             grants.push(self.on_lists(&[TYPE, LLEN]));
         }
         match activity {
-            Activity::Look | Activity::Rescue => {}
+            Activity::Look | Activity::Rescue => grants.push(self.to_read_jobs()),
             Activity::Deliver => {
                 grants.push(self.on_buckets(&[ZADD, ZREMRANGEBYRANK, ZSCORE]));
                 grants.extend(self.buckets().map(|bucket| Grant::on([self.of_claims(), bucket], [ZRANGESTORE])));
@@ -24,6 +24,7 @@ impl JobPool {
                     grants.push(self.on_lists(&[LRANGE, LTRIM, MEMORY_USAGE]));
                 }
                 grants.extend(self.to_read_and_remove_jobs());
+                grants.extend(self.to_write_status());
             }
             // What is shown, cancelled, redriven and restored; an import claims as well.
             Activity::Operate => {
@@ -35,8 +36,10 @@ impl JobPool {
                 grants.push(match self.spec.layout.place {
                     Place::Value(_) => self.on_jobs(&[GET, SET, TYPE, UNLINK]),
                     Place::Shared(_) => self.on_jobs(&[HDEL, HGET, HSETNX, TYPE]),
-                    Place::Own(..) => self.on_jobs(&[HDEL, HGET, HSETNX, TYPE, UNLINK]),
+                    Place::Own(..) => self.on_jobs(&[HDEL, HGET, HSET, HSETNX, TYPE, UNLINK]),
                 });
+                // An export writes whole jobs.
+                grants.extend(self.beside.as_ref().map(|key| Grant::on([exact(key)], [HSETNX])));
                 grants.push(self.in_scripts());
             }
         }
@@ -51,6 +54,20 @@ impl JobPool {
         };
         let beside = self.beside.as_ref().map(|key| Grant::on([exact(key)], [HDEL]));
         [jobs, self.in_scripts()].into_iter().chain(beside).collect()
+    }
+
+    fn to_write_status(&self) -> Option<Grant> {
+        self.spec.layout.status.as_ref().map(|_| match self.spec.layout.place {
+            Place::Value(_) => self.on_jobs(&[SET]),
+            Place::Shared(_) | Place::Own(..) => self.on_jobs(&[HSET]),
+        })
+    }
+
+    fn to_read_jobs(&self) -> Grant {
+        match self.spec.layout.place {
+            Place::Value(_) => self.on_jobs(&[GET, STRLEN]),
+            Place::Shared(_) | Place::Own(..) => self.on_jobs(&[HGET, HSTRLEN]),
+        }
     }
 
     /// Scripts have keys of all kinds at once; what they may do to them their commands decide.

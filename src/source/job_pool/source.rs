@@ -8,17 +8,18 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::config::JobPoolSpec;
+use super::status::NOTE;
 use super::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
 use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
 use crate::message::{Identity, MessageId, Origin};
 use crate::metric::SourceTerms;
-use crate::source::ledger::claims::{Body, BodyAt};
+use crate::source::ledger::claims::{Body, BodyAt, Element};
 use crate::source::ledger::{self, BadReply, Fields, Hints, Packed, Shape, glob_literal, redis_now_ms};
 use crate::source::store::Rescued;
 use crate::source::{
-    Activity, Announcement, Beside, ClaimAdded, Depths, Junk, Leftovers, NoPayload, Read, Score, Source, SourceError,
-    UpkeepRequest, UpkeepState, Upkept, junk_id, millis, text,
+    Activity, Announcement, Beside, ClaimAdded, Depths, Junk, Leftovers, NoPayload, Noted, Read, Score, Source,
+    SourceError, UpkeepRequest, UpkeepState, Upkept, junk_id, millis, text,
 };
 
 /// A pool of jobs.
@@ -80,7 +81,7 @@ impl Source for JobPool {
     }
 
     fn own_scripts(&self) -> Vec<&'static Script> {
-        Vec::new()
+        self.spec.layout.status.iter().map(|_| &*NOTE).collect()
     }
 
     fn claim_args(&self, _hints: &Hints, ahead: Duration) -> Vec<Bytes> {
@@ -122,6 +123,26 @@ impl Source for JobPool {
         let field = || self.spec.layout.field(&self.spec.layout.id(member).ok()?);
         let beside = self.beside.clone().and_then(|key| Some(Beside::Field { key, field: field()? }));
         beside.into_iter().collect()
+    }
+
+    fn note<'a>(
+        &'a self,
+        conn: &'a Conn,
+        elements: &'a mut [Element],
+        noted: Noted,
+    ) -> BoxFuture<'a, Result<(), SourceError>> {
+        match self.spec.layout.status {
+            Some(_) => self.write_status(conn, elements, noted).boxed(),
+            None => std::future::ready(Ok(())).boxed(),
+        }
+    }
+
+    fn keeps_status(&self) -> bool {
+        self.spec.layout.status.is_some()
+    }
+
+    fn revived(&self, body: Bytes) -> Bytes {
+        self.spec.layout.waiting(body)
     }
 
     fn open_body(

@@ -7,10 +7,12 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::claims::{BodyAt, ClaimName, ClaimReply, ClaimRequest, Contents, Element, TakeOverReply, TakeOverRequest};
+use super::claims::{
+    Body, BodyAt, ClaimName, ClaimReply, ClaimRequest, Contents, Element, TakeOverReply, TakeOverRequest,
+};
 use super::{BATCH_BYTES, DeadLetter, Ledger};
 use crate::link::{Conn, LinkError, NoAnswer};
-use crate::source::SourceError;
+use crate::source::{Noted, SourceError};
 
 impl Ledger {
     /// Claims what is due, with the bodies.
@@ -28,6 +30,7 @@ impl Ledger {
             let unread =
                 self.fetch(conn, &mut claimed.elements, request.bytes).await.map_err(|why| lost(conn, &why))?;
             claimed.more |= unread;
+            self.note_reserved(conn, &mut claimed.elements).await?;
         }
         Ok(reply)
     }
@@ -41,8 +44,25 @@ impl Ledger {
         let mut reply = self.claims().take_over(conn, request).await?;
         if let TakeOverReply::Taken { elements, .. } = &mut reply {
             self.fetch(conn, elements, request.bytes).await.map_err(|why| lost(conn, &why))?;
+            self.note_reserved(conn, elements).await?;
         }
         Ok(reply)
+    }
+
+    /// Writes the status of what was claimed. Without an answer it is not known what the bodies are now.
+    async fn note_reserved(&self, conn: &Conn, elements: &mut [Element]) -> Result<(), SourceError> {
+        self.source.note(conn, elements, Noted::Reserved).await.map_err(|why| lost(conn, &why))
+    }
+
+    /// Writes the status of elements that go back, page by page.
+    pub(super) async fn note_back(&self, conn: &Conn, mut elements: Vec<Element>) -> Result<(), SourceError> {
+        while self.source.keeps_status() && !elements.is_empty() {
+            self.fetch(conn, &mut elements, BATCH_BYTES).await?;
+            self.source.note(conn, &mut elements, Noted::Back).await?;
+            // At least one was read.
+            elements.retain(|element| matches!(element.body.as_deref(), Some(Body::NoRoom(_))));
+        }
+        Ok(())
     }
 
     /// What a claim holds, with the bodies.
@@ -69,7 +89,7 @@ impl Ledger {
         if let Some(mean) = self.claims().fetch(conn, elements, room).await? {
             self.body_size.store(mean, Ordering::Relaxed);
         }
-        Ok(elements.iter().any(|element| matches!(element.body.as_deref(), Some(super::claims::Body::NoRoom(_)))))
+        Ok(elements.iter().any(|element| matches!(element.body.as_deref(), Some(Body::NoRoom(_)))))
     }
 
     /// Whether this process has met a body, or could not be wrong about their place.

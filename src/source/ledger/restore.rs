@@ -89,6 +89,12 @@ impl Ledger {
     /// After any error the same batch may be sent again.
     pub async fn restore(&self, conn: &Conn, items: &[Item]) -> Result<Restored, SourceError> {
         const SCRIPT: &str = "restore";
+        let waits = |item: &Item| match &item.held {
+            Held::Retry(member) => Element::entry(member.clone(), 0),
+            // The letter has the body.
+            Held::Dead(_) => None,
+        };
+        self.note_back(conn, items.iter().filter_map(waits).collect()).await?;
         let k = &self.keys;
         let mut keys = vec![k.leases.clone(), k.retry.clone(), k.dead.clone(), k.state.clone()];
         let sets = self.source.schedules();

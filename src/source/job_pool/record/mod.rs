@@ -47,7 +47,7 @@ impl Format {
 }
 
 /// A record that was read.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
     /// Names and values, in their order.
     Fields(Vec<(Bytes, Field)>),
@@ -125,6 +125,26 @@ impl Record {
                 other => Some(Field::Other(other.to_string().into())),
             },
         }
+    }
+}
+
+impl Record {
+    /// The record with this text in a field that it has.
+    pub(super) fn with(&self, name: &str, text: &str) -> Record {
+        let mut changed = self.clone();
+        match &mut changed {
+            Record::Fields(fields) => {
+                if let Some((_, value)) = fields.iter_mut().rev().find(|(field, _)| field == name.as_bytes()) {
+                    *value = Field::Bytes(text.to_owned().into());
+                }
+            }
+            Record::Tree(value) => {
+                if let Some(value) = value.get_mut(name) {
+                    *value = Value::String(text.to_owned());
+                }
+            }
+        }
+        changed
     }
 }
 

@@ -3,6 +3,8 @@
 mod bodies;
 mod layouts;
 mod model;
+mod rights;
+mod status;
 mod types;
 
 use std::collections::HashMap;
@@ -14,6 +16,7 @@ use parking_lot::Mutex;
 
 use super::layout::{IdIn, Names, Place, Wanted};
 use super::record::Format;
+use super::status::{NOTE, Status, StatusAt};
 use super::{JobPool, JobPoolSpec, Preset, SCRIPTS_ON_TEST_CLOCK};
 use crate::link::rights::command::LRANGE;
 use crate::link::rights::{Grant, Pattern, to_connect, to_load_scripts};
@@ -36,7 +39,7 @@ pub(super) struct PoolRig {
     daemon: Link,
     /// Bodies of the elements that were made, and are not offered yet.
     made: Mutex<HashMap<Bytes, Bytes>>,
-    _server: TestServer,
+    server: TestServer,
 }
 
 /// The pool of the contract: one bucket, one hash of jobs.
@@ -50,7 +53,14 @@ pub(super) fn plain() -> Preset {
         names: Names::Plain,
         record: Format::Raw,
         wanted: Wanted::default(),
+        status: None,
     }
+}
+
+/// The statuses of Youzan's design, in this field of the record.
+pub(super) fn states(field: &str) -> Status {
+    let at = StatusAt::Record(field.to_owned());
+    Status { at, reserved: "RESERVED".to_owned(), delay: "DELAY".to_owned() }
 }
 
 impl PoolRig {
@@ -75,7 +85,7 @@ impl PoolRig {
         let daemon = Link::start(Arc::new(server.endpoint_within("daemon", &grants)), options);
         soon("a connection", daemon.ready()).await;
         let redis = OnRedis::new(&server, ledger.keys.clone()).await;
-        PoolRig { source, redis, daemon, made: Mutex::default(), _server: server }
+        PoolRig { source, redis, daemon, made: Mutex::default(), server }
     }
 
     /// The pool, as a process with this owner sees it.
