@@ -6,7 +6,9 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 use super::table::{Align, Table};
-use super::{Failed, Global, Output, answer, on_queue, show};
+use super::{Failed, Global, Output, answer, load, on_queue, show};
+use crate::jobs::{JobState, Topic};
+use crate::operate::jobs::{Found, Jobs};
 use crate::operate::peek::{Elements, Peek, State, peek};
 use crate::operate::words;
 
@@ -19,7 +21,7 @@ use crate::operate::words;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct PeekArgs {
-    /// The queue's id in the configuration
+    /// The queue's id in the configuration, or a topic of the job queue
     #[arg(value_name = "QUEUE")]
     pub queue: String,
     /// Maximum number of elements
@@ -72,12 +74,39 @@ const START_TEXT: usize = 4096;
 const START_JSON: usize = 64 << 10;
 
 pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -> Result<u8, Failed> {
+    if let Some(found) = of_topic(global, args).await? {
+        answer(global, out, &found, super::jobs::list)?;
+        return Ok(0);
+    }
     let (_session, queue) = on_queue(global, &args.queue).await?;
     let start = if global.output == Output::Json { START_JSON } else { START_TEXT };
     let PeekArgs { limit, state, full, routes, .. } = *args;
     let ask = Peek { state, limit, payload_bytes: (!full).then_some(start), routes };
     answer(global, out, &peek(&queue, &ask).await?, |found| text(found, &ask))?;
     Ok(0)
+}
+
+/// The jobs of a topic, if the name is that of a topic and of no queue.
+async fn of_topic(global: &Global, args: &PeekArgs) -> Result<Option<Found>, Failed> {
+    let config = load(global)?.config;
+    let (Some(settings), Ok(topic)) = (&config.jobs, args.queue.parse::<Topic>()) else { return Ok(None) };
+    if config.queues.iter().any(|spec| *spec.id == *args.queue) {
+        return Ok(None);
+    }
+    let configured = settings.topics.contains_key(&topic);
+    let jobs = Jobs::open(&config).await?;
+    if !configured && !jobs.has(&topic).await? {
+        return Ok(None);
+    }
+    let refuse = |why: &str| Err(Failed::usage(format!("look at topic {topic}: {why}")));
+    let state = match args.state {
+        _ if args.routes => return refuse("a topic has no destinations; name the queue that delivers it"),
+        State::Scheduled => JobState::Delay,
+        State::Ready => JobState::Ready,
+        State::InFlight => JobState::Reserved,
+        State::Retry => return refuse("a topic has no jobs in `retry`; those that failed wait as `scheduled`"),
+    };
+    Ok(Some(jobs.peek(&topic, state, args.limit).await?))
 }
 
 fn text(found: &Elements, ask: &Peek) -> String {

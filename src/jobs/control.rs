@@ -9,7 +9,7 @@ use super::keys::Keys;
 use super::name::{JobId, LocalId, Topic};
 use super::queue::{JobQueue, millis, number, or_empty, text};
 use super::reserve::Aged;
-use crate::link::{BadReply, Fields};
+use crate::link::{BadReply, Fields, Score};
 
 /// Most jobs that one call redrives or purges.
 pub const MAX_SWEEP: usize = 1_000;
@@ -145,21 +145,13 @@ impl JobQueue {
         self.leave(topic).await
     }
 
-    /// Makes a job that waits a member of a plain sorted set, which is copied first; `false` if such a member is there
-    /// already and is not this job's copy. Only while the topic is paused. It may be sent again: the topic remembers
-    /// whose copy is on its way.
+    /// Notes that a copy of this job is on its way to where it is exported to; whether that was noted before. Only while the topic
+    /// is paused. It may be sent again.
     ///
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn export_member(
-        &self,
-        topic: &Topic,
-        key: &str,
-        score: i64,
-        id: &LocalId,
-        body: &Bytes,
-    ) -> Result<bool, JobError> {
+    pub async fn begin_export(&self, topic: &Topic, id: &LocalId) -> Result<bool, JobError> {
         let conn = self.conn(Keys::of(topic).topic()).await?;
         let hash = Keys::of(topic).topic().clone();
         let mut last = redis::cmd("HGET");
@@ -168,14 +160,36 @@ impl JobQueue {
         let mut note = redis::cmd("HSET");
         note.arg(&hash[..]).arg("exporting").arg(id.as_str());
         conn.query::<()>(&note).await?;
+        Ok(interrupted)
+    }
+
+    /// Makes a job that waits a member of a plain sorted set, which is copied first; `false` if such a member is there
+    /// already and is not this job's copy. Only while the topic is paused. It may be sent again: the topic remembers
+    /// whose copy is on its way.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn export_member(&self, key: &str, score: Score, id: &JobId, body: &Bytes) -> Result<bool, JobError> {
+        let interrupted = self.begin_export(&id.topic, &id.local).await?;
         let mut copy = redis::cmd("ZADD");
         copy.arg(key).arg("NX").arg(score).arg(&body[..]);
-        let copied = conn.query::<u64>(&copy).await? == 1;
+        let copied = self.conn().await?.query::<u64>(&copy).await? == 1;
         if !copied && !interrupted {
             return Ok(false);
         }
-        match self.delete(&JobId { topic: topic.clone(), local: id.clone() }).await {
-            Ok(()) | Err(JobError::NotFound) => Ok(true),
+        self.end_export(id).await?;
+        Ok(true)
+    }
+
+    /// Removes a job whose copy is where it is exported to. It may be sent again.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn end_export(&self, id: &JobId) -> Result<(), JobError> {
+        match self.delete(id).await {
+            Ok(()) | Err(JobError::NotFound) => Ok(()),
             Err(error) => Err(error),
         }
     }

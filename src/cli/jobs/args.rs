@@ -355,7 +355,7 @@ pub struct LimitsArgs {
     /// Time to live of jobs that have none of their own (0s is for ever)
     #[arg(long, value_name = "DURATION", value_parser = delay)]
     pub ttl: Option<Duration>,
-    /// Maximum number of jobs that wait or are reserved (0 is no limit)
+    /// Maximum number of jobs that are not dead (0 is no limit)
     #[arg(long, value_name = "COUNT")]
     pub max_jobs: Option<u64>,
     /// Maximum size of a body, in bytes
@@ -441,24 +441,29 @@ Examples:
   delaybridge jobs import order_timeout orders --dry-run
   delaybridge jobs import order_timeout orders";
 
-/// Move the jobs of a topic that wait to a plain sorted set.
+/// Move the jobs of a topic that wait to a plain sorted set, or to a job pool.
 ///
-/// A body becomes a member, its due time the score. Each is copied first and removed then. After an interruption run it
-/// again. Equal members collapse in a sorted set, so a job whose body is there already stays a job. The topic must be
-/// paused.
+/// Each is copied first and removed then. After an interruption run it again. The topic must be paused. In a sorted set a body
+/// becomes a member, its due time the score. Equal members collapse there, so a job whose body is there already stays a job. In
+/// a pool a job becomes what the program of the preset would have written, with the same id. One whose id another job of
+/// the pool has stays too.
 ///
-/// job: delay | ready -> member
+/// job: delay | ready -> member | job of the pool
 #[derive(Debug, Args)]
 #[command(after_help = EXPORT)]
+#[command(group(ArgGroup::new("where").required(true).args(["key", "queue"])))]
 pub struct ExportArgs {
     /// The topic
     #[arg(value_name = "TOPIC")]
     pub topic: Topic,
     /// The key of the sorted set
     #[arg(long, value_name = "KEY")]
-    pub key: String,
-    /// Scores are whole seconds; else milliseconds
-    #[arg(long)]
+    pub key: Option<String>,
+    /// A queue of the configuration with a source `zset` or `job_pool`: the place that it delivers from
+    #[arg(long, value_name = "QUEUE")]
+    pub queue: Option<String>,
+    /// With --key: scores are whole seconds; else milliseconds
+    #[arg(long, conflicts_with = "queue")]
     pub seconds: bool,
     /// Report what would be moved, and change nothing
     #[arg(long)]
@@ -468,7 +473,8 @@ pub struct ExportArgs {
 const EXPORT: &str = "\
 Examples:
   delaybridge jobs pause orders
-  delaybridge jobs export orders --key queues:default:delayed --seconds";
+  delaybridge jobs export orders --key queues:default:delayed --seconds
+  delaybridge jobs export orders --queue order_pool --dry-run";
 
 #[cfg(test)]
 mod tests {

@@ -11,11 +11,12 @@ use bytes::Bytes;
 
 pub use self::args::JobsCommand;
 use self::args::{AddArgs, DestroyArgs, ExportArgs, Held, PopArgs};
-pub(super) use self::text::topics;
+pub(super) use self::text::{list, topics};
 use super::{Failed, Global, answer, input, load, on_queue};
 use crate::clock::Instant;
 use crate::jobs::{Due, JobError, NewJob, PopRequest, Release, Settled};
-use crate::operate::jobs::{Jobs, export, failed, import};
+use crate::operate::jobs::{Jobs, Target, export, failed, import};
+use crate::source::score::Unit;
 
 async fn open(global: &Global) -> Result<Jobs, Failed> {
     Ok(Jobs::open(&load(global)?.config).await?)
@@ -103,9 +104,17 @@ pub(super) async fn run(global: &Global, command: &JobsCommand, out: &mut dyn Wr
             answer(global, out, &done, text::imported)?;
         }
         JobsCommand::Export(args) => {
-            let ExportArgs { topic, key, seconds, dry_run } = args;
+            let ExportArgs { topic, key, queue, seconds, dry_run } = args;
             let jobs = open(global).await?;
-            let done = export(&jobs, topic, key, *seconds, *dry_run, &mut progress("exported")).await?;
+            let held;
+            let target = match (key, queue) {
+                (Some(key), _) => Target::Set(key, if *seconds { Unit::Seconds } else { Unit::Millis }),
+                (None, queue) => {
+                    held = on_queue(global, queue.as_deref().unwrap_or_default()).await?;
+                    Target::of(&held.1)?
+                }
+            };
+            let done = export(&jobs, topic, &target, *dry_run, &mut progress("exported")).await?;
             answer(global, out, &done, text::exported)?;
         }
     }

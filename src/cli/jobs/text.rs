@@ -51,7 +51,7 @@ fn whole(job: &Job, now_ms: i64) -> String {
     text
 }
 
-pub(super) fn list(found: &Found) -> String {
+pub(in crate::cli) fn list(found: &Found) -> String {
     use Align::{Left, Right};
     if found.jobs.is_empty() {
         return "no jobs\n".to_owned();
@@ -131,7 +131,8 @@ pub(super) fn limits(found: &TopicLimits) -> String {
 
 pub(super) fn imported(done: &Imported) -> String {
     let verb = if done.dry_run { "would be moved" } else { "moved" };
-    let mut text = format!("{} elements of {} {verb} to topic {}\n", done.moved, done.queue, done.topic);
+    let elements = words::count(usize::try_from(done.moved).unwrap_or(usize::MAX), "element");
+    let mut text = format!("{elements} of {} {verb} to topic {}\n", done.queue, done.topic);
     for (count, what) in [
         (done.copied_before, "had been copied by an earlier run"),
         (done.taken, "were taken by another client meanwhile, and are no jobs"),
@@ -148,9 +149,10 @@ pub(super) fn imported(done: &Imported) -> String {
 
 pub(super) fn exported(done: &Exported) -> String {
     let verb = if done.dry_run { "would be moved" } else { "moved" };
-    let mut text = format!("{} jobs of topic {} {verb} to {}\n", done.moved, done.topic, done.key);
+    let jobs = words::count(usize::try_from(done.moved).unwrap_or(usize::MAX), "job");
+    let mut text = format!("{jobs} of topic {} {verb} to {}\n", done.topic, done.key);
     for (count, what) in [
-        (done.left, "have a body that is a member already; they stay"),
+        (done.left, "are there already with the same body or id, or could not be read there; they stay"),
         (done.elsewhere, "are reserved or dead; they stay"),
     ] {
         if count > 0 {

@@ -1,5 +1,6 @@
 //! The job queue as an operator, or a consumer without a library, uses it: one call each, and results that are plain.
 
+mod export;
 mod moving;
 mod pools;
 
@@ -9,7 +10,8 @@ use redisson_codecs::Codec;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-pub use self::moving::{Exported, Imported, export, import};
+pub use self::export::{Exported, Target, export};
+pub use self::moving::{Imported, import};
 use super::content::Content;
 use super::error::Error;
 use super::session::{connected, redis};
@@ -259,6 +261,16 @@ impl Jobs {
         let found = self.queue.get(id).await.map_err(|error| failed(&what, &error))?;
         let job = found.ok_or_else(|| failed(&what, &JobError::NotFound))?;
         Ok(Found { now_ms: self.queue.now_ms(), jobs: vec![Job::seen(job)] })
+    }
+
+    /// Whether a topic has come into being.
+    ///
+    /// # Errors
+    ///
+    /// Those of the queue.
+    pub async fn has(&self, topic: &Topic) -> Result<bool, Error> {
+        let sizes = self.queue.sizes(topic).await;
+        Ok(sizes.map_err(|error| failed(&format!("look at topic {topic}"), &error))?.exists)
     }
 
     /// Jobs of one state, at most `limit`.

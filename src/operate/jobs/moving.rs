@@ -1,4 +1,4 @@
-//! Moving house: elements of a queue become jobs of a topic, and jobs of a topic members of a plain sorted set.
+//! Moving house: elements of a queue become jobs of a topic.
 //!
 //! Each is copied first and removed then. The copy has an id that is made of the original's, so that a second run after an
 //! interruption copies nothing twice, and goes on.
@@ -8,9 +8,10 @@ use futures_util::future::join_all;
 use serde::Serialize;
 
 use super::{Jobs, failed, pools};
-use crate::jobs::{Added, Due, JobError, JobState, LocalId, NewJob, Topic};
+use crate::jobs::{Added, Due, JobError, LocalId, NewJob, Topic};
 use crate::operate::error::{Attempt, Error};
 use crate::operate::session::Queue;
+use crate::operate::words;
 use crate::source::ledger::{Place, Seen, Shape, Show};
 
 /// Elements that are moved at once.
@@ -39,23 +40,6 @@ pub struct Imported {
     pub elsewhere: u64,
 }
 
-/// What was exported.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Exported {
-    /// The topic that the jobs came from.
-    pub topic: String,
-    /// The sorted set that the members went to.
-    pub key: String,
-    /// Whether nothing was changed.
-    pub dry_run: bool,
-    /// Jobs that are members now, or would be.
-    pub moved: u64,
-    /// Jobs whose body was a member already: equal members collapse in a sorted set, so they stay jobs.
-    pub left: u64,
-    /// Jobs that are reserved or dead; they stay where they are.
-    pub elsewhere: u64,
-}
-
 /// Moves what is scheduled or waits for a retry in a queue to a topic. `progress` hears how many were moved.
 ///
 /// # Errors
@@ -75,9 +59,10 @@ pub async fn import(
     }
     let daemons = queue.ledger.daemons(&queue.conn).await.attempt(&what)?;
     if daemons > 0 && !dry_run {
-        let text =
-            "deliver from the queue and would take elements meanwhile: remove the queue from their configuration";
-        return Err(Error::conflict(format!("{what}: {daemons} daemons {text}, or stop them")));
+        let (verb, them) = if daemons == 1 { ("delivers", "it") } else { ("deliver", "them") };
+        let daemons = words::count(usize::try_from(daemons).unwrap_or(usize::MAX), "daemon");
+        let text = "from the queue and would take elements meanwhile: remove the queue from the configuration";
+        return Err(Error::conflict(format!("{what}: {daemons} {verb} {text}, or stop {them}")));
     }
     if !queue.spec.source.has_payload_in_member() {
         if dry_run {
@@ -190,59 +175,6 @@ pub(super) fn local_id(id: &str) -> LocalId {
             if digits.len() <= 128 { digits } else { format!("{:032x}", xxhash_rust::xxh3::xxh3_128(id.as_bytes())) };
         short.parse().unwrap_or_else(|_| LocalId::ulid(0, 0))
     })
-}
-
-/// Moves the jobs of a topic that wait to a plain sorted set: the bodies are the members, the due times in milliseconds,
-/// or in whole seconds, the scores.
-///
-/// # Errors
-///
-/// When the topic is not paused, or Redis cannot be asked; what was moved before is moved.
-pub async fn export(
-    jobs: &Jobs,
-    topic: &Topic,
-    key: &str,
-    seconds: bool,
-    dry_run: bool,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Exported, Error> {
-    let what = format!("export topic {topic} to `{key}`");
-    let attempt = |error| failed(&what, &error);
-    let mut done = Exported { topic: topic.to_string(), key: key.to_owned(), dry_run, ..Exported::default() };
-    let sizes = jobs.queue.sizes(topic).await.map_err(attempt)?;
-    if !sizes.paused && !dry_run {
-        let text = "consumers would take jobs meanwhile: run `delaybridge jobs pause` first";
-        return Err(Error::conflict(format!("{what}: the topic is not paused, and {text}")));
-    }
-    for state in [JobState::Ready, JobState::Delay] {
-        let mut skip = 0;
-        loop {
-            let page = jobs.queue.peek(topic, state, skip, PAGE).await.map_err(attempt)?;
-            if page.is_empty() {
-                break;
-            }
-            for job in page {
-                if dry_run {
-                    (done.moved, skip) = (done.moved + 1, skip + 1);
-                    continue;
-                }
-                let score = if seconds {
-                    job.time_ms.div_euclid(1000) + i64::from(job.time_ms % 1000 > 0)
-                } else {
-                    job.time_ms
-                };
-                if jobs.queue.export_member(topic, key, score, &job.id.local, &job.body).await.map_err(attempt)? {
-                    done.moved += 1;
-                } else {
-                    (done.left, skip) = (done.left + 1, skip + 1);
-                }
-            }
-            progress(done.moved);
-        }
-    }
-    let sizes = jobs.queue.sizes(topic).await.map_err(attempt)?;
-    done.elsewhere = sizes.reserved + sizes.dead;
-    Ok(done)
 }
 
 #[cfg(test)]

@@ -21,13 +21,13 @@ fn ask(config: &ConfigFile, line: &str) -> (i32, String) {
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&text).into_owned())
 }
 
-fn well(config: &ConfigFile, line: &str) -> String {
+pub(super) fn well(config: &ConfigFile, line: &str) -> String {
     let (code, text) = ask(config, line);
     assert_eq!(code, 0, "{line}: {text}");
     text
 }
 
-fn json(config: &ConfigFile, line: &str) -> Value {
+pub(super) fn json(config: &ConfigFile, line: &str) -> Value {
     let text = well(config, &format!("{line} --output json"));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }

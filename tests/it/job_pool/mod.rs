@@ -1,9 +1,11 @@
 //! Pools of jobs: the daemon is the built binary, Redis a real server, the programs are what teams run.
 
+mod arriving;
 mod forwarding;
 mod leaving;
 mod port;
 mod programs;
+mod shadow;
 mod timers;
 
 use std::time::Duration;

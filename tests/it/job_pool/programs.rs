@@ -22,13 +22,13 @@ async fn run(mut command: Command) -> String {
     ran.await.expect("the program ends")
 }
 
-fn asynq(server: &RedisServer, line: &str) -> impl Future<Output = String> + use<> {
+pub(super) fn asynq(server: &RedisServer, line: &str) -> impl Future<Output = String> + use<> {
     let mut command = Command::new(brokers::asynq().unwrap_or_else(|error| panic!("{error}")));
     command.arg(format!("127.0.0.1:{}", server.port())).args(line.split(' '));
     run(command)
 }
 
-fn bullmq(server: &RedisServer, line: &str) -> impl Future<Output = String> + use<> {
+pub(super) fn bullmq(server: &RedisServer, line: &str) -> impl Future<Output = String> + use<> {
     let mut command = Command::new("node");
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/bullmq/program.js"));
     command.env("NODE_PATH", brokers::bullmq().unwrap_or_else(|error| panic!("{error}")));
@@ -41,7 +41,7 @@ fn json(text: &str) -> Value {
 }
 
 /// The payloads that arrived, when there are so many.
-async fn arrived(redis: &redis::aio::MultiplexedConnection, count: usize) -> Vec<String> {
+pub(super) async fn arrived(redis: &redis::aio::MultiplexedConnection, count: usize) -> Vec<String> {
     eventually("the jobs", PATIENCE, async || {
         let found = read_stream(&mut redis.clone(), "out").await;
         if found.len() >= count { Ok(found) } else { Err(format!("{} of {count}", found.len())) }
@@ -53,7 +53,7 @@ async fn arrived(redis: &redis::aio::MultiplexedConnection, count: usize) -> Vec
 }
 
 /// Waits until nothing is in flight.
-async fn settled(redis: &redis::aio::MultiplexedConnection) {
+pub(super) async fn settled(redis: &redis::aio::MultiplexedConnection) {
     eventually("nothing in flight", PATIENCE, async || {
         let claims: Vec<String> = redis.clone().keys("delaybridge:claim:*").await.expect("the server answers");
         if claims.is_empty() { Ok(()) } else { Err(format!("{claims:?}")) }

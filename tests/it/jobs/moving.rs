@@ -117,7 +117,7 @@ async fn nothing_is_imported_while_a_daemon_delivers_from_the_queue() {
     let mut daemon = Daemon::start(&yaml(&server)).await;
     let file = ConfigFile::new(&format!("http: none\n{}", yaml(&server)));
     let (code, text) = jobs(&file.path(), "import delayed orders");
-    assert!(code == 1 && text.contains("1 daemons deliver from the queue"), "{text}");
+    assert!(code == 1 && text.contains("1 daemon delivers from the queue"), "{text}");
     assert!(bodies(&mut redis, "orders").await.is_empty());
     daemon.stop().await;
     assert_eq!(json(&file.path(), "import delayed orders")["moved"], 1);
