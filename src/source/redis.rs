@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 
 use super::ledger::claims::{self, ClaimName, Element};
-use super::ledger::{self, DeadLetter, Forwarder, Ledger, Order, Stats};
+use super::ledger::{self, BATCH_BYTES, DeadLetter, Forwarder, Ledger, Order, Stats};
 use super::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
 use super::{Announcement, NoPayload, Read, Score, Source, SourceError, UpkeepRequest, Upkept, millis};
 use crate::link::{Conn, Durable, DurableRedis, LinkError, Place, Redis, listeners};
@@ -122,13 +122,17 @@ impl Store for RedisStore {
         async { self.ledger.source().upkeep(&self.conn()?, self.ledger.owner, request).await }.boxed()
     }
 
-    fn due_before(&self, ms: i64) -> Call<'_, usize> {
-        async move { self.ledger.due_before(&self.conn()?, ms).await }.boxed()
+    fn schedules(&self) -> usize {
+        self.ledger.source().schedules().len()
     }
 
-    fn scheduled(&self, first: usize) -> Call<'_, Scheduled> {
+    fn due_before(&self, schedule: usize, ms: i64) -> Call<'_, usize> {
+        async move { self.ledger.due_before(&self.conn()?, schedule, ms).await }.boxed()
+    }
+
+    fn scheduled(&self, schedule: usize, first: usize) -> Call<'_, Scheduled> {
         async move {
-            let members = self.ledger.members(&self.conn()?, ledger::Place::Scheduled, first).await?;
+            let members = self.ledger.scheduled(&self.conn()?, schedule, first).await?;
             let source = self.ledger.source();
             // An element of a sorted set has a score; without one it is taken for due.
             let elements = members.members.into_iter().map(|(score, bytes)| match score {
@@ -138,6 +142,10 @@ impl Store for RedisStore {
             Ok(Scheduled { now_ms: members.now_ms, elements: elements.collect() })
         }
         .boxed()
+    }
+
+    fn read_bodies<'a>(&'a self, elements: &'a mut [claims::Element]) -> Call<'a, ()> {
+        async move { self.ledger.fetch(&self.conn()?, elements, BATCH_BYTES).await.map(drop) }.boxed()
     }
 
     fn rescue<'a>(&'a self, after: Duration, elements: &'a [Bytes]) -> Call<'a, Rescued> {

@@ -45,11 +45,22 @@ pub trait Store: Claims {
     /// One step of the removal of what claims left behind at the source.
     fn upkeep<'a>(&'a self, request: &'a UpkeepRequest) -> Call<'a, Upkept>;
 
-    /// How many scheduled elements fall due before this time: the place of the first that does not.
-    fn due_before(&self, ms: i64) -> Call<'_, usize>;
+    /// How many sorted sets hold what is scheduled: a pool of jobs may have several.
+    fn schedules(&self) -> usize {
+        1
+    }
 
-    /// Scheduled elements in due order, from the `first` on: at least one unless the end is reached.
-    fn scheduled(&self, first: usize) -> Call<'_, Scheduled>;
+    /// How many elements of a schedule fall due before this time: the place of the first that does not.
+    fn due_before(&self, schedule: usize, ms: i64) -> Call<'_, usize>;
+
+    /// Elements of a schedule in due order, from the `first` on: at least one unless the end is reached. Bodies that are elsewhere
+    /// are not read.
+    fn scheduled(&self, schedule: usize, first: usize) -> Call<'_, Scheduled>;
+
+    /// Reads the bodies of these elements, where the source has bodies: as far as there is room, and one in any case.
+    fn read_bodies<'a>(&'a self, _elements: &'a mut [claims::Element]) -> Call<'a, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Does the source's own transfer for those of the elements that are overdue by at least `after`.
     fn rescue<'a>(&'a self, after: Duration, elements: &'a [Bytes]) -> Call<'a, Rescued>;

@@ -415,11 +415,17 @@ impl QueueEvents {
         debug!(target: SHADOW, queue = &**self.id(), %id, due_ms, bytes, destinations, "would be delivered");
     }
 
-    /// An element is due in shadow mode, and its delivery would fail.
-    pub fn would_fail(&self, id: &Identity, due_ms: i64, fate: Fate, reason: &str) {
+    /// An element is due in shadow mode, and there is nothing to deliver of it.
+    pub fn would_pass(&self, id: &Identity, due_ms: i64, fate: Fate, reason: &str) {
         self.0.metrics.shadowed(fate);
         let fate = fate.as_str();
         debug!(target: SHADOW, queue = &**self.id(), %id, due_ms, fate, reason, "would not be delivered");
+    }
+
+    /// An element is due in shadow mode, and its delivery would fail.
+    pub fn would_fail(&self, id: &Identity, due_ms: i64, fate: Fate, reason: &str) {
+        self.would_pass(id, due_ms, fate, reason);
+        let fate = fate.as_str();
         if let Some(left_out) = self.0.quiet().shadow.admit(Instant::now(), 1) {
             warn!(queue = &**self.id(), %id, fate, reason, left_out, "shadow: an element would not be delivered");
         }

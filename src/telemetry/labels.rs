@@ -143,6 +143,10 @@ words! {
         DeadLetter = "dead_letter",
         /// The queue would have been held because of it.
         Hold = "hold",
+        /// It is a reference to a job that its user has deleted.
+        Gone = "gone",
+        /// It goes back, because its job is due later by its own record.
+        NotDue = "not_due",
     }
 }
 

@@ -236,13 +236,6 @@ fn mode(section: &Section<'_>, source: &SourceSettings) -> Mode {
             format!("a source `{}` has no ready list that overdue elements could be moved to", source.spec.kind());
         report.problem(&section.spot(&queue::MODE), message, "write `mode: deliver`, with a sink under `to:`");
     }
-    if mode == Mode::Shadow && !source.spec.has_payload_in_member() {
-        let message = format!(
-            "`mode: shadow` reads payloads in due elements, and those of a `{}` are elsewhere",
-            source.spec.kind()
-        );
-        report.problem(&section.spot(&queue::MODE), message, "write `mode: deliver`");
-    }
     if let Mode::Rescue { .. } = mode {
         // Elements are only moved to the ready list: all that is not about the source means nothing.
         let about_source = |key: &Key| [queue::SOURCE.name, queue::MODE.name].contains(&key.name);

@@ -59,12 +59,12 @@ async fn look(queue: &Queue, heartbeat: &Heartbeat) -> Result<(u64, u64), Source
     // One look needs nothing but a count while all is well. The estimate of Redis's clock is good enough for that: the script
     // asks Redis's own.
     let now_ms = queue.home().now_ms();
-    if queue.store.due_before(now_ms.saturating_sub(limit)).await? == 0 {
+    if queue.store.due_before(0, now_ms.saturating_sub(limit)).await? == 0 {
         return Ok((0, 0));
     }
     while !queue.process.stopping.is_cancelled() {
         heartbeat.beat();
-        let page = queue.store.scheduled(first).await?;
+        let page = queue.store.scheduled(0, first).await?;
         let overdue = page.now_ms.saturating_sub(limit);
         let late = page.elements.into_iter().take_while(|element| element.score_ms <= overdue);
         let late: Vec<_> = late.map(|element| element.member).collect();

@@ -34,7 +34,9 @@ const SUMMARY: Duration = Duration::from_secs(60);
 
 /// Reads until the process stops.
 pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Heartbeat) {
-    let mut shadows: Vec<Shadow> = queues.into_iter().map(Shadow::new).collect();
+    let each =
+        |queue: Arc<Queue>| (0..queue.store.schedules()).map(move |schedule| Shadow::new(queue.clone(), schedule));
+    let mut shadows: Vec<Shadow> = queues.into_iter().flat_map(each).collect();
     loop {
         // Order: the end goes first; a sleep may be left at any time.
         tokio::select! {
@@ -55,9 +57,11 @@ pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Hear
     }
 }
 
-/// What was seen of one queue.
+/// What was seen of one schedule of a queue.
 struct Shadow {
     queue: Arc<Queue>,
+    /// Its number among those of the queue.
+    schedule: usize,
     /// Everything that falls due before this was shown, in Redis ms.
     shown_until: i64,
     /// Score and hash of what was shown from there on.
@@ -71,34 +75,35 @@ struct Shadow {
 }
 
 impl Shadow {
-    fn new(queue: Arc<Queue>) -> Self {
+    fn new(queue: Arc<Queue>, schedule: usize) -> Self {
         let (shown_until, summed_up) = (i64::MIN / 2, Instant::now());
-        Shadow { queue, shown_until, shown: HashSet::new(), rest: None, delivered: 0, failed: 0, summed_up }
+        Shadow { queue, schedule, shown_until, shown: HashSet::new(), rest: None, delivered: 0, failed: 0, summed_up }
     }
 
     async fn look(&mut self) -> Result<(), SourceError> {
-        let queue = self.queue.clone();
+        let (queue, schedule) = (self.queue.clone(), self.schedule);
         let (began_at, resumed) = (self.shown_until, self.rest);
         let mut first = match resumed {
-            Some(rest) => queue.store.due_before(began_at + 1).await?.saturating_sub(rest),
-            None => queue.store.due_before(began_at).await?,
+            Some(rest) => queue.store.due_before(schedule, began_at + 1).await?.saturating_sub(rest),
+            None => queue.store.due_before(schedule, began_at).await?,
         };
         let (mut seen, mut last, mut fresh) = (0, began_at, HashSet::new());
         loop {
-            let page = queue.store.scheduled(first).await?;
+            let page = queue.store.scheduled(schedule, first).await?;
             let horizon = page.now_ms.saturating_add(AHEAD_MS);
-            let due = page.elements.iter().take_while(|element| element.score_ms <= horizon);
-            let count = due.clone().count();
-            for element in due {
+            let read = page.elements.len();
+            let mut due = page.elements;
+            due.truncate(due.iter().take_while(|element| element.score_ms <= horizon).count());
+            let count = due.len();
+            due.retain(|element| {
                 let due_ms = element.score_ms;
                 last = last.max(due_ms);
                 let key = (due_ms, xxhash_rust::xxh3::xxh3_64(&element.member));
-                if fresh.insert(key) && !self.shown.contains(&key) {
-                    self.show(element, due_ms, page.now_ms);
-                }
-            }
+                fresh.insert(key) && !self.shown.contains(&key)
+            });
+            self.show_all(due, page.now_ms).await?;
             (first, seen) = (first + count, seen + count);
-            let whole = count < page.elements.len() || page.elements.is_empty();
+            let whole = count < read || read == 0;
             if whole || seen >= MOST {
                 // Where it was cut short, the next look continues there. A millisecond that took several looks is not looked
                 // at again: not all of it is known any more.
@@ -109,7 +114,7 @@ impl Shadow {
                 };
                 self.rest = match whole {
                     true => None,
-                    false => Some(queue.store.due_before(last + 1).await?.saturating_sub(first)),
+                    false => Some(queue.store.due_before(schedule, last + 1).await?.saturating_sub(first)),
                 };
                 if !whole && last == began_at {
                     self.shown.clear();
@@ -122,18 +127,45 @@ impl Shadow {
         }
     }
 
-    fn show(&mut self, element: &Element, due_ms: i64, now_ms: i64) {
-        let events = &self.queue.events;
-        let (id, payload) = self.queue.store.open_element(element);
-        let fate = fate(&self.queue.spec, &id, payload, due_ms, now_ms);
-        match fate {
+    /// Shows these elements, with the bodies that are elsewhere: page by page, as there is room for them.
+    async fn show_all(&mut self, mut elements: Vec<Element>, now_ms: i64) -> Result<(), SourceError> {
+        while !elements.is_empty() {
+            self.queue.store.read_bodies(&mut elements).await?;
+            // At least one was read.
+            elements.retain(|element| {
+                let (id, payload) = self.queue.store.open_element(element);
+                let waits = payload == Err(NoPayload::NoRoom);
+                if !waits {
+                    self.show(element, &id, payload, now_ms);
+                }
+                waits
+            });
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, element: &Element, id: &Identity, payload: Result<Bytes, NoPayload>, now_ms: i64) {
+        let (queue, due_ms) = (&self.queue, element.score_ms);
+        let events = &queue.events;
+        // Where none was ever met, the configuration may look for them in the wrong place.
+        let buries = queue.spec.source.buries_without_body() || !queue.store.has_met_bodies();
+        match payload {
+            Err(NoPayload::Missing) if !buries => {
+                return events.would_pass(id, due_ms, Fate::Gone, "its job was deleted");
+            }
+            Err(NoPayload::NotDue(at_ms)) => {
+                return events.would_pass(id, due_ms, Fate::NotDue, &format!("its record says {at_ms}"));
+            }
+            _ => {}
+        }
+        match fate(&queue.spec, id, payload, queue.store.topic(element), due_ms, now_ms) {
             Ok(destinations) => {
                 self.delivered += 1;
-                events.would_deliver(&id, due_ms, element.member.len(), &destinations.join(", "));
+                events.would_deliver(id, due_ms, element.weight(), &destinations.join(", "));
             }
             Err((fate, reason)) => {
                 self.failed += 1;
-                events.would_fail(&id, due_ms, fate, &reason);
+                events.would_fail(id, due_ms, fate, &reason);
             }
         }
     }
@@ -153,6 +185,7 @@ fn fate(
     spec: &QueueSpec,
     id: &Identity,
     payload: Result<Bytes, NoPayload>,
+    topic: Option<Arc<str>>,
     due_ms: i64,
     now_ms: i64,
 ) -> Result<Vec<String>, (Fate, String)> {
@@ -163,7 +196,7 @@ fn fate(
     {
         return Err((Fate::DeadLetter, format!("{} ms late, more than max_lateness", late.as_millis())));
     }
-    let info = ElementInfo { id, queue: &spec.id, due_ms: Some(due_ms), attempt: 1, topic: None };
+    let info = ElementInfo { id, queue: &spec.id, due_ms: Some(due_ms), attempt: 1, topic: topic.as_deref() };
     match spec.preview(&info, &payload) {
         Ok(destinations) => {
             Ok(spec.to.iter().zip(destinations).map(|(to, destination)| describe(to, &destination)).collect())
@@ -203,7 +236,7 @@ mod tests {
         let ids = 2 * MOST as u64 + 1_234;
         world.offer_in(Duration::from_millis(500), 0..ids);
         world.offer_in(Duration::from_millis(501), ids..ids + 10);
-        let mut shadow = Shadow::new(queue);
+        let mut shadow = Shadow::new(queue, 0);
         for looks in 1..=6 {
             shadow.look().await.unwrap();
             assert!(shadow.shown.len() <= 2 * MOST, "after {looks} looks {} are kept", shadow.shown.len());
@@ -219,7 +252,7 @@ mod tests {
     fn the_fate_is_what_delivery_would_have_made_of_it() {
         let element = |payload: &str| Ok(Bytes::from(payload.to_owned()));
         let check = |rest: &str, element: Result<Bytes, NoPayload>, expected: Result<&str, Fate>| {
-            let got = fate(&spec(rest), &crate::message::MessageId(*b"RANDOM8B").into(), element, 1_000, 9_000);
+            let got = fate(&spec(rest), &crate::message::MessageId(*b"RANDOM8B").into(), element, None, 1_000, 9_000);
             assert_eq!(got.map(|all| all.join(", ")).map_err(|(fate, _)| fate), expected.map(str::to_owned), "{rest}");
         };
         check("", element("{\"a\":\"x\"}"), Ok("out: chosen by the payload, fix: stdout"));

@@ -16,8 +16,8 @@ pub(crate) async fn an_empty_queue_is_empty(rig: impl Rig) {
     let stats = stats(&*store).await;
     assert!(stats.is_empty(), "{stats:?}");
     assert_eq!((stats.now_ms, stats.source.head_ms), (rig.now_ms(), None));
-    assert!(store.scheduled(0).await.expect("the server reads").elements.is_empty());
-    assert_eq!(store.due_before(i64::MAX).await.expect("the server counts"), 0);
+    assert!(store.scheduled(0, 0).await.expect("the server reads").elements.is_empty());
+    assert_eq!(store.due_before(0, i64::MAX).await.expect("the server counts"), 0);
 }
 
 pub(crate) async fn a_poll_finds_what_a_claim_would_take(mut rig: impl Rig) {
@@ -83,7 +83,7 @@ pub(crate) async fn scheduled_elements_are_read_in_due_order_from_any_place(mut 
     for first in [0, 1, 19, 20, 21] {
         let mut read = Vec::new();
         loop {
-            let page = store.scheduled(first + read.len()).await.expect("the server reads").elements;
+            let page = store.scheduled(0, first + read.len()).await.expect("the server reads").elements;
             if page.is_empty() {
                 break;
             }
@@ -92,7 +92,7 @@ pub(crate) async fn scheduled_elements_are_read_in_due_order_from_any_place(mut 
         assert_eq!(read, elements.iter().skip(first).cloned().collect::<Vec<_>>(), "{first}");
     }
     for (ms, expected) in [(-1, 0), (0, 0), (1, 1), (10, 1), (11, 2), (190, 19), (191, 20)] {
-        assert_eq!(store.due_before(start + ms).await.expect("the server counts"), expected, "{ms}");
+        assert_eq!(store.due_before(0, start + ms).await.expect("the server counts"), expected, "{ms}");
     }
 }
 

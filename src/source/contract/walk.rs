@@ -276,7 +276,7 @@ impl Walk {
         let store = rig.rescuer();
         let elements: Vec<_> = self.offered.iter().rev().take(3).cloned().collect();
         let after = ms(self.rng.u64(0..500));
-        let page = store.scheduled(0).await.expect("the server reads").elements;
+        let page = store.scheduled(0, 0).await.expect("the server reads").elements;
         let overdue_ms = rig.now_ms() - after.as_millis() as i64;
         for element in &elements {
             if let Some(found) = page.iter().find(|at| at.member == element && at.score_ms <= overdue_ms) {

@@ -15,7 +15,7 @@ impl JobsSource {
         let of_claims = ledger::Keys::of(self.tag()).of_claims();
         let mut grants = vec![on(keys.due(), &[MEMORY_USAGE, TYPE, ZCARD, ZCOUNT, ZRANGE])];
         match activity {
-            Activity::Look | Activity::Rescue => {}
+            Activity::Look | Activity::Rescue => grants.push(on(keys.records(), &[HGET, HSTRLEN])),
             Activity::Deliver => {
                 let gone_with_a_job = [keys.records(), keys.state(), keys.expiry(), keys.gone()].map(exact);
                 grants.extend([

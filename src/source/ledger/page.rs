@@ -31,16 +31,28 @@ pub struct RawPage {
 }
 
 impl Ledger {
-    /// How many scheduled elements fall due before this time: the place of the first that does not.
+    /// How many elements of a schedule fall due before this time: the place of the first that does not.
     ///
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn due_before(&self, conn: &Conn, ms: i64) -> Result<usize, SourceError> {
+    pub async fn due_before(&self, conn: &Conn, schedule: usize, ms: i64) -> Result<usize, SourceError> {
+        let Some(key) = self.source.schedules().into_iter().nth(schedule) else { return Ok(0) };
         let mut count = redis::cmd("ZCOUNT");
-        let until = self.source.until(ms.saturating_sub(1));
-        count.arg(&self.source.schedule()[..]).arg("-inf").arg(until);
+        count.arg(&key[..]).arg("-inf").arg(self.source.until(ms.saturating_sub(1)));
         Ok(conn.query(&count).await?)
+    }
+
+    /// Members of a schedule from the `first` on, whole, with their scores: at least one unless the end is reached.
+    ///
+    /// # Errors
+    ///
+    /// As for [`members`].
+    pub async fn scheduled(&self, conn: &Conn, schedule: usize, first: usize) -> Result<Members, SourceError> {
+        match self.source.schedules().into_iter().nth(schedule) {
+            Some(key) => members(conn, &key, Kind::Zset, first).await,
+            None => Ok(Members { now_ms: redis_now_ms(conn).await?, members: Vec::new() }),
+        }
     }
 }
 

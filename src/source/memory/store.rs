@@ -73,11 +73,11 @@ impl Store for MemoryStore {
         })
     }
 
-    fn due_before(&self, ms: i64) -> Call<'_, usize> {
+    fn due_before(&self, _schedule: usize, ms: i64) -> Call<'_, usize> {
         self.call(None, move |queue, _| queue.scheduled.until(ms.saturating_sub(1)).count())
     }
 
-    fn scheduled(&self, first: usize) -> Call<'_, Scheduled> {
+    fn scheduled(&self, _schedule: usize, first: usize) -> Call<'_, Scheduled> {
         self.call(None, move |queue, now_ms| Scheduled {
             now_ms,
             elements: queue.scheduled.iter().skip(first).take(BATCH_ENTRIES).map(bare).collect(),

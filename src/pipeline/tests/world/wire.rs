@@ -303,12 +303,12 @@ impl Store for Wire {
         self.call(self.store.upkeep(request), never)
     }
 
-    fn due_before(&self, ms: i64) -> Call<'_, usize> {
-        self.call(self.store.due_before(ms), never)
+    fn due_before(&self, schedule: usize, ms: i64) -> Call<'_, usize> {
+        self.call(self.store.due_before(schedule, ms), never)
     }
 
-    fn scheduled(&self, first: usize) -> Call<'_, Scheduled> {
-        self.call(self.store.scheduled(first), never)
+    fn scheduled(&self, schedule: usize, first: usize) -> Call<'_, Scheduled> {
+        self.call(self.store.scheduled(schedule, first), never)
     }
 
     fn rescue<'a>(&'a self, after: Duration, elements: &'a [Bytes]) -> Call<'a, Rescued> {
