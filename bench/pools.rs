@@ -112,7 +112,10 @@ pub(crate) async fn drain(
         let count = claimed.elements.len();
         if has_bodies {
             let verdicts: Vec<_> = claimed.elements.iter().map(verdict).collect();
-            store.settle(&verdicts, None, None).await?;
+            // As many as the daemon writes at once.
+            for some in verdicts.chunks(250) {
+                store.settle(some, None, None).await?;
+            }
         } else {
             let whole = Whole { name: request.name, bare: count, entries: 0 };
             let answers = store.confirm(Confirm::Unexpired, &[whole]).await?;

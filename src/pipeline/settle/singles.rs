@@ -40,12 +40,14 @@ pub(super) enum What {
 /// As many as one script takes, by count and by bytes: at least one, if there is one. A verdict behind the progress of the
 /// same element names the member that the progress makes: not in one batch.
 pub(super) fn next_batch(waiting: &mut VecDeque<Settling>) -> Vec<Settling> {
-    let (mut end, mut bytes, mut progressed) = (0, 0, Vec::new());
-    for settling in waiting.iter().take(BATCH_ENTRIES) {
+    let (mut end, mut entries, mut bytes, mut progressed) = (0, 0, 0, Vec::new());
+    for settling in waiting.iter() {
         let key = (settling.claim.name, settling.place);
-        // The script reads a body once more before it removes it.
-        bytes += settling.claim.elements.get(settling.place).map_or(0, Element::weight) + settling.step.size();
-        if end > 0 && bytes > BATCH_BYTES || progressed.contains(&key) {
+        let element = settling.claim.elements.get(settling.place);
+        // The script reads a body once more before it removes it: that takes as long as a second verdict.
+        entries += 1 + usize::from(element.is_some_and(|element| element.body.is_some()));
+        bytes += element.map_or(0, Element::weight) + settling.step.size();
+        if end > 0 && (entries > BATCH_ENTRIES || bytes > BATCH_BYTES) || progressed.contains(&key) {
             break;
         }
         if let What::Progress { .. } = settling.what {
