@@ -32,11 +32,7 @@ impl JobQueue {
         if jobs.len() > MAX_BATCH {
             return Err(JobError::Invalid(format!("{} jobs at once: at most {MAX_BATCH}", jobs.len())));
         }
-        let settings = self.settings().of(topic);
-        let mut args = Vec::with_capacity(6 + 9 * jobs.len());
-        args.extend([or_empty(settings.max_jobs.map(number)), text(topic.as_str()), number(settings.max_body)]);
-        args.extend([millis(settings.ttr), number(settings.tries), millis(settings.ttl.unwrap_or_default())]);
-        let mut ids = Vec::with_capacity(jobs.len());
+        let (mut ids, mut args) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(6 + 9 * jobs.len()));
         for job in jobs {
             let own = job.id.is_some();
             let id = job.id.clone().unwrap_or_else(|| self.new_id());
@@ -44,6 +40,42 @@ impl JobQueue {
             ids.push(id);
         }
         self.enter(topic, false).await?;
+        match <[LocalId; 1]>::try_from(ids) {
+            Ok([id]) => {
+                let (queue, name, bytes) = (self.clone(), topic.clone(), args.iter().map(Bytes::len).sum());
+                let send = move |jobs: Vec<_>| async move { Ok(queue.add_each(&name, jobs).await) };
+                Ok(vec![self.shared.adds.call(topic, (id, args), bytes, send).await?])
+            }
+            Err(ids) => self.add_all(topic, ids, args).await,
+        }
+    }
+
+    /// Adds jobs of several clients: together, or one by one where one of them would keep the others out.
+    async fn add_each(&self, topic: &Topic, jobs: Vec<(LocalId, Vec<Bytes>)>) -> Vec<Result<Added, JobError>> {
+        let (ids, args): (Vec<_>, Vec<_>) = jobs.iter().cloned().unzip();
+        match self.add_all(topic, ids, args.concat()).await {
+            Ok(added) => added.into_iter().map(Ok).collect(),
+            Err(JobError::Full { .. } | JobError::TooLarge { .. } | JobError::Invalid(_)) if jobs.len() > 1 => {
+                let mut answers = Vec::with_capacity(jobs.len());
+                for (id, args) in jobs {
+                    let added = self.add_all(topic, vec![id], args).await;
+                    answers.push(added.and_then(|added| {
+                        let none = BadReply { script: "jobs_add", expected: "a letter for each job" };
+                        added.into_iter().next().ok_or(none.into())
+                    }));
+                }
+                answers
+            }
+            Err(error) => jobs.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    /// Adds jobs by one call of the script: all of them, or none.
+    async fn add_all(&self, topic: &Topic, ids: Vec<LocalId>, jobs: Vec<Bytes>) -> Result<Vec<Added>, JobError> {
+        let settings = self.settings().of(topic);
+        let mut args = vec![or_empty(settings.max_jobs.map(number)), text(topic.as_str()), number(settings.max_body)];
+        args.extend([millis(settings.ttr), number(settings.tries), millis(settings.ttl.unwrap_or_default())]);
+        args.extend(jobs);
         let reply = self.run(&self.shared.scripts.add, topic, &args).await?;
         let mut fields = Fields::of("jobs_add", reply)?;
         let word = fields.text()?;

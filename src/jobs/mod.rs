@@ -30,6 +30,7 @@ mod scripts;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod together;
 mod tokens;
 
 pub use add::MAX_BATCH;

@@ -10,11 +10,13 @@ use redis::Value;
 use tokio::sync::mpsc;
 
 use super::error::JobError;
+use super::job::Added;
 use super::keys::{Keys, TOPICS};
-use super::name::{LocalId, Topic};
+use super::name::{LocalId, Token, Topic};
 use super::reserve::Aged;
 use super::scripts::Scripts;
 use super::settings::JobSettings;
+use super::together::Together;
 use crate::clock::RedisClock;
 use crate::link::{BadReply, Conn, Fields, LinkError, Redis, Script};
 
@@ -41,6 +43,10 @@ pub(super) struct Shared {
     last_id: Mutex<(i64, u128)>,
     /// Called with the number of jobs that came back, died or expired.
     observer: OnceLock<Observer>,
+    /// Single jobs that are added at the same time.
+    pub(super) adds: Arc<Together<(LocalId, Vec<Bytes>), Added>>,
+    /// Jobs that are finished at the same time.
+    pub(super) finishes: Arc<Together<(LocalId, Token), ()>>,
     /// Where this process's consumers wait.
     listener: Mutex<Option<mpsc::Sender<Topic>>>,
 }
@@ -56,6 +62,8 @@ impl JobQueue {
             entered: Mutex::default(),
             last_id: Mutex::new((0, 0)),
             observer: OnceLock::new(),
+            adds: Together::new(),
+            finishes: Together::new(),
             listener: Mutex::new(None),
         };
         JobQueue { shared: Arc::new(shared) }

@@ -122,8 +122,9 @@ impl JobQueue {
     ///
     /// [`JobError::Conflict`] if the job is not reserved under this token any more.
     pub async fn finish(&self, id: &JobId, token: Token) -> Result<(), JobError> {
-        let settled = self.finish_all(&id.topic, &[(id.local.clone(), token)]).await?;
-        settled.into_iter().next().unwrap_or(Err(JobError::NotFound))
+        let (queue, topic) = (self.clone(), id.topic.clone());
+        let send = move |jobs: Vec<_>| async move { queue.finish_all(&topic, &jobs).await };
+        self.shared.finishes.call(&id.topic, (id.local.clone(), token), id.local.as_str().len(), send).await
     }
 
     /// The same for several jobs of a topic; an answer for each, in their order.

@@ -6,19 +6,24 @@
 -- Sent twice: the second run answers n. A job whose time to run is over, but which nothing has given back or reserved
 -- again, is its consumer's still.
 
+-- All reads before the first write: they are the check of the types. EXPIRY and GONE are read where they are written.
 local now = clock()
 typed(RECORDS, 'HLEN')
-typed(STATE, 'HLEN')
-typed(EXPIRY, 'ZCARD')
-typed(GONE, 'ZCARD')
-typed(RESERVED, 'ZCARD')
+local held = {}
+for i = 2, #ARGV, 2 do
+  local id, text = ARGV[i], typed(STATE, 'HGET', ARGV[i])
+  if text and string.sub(text, 30, 45) == ARGV[i + 1] and typed(RESERVED, 'ZSCORE', id) then
+    held[id] = text
+    if struct.unpack('<I8', text, 22) > 0 then typed(EXPIRY, 'ZCARD') end
+    if string.byte(text) == 1 and ARGV[1] ~= '' then typed(GONE, 'ZCARD') end
+  end
+end
 if bad then return bad end
 
 local letters, remembered = {}, 0
 for i = 2, #ARGV, 2 do
-  local id, letter = ARGV[i], 'n'
-  local text = call('HGET', STATE, id)
-  if text and string.sub(text, 30, 45) == ARGV[i + 1] and call('ZSCORE', RESERVED, id) then
+  local id, letter, text = ARGV[i], 'n', held[ARGV[i]]
+  if text and string.sub(text, 30, 45) == ARGV[i + 1] then
     if string.byte(text) == 1 and ARGV[1] ~= '' then
       -- A full Redis refuses additions until a script has removed something, be it nothing.
       call('ZREMRANGEBYRANK', RESERVED, 1, 0)
@@ -29,7 +34,8 @@ for i = 2, #ARGV, 2 do
     call('HDEL', STATE, id)
     if struct.unpack('<I8', text, 22) > 0 then call('ZREM', EXPIRY, id) end
     call('ZREM', RESERVED, id)
-    letter = 'y'
+    -- The same job once more in this call: it is gone.
+    held[id], letter = nil, 'y'
   elseif call('HEXISTS', RECORDS, id) == 1 then
     letter = 'c'
   end

@@ -26,8 +26,9 @@ local function clock()
   return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
 
+-- A whole number in digits. As an integer where it is one: that takes half the time.
 local function ms(n)
-  return string.format('%.0f', n)
+  return string.format(n < 9007199254740992 and '%d' or '%.0f', n)
 end
 
 -- Redis does not roll a script back. So every key is read as what it must be before the first write, and the first read

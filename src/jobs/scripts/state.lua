@@ -1,7 +1,6 @@
 -- A full Redis refuses additions until a script has written something: the removal of an empty range is enough, and shows
 -- that the user may remove at all. Scripts that only make room, or move what is there, start with it. `add` does not.
 local function open()
-  call('ZREMRANGEBYRANK', DUE, 1, 0)
   call('ZREMRANGEBYRANK', RESERVED, 1, 0)
 end
 

@@ -81,7 +81,9 @@ async fn a_key_of_another_program_is_not_touched() {
     let jobs = rig.queue(unlimited(), on_test_clock());
     for word in ["due", "reserved", "records", "state", "dead", "expiry", "gone", "topic"] {
         rig.begin(NOW).await;
-        jobs.add(&topic(), vec![job("a"), job("b")]).await.expect("add");
+        // With what uses every key: an id of its own, and a time to live.
+        let own = |id: &str| NewJob { id: id.parse().ok(), ttl: Some(Duration::from_secs(60)), ..job(id) };
+        jobs.add(&topic(), vec![own("a"), own("b")]).await.expect("add");
         let held = jobs.pop_now(&topic(), 1, None).await.expect("pop").jobs.remove(0);
         let _: () = rig.redis.del(key(word)).await.expect("delete");
         let _: () = rig.redis.set(key(word), "theirs").await.expect("set");
@@ -89,8 +91,8 @@ async fn a_key_of_another_program_is_not_touched() {
         let id = &held.id;
         // These check the keys that they read or write, the others check all.
         let uses = |keys: &[&str]| keys.contains(&word);
-        let own = NewJob { id: Some("c".parse().expect("an id")), ttl: Some(Duration::from_secs(60)), ..job("c") };
-        let add = if uses(&["reserved", "state", "dead"]) { None } else { jobs.add(&topic(), vec![own]).await.err() };
+        let add =
+            if uses(&["reserved", "state", "dead"]) { None } else { jobs.add(&topic(), vec![own("c")]).await.err() };
         let pop = if uses(&["dead", "expiry", "gone"]) { None } else { jobs.pop_now(&topic(), 1, None).await.err() };
         let finish = if uses(&["due", "dead", "topic"]) { None } else { jobs.finish(id, held.token).await.err() };
         assert_eq!(add.is_none(), uses(&["reserved", "state", "dead"]), "{word}");
