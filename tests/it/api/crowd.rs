@@ -1,15 +1,16 @@
-//! Four clients add, twenty pop, and every moment one of these is killed by `kill -9`: each job is finished once, none
-//! vanishes, none is finished by two.
+//! Four clients add, twenty pop, and every moment one of these is killed by `kill -9`: each job is finished once, or dead
+//! after its tries, none vanishes, none is finished by two.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use super::start;
 use crate::harness::RedisServer;
+use crate::harness::daemon::cli;
 use crate::harness::eventually;
 use crate::harness::process::{Process, command};
 
@@ -24,15 +25,15 @@ fn program(name: &str, file: &str, arguments: &[String]) -> Process {
         .unwrap_or_else(|error| panic!("start {name}: {error}; python3 is installed by `make setup`"))
 }
 
-/// Jobs that wait, are reserved or are dead.
-async fn jobs_left(redis: &RedisServer) -> u64 {
-    let (mut client, mut left) = (redis.client().await, 0);
+/// Jobs that wait or are reserved, and those that are dead.
+async fn jobs_left(redis: &RedisServer) -> (u64, u64) {
+    let mut client = redis.client().await;
+    let mut look = redis::pipe();
     for place in ["due", "reserved", "dead"] {
-        let mut command = redis::cmd("ZCARD");
-        command.arg(format!("delaybridge:jobs:{place}:{{crowd}}"));
-        left += command.query_async::<u64>(&mut client).await.expect("count jobs");
+        look.zcard(format!("delaybridge:jobs:{place}:{{crowd}}"));
     }
-    left
+    let (due, reserved, dead): (u64, u64, u64) = look.query_async(&mut client).await.expect("count jobs");
+    (due + reserved, dead)
 }
 
 #[tokio::test]
@@ -59,7 +60,7 @@ async fn every_job_is_finished_once_while_consumers_are_killed() {
         })
         .collect();
 
-    let (mut killed, mut at) = (0, 0);
+    let (mut killed, mut at, began) = (0, 0, Instant::now());
     loop {
         tokio::time::sleep(pause).await;
         consumers[at].kill();
@@ -72,12 +73,21 @@ async fn every_job_is_finished_once_while_consumers_are_killed() {
     for producer in &mut producers {
         assert!(producer.exit_status().is_some_and(|status| status.success()), "a producer failed");
     }
-    eventually("every job to be gone", Duration::from_secs(60), async || {
+    // Each 500th is poison.
+    let poison = (0..each * PRODUCERS).filter(|number| number % 500 == 7).count();
+    eventually("every job to be gone or dead", Duration::from_secs(60), async || {
         let left = jobs_left(&redis).await;
-        if left == 0 { Ok(()) } else { Err(format!("{left} jobs are left")) }
+        if left == (0, poison as u64) { Ok(()) } else { Err(format!("{left:?} jobs are left")) }
     })
     .await;
     drop(consumers);
+    println!("{jobs} jobs in {:?}, {killed} consumers killed, {poison} dead after their tries", began.elapsed());
+    let dead = cli(daemon.config(), &["jobs", "dead", "ls", "crowd", "--limit", "10000", "--output", "json"]);
+    let dead: serde_json::Value = serde_json::from_slice(&dead.stdout).expect("JSON");
+    for job in dead["jobs"].as_array().expect("a list") {
+        let number: usize = job["id"].as_str().and_then(|id| id.strip_prefix("crowd~j")?.parse().ok()).expect("an id");
+        assert_eq!((number % 500, &job["attempts"], &job["reason"]), (7, &3.into(), &"ttr".into()), "{job}");
+    }
 
     let (mut begun, mut finished) = (BTreeSet::new(), BTreeMap::new());
     for file in std::fs::read_dir(directory.path()).expect("read the notes") {
@@ -94,7 +104,7 @@ async fn every_job_is_finished_once_while_consumers_are_killed() {
     let twice: Vec<_> = finished.iter().filter(|(_, times)| **times > 1).collect();
     assert!(twice.is_empty(), "finished by two: {twice:?}");
     // One that was killed between the answer and its note may hide the end of one job.
-    let unnoted = begun.len() - finished.len();
+    let unnoted = begun.len() - poison - finished.len();
     assert!(
         unnoted <= killed,
         "{unnoted} jobs are gone without anybody who finished them; {killed} consumers were killed"
