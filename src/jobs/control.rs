@@ -174,7 +174,7 @@ impl JobQueue {
         let interrupted = self.begin_export(&id.topic, &id.local).await?;
         let mut copy = redis::cmd("ZADD");
         copy.arg(key).arg("NX").arg(score).arg(&body[..]);
-        let copied = self.conn().await?.query::<u64>(&copy).await? == 1;
+        let copied = self.conn(key).await?.query::<u64>(&copy).await? == 1;
         if !copied && !interrupted {
             return Ok(false);
         }
