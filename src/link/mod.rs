@@ -38,6 +38,7 @@ mod target;
 pub mod tls;
 mod topology;
 mod url;
+mod words;
 
 #[cfg(test)]
 pub(crate) mod test_server;
@@ -58,7 +59,7 @@ pub use cluster::{Address, ClusterTarget};
 pub use conn::Conn;
 pub use durable::{Durability, Durable, DurableRedis, Shortfall};
 pub use endpoint::{RedisEndpoint, Side};
-pub use error::{ConnectError, ConnectErrorKind, LinkError, NoAnswer, server_code};
+pub use error::{ConnectError, ConnectErrorKind, LinkError, NoAnswer};
 pub use info::{Memory, Role, ServerInfo, Version};
 pub use listeners::listeners;
 pub use locator::Locator;
@@ -73,6 +74,7 @@ pub use storage::{Storage, storage};
 pub use subscriber::{Subscriber, SubscriberEvent, SubscriberState};
 pub use target::{RedisTarget, SentinelTarget};
 pub use topology::{Changes, Health, Place, Redis};
+pub use words::server_code;
 
 /// What a link does beyond connecting.
 #[derive(Debug, Clone)]

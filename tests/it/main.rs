@@ -24,6 +24,8 @@ mod moving;
 mod observe;
 mod redisson;
 mod sentinel;
+#[cfg(feature = "http")]
+mod servers;
 mod systemd;
 mod tidy;
 mod workflow;

@@ -84,13 +84,20 @@ async fn peer(answer: String) -> (u16, tokio::task::JoinHandle<()>) {
 
 #[tokio::test]
 async fn a_peer_of_the_wrong_kind_or_age_or_state_is_reported() {
-    let info = "redis_version:5.0.14\r\nrole:master\r\n";
-    let old = format!("+PONG\r\n+OK\r\n+PONG\r\n{}", format!("${}\r\n{info}\r\n", info.len()).repeat(3));
+    let server = |info: &str| {
+        let answer = format!("${}\r\n{info}\r\n", info.len()).repeat(3);
+        format!("+PONG\r\n+OK\r\n+PONG\r\n{answer}")
+    };
+    let old = server("redis_version:5.0.14\r\nrole:master\r\n");
+    let dragonfly = server("redis_version:7.4.0\r\ndragonfly_version:df-v1.36.0\r\nrole:master\r\n");
+    let keydb = server("redis_version:6.3.4\r\nrole:active-replica\r\n");
     let loading = "-LOADING Redis is loading the dataset in memory\r\n".repeat(6);
     let denied = "-DENIED Redis is running in protected mode\r\n".repeat(6);
     let rows = [
         ("HTTP/1.1 400 Bad Request\r\n\r\n".to_owned(), ConnectErrorKind::Server, "does not speak the Redis protocol"),
         (old, ConnectErrorKind::TooOld, "Redis 5.0.14, 6.2 or newer is needed"),
+        (dragonfly, ConnectErrorKind::Unsupported, "the server is Dragonfly, which is not supported: the clock"),
+        (keydb, ConnectErrorKind::Unsupported, "KeyDB with active replicas, which is not supported: two servers"),
         (loading, ConnectErrorKind::Loading, "loading its data"),
         (denied, ConnectErrorKind::Server, "protected mode"),
     ];

@@ -111,6 +111,7 @@ mod tests {
             (Kind::Tls, Class::TargetPermanent),
             (Kind::Database, Class::TargetPermanent),
             (Kind::TooOld, Class::TargetPermanent),
+            (Kind::Unsupported, Class::TargetPermanent),
             (Kind::Name, Class::Transient),
             (Kind::Unreachable, Class::Transient),
             (Kind::Timeout, Class::Transient),

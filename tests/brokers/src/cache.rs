@@ -120,6 +120,20 @@ pub fn bullmq() -> Result<PathBuf> {
     }
 }
 
+/// A server of that name and version, such as `valkey-9.1.2`, where setup has unpacked it.
+///
+/// # Errors
+///
+/// When it is not there.
+pub fn redis_server(version: &str) -> Result<PathBuf> {
+    let program = root()?.join("servers").join(version);
+    if program.exists() {
+        Ok(program)
+    } else {
+        Err(Error::new(format!("find {}: not there; run `make setup`", program.display())))
+    }
+}
+
 fn root() -> Result<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("DELAYBRIDGE_CACHE")

@@ -23,7 +23,7 @@ mod planted;
 pub mod rig;
 mod rights;
 pub mod runner;
-mod schedule;
+pub mod schedule;
 mod snapshot;
 pub mod sweeps;
 mod takeover;

@@ -12,7 +12,7 @@ use delaybridge::source::redisson::Redisson;
 use delaybridge::template::Template;
 use redis::aio::MultiplexedConnection;
 
-use crate::harness::{RedisServer, ServerOptions, least, redis_server};
+use crate::harness::{RedisServer, ServerOptions, least};
 
 /// What one test, or one thread of the random test, runs against.
 pub struct Rig {
@@ -51,9 +51,9 @@ impl Rig {
     /// A rig with all rights, and a replica of its server.
     pub async fn with_replica() -> Rig {
         // Redis 6.2 needs no leave for DEBUG.
-        let debug = || match redis_server::major_version() {
-            ..7 => ServerOptions::default(),
-            _ => ServerOptions::default().line("enable-debug-command", "yes"),
+        let debug = || match ServerOptions::default() {
+            options if options.major() < 7 => options,
+            options => options.line("enable-debug-command", "yes"),
         };
         let server = RedisServer::start_with(debug()).await;
         let replica = debug().line("replicaof", &format!("127.0.0.1 {}", server.port()));
@@ -140,7 +140,7 @@ fn least_rights(server: &RedisServer) -> RedisEndpoint {
         spec.dead_letter_to = Some(Box::new(spec.to[0].clone()));
         config.queues.push(Arc::new(spec));
     }
-    let clock = match redis_server::major_version() {
+    let clock = match server.major() {
         ..7 => [format!("~{TEST_CLOCK}"), "+lrange".to_owned()].to_vec(),
         _ => vec![format!("(%R~{TEST_CLOCK} +lrange)")],
     };

@@ -19,7 +19,7 @@ const THREADS: u64 = 3;
 const STEPS: usize = 30;
 
 /// A number from the environment.
-fn number(variable: &str) -> Option<u64> {
+pub fn number(variable: &str) -> Option<u64> {
     Some(std::env::var(variable).ok()?.parse().unwrap_or_else(|e| panic!("read {variable}: {e}")))
 }
 

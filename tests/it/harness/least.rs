@@ -13,9 +13,7 @@ use std::time::Duration;
 
 use delaybridge::config::{Config, RedisEndpoint, RedisTarget, load_str};
 use delaybridge::link::SentinelTarget;
-use delaybridge::operate::acl::{Purpose, Server, users};
-
-use super::redis_server::major_version;
+use delaybridge::operate::acl::{Purpose, Server, User, users};
 
 /// The variable that hands the password to a process, and the password.
 pub const PASSWORD: (&str, &str) = ("DELAYBRIDGE_TEST_PASSWORD", "least");
@@ -51,15 +49,18 @@ pub struct Users {
     /// The port without TLS.
     port: u16,
     file: PathBuf,
+    /// What the server understands.
+    dialect: Server,
 }
 
 fn servers() -> MutexGuard<'static, HashMap<u16, Arc<Users>>> {
     SERVERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// From now on users of the server on these ports are kept in `file`; the first port has no TLS.
-pub fn keeps_users(ports: &[u16], file: &Path) {
-    let users = Arc::new(Users { port: ports[0], file: file.to_owned() });
+/// From now on users of the server of that version on these ports are kept in `file`; the first port has no TLS.
+pub fn keeps_users(ports: &[u16], file: &Path, major: u32) {
+    let dialect = if major < 7 { Server::Six } else { Server::Seven };
+    let users = Arc::new(Users { port: ports[0], file: file.to_owned(), dialect });
     servers().extend(ports.iter().map(|port| (*port, users.clone())));
 }
 
@@ -104,7 +105,7 @@ pub fn confined(path: &Path, purpose: Purpose) -> Option<String> {
             let nodes = nodes_with(target.seeds[0].port);
             if target.servers.username.is_none() && target.servers.password.is_none() && !nodes.is_empty() {
                 let name = format!("least-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-                nodes.iter().for_each(|node| node.set(&name, &user.rules(dialect())));
+                nodes.iter().for_each(|node| node.set(&name, &user.rules(node.dialect)));
                 let login = format!("username: {name}, password: '${{{}}}', cluster: [", PASSWORD.0);
                 text = text.replace("cluster: [", &login);
                 changed = true;
@@ -112,7 +113,7 @@ pub fn confined(path: &Path, purpose: Purpose) -> Option<String> {
             continue;
         }
         if let RedisTarget::Sentinel(sentinel) = &user.target {
-            text = on_all_of(&text, sentinel, &user.rules(dialect()));
+            text = on_all_of(&text, sentinel, &user);
             changed = true;
             continue;
         }
@@ -124,7 +125,7 @@ pub fn confined(path: &Path, purpose: Purpose) -> Option<String> {
         if username.is_some() || password.is_some() {
             continue;
         }
-        let name = new_user(&server, &user.rules(dialect()));
+        let name = new_user(&server, &user.rules(server.dialect));
         for scheme in ["redis", "rediss"] {
             let login = format!("{scheme}://{name}:${{{}}}@127.0.0.1:{port}", PASSWORD.0);
             text = with_login(&text, &format!("{scheme}://127.0.0.1:{port}"), &login);
@@ -136,7 +137,7 @@ pub fn confined(path: &Path, purpose: Purpose) -> Option<String> {
 
 /// The text with a user of these rights beside `sentinel: {`, on every server that the sentinels watch: users are not
 /// replicated.
-fn on_all_of(text: &str, target: &SentinelTarget, rules: &[String]) -> String {
+fn on_all_of(text: &str, target: &SentinelTarget, user: &User) -> String {
     let Some(first) = target.nodes.first().filter(|_| target.servers.username.is_none()) else {
         return text.to_owned();
     };
@@ -145,7 +146,7 @@ fn on_all_of(text: &str, target: &SentinelTarget, rules: &[String]) -> String {
     let name = format!("least-{}", NEXT.fetch_add(1, Ordering::Relaxed));
     for port in watched {
         let server = servers().get(&port).cloned().expect("a server that keeps its users");
-        server.set(&name, rules);
+        server.set(&name, &user.rules(server.dialect));
     }
     let login = format!("username: {name}, password: '${{{}}}', sentinel: {{", PASSWORD.0);
     text.replacen("sentinel: {", &login, 1)
@@ -169,11 +170,6 @@ fn with_login(text: &str, url: &str, login: &str) -> String {
     all
 }
 
-/// What the servers of the tests understand.
-fn dialect() -> Server {
-    if major_version() < 7 { Server::Six } else { Server::Seven }
-}
-
 fn new_user(server: &Users, rules: &[String]) -> String {
     let name = format!("least-{}", NEXT.fetch_add(1, Ordering::Relaxed));
     server.set(&name, rules);
@@ -186,8 +182,8 @@ pub fn endpoint(open: RedisEndpoint, config: &Config, more: &[&str]) -> RedisEnd
     let server = servers().get(&open.port).cloned().expect("a server that keeps its users");
     let both = [Purpose::Run, Purpose::Operator].into_iter().flat_map(|purpose| users(config, purpose));
     let grants = both.flat_map(|user| user.grants).collect();
-    let user = delaybridge::operate::acl::User { target: open.clone().into(), uses: Vec::new(), grants };
-    let rules: Vec<_> = user.rules(dialect()).into_iter().chain(more.iter().map(ToString::to_string)).collect();
+    let user = User { target: open.clone().into(), uses: Vec::new(), grants };
+    let rules: Vec<_> = user.rules(server.dialect).into_iter().chain(more.iter().map(ToString::to_string)).collect();
     RedisEndpoint {
         username: Some(new_user(&server, &rules)),
         password: Some(delaybridge::config::Secret::Literal(PASSWORD.1.into())),

@@ -25,6 +25,7 @@ pub mod redis_server;
 pub mod redisson;
 pub mod resp;
 pub mod sentinels;
+pub mod servers;
 pub mod tls;
 pub mod turn;
 pub mod vectors;

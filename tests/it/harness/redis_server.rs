@@ -1,9 +1,10 @@
 //! A real redis-server on a port of its own, in a directory of its own.
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use delaybridge::config::RedisEndpoint;
@@ -28,21 +29,23 @@ pub fn program() -> String {
     std::env::var("DELAYBRIDGE_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
 }
 
-/// The first number of the version of [`program`].
-pub fn major_version() -> u32 {
-    static MAJOR: LazyLock<u32> = LazyLock::new(|| {
-        let output = std::process::Command::new(program()).arg("--version").output();
-        let output = output.unwrap_or_else(|e| panic!("run {} (is it installed? `make setup`): {e}", program()));
+/// The first number of the version of a program.
+fn major_version(program: &str) -> u32 {
+    static KNOWN: LazyLock<Mutex<HashMap<String, u32>>> = LazyLock::new(Mutex::default);
+    let mut known = KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    *known.entry(program.to_owned()).or_insert_with(|| {
+        let output = std::process::Command::new(program).arg("--version").output();
+        let output = output.unwrap_or_else(|e| panic!("run {program} (is it installed? `make setup`): {e}"));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let version = text.split("v=").nth(1).and_then(|rest| rest.split('.').next()?.parse().ok());
-        version.unwrap_or_else(|| panic!("read the version of {}: {text}", program()))
-    });
-    *MAJOR
+        version.unwrap_or_else(|| panic!("read the version of {program}: {text}"))
+    })
 }
 
 /// How the server is set up. The default keeps nothing on disk and has no limits.
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
+    program: Option<String>,
     append_only: bool,
     max_memory: Option<String>,
     tls: Option<TlsOptions>,
@@ -55,6 +58,21 @@ struct TlsOptions {
 }
 
 impl ServerOptions {
+    /// Another program than [`program`].
+    pub fn program(mut self, program: &str) -> Self {
+        self.program = Some(program.to_owned());
+        self
+    }
+
+    /// The first number of the version of its program.
+    pub fn major(&self) -> u32 {
+        major_version(&self.named_program())
+    }
+
+    fn named_program(&self) -> String {
+        self.program.clone().unwrap_or_else(program)
+    }
+
     /// `appendonly yes`, `appendfsync always`: nothing that was acknowledged is lost by a kill.
     pub fn append_only(mut self) -> Self {
         self.append_only = true;
@@ -98,6 +116,8 @@ pub struct RedisServer {
     port: u16,
     tls: Option<(u16, Pki)>,
     process: Option<Process>,
+    program: String,
+    major: u32,
 }
 
 impl RedisServer {
@@ -111,7 +131,8 @@ impl RedisServer {
         let dir = TempDir::with_prefix("delaybridge-redis-").expect("make a directory for redis-server");
         let pki = options.tls.map(|_| Pki::create(dir.path()));
         std::fs::write(dir.path().join(USERS), "").expect("make the file of the server's users");
-        let mut server = RedisServer { options, dir, port: 0, tls: None, process: None };
+        let (program, major) = (options.named_program(), options.major());
+        let mut server = RedisServer { options, dir, port: 0, tls: None, process: None, program, major };
         for attempt in 1.. {
             server.port = free_port();
             server.tls = pki.clone().map(|pki| (free_port(), pki));
@@ -124,9 +145,14 @@ impl RedisServer {
         }
         if server.options.keeps_users() {
             let ports: Vec<_> = [server.port].into_iter().chain(server.tls.as_ref().map(|(port, _)| *port)).collect();
-            least::keeps_users(&ports, &server.dir.path().join(USERS));
+            least::keeps_users(&ports, &server.dir.path().join(USERS), server.major);
         }
         server
+    }
+
+    /// The first number of its version, as the program says it.
+    pub fn major(&self) -> u32 {
+        self.major
     }
 
     /// The plain port.
@@ -223,10 +249,10 @@ impl RedisServer {
         let log = self.dir.path().join("log");
         // A new log each time: an old "in use" must not be taken for a new one.
         let file = std::fs::File::create(&log).map_err(|e| format!("create {}: {e}", log.display()))?;
-        let mut command = command(program());
+        let mut command = command(&self.program);
         command.args(self.arguments()).stdout(file).stderr(Stdio::null()).current_dir(self.dir.path());
         let mut process = Process::spawn("redis-server", command)
-            .map_err(|e| format!("spawn {} (is it installed? `make setup`): {e}", program()))?;
+            .map_err(|e| format!("spawn {} (is it installed? `make setup`): {e}", self.program))?;
         let until = Instant::now() + START_DEADLINE;
         while !pings(self.port) {
             let said = || std::fs::read_to_string(&log).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The daemon and a webhook: what a request is, what refusals and outages do, and how the daemon goes on afterwards.
 
 mod outages;
-mod receiver;
+pub mod receiver;
 mod refusals;
 mod requests;
 

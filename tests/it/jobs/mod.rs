@@ -9,5 +9,5 @@ mod limits;
 mod model;
 mod moving;
 mod planted;
-mod random;
-mod rig;
+pub mod random;
+pub mod rig;

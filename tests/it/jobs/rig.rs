@@ -9,7 +9,7 @@ use delaybridge::link::rights::{Dialect, Rules, to_connect, to_load_scripts};
 use delaybridge::link::{Clock, Link, LinkOptions, TEST_CLOCK};
 use redis::aio::MultiplexedConnection;
 
-use crate::harness::{RedisServer, ServerOptions, redis_server};
+use crate::harness::{RedisServer, ServerOptions};
 
 /// What one test, or one thread of the random test, runs against.
 pub struct Rig {
@@ -56,9 +56,9 @@ impl Rig {
         let server = RedisServer::start_with(options).await;
         let mut redis = server.client().await;
         let grants: Vec<_> = rights().into_iter().chain([to_connect(0), to_load_scripts()]).collect();
-        let dialect = if redis_server::major_version() < 7 { Dialect::Flat } else { Dialect::Selectors };
+        let dialect = if server.major() < 7 { Dialect::Flat } else { Dialect::Selectors };
         let mut user = redis::cmd("ACL");
-        user.arg("SETUSER").arg("jobs").arg(&["on", ">secret", "-@all"]);
+        user.arg("SETUSER").arg("jobs").arg(&["on", ">secret", "resetchannels", "-@all"]);
         Rules::of(&grants, dialect).iter().for_each(|rule| {
             user.arg(rule);
         });

@@ -1,0 +1,47 @@
+//! Managed services switch commands off, by renaming them: nothing of the daemon may need one.
+
+use super::matrix::main_job;
+use crate::harness::servers::ALL;
+use crate::harness::{RedisServer, ServerOptions};
+use crate::http::receiver::Receiver;
+
+/// What ElastiCache, MemoryDB, Memorystore, Azure, Aiven and OCI switch off between them, and what may be next.
+const OFF: [&str; 21] = [
+    "ACL",
+    "BGREWRITEAOF",
+    "BGSAVE",
+    "CLUSTER",
+    "COMMAND",
+    "CONFIG",
+    "DEBUG",
+    "FAILOVER",
+    "LASTSAVE",
+    "LATENCY",
+    "MIGRATE",
+    "MODULE",
+    "MONITOR",
+    "PSYNC",
+    "REPLICAOF",
+    "ROLE",
+    "SAVE",
+    "SHUTDOWN",
+    "SLAVEOF",
+    "SWAPDB",
+    "SYNC",
+];
+
+/// These commands have other names.
+fn switched_off(options: ServerOptions, commands: &[&str]) -> ServerOptions {
+    commands.iter().fold(options, |options, command| options.line("rename-command", &format!("{command} off-{command}")))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_needs_what_managed_services_switch_off() {
+    for version in [ALL[1], ALL[4]] {
+        // Users in its configuration: there is no ACL command to make one by.
+        let options = switched_off(version.options(), &OFF).acl_user("operator on nopass ~* &* +@all");
+        let server = RedisServer::start_with(options).await;
+        let receiver = Receiver::start(&["h2"]).await;
+        main_job(&server, &receiver, version.name).await;
+    }
+}
