@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use delaybridge::config::{RedisEndpoint, Secret};
-use delaybridge::link::{Conn, ConnectErrorKind, Link, LinkError, LinkOptions, LinkState};
+use delaybridge::link::{Conn, ConnectErrorKind, Link, LinkError, LinkOptions, LinkState, server_code};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value, cmd};
 
@@ -38,7 +38,11 @@ fn script(way: Way, declared: bool, key: &str, words: &[&str]) -> Cmd {
     };
     let mut eval = cmd("EVAL");
     eval.arg(text);
-    if declared { eval.arg(1).arg(key) } else { eval.arg(0) };
+    if declared {
+        eval.arg(1).arg(key)
+    } else {
+        eval.arg(0)
+    };
     eval
 }
 
@@ -118,7 +122,8 @@ impl Asked {
     async fn types(&mut self) {
         self.run(cmd("SET").arg("text").arg("x")).await;
         self.refused_in_every_way(&self.conn, "another type", "text", &["ZADD", "1", "a"], "WRONGTYPE").await;
-        self.refused(&self.conn, "ours", cmd("EVAL").arg("return redis.error_reply('WRONGKEY x')").arg(0), "WRONGKEY").await;
+        self.refused(&self.conn, "ours", cmd("EVAL").arg("return redis.error_reply('WRONGKEY x')").arg(0), "WRONGKEY")
+            .await;
         self.refused(&self.conn, "a defect", cmd("EVAL").arg("local x return x.y").arg(0), "ERR").await;
         self.refused(&self.conn, "no such script", cmd("EVALSHA").arg("0".repeat(40)).arg(0), "NOSCRIPT").await;
         self.refused(&self.conn, "no such command", &command("a", &["NOSUCH", "secret"]), "ERR").await;
@@ -160,7 +165,8 @@ impl Asked {
         self.run(&cmd("BGSAVE")).await;
         let redis = self.admin.clone();
         eventually("the snapshot to fail", PATIENCE, async || {
-            let info: String = cmd("INFO").arg("persistence").query_async(&mut redis.clone()).await.map_err(|e| e.to_string())?;
+            let info: String =
+                cmd("INFO").arg("persistence").query_async(&mut redis.clone()).await.map_err(|e| e.to_string())?;
             if info.contains("rdb_last_bgsave_status:err") { Ok(()) } else { Err(info) }
         })
         .await;
@@ -199,18 +205,29 @@ impl Asked {
         self.run(&cmd("FLUSHALL")).await;
     }
 
-    /// The last one: the link leaves a server that is a replica.
+    /// By a connection of the test: the link leaves a server that answers so.
+    async fn leaves(&self, what: &str, command: &Cmd, code: &str) {
+        let answer = command.query_async::<Value>(&mut self.admin.clone()).await;
+        let error = answer.expect_err(what);
+        let (got, message) = server_code(error.code().unwrap_or_default(), error.detail().unwrap_or_default());
+        assert_eq!(got, code, "{}: {what}: {message}", self.version.name);
+    }
+
     async fn demoted(&mut self) {
         self.set("replica-serve-stale-data", "yes").await;
         self.run(cmd("REPLICAOF").arg("127.0.0.1").arg(1)).await;
-        self.refused_in_every_way(&self.conn, "a replica", "a", &["SET", "1"], "READONLY").await;
+        self.leaves("a replica", &command("a", &["SET", "1"]), "READONLY").await;
+        for way in WAYS {
+            self.leaves("a replica", &script(way, true, "a", &["SET", "1"]), "READONLY").await;
+        }
         self.set("replica-serve-stale-data", "no").await;
-        self.refused(&self.conn, "without its master", &command("a", &["GET"]), "MASTERDOWN").await;
-        self.refused(&self.conn, "without its master", &script(Way::Call, true, "a", &["GET"]), "MASTERDOWN").await;
+        self.leaves("without its master", &command("a", &["GET"]), "MASTERDOWN").await;
+        self.leaves("without its master", &script(Way::Call, true, "a", &["GET"]), "MASTERDOWN").await;
         let link = Link::start(Arc::new(self.server.endpoint()), LinkOptions::default());
         let mut state = link.state();
         let state = state.wait_for(|state| matches!(state, LinkState::Connecting { last_error: Some(_), .. }));
-        let state = tokio::time::timeout(PATIENCE, state).await.expect("an attempt that fails").expect("a link").clone();
+        let state =
+            tokio::time::timeout(PATIENCE, state).await.expect("an attempt that fails").expect("a link").clone();
         let LinkState::Connecting { last_error: Some(error), .. } = state else { unreachable!("waited for it") };
         assert_eq!(error.kind, ConnectErrorKind::Replica, "{}: {error}", self.version.name);
     }

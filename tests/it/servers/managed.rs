@@ -32,7 +32,9 @@ const OFF: [&str; 21] = [
 
 /// These commands have other names.
 fn switched_off(options: ServerOptions, commands: &[&str]) -> ServerOptions {
-    commands.iter().fold(options, |options, command| options.line("rename-command", &format!("{command} off-{command}")))
+    commands
+        .iter()
+        .fold(options, |options, command| options.line("rename-command", &format!("{command} off-{command}")))
 }
 
 #[tokio::test(flavor = "multi_thread")]
