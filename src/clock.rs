@@ -83,6 +83,18 @@ impl Default for RedisClock {
     }
 }
 
+/// A time in ms since the epoch as people read it, to the second: `2026-11-23T10:00:00Z`. One that has no such text, because it
+/// is not in the years 1970 to 9999, stays a number.
+pub fn utc(unix_ms: i64) -> String {
+    const END_MS: u64 = 253_402_300_800_000;
+    match u64::try_from(unix_ms) {
+        Ok(ms) if ms < END_MS => {
+            humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + Duration::from_millis(ms)).to_string()
+        }
+        _ => format!("{unix_ms} ms"),
+    }
+}
+
 /// CPU time that this process has used.
 pub fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

@@ -118,7 +118,11 @@ async fn listen(seats: Arc<Seats>, channels: Channels, mut announcements: Receiv
             event = announcements.recv() => event,
         };
         match event {
-            Some(SubscriberEvent::Subscribed) => seats.look_at_all(Wakeup::Reconnect),
+            // What was announced meanwhile is not known, also of pauses.
+            Some(SubscriberEvent::Subscribed) => {
+                seats.at_work().iter().for_each(|(_, queue)| queue.see_pauses());
+                seats.look_at_all(Wakeup::Reconnect);
+            }
             Some(SubscriberEvent::Message { channel, payload }) => {
                 for place in channels.queues(&channel) {
                     match seats.store(place).announcement(&channel, &payload) {
@@ -126,6 +130,8 @@ async fn listen(seats: Arc<Seats>, channels: Channels, mut announcements: Receiv
                             seats.announce(place, due_ms.saturating_sub(millis(seats.spec(place).claim_ahead)));
                         }
                         Some(Announcement::Changed) => seats.wake(place, |queue| queue.alarm.ring(Wakeup::Published)),
+                        // A queue at rest wakes up to show it.
+                        Some(Announcement::Pause) => seats.wake(place, |queue| queue.see_pauses()),
                         None => {}
                     }
                 }

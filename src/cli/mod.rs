@@ -19,6 +19,7 @@ mod layout;
 mod man;
 mod migrate;
 mod offer;
+mod pause;
 mod peek;
 mod queues;
 mod recover;
@@ -115,6 +116,8 @@ pub enum Command {
     Queues(queues::QueuesArgs),
     Peek(peek::PeekArgs),
     Cancel(cancel::CancelArgs),
+    Pause(pause::PauseArgs),
+    Resume(pause::ResumeArgs),
     #[command(subcommand, arg_required_else_help = true)]
     Dead(dead::DeadCommand),
     #[command(subcommand, arg_required_else_help = true)]
@@ -208,6 +211,8 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Queues(args) => queues::run(global, &args, out).await,
         Command::Peek(args) => peek::run(global, &args, out).await,
         Command::Cancel(args) => cancel::run(global, &args, out).await,
+        Command::Pause(args) => pause::run(global, &args, out).await,
+        Command::Resume(args) => pause::end(global, &args, out).await,
         Command::Dead(command) => dead::run(global, &command, out).await,
         Command::Jobs(command) => jobs::run(global, &command, out).await,
         Command::Decode(args) => decode::run(global, &args, out).await,
@@ -265,6 +270,12 @@ mod tests {
             "peek",
             "peek q --state gone",
             "cancel q",
+            "pause --why x",
+            "pause q",
+            "pause q --sink s --why x",
+            "pause q --why x --for soon",
+            "pause q --why x --for 1h --until 1801386000000",
+            "resume",
             "dead redrive q",
             "dead redrive q 1-0 --all",
             "dead show q",

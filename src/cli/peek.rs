@@ -143,7 +143,8 @@ fn text(found: &Elements, ask: &Peek) -> String {
         row.extend(element.routes.as_ref().map(|routes| routes.join(", ")));
         table.row(row);
     }
-    format!("{}\n{} of {}\n", table.render(), found.elements.len(), words::count(found.total, "element"))
+    let paused: String = found.paused.iter().map(|pause| format!("{}\n", pause.line(found.now_ms))).collect();
+    format!("{}\n{} of {}\n{paused}", table.render(), found.elements.len(), words::count(found.total, "element"))
 }
 
 #[cfg(test)]
@@ -171,7 +172,13 @@ mod tests {
             routes: None,
             content: Content::new(Codec::String, Bytes::from("x".repeat(100)), true),
         };
-        let found = Elements { queue: "q".to_owned(), now_ms: 1_795_251_642_252, total: 1, elements: vec![element] };
+        let found = Elements {
+            queue: "q".to_owned(),
+            now_ms: 1_795_251_642_252,
+            total: 1,
+            paused: Vec::new(),
+            elements: vec![element],
+        };
         let ask = Peek { state: State::Retry, limit: 20, payload_bytes: Some(START_TEXT), routes: false };
         let text = text(&found, &ask);
         let row = text.lines().nth(1).unwrap();

@@ -8,7 +8,7 @@ use clap::Args;
 use super::jobs::topics;
 use super::table::{Align, Table};
 use super::{Failed, Global, answer, load, show};
-use crate::operate::queues::{Queues, queues};
+use crate::operate::queues::{QueueState, Queues, queues};
 use crate::operate::{Session, words};
 
 /// Show every queue with its pending, late and dead elements.
@@ -18,7 +18,7 @@ use crate::operate::{Session, words};
 ///
 /// SCHEDULED -> DUE -> IN FLIGHT -> gone | RETRY | DEAD; READY: by a Redisson client
 ///
-/// With a job queue in the configuration, its topics follow.
+/// What is paused follows, and the topics of a job queue in the configuration.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct QueuesArgs {}
@@ -56,10 +56,15 @@ fn text(found: &Queues) -> String {
     for error in &found.errors {
         table.row([error.queue.clone(), "?".to_owned()]);
     }
+    let of_queue = |s: &QueueState| -> String {
+        s.paused.iter().map(|pause| format!("{}: {}\n", s.queue, pause.line(s.now_ms))).collect()
+    };
+    let paused: String = found.queues.iter().map(of_queue).collect();
+    let paused = if paused.is_empty() { paused } else { format!("\n{paused}") };
     match &found.topics {
-        None => table.render(),
+        None => table.render() + &paused,
         Some(found) if rows == 0 => topics(found),
-        Some(found) => format!("{}\n{}", table.render(), topics(found)),
+        Some(found) => format!("{}{paused}\n{}", table.render(), topics(found)),
     }
 }
 
@@ -67,7 +72,6 @@ fn text(found: &Queues) -> String {
 mod tests {
     use super::*;
     use crate::operate::QueueError;
-    use crate::operate::queues::QueueState;
 
     #[test]
     fn a_row_says_what_is_late_and_what_comes_next() {

@@ -36,7 +36,8 @@ const CODES: [&str; 28] = [
 ];
 
 /// How servers say inside of a script that the user lacks a right: Redis up to 7.0, then Redis from 7.2 on and Valkey.
-const REFUSALS: [&str; 3] = ["The user executing the script can't ", "ACL failure in script: ", "No permissions to access a "];
+const REFUSALS: [&str; 3] =
+    ["The user executing the script can't ", "ACL failure in script: ", "No permissions to access a "];
 
 /// The code and the text of a server's error reply, as all versions mean it.
 ///
@@ -142,7 +143,9 @@ mod tests {
 
     #[test]
     fn what_a_script_says_of_itself_is_no_code() {
-        for text in ["", ":", "@user_script", "@user_script:1", "user_script:x: OOM y", "ERRor running script (call to "] {
+        for text in
+            ["", ":", "@user_script", "@user_script:1", "user_script:x: OOM y", "ERRor running script (call to "]
+        {
             assert_eq!(server_code("ERR", text), ("ERR", text.to_owned()));
         }
         assert_eq!(server_code("ERR", "Error running script (call to f_1").0, "ERR");

@@ -21,6 +21,7 @@ pub mod decode;
 mod error;
 pub mod jobs;
 mod live;
+pub mod pause;
 pub mod peek;
 pub mod queues;
 pub mod recover;

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::content::Content;
 use super::error::{Attempt, Error};
+use super::pause::{PauseState, paused_of};
 use super::session::Queue;
 use crate::config::{Misfit, QueueSpec};
 use crate::message::{Identity, MessageId};
@@ -46,6 +47,8 @@ pub struct Elements {
     pub now_ms: i64,
     /// How many elements are in this state in all.
     pub total: usize,
+    /// What a person has paused of the queue.
+    pub paused: Vec<PauseState>,
     /// Those that were read, the first one first.
     pub elements: Vec<Element>,
 }
@@ -96,7 +99,9 @@ pub async fn peek(queue: &Queue, ask: &Peek) -> Result<Elements, Error> {
         State::Ready => Place::Ready,
     };
     let what = format!("look at queue `{}`", queue.id());
-    let mut answer = Elements { queue: queue.id().to_owned(), now_ms: 0, total: 0, elements: Vec::new() };
+    let mut answer =
+        Elements { queue: queue.id().to_owned(), now_ms: 0, total: 0, paused: Vec::new(), elements: Vec::new() };
+    answer.paused = paused_of(queue, &what).await?;
     while answer.elements.len() < ask.limit {
         let (first, rest) = (answer.elements.len(), ask.limit - answer.elements.len());
         let page = queue.ledger.peek(&queue.conn, place, first, rest, show).await.attempt(&what)?;

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::error::{QueueError, explained};
 use super::jobs::Topics;
+use super::pause::{PauseState, paused};
 use super::session::{Queue, Session};
 use crate::message::LATEST_MS;
 use crate::source::ledger::Stats;
@@ -54,6 +55,8 @@ pub struct QueueState {
     pub next_due_ms: Option<i64>,
     /// How long the first element is overdue.
     pub oldest_overdue_ms: Option<u64>,
+    /// What a person has paused of it.
+    pub paused: Vec<PauseState>,
 }
 
 /// Reads every queue; one that cannot be read does not keep the others from being read.
@@ -81,7 +84,7 @@ pub async fn queues(session: &Session) -> Queues {
 /// Reads one queue.
 pub(super) async fn state(queue: &Queue) -> Result<QueueState, SourceError> {
     let stats = queue.ledger.stats(&queue.conn).await?;
-    Ok(QueueState::of(queue.id(), &stats))
+    Ok(QueueState { paused: paused(queue).await?, ..QueueState::of(queue.id(), &stats) })
 }
 
 impl QueueState {
@@ -102,6 +105,7 @@ impl QueueState {
             orphans: s.source.orphans,
             next_due_ms: s.source.head_ms,
             oldest_overdue_ms: s.source.head_ms.filter(|head| *head <= s.now_ms).map(|head| overdue_ms(head, s.now_ms)),
+            paused: Vec::new(),
         }
     }
 }

@@ -151,7 +151,7 @@ pub(super) async fn queue(redis: &Redis, spec: Arc<QueueSpec>) -> Result<Queue, 
     Ok(Queue { spec, ledger, conn })
 }
 
-fn find(config: &Config, id: &str) -> Result<Arc<QueueSpec>, Error> {
+pub(super) fn find(config: &Config, id: &str) -> Result<Arc<QueueSpec>, Error> {
     if let Some(spec) = config.queues.iter().find(|spec| &*spec.id == id) {
         return Ok(spec.clone());
     }

@@ -1,4 +1,4 @@
-//! The permission of a claimer: the hold of its queue and the breakers of its sinks, asked together. Where all elements of
+//! The permission of a claimer: pauses, the hold of its queue and the breakers of its sinks, asked together. Where all elements of
 //! the queue have one destination, its breaker is asked as well; where they differ, each element is (`deliver/pass.rs`).
 //!
 //! While one of them is open, nothing is claimed for it; then one real element at a time, a [`Probe`], finds out whether
@@ -58,8 +58,11 @@ impl Drop for Probe {
 }
 
 impl Queue {
-    /// What the hold and the breakers of all its sinks allow.
+    /// What pauses, the hold and the breakers of all its sinks allow.
     pub fn gate(self: &Arc<Self>) -> Gate {
+        if let Some(look_at) = self.paused() {
+            return Gate::Wait(Some(look_at));
+        }
         let hold = self.hold().allows(Instant::now());
         let all = || std::iter::once(hold).chain(self.routes.iter().map(|route| route.handle.allows(route.known())));
         if let Some(until) =
@@ -89,9 +92,11 @@ impl Queue {
         Gate::Probe(probe)
     }
 
-    /// Whether nothing holds the queue up: neither its hold nor a breaker. A question without an effect.
+    /// Whether nothing holds the queue up: no pause, neither its hold nor a breaker. A question without an effect.
     pub fn is_open(&self) -> bool {
-        self.hold().why().is_none() && self.routes.iter().all(|route| route.handle.allows(route.known()) == Allow::Free)
+        self.paused().is_none()
+            && self.hold().why().is_none()
+            && self.routes.iter().all(|route| route.handle.allows(route.known()) == Allow::Free)
     }
 
     /// The hold.

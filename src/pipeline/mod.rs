@@ -4,8 +4,8 @@
 //! [`limits`] and claims; [`deliver`] brings each claim to its sinks; [`settle`] judges the answers and writes the
 //! verdict. [`leases`] keeps what is in flight ours meanwhile. Beside the path, [`upkeep`] paces the upkeep of sources,
 //! [`dead_letters`] writes and forwards dead letters, and [`modes`] holds the queues that do not deliver.
-//! [`watch`] notices a queue that none of them moves. [`process`] is what all queues share, [`queue`] what the tasks
-//! of one queue share, [`seats`] which queues are at work.
+//! [`watch`] notices a queue that none of them moves, [`pause`] knows what a person has paused. [`process`] is what all
+//! queues share, [`queue`] what the tasks of one queue share, [`seats`] which queues are at work.
 
 pub mod claim;
 pub mod dead_letters;
@@ -14,6 +14,7 @@ pub mod gate;
 pub mod leases;
 pub mod limits;
 pub mod modes;
+pub mod pause;
 pub mod process;
 pub mod queue;
 pub mod seats;

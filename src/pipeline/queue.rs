@@ -20,6 +20,7 @@ use crate::pipeline::limits::adaptive::Adaptive;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::limits::circuit::Circuit;
 use crate::pipeline::limits::rate::Bucket;
+use crate::pipeline::pause::PauseBoard;
 use crate::pipeline::process::Process;
 use crate::pipeline::settle::Settler;
 use crate::pipeline::settle::history::History;
@@ -103,6 +104,8 @@ pub struct Queue {
     /// Knocks when one was stored.
     pub dead_letters: Notify,
     pub(super) hold: Mutex<Circuit>,
+    /// What of it is paused.
+    pub(super) pause: PauseBoard,
     rate: Option<Mutex<Bucket>>,
     hints: Mutex<Hints>,
     /// Ghosts want a turn of the sweep.
@@ -180,6 +183,7 @@ impl Queue {
             dead_letter_to,
             dead_letters: Notify::new(),
             hold: Mutex::new(Circuit::hold()),
+            pause: PauseBoard::default(),
             rate: spec.max_rate.map(|rate| Mutex::new(Bucket::new(rate, Instant::now()))),
             hints: Mutex::default(),
             sweep_due: false.into(),

@@ -381,6 +381,8 @@ pub enum Announcement {
     DueAt(i64),
     /// Something has changed: look.
     Changed,
+    /// A pause begins or ends: see what is paused.
+    Pause,
 }
 
 /// A read that costs next to nothing and answers a number.

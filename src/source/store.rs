@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use super::ledger::claims;
-use super::ledger::{DeadLetter, Forwarder, Order, Stats};
+use super::ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
 use super::{Announcement, NoPayload, Read, SourceError, UpkeepRequest, Upkept};
 use crate::message::Identity;
 use crate::metric::SourceTerms;
@@ -38,6 +38,9 @@ pub trait Store: Claims {
 
     /// What a message on one of these channels means; `None` for nothing.
     fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement>;
+
+    /// What is paused of the queue and of these sinks of it.
+    fn pauses<'a>(&'a self, sinks: &'a [Arc<str>]) -> Call<'a, Pauses>;
 
     /// The names of what only this kind of source has to show; `None` if it has nothing of the kind.
     fn terms(&self) -> Option<&'static SourceTerms>;

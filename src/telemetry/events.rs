@@ -20,7 +20,7 @@ use super::labels::{DeadReason, Fate, Stage};
 use super::metrics::{Metrics, QueueMetrics};
 use super::status::{Reason, Status};
 use super::throttle::Throttle;
-use crate::clock::Instant;
+use crate::clock::{Instant, utc};
 use crate::message::{Failure, Identity};
 use crate::metric::SourceTerms;
 
@@ -44,6 +44,21 @@ pub struct Stalled {
     pub time: Duration,
     /// Whether this was not reported before.
     pub news: bool,
+}
+
+/// A pause that keeps a queue from claiming.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paused {
+    /// The sink that is paused, if it is not the queue itself.
+    pub sink: Option<String>,
+    /// Who paused it.
+    pub by: String,
+    /// Why.
+    pub why: String,
+    /// When it began, in ms by Redis's clock.
+    pub since_ms: i64,
+    /// When it ends by itself.
+    pub until_ms: Option<i64>,
 }
 
 /// Everything that one daemon reports. Cheap to clone.
@@ -279,6 +294,28 @@ impl QueueEvents {
         let text = "the cluster moves the queue's slot to another node".to_owned();
         if self.0.status.held(self.id(), Some(Reason { code: "slot_migrating".to_owned(), text })) {
             info!(queue = &**self.id(), "slot_migrating: nothing is claimed while the cluster moves the queue's slot");
+        }
+    }
+
+    /// A person has paused the queue or a sink of it, or that is over. Called when it changes.
+    pub fn paused(&self, pause: Option<Paused>) {
+        self.0.metrics.paused(pause.is_some());
+        let news = self.0.status.paused(self.id(), pause);
+        match news.over {
+            Some(Paused { sink: Some(sink), .. }) => info!(sink, "sink no longer paused"),
+            Some(_) => info!(queue = &**self.id(), "queue no longer paused"),
+            None => {}
+        }
+        let Some(Paused { sink, by, why, until_ms, .. }) = news.begins else { return };
+        let until = until_ms.map_or_else(|| "resumed".to_owned(), utc);
+        match sink {
+            Some(sink) => info!(sink, by, why, until, "sink paused; nothing is claimed for it, elements stay in Redis"),
+            None => {
+                info!(
+                    queue = &**self.id(),
+                    by, why, until, "queue paused; nothing is claimed, its elements stay in Redis"
+                );
+            }
         }
     }
 

@@ -296,6 +296,10 @@ impl QueueMetrics {
         self.families().slot_migrations.with_label_values(&[self.label()]).inc();
     }
 
+    pub(super) fn paused(&self, paused: bool) {
+        self.families().queue_paused.with_label_values(&[self.label()]).set(paused.into());
+    }
+
     pub(super) fn orphans(&self, terms: &'static SourceTerms, n: u64) {
         self.source_gauge(&terms.orphans).set(n as f64);
     }

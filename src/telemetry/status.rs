@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use self::destinations::Destinations;
-use super::events::Stalled;
+use super::events::{Paused, Stalled};
 use crate::clock::Instant;
 
 /// How many queues and sinks a readiness answer names; the rest is counted.
@@ -69,6 +69,9 @@ struct Board {
     /// Reason and time of the hold, of the queues that are on hold.
     held: BTreeMap<Arc<str>, (Reason, Instant)>,
     sinks: BTreeMap<Arc<str>, (SinkState, Instant)>,
+    /// The pause that keeps a queue from claiming, and how many queues the pause of each sink does.
+    paused: BTreeMap<Arc<str>, Paused>,
+    paused_sinks: BTreeMap<String, usize>,
     /// Queues from which nothing is claimed, for no known reason; at most [`LISTED`], and how many there are.
     stalled: (Vec<Stalled>, usize),
     destinations: Destinations,
@@ -80,6 +83,15 @@ enum Redis {
     NotYet,
     Up,
     Lost(String, Instant),
+}
+
+/// What the log has to say of a pause.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PauseNews {
+    /// It begins.
+    pub(super) begins: Option<Paused>,
+    /// It is over.
+    pub(super) over: Option<Paused>,
 }
 
 /// What a probe is to answer.
@@ -146,6 +158,37 @@ impl Status {
         news
     }
 
+    /// A pause keeps the queue from claiming, or does no longer. The pause of a sink is news with the first queue and with
+    /// the last one: it may have thousands.
+    pub(super) fn paused(&self, queue: &Arc<str>, pause: Option<Paused>) -> PauseNews {
+        let mut board = self.board();
+        let old = match &pause {
+            Some(pause) => board.paused.insert(queue.clone(), pause.clone()),
+            None => board.paused.remove(queue),
+        };
+        let sink_of = |pause: &Option<Paused>| pause.as_ref().and_then(|pause| pause.sink.clone());
+        let (of_old, of_new) = (sink_of(&old), sink_of(&pause));
+        // One pause that takes the place of another is no end.
+        let mut over = old.filter(|_| pause.is_none() || of_old != of_new);
+        let mut begins = pause;
+        if let Some(sink) = of_new {
+            let queues = board.paused_sinks.entry(sink).or_default();
+            *queues += 1;
+            begins = begins.filter(|_| *queues == 1);
+        }
+        if let Some(sink) = of_old {
+            let left = board.paused_sinks.get(&sink).copied().unwrap_or(1) - 1;
+            match left {
+                0 => drop(board.paused_sinks.remove(&sink)),
+                _ => {
+                    over = None;
+                    board.paused_sinks.insert(sink, left);
+                }
+            }
+        }
+        PauseNews { begins, over }
+    }
+
     /// Why a queue is on hold.
     pub(super) fn reason(&self, queue: &Arc<str>) -> Option<String> {
         self.board().held.get(queue).map(|(reason, _)| reason.text.clone())
@@ -180,7 +223,7 @@ impl Status {
     }
 
     /// Readiness: started, not stopping, Redis there, no queue on hold, every sink known and none down. A full sink is no
-    /// reason: taking the daemon out of service would not empty it. Neither is a destination in trouble: others are
+    /// reason: taking the daemon out of service would not empty it. Neither is a pause, which a person wants, nor is a destination in trouble: others are
     /// delivered to.
     pub fn ready(&self) -> Answer {
         let board = self.board();
@@ -192,6 +235,12 @@ impl Status {
         let mut held = List::default();
         for (queue, (reason, since)) in &board.held {
             held.add(queue, || json!({ "state": "held", "reason": reason.text, "seconds": age(*since) }));
+        }
+        let mut paused = List::default();
+        for (queue, pause) in &board.paused {
+            let Paused { sink, by, why, since_ms, until_ms } = pause;
+            let shown = json!({ "sink": sink, "by": by, "why": why, "since_ms": since_ms, "until_ms": until_ms });
+            paused.add(queue, || shown);
         }
         let (mut troubled, mut up) = (List::default(), List::default());
         let mut usable = true;
@@ -217,6 +266,7 @@ impl Status {
             "stopping": board.stopping,
             "redis": redis,
             "queues": held.close(board.queues, "held"),
+            "paused": paused.close(board.queues, "paused"),
             "sinks": sinks,
             "destinations": board.destinations.shown(),
         });

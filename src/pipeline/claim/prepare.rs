@@ -127,6 +127,7 @@ async fn pass_gate(queue: &Arc<Queue>) -> Option<Probe> {
     let mut changes = queue.process.gates.subscribe();
     loop {
         changes.mark_unchanged();
+        queue.learn_pauses().await;
         let until = match queue.gate() {
             Gate::Free => return None,
             Gate::Probe(probe) => {

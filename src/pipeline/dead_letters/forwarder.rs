@@ -155,6 +155,7 @@ impl Forwarder<'_> {
         // The lease before the letters: a letter read under another's lease may have been forwarded when it is sent.
         let mut taken_over = false;
         let Some(mut send_before) = self.renew(&mut taken_over).await? else { return Ok(Ended::Idle) };
+        self.queue.learn_pauses().await;
         let store = &self.queue.store;
         let newest = store.dead_range(Order::Newest, "+", "-", 1).await?.pop().map(|letter| letter.stream_id);
         let mut pages = DeadPages::new(Order::Oldest, newest);
@@ -172,6 +173,10 @@ impl Forwarder<'_> {
             }
             if self.queue.process.stopping.is_cancelled() {
                 return Ok(Ended::Failed);
+            }
+            // A paused queue forwards its letters, a paused sink gets none.
+            if self.queue.has_paused(&self.target.spec.sink) {
+                return Ok(Ended::Idle);
             }
             if std::mem::take(&mut taken_over) {
                 // The former lease holder died or stalled with letters at the sink.

@@ -62,7 +62,10 @@ async fn look(queue: &Queue, heartbeat: &Heartbeat) -> Result<(u64, u64), Source
     if queue.store.due_before(0, now_ms.saturating_sub(limit)).await? == 0 {
         return Ok((0, 0));
     }
-    while !queue.process.stopping.is_cancelled() {
+    // Nobody tells this mode: the daemons that listen deliver.
+    queue.see_pauses();
+    queue.learn_pauses().await;
+    while !queue.process.stopping.is_cancelled() && queue.paused().is_none() {
         heartbeat.beat();
         let page = queue.store.scheduled(0, first).await?;
         let overdue = page.now_ms.saturating_sub(limit);

@@ -13,6 +13,7 @@ mod leases;
 mod on_redis;
 mod outages;
 mod outcomes;
+mod pauses;
 mod probes;
 mod random;
 mod rest;

@@ -12,11 +12,12 @@ use tokio::runtime::Builder;
 
 use super::*;
 use crate::pipeline::tests::world::Trouble;
+use crate::source::ledger::{Pause, Subject};
 use crate::source::memory::{Fault, Op};
 use crate::telemetry::events::Events;
 
-const OPS: [Op; 8] =
-    [Op::Claim, Op::TakeOver, Op::Extend, Op::Contents, Op::Confirm, Op::Settle, Op::Bury, Op::Expired];
+const OPS: [Op; 9] =
+    [Op::Claim, Op::TakeOver, Op::Extend, Op::Contents, Op::Confirm, Op::Settle, Op::Bury, Op::Expired, Op::Pauses];
 
 /// Random steps of one schedule.
 const STEPS: usize = 50;
@@ -115,7 +116,7 @@ impl Schedule {
 
     async fn step(&mut self) {
         let place = self.some_process();
-        match self.draw.u8(0..16) {
+        match self.draw.u8(0..18) {
             0..=4 => {
                 let (delay, many) = (self.seconds(120), self.draw.u64(1..10));
                 self.world.offer_in(delay, self.offered..self.offered + many);
@@ -143,6 +144,7 @@ impl Schedule {
                 let timeout = self.seconds(40);
                 self.bridges.swap_remove(place).stop(timeout).await;
             }
+            15 | 16 => self.pause(),
             _ if self.bridges.len() < 2 => self.start_process(),
             _ => {}
         }
@@ -153,8 +155,27 @@ impl Schedule {
         tokio::time::sleep(wait).await;
     }
 
+    /// A person pauses the queue or a sink, perhaps for some time, or ends that. Some processes are told.
+    fn pause(&mut self) {
+        let subject = match self.draw.bool() {
+            true => Subject::Queue,
+            false => Subject::Sink(self.sinks[self.draw.usize(0..self.sinks.len())].0),
+        };
+        let since_ms = self.world.server.now_ms();
+        let until_ms = self.draw.bool().then(|| since_ms + self.draw.i64(0..300_000));
+        let pause = Pause { by: "ann".to_owned(), why: "a test".to_owned(), since_ms, until_ms };
+        self.world.store.set_pause(subject, self.draw.bool().then_some(pause));
+        for bridge in &self.bridges {
+            if self.draw.bool() {
+                bridge.queue.see_pauses();
+            }
+        }
+    }
+
     /// Everything works again.
     fn heal(&mut self) {
+        self.world.store.set_pause(Subject::Queue, None);
+        self.sinks.iter().for_each(|(name, _)| self.world.store.set_pause(Subject::Sink(name), None));
         self.world.server.set_up(true);
         self.moods.iter().for_each(|mood| *mood.lock() = Mood::Well);
         for bridge in &self.bridges {

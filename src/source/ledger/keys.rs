@@ -16,9 +16,10 @@ pub struct Keys {
     pub retry: Bytes,
     /// Dead letters.
     pub dead: Bytes,
-    /// The forwarder of dead letters, and the end of its lease.
+    /// The forwarder of dead letters, and the end of its lease; what is paused.
     pub state: Bytes,
-    /// Every daemon that delivers from the queue listens here, so that others see that it is there. Nothing is sent.
+    /// Every daemon that delivers from the queue listens here, so that others see that it is there. That a pause begins or
+    /// ends is announced here.
     pub presence: Arc<str>,
     pub(crate) tag: Arc<str>,
 }

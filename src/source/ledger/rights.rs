@@ -24,10 +24,13 @@ impl Ledger {
     pub fn rights(&self, activity: Activity, usage: &Use) -> Vec<Grant> {
         let mut grants = self.to_look();
         match activity {
-            Activity::Look | Activity::Rescue => grants.push(Grant::plain([TIME, INFO])),
+            Activity::Look => grants.push(Grant::plain([TIME, INFO])),
+            Activity::Rescue => grants.extend([Grant::plain([TIME, INFO]), on(&self.keys.state, [HMGET])]),
             Activity::Deliver => {
                 grants.push(Grant::plain([TIME, INFO]));
                 grants.push(Grant::channels([exact(self.keys.presence.as_bytes())], [SUBSCRIBE]));
+                // What is paused.
+                grants.push(on(&self.keys.state, [HMGET]));
                 grants.extend(self.to_use_claims(usage));
                 if usage.forwards {
                     grants.push(on(&self.keys.dead, [XRANGE, XREVRANGE, XDEL]));
@@ -96,7 +99,9 @@ impl Ledger {
                     .chain([k.of_claims()]),
                 [EVALSHA],
             ),
-            on(&k.state, [TYPE, HMGET]),
+            // `pause`, `resume`.
+            on(&k.state, [TYPE, HDEL, HMGET, HSET]),
+            Grant::channels([exact(k.presence.as_bytes())], [PUBLISH]),
             // `recover` and `restore` look for claims without a lease.
             Grant::plain([TIME, PUBSUB_NUMSUB, SCAN]),
             on(&k.leases, [ZADD, ZCOUNT, ZMSCORE, ZRANGE, ZREM, ZREMRANGEBYRANK]),

@@ -9,6 +9,7 @@ pub struct Scripts {
     pub(super) cancel: Script,
     pub(super) redrive: Script,
     pub(super) forward: Script,
+    pub(super) pause: Script,
     pub(super) stats: Script,
     /// Those of claims.
     pub claims: claims::Scripts,
@@ -42,6 +43,7 @@ impl Scripts {
             cancel: script("cancel", include_str!("scripts/cancel.lua")),
             redrive: script("redrive", include_str!("scripts/redrive.lua")),
             forward: script("forward", include_str!("scripts/forward.lua")),
+            pause: script("pause", include_str!("scripts/pause.lua")),
             stats: script("stats", include_str!("scripts/stats.lua")),
             claims: claims::Scripts::new(&fragments.claims, clock),
         }
@@ -49,7 +51,7 @@ impl Scripts {
 
     /// All of them, to be loaded when a connection is made.
     pub fn all(&self) -> Vec<&Script> {
-        let Scripts { cancel, redrive, forward, stats, claims } = self;
-        claims.all().into_iter().chain([cancel, redrive, forward, stats]).collect()
+        let Scripts { cancel, redrive, forward, pause, stats, claims } = self;
+        claims.all().into_iter().chain([cancel, redrive, forward, pause, stats]).collect()
     }
 }

@@ -24,8 +24,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use self::queue::Queue;
-use super::ledger::DeadLetter;
 use super::ledger::claims::{ClaimName, Element};
+use super::ledger::{DeadLetter, Pause, Subject};
 use super::store::{Call, Home, Server};
 use super::{Junk, Read, SourceError, millis};
 use crate::clock::{Instant, RedisClock};
@@ -56,6 +56,8 @@ pub enum Op {
     Confirm,
     /// [`Claims::bury`].
     Bury,
+    /// [`Store::pauses`](super::store::Store::pauses).
+    Pauses,
 }
 
 /// What goes wrong with a call.
@@ -315,6 +317,14 @@ impl MemoryStore {
     /// Makes a key hold something else than a list: what is to be pushed to it is refused.
     pub fn spoil_list(&self, key: &[u8]) {
         self.with(|queue| queue.not_lists.insert(Bytes::copy_from_slice(key)));
+    }
+
+    /// Pauses the queue or a sink of it, or ends that. Nobody is told.
+    pub fn set_pause(&self, subject: Subject<'_>, pause: Option<Pause>) {
+        self.with(|queue| match pause {
+            Some(pause) => queue.pauses.insert(subject.field(), pause),
+            None => queue.pauses.remove(&subject.field()),
+        });
     }
 
     /// Whether nothing is scheduled, ready, in flight or waiting.

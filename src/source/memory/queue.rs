@@ -8,7 +8,7 @@ use super::claims::Keys;
 use super::zset::Zset;
 use crate::link::Side;
 use crate::source::ledger::claims::{ClaimName, Element};
-use crate::source::ledger::{DeadLetter, Forwarder, Order};
+use crate::source::ledger::{DeadLetter, Forwarder, Order, Pause};
 
 #[derive(Clone, Default)]
 pub(super) struct Queue {
@@ -28,6 +28,8 @@ pub(super) struct Queue {
     /// Keys that hold something else than a list.
     pub(super) not_lists: HashSet<Bytes>,
     forwarder: Option<ForwardLease>,
+    /// By their fields.
+    pub(super) pauses: HashMap<String, Pause>,
     /// Ids given to payloads of the ready list.
     pub(super) given: u64,
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{MemoryStore, open};
+use super::{MemoryStore, Op, open};
 use crate::metric::SourceTerms;
 use crate::source::ledger::claims::Element;
-use crate::source::ledger::{BATCH_ENTRIES, DeadLetter, Forwarder, Order, Stats};
+use crate::source::ledger::{BATCH_ENTRIES, DeadLetter, Forwarder, Order, Pauses, Stats, Subject};
 use crate::source::store::{Call, Home, Rescued, Scheduled, Store, Unannounced};
 use crate::source::{Announcement, Depths, Read, Score, UpkeepRequest, UpkeepState, Upkept, millis};
 
@@ -56,6 +56,16 @@ impl Store for MemoryStore {
 
     fn announcement(&self, _channel: &str, _payload: &[u8]) -> Option<Announcement> {
         None
+    }
+
+    fn pauses<'a>(&'a self, sinks: &'a [Arc<str>]) -> Call<'a, Pauses> {
+        self.call(Some(Op::Pauses), move |queue, now_ms| {
+            let at = |subject: Subject<'_>| {
+                queue.pauses.get(&subject.field()).filter(|pause| !pause.is_over(now_ms)).cloned()
+            };
+            let of_sink = |sink: &Arc<str>| Some((sink.clone(), at(Subject::Sink(sink))?));
+            Pauses { now_ms, queue: at(Subject::Queue), sinks: sinks.iter().filter_map(of_sink).collect() }
+        })
     }
 
     fn terms(&self) -> Option<&'static SourceTerms> {

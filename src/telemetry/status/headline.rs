@@ -40,6 +40,7 @@ impl Status {
             Redis::NotYet => Some("not connected to Redis yet".to_owned()),
             Redis::Lost(reason, since) => Some(format!("Redis unreachable for {}: {reason}", age(*since))),
         };
+        let paused = board.paused.iter().map(|(queue, pause)| format!("{queue} by {}, {}", pause.by, pause.why));
         let (queues, sinks) = (board.queues, board.sinks.len());
         let problems = [
             board.stopping.then(|| "stopping".to_owned()),
@@ -47,6 +48,7 @@ impl Status {
             list(stalled, |_| format!("queues stalled: {stalled_queues}")),
             redis,
             list(held, |count| format!("queues on hold: {count} of {queues}")),
+            list(paused, |count| format!("queues paused: {count} of {queues}")),
             list(down, |count| format!("sinks down: {count} of {sinks}")),
             list(unknown, |count| format!("sinks without an answer yet: {count} of {sinks}")),
             list(full, |count| format!("sinks full: {count} of {sinks}")),

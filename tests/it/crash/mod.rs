@@ -2,6 +2,7 @@
 
 mod ahead;
 mod kills;
+mod paused;
 mod poison;
 mod shutdown;
 mod stopped;

@@ -25,9 +25,11 @@ impl Version {
     pub fn program(self) -> String {
         match self.cached {
             None => "redis-server".to_owned(),
-            Some(name) => {
-                brokers::redis_server(name).unwrap_or_else(|e| panic!("{e}")).to_str().expect("a path of text").to_owned()
-            }
+            Some(name) => brokers::redis_server(name)
+                .unwrap_or_else(|e| panic!("{e}"))
+                .to_str()
+                .expect("a path of text")
+                .to_owned(),
         }
     }
 

@@ -19,7 +19,7 @@ use crate::source::ledger::claims::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Confirm, Confirmed, Contents, Element, Extended, Settled,
     TakeOverReply, TakeOverRequest, Verdict, Whole,
 };
-use crate::source::ledger::{DeadLetter, Forwarder, Order, Stats};
+use crate::source::ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
 use crate::source::memory::{MemoryServer, MemoryStore};
 use crate::source::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
 use crate::source::{Announcement, NoPayload, Read, SourceError, UpkeepRequest, Upkept};
@@ -293,6 +293,10 @@ impl Store for Wire {
 
     fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement> {
         self.store.announcement(channel, payload)
+    }
+
+    fn pauses<'a>(&'a self, sinks: &'a [Arc<str>]) -> Call<'a, Pauses> {
+        self.call(self.store.pauses(sinks), never)
     }
 
     fn terms(&self) -> Option<&'static SourceTerms> {

@@ -1,0 +1,183 @@
+//! `pause` and `resume`: a queue or a sink, for every daemon that serves it.
+
+use std::io::Write;
+use std::time::{Duration, UNIX_EPOCH};
+
+use clap::Args;
+
+use super::{Failed, Global, answer, environment, load, show};
+use crate::operate::pause::{PauseChange, PauseChanges, PauseEnd, Reason, Target, check_target, pause, resume};
+use crate::operate::{Session, words};
+
+/// Stop the deliveries of a queue, or to a sink.
+///
+/// Every daemon that serves the queue sees it within a second, and after a restart too: it is kept in Redis. Nothing is
+/// claimed, what is in flight is finished, retries wait, dead letters are forwarded. Elements that fall due meanwhile are
+/// delivered after the end. A sink is paused for all queues of this configuration that deliver to it.
+///
+/// due -> (paused) -> due
+#[derive(Debug, Args)]
+#[command(after_help = PAUSE)]
+pub struct PauseArgs {
+    /// What to pause.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// The reason, for everybody who wonders why nothing moves
+    #[arg(long, value_name = "TEXT")]
+    pub why: String,
+    /// Who pauses it [default: the user who runs the command]
+    #[arg(long, value_name = "NAME")]
+    pub by: Option<String>,
+    /// How long; without it, until `resume`
+    #[arg(long = "for", value_name = "DURATION", value_parser = time)]
+    pub length: Option<Duration>,
+    /// The end, by the clock of Redis: 2027-01-31T09:00:00Z, or milliseconds since 1970
+    #[arg(long, value_name = "TIME", value_parser = point, conflicts_with = "length")]
+    pub until: Option<i64>,
+}
+
+/// Continue the deliveries of a queue, or to a sink.
+///
+/// Ends a pause, for every daemon. What was not paused stays as it is.
+#[derive(Debug, Args)]
+#[command(after_help = RESUME)]
+pub struct ResumeArgs {
+    /// What to resume.
+    #[command(flatten)]
+    pub target: TargetArgs,
+}
+
+/// A queue, or a sink.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct TargetArgs {
+    /// The queue's id in the configuration
+    #[arg(value_name = "QUEUE")]
+    pub queue: Option<String>,
+    /// The sink's name in the configuration
+    #[arg(long, value_name = "NAME")]
+    pub sink: Option<String>,
+}
+
+const PAUSE: &str = "\
+Examples:
+  delaybridge pause order_timeout --why 'the shop is migrated' --for 2h
+  delaybridge pause --sink events --why 'Kafka upgrade, call Ann'
+
+Exit codes: 0 paused, 1 failed for a queue, 2 wrong arguments or configuration";
+
+const RESUME: &str = "\
+Examples:
+  delaybridge resume order_timeout
+  delaybridge resume --sink events
+
+Exit codes: 0 resumed, or was not paused, 1 failed for a queue, 2 wrong arguments or configuration";
+
+/// The last millisecond of the year 9999.
+const LAST_MS: i64 = 253_402_300_799_999;
+
+/// As in the configuration, but not nothing, and not beyond the calendar.
+fn time(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+    let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write 30m, 2h or 1d 12h"))?;
+    if time.is_zero() || time > LONGEST { Err("more than 0s, and at most 100 years".to_owned()) } else { Ok(time) }
+}
+
+/// A point in time: milliseconds since 1970, or as RFC 3339 writes it.
+fn point(text: &str) -> Result<i64, String> {
+    let since = || humantime::parse_rfc3339_weak(text).ok()?.duration_since(UNIX_EPOCH).ok();
+    let ms = text.parse().ok().or_else(|| i64::try_from(since()?.as_millis()).ok());
+    ms.filter(|ms| (0..=LAST_MS).contains(ms))
+        .ok_or_else(|| "write 2027-01-31T09:00:00Z, or milliseconds since 1970".to_owned())
+}
+
+impl TargetArgs {
+    fn target(&self) -> Target<'_> {
+        match (&self.queue, &self.sink) {
+            (Some(queue), _) => Target::Queue(queue),
+            (None, sink) => Target::Sink(sink.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+/// Reads the configuration, looks for the target in it, and connects.
+async fn open(global: &Global, target: Target<'_>) -> Result<Session, Failed> {
+    let config = load(global)?.config;
+    check_target(&config, target)?;
+    Ok(Session::open(config).await?)
+}
+
+pub(super) async fn run(global: &Global, args: &PauseArgs, out: &mut dyn Write) -> Result<u8, Failed> {
+    let target = args.target.target();
+    let user = || ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(environment).filter(|name| !name.is_empty());
+    let by = args.by.clone().or_else(user).unwrap_or_else(|| "unknown".to_owned());
+    let end = match (args.length, args.until) {
+        (Some(time), _) => PauseEnd::After(time),
+        (None, Some(ms)) => PauseEnd::At(ms),
+        (None, None) => PauseEnd::Never,
+    };
+    let session = open(global, target).await?;
+    let changes = pause(&session, target, &Reason { by: &by, why: &args.why, end }).await?;
+    finish(global, out, &changes, "pause", |change| {
+        let until = change.pause.as_ref().and_then(|pause| pause.until_ms);
+        let until =
+            until.map_or_else(|| "until it is resumed".to_owned(), |at| format!("until {}", show::absolute(at)));
+        let again = if change.before.is_some() { "; it was paused before" } else { "" };
+        format!("paused {until}{again}")
+    })
+}
+
+pub(super) async fn end(global: &Global, args: &ResumeArgs, out: &mut dyn Write) -> Result<u8, Failed> {
+    let target = args.target.target();
+    let session = open(global, target).await?;
+    let changes = resume(&session, target).await?;
+    finish(global, out, &changes, "resume", |change| match &change.before {
+        Some(pause) => format!("resumed; it was paused by {}: {}", pause.by, pause.why),
+        None => "was not paused".to_owned(),
+    })
+}
+
+/// Prints what was done, queue by queue.
+fn finish(
+    global: &Global,
+    out: &mut dyn Write,
+    changes: &PauseChanges,
+    verb: &str,
+    words_of: impl Fn(&PauseChange) -> String,
+) -> Result<u8, Failed> {
+    answer(global, out, changes, |changes| {
+        let line = |change: &PauseChange| {
+            let sink = change.sink.as_ref().map(|sink| format!("sink {sink} of ")).unwrap_or_default();
+            format!("{sink}{}: {}\n", change.queue, words_of(change))
+        };
+        let silent = changes.queues.iter().filter(|change| !change.announced).count();
+        let silent = match silent {
+            0 => String::new(),
+            n => format!(
+                "The daemons of {} could not be told (a right to PUBLISH is missing); they see it within a minute.\n",
+                words::count(n, "queue")
+            ),
+        };
+        changes.queues.iter().map(line).collect::<String>() + &silent
+    })?;
+    let failed: Vec<_> =
+        changes.errors.iter().map(|error| format!("{verb} queue `{}`: {}", error.queue, error.message)).collect();
+    if failed.is_empty() { Ok(0) } else { Err(Failed::runtime(failed.join("\n"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_read_or_refused_in_words() {
+        assert_eq!(time("1h 30m"), Ok(Duration::from_secs(5_400)));
+        assert!(time("0s").unwrap_err().contains("more than 0s"));
+        assert!(time("2").unwrap_err().contains("30m"));
+        assert_eq!(point("2027-01-31T09:00:00Z"), Ok(1_801_386_000_000));
+        assert_eq!(point("1801386000000"), Ok(1_801_386_000_000));
+        for text in ["tomorrow", "-1", "999999999999999", ""] {
+            assert!(point(text).unwrap_err().contains("2027"), "{text}");
+        }
+    }
+}

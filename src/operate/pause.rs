@@ -1,0 +1,237 @@
+//! Pauses queues and sinks for every daemon that serves them, and ends that.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::error::{Attempt, Error, QueueError, explained, may_have_run};
+use super::session::{Queue, Session, find};
+use super::words;
+use crate::clock::utc;
+use crate::config::{Config, QueueSpec};
+use crate::source::SourceError;
+pub use crate::source::ledger::PauseEnd;
+use crate::source::ledger::{Changed, NewPause, Pause, Pauses, Subject};
+
+/// Characters of a name, and of a reason.
+const LONGEST: usize = 500;
+
+/// What is paused or resumed.
+#[derive(Debug, Clone, Copy)]
+pub enum Target<'a> {
+    /// A queue of the configuration.
+    Queue(&'a str),
+    /// A sink, for all queues of the configuration that deliver to it.
+    Sink(&'a str),
+}
+
+/// Who pauses it, why, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub struct Reason<'a> {
+    /// Who.
+    pub by: &'a str,
+    /// Why.
+    pub why: &'a str,
+    /// When it ends by itself.
+    pub end: PauseEnd,
+}
+
+/// What was paused or resumed.
+#[derive(Debug, Clone, Serialize)]
+pub struct PauseChanges {
+    /// The queues.
+    pub queues: Vec<PauseChange>,
+    /// Those for which it failed.
+    pub errors: Vec<QueueError>,
+}
+
+/// What changed for one queue.
+#[derive(Debug, Clone, Serialize)]
+pub struct PauseChange {
+    /// The queue.
+    pub queue: String,
+    /// The sink, where one is paused or resumed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sink: Option<String>,
+    /// The pause from now on; none after a resume.
+    pub pause: Option<PauseState>,
+    /// The pause that was there before.
+    pub before: Option<PauseState>,
+    /// Whether the daemons were told at once; else they see it within a minute.
+    pub announced: bool,
+}
+
+/// A pause of a queue, or of one of its sinks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PauseState {
+    /// The sink, if it is not the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sink: Option<String>,
+    /// Who paused it.
+    pub by: String,
+    /// Why.
+    pub why: String,
+    /// Since when.
+    pub since_ms: i64,
+    /// When it ends by itself.
+    pub until_ms: Option<i64>,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Pause(NewPause<'a>),
+    Resume,
+}
+
+/// Refuses a target that the configuration does not have, without Redis.
+///
+/// # Errors
+///
+/// When there is no such queue or sink, and when no queue delivers to the sink.
+pub fn check_target(config: &Config, target: Target<'_>) -> Result<(), Error> {
+    queues_of(config, target).map(drop)
+}
+
+/// Pauses. A pause that is there already is replaced.
+///
+/// # Errors
+///
+/// When the target, the words or the end cannot be, and when Redis cannot be asked about any queue.
+pub async fn pause(session: &Session, target: Target<'_>, reason: &Reason<'_>) -> Result<PauseChanges, Error> {
+    for (what, text) in [("--by", reason.by), ("--why", reason.why)] {
+        if text.trim().is_empty() || text.chars().count() > LONGEST || text.chars().any(char::is_control) {
+            let problem = format!("{what} takes one line of 1 to {LONGEST} characters");
+            return Err(Error::invalid(format!("pause {}: {problem}", name_of(target))));
+        }
+    }
+    let Reason { by, why, end } = *reason;
+    change(session, target, Step::Pause(NewPause { nonce: fastrand::u64(..), end, by, why })).await
+}
+
+/// Ends a pause. What was not paused stays as it is.
+///
+/// # Errors
+///
+/// When the target cannot be, and when Redis cannot be asked about any queue.
+pub async fn resume(session: &Session, target: Target<'_>) -> Result<PauseChanges, Error> {
+    change(session, target, Step::Resume).await
+}
+
+async fn change(session: &Session, target: Target<'_>, step: Step<'_>) -> Result<PauseChanges, Error> {
+    let verb = if matches!(step, Step::Pause(_)) { "pause" } else { "resume" };
+    let (subject, sink) = match target {
+        Target::Queue(_) => (Subject::Queue, None),
+        Target::Sink(name) => (Subject::Sink(name), Some(name.to_owned())),
+    };
+    let mut changes = PauseChanges { queues: Vec::new(), errors: Vec::new() };
+    for spec in queues_of(&session.config, target)? {
+        let queue = Queue::new(spec.clone(), session.conn.clone());
+        let changed = match &step {
+            Step::Pause(new) => queue.ledger.pause(&queue.conn, subject, new).await,
+            Step::Resume => queue.ledger.resume(&queue.conn, subject).await.map(Some),
+        };
+        match changed {
+            Ok(Some(Changed { before, after, told, .. })) => changes.queues.push(PauseChange {
+                queue: spec.id.to_string(),
+                sink: sink.clone(),
+                pause: after.map(|pause| PauseState::of(None, pause)),
+                before: before.map(|pause| PauseState::of(None, pause)),
+                announced: told,
+            }),
+            Ok(None) => {
+                return Err(Error::invalid(format!(
+                    "{verb} {}: the end is over already, by the clock of Redis",
+                    name_of(target)
+                )));
+            }
+            Err(error) => changes.errors.push(QueueError { queue: spec.id.to_string(), message: failed(&error, verb) }),
+        }
+    }
+    Ok(changes)
+}
+
+fn failed(error: &SourceError, verb: &str) -> String {
+    let more = match may_have_run(error) {
+        true => format!("; {verb} may have run: run the command again, which does no harm"),
+        false => String::new(),
+    };
+    format!("{}{more}", explained(error))
+}
+
+fn name_of(target: Target<'_>) -> String {
+    match target {
+        Target::Queue(name) => format!("queue `{name}`"),
+        Target::Sink(name) => format!("sink `{name}`"),
+    }
+}
+
+/// The queues that a target is about.
+fn queues_of(config: &Config, target: Target<'_>) -> Result<Vec<Arc<QueueSpec>>, Error> {
+    let sink = match target {
+        Target::Queue(id) => return Ok(vec![find(config, id)?]),
+        Target::Sink(name) => name,
+    };
+    let uses = |spec: &&Arc<QueueSpec>| sinks_of(spec).iter().any(|name| **name == *sink);
+    let queues: Vec<_> = config.queues.iter().filter(uses).cloned().collect();
+    if !queues.is_empty() {
+        return Ok(queues);
+    }
+    let attempt = format!("find sink `{sink}`: no queue of the configuration delivers to it");
+    let names = || config.sinks.iter().map(|sink| &*sink.name);
+    Err(Error::invalid(match words::similar(sink, names()).as_slice() {
+        [] => format!("{attempt}; the sinks in use are: {}", names().collect::<Vec<_>>().join(", ")),
+        near => format!("{attempt}; did you mean `{}`?", near.join("` or `")),
+    }))
+}
+
+/// The sinks that elements and dead letters of a queue go to.
+fn sinks_of(spec: &QueueSpec) -> Vec<Arc<str>> {
+    spec.to.iter().chain(spec.dead_letter_to.as_deref()).map(|route| route.sink.clone()).collect()
+}
+
+/// What is paused of a queue.
+pub(super) async fn paused(queue: &Queue) -> Result<Vec<PauseState>, SourceError> {
+    let Pauses { queue: own, sinks, .. } = queue.ledger.pauses(&queue.conn, &sinks_of(&queue.spec)).await?;
+    let of_sinks = sinks.into_iter().map(|(sink, pause)| PauseState::of(Some(sink.to_string()), pause));
+    Ok(own.map(|pause| PauseState::of(None, pause)).into_iter().chain(of_sinks).collect())
+}
+
+/// The same for a command that a person runs.
+pub(super) async fn paused_of(queue: &Queue, what: &str) -> Result<Vec<PauseState>, Error> {
+    paused(queue).await.attempt(what)
+}
+
+impl PauseState {
+    fn of(sink: Option<String>, pause: Pause) -> Self {
+        let Pause { by, why, since_ms, until_ms } = pause;
+        PauseState { sink, by, why, since_ms, until_ms }
+    }
+
+    /// `paused 5m ago by ann: a deployment; until 2026-11-23T10:00:00Z`.
+    pub fn line(&self, now_ms: i64) -> String {
+        let of_sink = self.sink.as_ref().map(|sink| format!("sink {sink} ")).unwrap_or_default();
+        let since = words::duration(now_ms.abs_diff(self.since_ms));
+        let until = self.until_ms.map_or_else(|| "until it is resumed".to_owned(), |at| format!("until {}", utc(at)));
+        format!("{of_sink}paused {since} ago by {}: {}; {until}", self.by, self.why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_one_line() {
+        let mut pause = PauseState {
+            sink: None,
+            by: "ann".to_owned(),
+            why: "a deployment".to_owned(),
+            since_ms: 0,
+            until_ms: Some(1_795_251_632_252),
+        };
+        assert_eq!(pause.line(300_000), "paused 5m ago by ann: a deployment; until 2026-11-21T09:00:32Z");
+        (pause.sink, pause.until_ms) = (Some("kafka".to_owned()), None);
+        assert_eq!(pause.line(300_000), "sink kafka paused 5m ago by ann: a deployment; until it is resumed");
+    }
+}
