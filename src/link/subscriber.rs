@@ -146,7 +146,7 @@ impl Worker {
             // Order does not matter: either way it is tried again.
             tokio::select! {
                 () = tokio::time::sleep(wait_after(failures, MAX_WAIT)) => {}
-                () = news.next() => {}
+                () = news.next() => failures = 0,
             }
         }
     }

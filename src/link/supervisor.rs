@@ -195,10 +195,14 @@ impl Supervisor {
     }
 
     /// Waits, or until the server is known to be elsewhere; false if the link was closed meanwhile.
-    async fn pause(&self, wait: Duration, news: &mut News) -> bool {
+    async fn pause(&mut self, wait: Duration, news: &mut News) -> bool {
         tokio::select! {
             () = tokio::time::sleep(wait) => true,
-            () = news.next() => true,
+            () = news.next() => {
+                // What failed was another server; this one may take a moment to become the master.
+                self.failures = 0;
+                true
+            }
             () = self.stop.cancelled() => false,
         }
     }

@@ -22,9 +22,8 @@ impl RedisUrl {
     pub(super) fn help(text: &str) -> &'static str {
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
         match scheme {
-            "redis-sentinel" | "rediss-sentinel" | "redis+sentinel" | "rediss+sentinel" => {
-                "Sentinel is written `sentinel: { master: NAME, nodes: [host:26379] }` in place of `url`; it is not available in \
-                 this version, so write `redis://` and the address of the master"
+            "sentinel" | "redis-sentinel" | "rediss-sentinel" | "redis+sentinel" | "rediss+sentinel" => {
+                "Sentinel is written `sentinel: { master: NAME, nodes: [host:26379] }` in place of `url`; logins have keys of their own"
             }
             "redis-cluster" | "rediss-cluster" | "redis+cluster" => {
                 "a cluster is written `cluster: [host:6379]` in place of `url`"

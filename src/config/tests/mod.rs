@@ -7,6 +7,7 @@ mod destinations;
 mod generated;
 mod http;
 mod kafka;
+mod redis;
 mod values;
 mod yaml;
 mod zset;

@@ -204,6 +204,7 @@ fn a_url_for_sentinels_says_how_they_are_written_here() {
         "Sentinel is written `sentinel: { master: NAME, nodes: [host:26379] }` in place of `url`",
     );
     url("redis+sentinel://s:26379", "Sentinel is written `sentinel:");
+    url("sentinel://s:26379", "Sentinel is written `sentinel:");
     url("redis-cluster://n:6379", "a cluster is written `cluster: [host:6379]`");
     url("http://h", "write `redis://host:6379/0`");
 }
@@ -214,7 +215,6 @@ fn a_key_without_function_is_refused_and_not_ignored() {
     let row = |from: &str, to: &str, place: &str, what: &str| check(from, to, &[&format!("{place}: `{what}` {NOT}")]);
     row("redis:\n", "http: { admin: { listen: '127.0.0.1:1' } }\nredis:\n", "1:9 http.admin", "admin");
     row("redis:\n", "redis:\n  cluster: [a:1]\n", "2:3 redis.cluster", "cluster");
-    row("redis:\n", "redis:\n  sentinel: { master: m }\n", "2:3 redis.sentinel", "sentinel");
     check("codec: json", "mode: shadow", &[]);
     check(
         "codec: json",

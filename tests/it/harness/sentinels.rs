@@ -18,6 +18,9 @@ pub const MASTER: &str = "orders";
 /// How long a failover may take on a busy machine; sentinels begin anew after 3 s.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// The password of sentinels that ask for one.
+pub const PASSWORD: &str = "watched";
+
 /// What makes the sentinels choose another master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failover {
@@ -48,6 +51,8 @@ pub struct Sentinels {
 
 struct Sentinel {
     port: u16,
+    /// Whether it asks for [`PASSWORD`].
+    password: bool,
     process: Process,
     _dir: TempDir,
 }
@@ -55,18 +60,22 @@ struct Sentinel {
 impl Sentinels {
     /// Starts all six, and waits until the sentinels know each other and the replicas.
     pub async fn start() -> Self {
-        Self::start_with(ServerOptions::default()).await
+        Self::start_with(false).await
     }
 
-    /// The same with these options for the servers.
-    pub async fn start_with(options: ServerOptions) -> Self {
+    /// The same with sentinels that ask for a password.
+    pub async fn with_password() -> Self {
+        Self::start_with(true).await
+    }
+
+    async fn start_with(password: bool) -> Self {
         // Replicas that come back are served at once.
-        let options = options.line("repl-diskless-sync-delay", "0").line("replica-priority", "100");
+        let options = ServerOptions::default().line("repl-diskless-sync-delay", "0");
         let master = RedisServer::start_with(options.clone()).await;
         let of_master = options.line("replicaof", &format!("127.0.0.1 {}", master.port()));
         let replicas = tokio::join!(RedisServer::start_with(of_master.clone()), RedisServer::start_with(of_master));
         let servers = vec![master, replicas.0, replicas.1];
-        let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(servers[0].port())).collect();
+        let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(servers[0].port(), password)).collect();
         least::watches(sentinels[0].port, servers.iter().map(RedisServer::port).collect());
         let group = Sentinels { servers, sentinels };
         group.wait_until_whole().await;
@@ -76,7 +85,8 @@ impl Sentinels {
     /// The keys of a configuration that name the master.
     pub fn yaml(&self) -> String {
         let nodes: Vec<_> = self.sentinels.iter().map(|sentinel| format!("'127.0.0.1:{}'", sentinel.port)).collect();
-        format!("sentinel: {{ master: {MASTER}, nodes: [{}] }}", nodes.join(", "))
+        let login = if self.sentinels[0].password { format!(", password: {PASSWORD}") } else { String::new() };
+        format!("sentinel: {{ master: {MASTER}, nodes: [{}]{login} }}", nodes.join(", "))
     }
 
     /// The ports of the sentinels.
@@ -96,7 +106,8 @@ impl Sentinels {
 
     /// The place of the master that the first sentinel names.
     pub async fn master(&self) -> Option<usize> {
-        let port = master_of(self.sentinels.first()?.port).await.ok()??;
+        let mut connection = self.sentinels.first()?.client().await.ok()?;
+        let port = named(&mut connection).await.ok()??;
         self.servers.iter().position(|server| server.port() == port)
     }
 
@@ -126,7 +137,7 @@ impl Sentinels {
                 let sentinel = &self.sentinels[0];
                 eventually("SENTINEL FAILOVER", PATIENCE, async || {
                     began = Instant::now();
-                    let mut connection = client(sentinel.port).await.map_err(|e| e.to_string())?;
+                    let mut connection = sentinel.client().await.map_err(|e| e.to_string())?;
                     let mut command = redis::cmd("SENTINEL");
                     command.arg("FAILOVER").arg(MASTER);
                     command.query_async::<()>(&mut connection).await.map_err(|e| e.to_string())
@@ -155,7 +166,7 @@ impl Sentinels {
         eventually("two linked replicas and three sentinels that agree", PATIENCE, async || {
             let mut named = Vec::new();
             for sentinel in &self.sentinels {
-                let mut connection = client(sentinel.port).await.map_err(|e| e.to_string())?;
+                let mut connection = sentinel.client().await.map_err(|e| e.to_string())?;
                 let mut command = redis::cmd("SENTINEL");
                 command.arg("MASTER").arg(MASTER);
                 let fields: Vec<String> = command.query_async(&mut connection).await.map_err(|e| e.to_string())?;
@@ -177,10 +188,10 @@ impl Sentinels {
 }
 
 impl Sentinel {
-    fn start(master: u16) -> Sentinel {
+    fn start(master: u16, password: bool) -> Sentinel {
         for _ in 0..5 {
             let (dir, port) = (TempDir::with_prefix("delaybridge-sentinel-").expect("make a directory"), free_port());
-            let lines = [
+            let mut lines = vec![
                 format!("port {port}"),
                 "bind 127.0.0.1".to_owned(),
                 format!("dir {}", dir.path().display()),
@@ -189,6 +200,9 @@ impl Sentinel {
                 format!("sentinel failover-timeout {MASTER} 3000"),
                 format!("sentinel parallel-syncs {MASTER} 2"),
             ];
+            if password {
+                lines.extend([format!("requirepass {PASSWORD}"), format!("sentinel sentinel-pass {PASSWORD}")]);
+            }
             let file = dir.path().join("sentinel.conf");
             std::fs::write(&file, lines.join("\n") + "\n").expect("write the configuration of a sentinel");
             let log = std::fs::File::create(dir.path().join("log")).expect("create the log of a sentinel");
@@ -198,25 +212,34 @@ impl Sentinel {
             let until = Instant::now() + Duration::from_secs(30);
             while Instant::now() < until && process.exit_status().is_none() {
                 if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                    return Sentinel { port, process, _dir: dir };
+                    return Sentinel { port, password, process, _dir: dir };
                 }
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
         panic!("start a sentinel: is redis-server installed? `make setup`");
     }
+
+    async fn client(&self) -> redis::RedisResult<MultiplexedConnection> {
+        client(self.port, if self.password { PASSWORD } else { "" }).await
+    }
 }
 
-/// The port of the master, as the sentinel on this port names it.
+/// The port of the master, as the sentinel on this port names it, which asks for no password.
 pub async fn master_of(sentinel: u16) -> redis::RedisResult<Option<u16>> {
+    named(&mut client(sentinel, "").await?).await
+}
+
+async fn named(sentinel: &mut MultiplexedConnection) -> redis::RedisResult<Option<u16>> {
     let mut command = redis::cmd("SENTINEL");
     command.arg("GET-MASTER-ADDR-BY-NAME").arg(MASTER);
-    let found: Option<(String, u16)> = command.query_async(&mut client(sentinel).await?).await?;
+    let found: Option<(String, u16)> = command.query_async(sentinel).await?;
     Ok(found.map(|(_, port)| port))
 }
 
-async fn client(sentinel: u16) -> redis::RedisResult<MultiplexedConnection> {
-    let client = redis::Client::open(format!("redis://127.0.0.1:{sentinel}/"))?;
+async fn client(sentinel: u16, password: &str) -> redis::RedisResult<MultiplexedConnection> {
+    let login = if password.is_empty() { String::new() } else { format!(":{password}@") };
+    let client = redis::Client::open(format!("redis://{login}127.0.0.1:{sentinel}/"))?;
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(5)));
     client.get_multiplexed_async_connection_with_config(&config).await
 }

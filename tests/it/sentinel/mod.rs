@@ -1,5 +1,6 @@
 //! The Redis with the queues is a master that sentinels watch: failovers, and claims that wait for replicas.
 
+mod commands;
 mod durability;
 mod failover;
 mod rig;

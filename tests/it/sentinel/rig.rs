@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 
-use crate::harness::redisson::{Element, redis_now_ms};
+use crate::harness::redisson::Element;
 use crate::harness::sentinels::{FailedOver, master_of};
 use crate::harness::{Delivery, Oracle, RedissonQueue};
 
@@ -42,11 +42,6 @@ impl Producer {
         let offered = Arc::new(Mutex::new(Offered::default()));
         let task = tokio::spawn(offer(sentinel, queue, per_second * 50 / 1_000, offered.clone()));
         Producer { offered, task }
-    }
-
-    /// How many were offered so far.
-    pub fn count(&self) -> usize {
-        self.offered.lock().oracle.count()
     }
 
     /// Ends it, and answers what was offered.
@@ -172,9 +167,4 @@ pub fn doubled(deliveries: &[Delivery]) -> Vec<(String, Vec<i64>)> {
     }
     let doubled = times.into_iter().filter(|(_, times)| times.len() > 1);
     doubled.map(|(id, times)| (id.to_owned(), times)).collect()
-}
-
-/// The time of this server.
-pub async fn server_now_ms(redis: &mut MultiplexedConnection) -> i64 {
-    redis_now_ms(redis).await
 }

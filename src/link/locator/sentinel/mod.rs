@@ -111,7 +111,7 @@ impl Known {
 struct Group {
     target: Arc<SentinelTarget>,
     known: watch::Sender<Known>,
-    /// Counts the places of the master.
+    /// Counts the places of the master, and the announcements of it.
     changes: watch::Sender<u64>,
     /// Asks for a look at all sentinels.
     look: Notify,
@@ -160,9 +160,9 @@ impl Group {
     /// A sentinel announces another master. It is believed if it replaces the one that is known: a sentinel that is behind
     /// may announce an older change. In any case all are asked.
     fn switched(&self, switch: Switch) {
-        let mut moved = false;
+        let (mut moved, mut said) = (false, false);
         self.known.send_if_modified(|known| {
-            let said = known.master.as_ref().is_some_and(|master| *master == switch.new);
+            said = known.master.as_ref().is_some_and(|master| *master == switch.new);
             let replaces = known.master.as_ref().is_none_or(|master| *master == switch.old);
             if replaces {
                 moved = known.moved(Some(switch.new.clone()));
@@ -173,7 +173,7 @@ impl Group {
             }
             replaces
         });
-        self.tell(moved);
+        self.tell(moved || said);
         self.look.notify_one();
     }
 

@@ -1,0 +1,102 @@
+//! Where the Redis is, and what its claims have to reach.
+
+use super::*;
+
+const URL: &str = "  url: redis://127.0.0.1:6379/0\n";
+
+/// A file whose `redis:` has these lines.
+#[track_caller]
+fn redis(lines: &str, expected: &[&str]) {
+    check(URL, lines, expected);
+}
+
+#[test]
+fn sentinels_and_servers_have_logins_of_their_own() {
+    let lines = "  sentinel:
+    master: orders
+    nodes: [s1, 's2:1', '[::1]:2']
+    username: watcher
+    password: ${SECRET}
+  username: bridge
+  password: ${SECRET}
+  tls: {}
+  database: 3
+  command_timeout: 7s
+";
+    let config = load(&GOOD.replacen(URL, lines, 1)).unwrap_or_else(|errors| panic!("{errors}")).config;
+    let RedisTarget::Sentinel(target) = &config.redis else { panic!("{:?}", config.redis) };
+    let nodes: Vec<_> = target.nodes.iter().map(|node| (node.address(), node.tls.is_some())).collect();
+    let expected = [("s1:26379/0", false), ("s2:1/0", false), ("[::1]:2/0", false)];
+    assert_eq!(nodes, expected.map(|(address, tls)| (address.to_owned(), tls)));
+    assert!(target.nodes.iter().all(|node| node.username.as_deref() == Some("watcher") && node.password.is_some()));
+    let servers = config.redis.servers();
+    assert_eq!((servers.username.as_deref(), servers.database), (Some("bridge"), 3));
+    assert!(servers.tls.is_some() && servers.command_timeout == std::time::Duration::from_secs(7));
+    assert_eq!(config.redis.address(), "sentinel:orders/3");
+    let shown = describe(&config);
+    for part in
+        ["    master: orders\n", "    nodes: [s1:26379, s2:1, [::1]:2]\n", "    username: watcher\n", "  database: 3\n"]
+    {
+        assert!(shown.contains(part), "{part:?} in\n{shown}");
+    }
+}
+
+#[test]
+fn what_is_wrong_about_sentinels_is_named() {
+    redis("  sentinel: { master: m, nodes: [s:26379] }\n", &[]);
+    redis("  sentinel: { nodes: [s] }\n", &["2:13 redis.sentinel: `master` is missing | Name of the master"]);
+    redis("  sentinel: { master: m }\n", &["2:13 redis.sentinel: `nodes` is missing | The sentinels as `host:port`"]);
+    redis(
+        "  sentinel: { master: m, nodes: [] }\n",
+        &["2:33 redis.sentinel.nodes: expected a list, found an empty list"],
+    );
+    redis(
+        "  sentinel: { master: m, nodes: ['redis://s:26379'] }\n",
+        &["2:34 redis.sentinel.nodes[0]: a sentinel is written without a scheme | write `host:26379`"],
+    );
+    redis("  sentinel: { master: m, nodes: [':1'] }\n", &["2:34 redis.sentinel.nodes[0]: no host is named"]);
+    redis(
+        "  sentinel: { master: m, nodes: [s, 's:26379'] }\n",
+        &["2:37 redis.sentinel.nodes[1]: this sentinel is named twice | its answer would count twice"],
+    );
+    redis(
+        "  sentinel: { master: m, nodes: [s], username: u }\n",
+        &["2:48 redis.sentinel.username: there is a user, but no password"],
+    );
+    redis(
+        "  sentinel: { master: m, nodes: [s] }\n  username: u\n",
+        &["3:13 redis.username: there is a user, but no password"],
+    );
+    redis(
+        "  url: redis://h\n  sentinel: { master: m, nodes: [s] }\n",
+        &["3:13 redis.sentinel: there is both `url` and `sentinel` | keep one of them"],
+    );
+    redis("  url: redis://h\n  database: 3\n", &["3:13 redis.database: the database is a part of the URL"]);
+    redis("  username: u\n", &["1:1 redis: `url` is missing | write `url: redis://host:6379/0`, or `sentinel`"]);
+}
+
+#[test]
+fn a_sink_may_be_behind_sentinels_too() {
+    let sink = |keys: &str, expected: &[&str]| {
+        check("redis: { list: done }", &format!("redis: {{ list: done, {keys} }}"), expected)
+    };
+    sink("sentinel: { master: m, nodes: [s] }, database: 2", &[]);
+    sink("database: 2", &["7:37 sinks.ready.redis.database: `database` has no effect without `url`"]);
+}
+
+#[test]
+fn durability_waits_for_something_and_not_for_too_long() {
+    let queue = |keys: &str, expected: &[&str]| check("codec: json", &format!("durability: {keys}"), expected);
+    queue("{}", &[]);
+    queue("{ replicas: 0, aof: true, timeout: 2499ms }", &[]);
+    queue("{ replicas: 0 }", &["15:29 queues.mails.durability.replicas: there is nothing to wait for"]);
+    queue(
+        "{ timeout: 2500ms }",
+        &["15:17 queues.mails.durability: twice the time-out (2500ms) is not shorter than redis.command_timeout (5s)"],
+    );
+    check(
+        "codec: json",
+        "mode: shadow\n    durability: {}",
+        &["16:17 queues.mails.durability: `durability` has no effect with `mode: shadow`"],
+    );
+}
