@@ -66,6 +66,11 @@ impl RedisClock {
         clock
     }
 
+    /// Another clock that says the same until it hears otherwise.
+    pub fn copy(&self) -> Self {
+        RedisClock { offset: AtomicI64::new(self.offset.load(Ordering::Relaxed)) }
+    }
+
     /// Takes over an answer of Redis that was read just now.
     pub fn observe(&self, redis_ms: i64) {
         self.offset.store(redis_ms.saturating_sub(Instant::now().millis()), Ordering::Relaxed);

@@ -174,7 +174,7 @@ impl Redis {
                 let slot = slot(key.as_ref());
                 cluster.uses(slot);
                 // A clock of its own, because the slot may move to a server with another one.
-                let clock = Arc::new(RedisClock::new());
+                let clock = Arc::new(self.clock.copy());
                 clock.observe(self.clock.now_ms());
                 Place { at: At::Slot(cluster.clone(), slot), clock, shared: Some(self.clock.clone()) }
             }

@@ -33,11 +33,11 @@ async fn a_failover_under_load_loses_nothing() {
 #[tokio::test]
 async fn queues_of_other_masters_are_not_late_while_one_is_killed() {
     let mut world = World::start(QUEUES).await;
+    let mut daemon = world.daemon().await;
+    daemon.expect_log("cannot reach Redis");
     for queue in 0..QUEUES {
         world.offer(queue, 160, 500, 50).await;
     }
-    let mut daemon = world.daemon().await;
-    daemon.expect_log("cannot reach Redis");
     let master = world.cluster.owner(&world.queues[0].timeouts).await;
     let (at, elsewhere) = world.queues_at(master).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -56,11 +56,11 @@ async fn queues_of_other_masters_are_not_late_while_one_is_killed() {
 #[tokio::test]
 async fn queues_of_other_masters_are_not_late_while_one_is_frozen() {
     let mut world = World::start(QUEUES).await;
+    let mut daemon = world.daemon().await;
+    daemon.expect_log("cannot reach Redis").expect_log("is over").expect_log("verdicts");
     for queue in 0..QUEUES {
         world.offer(queue, 240, 500, 50).await;
     }
-    let mut daemon = world.daemon().await;
-    daemon.expect_log("cannot reach Redis").expect_log("is over").expect_log("verdicts");
     let master = world.cluster.owner(&world.queues[0].timeouts).await;
     let (at, elsewhere) = world.queues_at(master).await;
     let replica = world.cluster.replica_of(master).await;

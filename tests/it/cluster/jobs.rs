@@ -32,10 +32,10 @@ async fn commands_find_every_queue_and_topic_on_its_master() {
         world.cluster.yaml()
     ));
     text(&cli(&config, &["check", "--live"]));
-    let shown = text(&cli(&config, &["queues", "--json"]));
+    let shown = text(&cli(&config, &["queues", "--output", "json"]));
     for (number, queue) in world.queues.iter().enumerate() {
         assert!(shown.contains(&queue.name), "{shown}");
-        let peeked = text(&cli(&config, &["peek", &queue.name, "--json"]));
+        let peeked = text(&cli(&config, &["peek", &queue.name, "--output", "json"]));
         let payload = format!("{} {}", queue.name, 2 + number);
         assert!(peeked.contains(&payload), "{payload} is not in {peeked}");
     }

@@ -74,3 +74,36 @@ async fn a_large_slot_moves_there_and_back_while_it_is_drained() {
     assert!(report.duplicates as f64 <= announced, "{report}, announced {announced}");
     assert_first_attempts(&world.delivered().await);
 }
+
+/// Half of all slots are moved with `DELAYBRIDGE_LONG=1`.
+#[tokio::test]
+async fn a_node_is_added_gets_slots_and_is_removed_again() {
+    let mut world = World::start(6).await;
+    let daemon = world.daemon().await;
+    for queue in 0..6 {
+        world.offer(queue, 300, 0, if long() { 200 } else { 15 }).await;
+    }
+    let added = world.cluster.add_master().await;
+    let mut homes = Vec::new();
+    for queue in 0..6 {
+        let key = world.queues[queue].timeouts.clone();
+        homes.push((key.clone(), world.cluster.owner(&key).await));
+        world.cluster.move_slot(&key, added).await;
+    }
+    let started = Instant::now();
+    let slots = if long() { 8_192 } else { 50 };
+    world.cluster.reshard(slots, 0).await;
+    println!("{slots} slots resharded in {:?}", started.elapsed());
+    for (key, home) in &homes {
+        if world.cluster.owner(key).await == added {
+            world.cluster.move_slot(key, *home).await;
+        }
+    }
+    world.cluster.remove_last().await;
+    let report = world.complete().await;
+    println!("{report}");
+    let announced = daemon.metric("delaybridge_possible_duplicates_total").await;
+    assert!(report.duplicates as f64 <= announced, "{report}, announced {announced}");
+    assert_first_attempts(&world.delivered().await);
+    assert_eq!(daemon.metric("delaybridge_dead_lettered_messages_total").await, 0.0);
+}

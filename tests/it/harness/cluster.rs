@@ -6,8 +6,8 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
-use redis::{FromRedisValue, Value};
 
 use super::least;
 use super::ports::free_port;
@@ -30,10 +30,28 @@ pub struct RedisCluster {
     failed_over: Option<Instant>,
 }
 
+/// A node that belongs to no cluster yet, and the port of its bus.
+async fn node() -> (RedisServer, u16) {
+    let bus = free_port();
+    let lines = [
+        ("cluster-enabled", "yes".to_owned()),
+        ("cluster-config-file", "nodes.conf".to_owned()),
+        ("cluster-node-timeout", NODE_TIMEOUT_MS.to_string()),
+        ("cluster-port", bus.to_string()),
+        ("cluster-replica-validity-factor", "0".to_owned()),
+        ("cluster-require-full-coverage", "no".to_owned()),
+        ("repl-diskless-sync-delay", "0".to_owned()),
+    ];
+    let options = lines.iter().fold(ServerOptions::default(), |options, (key, value)| options.line(key, value));
+    (RedisServer::start_with(options).await, bus)
+}
+
 /// Runs one command on a connection of its own.
 async fn ask<T: FromRedisValue>(node: &RedisServer, words: &[&str]) -> redis::RedisResult<T> {
     let mut command = redis::cmd(words[0]);
-    words[1..].iter().for_each(|word| drop(command.arg(word)));
+    words[1..].iter().for_each(|word| {
+        command.arg(word);
+    });
     command.query_async(&mut node.client().await).await
 }
 
@@ -41,27 +59,15 @@ impl RedisCluster {
     /// Starts six nodes and waits until all of them agree.
     pub async fn start() -> RedisCluster {
         let started = Instant::now();
-        let node = |_| async {
-            let bus = free_port();
-            let lines = [
-                ("cluster-enabled", "yes".to_owned()),
-                ("cluster-config-file", "nodes.conf".to_owned()),
-                ("cluster-node-timeout", NODE_TIMEOUT_MS.to_string()),
-                ("cluster-port", bus.to_string()),
-                ("cluster-replica-validity-factor", "0".to_owned()),
-                ("cluster-require-full-coverage", "no".to_owned()),
-                ("repl-diskless-sync-delay", "0".to_owned()),
-            ];
-            let options = lines.iter().fold(ServerOptions::default(), |options, (key, value)| options.line(key, value));
-            (RedisServer::start_with(options).await, bus)
-        };
-        let (nodes, buses): (Vec<_>, Vec<_>) = join_all((0..2 * MASTERS).map(node)).await.into_iter().unzip();
+        let (nodes, buses): (Vec<_>, Vec<_>) = join_all((0..2 * MASTERS).map(|_| node())).await.into_iter().unzip();
         least::are_one_cluster(&nodes.iter().map(RedisServer::port).collect::<Vec<_>>());
         let cluster = RedisCluster { nodes, failed_over: None };
         for (number, master) in cluster.nodes[..MASTERS].iter().enumerate() {
             let mut slots = redis::cmd("CLUSTER");
             slots.arg("ADDSLOTS");
-            (SLOTS * number / MASTERS..SLOTS * (number + 1) / MASTERS).for_each(|slot| drop(slots.arg(slot)));
+            (SLOTS * number / MASTERS..SLOTS * (number + 1) / MASTERS).for_each(|slot| {
+                slots.arg(slot);
+            });
             slots.exec_async(&mut master.client().await).await.expect("the slots of a master");
         }
         // Without epochs of their own the first elections collide.
@@ -117,32 +123,25 @@ impl RedisCluster {
         ask(self.anyone(), &["CLUSTER", "KEYSLOT", key]).await.expect("a slot")
     }
 
-    /// The number of the node that is the master of a key now.
+    /// The number of the node that is the master of a key now, by its own account: the others may not have heard of it yet.
     pub async fn owner(&self, key: &str) -> usize {
         let slot = self.slot(key).await;
         let mut owner = None;
         until("a key to have a master", async || {
-            for node in self.alive() {
-                let Ok(Value::Array(ranges)) = ask::<Value>(node, &["CLUSTER", "SLOTS"]).await else { continue };
-                for range in ranges {
-                    let Value::Array(fields) = range else { continue };
-                    let number = |value: &Value| match value {
-                        Value::Int(number) => u64::try_from(*number).unwrap_or(u64::MAX),
-                        _ => u64::MAX,
-                    };
-                    if !(number(&fields[0])..=number(&fields[1])).contains(&slot) {
-                        continue;
-                    }
-                    let Value::Array(master) = &fields[2] else { continue };
-                    let port = number(&master[1]);
-                    let found = self.nodes.iter().position(|node| u64::from(node.port()) == port);
-                    if let Some(number) = found.filter(|number| self.nodes[*number].is_running()) {
-                        owner = Some(number);
-                        return Ok(());
-                    }
+            for (number, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.is_running()) {
+                let nodes: String = ask(node, &["CLUSTER", "NODES"]).await.map_err(|error| error.to_string())?;
+                let own = nodes.lines().find(|line| line.contains("myself,master")).unwrap_or_default();
+                // Behind eight other fields: `5-7`, `9`, and slots on their way as `[12->-...]`.
+                let mut ranges = own.split(' ').skip(8).filter_map(|range| {
+                    let (first, last) = range.split_once('-').unwrap_or((range, range));
+                    Some(first.parse::<u64>().ok()?..=last.parse::<u64>().ok()?)
+                });
+                if ranges.any(|range| range.contains(&slot)) {
+                    owner = Some(number);
+                    return Ok(());
                 }
             }
-            Err("no running node is named".to_owned())
+            Err(format!("nobody owns slot {slot}"))
         })
         .await;
         owner.expect("it was found")
@@ -217,6 +216,49 @@ impl RedisCluster {
             if serves && info.contains("cluster_state:ok") { Ok(()) } else { Err(nodes) }
         })
         .await;
+    }
+
+    /// A further master, without slots; answers with its number.
+    pub async fn add_master(&mut self) -> usize {
+        let (node, bus) = node().await;
+        least::joins_cluster(node.port(), self.nodes[0].port());
+        let (port, bus) = (node.port().to_string(), bus.to_string());
+        ask::<()>(&node, &["CLUSTER", "SET-CONFIG-EPOCH", "100"]).await.expect("an epoch");
+        ask::<()>(&self.nodes[0], &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await.expect("a meeting");
+        self.nodes.push(node);
+        let all = self.nodes.len();
+        for node in self.alive() {
+            until("all nodes to know the new one", async || {
+                let nodes: String = ask(node, &["CLUSTER", "NODES"]).await.map_err(|error| error.to_string())?;
+                let known = nodes.lines().filter(|line| !line.contains("handshake")).count();
+                if known == all { Ok(()) } else { Err(nodes) }
+            })
+            .await;
+        }
+        all - 1
+    }
+
+    /// The last node leaves the cluster, and ends. It must not have slots any more.
+    pub async fn remove_last(&mut self) {
+        let mut node = self.nodes.pop().expect("a node");
+        let id: String = ask(&node, &["CLUSTER", "MYID"]).await.expect("an id");
+        for other in self.alive() {
+            ask::<()>(other, &["CLUSTER", "FORGET", &id]).await.expect("it is forgotten");
+        }
+        node.kill();
+    }
+
+    /// `redis-cli --cluster reshard`: moves so many slots, taken from all others, to a master.
+    pub async fn reshard(&self, slots: usize, to: usize) {
+        let id: String = ask(&self.nodes[to], &["CLUSTER", "MYID"]).await.expect("an id");
+        let at = format!("127.0.0.1:{}", self.nodes[to].port());
+        let slots = slots.to_string();
+        let mut command = tokio::process::Command::new("redis-cli");
+        command.args(["--cluster", "reshard", &at, "--cluster-from", "all", "--cluster-to", &id]);
+        command.args(["--cluster-slots", &slots, "--cluster-yes", "--cluster-pipeline", "100"]);
+        let output = command.output().await.expect("run redis-cli (is it installed? `make setup`)");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{}", said.lines().rev().take(20).collect::<Vec<_>>().join("\n"));
     }
 
     /// Begins to move a key's slot to another master: from now on a script that names a key that is not there is refused.

@@ -27,20 +27,47 @@ static SERVERS: LazyLock<Mutex<HashMap<u16, Arc<Users>>>> = LazyLock::new(Mutex:
 static GROUPS: LazyLock<Mutex<HashMap<u16, Vec<u16>>>> = LazyLock::new(Mutex::default);
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// Ports of the nodes of each cluster.
-static CLUSTERS: Mutex<Vec<Vec<u16>>> = Mutex::new(Vec::new());
+static CLUSTERS: Mutex<Vec<OneCluster>> = Mutex::new(Vec::new());
+
+/// Ports of the nodes of a cluster, and users that were made on all of them.
+#[derive(Debug)]
+struct OneCluster {
+    ports: Vec<u16>,
+    users: Vec<(String, Vec<String>)>,
+}
+
+fn clusters() -> MutexGuard<'static, Vec<OneCluster>> {
+    CLUSTERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
 
 /// From now on users are made on all of these servers alike.
 pub fn are_one_cluster(ports: &[u16]) {
-    CLUSTERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(ports.to_vec());
+    clusters().push(OneCluster { ports: ports.to_vec(), users: Vec::new() });
 }
 
-/// All nodes of the cluster that this port is one of.
-fn nodes_with(port: u16) -> Vec<Arc<Users>> {
-    let clusters = CLUSTERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let ports = clusters.iter().find(|ports| ports.contains(&port)).cloned().unwrap_or_default();
-    let servers = servers();
-    ports.iter().filter_map(|port| servers.get(port).cloned()).collect()
+/// The server on `port` is one more node of the cluster that `other` is in.
+pub fn joins_cluster(port: u16, other: u16) {
+    let users = {
+        let mut clusters = clusters();
+        let of = clusters.iter_mut().find(|cluster| cluster.ports.contains(&other)).expect("a cluster of the tests");
+        of.ports.push(port);
+        of.users.clone()
+    };
+    let node = servers().get(&port).cloned().expect("a server that keeps its users");
+    users.iter().for_each(|(name, rules)| node.set(name, rules));
+}
+
+/// A user on all nodes of the cluster that this port is one of; `None` if it is one of none.
+fn new_user_of_cluster(port: u16, user: &User) -> Option<String> {
+    let name = format!("least-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let ports = clusters().iter().find(|cluster| cluster.ports.contains(&port))?.ports.clone();
+    let nodes: Vec<_> = ports.iter().filter_map(|port| servers().get(port).cloned()).collect();
+    let rules = user.rules(nodes.first()?.dialect);
+    nodes.iter().for_each(|node| node.set(&name, &rules));
+    if let Some(of) = clusters().iter_mut().find(|cluster| cluster.ports.contains(&port)) {
+        of.users.push((name.clone(), rules));
+    }
+    Some(name)
 }
 
 /// Where a server keeps its users.
@@ -102,10 +129,9 @@ pub fn confined(path: &Path, purpose: Purpose) -> Option<String> {
     let mut changed = false;
     for user in users(&loaded.config, purpose) {
         if let RedisTarget::Cluster(target) = &user.target {
-            let nodes = nodes_with(target.seeds[0].port);
-            if target.servers.username.is_none() && target.servers.password.is_none() && !nodes.is_empty() {
-                let name = format!("least-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-                nodes.iter().for_each(|node| node.set(&name, &user.rules(node.dialect)));
+            let open = target.servers.username.is_none() && target.servers.password.is_none();
+            let name = open.then(|| new_user_of_cluster(target.seeds[0].port, &user)).flatten();
+            if let Some(name) = name {
                 let login = format!("username: {name}, password: '${{{}}}', cluster: [", PASSWORD.0);
                 text = text.replace("cluster: [", &login);
                 changed = true;
