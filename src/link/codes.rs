@@ -82,13 +82,25 @@ const ANSWERS: &[Code] = &[
         "A script of a client has run for too long.",
         "Find it. `SCRIPT KILL` ends a script that has written nothing.",
     ),
-    code("TRYAGAIN", "The cluster is moving this slot.", AGAIN),
+    code(
+        "TRYAGAIN",
+        "The cluster is moving this slot.",
+        "Nothing: the queue waits until the slot has moved, and no attempt is counted.",
+    ),
     code("CLUSTERDOWN", "The cluster does not serve this slot.", "Fix the cluster."),
     code("MASTERDOWN", "The link to the master is down.", "Fix the replication."),
     code("NOREPLICAS", "There are fewer replicas than `min-replicas-to-write`.", "Bring the replicas back."),
     code("READONLY", "The server became a replica.", "After a fail-over, use an address that follows the master."),
-    code("MOVED", "The key belongs to another node of a cluster.", "Redis Cluster is not supported in this version."),
-    code("ASK", "The key is moving to another node of a cluster.", "Redis Cluster is not supported in this version."),
+    code(
+        "MOVED",
+        "The key belongs to another node of a cluster.",
+        "In a cluster, nothing: the command is sent to that node; check that it can be reached if this lasts. With `url`, write `cluster` instead.",
+    ),
+    code(
+        "ASK",
+        "The key is moving to another node of a cluster.",
+        "In a cluster, nothing: the command is sent to that node. With `url`, write `cluster` instead.",
+    ),
     code("NOSCRIPT", "The server forgot the scripts (a restart, `SCRIPT FLUSH`).", "Nothing: they are loaded again."),
     code(
         "WRONGTYPE",

@@ -143,17 +143,6 @@ pub fn confined(path: &Path, purpose: Purpose) -> Option<String> {
             changed = true;
             continue;
         }
-        if let RedisTarget::Cluster(target) = &user.target {
-            let nodes = nodes_with(target.seeds[0].port);
-            if target.servers.username.is_none() && target.servers.password.is_none() && !nodes.is_empty() {
-                let name = format!("least-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-                nodes.iter().for_each(|node| node.set(&name, &user.rules(dialect())));
-                let login = format!("username: {name}, password: '${{{}}}', cluster: [", PASSWORD.0);
-                text = text.replace("cluster: [", &login);
-                changed = true;
-            }
-            continue;
-        }
         let Some(RedisEndpoint { port, username, password, .. }) = user.target.fixed().map(|endpoint| &**endpoint)
         else {
             continue;
