@@ -3,13 +3,15 @@
 //! Three points in time: until `abandon` sinks may answer; then what is still with them is released; until `give_up`
 //! verdicts are written; what is left then comes back by its lease.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 
 use crate::clock::Instant;
-use crate::pipeline::seats::Seats;
+use crate::pipeline::process::Process;
+use crate::pipeline::seats::{Counts, Seats};
 use crate::pipeline::watch::holders;
 
 /// Time between two lines about what is still in flight.
@@ -17,14 +19,19 @@ const PROGRESS: Duration = Duration::from_secs(5);
 
 /// Drains within `timeout`; returns the exit code.
 pub(super) async fn run(
-    seats: &Seats,
+    all: &[Arc<Seats>],
+    process: &Process,
     tasks: &mut JoinSet<&'static str>,
     signal: Option<&str>,
     timeout: Duration,
 ) -> u8 {
-    let (started, process) = (Instant::now(), seats.process());
-    let in_flight = || seats.at_work().iter().map(|(_, queue)| queue.leases.len() as u64).sum::<u64>();
-    let before = seats.counts();
+    let started = Instant::now();
+    let held = |seats: &Arc<Seats>| seats.at_work().iter().map(|(_, queue)| queue.leases.len() as u64).sum::<u64>();
+    let in_flight = || all.iter().map(held).sum::<u64>();
+    let counts = || all.iter().map(|seats| seats.counts()).fold(Counts::default(), Counts::plus);
+    let before = counts();
+    // The lease keepers go on until the end.
+    let keepers = all.len();
     process.events.stopping(signal.unwrap_or("a failure"), in_flight(), timeout);
     process.stopping.cancel();
 
@@ -32,7 +39,7 @@ pub(super) async fn run(
     let (abandon_at, give_up_at) = (timeout.mul_f64(0.7), timeout.mul_f64(0.9));
     let idle = async {
         // Claimers first: a claim that was on its way brings its elements into the drain.
-        while tasks.len() > 1 {
+        while tasks.len() > keepers {
             if tasks.join_next().await.is_none() {
                 break;
             }
@@ -62,7 +69,7 @@ pub(super) async fn run(
         }
         if started.elapsed() >= next_line {
             next_line += PROGRESS;
-            process.events.draining(in_flight(), timeout.saturating_sub(started.elapsed()), &holders(seats));
+            process.events.draining(in_flight(), timeout.saturating_sub(started.elapsed()), &holders(all));
         }
     }
     process.abandon.cancel();
@@ -71,11 +78,13 @@ pub(super) async fn run(
     // A claimer that is still here is waiting for the reply of a claim, which may have taken something. They have one task
     // together.
     let claimers = process.claimers.load(Ordering::Relaxed);
-    let waiting = tasks.len().saturating_sub(1) + claimers.saturating_sub(1);
+    let waiting = tasks.len().saturating_sub(keepers).max(claimers);
     let unknown = process.not_found.load(Ordering::Relaxed) + waiting as u64;
-    seats.places().filter_map(|place| seats.events(place)).for_each(|events| events.sum_up(true));
+    for seats in all {
+        seats.places().filter_map(|place| seats.events(place)).for_each(|events| events.sum_up(true));
+    }
     let left_over = in_flight() + unknown;
-    let now = seats.counts();
+    let now = counts();
     process.events.stopped(now.settled - before.settled, now.released - before.released, left_over);
     if left_over == 0 { super::OK } else { super::LEFTOVERS }
 }

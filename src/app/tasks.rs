@@ -19,16 +19,16 @@ use crate::pipeline::{upkeep, watch};
 use crate::source::{Announcement, millis};
 use crate::telemetry::labels::Wakeup;
 
-/// Starts every task that ends only when the process stops. One that does not beat for as long as `stuck` is stuck.
+/// Starts every task of the queues of a Redis that ends only when the process stops. One that does not beat for as long as `stuck` is stuck.
 pub(super) fn start(
+    tasks: &mut JoinSet<&'static str>,
     seats: &Arc<Seats>,
     channels: Channels,
     announcements: Receiver<SubscriberEvent>,
     stuck: Duration,
-) -> JoinSet<&'static str> {
+) {
     let process = seats.process();
     let beat = |task: &str| process.events.status().heartbeat(task, stuck);
-    let mut tasks = JoinSet::new();
     tasks.spawn(named("claimers", claimers::run(seats.clone(), stuck)));
     for queue in forwarding(seats) {
         tasks.spawn(named("dead letters", forwarder::run(queue)));
@@ -53,7 +53,6 @@ pub(super) fn start(
     tasks.spawn(named("gauges", pollers::gauges(seats.clone())));
     tasks.spawn(named("announcements", listen(seats.clone(), channels, announcements)));
     seats.look_at_all(Wakeup::Due);
-    tasks
 }
 
 /// The queues whose dead letters are forwarded: they are at work for good.

@@ -1,6 +1,7 @@
 //! The watch of the connections to Redis: it reports each change, gives advice once, and wakes the claimers after a reconnect.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::RIGHTS_CHECKED;
 use crate::config::Mode;
@@ -16,8 +17,10 @@ use crate::telemetry::labels::Wakeup;
 pub(super) struct Watched {
     pub(super) redis: Redis,
     pub(super) seats: Arc<Seats>,
-    /// Number of sinks.
-    pub(super) sinks: usize,
+    /// Numbers of queues and sinks, of all Redis together.
+    pub(super) of: (usize, usize),
+    /// Whether one of them has been there.
+    pub(super) started: Arc<AtomicBool>,
 }
 
 impl Watched {
@@ -44,7 +47,10 @@ pub(super) async fn watch_redis(watched: Watched) {
         wake(&watched, &mut epochs);
         if health.is_up() && !std::mem::replace(&mut started, true) {
             advise(&watched, &process);
-            process.events.started(watched.seats.len(), watched.sinks);
+            // What one Redis holds does not wait for the others.
+            if !watched.started.swap(true, Ordering::Relaxed) {
+                process.events.started(watched.of.0, watched.of.1);
+            }
             tell_missing_rights(&watched, &process).await;
             tell_consumers(&watched, &process).await;
         }
@@ -65,9 +71,11 @@ fn report(watched: &Watched, process: &Process, health: &Health) {
     match (health.is_up(), health.problem()) {
         (true, _) => {
             let versions: Vec<_> = health.up.iter().map(|(_, version)| version.as_str()).collect();
-            process.events.redis_up(address, &distinct(versions));
+            process.events.redis_up(watched.redis.name(), address, &distinct(versions));
         }
-        (false, Some(problem)) => process.events.redis_lost(watched.redis.address(), &problem.to_string()),
+        (false, Some(problem)) => {
+            process.events.redis_lost(watched.redis.name(), watched.redis.address(), &problem.to_string())
+        }
         (false, None) => {}
     }
 }

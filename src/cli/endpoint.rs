@@ -1,7 +1,7 @@
 //! A Redis that an argument names in place of the configuration.
 
 use super::Failed;
-use crate::config::{self, RedisTarget};
+use crate::config::{self, Config, RedisTarget};
 
 /// The settings behind a URL, read by the rules of the configuration.
 pub(super) fn endpoint(url: &str, password_file: Option<&str>, option: &str) -> Result<RedisTarget, Failed> {
@@ -13,7 +13,7 @@ pub(super) fn endpoint(url: &str, password_file: Option<&str>, option: &str) -> 
         text(url)
     );
     match config::load_str(&yaml, option, &|_| None) {
-        Ok(loaded) => Ok(loaded.config.redis),
+        Ok(loaded) => only(loaded.config, option),
         Err(errors) => {
             let words = errors.problems.iter().map(|problem| {
                 problem.help.iter().fold(problem.message.clone(), |words, help| format!("{words}; {help}"))
@@ -21,4 +21,11 @@ pub(super) fn endpoint(url: &str, password_file: Option<&str>, option: &str) -> 
             Err(Failed::usage(format!("read {option}: {}", words.collect::<Vec<_>>().join("; "))))
         }
     }
+}
+
+/// The Redis of a configuration that names no more than one.
+pub(super) fn only(config: Config, option: &str) -> Result<RedisTarget, Failed> {
+    let several =
+        || Failed::usage(format!("the configuration names several Redis: say with {option} which one is meant"));
+    config.redis.only().cloned().ok_or_else(several)
 }

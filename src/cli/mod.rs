@@ -42,7 +42,7 @@ pub use failed::Failed;
 pub use reference::reference;
 pub use run::{RunArgs, log_warnings};
 
-use self::endpoint::endpoint;
+use self::endpoint::{endpoint, only};
 use crate::config::Loaded;
 use crate::operate::{self, Queue, Session, check_id};
 

@@ -19,10 +19,13 @@ pub fn describe_json(config: &Config) -> Value {
         },
         "redis": config.redis.settings(),
         "sinks": config.sinks.iter().map(|spec| (spec.name.to_string(), sink(spec))).collect::<Map<_, _>>(),
-        "queues": config.queues.iter().map(|spec| (spec.id.to_string(), queue(spec))).collect::<Map<_, _>>(),
+        "queues": config.queues.iter().map(|spec| (spec.id.to_string(), queue(spec, config.redis.count() > 1))).collect::<Map<_, _>>(),
     });
     if let (Some(jobs), Some(fields)) = (&config.jobs, all.as_object_mut()) {
         let mut shown = jobs.shown();
+        if config.redis.count() > 1 {
+            shown.insert("redis".to_owned(), json!(&*config.jobs_redis));
+        }
         if let Some(api) = &config.api {
             shown.insert("http".to_owned(), api.shown().into());
         }
@@ -73,7 +76,7 @@ fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect::<Map<_, _>>().into()
 }
 
-fn queue(spec: &QueueSpec) -> Value {
+fn queue(spec: &QueueSpec, named: bool) -> Value {
     let coding = spec.codec;
     let java_types = match coding.java_types {
         JavaTypes::Keep => "keep",
@@ -81,7 +84,7 @@ fn queue(spec: &QueueSpec) -> Value {
     };
     let first = object([
         ("mode", Some(spec.mode.as_str().into())),
-        ("source", Some(spec.source.settings(matches!(spec.mode, Mode::Rescue { .. })).into())),
+        ("source", Some(source(spec, named))),
         ("codec", Some(coding.as_str().into())),
         ("java_types", coding.codec.has_java_types().then(|| java_types.into())),
         ("max_decoded_size", coding.uses_max_decoded_size().then(|| show_size(coding.max_decoded_size as u64).into())),
@@ -136,6 +139,15 @@ fn queue(spec: &QueueSpec) -> Value {
         _ => None,
     });
     all.flatten().collect::<Map<_, _>>().into()
+}
+
+/// The source under its kind; with the name of its Redis where there are several.
+fn source(spec: &QueueSpec, named: bool) -> Value {
+    let mut fields = spec.source.settings(matches!(spec.mode, Mode::Rescue { .. }));
+    if named {
+        fields.insert("redis".to_owned(), json!(&*spec.redis));
+    }
+    fields.into()
 }
 
 fn dead_letter(spec: &QueueSpec) -> Value {

@@ -84,6 +84,7 @@ fn value(key: &Key) -> String {
         Kind::Words(_) => format!("list of {}", words(key.kind, true)),
         Kind::Section(table) => link(table),
         Kind::SectionOrNone(table) => format!("{} or `none`", link(table)),
+        Kind::SectionOrNamed(table) => format!("{0}, or names with {0}", link(table)),
         Kind::Named(table) => format!("names with {}", link(table)),
         Kind::Classes(table) => format!("names of Java classes with {}", link(table)),
         Kind::List(table) => format!("list of {}", link(table)),

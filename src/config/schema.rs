@@ -112,6 +112,11 @@ fn value(kind: Kind) -> Value {
         }
         Kind::Section(table) => section(table),
         Kind::SectionOrNone(table) => json!({ "anyOf": [section(table), { "const": "none" }] }),
+        Kind::SectionOrNamed(table) => json!({ "anyOf": [section(table), {
+            "type": "object",
+            "propertyNames": { "pattern": "^[A-Za-z0-9_.-]{1,64}$" },
+            "additionalProperties": section(table),
+        }] }),
         Kind::Named(table) => json!({
             "type": "object",
             "propertyNames": { "pattern": "^[A-Za-z0-9_.-]{1,64}$" },

@@ -15,7 +15,7 @@ tables! {
         HTTP = key("http", Kind::SectionOrNone(&http::TABLE), "The HTTP server for metrics and probes; `none` starts no server.");
         SHUTDOWN_TIMEOUT = key("shutdown_timeout", duration(1), "Longest duration of the drain after SIGTERM. Unsettled elements are released then. Keep it below the grace period of the service manager (Kubernetes: 30s).").default("25s");
         LIMITS = key("limits", Kind::Section(&limits::TABLE), "Limits of all queues together in memory.");
-        REDIS = key("redis", Kind::Section(&redis::TABLE), "The Redis that holds the queues.").required();
+        REDIS = key("redis", Kind::SectionOrNamed(&redis::TABLE), "The Redis that holds the queues; or several by names, as in `redis: { orders: { url: ... }, mails: { url: ... } }`. Then each source names the one that it is in. One that does not answer holds up its own queues only.").required();
         RETRY = key("retry", Kind::Named(&retry::TABLE), "Retry policies by name. `default` always exists.");
         SINKS = key("sinks", Kind::Named(&sinks::TABLE), "Destination systems, by name. Required, unless every queue has `mode: rescue`.");
         CLASSES = key("classes", Kind::Classes(&class::TABLE), "The Java classes of payloads in `kryo5`, which does not write their fields' names and types. `tools/KryoClasses.java` prints this section; see [codecs.md](codecs.md#objects-in-kryo-5).");
@@ -24,6 +24,7 @@ tables! {
     }
     mod jobs at "jobs", "The job queue: jobs that clients add, take and finish over HTTP or the command line. Topics come into being when a job is added; one with settings of its own is written under `topics`." {
         HTTP = key("http", Kind::Section(&api::http::TABLE), "The HTTP API. Without it there is only the command line.");
+        REDIS = key("redis", Kind::Text, "Name of the Redis with the jobs, where there are several.");
     } + job_queue::KEYS
     mod http at "http", "Read-only endpoints: `/metrics`, `/livez`, `/readyz`, `/startupz`." {
         LISTEN = key("listen", Kind::Address, "Address and port.").default("0.0.0.0:9464");
@@ -74,7 +75,9 @@ tables! {
         DURABILITY = key("durability", Kind::Section(&durability::keys::TABLE), "Replicas or disks that must have a claim before its elements are delivered. Default: none.");
         MODE = key("mode", Kind::Word(&[now("deliver"), now("shadow"), now("rescue")]), "What is done with due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed and nothing is written to Redis or a sink; what would have been sent where is logged and counted. `rescue`: elements that are overdue by more than the source's `rescue_after` are moved to the ready list, as a Redisson client would, for Java consumers that stay; no sink is needed.").default("deliver");
     }
-    mod source at "queues.NAME.source", "Exactly one key: the kind." {} + spec::KIND_KEYS
+    mod source at "queues.NAME.source", "Exactly one key for the kind." {
+        REDIS = key("redis", Kind::Text, "Name of the Redis that it is in, where there are several.");
+    } + spec::KIND_KEYS
     mod to at "queues.NAME.to[]", "One destination." {
         SINK = key("sink", Kind::Text, "Name of a sink.").required();
         HEADERS = key("headers", Kind::Headers, "Further headers of the message: fields of the entry in a Redis stream, `headers` of the line on standard output. A Redis list carries none.");

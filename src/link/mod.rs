@@ -73,7 +73,7 @@ pub(crate) use slot::{hashed, slot};
 pub use storage::{Storage, storage};
 pub use subscriber::{Subscriber, SubscriberEvent, SubscriberState};
 pub use target::{RedisTarget, SentinelTarget};
-pub use topology::{Changes, Health, Place, Redis};
+pub use topology::{Changes, Health, Place, Redis, UNNAMED};
 pub use words::server_code;
 
 /// What a link does beyond connecting.

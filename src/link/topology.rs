@@ -15,9 +15,14 @@ use super::target::RedisTarget;
 use super::{Conn, ConnectError, Link, LinkOptions, LinkState};
 use crate::clock::RedisClock;
 
+/// What a Redis is called that the configuration gives no name.
+pub const UNNAMED: &str = "default";
+
 /// A Redis. Clones share it; it ends with the last of them or at [`close`](Redis::close).
 #[derive(Clone, Debug)]
 pub struct Redis {
+    /// As the configuration calls it; for metrics and probes.
+    name: Arc<str>,
     kind: Kind,
     /// In a cluster that of whichever server was heard last: its servers' clocks should agree.
     clock: Arc<RedisClock>,
@@ -70,7 +75,7 @@ impl Health {
 impl Redis {
     /// One server behind a link.
     pub fn one(link: Link) -> Redis {
-        Redis { kind: Kind::One(Arc::new(Node::new(link))), clock: Arc::default() }
+        Redis { name: UNNAMED.into(), kind: Kind::One(Arc::new(Node::new(link))), clock: Arc::default() }
     }
 
     /// Starts the connections. Never fails: problems are reported by [`health`](Redis::health), and tried again.
@@ -78,20 +83,29 @@ impl Redis {
         match target {
             RedisTarget::Fixed(_) | RedisTarget::Sentinel(_) => Redis::one(Link::start(target, options)),
             RedisTarget::Cluster(target) => {
-                Redis { kind: Kind::Cluster(Cluster::start(target.clone(), options)), clock: Arc::default() }
+                let kind = Kind::Cluster(Cluster::start(target.clone(), options));
+                Redis { name: UNNAMED.into(), kind, clock: Arc::default() }
             }
         }
     }
 
     /// Further connections to the same servers.
     pub fn beside(&self, options: LinkOptions) -> Redis {
-        match &self.kind {
-            Kind::One(node) => Redis::one(Link::at(node.link.locator(), options)),
-            Kind::Cluster(cluster) => {
-                let kind = Kind::Cluster(Cluster::start(cluster.target().clone(), options));
-                Redis { kind, clock: Arc::default() }
-            }
-        }
+        let kind = match &self.kind {
+            Kind::One(node) => Kind::One(Arc::new(Node::new(Link::at(node.link.locator(), options)))),
+            Kind::Cluster(cluster) => Kind::Cluster(Cluster::start(cluster.target().clone(), options)),
+        };
+        Redis { name: self.name.clone(), kind, clock: Arc::default() }
+    }
+
+    /// The same under a name.
+    pub fn named(self, name: Arc<str>) -> Redis {
+        Redis { name, ..self }
+    }
+
+    /// As the configuration calls it.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
     }
 
     /// What finds a server that passes on all messages, for a [`Subscriber`](super::Subscriber).

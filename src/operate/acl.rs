@@ -74,32 +74,15 @@ impl User {
     }
 }
 
-/// Every user that the configuration needs, that of the queues first.
+/// Every user that the configuration needs, those of the queues first.
 pub fn users(config: &Config, purpose: Purpose) -> Vec<User> {
-    let mut first = User { target: config.redis.clone(), uses: Vec::new(), grants: Vec::new() };
-    if !config.queues.is_empty() {
-        first.uses.push("the queues".to_owned());
-    }
-    first.grants = to_connect(&config.redis);
-    first.grants.push(rights::to_load_scripts());
-    if config.jobs.is_some() {
-        // The command line does with jobs what the daemon does.
-        first.uses.push("jobs".to_owned());
-        first.grants.extend(jobs::rights());
-    }
+    let mut users: Vec<_> = config.redis.iter().map(|(name, target)| of_redis(config, name, target, purpose)).collect();
     if purpose == Purpose::Operator {
-        let queues = config.queues.iter().flat_map(|spec| ledger(spec).rights(Activity::Operate, &Use::default()));
-        first.grants.extend(queues);
-        return vec![first];
+        return users;
     }
-    first.grants.push(rights::to_ask_for_rights());
-    for spec in &config.queues {
-        first.grants.extend(of_queue(spec));
-    }
-    let mut users = vec![first];
     for sink in &config.sinks {
         let target = match sink.connector.redis() {
-            Some(RedisServer::OfTheQueues) => &config.redis,
+            Some(RedisServer::OfTheQueues) => config.redis.named(config.redis_of_sink(&sink.name)),
             Some(RedisServer::Own(target)) => target,
             None => continue,
         };
@@ -120,6 +103,32 @@ pub fn users(config: &Config, purpose: Purpose) -> Vec<User> {
         user.grants.extend(of_sink(config, &sink.name));
     }
     users
+}
+
+/// The user for the queues and the jobs in one Redis.
+fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: Purpose) -> User {
+    let queues = config.queues_on(name);
+    let mut user = User { target: target.clone(), uses: Vec::new(), grants: to_connect(target) };
+    if !queues.is_empty() {
+        user.uses.push("the queues".to_owned());
+    }
+    user.grants.push(rights::to_load_scripts());
+    if config.jobs.is_some() && &*config.jobs_redis == name {
+        // The command line does with jobs what the daemon does.
+        user.uses.push("jobs".to_owned());
+        user.grants.extend(jobs::rights());
+    }
+    match purpose {
+        Purpose::Operator => {
+            let operate = |spec: &Arc<QueueSpec>| ledger(spec).rights(Activity::Operate, &Use::default());
+            user.grants.extend(queues.iter().flat_map(operate));
+        }
+        Purpose::Run => {
+            user.grants.push(rights::to_ask_for_rights());
+            user.grants.extend(queues.iter().flat_map(of_queue));
+        }
+    }
+    user
 }
 
 /// What every connection needs.

@@ -126,7 +126,13 @@ async fn change(session: &Session, target: Target<'_>, step: Step<'_>) -> Result
     };
     let mut changes = PauseChanges { queues: Vec::new(), errors: Vec::new() };
     for spec in queues_of(&session.config, target)? {
-        let queue = Queue::new(spec.clone(), session.conn.clone());
+        let queue = match session.queue(spec.clone()).await {
+            Ok(queue) => queue,
+            Err(error) => {
+                changes.errors.push(QueueError { queue: spec.id.to_string(), message: error.to_string() });
+                continue;
+            }
+        };
         let changed = match &step {
             Step::Pause(new) => queue.ledger.pause(&queue.conn, subject, new).await,
             Step::Resume => queue.ledger.resume(&queue.conn, subject).await.map(Some),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 
 use super::error::{Attempt, Error};
 use super::jobs::Jobs;
@@ -17,10 +18,8 @@ use crate::source::ledger::{DeadLetter, Ledger, Order, Place};
 pub struct Session {
     /// The configuration.
     pub config: Config,
-    /// A connection to any of its servers.
-    pub conn: Conn,
-    /// Keeps the connections.
-    redis: Redis,
+    /// The connections, by the name of the Redis.
+    servers: Vec<(Arc<str>, Redis)>,
 }
 
 /// One queue of a configuration, and the connection that reaches it.
@@ -32,20 +31,32 @@ pub struct Queue {
 }
 
 impl Session {
-    /// Connects; one attempt, because a person waits for it.
+    /// Connects; one attempt, because a person waits for it. Of several Redis one is enough: what the others hold cannot be
+    /// seen.
     ///
     /// # Errors
     ///
-    /// When the connection cannot be made.
+    /// When no connection can be made.
     pub async fn open(config: Config) -> Result<Session, Error> {
-        let redis = redis(&config.redis);
-        let conn = connected(&redis).await?;
-        Ok(Session { config, conn, redis })
+        let servers: Vec<_> = config.redis.iter().map(|(name, target)| (name.clone(), redis(target))).collect();
+        let attempts = join_all(servers.iter().map(|(_, redis)| connected(redis))).await;
+        let (made, mut failed): (Vec<_>, Vec<_>) = attempts.into_iter().partition(Result::is_ok);
+        match (made.is_empty(), failed.pop()) {
+            (true, Some(Err(error))) => Err(error),
+            _ => Ok(Session { config, servers }),
+        }
+    }
+
+    /// The connections to the Redis of this name.
+    fn redis(&self, name: &str) -> &Redis {
+        let found = self.servers.iter().find(|(known, _)| &**known == name);
+        &found.unwrap_or(&self.servers[0]).1
     }
 
     /// The job queue, if the configuration has one.
     pub(super) fn jobs(&self) -> Option<Jobs> {
-        Some(Jobs::over(self.redis.clone(), self.config.jobs.clone()?))
+        let redis = self.redis(&self.config.jobs_redis).clone();
+        Some(Jobs::over(redis, self.config.jobs.clone()?))
     }
 
     /// Finds the queue and connects, in this order: a misspelt queue is reported without Redis.
@@ -66,7 +77,8 @@ impl Session {
     ///
     /// When that connection cannot be made.
     pub(super) async fn queue(&self, spec: Arc<QueueSpec>) -> Result<Queue, Error> {
-        queue(&self.redis, spec).await.map_err(|error| Error::failed(error.to_string()))
+        let redis = self.redis(&spec.redis).clone();
+        queue(&redis, spec).await.map_err(|error| Error::failed(error.to_string()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What all queues of the process share.
 
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,6 +19,8 @@ pub struct Process {
     pub owner: [u8; 8],
     /// In flight over all queues.
     pub budget: Budget,
+    /// The same by the Redis that holds the queues, where there are several.
+    shares: HashMap<Arc<str>, Budget>,
     /// Leases shared by whatever is in flight, and exclusively by an entry that must be alone.
     pub isolation: Arc<RwLock<()>>,
     /// Changes when a breaker or a hold does.
@@ -50,6 +53,7 @@ impl Process {
         Process {
             owner,
             budget,
+            shares: HashMap::new(),
             isolation: Arc::default(),
             gates: watch::Sender::new(0),
             upkeep: Notify::new(),
@@ -63,6 +67,21 @@ impl Process {
             events,
             claims: AtomicU64::new(0),
         }
+    }
+
+    /// With several Redis, each has an equal share of what may be in flight: what waits for one that does not answer leaves
+    /// room for the others.
+    #[must_use]
+    pub fn shared_by<'a>(self, redis: impl ExactSizeIterator<Item = &'a Arc<str>>, count: u64, bytes: u64) -> Self {
+        let several = redis.len() as u64;
+        let share = |name: &Arc<str>| (name.clone(), Budget::new((count / several).max(1), bytes / several));
+        let shares = if several > 1 { redis.map(share).collect() } else { HashMap::new() };
+        Process { shares, ..self }
+    }
+
+    /// What the queues of this Redis may have in flight together.
+    pub fn budget_of(&self, redis: &str) -> &Budget {
+        self.shares.get(redis).unwrap_or(&self.budget)
     }
 
     /// Starts a delivery or a settlement. One that panics ends the process: it may hold entries that no other task will

@@ -93,7 +93,8 @@ impl Counts {
         self.claims.wrapping_add(self.settled).wrapping_add(self.released)
     }
 
-    fn plus(self, other: Counts) -> Counts {
+    /// Both together.
+    pub fn plus(self, other: Counts) -> Counts {
         Counts {
             claims: self.claims.wrapping_add(other.claims),
             settled: self.settled.wrapping_add(other.settled),

@@ -124,14 +124,14 @@ pub async fn run(seats: Arc<Seats>, limit: Duration) {
         }
         if stalled || !found.is_empty() {
             stalled = !found.is_empty();
-            process.events.stalled(&found, &holders(&seats));
+            process.events.stalled(&found, &holders(std::slice::from_ref(&seats)));
         }
     }
 }
 
 /// Who has elements in flight, and so what others wait for: the busiest first.
-pub fn holders(seats: &Seats) -> String {
-    let at_work = seats.at_work();
+pub fn holders(all: &[Arc<Seats>]) -> String {
+    let at_work: Vec<_> = all.iter().flat_map(|seats| seats.at_work()).collect();
     let mut busy: Vec<_> = at_work.iter().map(|(_, queue)| (queue.leases.len(), &*queue.spec.id)).collect();
     busy.retain(|(held, _)| *held > 0);
     busy.sort_by(|a, b| b.cmp(a));

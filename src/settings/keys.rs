@@ -96,6 +96,8 @@ pub enum Kind {
     Section(&'static Table),
     /// Keys of their own, or `none`.
     SectionOrNone(&'static Table),
+    /// Keys of their own, or names that the user chooses, with these keys behind each.
+    SectionOrNamed(&'static Table),
     /// Names that the user chooses, with the same keys behind each.
     Named(&'static Table),
     /// Names of Java classes, with the same keys behind each.
@@ -183,6 +185,7 @@ impl Kind {
         match self {
             Kind::Section(table)
             | Kind::SectionOrNone(table)
+            | Kind::SectionOrNamed(table)
             | Kind::Named(table)
             | Kind::Classes(table)
             | Kind::List(table) => Some(table),

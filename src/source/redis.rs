@@ -301,6 +301,10 @@ impl RedisServer {
 }
 
 impl Server for RedisServer {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
     fn is_up(&self) -> bool {
         self.0.nodes().iter().any(|node| node.current().is_some())
     }

@@ -65,7 +65,8 @@ pub(crate) struct SourceSettings {
 
 /// Reads what is under `source:`.
 pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
-    let written = section.written();
+    let mut written = section.written();
+    written.retain(|name| *name != "redis");
     if written.len() > 1 {
         let message = format!("a queue has one source, and this one has {}", written.len());
         section.cx.report.problem(&section.spot, message, format!("keep one of: {}", written.join(", ")));

@@ -215,6 +215,11 @@ pub trait Home: Send + Sync + 'static {
 
 /// The servers of one Redis: what concerns many queues at once.
 pub trait Server: Send + Sync + 'static {
+    /// As the configuration calls it.
+    fn name(&self) -> &str {
+        crate::link::UNNAMED
+    }
+
     /// Whether one of them can be asked now.
     fn is_up(&self) -> bool;
 

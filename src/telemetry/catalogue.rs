@@ -173,7 +173,7 @@ catalogue! {
     offered_overdue: HistogramVec, "delaybridge_offered_overdue_seconds", "seconds", ["queue"], LATENESS,
         "Elements that were already overdue when they were offered, with the minimum lateness by Redis's clock: their \
          producer's clock is behind, or the offer took long to arrive. A clock that is ahead looks like a longer delay.";
-    clock_skew: GaugeVec, "delaybridge_clock_skew_seconds", "seconds", [], &[],
+    clock_skew: GaugeVec, "delaybridge_clock_skew_seconds", "seconds", ["redis"], &[],
         "How far this machine's clock is ahead of Redis's; negative if it is behind. Exact to half of a round trip. \
          Producers on the same machine, as beside a sidecar, have the same clock.";
     jobs: IntGaugeVec, "delaybridge_jobs", "jobs", ["topic", "place"], &[],
@@ -182,8 +182,8 @@ catalogue! {
         "Time since the first ready job became ready; 0 when none is. It grows while no consumer takes jobs. Read from Redis, the same for all daemons: aggregate with max by (topic).";
     jobs_ended: IntCounterVec, "delaybridge_jobs_ended_total", "jobs", ["topic", "how"], &[],
         "Jobs whose time was over: their consumer took too long, their last try failed that way, their time to live ended, or they were dead for too long or too many.";
-    redis_up: IntGaugeVec, "delaybridge_redis_up", "0 or 1", [], &[],
-        "1 while the Redis that holds the queues answers.";
+    redis_up: IntGaugeVec, "delaybridge_redis_up", "0 or 1", ["redis"], &[],
+        "1 while the Redis that holds the queues answers; of a cluster while all masters in use do. The label is its name in the configuration, default if it has none.";
     api_requests: IntCounterVec, "delaybridge_api_requests_total", "requests", ["route", "status"], &[],
         "Requests to the job queue's HTTP API, by endpoint and status; the endpoint is none for a path that is not known.";
     api_duration: HistogramVec, "delaybridge_api_request_duration_seconds", "seconds", ["route"], REQUESTS,

@@ -120,18 +120,18 @@ impl Events {
     }
 
     /// Redis answers. Logged only after an outage.
-    pub fn redis_up(&self, address: &str, version: &str) {
-        self.metrics.redis_up(true);
-        if self.status.redis_up() {
-            info!(redis = address, version, "connected to Redis");
+    pub fn redis_up(&self, name: &Arc<str>, address: &str, version: &str) {
+        self.metrics.redis_up(name, true);
+        if self.status.redis_up(name) {
+            info!(name = named(name), redis = address, version, "connected to Redis");
         }
     }
 
     /// Redis does not answer. Logged once for each outage; the board keeps the latest problem.
-    pub fn redis_lost(&self, address: &str, problem: &str) {
-        self.metrics.redis_up(false);
-        if self.status.redis_lost(problem.to_owned()) {
-            warn!(redis = address, problem, "cannot reach Redis; trying again until it answers");
+    pub fn redis_lost(&self, name: &Arc<str>, address: &str, problem: &str) {
+        self.metrics.redis_up(name, false);
+        if self.status.redis_lost(name, problem.to_owned()) {
+            warn!(name = named(name), redis = address, problem, "cannot reach Redis; trying again until it answers");
         }
     }
 
@@ -194,6 +194,11 @@ impl Events {
     pub fn task_ended(&self, task: &str, problem: &str) {
         error!(task, problem, "a task ended that the daemon cannot live without: exiting");
     }
+}
+
+/// The name of a Redis in a log line; nothing where there is but one.
+fn named(name: &str) -> Option<&str> {
+    Some(name).filter(|name| *name != crate::link::UNNAMED)
 }
 
 /// What happens to one queue. Cheap to clone.

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus::{Gauge, GaugeVec, Histogram, IntCounter, IntGauge, Registry, TextEncoder};
+use prometheus::{Gauge, GaugeVec, Histogram, IntCounter, Registry, TextEncoder};
 
 use self::gauges::Gauges;
 pub use self::gauges::QueueSizes;
@@ -32,8 +32,6 @@ struct Inner {
     families: Families,
     /// By name: those that sources bring.
     of_sources: Mutex<HashMap<&'static str, GaugeVec>>,
-    redis_up: OnceLock<IntGauge>,
-    clock_skew: Mutex<Option<Gauge>>,
 }
 
 impl Metrics {
@@ -47,13 +45,7 @@ impl Metrics {
         registry.register(Box::new(process)).expect("no other metric is called process_*");
         let revision = option_env!("DELAYBRIDGE_REVISION").unwrap_or("unknown");
         families.build_info.with_label_values(&[env!("CARGO_PKG_VERSION"), revision]).set(1);
-        Metrics(Arc::new(Inner {
-            registry,
-            families,
-            of_sources: Mutex::default(),
-            redis_up: OnceLock::new(),
-            clock_skew: Mutex::default(),
-        }))
+        Metrics(Arc::new(Inner { registry, families, of_sources: Mutex::default() }))
     }
 
     /// The handles of a queue; ask once and keep them.
@@ -72,17 +64,14 @@ impl Metrics {
     }
 
     /// Redis is away: how wrong this machine's clock is cannot be known.
-    pub fn clear_clock_skew(&self) {
-        if self.0.clock_skew.lock().take().is_some() {
-            // It was set before.
-            let _ = self.families().clock_skew.remove_label_values::<&str>(&[]);
-        }
+    pub fn clear_clock_skew(&self, redis: &str) {
+        // It may never have been set.
+        let _ = self.families().clock_skew.remove_label_values(&[redis]);
     }
 
     /// By how many seconds this machine's clock is ahead of Redis's.
-    pub fn clock_skew(&self, seconds: f64) {
-        let make = || self.families().clock_skew.with_label_values::<&str>(&[]);
-        self.0.clock_skew.lock().get_or_insert_with(make).set(seconds);
+    pub fn clock_skew(&self, redis: &str, seconds: f64) {
+        self.families().clock_skew.with_label_values(&[redis]).set(seconds);
     }
 
     /// Everything in the Prometheus text format, version 0.0.4.
@@ -94,9 +83,8 @@ impl Metrics {
         self.families().stalls.with_label_values(&[queue, waits_for.as_str()]).inc();
     }
 
-    pub(super) fn redis_up(&self, up: bool) {
-        let gauge = self.0.redis_up.get_or_init(|| self.families().redis_up.with_label_values::<&str>(&[]));
-        gauge.set(up.into());
+    pub(super) fn redis_up(&self, redis: &str, up: bool) {
+        self.families().redis_up.with_label_values(&[redis]).set(up.into());
     }
 
     pub(super) fn families(&self) -> &Families {

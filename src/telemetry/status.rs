@@ -63,7 +63,8 @@ struct Shared {
 struct Board {
     started: bool,
     stopping: bool,
-    redis: Redis,
+    /// By name: one, unless the configuration names several.
+    redis: BTreeMap<Arc<str>, Redis>,
     /// How many queues there are.
     queues: usize,
     /// Reason and time of the hold, of the queues that are on hold.
@@ -92,6 +93,16 @@ pub(super) struct PauseNews {
     pub(super) begins: Option<Paused>,
     /// It is over.
     pub(super) over: Option<Paused>,
+}
+
+impl Redis {
+    fn shown(&self) -> Value {
+        match self {
+            Redis::Up => json!({ "up": true }),
+            Redis::NotYet => json!({ "up": false, "reason": "not connected yet" }),
+            Redis::Lost(reason, since) => json!({ "up": false, "reason": reason, "seconds": age(*since) }),
+        }
+    }
 }
 
 /// What a probe is to answer.
@@ -129,19 +140,24 @@ impl Status {
         self.board().stopping = true;
     }
 
+    /// Puts a Redis on the board, not connected.
+    pub fn add_redis(&self, redis: &Arc<str>) {
+        self.board().redis.entry(redis.clone()).or_default();
+    }
+
     /// Returns whether this is news.
-    pub(super) fn redis_up(&self) -> bool {
-        !matches!(std::mem::replace(&mut self.board().redis, Redis::Up), Redis::Up)
+    pub(super) fn redis_up(&self, redis: &Arc<str>) -> bool {
+        !matches!(self.board().redis.insert(redis.clone(), Redis::Up), Some(Redis::Up))
     }
 
     /// Returns whether this is news; the reason is kept either way.
-    pub(super) fn redis_lost(&self, reason: String) -> bool {
+    pub(super) fn redis_lost(&self, redis: &Arc<str>, reason: String) -> bool {
         let mut board = self.board();
-        let since = match board.redis {
-            Redis::Lost(_, since) => Some(since),
+        let since = match board.redis.get(redis) {
+            Some(Redis::Lost(_, since)) => Some(*since),
             _ => None,
         };
-        board.redis = Redis::Lost(reason, since.unwrap_or_else(Instant::now));
+        board.redis.insert(redis.clone(), Redis::Lost(reason, since.unwrap_or_else(Instant::now)));
         since.is_none()
     }
 
@@ -227,10 +243,16 @@ impl Status {
     /// delivered to.
     pub fn ready(&self) -> Answer {
         let board = self.board();
-        let (redis_up, redis) = match &board.redis {
-            Redis::Up => (true, json!({ "up": true })),
-            Redis::NotYet => (false, json!({ "up": false, "reason": "not connected yet" })),
-            Redis::Lost(reason, since) => (false, json!({ "up": false, "reason": reason, "seconds": age(*since) })),
+        let redis_up = !board.redis.is_empty() && board.redis.values().all(|redis| matches!(redis, Redis::Up));
+        let redis = match board.redis.len() {
+            0 => Redis::NotYet.shown(),
+            // The name of the only one says nothing.
+            1 => board.redis.values().next().map_or(Value::Null, Redis::shown),
+            _ => {
+                let servers: Map<_, _> =
+                    board.redis.iter().map(|(name, redis)| (name.to_string(), redis.shown())).collect();
+                json!({ "up": redis_up, "servers": servers })
+            }
         };
         let mut held = List::default();
         for (queue, (reason, since)) in &board.held {

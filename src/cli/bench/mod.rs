@@ -12,7 +12,7 @@ use signal_hook::flag;
 
 use self::progress::Progress;
 use super::table::{Align, Table};
-use super::{Failed, Global, answer, endpoint, load};
+use super::{Failed, Global, answer, endpoint, load, only};
 use crate::operate::bench::{Figures, Options, Quantiles, measure};
 
 /// Measure claim and settle on your Redis.
@@ -77,7 +77,7 @@ fn own_name(text: &str) -> Result<String, String> {
 pub(super) async fn run(global: &Global, args: &BenchArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let endpoint = match &args.redis {
         Some(url) => endpoint(url, args.password_file.as_deref(), "--redis")?,
-        None => load(global)?.config.redis,
+        None => only(load(global)?.config, "--redis")?,
     };
     let BenchArgs { depth, drain, payload_bytes, rate, seconds, .. } = *args;
     let options = Options { name: args.name.clone(), depth, drain, payload_bytes, rate, seconds };

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::{Failed, Global, answer, endpoint, load};
+use super::{Failed, Global, answer, endpoint, load, only};
 use crate::operate::redisson::discover::discover;
 
 /// Find Redisson's delayed queues and print a configuration for them.
@@ -36,7 +36,7 @@ Exit codes: 0 done, 1 no queue was found, or it failed, 2 wrong arguments or con
 pub(super) async fn run(global: &Global, args: &DiscoverArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let endpoint = match &args.url {
         Some(url) => endpoint(url, args.password_file.as_deref(), "--url")?,
-        None => load(global)?.config.redis,
+        None => only(load(global)?.config, "--url")?,
     };
     let found = discover(&endpoint).await?;
     answer(global, out, &found, |found| match found.queues.as_slice() {

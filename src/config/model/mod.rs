@@ -3,6 +3,7 @@
 //! Built only by [`super::load`]; every value here has been checked, every default filled in, every template compiled.
 
 mod preview;
+mod servers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use redisson_codecs::{Classes, Coding, DecodeError, Payload};
 
 pub use self::preview::Misfit;
+pub use self::servers::{ONLY, Servers};
 pub use crate::api::config::ApiSpec;
 pub use crate::jobs::JobSettings;
 use crate::link::rights::{self, Grant};
@@ -32,16 +34,39 @@ pub struct Config {
     pub shutdown_timeout: Duration,
     /// Limits of the whole process.
     pub limits: Limits,
-    /// The Redis that holds the queues.
-    pub redis: RedisTarget,
+    /// Every Redis that holds queues or jobs.
+    pub redis: Servers,
     /// Sinks that at least one queue uses, in the order of the file.
     pub sinks: Vec<Arc<SinkSpec>>,
     /// The job queue, if there is one.
     pub jobs: Option<JobSettings>,
+    /// The Redis with the job queue.
+    pub jobs_redis: Arc<str>,
     /// The job queue's HTTP API.
     pub api: Option<ApiSpec>,
     /// Queues, in the order of the file.
     pub queues: Vec<Arc<QueueSpec>>,
+}
+
+impl Config {
+    /// The queues that this Redis holds.
+    pub fn queues_on(&self, redis: &str) -> Vec<Arc<QueueSpec>> {
+        self.queues.iter().filter(|spec| &*spec.redis == redis).cloned().collect()
+    }
+
+    /// The Redis that a sink without a server of its own uses: that of its queues.
+    pub fn redis_of_sink(&self, sink: &str) -> &str {
+        let mut using = self
+            .queues
+            .iter()
+            .filter(|spec| spec.to.iter().chain(spec.dead_letter_to.as_deref()).any(|route| &*route.sink == sink));
+        using.next().map_or(ONLY, |spec| &spec.redis)
+    }
+
+    /// The Redis with the job queue.
+    pub fn redis_of_jobs(&self) -> &RedisTarget {
+        self.redis.named(&self.jobs_redis)
+    }
 }
 
 /// What all queues together may hold in memory.
@@ -58,6 +83,8 @@ pub struct Limits {
 pub struct QueueSpec {
     /// The key under `queues:`: the metric label.
     pub id: Arc<str>,
+    /// The name of the Redis that holds it.
+    pub redis: Arc<str>,
     /// Where its elements come from.
     pub source: SourceSpec,
     /// How payloads are decoded for templates and envelopes.

@@ -2,12 +2,14 @@
 
 mod amqp;
 mod classes;
+mod clusters;
 mod dead_letters;
 mod destinations;
 mod generated;
 mod http;
 mod kafka;
 mod redis;
+mod servers;
 mod values;
 mod yaml;
 mod zset;

@@ -24,15 +24,16 @@ fn sentinels_and_servers_have_logins_of_their_own() {
   command_timeout: 7s
 ";
     let config = load(&GOOD.replacen(URL, lines, 1)).unwrap_or_else(|errors| panic!("{errors}")).config;
-    let RedisTarget::Sentinel(target) = &config.redis else { panic!("{:?}", config.redis) };
+    let redis = config.redis.only().expect("one");
+    let RedisTarget::Sentinel(target) = redis else { panic!("{redis:?}") };
     let nodes: Vec<_> = target.nodes.iter().map(|node| (node.address(), node.tls.is_some())).collect();
     let expected = [("s1:26379/0", false), ("s2:1/0", false), ("[::1]:2/0", false)];
     assert_eq!(nodes, expected.map(|(address, tls)| (address.to_owned(), tls)));
     assert!(target.nodes.iter().all(|node| node.username.as_deref() == Some("watcher") && node.password.is_some()));
-    let servers = config.redis.servers();
+    let servers = redis.servers();
     assert_eq!((servers.username.as_deref(), servers.database), (Some("bridge"), 3));
     assert!(servers.tls.is_some() && servers.command_timeout == std::time::Duration::from_secs(7));
-    assert_eq!(config.redis.address(), "sentinel:orders/3");
+    assert_eq!(redis.address(), "sentinel:orders/3");
     let shown = describe(&config);
     for part in
         ["    master: orders\n", "    nodes: [s1:26379, s2:1, [::1]:2]\n", "    username: watcher\n", "  database: 3\n"]

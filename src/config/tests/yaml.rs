@@ -86,7 +86,7 @@ fn variables_are_replaced_inside_values_only() {
         .replace("codec: json", "codec: json\n    max_in_flight: ${TEN}\n    lease: ${TEN}${EMPTY:-0}s")
         .replace("list: done", "list: 'x$${HOST}${HOST}'");
     let config = load(&text).unwrap().config;
-    assert_eq!(config.redis.address(), "redis-0:6380/0");
+    assert_eq!(config.redis.named(ONLY).address(), "redis-0:6380/0");
     assert_eq!(config.queues[1].max_in_flight, MaxInFlight::Fixed(10));
     assert_eq!(config.queues[1].lease.as_secs(), 100);
     assert!(describe(&config).contains("list: x$${HOST}redis-0\n"), "{}", describe(&config));

@@ -10,14 +10,15 @@ use redisson_codecs::Codec;
 use super::queue::Queue;
 use super::retry::Policy;
 use super::sink::Sink;
-use crate::config::model::{Limits, MaxInFlight, RouteSpec};
+use crate::config::model::{Limits, MaxInFlight, RouteSpec, Servers};
 use crate::config::tables::top;
 use crate::jobs::JobSettings;
-use crate::link::{RedisEndpoint, RedisTarget};
-use crate::settings::reader::Section;
+use crate::settings::keys::nearest;
+use crate::settings::reader::{Section, clip};
 use crate::settings::units::{show_duration, show_size};
 use crate::sink::{RedisCommand, RedisServer, RedisWrite};
 use crate::source;
+use crate::source::job_pool::JobPoolSpec;
 use crate::source::spec::RESERVED_KEYS;
 
 /// Longest time-out that `auto` chooses.
@@ -73,9 +74,9 @@ pub(super) fn limits(queues: &[Queue<'_>], limits: &Limits) {
 
 /// Two queues on the same keys would each take the other's elements.
 pub(super) fn names(queues: &[Queue<'_>]) {
-    let mut first: HashMap<String, &Queue<'_>> = HashMap::new();
+    let mut first: HashMap<(&str, String), &Queue<'_>> = HashMap::new();
     for queue in queues.iter().filter(|queue| !queue.spec.source.name().is_empty()) {
-        match first.entry(queue.spec.source.key_tag()) {
+        match first.entry((&queue.spec.redis, queue.spec.source.key_tag())) {
             Entry::Vacant(place) => drop(place.insert(queue)),
             Entry::Occupied(place) => {
                 let other = &place.get().spec;
@@ -154,8 +155,12 @@ pub(super) fn claims_ahead(queues: &[Queue<'_>], sinks: &[Sink<'_>]) {
 }
 
 /// A lost reply is noticed after the command's time-out; by then a shorter lease has expired.
-pub(super) fn slow_commands(queues: &[Queue<'_>], redis: &RedisEndpoint) {
-    for queue in queues.iter().filter(|queue| queue.spec.lease <= redis.command_timeout.saturating_mul(2)) {
+pub(super) fn slow_commands(queues: &[Queue<'_>], servers: &Servers) {
+    for queue in queues {
+        let redis = servers.named(&queue.spec.redis).servers();
+        if queue.spec.lease > redis.command_timeout.saturating_mul(2) {
+            continue;
+        }
         let message = format!(
             "the lease ({}) is not longer than twice redis.command_timeout ({})",
             show_duration(queue.spec.lease),
@@ -167,22 +172,27 @@ pub(super) fn slow_commands(queues: &[Queue<'_>], redis: &RedisEndpoint) {
 }
 
 /// In a cluster all keys that a script names must have one slot.
-pub(super) fn slots(queues: &[Queue<'_>]) {
-    for queue in queues.iter().filter(|queue| !queue.spec.source.name().is_empty()) {
-        let Some((one, other)) = source::apart(&queue.spec.source) else { continue };
-        let message = format!(
-            "a cluster may keep the keys of queue `{}` on different nodes: `{one}` and `{other}` have different hash slots",
-            queue.spec.id
-        );
+pub(super) fn slots(queues: &[Queue<'_>], servers: &Servers) {
+    let in_cluster = |queue: &&Queue<'_>| servers.named(&queue.spec.redis).is_cluster();
+    for queue in queues.iter().filter(in_cluster).filter(|queue| !queue.spec.source.name().is_empty()) {
+        let source = &queue.spec.source;
+        let apart = source::apart(source).map(|(one, other)| {
+            let slots = format!("`{one}` and `{other}` have different hash slots");
+            format!("a cluster may keep the keys of queue `{}` on different nodes: {slots}", queue.spec.id)
+        });
+        // Of a pool the keys of jobs have their ids in them, which are not known here.
+        let apart = apart.or_else(|| source.job_pool().and_then(JobPoolSpec::why_not_in_cluster));
+        let Some(message) = apart else { continue };
         let help = "write the same hash tag into all of them, as in `{orders}:delayed`; a name with one `{` needs a `}` behind it";
         queue.report.problem(&queue.name_spot, message, help);
     }
 }
 
 /// A claim may wait for the time-out of the claim before, and then for its own.
-pub(super) fn durable_claims(queues: &[Queue<'_>], redis: &RedisEndpoint) {
+pub(super) fn durable_claims(queues: &[Queue<'_>], servers: &Servers) {
     for queue in queues {
         let (Some(need), Some(spot)) = (queue.spec.durability, &queue.durability_spot) else { continue };
+        let redis = servers.named(&queue.spec.redis).servers();
         if need.timeout.saturating_mul(2) >= redis.command_timeout {
             let message = format!(
                 "twice the time-out ({}) is not shorter than redis.command_timeout ({})",
@@ -195,13 +205,61 @@ pub(super) fn durable_claims(queues: &[Queue<'_>], redis: &RedisEndpoint) {
     }
 }
 
+/// Each queue is in a Redis that there is, and a sink without a server of its own can use but one.
+pub(super) fn servers(queues: &mut [Queue<'_>], sinks: &[Sink<'_>], servers: &Servers) {
+    let names: Vec<_> = servers.iter().map(|(name, _)| name.clone()).collect();
+    let there_are = || names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    for queue in queues.iter_mut() {
+        let (redis, report) = (queue.spec.redis.clone(), queue.report);
+        match &queue.redis_spot {
+            Some(spot) if servers.only().is_some() && names != [redis.clone()] => {
+                let message = "there is one Redis, and it has no name";
+                report.problem(spot, message, "remove `redis` here, or name the Redis under `redis:` at the top");
+            }
+            Some(spot) if !names.contains(&redis) => {
+                let message = format!("there is no Redis `{}`", clip(&redis));
+                let help = match nearest(&redis, names.iter().map(|name| &**name)) {
+                    Some(meant) => format!("did you mean `{meant}`?"),
+                    None => format!("there are: {}", there_are()),
+                };
+                report.problem(spot, message, help);
+            }
+            None if servers.count() > 1 => {
+                let message = format!("queue `{}` does not say in which Redis it is", queue.spec.id);
+                report.problem(
+                    &queue.name_spot,
+                    message,
+                    format!("write `redis: NAME` under `source`; there are: {}", there_are()),
+                );
+            }
+            None => queue.spec.redis = names[0].clone(),
+            Some(_) => {}
+        }
+    }
+    for sink in sinks {
+        if !matches!(sink.spec().and_then(|spec| spec.connector.redis()), Some(RedisServer::OfTheQueues)) {
+            continue;
+        }
+        let mut on: Vec<_> =
+            queues.iter().filter(|queue| queue.uses(&sink.name)).map(|queue| &queue.spec.redis).collect();
+        on.sort_unstable();
+        on.dedup();
+        if let [one, other, ..] = on[..] {
+            let message =
+                format!("sink `{}` has no server of its own, and its queues are in `{one}` and `{other}`", sink.name);
+            sink.report.problem(&sink.spot, message, "write `url` on the sink, or one sink for each Redis");
+        }
+    }
+}
+
 /// What a sink writes on the queues' Redis must not be what a queue reads or keeps.
-pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], source: &RedisTarget) {
-    let on_source = |name: &str| {
+pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], servers: &Servers) {
+    // Whether a sink writes to the Redis that holds this queue, and the other holds the sink's.
+    let writes_to = |name: &str, from: &Queue<'_>, reader: &Queue<'_>| {
         let spec = sinks.iter().find(|sink| sink.name == name).and_then(Sink::spec);
         match spec.and_then(|spec| spec.connector.redis()) {
-            Some(RedisServer::OfTheQueues) => true,
-            Some(RedisServer::Own(target)) => target.same_keys(source),
+            Some(RedisServer::OfTheQueues) => from.spec.redis == reader.spec.redis,
+            Some(RedisServer::Own(target)) => target.same_keys(servers.named(&reader.spec.redis)),
             None => false,
         }
     };
@@ -212,13 +270,15 @@ pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], source: &Re
     for queue in queues {
         for (route, target) in queue.routes() {
             let Some(RedisWrite { key, command, .. }) = route.target.redis_write() else { continue };
-            let Some(key) = key.static_text().filter(|_| on_source(&route.sink)) else { continue };
-            if RESERVED_KEYS.iter().any(|reserved| key.starts_with(reserved)) {
+            let Some(key) = key.static_text() else { continue };
+            let at_home = queues.iter().any(|reader| writes_to(&route.sink, queue, reader));
+            if at_home && RESERVED_KEYS.iter().any(|reserved| key.starts_with(reserved)) {
                 let help = "choose a key that begins otherwise";
                 let message = format!("`{key}` is among the keys of delayed queues");
                 queue.report.problem(target, message, help);
             }
-            for reader in readers.get(key).into_iter().flatten() {
+            for reader in readers.get(key).into_iter().flatten().filter(|reader| writes_to(&route.sink, queue, reader))
+            {
                 if reader.spec.source.consumes_ready() {
                     let message =
                         format!("queue `{}` consumes the list `{key}`: elements would go in circles", reader.spec.id);

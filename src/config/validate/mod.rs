@@ -11,7 +11,7 @@ mod sink;
 
 use std::sync::Arc;
 
-use super::model::{Config, Limits, Mode};
+use super::model::{Config, Limits, Mode, ONLY, Servers};
 use super::tables::{http, jobs, limits, top};
 use crate::api::config as api;
 use crate::jobs::config as job_queue;
@@ -35,25 +35,28 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     };
     let shutdown_timeout = top.duration(&top::SHUTDOWN_TIMEOUT);
     let limits = limits(&top.section(&top::LIMITS));
-    let redis = link::config::required(&top.section(&top::REDIS), top.has(&top::REDIS));
+    let redis = Servers::of(link::config::all(&top, &top::REDIS, ONLY));
     let policies = retry::policies(&top);
     let mut sinks = sink::sinks(&top);
     let classes = classes::read(&top);
     let mut queues = queue::queues(&top, &sinks, &policies, &classes);
 
+    if let Some(redis) = &redis {
+        cross_checks::servers(&mut queues, &sinks, redis);
+    }
     cross_checks::timeouts(&queues, &mut sinks);
     cross_checks::limits(&queues, &limits);
     cross_checks::names(&queues);
     cross_checks::leases(&queues, &sinks);
     cross_checks::claims_ahead(&queues, &sinks);
     if let Some(redis) = &redis {
-        queues.iter_mut().for_each(|queue| queue.spec.source.in_database(redis.servers().database));
-        cross_checks::slow_commands(&queues, redis.servers());
-        cross_checks::durable_claims(&queues, redis.servers());
-        cross_checks::destinations(&queues, &sinks, redis);
-        if redis.is_cluster() {
-            cross_checks::slots(&queues);
+        for queue in &mut queues {
+            queue.spec.source.in_database(redis.named(&queue.spec.redis).servers().database);
         }
+        cross_checks::slow_commands(&queues, redis);
+        cross_checks::durable_claims(&queues, redis);
+        cross_checks::destinations(&queues, &sinks, redis);
+        cross_checks::slots(&queues, redis);
     }
     cross_checks::dead_letters(&queues);
     cross_checks::unused(&queues, &sinks, &policies);
@@ -62,6 +65,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     let jobs = top.opt_section(&top::JOBS);
     let api =
         jobs.as_ref().and_then(|section| section.opt_section(&jobs::HTTP)).and_then(|section| api::read(&section));
+    let jobs_redis = jobs.as_ref().and_then(|section| jobs_redis(section, redis.as_ref()));
     let jobs = jobs.map(|section| job_queue::read(&section));
     cross_checks::topics(&mut queues, jobs.as_ref());
     if written && !top.has(&top::QUEUES) && jobs.is_none() {
@@ -86,9 +90,31 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         redis: redis?,
         sinks: sinks.into_iter().filter_map(|sink| Some(sink.known?.spec)).collect(),
         jobs,
+        jobs_redis: jobs_redis.unwrap_or_else(|| ONLY.into()),
         api,
         queues: queues.drain(..).map(|queue| Arc::new(queue.spec)).collect(),
     })
+}
+
+/// The name of the Redis with the jobs.
+fn jobs_redis(section: &Section<'_>, servers: Option<&Servers>) -> Option<Arc<str>> {
+    let (written, servers) = (section.text(&jobs::REDIS), servers?);
+    let names: Vec<_> = servers.iter().map(|(name, _)| name.clone()).collect();
+    let there_are = || names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    match written {
+        Some(name) if names.iter().any(|known| **known == *name.value) => return Some(name.value.into()),
+        Some(name) => section.cx.report.problem(
+            &name.spot,
+            "there is no Redis of this name",
+            format!("there are: {}", there_are()),
+        ),
+        None if names.len() > 1 => {
+            let help = format!("write `redis: NAME` under `jobs`; there are: {}", there_are());
+            section.cx.report.problem(&section.spot, "the job queue does not say in which Redis it is", help);
+        }
+        None => {}
+    }
+    names.into_iter().next()
 }
 
 fn limits(section: &Section<'_>) -> Limits {

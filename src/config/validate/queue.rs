@@ -8,15 +8,15 @@ use super::retry::Policy;
 use super::route::{self, Route};
 use super::sink::Sink;
 use crate::config::model::{
-    MaxInFlight, Mode, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
+    MaxInFlight, Mode, ONLY, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
 };
-use crate::config::tables::{queue, top};
+use crate::config::tables::{queue, source as table, top};
 use crate::link::config::durability;
 use crate::link::{Durability, hashed};
 use crate::route::Envelope;
 use crate::settings::keys::{Key, nearest};
 use crate::settings::problem::{Report, Spot};
-use crate::settings::reader::{Section, clip};
+use crate::settings::reader::{Scalar, Section, clip};
 use crate::source::{SourceSettings, spec};
 
 /// A queue and the places of its parts, for checks of several queues.
@@ -24,6 +24,8 @@ pub(super) struct Queue<'a> {
     pub(super) spec: QueueSpec,
     pub(super) report: &'a Report,
     pub(super) name_spot: Spot,
+    /// The place of the name of its Redis, if the user wrote one.
+    pub(super) redis_spot: Option<Spot>,
     pub(super) lease_spot: Spot,
     pub(super) ahead_spot: Spot,
     /// The place of the limits, if the user wrote them.
@@ -72,7 +74,7 @@ fn one<'a>(
     policies: &[Policy<'_>],
     classes: &Classes,
 ) -> Queue<'a> {
-    let source = source(section);
+    let (source, redis) = source(section);
     let codec = coding(section);
     let actions = [
         ("dead_letter", OnDecodeError::DeadLetter),
@@ -103,6 +105,7 @@ fn one<'a>(
     Queue {
         report: &section.cx.report,
         name_spot: source.name_spot,
+        redis_spot: redis.as_ref().map(|name| name.spot.clone()),
         lease_spot: section.spot(&queue::LEASE),
         ahead_spot: section.spot(&queue::CLAIM_AHEAD),
         durability_spot: section.has(&queue::DURABILITY).then(|| section.spot(&queue::DURABILITY)),
@@ -117,6 +120,7 @@ fn one<'a>(
         policy,
         spec: QueueSpec {
             id: id.into(),
+            redis: redis.map_or_else(|| ONLY.into(), |name| name.value.into()),
             source: source.spec,
             codec,
             classes: classes.clone(),
@@ -189,7 +193,8 @@ fn opaque(to: &[RouteSpec]) -> OnDecodeError {
     }
 }
 
-fn source(queue: &Section<'_>) -> SourceSettings {
+/// The source, and the name of the Redis that it is in.
+fn source(queue: &Section<'_>) -> (SourceSettings, Option<Scalar>) {
     let section = queue.section(&queue::SOURCE);
     if queue.has(&queue::SOURCE) && section.empty {
         queue.cx.report.problem(
@@ -198,7 +203,7 @@ fn source(queue: &Section<'_>) -> SourceSettings {
             "write `redisson: { name: NAME }`, or `zset: { key: KEY, score: ms }`",
         );
     }
-    spec::read(&section)
+    (spec::read(&section), section.text(&table::REDIS))
 }
 
 fn retry(section: &Section<'_>, policies: &[Policy<'_>]) -> (String, RetryPolicy) {

@@ -86,8 +86,17 @@ impl Beside {
     }
 }
 
+/// Every Redis under the key, each with its name: one, or several that the user has named. `only` is the name of one without.
+pub(crate) fn all(top: &Section<'_>, key: &Key, only: &str) -> Vec<(Arc<str>, RedisTarget)> {
+    if top.is_named(key) {
+        let named = top.named(key).into_iter();
+        return named.filter_map(|(name, section)| Some((name.into(), required(&section, true)?))).collect();
+    }
+    required(&top.section(key), top.has(key)).map(|target| (only.into(), target)).into_iter().collect()
+}
+
 /// The Redis under `section`, which must name one.
-pub(crate) fn required(section: &Section<'_>, written: bool) -> Option<RedisTarget> {
+fn required(section: &Section<'_>, written: bool) -> Option<RedisTarget> {
     if written && !PLACES.iter().any(|place| section.has(place)) {
         let help = "write `url: redis://host:6379/0`, `sentinel` with the name of the master and the sentinels, or `cluster` with some nodes";
         section.cx.report.problem(&section.spot, "`url` is missing", help);

@@ -210,7 +210,7 @@ impl Jobs {
         let Some(settings) = config.jobs.clone() else {
             return Err(Error::invalid("use the job queue: the configuration has no `jobs`; write `jobs: {}`"));
         };
-        let redis = redis(&config.redis);
+        let redis = redis(config.redis_of_jobs());
         connected(&redis).await?;
         Ok(Jobs::over(redis, settings))
     }

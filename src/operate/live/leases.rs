@@ -1,11 +1,12 @@
 //! Claims that have lost their leases: no daemon finds what they hold.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Finding, State, finding};
 use crate::clock::Instant;
-use crate::config::Config;
+use crate::config::QueueSpec;
 use crate::link::{Conn, LinkError};
 use crate::operate::error::explained;
 use crate::operate::session::Queue;
@@ -17,9 +18,9 @@ use crate::source::ledger::claims_with_keys;
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Looks for claims of all queues that have keys and no lease.
-pub(super) async fn look(conn: &Conn, config: &Config) -> Finding {
+pub(super) async fn look(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Finding {
     let what = "leases of claims";
-    match unleased(conn, config).await {
+    match unleased(conn, queues).await {
         Ok(Some(queues)) if queues.is_empty() => finding(what, State::Well, "every claim has its lease"),
         Ok(Some(queues)) => {
             let of = |(queue, claims): &(String, usize)| format!("{claims} of {queue} (delaybridge recover {queue})");
@@ -39,7 +40,7 @@ pub(super) async fn look(conn: &Conn, config: &Config) -> Finding {
 }
 
 /// How many there are, by queue.
-async fn unleased(conn: &Conn, config: &Config) -> Result<Option<Vec<(String, usize)>>, SourceError> {
+async fn unleased(conn: &Conn, specs: &[Arc<QueueSpec>]) -> Result<Option<Vec<(String, usize)>>, SourceError> {
     let until = Instant::now().after(LONGEST);
     let Some(found) = claims_with_keys(conn, None, Some(until)).await? else { return Ok(None) };
     let mut by_tag: BTreeMap<_, Vec<ClaimName>> = BTreeMap::new();
@@ -47,7 +48,7 @@ async fn unleased(conn: &Conn, config: &Config) -> Result<Option<Vec<(String, us
         by_tag.entry(tag).or_default().push(name);
     }
     let mut queues = Vec::new();
-    for spec in &config.queues {
+    for spec in specs {
         let queue = Queue::new(spec.clone(), conn.clone());
         let Some(names) = by_tag.get(queue.ledger.keys.tag.as_bytes()) else { continue };
         let without = queue.ledger.without_lease(conn, names).await?.len();

@@ -5,6 +5,8 @@ mod replication;
 mod server;
 mod sinks;
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::acl;
@@ -12,7 +14,7 @@ use super::error::explained;
 use super::queues::{self, QueueState};
 use super::session::{self, Queue, everywhere, redis};
 use super::words;
-use crate::config::{Config, Mode};
+use crate::config::{Config, Mode, QueueSpec};
 use crate::jobs;
 use crate::link::rights::{Dialect, Grant, Missing, Rules};
 use crate::link::{Conn, LinkError, Redis, missing_rights, whoami};
@@ -55,45 +57,65 @@ const LREM_NS: u64 = 36;
 
 /// Looks at everything that the configuration names.
 pub(super) async fn look(config: &Config) -> Vec<Finding> {
-    let redis = redis(&config.redis);
-    let conns = everywhere(&redis).await;
     let mut findings = Vec::new();
-    let what = format!("redis {}", config.redis.address());
-    findings.extend(replication::sentinels(config).await);
-    match &conns {
-        // The address is already in the first column.
-        Err(error) => findings.push(finding(what, State::Failed, error.message.clone())),
-        Ok(conns) => {
-            for conn in conns {
-                let what = if redis.is_cluster() { format!("redis {}", conn.address()) } else { what.clone() };
-                let mut found = vec![finding(what, State::Well, format!("Redis {}, master", conn.info().version))];
-                found.push(eviction(conn));
-                found.extend(server::look(conn).await);
-                found.extend(replication::look(conn, config).await);
-                of_each(&redis, conn, found, &mut findings);
-            }
-            for spec in &config.queues {
-                findings.extend(match session::queue(&redis, spec.clone()).await {
-                    Ok(found) => queue(found).await,
-                    Err(error) => vec![finding(format!("queue {}", spec.id), State::Failed, error.to_string())],
-                });
-            }
-            for conn in conns {
-                let mut found = vec![leases::look(conn, config).await];
-                found.extend(consumers(conn, config).await);
-                found.extend(timers(conn, config).await);
-                of_each(&redis, conn, found, &mut findings);
-            }
-            if let (Some(_), [conn, ..]) = (&config.jobs, conns.as_slice()) {
-                findings.push(rights(conn, "jobs: rights".to_owned(), &jobs::rights()).await);
-            }
-        }
+    let mut servers = Vec::new();
+    for (name, target) in config.redis.iter() {
+        let redis = redis(target);
+        findings.extend(replication::sentinels(target).await);
+        let conns = redis_with_queues(config, name, &redis, &mut findings).await;
+        servers.push((name, redis, conns.and_then(|conns| conns.into_iter().next())));
     }
     findings.extend(config.http_listen.and_then(server::port));
     for spec in &config.sinks {
-        findings.push(sinks::look(config, spec, &redis, conns.as_ref().ok().and_then(|conns| conns.first())).await);
+        let of_queues = config.redis_of_sink(&spec.name);
+        let found = servers.iter().find(|(name, ..)| &***name == of_queues).or(servers.first());
+        let Some((_, redis, conn)) = found else { continue };
+        findings.push(sinks::look(config, spec, redis, conn.as_ref()).await);
     }
     findings
+}
+
+/// Looks at a Redis and what it holds; the connections to its servers, if they could be made.
+async fn redis_with_queues(
+    config: &Config,
+    name: &str,
+    redis: &Redis,
+    findings: &mut Vec<Finding>,
+) -> Option<Vec<Conn>> {
+    let what = format!("redis {}", redis.address());
+    let conns = match everywhere(redis).await {
+        Ok(conns) => conns,
+        Err(error) => {
+            // The address is already in the first column.
+            findings.push(finding(what, State::Failed, error.message.clone()));
+            return None;
+        }
+    };
+    let queues = config.queues_on(name);
+    for conn in &conns {
+        let what = if redis.is_cluster() { format!("redis {}", conn.address()) } else { what.clone() };
+        let mut found = vec![finding(what, State::Well, format!("Redis {}, master", conn.info().version))];
+        found.push(eviction(conn));
+        found.extend(server::look(conn).await);
+        found.extend(replication::look(conn, config.redis.named(name), &queues).await);
+        of_each(redis, conn, found, findings);
+    }
+    for spec in &queues {
+        findings.extend(match session::queue(redis, spec.clone()).await {
+            Ok(found) => queue(found).await,
+            Err(error) => vec![finding(format!("queue {}", spec.id), State::Failed, error.to_string())],
+        });
+    }
+    for conn in &conns {
+        let mut found = vec![leases::look(conn, &queues).await];
+        found.extend(consumers(conn, &queues).await);
+        found.extend(timers(conn, &queues).await);
+        of_each(redis, conn, found, findings);
+    }
+    if let (true, [conn, ..]) = (config.jobs.is_some() && &*config.jobs_redis == name, conns.as_slice()) {
+        findings.push(rights(conn, "jobs: rights".to_owned(), &jobs::rights()).await);
+    }
+    Some(conns)
 }
 
 /// What was found at one server; of a cluster, with the server.
@@ -127,9 +149,9 @@ fn eviction(conn: &Conn) -> Finding {
 }
 
 /// Java consumers that wait on a ready list which the daemon would drain as well.
-async fn consumers(conn: &Conn, config: &Config) -> Option<Finding> {
+async fn consumers(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Option<Finding> {
     let drained =
-        config.queues.iter().filter(|spec| spec.source.consumes_ready() && !matches!(spec.mode, Mode::Rescue { .. }));
+        queues.iter().filter(|spec| spec.source.consumes_ready() && !matches!(spec.mode, Mode::Rescue { .. }));
     let drained: Vec<_> = drained.filter_map(|spec| crate::source::build(&spec.source).unannounced()).collect();
     if drained.is_empty() {
         return None;
@@ -146,8 +168,8 @@ async fn consumers(conn: &Conn, config: &Config) -> Option<Finding> {
 }
 
 /// Programs that take due jobs of a pool as the daemon does.
-async fn timers(conn: &Conn, config: &Config) -> Option<Finding> {
-    let pools: Vec<_> = config.queues.iter().filter_map(|spec| spec.source.job_pool()).collect();
+async fn timers(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Option<Finding> {
+    let pools: Vec<_> = queues.iter().filter_map(|spec| spec.source.job_pool()).collect();
     if pools.is_empty() {
         return None;
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Finding, State, finding};
-use crate::config::{Config, Durability, QueueSpec, RedisTarget};
+use crate::config::{Durability, QueueSpec, RedisTarget};
 use crate::link::{Conn, Version, replication, storage};
 use crate::operate::error::explained;
 
@@ -11,8 +11,8 @@ use crate::operate::error::explained;
 const WAITS_FOR_DISKS: Version = Version { major: 7, minor: 2, patch: 0 };
 
 /// Asks each sentinel where the master is.
-pub(super) async fn sentinels(config: &Config) -> Vec<Finding> {
-    let RedisTarget::Sentinel(target) = &config.redis else { return Vec::new() };
+pub(super) async fn sentinels(target: &RedisTarget) -> Vec<Finding> {
+    let RedisTarget::Sentinel(target) = target else { return Vec::new() };
     let found = target.answers().await.into_iter().map(|(address, answer)| {
         let what = format!("sentinel {address}");
         match answer {
@@ -26,9 +26,9 @@ pub(super) async fn sentinels(config: &Config) -> Vec<Finding> {
 }
 
 /// Looks at the replicas, where they matter.
-pub(super) async fn look(conn: &Conn, config: &Config) -> Vec<Finding> {
-    let needs: Vec<_> = config.queues.iter().filter_map(|spec| Some((spec, spec.durability?))).collect();
-    let has_sentinels = matches!(config.redis, RedisTarget::Sentinel(_));
+pub(super) async fn look(conn: &Conn, target: &RedisTarget, queues: &[Arc<QueueSpec>]) -> Vec<Finding> {
+    let needs: Vec<_> = queues.iter().filter_map(|spec| Some((spec, spec.durability?))).collect();
+    let has_sentinels = matches!(target, RedisTarget::Sentinel(_));
     if needs.is_empty() && !has_sentinels {
         return Vec::new();
     }

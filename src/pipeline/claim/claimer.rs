@@ -171,6 +171,9 @@ impl Claimer {
         self.receive_all().await;
         let queue = self.queue.clone();
         queue.watch.at(Stage::Lost);
+        if !queue.home().is_up() {
+            self.lost.iter_mut().for_each(Lost::yields);
+        }
         tokio::select! {
             biased;
             () = until.cancelled() => return,

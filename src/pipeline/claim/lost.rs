@@ -75,6 +75,12 @@ impl Lost {
         self.means.is_some()
     }
 
+    /// Gives back what others may wait for, while Redis cannot be asked: it may be away for long, and queues on another Redis
+    /// need the same. Its turn comes as that of one that turned up again.
+    pub fn yields(&mut self) {
+        self.means = None;
+    }
+
     /// Looks once, and takes up what it finds.
     pub async fn look(&mut self, queue: &Arc<Queue>) -> Looked {
         let process = &queue.process;
@@ -163,6 +169,6 @@ fn unanswered(problem: SourceError) -> Looked {
 async fn means(queue: &Queue, name: ClaimName) -> (Reserved, Isolation) {
     let want = Room { count: BATCH_ENTRIES as u64, bytes: BATCH_BYTES as u64 };
     // In this order, as before every claim.
-    let room = Reserved::of(&queue.budget, || (), &queue.process.budget, want).await;
+    let room = Reserved::of(&queue.budget, || (), queue.process.budget_of(&queue.spec.redis), want).await;
     (room, Isolation::of(&queue.process, name.is_suspect()).await)
 }

@@ -157,7 +157,7 @@ pub async fn gauges(seats: Arc<Seats>) {
         seats.places().filter_map(|place| seats.events(place)).for_each(|events| events.sum_up(false));
         if !seats.server().is_up() {
             seats.places().for_each(|place| clear_gauges(&seats, place));
-            process.events.metrics().clear_clock_skew();
+            process.events.metrics().clear_clock_skew(seats.server().name());
             continue;
         }
         // Without an answer what was known stays.
@@ -182,7 +182,7 @@ pub async fn gauges(seats: Arc<Seats>) {
             }
         }
         if let Some(seconds) = skew.seconds() {
-            process.events.metrics().clock_skew(seconds);
+            process.events.metrics().clock_skew(seats.server().name(), seconds);
         }
     }
 }

@@ -98,17 +98,20 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
     }
     // What is to find out something now does not wait for its due time first, and what only waits does not fill the
     // room of what is due.
-    let now_only = alone || probe.is_some() || queue.budget.is_half_full() || process.budget.is_half_full();
+    let now_only =
+        alone || probe.is_some() || queue.budget.is_half_full() || process.budget_of(&queue.spec.redis).is_half_full();
     let ahead = if now_only { Duration::ZERO } else { queue.spec.claim_ahead };
     // Not all the room there is: an element that hangs would keep everything else out of what is left. At least as
     // many bytes as the largest element met lately, so that the claim does not overshoot.
-    let limit = queue.spec.max_in_flight_bytes.min(process.budget.byte_limit());
+    let limit = queue.spec.max_in_flight_bytes.min(process.budget_of(&queue.spec.redis).byte_limit());
     let share = (limit / 4).min(BATCH_BYTES as u64);
     let bytes = share.max(queue.hints().largest() as u64);
     let rate = Refund { queue, unused: granted };
     queue.watch.at(Stage::Room);
     let then = || queue.watch.at(Stage::ProcessRoom);
-    let room = Reserved::of(&queue.budget, then, &process.budget, Room { count: granted.into(), bytes }).await;
+    let room =
+        Reserved::of(&queue.budget, then, process.budget_of(&queue.spec.redis), Room { count: granted.into(), bytes })
+            .await;
     // Room first, the guard last: what is held ahead has room and waits for the guard.
     queue.watch.at(Stage::Isolation);
     let isolation = Isolation::of(process, alone).await;

@@ -69,7 +69,7 @@ pub fn pass<'a>(queue: &Queue, route: &Route, probe: bool, messages: impl Iterat
     let asks: Vec<Ask> = messages
         .map(|message| Ask { lane: route.handle.lane(&message.destination), size: message.body.len() as u64, gives_up })
         .collect();
-    let (own, all) = (queue.budget.limit(), queue.process.budget.limit());
+    let (own, all) = (queue.budget.limit(), queue.process.budget_of(&queue.spec.redis).limit());
     let room = Room { count: own.count.min(all.count), bytes: own.bytes.min(all.bytes) };
     let admitted = route.handle.admit(room, asks.iter().copied());
     let entry = |(ask, admission): (Ask, Admission)| match admission {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 pub use self::values::{meant, warn_of_constants};
 use super::expand::expand;
 use super::keys::{Key, Kind, Table, nearest};
-use super::node::{Node, Value};
+use super::node::{Name, Node, Value};
 use super::problem::{Position, Report, Spot};
 
 /// What every reader needs.
@@ -174,6 +174,14 @@ impl<'a> Section<'a> {
     /// Whether the user wrote a text in place of a map.
     pub fn is_text(&self, key: &Key) -> bool {
         self.entry(key).is_some_and(|entry| matches!(&entry.node.value, Value::Text(_)))
+    }
+
+    /// Whether the user wrote names with maps, and none of the table's own keys.
+    pub fn is_named(&self, key: &Key) -> bool {
+        let Some(Value::Map(entries)) = self.entry(key).map(|entry| &entry.node.value) else { return false };
+        let own = |name: &str| key.kind.table().is_some_and(|table| table.key(name).is_some());
+        let named = |(name, node): &(Name, Node)| !own(&name.text) && matches!(node.value, Value::Map(_));
+        !entries.is_empty() && entries.iter().all(named)
     }
 
     /// Whether the user wrote `none` in place of a map.

@@ -180,10 +180,10 @@ fn a_sink_goes_down_full_and_up_with_a_line_for_each_change() {
 #[test]
 fn losing_redis_and_finding_it_again_is_two_lines_however_often_it_is_tried() {
     let (events, lines) = logged(|events| {
-        events.redis_up("h:1/0", "7.0.15");
-        (0..5).for_each(|n| events.redis_lost("h:1/0", &format!("try {n}")));
-        events.redis_up("h:1/0", "7.0.15");
+        events.redis_up(&"default".into(), "h:1/0", "7.0.15");
+        (0..5).for_each(|n| events.redis_lost(&"default".into(), "h:1/0", &format!("try {n}")));
+        events.redis_up(&"default".into(), "h:1/0", "7.0.15");
     });
     assert_eq!(lines.len(), 3, "{lines:?}");
-    has(&events, "delaybridge_redis_up 1");
+    has(&events, "delaybridge_redis_up{redis=\"default\"} 1");
 }

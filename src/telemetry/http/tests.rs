@@ -38,7 +38,7 @@ fn each_route_answers_and_other_paths_list_the_routes() {
     check(&server, "GET /livez", "200", r#""live": true"#);
     check(&server, "GET /startupz", "503", r#""started": false"#);
     check(&server, "GET /readyz", "503", "not connected yet");
-    events.redis_up("h:1/0", "7.0.15");
+    events.redis_up(&"default".into(), "h:1/0", "7.0.15");
     events.started(1, 1);
     check(&server, "GET /startupz", "200", r#""started": true"#);
     check(&server, "GET /readyz", "200", r#""ready": true"#);
@@ -49,7 +49,7 @@ fn each_route_answers_and_other_paths_list_the_routes() {
 #[test]
 fn readiness_says_which_queue_and_which_sink_and_why() {
     let (events, server) = start();
-    events.redis_up("h:1/0", "7.0.15");
+    events.redis_up(&"default".into(), "h:1/0", "7.0.15");
     events.started(2, 1);
     events.queue(&"orders".into()).on_hold(Some("shop"), "WRONGTYPE", "key x holds a hash");
     let answer = ask(&server, "GET /readyz");

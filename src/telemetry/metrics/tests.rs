@@ -56,8 +56,8 @@ fn use_everything(metrics: &Metrics) {
     sink.destinations_in_trouble(2);
     metrics.script("claim").took(Duration::from_millis(1));
     metrics.stalled("orders", Stage::Room);
-    metrics.redis_up(true);
-    metrics.clock_skew(-0.5);
+    metrics.redis_up("default", true);
+    metrics.clock_skew("default", -0.5);
     let jobs = JobEvents::new(metrics.clone());
     jobs.sizes("orders", &JobSizes { jobs: [1, 2, 3, 4], oldest_ready: Duration::from_millis(1500) });
     jobs.ended("orders", JobEnd::TimedOut, 2);
@@ -110,7 +110,7 @@ fn values_arrive_under_their_labels() {
         r#"delaybridge_queue_messages{queue="orders",state="in_flight"} 7"#,
         r#"delaybridge_queue_oldest_due_age_seconds{queue="orders"} 2.5"#,
         r#"delaybridge_queue_oldest_due_age_by_state_seconds{queue="orders",state="retry"} 0.5"#,
-        "delaybridge_redis_up 1",
+        r#"delaybridge_redis_up{redis="default"} 1"#,
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is missing in:\n{text}");
     }
@@ -151,16 +151,16 @@ fn what_redis_said_goes_when_redis_is_away_and_comes_back_with_it() {
     queue.leftovers(&TERMS, 3, Duration::from_secs(4));
     queue.orphans(&TERMS, 5);
     queue.delivered(7);
-    metrics.clock_skew(0.25);
+    metrics.clock_skew("default", 0.25);
     let before = of_queue(&metrics);
     assert_eq!(before.len(), 5 + 1 + 3 + 1 + 3 + 1 + 1, "{before:#?}");
     queue.clear_gauges(Some(&TERMS));
-    metrics.clear_clock_skew();
+    metrics.clear_clock_skew("default");
     assert_eq!(of_queue(&metrics), [r#"delaybridge_delivered_messages_total{queue="q"} 7"#], "counters stay");
     queue.sizes(&sizes);
     queue.leftovers(&TERMS, 3, Duration::from_secs(4));
     queue.orphans(&TERMS, 5);
-    metrics.clock_skew(0.25);
+    metrics.clock_skew("default", 0.25);
     assert_eq!(of_queue(&metrics), before);
 }
 

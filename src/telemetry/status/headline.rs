@@ -35,10 +35,19 @@ impl Status {
         });
         let unknown = board.sinks.iter().filter(|(_, (state, _))| *state == SinkState::Unknown);
         let unknown = unknown.map(|(sink, _)| sink.to_string());
-        let redis = match &board.redis {
-            Redis::Up => None,
-            Redis::NotYet => Some("not connected to Redis yet".to_owned()),
-            Redis::Lost(reason, since) => Some(format!("Redis unreachable for {}: {reason}", age(*since))),
+        let several = board.redis.len() > 1;
+        let away = board.redis.iter().filter_map(|(name, redis)| {
+            let name = if several { format!(" {name}") } else { String::new() };
+            match redis {
+                Redis::Up => None,
+                Redis::NotYet => Some(format!("not connected to Redis{name} yet")),
+                Redis::Lost(reason, since) => Some(format!("Redis{name} unreachable for {}: {reason}", age(*since))),
+            }
+        });
+        let away: Vec<_> = away.collect();
+        let redis = match board.redis.is_empty() {
+            true => Some("not connected to Redis yet".to_owned()),
+            false => (!away.is_empty()).then(|| away.join("; ")),
         };
         let paused = board.paused.iter().map(|(queue, pause)| format!("{queue} by {}, {}", pause.by, pause.why));
         let (queues, sinks) = (board.queues, board.sinks.len());
@@ -103,7 +112,10 @@ mod tests {
             assert_eq!(status.headline(), expected);
         };
         check(&|_| (), "no problems; queues: 1, sinks: 1");
-        check(&|status| assert!(status.redis_lost("refused".into())), "Redis unreachable for 0s: refused");
+        check(
+            &|status| assert!(status.redis_lost(&"default".into(), "refused".into())),
+            "Redis unreachable for 0s: refused",
+        );
         check(
             &|status| {
                 status.stopping();

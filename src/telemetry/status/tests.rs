@@ -11,7 +11,7 @@ pub(super) fn running() -> Status {
     status.add_queues(1);
     status.add_sink(&"events".into());
     assert!(!status.sink(&"events".into(), SinkState::Up), "up from the start");
-    status.redis_up();
+    status.redis_up(&"default".into());
     status.started();
     status
 }
@@ -25,7 +25,7 @@ fn a_daemon_is_ready_only_if_nothing_is_in_the_way() {
     };
     check("nothing", &|_| (), true);
     check("stopping", &|status| status.stopping(), false);
-    check("redis", &|status| assert!(status.redis_lost("refused".into())), false);
+    check("redis", &|status| assert!(status.redis_lost(&"default".into(), "refused".into())), false);
     check("hold", &|status| assert!(status.held(&"orders".into(), Some(reason("WRONGTYPE")))), false);
     check("down", &|status| assert!(status.sink(&"events".into(), SinkState::Down(reason("x")))), false);
     check("full", &|status| assert!(status.sink(&"events".into(), SinkState::Blocked(reason("OOM")))), true);

@@ -12,4 +12,5 @@ mod keys;
 mod outages;
 mod probes;
 pub mod rig;
+mod several;
 mod sinks;

@@ -1,0 +1,51 @@
+//! The Redis of a configuration: one, or several by their names.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::link::RedisTarget;
+pub use crate::link::UNNAMED as ONLY;
+
+/// Every Redis that holds queues or jobs, in the order of the file: at least one.
+#[derive(Debug, Clone)]
+pub struct Servers(Vec<(Arc<str>, RedisTarget)>);
+
+impl Servers {
+    /// These; `None` where there is none.
+    pub(crate) fn of(servers: Vec<(Arc<str>, RedisTarget)>) -> Option<Servers> {
+        (!servers.is_empty()).then_some(Servers(servers))
+    }
+
+    /// All of them, with their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &RedisTarget)> {
+        self.0.iter().map(|(name, target)| (name, target))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The only one, if there are not several.
+    pub fn only(&self) -> Option<&RedisTarget> {
+        match self.0.as_slice() {
+            [(_, target)] => Some(target),
+            _ => None,
+        }
+    }
+
+    /// The one of this name. The configuration has checked that there is one.
+    pub fn named(&self, name: &str) -> &RedisTarget {
+        let found = self.0.iter().find(|(known, _)| &**known == name);
+        &found.unwrap_or(&self.0[0]).1
+    }
+
+    /// The settings in effect, in the shape of the YAML; no secret.
+    pub fn settings(&self) -> Map<String, Value> {
+        match self.only() {
+            Some(target) => target.settings(),
+            None => self.0.iter().map(|(name, target)| (name.to_string(), target.settings().into())).collect(),
+        }
+    }
+}
