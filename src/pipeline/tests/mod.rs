@@ -67,6 +67,7 @@ fn failure(class: Class, code: &'static str) -> Failure {
 fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
     let to = sinks.iter().map(|(name, _)| route(name));
     QueueSpec {
+        durability: None,
         redis: crate::config::ONLY.into(),
         mode: Mode::Deliver,
         id: "q".into(),

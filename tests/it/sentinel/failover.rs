@@ -78,14 +78,16 @@ async fn run(what: &str, failovers: &[Failover], per_second: usize, more: &str) 
         judged.lost,
         judged.duplicates,
     );
-    for (failover, (from_begin, from_end)) in done.iter().zip(&judged.resumed) {
-        let took = failover.took.as_millis();
-        println!("  servers {took} ms, first delivery {from_begin} ms after the begin, {from_end} ms after the switch");
+    for kind in [Failover::Command, Failover::Kill] {
+        let of_kind = done.iter().zip(failovers).zip(&judged.pauses).filter(|((_, how), _)| **how == kind);
+        let (took, pauses): (Vec<_>, Vec<_>) = of_kind.map(|((done, _), pause)| (done.took, *pause)).unzip();
+        println!("  {kind:?}: {pauses:?}");
+        summary("the servers took", took.iter().map(|took| took.as_millis() as i64).collect());
+        summary("without a delivery", pauses.iter().map(|pause| pause.length).collect());
+        summary("deliveries from the begin", pauses.iter().map(|pause| pause.over_from_begin).collect());
     }
-    summary("servers", done.iter().map(|failover| failover.took.as_millis() as i64).collect());
-    summary("first delivery", judged.resumed.iter().map(|(from_begin, _)| *from_begin).collect());
-    for (_, from_end) in &judged.resumed {
-        assert!(*from_end <= SWITCH, "the first delivery came {from_end} ms after the switch");
+    for pause in &judged.pauses {
+        assert!(pause.over_from_switch <= SWITCH, "deliveries went on too late after the switch: {pause:?}");
     }
     if judged.unannounced > 0 {
         assert!(more.is_empty(), "{} duplicates were not announced, and claims were durable", judged.unannounced);

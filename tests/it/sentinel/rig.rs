@@ -54,11 +54,18 @@ impl Producer {
 
 async fn offer(sentinel: u16, queue: RedissonQueue, batch: usize, offered: Arc<Mutex<Offered>>) {
     let mut ticks = tokio::time::interval(BATCH);
-    let mut connection = None;
+    let (mut connection, mut at) = (None, None);
     loop {
         ticks.tick().await;
-        if connection.is_none() {
-            connection = connect(sentinel).await;
+        // A former master may take writes for ten more seconds, until a sentinel makes it a replica. A client that follows the
+        // sentinels does not write there.
+        let master = master_of(sentinel).await.ok().flatten();
+        if connection.is_none() || master != at {
+            at = master;
+            connection = match at {
+                Some(port) => connect(port).await,
+                None => None,
+            };
         }
         let Some(redis) = &mut connection else { continue };
         let now = match tokio::time::timeout(Duration::from_secs(1), time(redis)).await {
@@ -92,8 +99,7 @@ async fn offer(sentinel: u16, queue: RedissonQueue, batch: usize, offered: Arc<M
     }
 }
 
-async fn connect(sentinel: u16) -> Option<MultiplexedConnection> {
-    let port = master_of(sentinel).await.ok()??;
+async fn connect(port: u16) -> Option<MultiplexedConnection> {
     let client = redis::Client::open(format!("redis://127.0.0.1:{port}/")).ok()?;
     let config = redis::AsyncConnectionConfig::new()
         .set_connection_timeout(Some(Duration::from_secs(1)))
@@ -129,8 +135,33 @@ pub struct Judged {
     /// Deliveries beyond the first, and how many of them the daemon had not announced.
     pub duplicates: usize,
     pub unannounced: usize,
-    /// For each failover, the time from its begin, and from its end, to the first delivery after it, in ms.
-    pub resumed: Vec<(i64, i64)>,
+    /// For each failover, the longest time without a delivery, and when that was over: in ms from the begin of the failover, and
+    /// from when the servers had another master.
+    pub pauses: Vec<Pause>,
+}
+
+/// The longest time without a delivery around a failover, in ms.
+#[derive(Debug, Clone, Copy)]
+pub struct Pause {
+    pub length: i64,
+    pub over_from_begin: i64,
+    pub over_from_switch: i64,
+}
+
+/// How far from a failover a pause is looked for.
+const AROUND_MS: i64 = 8_000;
+
+impl Pause {
+    /// The longest between these times, in order, around a failover.
+    fn of(failover: &FailedOver, arrivals: &[i64]) -> Pause {
+        let switch = failover.began_ms + i64::try_from(failover.took.as_millis()).expect("a short time");
+        let around = failover.began_ms - 100..=switch + AROUND_MS;
+        let gaps = arrivals.windows(2).filter(|pair| around.contains(&pair[0]));
+        let longest = gaps.max_by_key(|pair| pair[1] - pair[0]);
+        let longest = longest.unwrap_or_else(|| panic!("nothing was delivered around {failover:?}"));
+        let over = longest[1];
+        Pause { length: over - longest[0], over_from_begin: over - failover.began_ms, over_from_switch: over - switch }
+    }
 }
 
 /// Fails if anything is lost that the replicas had, came early, or was never offered.
@@ -144,17 +175,13 @@ pub fn judge(offered: &Offered, deliveries: &[Delivery], failovers: &[FailedOver
         delivery.id.as_ref().and_then(|id| offered.due.get(id)).is_some_and(|due| arrived(delivery) < *due)
     });
     assert_eq!(early.count(), 0, "deliveries before their due time");
-    let resumed = failovers.iter().map(|failover| {
-        let ended_ms = failover.began_ms + i64::try_from(failover.took.as_millis()).expect("a short time");
-        let first = deliveries.iter().map(arrived).filter(|at| *at >= ended_ms).min();
-        let first = first.unwrap_or_else(|| panic!("nothing was delivered after {failover:?}"));
-        (first - failover.began_ms, first - ended_ms)
-    });
+    let mut arrivals: Vec<_> = deliveries.iter().map(arrived).collect();
+    arrivals.sort_unstable();
     Judged {
         lost: report.missing.len(),
         duplicates: report.duplicates,
         unannounced: report.duplicates.saturating_sub(announced),
-        resumed: resumed.collect(),
+        pauses: failovers.iter().map(|failover| Pause::of(failover, &arrivals)).collect(),
     }
 }
 
