@@ -88,6 +88,7 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
         ("codec", Some(coding.as_str().into())),
         ("java_types", coding.codec.has_java_types().then(|| java_types.into())),
         ("max_decoded_size", coding.uses_max_decoded_size().then(|| show_size(coding.max_decoded_size as u64).into())),
+        ("durability", spec.durability.map(durability)),
     ]);
     let action = |action| match action {
         OnDecodeError::DeadLetter => "dead_letter",
@@ -99,11 +100,6 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
         "on_opaque": action(spec.on_opaque),
         "lease": show_duration(spec.lease),
         "claim_ahead": show_duration(spec.claim_ahead),
-        "durability": spec.durability.map(|need| json!({
-            "replicas": need.replicas,
-            "aof": need.aof,
-            "timeout": show_duration(need.timeout),
-        })),
         "max_in_flight": match spec.max_in_flight {
             MaxInFlight::Auto => json!("auto"),
             MaxInFlight::Fixed(count) => json!(count),
@@ -148,6 +144,10 @@ fn source(spec: &QueueSpec, named: bool) -> Value {
         fields.insert("redis".to_owned(), json!(&*spec.redis));
     }
     fields.into()
+}
+
+fn durability(need: Durability) -> Value {
+    json!({ "replicas": need.replicas, "aof": need.aof, "timeout": show_duration(need.timeout) })
 }
 
 fn dead_letter(spec: &QueueSpec) -> Value {

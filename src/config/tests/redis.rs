@@ -45,8 +45,8 @@ fn sentinels_and_servers_have_logins_of_their_own() {
 #[test]
 fn what_is_wrong_about_sentinels_is_named() {
     redis("  sentinel: { master: m, nodes: [s:26379] }\n", &[]);
-    redis("  sentinel: { nodes: [s] }\n", &["2:13 redis.sentinel: `master` is missing | Name of the master"]);
-    redis("  sentinel: { master: m }\n", &["2:13 redis.sentinel: `nodes` is missing | The sentinels as `host:port`"]);
+    redis("  sentinel: { nodes: [s] }\n", &["2:3 redis.sentinel: `master` is missing | Name of the master"]);
+    redis("  sentinel: { master: m }\n", &["2:3 redis.sentinel: `nodes` is missing | The sentinels as `host:port`"]);
     redis(
         "  sentinel: { master: m, nodes: [] }\n",
         &["2:33 redis.sentinel.nodes: expected a list, found an empty list"],
@@ -73,7 +73,7 @@ fn what_is_wrong_about_sentinels_is_named() {
         &["3:13 redis.sentinel: there is both `url` and `sentinel` | keep one of them"],
     );
     redis("  url: redis://h\n  database: 3\n", &["3:13 redis.database: the database is a part of the URL"]);
-    redis("  username: u\n", &["1:1 redis: `url` is missing | write `url: redis://host:6379/0`, or `sentinel`"]);
+    redis("  username: u\n", &["1:1 redis: `url` is missing | write `url: redis://host:6379/0`, `sentinel`"]);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_sink_may_be_behind_sentinels_too() {
         check("redis: { list: done }", &format!("redis: {{ list: done, {keys} }}"), expected)
     };
     sink("sentinel: { master: m, nodes: [s] }, database: 2", &[]);
-    sink("database: 2", &["7:37 sinks.ready.redis.database: `database` has no effect without `url`"]);
+    sink("database: 2", &["7:36 sinks.ready.redis.database: `database` has no effect without `url`"]);
 }
 
 #[test]

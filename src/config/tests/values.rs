@@ -214,7 +214,6 @@ fn a_key_without_function_is_refused_and_not_ignored() {
     const NOT: &str = "is not available in this version";
     let row = |from: &str, to: &str, place: &str, what: &str| check(from, to, &[&format!("{place}: `{what}` {NOT}")]);
     row("redis:\n", "http: { admin: { listen: '127.0.0.1:1' } }\nredis:\n", "1:9 http.admin", "admin");
-    row("redis:\n", "redis:\n  cluster: [a:1]\n", "2:3 redis.cluster", "cluster");
     check("codec: json", "mode: shadow", &[]);
     check(
         "codec: json",

@@ -114,7 +114,7 @@ fn variables_are_replaced_inside_values_only() {
     check(
         "redis:\n  url: redis://127.0.0.1:6379/0",
         "redis: redis://:geheim@h",
-        &["1:8 redis: expected keys with values, found text | keys are: url, username"],
+        &["1:8 redis: expected keys with values, found text | keys are: url, sentinel, cluster"],
     );
 }
 

@@ -97,7 +97,9 @@ pub(crate) fn all(top: &Section<'_>, key: &Key, only: &str) -> Vec<(Arc<str>, Re
 
 /// The Redis under `section`, which must name one.
 fn required(section: &Section<'_>, written: bool) -> Option<RedisTarget> {
-    if written && !PLACES.iter().any(|place| section.has(place)) {
+    // What is no map at all is reported as that.
+    let is_map = section.empty || !section.written().is_empty();
+    if written && is_map && !PLACES.iter().any(|place| section.has(place)) {
         let help = "write `url: redis://host:6379/0`, `sentinel` with the name of the master and the sentinels, or `cluster` with some nodes";
         section.cx.report.problem(&section.spot, "`url` is missing", help);
     }

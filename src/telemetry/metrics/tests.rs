@@ -39,6 +39,7 @@ fn use_everything(metrics: &Metrics) {
     queue.stale_drops(1);
     queue.panicked();
     queue.held(true);
+    queue.slot_migrates();
     queue.orphans(&TERMS, 5);
     queue.unknown_entries(6);
     queue.shadowed(Fate::Deliver);
