@@ -119,8 +119,10 @@ async fn listen(seats: Arc<Seats>, channels: Channels, mut announcements: Receiv
         match event {
             // What was announced meanwhile is not known, also of pauses.
             Some(SubscriberEvent::Subscribed) => {
-                seats.at_work().iter().for_each(|(_, queue)| queue.see_pauses());
+                seats.at_work().iter().for_each(|(_, queue)| queue.doubt_pauses());
                 seats.look_at_all(Wakeup::Reconnect);
+                // Once for all: those that wait at a gate look as well.
+                process.gates.send_modify(|n| *n += 1);
             }
             Some(SubscriberEvent::Message { channel, payload }) => {
                 for place in channels.queues(&channel) {

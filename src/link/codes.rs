@@ -52,7 +52,7 @@ const CONNECTING: &[Code] = &[
     code("database", "The database number does not exist.", "Check the number in `url` and `databases` on the server."),
     code("too_old", "The server is older than 6.2.", "Upgrade the server."),
     code(
-        "unsupported",
+        "unsupported_server",
         "The server is Dragonfly, or KeyDB with active replicas.",
         "Use Redis or Valkey. The message has the reason.",
     ),

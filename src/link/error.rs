@@ -150,7 +150,7 @@ impl ConnectErrorKind {
             ConnectErrorKind::Permission => "NOPERM",
             ConnectErrorKind::Database => "database",
             ConnectErrorKind::TooOld => "too_old",
-            ConnectErrorKind::Unsupported => "unsupported",
+            ConnectErrorKind::Unsupported => "unsupported_server",
             ConnectErrorKind::Replica => "replica",
             ConnectErrorKind::Loading => "LOADING",
             ConnectErrorKind::NoMaster => "no_master",

@@ -42,13 +42,17 @@ struct Seen {
 }
 
 impl Queue {
-    /// There is a reason to look at what is paused: an announcement, or a time without any.
+    /// A pause was announced: looks now, also where nothing is due, so that probes and metrics show it.
     pub fn see_pauses(&self) {
-        self.pause.reasons.fetch_add(1, Ordering::AcqRel);
-        // A claimer that waits for a due time looks now, so that probes and metrics show it.
+        self.doubt_pauses();
         self.alarm.ring(Wakeup::Published);
-        self.dead_letters.notify_one();
         self.process.gates.send_modify(|n| *n += 1);
+    }
+
+    /// Announcements may have been missed: looks before the next claim.
+    pub fn doubt_pauses(&self) {
+        self.pause.reasons.fetch_add(1, Ordering::AcqRel);
+        self.dead_letters.notify_one();
     }
 
     /// Reads what is paused, if what is known may not be true any more. Until Redis has answered, nothing may be claimed.

@@ -197,11 +197,16 @@ async fn queue(queue: Queue) -> Vec<Finding> {
     let (conn, spec) = (&queue.conn, &queue.spec);
     let what = format!("queue {}", spec.id);
     let rights = rights(conn, format!("{what}: rights"), &acl::of_queue(spec)).await;
-    let keys = match queues::state(&queue).await {
-        Ok(stats) => depths(what, &spec.source, &stats),
-        Err(error) => finding(what, State::Failed, explained(&error)),
+    let mut findings = match queues::state(&queue).await {
+        Ok(stats) => {
+            let paused = format!("{what}: pause");
+            let pauses = stats.paused.iter().map(|pause| pause.line(stats.now_ms));
+            let pauses: Vec<_> = pauses.map(|line| finding(paused.clone(), State::Warning, line)).collect();
+            std::iter::once(depths(what, &spec.source, &stats)).chain(pauses).collect()
+        }
+        Err(error) => vec![finding(what, State::Failed, explained(&error))],
     };
-    let mut findings = vec![keys, rights];
+    findings.insert(1, rights);
     if spec.source.zset().is_some() {
         findings.push(notifications(conn, format!("queue {}: notifications", spec.id)).await);
     }

@@ -63,7 +63,7 @@ async fn look(queue: &Queue, heartbeat: &Heartbeat) -> Result<(u64, u64), Source
         return Ok((0, 0));
     }
     // Nobody tells this mode: the daemons that listen deliver.
-    queue.see_pauses();
+    queue.doubt_pauses();
     queue.learn_pauses().await;
     while !queue.process.stopping.is_cancelled() && queue.paused().is_none() {
         heartbeat.beat();

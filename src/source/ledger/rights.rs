@@ -24,13 +24,10 @@ impl Ledger {
     pub fn rights(&self, activity: Activity, usage: &Use) -> Vec<Grant> {
         let mut grants = self.to_look();
         match activity {
-            Activity::Look => grants.push(Grant::plain([TIME, INFO])),
-            Activity::Rescue => grants.extend([Grant::plain([TIME, INFO]), on(&self.keys.state, [HMGET])]),
+            Activity::Look | Activity::Rescue => grants.push(Grant::plain([TIME, INFO])),
             Activity::Deliver => {
                 grants.push(Grant::plain([TIME, INFO]));
                 grants.push(Grant::channels([exact(self.keys.presence.as_bytes())], [SUBSCRIBE]));
-                // What is paused.
-                grants.push(on(&self.keys.state, [HMGET]));
                 grants.extend(self.to_use_claims(usage));
                 if usage.forwards {
                     grants.push(on(&self.keys.dead, [XRANGE, XREVRANGE, XDEL]));
@@ -50,7 +47,7 @@ impl Ledger {
         grants
     }
 
-    /// `stats.lua`, the sizes of claims, and that any script is run on the queue's keys: what it may do to them its commands decide.
+    /// `stats.lua`, the sizes of claims, what is paused, and that any script is run on the queue's keys: what it may do to them its commands decide.
     fn to_look(&self) -> Vec<Grant> {
         let k = &self.keys;
         let keys = [&k.leases, &k.retry, &k.dead].map(|key| exact(key));
@@ -61,6 +58,8 @@ impl Ledger {
             Grant::on([k.of_claims()], [ZCARD]),
             on(&k.retry, [TYPE, ZCARD, ZRANGE]),
             on(&k.dead, [TYPE, XLEN]),
+            // What is paused.
+            on(&k.state, [HMGET]),
         ]
     }
 

@@ -132,6 +132,49 @@ fn a_hold_whose_reason_changes_says_so() {
     assert!(line.contains("topic a does not exist, as ever"), "what it was before: {line}");
 }
 
+fn pause(sink: Option<&str>) -> Option<Paused> {
+    let (by, why) = ("ann".to_owned(), "an upgrade".to_owned());
+    Some(Paused { sink: sink.map(str::to_owned), by, why, since_ms: 0, until_ms: Some(1_795_251_632_252) })
+}
+
+#[test]
+fn a_pause_is_one_line_at_its_begin_and_one_at_its_end() {
+    let (events, lines) = logged(|events| {
+        let queue = events.queue(&"orders".into());
+        queue.paused(pause(None));
+        assert!(events.status().headline().contains("queues paused: 1 of 1 (orders by ann, an upgrade)"));
+        assert_eq!(events.status().ready().body["paused"]["reasons"]["orders"]["why"], "an upgrade");
+        queue.paused(None);
+    });
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    let first = &lines[0];
+    assert!(
+        first.contains("queue paused") && first.contains("ann") && first.contains("2026-11-21T09:00:32Z"),
+        "{first}"
+    );
+    assert!(lines[1].contains("queue no longer paused"), "{}", lines[1]);
+    has(&events, r#"delaybridge_queue_paused{queue="orders"} 0"#);
+    assert_eq!(events.status().ready().body["paused"]["paused"], 0);
+}
+
+#[test]
+fn the_pause_of_a_sink_is_one_line_for_all_of_its_queues() {
+    let (events, lines) = logged(|events| {
+        let queues = ["a", "b", "c"].map(|name| events.queue(&name.into()));
+        queues.iter().for_each(|queue| queue.paused(pause(Some("kafka"))));
+        queues.iter().for_each(|queue| queue.paused(None));
+        // From the sink to the queue and back: what is over, and what begins.
+        queues[0].paused(pause(Some("kafka")));
+        queues[0].paused(pause(None));
+        queues[0].paused(pause(Some("kafka")));
+    });
+    let words: Vec<_> = ["sink paused", "sink no longer", "sink paused", "sink no longer", "queue paused"].into();
+    let words: Vec<_> = words.into_iter().chain(["queue no longer", "sink paused"]).collect();
+    assert_eq!(lines.len(), words.len(), "{lines:?}");
+    assert!(lines.iter().zip(words).all(|(line, word)| line.contains(word)), "{lines:?}");
+    has(&events, r#"delaybridge_queue_paused{queue="a"} 1"#);
+}
+
 #[test]
 fn nothing_is_reported_of_nothing() {
     let (_, lines) = logged(|events| {

@@ -40,6 +40,7 @@ fn use_everything(metrics: &Metrics) {
     queue.panicked();
     queue.held(true);
     queue.slot_migrates();
+    queue.paused(true);
     queue.orphans(&TERMS, 5);
     queue.unknown_entries(6);
     queue.shadowed(Fate::Deliver);

@@ -130,6 +130,7 @@ async fn a_pause_with_an_end_ends_by_itself_and_a_paused_sink_holds_its_queues()
     })
     .await;
     assert_eq!(redis.xlen::<_, usize>(OUT).await.unwrap(), 100);
+    assert!(well(daemon.config(), &["check", "--live"]).contains("sink a paused"), "check --live says so");
     // A second command replaces it, and says so.
     let text = well(daemon.config(), &["pause", "--sink", "a", "--why", "still", "--by", "bo", "--for", "1h"]);
     assert!(text.contains("it was paused before"), "{text}");
