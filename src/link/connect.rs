@@ -326,6 +326,14 @@ fn refusal(question: &Question, error: &redis::ServerError, endpoint: &RedisEndp
         ("LOADING", _) => {
             (ConnectErrorKind::Loading, format!("the server is loading its data {answer}: waiting until it is done"))
         }
+        // It answers nothing else: not what it is, either.
+        ("MASTERDOWN", _) => (
+            ConnectErrorKind::Replica,
+            format!(
+                "the server is a read-only replica without its master {answer}: connect to the master; waiting for it to \
+                 be promoted"
+            ),
+        ),
         ("NOAUTH", _) => (
             ConnectErrorKind::Auth,
             format!("the server asks for a password and none is configured: set `password_file` {answer}"),

@@ -184,6 +184,8 @@ async fn a_person_uses_all_that_a_person_may() {
         &format!("dead show q {}", letters[0]),
         &format!("dead redrive q {}", letters[0]),
         &format!("dead purge q {} --yes", letters[1]),
+        "pause q --why upgrade",
+        "resume q",
         "cancel q 0404040404040404",
         "cancel q 0101010101010101",
         // What is nowhere is looked for everywhere.
