@@ -110,7 +110,7 @@ impl Leases {
     }
 
     /// What of the held claims a failover may bring back, as hashes.
-    pub fn hashes(&self) -> Vec<u64> {
+    pub fn hashes(&self) -> Vec<u32> {
         let state = self.state.lock();
         state.held.values().flat_map(|claim| claim.elements.iter().filter_map(recent::hash)).collect()
     }
@@ -134,9 +134,6 @@ impl Leases {
     fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         let answer = change(&mut state);
-        if state.held.is_empty() && state.held.capacity() > 0 {
-            state.held = HashMap::default();
-        }
         self.size.store(state.held.len() + state.ended.len(), Ordering::Relaxed);
         answer
     }

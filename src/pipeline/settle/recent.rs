@@ -1,9 +1,9 @@
 //! What this process has delivered lately, so that it notices when Redis has forgotten it: a failover to a replica that
 //! lacks the last writes puts delivered elements back to where they were, and they are claimed once more.
 //!
-//! What was confirmed in the last seconds is noted as hashes, claim by claim. When a reply comes over another connection
-//! than the one before, those and the elements in flight become suspects: one of them that is claimed as if for the first
-//! time may have been delivered before. Bounded by count; what is forgotten is delivered all the same, and not announced.
+//! What was confirmed in the last seconds is noted as hashes. When a reply comes over another connection
+//! than the one before, those and the elements in flight may come back: one of them that is claimed as if for the first time
+//! may have been delivered before. Bounded by count; what is forgotten is delivered all the same, and not announced.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -16,10 +16,12 @@ use crate::source::ledger::claims::Element;
 
 /// How long a confirmation is noted: longer than a replica lags behind, and than a connection takes to be seen broken.
 const LATELY: Duration = Duration::from_secs(15);
-/// Most elements that are noted of one queue, and most that are suspected.
-const MOST: usize = 20_000;
-/// How long elements are suspected: they are due, so they come at once, or after those that were due before them.
-const SUSPECTED: Duration = Duration::from_secs(600);
+/// Confirmations that are so close together are forgotten together.
+const TOGETHER: Duration = Duration::from_secs(1);
+/// Most elements that are noted of one queue, the latest, and most that are expected back.
+const MOST: usize = 8_192;
+/// How long elements are expected back: they are due, so they come at once, or after those that were due before them.
+const EXPECTED: Duration = Duration::from_secs(600);
 
 /// The recent deliveries of one queue.
 #[derive(Debug, Default)]
@@ -29,27 +31,54 @@ pub struct Recent(Mutex<State>);
 struct State {
     /// Which connection the last reply came over.
     connection: Option<(usize, u64)>,
-    /// Claims that were confirmed, the oldest first.
-    confirmed: VecDeque<(Instant, Vec<u64>)>,
-    count: usize,
-    suspects: HashSet<u64>,
-    /// When they are not suspected any more.
+    /// What was confirmed, the oldest first.
+    confirmed: VecDeque<u32>,
+    /// When, and how many of these.
+    times: VecDeque<(Instant, usize)>,
+    /// What a failover may bring back.
+    expected: HashSet<u32>,
+    /// When it is not expected any more.
     until: Option<Instant>,
 }
 
 impl State {
-    fn forget(&mut self, now: Instant) {
-        while let Some((at, hashes)) = self.confirmed.front()
-            && (now.since(*at) > LATELY || self.count > MOST)
+    fn note(&mut self, now: Instant, hash: u32) {
+        if self.confirmed.len() == MOST {
+            self.forget_first(1);
+        }
+        self.confirmed.push_back(hash);
+        match self.times.back_mut() {
+            Some((at, count)) if now.since(*at) < TOGETHER => *count += 1,
+            _ => self.times.push_back((now, 1)),
+        }
+    }
+
+    /// Forgets the oldest ones.
+    fn forget_first(&mut self, mut most: usize) {
+        while most > 0
+            && let Some((_, count)) = self.times.front_mut()
         {
-            self.count -= hashes.len();
-            self.confirmed.pop_front();
+            let some = most.min(*count);
+            *count -= some;
+            most -= some;
+            self.confirmed.drain(..some.min(self.confirmed.len()));
+            if *count == 0 {
+                self.times.pop_front();
+            }
+        }
+    }
+
+    fn forget(&mut self, now: Instant) {
+        while let Some((at, count)) = self.times.front().copied()
+            && now.since(at) > LATELY
+        {
+            self.forget_first(count);
         }
         if self.confirmed.is_empty() {
-            self.confirmed = VecDeque::new();
+            (self.confirmed, self.times) = Default::default();
         }
         if self.until.is_some_and(|until| until <= now) {
-            (self.suspects, self.until) = (HashSet::new(), None);
+            (self.expected, self.until) = (HashSet::new(), None);
         }
     }
 }
@@ -57,16 +86,14 @@ impl State {
 impl Recent {
     /// These elements of a claim were confirmed.
     pub fn confirmed<'a>(&self, now: Instant, elements: impl Iterator<Item = &'a Element>) {
-        let hashes: Vec<u64> = elements.filter_map(hash).collect();
         let mut state = self.0.lock();
-        state.count += hashes.len();
-        state.confirmed.push_back((now, hashes));
+        elements.filter_map(hash).for_each(|hash| state.note(now, hash));
         state.forget(now);
     }
 
-    /// A reply came over this connection. If the last one came over another, what was confirmed lately and what is `held` is
-    /// suspected from now on.
-    pub fn answered(&self, now: Instant, connection: Option<(usize, u64)>, held: impl FnOnce() -> Vec<u64>) {
+    /// A reply came over this connection. If the last one came over another, what was confirmed lately and what is `held` may
+    /// come back.
+    pub fn answered(&self, now: Instant, connection: Option<(usize, u64)>, held: impl FnOnce() -> Vec<u32>) {
         let mut state = self.0.lock();
         let before = state.connection;
         state.connection = connection.or(before);
@@ -74,32 +101,32 @@ impl Recent {
             return;
         }
         state.forget(now);
-        let State { confirmed, suspects, until, .. } = &mut *state;
-        let hashes = confirmed.iter().flat_map(|(_, hashes)| hashes.iter().copied()).chain(held());
-        suspects.extend(hashes.take(MOST));
-        *until = (!suspects.is_empty()).then(|| now.after(SUSPECTED));
+        let State { confirmed, expected, until, .. } = &mut *state;
+        expected.extend(held().into_iter().chain(confirmed.iter().rev().copied()).take(MOST));
+        *until = (!expected.is_empty()).then(|| now.after(EXPECTED));
     }
 
     /// How many of these elements were delivered before, as it seems. Each is counted once.
     pub fn met<'a>(&self, elements: impl Iterator<Item = &'a Element>) -> u64 {
         let mut state = self.0.lock();
-        if state.suspects.is_empty() {
+        if state.expected.is_empty() {
             return 0;
         }
-        elements.filter_map(hash).filter(|hash| state.suspects.remove(hash)).count() as u64
+        elements.filter_map(hash).filter(|hash| state.expected.remove(hash)).count() as u64
     }
 
-    /// Whether nothing is noted and nothing suspected.
+    /// Whether nothing is noted and nothing expected back.
     pub fn is_empty(&self, now: Instant) -> bool {
         let mut state = self.0.lock();
         state.forget(now);
-        state.confirmed.is_empty() && state.suspects.is_empty()
+        state.confirmed.is_empty() && state.expected.is_empty()
     }
 }
 
-/// What tells an element of the source apart: its bytes, and its score. An entry of ours carries its own history.
-pub fn hash(element: &Element) -> Option<u64> {
-    element.header.is_none().then(|| xxh3_64_with_seed(&element.member, element.score_ms as u64))
+/// What tells an element of the source apart: its bytes, and its score. An entry of ours carries its own history. Among
+/// [`MOST`] one in half a million is taken for another one, and announced in vain.
+pub fn hash(element: &Element) -> Option<u32> {
+    element.header.is_none().then(|| xxh3_64_with_seed(&element.member, element.score_ms as u64) as u32)
 }
 
 #[cfg(test)]
@@ -124,7 +151,7 @@ mod tests {
         assert_eq!(recent.met(again.iter()), 3);
         assert_eq!(recent.met(again.iter()), 0);
         assert!(!recent.is_empty(now), "what is confirmed now may be lost by the next failover");
-        assert!(recent.is_empty(now.after(SUSPECTED)));
+        assert!(recent.is_empty(now.after(EXPECTED)));
     }
 
     #[test]
@@ -138,7 +165,7 @@ mod tests {
         for _ in 0..1_000 {
             recent.confirmed(later, std::iter::repeat_n(&element(2), 100));
         }
-        assert!(recent.0.lock().count <= MOST);
+        assert_eq!(recent.0.lock().confirmed.len(), MOST);
         // Another element with the same bytes, due at another time, is another one.
         recent.answered(later, Some((2, 1)), Vec::new);
         assert_eq!(recent.met([Element::bare(vec![2; 16].into(), 7)].iter()), 0);

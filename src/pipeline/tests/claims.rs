@@ -120,6 +120,22 @@ async fn where_every_second_call_of_a_backlog_is_lost_nothing_is_delivered_twice
     assert_eq!(bridge.metric(DUPLICATES), 0.0);
 }
 
+/// Redis cannot save to its disk, or loads its data: that passes, and nobody has to act.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_passes_is_asked_about_twice_a_second() {
+    for code in ["MISCONF", "LOADING", "READONLY"] {
+        let (world, sink) = (World::new(), sink());
+        world.server.fail(Op::Claim, vec![Fault::Refused(code); 20]);
+        world.offer(0..10);
+        let started = Instant::now();
+        let bridge = world.bridge(1, &[("s", sink.clone())]);
+        world.until_empty().await;
+        assert!(started.elapsed() < 12 * SECOND, "{code}: {:?}", started.elapsed());
+        assert_eq!(arrived(&sink), (0..10).collect::<Vec<_>>());
+        bridge.metric_is(HELD, 0.0).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn refused_claims_back_off_to_half_a_minute_and_resume() {
     let (world, sink) = (World::new(), sink());

@@ -132,6 +132,21 @@ mod the_contract {
     contract_tests!(RedissonRig::new().await);
 }
 
+/// A script that opens a full Redis removes nothing by that: an element of another program may be empty.
+#[tokio::test]
+async fn no_opener_removes_an_element_of_no_bytes() {
+    let mut rig = RedissonRig::new().await;
+    let overdue_ms = rig.now_ms() - 60_000;
+    let element = rig.element(MessageId([1; 8]), b"payload");
+    rig.offer(&Bytes::new(), overdue_ms).await;
+    rig.offer(&element, overdue_ms).await;
+    let rescued = rig.rescuer().rescue(Duration::from_secs(1), &[element]).await.expect("a rescue");
+    assert_eq!(rescued.moved, 1);
+    let places = rig.places().await;
+    assert_eq!(places.scheduled, [(overdue_ms, Bytes::new())]);
+    assert_eq!(places.ready, [Bytes::from_static(b"payload")]);
+}
+
 /// What the contract leaves open is the same too: the order within a claim, the places of members, every answer.
 #[tokio::test]
 async fn the_store_in_memory_does_step_by_step_what_redis_does() {
