@@ -10,7 +10,7 @@
 //! something due before that is not put to rest. So rest costs no lateness.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ struct Seat {
     events: OnceLock<QueueEvents>,
     /// See [`Queue::saw_nothing_due`].
     nothing_due_ms: AtomicI64,
+    /// See [`Seats::was_empty`].
+    empty: AtomicBool,
 }
 
 #[derive(Default)]
@@ -110,6 +112,7 @@ impl Seats {
             spec: spec.clone(),
             events: OnceLock::new(),
             nothing_due_ms: i64::MIN.into(),
+            empty: false.into(),
         };
         process.events.status().add_queues(specs.len());
         let seats = Seats {
@@ -220,7 +223,8 @@ impl Seats {
     }
 
     fn build(&self, place: usize) -> Arc<Queue> {
-        let Seat { spec, events, nothing_due_ms } = &self.seats[place];
+        let Seat { spec, events, nothing_due_ms, empty } = &self.seats[place];
+        empty.store(false, Ordering::Relaxed);
         let store = (self.parts.store)(spec);
         let events = events.get().cloned().unwrap_or_else(|| self.process.events.queue(&spec.id));
         let sinks = |name: &str| self.sink(name).cloned();
@@ -234,8 +238,19 @@ impl Seats {
         self.get(place).is_none() && self.seats[place].nothing_due_ms.load(Ordering::Relaxed) > i64::MIN
     }
 
+    /// Whether a queue at rest had nothing in it at the last look at its gauges, and has announced nothing since.
+    pub fn was_empty(&self, place: usize) -> bool {
+        self.seats[place].empty.load(Ordering::Relaxed)
+    }
+
+    /// What a look at the gauges has shown.
+    pub fn set_empty(&self, place: usize, empty: bool) {
+        self.seats[place].empty.store(empty, Ordering::Relaxed);
+    }
+
     /// Something that a queue announces falls due at this time. What is due after the next poll is left to that.
     pub fn announce(&self, place: usize, due_ms: i64) {
+        self.set_empty(place, false);
         let soon = due_ms.saturating_sub(self.store(place).home().now_ms()) <= millis(self.horizon());
         let mut state = self.state.lock();
         if soon || state.at_work.contains_key(&place) {

@@ -121,10 +121,6 @@ impl Outstanding {
             match self.0.front_mut().and_then(|first| Pin::new(first).take_output()) {
                 Some(answered) => {
                     self.0.pop_front();
-                    if self.0.is_empty() {
-                        // Most of ten thousand queues claim once and then wait.
-                        self.0 = VecDeque::new();
-                    }
                     Poll::Ready(answered)
                 }
                 None => Poll::Pending,

@@ -33,6 +33,8 @@ const GAUGES: Duration = Duration::from_secs(5);
 const GAUGES_BUDGET: usize = 1_000;
 /// Up to so many queues have gauges from the start. Of more, only those that were ever used: each has a dozen series.
 const FEW: usize = 1_000;
+/// Of thousands of queues, those that were empty and have announced nothing are asked about so seldom.
+const EMPTY_EVERY: usize = 4;
 /// Queues that are asked about in one round trip: with thousands of idle ones the trips are what they cost. Not more,
 /// because a claim waits behind them.
 const GAUGES_AT_ONCE: usize = 16;
@@ -148,7 +150,8 @@ pub async fn gauges(seats: Arc<Seats>) {
     let places: Vec<_> = seats.places().collect();
     let mut wait = Duration::from_millis(500);
     let mut skew = Skew::default();
-    let mut slices = places.chunks(GAUGES_BUDGET).cycle();
+    let slices = places.len().div_ceil(GAUGES_BUDGET).max(1);
+    let mut turns = (0..).zip(places.chunks(GAUGES_BUDGET).cycle());
     loop {
         if pause(&process, wait).await.is_stopping() {
             return;
@@ -162,7 +165,10 @@ pub async fn gauges(seats: Arc<Seats>) {
         }
         // Without an answer what was known stays.
         drop(seats.server().look_at_memory().await);
-        for some in slices.next().unwrap_or_default().chunks(GAUGES_AT_ONCE) {
+        let (turn, slice) = turns.next().unwrap_or_default();
+        let skips = |place: &usize| turn / slices % EMPTY_EVERY != 0 && seats.was_empty(*place);
+        let due: Vec<_> = slice.iter().copied().filter(|place| !skips(place)).collect();
+        for some in due.chunks(GAUGES_AT_ONCE) {
             let asked = Asked::now();
             let stores: Vec<_> = some.iter().map(|place| seats.store(*place)).collect();
             let read = join_all(stores.iter().map(|store| store.stats())).await;
@@ -196,7 +202,10 @@ fn clear_gauges(seats: &Seats, place: usize) {
 /// Shows what a look found. Of thousands of queues, those that were never used show nothing.
 fn show_gauges(seats: &Seats, place: usize, store: &dyn Store, stats: &Stats) {
     let used = |events: &QueueEvents| events.metrics().has_gauges() || events.metrics().was_used();
-    if seats.len() > FEW && stats.is_empty() && !seats.events(place).as_ref().is_some_and(used) {
+    let shows_nothing = seats.len() > FEW && stats.is_empty() && !seats.events(place).as_ref().is_some_and(used);
+    // What is added without an announcement is found by no other look.
+    seats.set_empty(place, shows_nothing && seats.spec(place).source.announces());
+    if shows_nothing {
         return;
     }
     let (events, spec, at_work) = (seats.events_or_new(place), seats.spec(place), seats.get(place));
