@@ -14,7 +14,7 @@ use crate::link::{Redis, Subscriber};
 use crate::pipeline::process::Process;
 use crate::telemetry::jobs::{JobEvents, JobSizes};
 use crate::telemetry::labels::JobEnd;
-use crate::telemetry::status::Heartbeat;
+use crate::telemetry::status::{Heartbeat, Topics};
 
 /// Time between two rounds over all topics.
 const ROUND: Duration = Duration::from_secs(1);
@@ -71,7 +71,7 @@ fn count(events: &JobEvents, topic: &Topic, aged: &Aged) {
 
 /// Does once a second what time does to jobs, and reads the gauges.
 async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartbeat: Heartbeat) {
-    let mut after = None;
+    let (mut after, mut seen) = (None, Topics::default());
     loop {
         // Order: the end goes first. A round that was left is done by the next daemon.
         tokio::select! {
@@ -87,6 +87,9 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
         }
         let round = async {
             let whole = after.is_none();
+            if whole {
+                seen = Topics::default();
+            }
             let (topics, rest) = topics(&queue, after.take()).await;
             let queue = &queue;
             let mut looks = futures_util::stream::iter(topics.clone())
@@ -97,10 +100,23 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
                 .buffer_unordered(SIDE_BY_SIDE);
             while let Some((topic, result)) = looks.next().await {
                 heartbeat.beat();
+                seen.total += 1;
                 match result {
-                    Ok(tick) => events.sizes(topic.as_str(), &sizes(&tick)),
-                    Err(problem) => events.look_failed(topic.as_str(), &problem),
+                    Ok(tick) => {
+                        events.sizes(topic.as_str(), &sizes(&tick));
+                        if tick.paused {
+                            seen.paused.push(topic.as_str().into());
+                        }
+                    }
+                    Err(problem) => {
+                        events.look_failed(topic.as_str(), &problem);
+                        seen.failed.push((topic.as_str().into(), problem));
+                    }
                 }
+            }
+            // Larger indexes take several rounds.
+            if rest.is_none() {
+                process.events.status().topics(std::mem::take(&mut seen));
             }
             if whole && rest.is_none() {
                 events.keep(&topics.iter().map(|topic| topic.as_str().into()).collect::<HashSet<_>>());

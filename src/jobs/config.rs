@@ -15,7 +15,7 @@ tables! {
         TTR = key("ttr", duration(1), "Time to run: how long a consumer may have a job before it comes back, at most 7 days.").default("1m");
         TRIES = key("tries", count(1, 1_000_000), "Times that a job is handed out. A job whose last try fails is dead.").default("10");
         TTL = key("ttl", Kind::DurationOrNone, "Time to live: a job that is not finished so long after it was added is dropped and counted.").default("none");
-        MAX_JOBS = key("max_jobs", count_or("none", 1, u64::MAX), "Jobs that wait or are reserved. More are refused.").default("none");
+        MAX_JOBS = key("max_jobs", count_or("none", 1, u64::MAX), "Jobs that wait, are reserved, or are being delivered by a queue. More are refused.").default("none");
         MAX_BODY = key("max_body", Kind::Size, "Size of a body. Larger ones are refused.").default("1MiB");
         DEAD_MAX_LEN = key("dead_max_len", count_or("none", 1, u64::MAX), "Dead jobs that are kept. Beyond it the oldest are removed and counted.").default("none");
         DEAD_TTL = key("dead_ttl", Kind::DurationOrNone, "How long a dead job is kept.").default("none");

@@ -28,7 +28,7 @@ pub struct Limits {
     pub tries: Option<u32>,
     /// Time to live of a job that does not say.
     pub ttl: Option<Option<Duration>>,
-    /// Most jobs that wait or are reserved.
+    /// Most jobs that are not dead.
     pub max_jobs: Option<Option<u64>>,
     /// Most bytes of a body.
     pub max_body: Option<u64>,
@@ -48,7 +48,7 @@ pub struct Allowed {
     /// Time to live of a job that has none of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u64>,
-    /// Most jobs that wait or are reserved.
+    /// Most jobs that are not dead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_jobs: Option<u64>,
     /// Most bytes of a body.

@@ -38,8 +38,9 @@ pub fn rights() -> Vec<Grant> {
     let index = || [Pattern::exact(TOPICS)];
     vec![
         Grant::on(keys(&[DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC]), [EVALSHA, TYPE, UNLINK]),
-        Grant::on(keys(&[DUE, RESERVED, DEAD]), [ZADD, ZCARD, ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZREM, ZSCORE]),
-        Grant::on(keys(&[DUE, RESERVED]), [ZREMRANGEBYRANK]),
+        Grant::on(keys(&[DUE, RESERVED, DEAD]), [ZADD, ZCARD, ZCOUNT, ZRANGE, ZREM, ZSCORE]),
+        Grant::on(keys(&[RESERVED, DEAD]), [ZRANGEBYSCORE]),
+        Grant::on(keys(&[RESERVED]), [ZREMRANGEBYRANK]),
         Grant::on(keys(&[RECORDS]), [HDEL, HEXISTS, HGET, HLEN, HMGET, HSET, HSTRLEN]),
         Grant::on(keys(&[STATE]), [HDEL, HGET, HLEN, HMGET, HSET]),
         Grant::on(keys(&[EXPIRY]), [ZADD, ZCARD, ZRANGEBYSCORE, ZREM, ZREMRANGEBYRANK]),

@@ -26,7 +26,7 @@ pub struct TopicSettings {
     /// How long after it was added a job is dropped, if it is not finished; `None` is never.
     #[serde(serialize_with = "shown::duration_or_none")]
     pub ttl: Option<Duration>,
-    /// Most jobs that wait or are reserved; `None` is no limit.
+    /// Most jobs that are not dead; `None` is no limit.
     #[serde(serialize_with = "shown::or_none")]
     pub max_jobs: Option<u64>,
     /// Most bytes of a body.

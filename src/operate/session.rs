@@ -173,6 +173,7 @@ pub(super) fn find(config: &Config, id: &str) -> Result<Arc<QueueSpec>, Error> {
     }
     let names = || config.queues.iter().map(|spec| &*spec.id);
     Err(Error::invalid(match words::similar(id, names()).as_slice() {
+        [] if config.queues.is_empty() => format!("{attempt}; it has none"),
         [] => format!("{attempt}; it has: {}", names().collect::<Vec<_>>().join(", ")),
         near => format!("{attempt}; did you mean `{}`?", near.join("` or `")),
     }))

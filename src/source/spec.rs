@@ -47,6 +47,7 @@ pub(crate) static TABLES: &[&Table] = &[
     &job_pool::config::job_pool::TABLE,
     &job_pool::config::job::TABLE,
     &job_pool::config::record::TABLE,
+    &job_pool::config::status::TABLE,
     &jobs::config::jobs::TABLE,
 ];
 

@@ -76,6 +76,19 @@ struct Board {
     /// Queues from which nothing is claimed, for no known reason; at most [`LISTED`], and how many there are.
     stalled: (Vec<Stalled>, usize),
     destinations: Destinations,
+    /// None without a job queue, and before the first look.
+    topics: Option<Topics>,
+}
+
+/// What a round over the topics of the job queue found.
+#[derive(Debug, Clone, Default)]
+pub struct Topics {
+    /// How many there are.
+    pub total: usize,
+    /// Those that hand out nothing.
+    pub paused: Vec<Arc<str>>,
+    /// Those that could not be looked at, and why.
+    pub failed: Vec<(Arc<str>, String)>,
 }
 
 #[derive(Default)]
@@ -232,6 +245,11 @@ impl Status {
         (before.1 == 0) != stalled.is_empty()
     }
 
+    /// What the last round over the topics found.
+    pub fn topics(&self, topics: Topics) {
+        self.board().topics = Some(topics);
+    }
+
     /// A destination of a sink is in trouble, or works again. Bounded by those that the sink's handle remembers. Returns
     /// whether this is news.
     pub(super) fn destination(&self, sink: &Arc<str>, key: u64, trouble: Option<(String, Reason)>) -> bool {
@@ -239,8 +257,8 @@ impl Status {
     }
 
     /// Readiness: started, not stopping, Redis there, no queue on hold, every sink known and none down. A full sink is no
-    /// reason: taking the daemon out of service would not empty it. Neither is a pause, which a person wants, nor is a destination in trouble: others are
-    /// delivered to.
+    /// reason: taking the daemon out of service would not empty it. Neither is a pause, which a person wants, nor a
+    /// destination in trouble: others are delivered to. Nor is a topic of the job queue: others are served.
     pub fn ready(&self) -> Answer {
         let board = self.board();
         let redis_up = !board.redis.is_empty() && board.redis.values().all(|redis| matches!(redis, Redis::Up));
@@ -282,7 +300,7 @@ impl Status {
         let mut sinks = troubled.close(board.sinks.len(), "not_up");
         sinks["up"] = up.entries.into();
         let ok = board.started && !board.stopping && redis_up && held.count == 0 && usable;
-        let body = json!({
+        let mut body = json!({
             "ready": ok,
             "started": board.started,
             "stopping": board.stopping,
@@ -292,6 +310,14 @@ impl Status {
             "sinks": sinks,
             "destinations": board.destinations.shown(),
         });
+        if let Some(Topics { total, paused, failed }) = &board.topics {
+            let mut troubled = List::default();
+            paused.iter().for_each(|topic| troubled.add(topic, || json!({ "state": "paused" })));
+            failed
+                .iter()
+                .for_each(|(topic, why)| troubled.add(topic, || json!({ "state": "not_read", "reason": why })));
+            body["topics"] = troubled.close(*total, "not_served");
+        }
         Answer { ok, body }
     }
 

@@ -226,9 +226,9 @@ async fn notifications(conn: &Conn, what: String) -> Finding {
     }
 }
 
-/// Scores before 2001 and after 2100 are mostly scores of another unit.
+/// Scores before 2001 and after 2100 are mostly scores of another unit. One of 0, or of less, means "at once" in every unit.
 fn is_plausible(due_ms: i64) -> bool {
-    (978_307_200_000..4_102_444_800_000).contains(&due_ms)
+    due_ms <= 0 || (978_307_200_000..4_102_444_800_000).contains(&due_ms)
 }
 
 /// Whether everything is allowed, and what to run where it is not.
@@ -360,6 +360,9 @@ mod tests {
             assert_eq!(found.state, state, "{}", found.detail);
         };
         check(None, State::Well);
+        // At once, by 0 and by -inf.
+        check(Some(0), State::Well);
+        check(Some(i64::MIN), State::Well);
         check(Some(1_800_000_000_000), State::Well);
         // Milliseconds read as seconds, and the other way round.
         check(Some(1_800_000_000_000_000), State::Warning);

@@ -346,6 +346,7 @@ fn record_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
 fn status_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
     let (report, layout) = (&section.cx.report, &mut spec.layout);
     let text = |key: &Key| section.text(key).map(|text| text.value);
+    let states = (text(&status::RESERVED), text(&status::DELAY));
     let at = match (text(&status::FIELD), text(&status::HASH_FIELD)) {
         (Some(field), None) => StatusAt::Record(field),
         (None, Some(field)) => StatusAt::Hash(field),
@@ -365,7 +366,7 @@ fn status_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
         }
         _ => {}
     }
-    if let (Some(reserved), Some(delay)) = (text(&status::RESERVED), text(&status::DELAY)) {
+    if let (Some(reserved), Some(delay)) = states {
         layout.status = Some(Box::new(Status { at, reserved, delay }));
     }
 }

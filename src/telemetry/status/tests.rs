@@ -98,3 +98,16 @@ fn a_task_that_waits_is_watched_again_from_its_next_beat() {
     heart.beat();
     assert!(!status.live_at(later).ok);
 }
+
+#[test]
+fn topics_that_are_not_served_are_named_and_the_daemon_stays_ready() {
+    let status = running();
+    assert_eq!(status.ready().body.get("topics"), None, "there is no job queue");
+    let failed = vec![("orders".into(), "a key holds a list".to_owned())];
+    status.topics(Topics { total: 9, paused: vec!["mails".into()], failed });
+    let Answer { ok, body } = status.ready();
+    assert!(ok, "others are served");
+    assert_eq!((&body["topics"]["total"], &body["topics"]["not_served"]), (&json!(9), &json!(2)));
+    assert_eq!(body["topics"]["reasons"]["mails"], json!({ "state": "paused" }));
+    assert_eq!(body["topics"]["reasons"]["orders"], json!({ "state": "not_read", "reason": "a key holds a list" }));
+}

@@ -47,6 +47,14 @@ async fn a_job_goes_through_its_life_on_the_command_line() {
     let orders = &topics["topics"].as_array().expect("topics")[0];
     assert_eq!((&orders["topic"], &orders["ready"], &orders["delay"]), (&"orders".into(), &1.into(), &1.into()));
 
+    // `peek` shows a topic as it does a queue.
+    let peek = |line: &[&str]| Answer(cli(&config, &[&["peek"], line].concat()));
+    assert!(
+        peek(&["orders"]).code(0).contains("later") && peek(&["orders", "--state", "ready"]).code(0).contains("4711")
+    );
+    assert!(peek(&["orders", "--state", "retry"]).code(2).contains("a topic has no jobs in `retry`"));
+    assert!(peek(&["nothing"]).code(2).contains("no queue with this id; it has none"));
+
     let popped = ask(&config, &["pop", "orders", "--ttr", "1m", "--output", "json"]).json();
     let job = &popped["jobs"][0];
     assert_eq!((&job["payload"], &job["attempts"], &job["tries_left"]), (&"{}".into(), &1.into(), &1.into()));

@@ -82,7 +82,7 @@ async fn a_key_of_another_program_is_not_touched() {
     for word in ["due", "reserved", "records", "state", "dead", "expiry", "gone", "topic"] {
         rig.begin(NOW).await;
         // With what uses every key: an id of its own, and a time to live.
-        let own = |id: &str| NewJob { id: id.parse().ok(), ttl: Some(Duration::from_secs(60)), ..job(id) };
+        let own = |id: &'static str| NewJob { id: id.parse().ok(), ttl: Some(Duration::from_secs(60)), ..job(id) };
         jobs.add(&topic(), vec![own("a"), own("b")]).await.expect("add");
         let held = jobs.pop_now(&topic(), 1, None).await.expect("pop").jobs.remove(0);
         let _: () = rig.redis.del(key(word)).await.expect("delete");

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaybridge::jobs::{Due, JobId, JobQueue, JobSettings, JobState, LocalId, NewJob, SCRIPTS, Topic};
+use delaybridge::jobs::{
+    Due, JobError, JobId, JobQueue, JobSettings, JobState, Limits, LocalId, NewJob, SCRIPTS, Topic,
+};
 use delaybridge::link::{Link, LinkOptions};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
@@ -204,6 +206,11 @@ async fn a_job_that_waits_for_a_retry_is_shown_may_be_deleted_and_is_not_added_a
     })
     .await;
     assert!(!jobs.add(&topic(), vec![job("a", "a")]).await.expect("add")[0].created);
+    // They count as jobs of the topic.
+    let limits = Limits { max_jobs: Some(Some(2)), ..Limits::default() };
+    jobs.set_limits(&topic(), &limits).await.expect("set");
+    let full = jobs.add(&topic(), vec![job("c", "c")]).await;
+    assert!(matches!(full, Err(JobError::Full { limit: 2, .. })), "{full:?}");
     jobs.delete(&a).await.expect("delete");
     assert_eq!(jobs.get(&a).await.expect("get"), None);
     redis.del::<_, ()>("out").await.expect("del");
