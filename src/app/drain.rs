@@ -83,6 +83,7 @@ pub(super) async fn run(
     for seats in all {
         seats.places().filter_map(|place| seats.events(place)).for_each(|events| events.sum_up(true));
     }
+    process.events.sum_up(true);
     let left_over = in_flight() + unknown;
     let now = counts();
     process.events.stopped(now.settled - before.settled, now.released - before.released, left_over);

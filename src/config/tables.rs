@@ -32,7 +32,7 @@ tables! {
     }
     mod limits at "limits", "Limits of the whole process. Claims wait for room. Unclaimed elements stay in Redis." {
         IN_FLIGHT = key("in_flight", count(1, 1_000_000), "Elements in flight.").default("20000");
-        IN_FLIGHT_BYTES = key("in_flight_bytes", Kind::Size, "Bytes of elements in flight. A larger element is delivered alone.").default("64MiB");
+        IN_FLIGHT_BYTES = key("in_flight_bytes", Kind::Size, "Bytes of elements in flight, of all queues: what came from Redis, what it was decoded to, and the copies of the Kafka and AMQP clients. A larger element is delivered alone.").default("64MiB");
     }
     mod retry at "retry.NAME", "Times and number of an element's attempts. The wait before attempt n is at most `initial_interval` times `multiplier` to the power of n-1, and never above `max_interval`. Failures during a complete outage of the sink do not count, so an outage makes no dead letters." {
         MAX_ATTEMPTS = key("max_attempts", count(1, 1_000_000), "Counted attempts after which the element is a dead letter.").default("10");
@@ -58,12 +58,12 @@ tables! {
         TO = key("to", Kind::List(&to::TABLE), "Destinations. An element leaves Redis when all of them have confirmed it. Each sink is listed at most once. Required, unless `mode: rescue`.");
         CODEC = key("codec", CODECS, "How payloads are read for templates and envelopes; [codecs.md](codecs.md) says which codec of Redisson is which. What is delivered with envelope `raw` is never changed by it.").default("raw");
         JAVA_TYPES = key("java_types", Kind::Word(&[now("keep"), now("strip")]), "With all codecs of objects but `json`: whether Java class names stay in the decoded value (`\"@class\"` in objects, `[\"java.lang.Long\",7]`) or are removed.").default("keep");
-        MAX_DECODED_SIZE = key("max_decoded_size", Kind::Size, "Largest size of a decompressed payload, and of a decoded value in memory: 128 bytes for each value and name in it, and its text. A larger payload counts as refused by the codec. This memory is needed in addition to `max_in_flight_bytes`, during a delivery.").default("16MiB");
+        MAX_DECODED_SIZE = key("max_decoded_size", Kind::Size, "Largest size of a decompressed payload, and of a decoded value in memory: 128 bytes for each value and name in it, and its text. A larger payload counts as refused by the codec. This memory is needed in addition to `max_in_flight_bytes` while an element is decoded.").default("16MiB");
         ON_DECODE_ERROR = key("on_decode_error", Kind::Word(&[now("dead_letter"), now("forward_raw"), now("hold")]), "Handling of a payload that the codec refuses: a dead letter, unchanged delivery (templates on the payload have no value then), or a hold of the queue.").default("dead_letter");
         ON_OPAQUE = key("on_opaque", Kind::Word(&[now("dead_letter"), now("forward_raw"), now("hold")]), "Handling of an object that only its Java class can read: a dead letter, delivery of its bytes (templates on the payload have no value then), or a hold of the queue. Default: `dead_letter` if a destination has `envelope: decoded`, else `forward_raw`.");
         LEASE = key("lease", duration(1_000), "Duration of a claim without an extension. A killed daemon's elements come back after this time. 80 % of `lease` must exceed every sink's timeout.").default("30s");
         MAX_IN_FLIGHT = key("max_in_flight", count_or("auto", 1, 1_000_000), "Elements in flight; `auto` adapts to the sinks, up to 10,000.").default("auto");
-        MAX_IN_FLIGHT_BYTES = key("max_in_flight_bytes", Kind::Size, "Bytes of elements in flight. A larger element is delivered alone.").default("16MiB");
+        MAX_IN_FLIGHT_BYTES = key("max_in_flight_bytes", Kind::Size, "Bytes of elements in flight, counted as under `limits.in_flight_bytes`. A larger element is delivered alone.").default("16MiB");
         MAX_RATE = key("max_rate", Kind::Rate, "Deliveries of this queue. Waiting elements count no attempts.").default("none");
         MAX_LATENESS = key("max_lateness", Kind::DurationOrNone, "Lateness after which an element is expired.").default("none");
         ON_EXPIRED = key("on_expired", Kind::Word(&[now("dead_letter"), now("deliver")]), "Handling of an expired element.").default("dead_letter");

@@ -107,7 +107,9 @@ impl Queue {
     /// Holds the queue, and says why.
     pub fn hold_because(&self, sink: Option<&str>, failure: &Failure) {
         self.hold().on_failure(Class::TargetPermanent, Instant::now(), fastrand::f64());
-        self.events.on_hold(sink, failure.code, &failure.to_string());
+        // Every sink says first what it attempted, which names the destination as it may be shown.
+        let about = sink.and_then(|_| failure.message.split_once(": ")).map_or("", |(attempt, _)| attempt);
+        self.events.on_hold(sink, failure.code, about, &failure.to_string());
         self.process.gates.send_modify(|n| *n += 1);
     }
 

@@ -70,7 +70,7 @@ impl Queue {
                 Err(problem) => {
                     if !matches!(&problem, SourceError::Link(error) if error.code().is_none()) {
                         refused = true;
-                        self.events.on_hold(None, "pause", &format!("read what is paused: {problem}"));
+                        self.events.on_hold(None, "pause", "", &format!("read what is paused: {problem}"));
                     }
                     tokio::time::sleep(FAILED).await;
                     self.home().ready().await;

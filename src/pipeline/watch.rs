@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// What a claimer and the safety poll note about one queue.
 #[derive(Debug, Default)]
 pub struct Watch {
-    /// Claims that were sent.
+    /// Claims that were sent, and elements that waited for room and have it.
     claims: AtomicU64,
     /// What the claimer does, as the place of the word in [`Stage::ALL`].
     stage: AtomicU8,
@@ -46,6 +46,11 @@ impl Watch {
     /// How many claims were sent.
     pub fn sent(&self) -> u64 {
         self.claims.load(Ordering::Relaxed)
+    }
+
+    /// Elements that waited for room in memory are on their way, so that a claim has reason to wait.
+    pub fn moves(&self) {
+        self.claims.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What a poll found; `false` as well if Redis did not answer.

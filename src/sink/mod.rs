@@ -104,6 +104,11 @@ pub trait Sink: Send + Sync + 'static {
         None
     }
 
+    /// Whether the client library keeps a copy of a body beside it: that counts as in flight too.
+    fn copies(&self) -> bool {
+        false
+    }
+
     /// Connects, authenticates and asks whether delivery to these destinations could work now, without delivering
     /// anything (`check --live`).
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>>;

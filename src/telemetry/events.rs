@@ -18,7 +18,7 @@ pub use self::sink::SinkEvents;
 use super::jobs::JobEvents;
 use super::labels::{DeadReason, Fate, Stage};
 use super::metrics::{Metrics, QueueMetrics};
-use super::status::{Reason, Status};
+use super::status::{LeftOut, Reason, Status};
 use super::throttle::Throttle;
 use crate::clock::{Instant, utc};
 use crate::message::{Failure, Identity};
@@ -29,6 +29,9 @@ const QUIET: Duration = Duration::from_secs(10);
 
 /// Target of the lines about single elements in shadow mode.
 const SHADOW: &str = "delaybridge::shadow";
+
+/// The cause of lines about queues that resume.
+const RESUMED: &str = "resumed";
 
 /// Queues that one line names; the rest is counted.
 const NAMED: usize = 10;
@@ -138,6 +141,16 @@ impl Events {
     /// A dangerous setting of the Redis server, found at start (`maxmemory-policy` evicts).
     pub fn redis_advice(&self, address: &str, advice: &str) {
         warn!(redis = address, "{advice}");
+    }
+
+    /// Writes the sums of what was left out of the log about holds and is old enough; with `all`, of everything.
+    pub fn sum_up(&self, all: bool) {
+        for LeftOut { cause, lines, queues } in self.status.lines_left_out(all) {
+            match cause.as_str() {
+                RESUMED => info!(lines, queues, "queue resumed: sum of the lines left out"),
+                cause => warn!(lines, queues, cause = cause.trim(), "queue on hold: sum of the lines left out"),
+            }
+        }
     }
 
     /// The drain begins.
@@ -272,14 +285,19 @@ impl QueueEvents {
         &self.0.metrics
     }
 
-    /// The queue is on hold: nothing is claimed except a probe now and then. A second call with the same code only
-    /// updates the reason.
-    pub fn on_hold(&self, sink: Option<&str>, code: &str, reason: &str) {
+    /// The queue is on hold: nothing is claimed except a probe now and then. A second call with the same code about the same
+    /// thing, such as a topic, only updates the reason.
+    pub fn on_hold(&self, sink: Option<&str>, code: &str, about: &str, reason: &str) {
         let text = sink.map_or_else(|| reason.to_owned(), |sink| format!("sink {sink}: {reason}"));
-        let code = format!("{} {code}", sink.unwrap_or_default());
+        let cause = format!("{} {code}", sink.unwrap_or_default());
         self.0.metrics.held(true);
         let before = self.0.status.reason(self.id());
+        let code = format!("{cause} {about}");
         if !self.0.status.held(self.id(), Some(Reason { code, text })) {
+            return;
+        }
+        let cause = if before.is_some() { format!("{cause}, before it another reason") } else { cause };
+        if !self.0.status.admits_line(&cause, self.id()) {
             return;
         }
         if let Some(before) = before {
@@ -329,6 +347,7 @@ impl QueueEvents {
         self.on_hold(
             None,
             "WRONGKEY",
+            key,
             &format!("key {key} must hold a {expected}, but holds a {found}; rename or delete it"),
         );
     }
@@ -336,7 +355,7 @@ impl QueueEvents {
     /// The queue resumes.
     pub fn resumed(&self) {
         self.0.metrics.held(false);
-        if self.0.status.held(self.id(), None) {
+        if self.0.status.held(self.id(), None) && self.0.status.admits_line(RESUMED, self.id()) {
             info!(queue = &**self.id(), "queue resumed");
         }
     }
@@ -499,7 +518,7 @@ impl QueueEvents {
 
     /// Redis refuses a read that the queue needs; logged when the message changes.
     pub fn look_failed(&self, problem: &str) {
-        self.on_hold(None, "look", &format!("read the queue: {problem}"));
+        self.on_hold(None, "look", "", &format!("read the queue: {problem}"));
     }
 
     /// Writes the sums of what was left out of the log and is old enough; with `all`, of everything.

@@ -5,6 +5,7 @@
 
 mod destinations;
 mod headline;
+mod holds;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +15,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use self::destinations::Destinations;
+use self::holds::Holds;
+pub(super) use self::holds::LeftOut;
 use super::events::{Paused, Stalled};
 use crate::clock::Instant;
 
@@ -56,6 +59,7 @@ pub struct Status(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     board: Mutex<Board>,
+    lines: Mutex<Holds>,
     beats: Mutex<Vec<Weak<Beat>>>,
 }
 
@@ -216,6 +220,20 @@ impl Status {
             }
         }
         PauseNews { begins, over }
+    }
+
+    /// Whether a line about a hold, or its end, is to be written now; else it is summed up.
+    pub(super) fn admits_line(&self, cause: &str, queue: &Arc<str>) -> bool {
+        self.lines().admit(Instant::now(), cause, queue)
+    }
+
+    /// The sums of such lines that were left out and are old enough; with `all`, every one.
+    pub(super) fn lines_left_out(&self, all: bool) -> Vec<LeftOut> {
+        self.lines().sums(Instant::now(), all)
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Holds> {
+        self.0.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Why a queue is on hold.

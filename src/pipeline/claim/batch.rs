@@ -4,21 +4,25 @@ use std::sync::Arc;
 
 use crate::pipeline::claim::{Claim, Held, Isolation};
 use crate::pipeline::gate::Probe;
+use crate::pipeline::limits::growth::Growth;
 
 /// What of a claim was not handed to a sink yet. What is left when it is dropped is released.
 #[derive(Debug)]
 pub struct Batch {
     claim: Arc<Claim>,
-    isolation: Isolation,
+    /// `None` while it waits for room.
+    isolation: Option<Isolation>,
     /// For the first element.
     probe: Option<Probe>,
     next: usize,
+    /// Room that was waited for, for the next elements.
+    growth: Option<Growth>,
 }
 
 impl Batch {
     /// All elements of a claim.
     pub fn new(claim: Arc<Claim>, isolation: Isolation, probe: Option<Probe>) -> Self {
-        Batch { claim, isolation, probe, next: 0 }
+        Batch { claim, isolation: Some(isolation), probe, next: 0, growth: None }
     }
 
     /// Whether one of the elements is to find out if something works again.
@@ -26,10 +30,58 @@ impl Batch {
         self.probe.is_some()
     }
 
-    /// All of it, for a caller that takes over the duty for every element.
-    pub fn split(mut self) -> (Arc<Claim>, Isolation) {
-        self.next = self.claim.elements.len();
-        (self.claim.clone(), self.isolation.clone())
+    /// What may be in flight beside its elements.
+    pub fn isolation(&self) -> Option<&Isolation> {
+        self.isolation.as_ref()
+    }
+
+    /// The next element's place, for a caller that takes over the duty for it.
+    pub fn take_place(&mut self) -> Option<usize> {
+        let place = self.next;
+        (place < self.claim.elements.len()).then(|| self.next += 1)?;
+        Some(place)
+    }
+
+    /// The element that was taken last is not handed over now.
+    pub fn put_back(&mut self) {
+        self.next = self.next.saturating_sub(1);
+    }
+
+    /// About how many elements are handed over next: those that are left, or, where room was waited for, few.
+    pub fn about(&self) -> usize {
+        self.growth.as_ref().map_or(self.claim.elements.len() - self.next, |_waited| 1)
+    }
+
+    /// What its next elements may grow by.
+    pub fn take_growth(&mut self) -> Growth {
+        let queue = &self.claim.queue;
+        self.growth.take().unwrap_or_else(|| Growth::none(&queue.budget, queue.process.budget_of(&queue.spec.redis)))
+    }
+
+    /// Whether nothing else may be in flight beside it.
+    pub fn is_alone(&self) -> bool {
+        matches!(self.isolation, Some(Isolation::Alone(_)))
+    }
+
+    /// Leaves what is in flight, as far as an element that must be alone is concerned.
+    pub fn leave_shared(&mut self) {
+        if !self.is_alone() {
+            self.isolation = None;
+        }
+    }
+
+    /// Waits until the next element may grow by what it `lacks`, and be in flight.
+    ///
+    /// Room first, the guard last: an element that must be alone, and has room, waits for the guard.
+    pub async fn get_ready(&mut self, lacks: Option<u64>) {
+        let queue = self.claim.queue.clone();
+        if let Some(bytes) = lacks {
+            self.leave_shared();
+            self.growth = Some(Growth::of(&queue.budget, queue.process.budget_of(&queue.spec.redis), bytes).await);
+        }
+        if self.isolation.is_none() {
+            self.isolation = Some(Isolation::of(&queue.process, false).await);
+        }
     }
 
     /// The claim.

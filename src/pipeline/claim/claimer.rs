@@ -237,7 +237,7 @@ impl Claimer {
     fn send(&mut self, ready: Ready) {
         let queue = &self.queue;
         let process = &queue.process;
-        let Ready { room, isolation, probe, take_over, ahead } = ready;
+        let Ready { room, bytes, isolation, probe, take_over, ahead } = ready;
         self.turns += 1;
         queue.alarm.begin();
         let sent_ms = queue.home().now_ms();
@@ -245,7 +245,7 @@ impl Claimer {
         let patience = self.patience.min(queue.home().call_timeout()).min(queue.spec.lease / 2);
         let not_after_ms = sent_ms.saturating_add(millis(patience));
         let most = room.room().count.min(BATCH_ENTRIES as u64) as usize;
-        let (lease, bytes, number) = (queue.spec.lease, room.room().bytes as usize, process.next_claim());
+        let (lease, bytes, number) = (queue.spec.lease, bytes as usize, process.next_claim());
         let request = match take_over {
             Some(old) => Request::TakeOver(TakeOverRequest {
                 old,
@@ -364,7 +364,7 @@ impl Claimer {
         let migrating = matches!(problem, SourceError::Link(LinkError::Server { code: "TRYAGAIN", .. }));
         match migrating {
             true => queue.slot_migrates(),
-            false => queue.events.on_hold(None, "claim", &format!("claim: {problem}")),
+            false => queue.events.on_hold(None, "claim", "", &format!("claim: {problem}")),
         }
         self.extend_first |= migrating;
         if let SourceError::NotDurable { released, .. } = problem {

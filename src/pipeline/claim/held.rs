@@ -9,6 +9,7 @@ use crate::clock::Instant;
 use crate::message::{Identity, lateness};
 use crate::pipeline::claim::{Claim, Isolation};
 use crate::pipeline::gate::Probe;
+use crate::pipeline::limits::growth::Growth;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Release, Verdict};
 use crate::source::NoPayload;
@@ -42,12 +43,14 @@ pub struct Parts {
     pub probe: Option<Probe>,
     /// When it was claimed; if that was ahead of its due time, when it fell due.
     pub since: Instant,
+    /// What it has grown to, while its bodies are there.
+    growth: Option<Growth>,
     isolation: Option<Isolation>,
 }
 
 impl Held {
     /// The element at this place of a claim. `None` if the claim has no such place.
-    pub fn new(claim: &Arc<Claim>, place: usize, isolation: Isolation, probe: Option<Probe>) -> Option<Held> {
+    pub fn new(claim: &Arc<Claim>, place: usize, isolation: Option<Isolation>, probe: Option<Probe>) -> Option<Held> {
         let element = claim.element(place)?;
         let (id, payload) = claim.queue.store.open_element(&element);
         let mut header = element.header();
@@ -65,7 +68,8 @@ impl Held {
             payload,
             probe,
             since: claim.since,
-            isolation: Some(isolation),
+            growth: None,
+            isolation,
         };
         Some(Held { parts: Some(Box::new(parts)) })
     }
@@ -113,6 +117,41 @@ impl Parts {
     /// Its queue.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.claim.queue
+    }
+
+    /// Takes room for bodies of so many bytes beyond what came, if there is any.
+    pub fn grow(&mut self, bytes: u64) -> bool {
+        let (queue, alone) = (self.claim.queue.clone(), matches!(self.isolation, Some(Isolation::Alone(_))));
+        if bytes == 0 {
+            queue.budget.grew(self.element.weight() as u64, 0);
+            return true;
+        }
+        let growth = self.growth.get_or_insert_with(|| Growth::none(&queue.budget, queue.process.budget_of(&queue.spec.redis)));
+        let grown = match alone {
+            true => {
+                growth.take_anyway(bytes);
+                true
+            }
+            false => growth.take(bytes),
+        };
+        if grown {
+            growth.settle();
+            queue.budget.grew(self.element.weight() as u64, bytes);
+        }
+        grown
+    }
+
+    /// Waits for such room, as far as an element that must be alone is concerned not in flight: it may have the room.
+    pub async fn wait_for_room(&mut self, bytes: u64) {
+        let queue = self.claim.queue.clone();
+        self.leave_shared();
+        self.growth = Some(Growth::of(&queue.budget, queue.process.budget_of(&queue.spec.redis), bytes).await);
+        self.join_shared().await;
+    }
+
+    /// Its bodies are gone.
+    pub fn shrink(&mut self) {
+        self.growth = None;
     }
 
     /// Leaves what is in flight, as far as an element that must be alone is concerned.

@@ -158,6 +158,7 @@ pub async fn gauges(seats: Arc<Seats>) {
         }
         wait = GAUGES;
         seats.places().filter_map(|place| seats.events(place)).for_each(|events| events.sum_up(false));
+        process.events.sum_up(false);
         if !seats.server().is_up() {
             seats.places().for_each(|place| clear_gauges(&seats, place));
             process.events.metrics().clear_clock_skew(seats.server().name());

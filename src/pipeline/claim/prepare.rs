@@ -19,6 +19,8 @@ use crate::telemetry::labels::{Stage, Wakeup};
 pub struct Ready {
     /// What the elements will take.
     pub room: Reserved,
+    /// How many bytes of them may come: they may take more in memory.
+    pub bytes: u64,
     /// What may be in flight beside them.
     pub isolation: Isolation,
     /// What one of them is to find out.
@@ -102,16 +104,15 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
         alone || probe.is_some() || queue.budget.is_half_full() || process.budget_of(&queue.spec.redis).is_half_full();
     let ahead = if now_only { Duration::ZERO } else { queue.spec.claim_ahead };
     // Not all the room there is: an element that hangs would keep everything else out of what is left. At least as
-    // many bytes as the largest element met lately, so that the claim does not overshoot.
-    let limit = queue.spec.max_in_flight_bytes.min(process.budget_of(&queue.spec.redis).byte_limit());
-    let share = (limit / 4).min(BATCH_BYTES as u64);
-    let bytes = share.max(queue.hints().largest() as u64);
+    // many bytes as the largest element met lately, so that the claim does not overshoot; less where elements grow.
+    let of_process = process.budget_of(&queue.spec.redis);
+    let limit = queue.spec.max_in_flight_bytes.min(of_process.byte_limit());
+    let largest = queue.hints().largest() as u64;
+    let (bytes, takes) = queue.budget.share((limit / 4).max(largest), largest, BATCH_BYTES as u64);
     let rate = Refund { queue, unused: granted };
     queue.watch.at(Stage::Room);
     let then = || queue.watch.at(Stage::ProcessRoom);
-    let room =
-        Reserved::of(&queue.budget, then, process.budget_of(&queue.spec.redis), Room { count: granted.into(), bytes })
-            .await;
+    let room = Reserved::of(&queue.budget, then, of_process, Room { count: granted.into(), bytes: takes }).await;
     // Room first, the guard last: what is held ahead has room and waits for the guard.
     queue.watch.at(Stage::Isolation);
     let isolation = Isolation::of(process, alone).await;
@@ -122,7 +123,8 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
     }
     rate.used(room.room().count);
     woke();
-    Some(Ready { room, isolation, probe, take_over: turn.take_over, ahead })
+    let bytes = bytes.min(room.room().bytes);
+    Some(Ready { room, bytes, isolation, probe, take_over: turn.take_over, ahead })
 }
 
 /// Waits until nothing holds the queue up; with a permission if it takes one.

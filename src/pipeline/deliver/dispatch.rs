@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::pipeline::claim::Batch;
-use crate::pipeline::deliver::relay;
+use crate::pipeline::deliver::relay::{self, Begun};
 use crate::pipeline::queue::Queue;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -23,16 +23,26 @@ pub struct Dispatch(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Batch>,
-    /// Somebody is at work and will see what is pushed.
+    /// A task is at work and will see what is pushed.
     running: bool,
+    /// It may wait for room. Whoever stands behind it has no guard: an element that must be alone would wait for them, and they
+    /// for a guard.
+    slow: bool,
 }
 
 impl Dispatch {
     /// Hands over a batch. Bounded by what is in flight.
-    pub fn push(&self, queue: &Arc<Queue>, batch: Batch) {
+    pub fn push(&self, queue: &Arc<Queue>, mut batch: Batch) {
+        if batch.is_alone() {
+            // It needs no room and has the only guard, for which those in line may wait.
+            return queue.process.contain("dispatch", || _ = hand_over(queue, &mut batch));
+        }
         let few = is_few(&batch);
         let first = {
             let mut state = self.lock();
+            if state.slow {
+                batch.leave_shared();
+            }
             state.waiting.push_back(batch);
             !std::mem::replace(&mut state.running, true)
         };
@@ -50,7 +60,15 @@ impl Dispatch {
         let mut state = self.lock();
         let batch = state.waiting.pop_front();
         state.running = batch.is_some();
+        state.slow &= state.running;
         batch
+    }
+
+    /// From now on batches wait.
+    fn slow_down(&self) {
+        let mut state = self.lock();
+        state.slow = true;
+        state.waiting.iter_mut().for_each(Batch::leave_shared);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -64,18 +82,54 @@ fn is_few(batch: &Batch) -> bool {
 }
 
 fn run(queue: &Arc<Queue>) {
-    let _rest = Rest(&queue.dispatch);
-    while let Some(batch) = queue.dispatch.next() {
-        queue.process.spawn("relay", relay::begin(batch));
+    let rest = Rest(queue.clone());
+    while let Some(mut batch) = queue.dispatch.next() {
+        if let Some(lacks) = hand_over(queue, &mut batch) {
+            queue.dispatch.slow_down();
+            return queue.process.spawn("dispatch", go_on(rest, batch, lacks));
+        }
     }
 }
 
-/// What a panic leaves behind is released.
-struct Rest<'a>(&'a Dispatch);
+/// Goes on when there is room for the next element of a batch, and for each that follows in this batch and those behind it.
+async fn go_on(rest: Rest, mut batch: Batch, lacks: u64) {
+    let queue = rest.0.clone();
+    let mut lacks = Some(lacks);
+    loop {
+        // Order: a stop goes first, and releases what is left. A place in a line may be left at any time.
+        let ready = tokio::select! {
+            biased;
+            () = queue.process.stopping.cancelled() => false,
+            () = batch.get_ready(lacks) => true,
+        };
+        lacks = if ready { hand_over(&queue, &mut batch) } else { None };
+        queue.watch.moves();
+        if lacks.is_none() {
+            let Some(next) = queue.dispatch.next() else { return };
+            batch = next;
+        }
+    }
+}
 
-impl Drop for Rest<'_> {
+/// Hands over what there is room for; what the next element lacks.
+fn hand_over(queue: &Arc<Queue>, batch: &mut Batch) -> Option<u64> {
+    let Begun { work, lacks } = relay::begin(batch);
+    if let Some(work) = work {
+        queue.process.spawn("relay", work);
+    }
+    lacks
+}
+
+/// What a panic leaves behind is released.
+#[derive(Debug)]
+struct Rest(Arc<Queue>);
+
+impl Drop for Rest {
     fn drop(&mut self) {
-        while let Some(batch) = self.0.next() {
+        // Without one, the batches that came since are those of another task.
+        while std::thread::panicking()
+            && let Some(batch) = self.0.dispatch.next()
+        {
             drop(batch);
         }
     }

@@ -145,6 +145,22 @@ pub fn message(
     })
 }
 
+/// What the message takes in memory beyond the bytes that came, until the sink has answered.
+pub fn growth(subject: &Subject<'_>, message: &Outbound, place: usize) -> u64 {
+    let came = subject.payload.as_ref().map_or(&[][..], |payload| &payload[..]);
+    let body = message.body.len() as u64;
+    let own = if is_within(&message.body, came) { 0 } else { body };
+    let copied = if subject.claim.queue.routes[place].handle.copies() { body } else { 0 };
+    let headers: usize = message.headers.iter().map(|(_, value)| value.len()).sum();
+    own + copied + headers as u64
+}
+
+/// Whether these bytes are a part of those in memory.
+fn is_within(part: &[u8], all: &[u8]) -> bool {
+    let (part, all) = (part.as_ptr_range(), all.as_ptr_range());
+    all.start <= part.start && part.end <= all.end
+}
+
 /// The verdict on an element for which a template has no value.
 pub fn unroutable(place: usize, failure: Failure) -> Verdict {
     let (reason, sink) = (DeadReason::Unroutable, Some(place));

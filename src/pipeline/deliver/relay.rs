@@ -28,16 +28,23 @@ const FLUSH: Duration = Duration::from_millis(20);
 /// How long one sink is waited for after another has confirmed, before that is written down.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
+/// The beginning of a delivery.
+pub struct Begun<T> {
+    /// What brings the elements that were handed over to their verdicts.
+    pub work: T,
+    /// What the next element of the batch grows by, if there is no room for that. What is left of the batch is to be begun when
+    /// there is.
+    pub lacks: Option<u64>,
+}
+
 /// Begins to deliver a batch, in its order, and returns what brings it to its verdicts.
 ///
-/// Every element is at its sink's door when this returns, as far as the door is open: two batches, each in a task of its
-/// own, could overtake each other on the way there, and elements of one Kafka partition would change places.
-pub fn begin(batch: Batch) -> BoxFuture<'static, ()> {
-    if is_common(&batch) {
-        return match Together::begin(batch) {
-            Some(together) => together.finish().boxed(),
-            None => std::future::ready(()).boxed(),
-        };
+/// Every element is at its sink's door when this returns, as far as the door is open and there is room: two batches, each in
+/// a task of its own, could overtake each other on the way there, and elements of one Kafka partition would change places.
+pub fn begin(batch: &mut Batch) -> Begun<Option<BoxFuture<'static, ()>>> {
+    if is_common(batch) {
+        let Begun { work, lacks } = Together::begin(batch);
+        return Begun { work: work.map(|together| together.finish().boxed()), lacks };
     }
     let claim = batch.claim().clone();
     let mut outstanding = FuturesUnordered::new();
@@ -61,7 +68,7 @@ pub fn begin(batch: Batch) -> BoxFuture<'static, ()> {
         }
         claim.queue.settler.flush(&claim);
     };
-    finish.boxed()
+    Begun { work: Some(finish.boxed()), lacks: None }
 }
 
 /// What one round found out.
@@ -128,25 +135,18 @@ async fn attempt(held: &mut Held, found: &mut Found) -> Result<(), Early> {
     if !parts.queue().spec.claim_ahead.is_zero() {
         Box::pin(wait_until_due(parts)).await?;
     }
-    let subject = Subject::of(parts);
-    let payload = outbound::readable(&subject)?;
-    let send_before = parts.claim.fresh().ok_or(Early::Stale)?;
-    let now_ms = parts.queue().home().now_ms();
-    let mut messages = Vec::with_capacity(parts.queue().routes.len());
-    for (place, route) in parts.queue().routes.iter().enumerate() {
-        if parts.header.confirmed.contains(&route.handle.hash) {
-            continue;
+    let (mut messages, now_ms) = loop {
+        let send_before = parts.claim.fresh().ok_or(Early::Stale)?;
+        let now_ms = parts.queue().home().now_ms();
+        let (messages, grown) = messages(parts, now_ms, send_before)?;
+        if parts.grow(grown) {
+            break (messages, now_ms);
         }
-        match outbound::message(&subject, &payload, place, now_ms, send_before) {
-            Ok(message) => {
-                found.destinations.push((place, message.destination.clone()));
-                messages.push((place, message));
-            }
-            Err(failure) => return Err(outbound::unroutable(place, failure).into()),
-        }
-    }
-    // What was built of it can take many times its bytes, and would wait for the sink's answer.
-    drop(payload);
+        // Made once more when there is room.
+        drop(messages);
+        Box::pin(wait_for_room(parts, grown)).await?;
+    };
+    found.destinations.extend(messages.iter().map(|(place, message)| (*place, message.destination.clone())));
     if let Some((_, side)) = parts.queue().exactly_once() {
         // The settling script delivers.
         return match messages.pop() {
@@ -155,10 +155,40 @@ async fn attempt(held: &mut Held, found: &mut Found) -> Result<(), Early> {
         };
     }
     deliver(held, messages, found, now_ms).await;
+    held.parts().shrink();
     let stale = |answer: &Answer| matches!(&answer.outcome, Err(failure) if failure.is_stale());
     match !found.answers.is_empty() && found.answers.iter().all(stale) {
         true => Err(Early::Stale),
         false => Ok(()),
+    }
+}
+
+/// The element on its way to every sink that has not confirmed it, with what it grew by.
+fn messages(parts: &Parts, now_ms: i64, send_before: Instant) -> Result<(Vec<(usize, Outbound)>, u64), Verdict> {
+    let subject = Subject::of(parts);
+    let payload = outbound::readable(&subject)?;
+    let routes = &parts.queue().routes;
+    let (mut messages, mut grown) = (Vec::with_capacity(routes.len()), 0);
+    for (place, route) in routes.iter().enumerate() {
+        if parts.header.confirmed.contains(&route.handle.hash) {
+            continue;
+        }
+        let message = outbound::message(&subject, &payload, place, now_ms, send_before)
+            .map_err(|failure| outbound::unroutable(place, failure))?;
+        grown += outbound::growth(&subject, &message, place);
+        messages.push((place, message));
+    }
+    Ok((messages, grown))
+}
+
+/// Waits until the element may grow by so much, or until there is a reason to give it back.
+async fn wait_for_room(parts: &mut Parts, bytes: u64) -> Result<(), Verdict> {
+    let stopping = parts.queue().process.stopping.clone();
+    // Order: a stop goes first. Both may be left at any time.
+    tokio::select! {
+        biased;
+        () = stopping.cancelled() => Err(Verdict::Release { why: Release::Shutdown }),
+        () = parts.wait_for_room(bytes) => Ok(()),
     }
 }
 

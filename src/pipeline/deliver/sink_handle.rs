@@ -86,6 +86,11 @@ impl SinkHandle {
         LaneKey::of(destination, self.sink.part(destination))
     }
 
+    /// See [`Sink::copies`].
+    pub fn copies(&self) -> bool {
+        self.sink.copies()
+    }
+
     /// Whether only a part of this destination may be in trouble.
     pub fn has_parts(&self, destination: &Destination) -> bool {
         self.sink.part(destination).is_some()

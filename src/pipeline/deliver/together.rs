@@ -14,7 +14,8 @@ use crate::pipeline::deliver::conclude;
 use crate::pipeline::deliver::delivery::Delivery;
 use crate::pipeline::deliver::outbound::{self, Subject};
 use crate::pipeline::deliver::pass::{Entry, Pass, Passed, pass};
-use crate::pipeline::deliver::relay::Found;
+use crate::pipeline::deliver::relay::{Begun, Found};
+use crate::pipeline::limits::growth::Growth;
 use crate::pipeline::queue::{Queue, Route};
 use crate::pipeline::settle::Writer;
 use crate::pipeline::settle::verdict::Verdict;
@@ -29,6 +30,8 @@ pub struct Together {
     sent: Vec<Option<Sent>>,
     /// Their places at their destinations, where these differ; else none.
     passes: Vec<Option<Pass>>,
+    /// What their bodies take; the last of them is dropped with the delivery.
+    _growth: Growth,
 }
 
 /// An element at the sink.
@@ -49,23 +52,44 @@ pub fn is_common(batch: &Batch) -> bool {
 }
 
 impl Together {
-    /// Decodes, routes and hands over. `None` if nothing is left to wait for.
-    pub fn begin(batch: Batch) -> Option<Together> {
-        let (claim, isolation) = batch.split();
+    /// Decodes, routes and hands over, as far as there is room for what the elements become: see [`Begun`].
+    pub fn begin(batch: &mut Batch) -> Begun<Option<Together>> {
+        let mut lacks = None;
+        let work = Together::of(batch, &mut lacks);
+        Begun { work, lacks }
+    }
+
+    /// `None` if nothing is left to wait for.
+    fn of(batch: &mut Batch, lacks: &mut Option<u64>) -> Option<Together> {
+        let (claim, isolation) = (batch.claim().clone(), batch.isolation()?.clone());
         let queue = claim.queue.clone();
         let route = queue.routes.first()?;
         let Some(send_before) = claim.fresh() else {
-            (0..claim.elements.len()).for_each(|place| claim.stale(place));
-            queue.events.stale_drops(claim.elements.len() as u64);
+            let mut stale = 0;
+            while let Some(place) = batch.take_place() {
+                claim.stale(place);
+                stale += 1;
+            }
+            queue.events.stale_drops(stale);
             return None;
         };
         let now_ms = queue.home().now_ms();
-        let (mut messages, mut sent) =
-            (Vec::with_capacity(claim.elements.len()), Vec::with_capacity(claim.elements.len()));
-        for place in 0..claim.elements.len() {
+        let alone = matches!(isolation, Isolation::Alone(_));
+        let (mut messages, mut sent) = (Vec::with_capacity(batch.about()), Vec::with_capacity(batch.about()));
+        let (mut growth, mut came) = (batch.take_growth(), 0);
+        while let Some(place) = batch.take_place() {
             let made = std::panic::catch_unwind(AssertUnwindSafe(|| message(&claim, place, now_ms, send_before)));
             match made {
-                Ok(Ok(message)) => {
+                Ok(Ok((message, grown))) => {
+                    if grown > 0 && alone {
+                        growth.take_anyway(grown);
+                    } else if grown > 0 && !growth.take(grown) {
+                        // Its body is dropped: memory holds what was granted.
+                        batch.put_back();
+                        *lacks = Some(grown);
+                        break;
+                    }
+                    came += claim.elements[place].weight() as u64;
                     sent.push(Some(Sent { place, id: message.id.id }));
                     messages.push(message);
                 }
@@ -76,6 +100,7 @@ impl Together {
                 }),
             }
         }
+        queue.budget.grew(came, growth.settle());
         let mut passes = Vec::new();
         match pass(&queue, route, false, messages.iter()) {
             Passed::All => {}
@@ -106,7 +131,7 @@ impl Together {
         let one = route.only(&first.destination).filter(|_| !route.handle.has_parts(&first.destination));
         let mut delivery = route.handle.deliver_all(messages, route.spec.target.clone(), one);
         delivery.begin();
-        Some(Together { claim, isolation, delivery, sent, passes })
+        Some(Together { claim, isolation, delivery, sent, passes, _growth: growth })
     }
 
     /// Waits for the answers, and brings every element to its verdict.
@@ -216,17 +241,20 @@ fn not_asked(held: Held, wait: Option<Duration>) {
 
 /// An element leaves the common way.
 fn leave(claim: &Arc<Claim>, place: usize, isolation: &Isolation, then: impl FnOnce(Held)) {
-    if let Some(held) = Held::new(claim, place, isolation.clone(), None) {
+    if let Some(held) = Held::new(claim, place, Some(isolation.clone()), None) {
         then(held);
     }
 }
 
-/// The element on its way to the one sink of its queue, or its verdict without one.
-fn message(claim: &Claim, place: usize, now_ms: i64, send_before: Instant) -> Result<Outbound, Verdict> {
+/// The element on its way to the one sink of its queue, with what it grew by; or its verdict without a sink.
+fn message(claim: &Claim, place: usize, now_ms: i64, send_before: Instant) -> Result<(Outbound, u64), Verdict> {
     let element = &claim.elements[place];
     let (id, payload) = claim.queue.store.open_element(element);
     let (due_ms, attempts, topic) = (element.due_ms(), element.attempts(), claim.queue.store.topic(element));
     let subject = Subject { claim, id: &id, payload: &payload, due_ms, attempts, topic };
     let payload = outbound::readable(&subject)?;
-    outbound::message(&subject, &payload, 0, now_ms, send_before).map_err(|failure| outbound::unroutable(0, failure))
+    let message = outbound::message(&subject, &payload, 0, now_ms, send_before)
+        .map_err(|failure| outbound::unroutable(0, failure))?;
+    let grown = outbound::growth(&subject, &message, 0);
+    Ok((message, grown))
 }

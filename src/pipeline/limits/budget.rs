@@ -10,17 +10,21 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
+use super::growth::Growing;
+
 /// A bound on elements and bytes. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Mutex<State>>);
 
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     count: u64,
-    bytes: u64,
+    pub(super) bytes: u64,
     count_limit: u64,
-    byte_limit: u64,
+    pub(super) byte_limit: u64,
     waiting: VecDeque<Waiter>,
+    /// What elements in flight have grown to; most queues never have any.
+    pub(super) growth: Option<Box<Growing>>,
 }
 
 #[derive(Debug)]
@@ -52,7 +56,12 @@ impl State {
         Some(Room { count, bytes })
     }
 
-    fn serve(&mut self) {
+    /// Those in line, the first of each kind first. What is in flight and grows goes before what is to be claimed: only
+    /// when it ends is there room for more.
+    pub(super) fn serve(&mut self) {
+        if !self.serve_growth() {
+            return;
+        }
         while let Some(waiter) = self.waiting.front() {
             if waiter.granted.is_closed() {
                 self.waiting.pop_front();
@@ -78,6 +87,7 @@ impl Budget {
             count_limit: count.max(1),
             byte_limit: bytes.max(1),
             waiting: VecDeque::new(),
+            growth: None,
         })))
     }
 
@@ -90,6 +100,7 @@ impl Budget {
             let granted = {
                 let mut state = self.lock();
                 if state.waiting.is_empty()
+                    && !state.is_growth_awaited()
                     && let Some(room) = state.grant(want)
                 {
                     return self.reservation(room);
@@ -149,7 +160,7 @@ impl Budget {
         state.serve();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock()
     }
 }

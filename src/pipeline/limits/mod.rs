@@ -5,5 +5,6 @@
 pub mod adaptive;
 pub mod budget;
 pub mod circuit;
+pub mod growth;
 pub mod rate;
 pub mod reserved;

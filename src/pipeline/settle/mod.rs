@@ -210,7 +210,7 @@ async fn look<T>(queue: &Queue, answer: Result<T, SourceError>, reported: &mut b
         }
         Err(problem) => {
             *reported = true;
-            queue.events.on_hold(None, "settle", &format!("write verdicts: {problem}"));
+            queue.events.on_hold(None, "settle", "", &format!("write verdicts: {problem}"));
             tokio::time::sleep(REFUSED).await;
             Tried::Refused
         }

@@ -9,6 +9,7 @@ mod destinations;
 mod drains;
 mod ends;
 mod fan_out;
+mod growth;
 mod leases;
 mod on_redis;
 mod outages;

@@ -55,6 +55,9 @@ struct Script {
     /// Deliveries under way, and the most of them at a time.
     outstanding: usize,
     most_at_once: usize,
+    /// The bytes of their bodies, and the most of these at a time.
+    bytes: usize,
+    most_bytes: usize,
     probes: usize,
     closed: bool,
 }
@@ -66,11 +69,13 @@ impl std::fmt::Debug for Script {
 }
 
 /// A delivery is under way while this lives.
-struct Outstanding<'a>(&'a FakeSink);
+struct Outstanding<'a>(&'a FakeSink, usize);
 
 impl Drop for Outstanding<'_> {
     fn drop(&mut self) {
-        self.0.script().outstanding -= 1;
+        let mut script = self.0.script();
+        script.outstanding -= 1;
+        script.bytes -= self.1;
     }
 }
 
@@ -122,6 +127,11 @@ impl FakeSink {
         std::mem::replace(&mut script.most_at_once, outstanding)
     }
 
+    /// The most bytes of bodies that were under way at a time.
+    pub fn most_bytes(&self) -> usize {
+        self.script().most_bytes
+    }
+
     /// How often it was probed.
     pub fn probes(&self) -> usize {
         self.script().probes
@@ -141,7 +151,9 @@ impl FakeSink {
         script.attempts.push(message.clone());
         script.outstanding += 1;
         script.most_at_once = script.most_at_once.max(script.outstanding);
-        Outstanding(self)
+        script.bytes += message.body.len();
+        script.most_bytes = script.most_bytes.max(script.bytes);
+        Outstanding(self, message.body.len())
     }
 
     fn step(&self, message: &Outbound) -> Step {

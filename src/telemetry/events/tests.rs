@@ -62,8 +62,8 @@ fn a_hold_and_its_end_are_reported_once_each() {
     let (events, lines) = logged(|events| {
         let queue = events.queue(&"orders".into());
         queue.resumed();
-        queue.on_hold(Some("events"), "WRONGTYPE", "the first probe");
-        queue.on_hold(Some("events"), "WRONGTYPE", "the second probe");
+        queue.on_hold(Some("events"), "WRONGTYPE", "topic a", "the first probe");
+        queue.on_hold(Some("events"), "WRONGTYPE", "topic a", "the second probe");
         queue.resumed();
         queue.resumed();
     });
@@ -117,9 +117,9 @@ fn a_hundred_thousand_dead_letters_are_one_line_and_their_sum() {
 fn a_hold_whose_reason_changes_says_so() {
     let (_, lines) = logged(|events| {
         let queue = events.queue(&"orders".into());
-        queue.on_hold(Some("events"), "UNKNOWN_TOPIC", "topic a does not exist");
-        queue.on_hold(Some("events"), "UNKNOWN_TOPIC", "topic a does not exist, as ever");
-        queue.on_hold(Some("events"), "TOPIC_AUTHORIZATION_FAILED", "no right to write to topic a");
+        queue.on_hold(Some("events"), "UNKNOWN_TOPIC", "topic a", "topic a does not exist");
+        queue.on_hold(Some("events"), "UNKNOWN_TOPIC", "topic a", "topic a does not exist, as ever");
+        queue.on_hold(Some("events"), "TOPIC_AUTHORIZATION_FAILED", "topic a", "no right to write to topic a");
         queue.resumed();
     });
     assert_eq!(lines.len(), 3, "{lines:?}");
@@ -229,4 +229,33 @@ fn losing_redis_and_finding_it_again_is_two_lines_however_often_it_is_tried() {
     });
     assert_eq!(lines.len(), 3, "{lines:?}");
     has(&events, "delaybridge_redis_up{redis=\"default\"} 1");
+}
+
+#[test]
+fn ten_thousand_queues_on_hold_are_a_line_and_a_sum_for_each_cause() {
+    let (_, lines) = logged(|events| {
+        let queues: Vec<_> = (0..10_000).map(|n| events.queue(&format!("q{n}").into())).collect();
+        queues.iter().for_each(|queue| queue.on_hold(Some("out"), "NOPERM", "topic a", "no right"));
+        queues.iter().for_each(|queue| queue.on_hold(Some("out"), "NOPERM", "topic a", "still no right"));
+        events.sum_up(true);
+        queues.iter().for_each(QueueEvents::resumed);
+        events.sum_up(true);
+        events.sum_up(true);
+    });
+    // A machine that stalls for a second gets a line more.
+    assert!((4..=6).contains(&lines.len()), "{} lines: {:?}", lines.len(), &lines[..6]);
+    let sum = lines.iter().find(|line| line.contains("queue on hold: sum of the lines left out")).expect("the sum");
+    assert!(sum.contains("out NOPERM") && sum.contains("q1, q2") && sum.contains("more"), "{sum}");
+    assert!(lines.iter().any(|line| line.contains("queue resumed: sum of the lines left out")), "{lines:?}");
+}
+
+#[test]
+fn a_hold_that_moves_to_another_topic_with_the_same_code_says_so() {
+    let (_, lines) = logged(|events| {
+        let queue = events.queue(&"orders".into());
+        queue.on_hold(Some("events"), "UNKNOWN_TOPIC", "send to topic a", "topic a does not exist");
+        queue.on_hold(Some("events"), "UNKNOWN_TOPIC", "send to topic b", "topic b does not exist");
+    });
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[1].contains("now for another reason") && lines[1].contains("topic b"), "{lines:?}");
 }

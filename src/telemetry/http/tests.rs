@@ -51,7 +51,7 @@ fn readiness_says_which_queue_and_which_sink_and_why() {
     let (events, server) = start();
     events.redis_up(&"default".into(), "h:1/0", "7.0.15");
     events.started(2, 1);
-    events.queue(&"orders".into()).on_hold(Some("shop"), "WRONGTYPE", "key x holds a hash");
+    events.queue(&"orders".into()).on_hold(Some("shop"), "WRONGTYPE", "push", "key x holds a hash");
     let answer = ask(&server, "GET /readyz");
     let body: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
     assert_eq!(body["queues"]["reasons"]["orders"]["reason"], "sink shop: key x holds a hash");

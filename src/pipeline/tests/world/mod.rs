@@ -42,6 +42,8 @@ pub struct World {
     pub server: MemoryServer,
     /// The queue, as the test looks at it.
     pub store: MemoryStore,
+    /// Bytes in flight of each process.
+    pub in_flight_bytes: u64,
     /// Elements that were handed to a sink before the server's time had reached their due time (R9).
     early: Arc<AtomicU64>,
     _clock: Followed,
@@ -58,7 +60,8 @@ impl World {
         let clock = follow_tokio();
         fastrand::seed(seed);
         let server = MemoryServer::new();
-        World { store: server.store("q", [0; 8]), server, early: Arc::default(), _clock: clock }
+        let store = server.store("q", [0; 8]);
+        World { store, server, in_flight_bytes: 1 << 26, early: Arc::default(), _clock: clock }
     }
 
     /// A process with everything that a daemon runs for its queue, except the upkeep of the source.
@@ -93,7 +96,10 @@ impl World {
         let owner = [owner; 8];
         let wire = Wire::new(self.server.clone(), self.server.store("q", owner), fastrand::u64(..));
         let events = Events::default();
-        let process = Arc::new(Process::new(owner, Budget::new(1000, 1 << 26), events.clone()));
+        let budget = Budget::new(1000, self.in_flight_bytes);
+        let process = Arc::new(Process::new(owner, budget, events.clone()));
+        // A calendar that is right; the machine's has nothing to do with this server.
+        wire.home().observe(self.server.now_ms());
         let handles: Vec<Arc<SinkHandle>> = sinks
             .iter()
             .map(|(name, sink)| {

@@ -157,6 +157,10 @@ impl Sink for AmqpSink {
         self.jobs.deliver_all(batch, answers).boxed()
     }
 
+    fn copies(&self) -> bool {
+        true
+    }
+
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
         let mut state = self.state.clone();
         let check = async move {

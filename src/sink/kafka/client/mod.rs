@@ -7,6 +7,7 @@ mod batch;
 mod check;
 mod deliver;
 mod health;
+mod known;
 mod partitions;
 mod producer;
 mod record;
@@ -77,6 +78,10 @@ impl Sink for KafkaSink {
 
     fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
         self.deliver_batch(batch, answers).boxed()
+    }
+
+    fn copies(&self) -> bool {
+        true
     }
 
     fn part(&self, destination: &Destination) -> Option<u32> {

@@ -5,7 +5,8 @@
 //!
 //! What librdkafka keeps for itself, and only a new producer is without:
 //!
-//! - every topic that a record was ever made for: topics that come out of payloads cost memory, each a little;
+//! - every topic that a record was ever made for. Topics that come out of payloads cost memory, each a little, so a producer
+//!   that has met too many of them [is over](Producer::is_over), and the next one begins without any;
 //! - its own clock for records in the local queue. That is the monotonic one, which stops while the machine
 //!   sleeps, unlike that of a lease: a record queued before a suspend may be sent after it.
 
@@ -27,6 +28,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::batch::Reports;
 use super::health::{Health, Trouble};
+use super::known::Known;
 use super::record;
 use super::settings::{self, Purpose};
 use crate::clock::Instant;
@@ -57,6 +59,7 @@ pub(super) enum Reply {
 /// Takes in what librdkafka says.
 struct Context {
     health: Arc<Health>,
+    topics: Arc<Known>,
 }
 
 impl ClientContext for Context {
@@ -66,7 +69,7 @@ impl ClientContext for Context {
             self.health.lost(message);
         }
         // What matters of the rest comes back as a failure, which is logged where it is judged.
-        tracing::debug!(target: "librdkafka", ?level, facility, "{message}");
+        tracing::debug!(target: "librdkafka", ?level, facility, "{}", self.topics.hide(message));
     }
 
     fn stats_raw(&self, _: &[u8]) {
@@ -114,6 +117,8 @@ pub(super) struct Producer {
     client: Option<Arc<BaseProducer<Context>>>,
     health: Arc<Health>,
     orders: Arc<Orders>,
+    /// Where it is full, what the producer has is sent all the same.
+    topics: Arc<Known>,
 }
 
 impl std::fmt::Debug for Producer {
@@ -148,13 +153,13 @@ impl Producer {
     ) -> Result<Producer, Failure> {
         let password = settings::password(spec)?;
         let config = settings::settings(spec, timeout, purpose, password.as_ref());
-        let health = Arc::new(Health::new());
+        let (health, topics) = (Arc::new(Health::new()), Arc::new(Known::default()));
         let failure = |what: String| {
             let text = format!("start a Kafka producer: {what}");
             Failure::new(Class::TargetPermanent, "client_creation", text)
         };
         let client: BaseProducer<Context> = config
-            .create_with_context(Context { health: health.clone() })
+            .create_with_context(Context { health: health.clone(), topics: topics.clone() })
             .map_err(|error| failure(settings::explain(&error)))?;
         let client = Arc::new(client);
         let orders = Arc::new(Orders { stop: AtomicBool::new(false), close: Mutex::default() });
@@ -164,7 +169,7 @@ impl Producer {
             .name("kafka-producer".to_owned())
             .spawn(move || thread.run())
             .map_err(|error| failure(format!("start its thread: {error}")))?;
-        Ok(Producer { client: Some(client), health, orders })
+        Ok(Producer { client: Some(client), health, orders, topics })
     }
 
     fn client(&self) -> &Arc<BaseProducer<Context>> {
@@ -187,6 +192,11 @@ impl Producer {
         })
     }
 
+    /// Whether the next record is for another producer: this one delivers nothing more, or it knows too many topics.
+    pub(super) fn is_over(&self) -> bool {
+        self.health.is_finished() || self.topics.is_full()
+    }
+
     /// Puts the element's record into the local queue, in the order of the calls. Never blocks.
     ///
     /// # Errors
@@ -199,6 +209,9 @@ impl Producer {
         message: &Outbound,
         reply: Reply,
     ) -> Result<(), NotQueued> {
+        if !self.topics.admits(topic) {
+            return Err(NotQueued(Code::QueueFull));
+        }
         // The pointer of an empty body is not null, so librdkafka writes an empty value and no tombstone.
         let record = BaseRecord {
             topic,

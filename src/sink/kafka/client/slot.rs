@@ -1,4 +1,4 @@
-//! The producer in use: made at its first use, and replaced after a fatal error.
+//! The producer in use: made at its first use, and replaced after a fatal error or when it knows too many topics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl Slot {
     /// The producer, if there is one in use.
     pub(super) fn ready(&self) -> Option<Arc<Producer>> {
         match &*self.state() {
-            State::Ready(producer) if !producer.health().is_finished() => Some(producer.clone()),
+            State::Ready(producer) if !producer.is_over() => Some(producer.clone()),
             _ => None,
         }
     }
@@ -72,7 +72,7 @@ impl Slot {
         let making = {
             let mut state = self.state();
             match &*state {
-                State::Ready(producer) if !producer.health().is_finished() => return Ok(producer.clone()),
+                State::Ready(producer) if !producer.is_over() => return Ok(producer.clone()),
                 State::Making(making) => making.clone(),
                 State::Closed => return Err(closed()),
                 State::Empty | State::Ready(_) => {

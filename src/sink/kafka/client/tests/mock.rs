@@ -16,6 +16,7 @@ use crate::sink::Sink;
 use crate::sink::contract::outbound;
 use crate::sink::kafka::KafkaSink;
 use crate::sink::kafka::KafkaSpec;
+use crate::sink::kafka::client::known::TOPICS;
 use crate::sink::{Destination, Outbound};
 
 type Cluster = MockCluster<'static, DefaultProducerContext>;
@@ -347,4 +348,26 @@ async fn a_sink_ends_only_by_a_defect() {
     assert!(sink.ended().now_or_never().is_none());
     sink.close().await;
     assert!(sink.ended().now_or_never().is_none());
+}
+
+#[tokio::test]
+async fn topics_beyond_the_limit_are_for_a_new_producer_and_cost_no_record() {
+    let cluster = cluster();
+    let sink = sink(&cluster, PATIENT);
+    let first = sink.batches.get().await.expect("a producer");
+    let to = |n: usize| outbound(n as u64, topic(&format!("t{n}")), "x");
+    // The mock makes a topic that it is asked for.
+    for n in (0..TOPICS).step_by(500) {
+        for outcome in join_all((n..n + 500).map(|n| sink.deliver(to(n)))).await {
+            outcome.expect("the mock takes it");
+        }
+    }
+    sink.deliver(to(0)).await.expect("a topic that is known");
+    assert!(Arc::ptr_eq(&first, &sink.batches.get().await.expect("a producer")));
+    for outcome in join_all((TOPICS - 10..TOPICS + 10).map(|n| sink.deliver(to(n)))).await {
+        outcome.expect("the mock takes it");
+    }
+    assert!(first.is_over() && !Arc::ptr_eq(&first, &sink.batches.get().await.expect("a producer")));
+    assert!(!first.health().is_finished(), "what it has is not given up");
+    sink.close().await;
 }
