@@ -4,6 +4,8 @@ mod held;
 mod outages;
 mod parts;
 mod records;
+mod rotation;
+mod stopped;
 
 use std::time::Duration;
 

@@ -247,7 +247,11 @@ impl KafkaSink {
             return Err(failure);
         }
         if let Some(trouble) = producer.trouble() {
-            return Err(because(failure, trouble.failure(&way.what())));
+            let reason = trouble.failure(&way.what());
+            // Where others let us in, it is the trouble of one broker: what that one leads waits, and no queue is held for it.
+            let of_all = producer.health().all_down() || producer.is_over();
+            let class = if of_all { reason.class } else { Class::Transient };
+            return Err(because(failure, Failure { class, ..reason }));
         }
         if code != Code::MessageTimedOut {
             return Err(failure);
