@@ -3,6 +3,7 @@
 mod held;
 mod messages;
 mod outages;
+mod parts;
 
 use std::collections::HashSet;
 use std::time::Duration;

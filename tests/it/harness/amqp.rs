@@ -61,6 +61,12 @@ impl Rabbits {
         }
     }
 
+    /// Makes a durable queue with these arguments.
+    pub async fn declare_queue(&self, queue: &str, arguments: FieldTable) {
+        let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+        self.channel.queue_declare(queue.into(), durable, arguments).await.expect("declare the queue");
+    }
+
     /// Binds a queue that is there.
     pub async fn bind(&self, exchange: &str, queue: &str, key: &str) {
         let (queue, exchange, key) = (queue.into(), exchange.into(), key.into());
