@@ -62,6 +62,21 @@ pub fn beside_kafka(version: &str, class: &str, source: &str) -> Result<Command>
     Ok(without_surroundings(command))
 }
 
+/// A program of the caller's, compiled for one of the [`VERSIONS`]: the Java that runs it, and the class path with Redisson.
+///
+/// # Errors
+///
+/// As [`command`].
+pub fn compiled(version: &str, class: &str, source: &str) -> Result<(Command, String)> {
+    let program = java::program()?;
+    let jars = jars(version)?;
+    let libraries = class_path(jars)?;
+    let classes = classes(&program, class, source, jars, &libraries)?;
+    let mut command = process::command(&program);
+    command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-Xss512k"]);
+    Ok((without_surroundings(command), format!("{}:{libraries}", classes.display())))
+}
+
 /// The same wherever it runs.
 fn without_surroundings(mut command: Command) -> Command {
     command.env("LC_ALL", "C.UTF-8").env_remove("JAVA_TOOL_OPTIONS").env_remove("CLASSPATH");

@@ -5,6 +5,7 @@ mod compatibility;
 mod ghosts;
 mod kills;
 mod mixed;
+mod objects;
 mod racing;
 mod restored;
 
