@@ -33,13 +33,15 @@ check: setup ## formatting, lints, and the dependency rules if cargo-deny is the
 test: check ## check, then all tests against real servers
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(threads)} $(CARGO) test --locked --workspace --lib --bins --tests
 	$(CARGO) test --locked --workspace --doc
-	$(run_fuzz) 20
+	$(run_fuzz) 15
 
 # A crate of its own, outside of the workspace.
 run_fuzz = $(CARGO) run --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --
 MINUTES ?= 10
-fuzz: ## damaged and made-up payloads for every codec, MINUTES=10 in all; `make test` does it for 20 seconds
-	$(run_fuzz) $$(($(MINUTES) * 60))
+# Seven targets of the integration tests, one after the other, beside the payloads: half of the time is theirs.
+fuzz: ## damaged and made-up input: payloads of every codec, elements, files, requests; MINUTES=10 in all, `make test` takes 20 s
+	$(run_fuzz) $$(($(MINUTES) * 30))
+	DELAYBRIDGE_FUZZ=$$(($(MINUTES) * 30 / 7)) $(CARGO) test --locked --test it fuzz:: -- --test-threads 1 --nocapture
 
 # No part of `make test`: it needs root, and the first time it compiles everything once more.
 image-test: ## builds the container image without a registry, and runs it; as root

@@ -10,6 +10,7 @@ mod crash;
 mod delivery;
 mod docs;
 mod faults;
+mod fuzz;
 #[allow(dead_code, unused_imports, reason = "a toolbox: not every tool is in use at every moment")]
 mod harness;
 #[cfg(feature = "http")]

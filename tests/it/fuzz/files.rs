@@ -1,0 +1,48 @@
+//! The configuration: files that users wrote, damaged.
+
+use delaybridge::config::load_str;
+
+use super::*;
+
+/// Files with everything that a configuration can have.
+const FILES: [&str; 4] = [
+    include_str!("../../../config.example.yaml"),
+    "redis: { url: 'redis://u:p@[::1]:6379/3' }\nsinks: { a: { amqp: { urls: ['amqps://h/%2f'], exchange: '${payload.x:-e}' } } }\n\
+     queues: { q: { source: { zset: { key: 'jobs:{a}', score: s } }, codec: json, to: [{ sink: a, routing_key: k }] } }\n",
+    "redis: { url: '${URL}' }\nsinks: { h: { http: { url: 'https://h:1/p', timeout: 5s } } }\n\
+     queues: { q: { source: { redisson: { name: n } }, codec: kryo5, max_in_flight_bytes: 4MiB, to: [{ sink: h, path: '/a/${id}' }] } }\n",
+    "redis: { url: 'redis://h' }\nsinks: { k: { kafka: { brokers: ['h:1'], properties: { topic.acks: 0 } } } }\n\
+     queues: { q: { source: { redisson: { name: n } }, lease: 90s, to: [{ sink: k, topic: t, key: '${payload}' }] } }\n",
+];
+
+fn env(name: &str) -> Option<String> {
+    (name == "URL").then(|| "redis://127.0.0.1:6379".to_owned())
+}
+
+/// A damaged file is a configuration, or a list of problems that are where they are said to be.
+#[test]
+fn a_damaged_file_is_read_or_its_problems_are_named() {
+    for file in FILES.iter().skip(1) {
+        let loaded = load_str(file, "delaybridge.yaml", &env);
+        let problems = loaded.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        assert!(loaded.is_ok() || problems.contains("topic.acks"), "a seed that is none: {problems}");
+    }
+    fuzz("files", |random| {
+        let file = random.choice(FILES).unwrap();
+        let bytes = damaged(random, file.as_bytes().to_vec());
+        let Ok(text) = String::from_utf8(bytes) else { return };
+        let started = Instant::now();
+        if let Err(errors) = load_str(&text, "delaybridge.yaml", &env) {
+            assert!(!errors.problems.is_empty(), "refused without a reason:\n{text}");
+            let lines = text.lines().count() as u64 + 1;
+            for problem in &errors.problems {
+                assert!(!problem.message.is_empty());
+                if let Some(at) = &problem.position {
+                    assert!((1..=lines).contains(&at.line) && at.column > 0, "{problem} in {lines} lines:\n{text}");
+                }
+            }
+            assert!(errors.problems.len() < 1_000 && errors.to_string().len() < 1 << 20, "too many words");
+        }
+        assert!(started.elapsed() < Duration::from_secs(10), "{:?} for\n{text}", started.elapsed());
+    });
+}

@@ -1,0 +1,69 @@
+//! Damaged and made-up input for what the daemon reads beside payloads: elements and their headers, templates, the configuration,
+//! requests. Payloads have a crate of their own, with the allocator as judge (`fuzz/`).
+//!
+//! Each target runs for a moment, and for `DELAYBRIDGE_FUZZ` seconds where that is set (`make fuzz`). It prints its seed. No input
+//! may make it panic; what else must hold is said with each target.
+
+mod elements;
+mod files;
+mod requests;
+mod templates;
+
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+
+/// How long a target runs where nothing else is said.
+const MOMENT: Duration = Duration::from_millis(800);
+
+fn time() -> Duration {
+    let seconds = std::env::var("DELAYBRIDGE_FUZZ").ok().and_then(|text| text.parse().ok());
+    seconds.map_or(MOMENT, Duration::from_secs_f64)
+}
+
+/// Random numbers; `DELAYBRIDGE_SEED` repeats a run.
+fn seeded(what: &str) -> Rng {
+    let seed = std::env::var("DELAYBRIDGE_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+    println!("{what}: seed {seed}");
+    Rng::with_seed(seed)
+}
+
+/// Runs a target again and again until its time is over.
+fn fuzz(what: &str, mut target: impl FnMut(&mut Rng)) {
+    let (mut random, started, mut runs) = (seeded(what), Instant::now(), 0_u64);
+    while started.elapsed() < time() {
+        target(&mut random);
+        runs += 1;
+    }
+    println!("{what}: {runs} inputs");
+    assert!(runs > 10, "{what}: {runs} inputs only");
+}
+
+/// So many bytes at most, mostly small numbers or letters in some inputs.
+fn noise(random: &mut Rng, most: usize) -> Vec<u8> {
+    let top = random.choice([0x03, 0x7f, 0xff]).unwrap_or(0xff_u8);
+    (0..random.usize(..=most)).map(|_| random.u8(..=top)).collect()
+}
+
+/// A few bytes changed, removed, doubled, or the end cut off.
+fn damaged(random: &mut Rng, mut bytes: Vec<u8>) -> Vec<u8> {
+    for _ in 0..random.usize(1..4) {
+        if bytes.is_empty() {
+            break;
+        }
+        let at = random.usize(..bytes.len());
+        let to = random.usize(at..=bytes.len().min(at + 40));
+        match random.u8(..5) {
+            0 => bytes[at] ^= 1 << random.u8(..8),
+            1 => bytes[at] = random.choice([0, 1, 8, b':', b'{', b'$', b'\t', 0x7f, 0x80, 0xff]).unwrap_or(0),
+            2 => bytes.truncate(at),
+            3 => drop(bytes.drain(at..to)),
+            _ => {
+                let part = bytes[at..to].to_vec().repeat(random.usize(1..20));
+                bytes.splice(at..at, part);
+            }
+        }
+    }
+    bytes
+}
