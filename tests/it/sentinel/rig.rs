@@ -148,14 +148,11 @@ pub struct Pause {
     pub over_from_switch: i64,
 }
 
-/// How far from a failover a pause is looked for.
-const AROUND_MS: i64 = 8_000;
-
 impl Pause {
-    /// The longest between these times, in order, around a failover.
+    /// The longest between these times, in order, of those that begin before the servers have another master.
     fn of(failover: &FailedOver, arrivals: &[i64]) -> Pause {
         let switch = failover.began_ms + i64::try_from(failover.took.as_millis()).expect("a short time");
-        let around = failover.began_ms - 100..=switch + AROUND_MS;
+        let around = failover.began_ms - 100..=switch;
         let gaps = arrivals.windows(2).filter(|pair| around.contains(&pair[0]));
         let longest = gaps.max_by_key(|pair| pair[1] - pair[0]);
         let longest = longest.unwrap_or_else(|| panic!("nothing was delivered around {failover:?}"));
