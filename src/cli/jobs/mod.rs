@@ -16,7 +16,6 @@ use super::{Failed, Global, answer, input, load, on_queue};
 use crate::clock::Instant;
 use crate::jobs::{Due, JobError, NewJob, PopRequest, Release, Settled};
 use crate::operate::jobs::{Jobs, Target, export, failed, import};
-use crate::source::score::Unit;
 
 async fn open(global: &Global) -> Result<Jobs, Failed> {
     Ok(Jobs::open(&load(global)?.config).await?)
@@ -108,7 +107,7 @@ pub(super) async fn run(global: &Global, command: &JobsCommand, out: &mut dyn Wr
             let jobs = open(global).await?;
             let held;
             let target = match (key, queue) {
-                (Some(key), _) => Target::Set(key, if *seconds { Unit::Seconds } else { Unit::Millis }),
+                (Some(key), _) => Target::set(key, *seconds),
                 (None, queue) => {
                     held = on_queue(global, queue.as_deref().unwrap_or_default()).await?;
                     Target::of(&held.1)?

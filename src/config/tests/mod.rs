@@ -7,6 +7,7 @@ mod dead_letters;
 mod destinations;
 mod generated;
 mod http;
+mod job_pool;
 mod kafka;
 mod redis;
 mod servers;

@@ -43,6 +43,11 @@ pub struct Exported {
 }
 
 impl<'a> Target<'a> {
+    /// A sorted set with scores in whole seconds, or in milliseconds.
+    pub fn set(key: &'a str, seconds: bool) -> Target<'a> {
+        Target::Set(key, if seconds { Unit::Seconds } else { Unit::Millis })
+    }
+
     /// The place that a queue of the configuration delivers from.
     ///
     /// # Errors
