@@ -249,8 +249,9 @@ impl KafkaSink {
         if let Some(trouble) = producer.trouble() {
             let reason = trouble.failure(&way.what());
             // Where others let us in, it is the trouble of one broker: what that one leads waits, and no queue is held for it.
-            let of_all = producer.health().all_down() || producer.is_over();
-            let class = if of_all { reason.class } else { Class::Transient };
+            let login = matches!(trouble.code, Code::Authentication | Code::SaslAuthenticationFailed);
+            let of_one = login && !producer.health().all_down() && !producer.is_over();
+            let class = if of_one { Class::Transient } else { reason.class };
             return Err(because(failure, Failure { class, ..reason }));
         }
         if code != Code::MessageTimedOut {
