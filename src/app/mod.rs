@@ -208,7 +208,7 @@ fn options(config: &Config, name: &str) -> LinkOptions {
 
 /// The further connections of queues with durable claims: one for each way to be durable.
 fn durable(queues: &[Arc<QueueSpec>], redis: &Redis, options: &LinkOptions) -> HashMap<Durability, DurableRedis> {
-    let needs: HashSet<_> = queues.iter().filter_map(|spec| spec.durability).collect();
+    let needs: HashSet<_> = queues.iter().filter_map(|spec| spec.durability.as_deref().copied()).collect();
     needs.into_iter().map(|need| (need, DurableRedis::beside(redis, options.clone(), need))).collect()
 }
 
@@ -220,7 +220,7 @@ fn seats(config: &Config, process: &Arc<Process>, redis: &Redis, sinks: HashMap<
         let (redis, owner) = (redis.clone(), process.owner);
         move |spec: &QueueSpec| -> Arc<dyn Store> {
             let store = RedisStore::new(&redis, source::build(&spec.source), owner);
-            Arc::new(store.durable(spec.durability.map(|need| &durable[&need])))
+            Arc::new(store.durable(spec.durability.as_deref().map(|need| &durable[need])))
         }
     };
     let parts = Parts { store: Box::new(store), sinks };

@@ -88,7 +88,7 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
         ("codec", Some(coding.as_str().into())),
         ("java_types", coding.codec.has_java_types().then(|| java_types.into())),
         ("max_decoded_size", coding.uses_max_decoded_size().then(|| show_size(coding.max_decoded_size as u64).into())),
-        ("durability", spec.durability.map(durability)),
+        ("durability", spec.durability.as_deref().map(durability)),
     ]);
     let action = |action| match action {
         OnDecodeError::DeadLetter => "dead_letter",
@@ -146,7 +146,7 @@ fn source(spec: &QueueSpec, named: bool) -> Value {
     fields.into()
 }
 
-fn durability(need: Durability) -> Value {
+fn durability(need: &Durability) -> Value {
     json!({ "replicas": need.replicas, "aof": need.aof, "timeout": show_duration(need.timeout) })
 }
 

@@ -26,10 +26,13 @@ use crate::source::store::{Server, Store};
 use crate::telemetry::events::QueueEvents;
 use crate::telemetry::labels::Wakeup;
 
+/// Opens the store of a queue.
+pub type OpenStore = Box<dyn Fn(&QueueSpec) -> Arc<dyn Store> + Send + Sync>;
+
 /// What queues are built with.
 pub struct Parts {
-    /// Opens the store of a queue.
-    pub store: Box<dyn Fn(&QueueSpec) -> Arc<dyn Store> + Send + Sync>,
+    /// Opens their stores.
+    pub store: OpenStore,
     /// The sinks, by name.
     pub sinks: HashMap<Arc<str>, Arc<SinkHandle>>,
 }

@@ -56,7 +56,7 @@ impl RedisStore {
     /// The connection for claims. While replicas are behind there is none.
     async fn conn_for_claims(&self) -> Result<Conn, SourceError> {
         let Some(durable) = &self.durable else { return self.conn() };
-        durable.ready().await?.map_err(|shortfall| SourceError::NotDurable { shortfall, released: 0 })
+        Box::pin(durable.ready()).await?.map_err(|shortfall| SourceError::NotDurable { shortfall, released: 0 })
     }
 
     /// What is claimed may be delivered when it is durable. Else it goes back, uncounted: after a failover it could be
@@ -70,10 +70,11 @@ impl RedisStore {
         elements: impl Iterator<Item = &'a Element> + Clone,
     ) -> Result<(), SourceError> {
         let Some(durable) = self.durable.as_ref().filter(|_| elements.clone().next().is_some()) else { return Ok(()) };
-        let Err(shortfall) = durable.confirm(conn).await? else { return Ok(()) };
+        // Boxed, because few queues ask for it.
+        let Err(shortfall) = Box::pin(durable.confirm(conn)).await? else { return Ok(()) };
         let back = |(at, element)| claims::Verdict::release(name, name.number, at, element);
         let back: Vec<_> = elements.enumerate().map(back).collect();
-        self.ledger.claims().settle(conn, &back, None, None).await?;
+        Box::pin(self.ledger.claims().settle(conn, &back, None, None)).await?;
         Err(SourceError::NotDurable { shortfall, released: back.len() as u64 })
     }
 }

@@ -122,11 +122,16 @@ impl Events {
         info!(queues, sinks, "started");
     }
 
+    /// The name of a Redis in a log line, where there are several.
+    fn shown<'a>(&self, name: &'a str) -> Option<&'a str> {
+        self.status.has_several_redis().then_some(name)
+    }
+
     /// Redis answers. Logged only after an outage.
     pub fn redis_up(&self, name: &Arc<str>, address: &str, version: &str) {
         self.metrics.redis_up(name, true);
         if self.status.redis_up(name) {
-            info!(name = named(name), redis = address, version, "connected to Redis");
+            info!(name = self.shown(name), redis = address, version, "connected to Redis");
         }
     }
 
@@ -134,7 +139,12 @@ impl Events {
     pub fn redis_lost(&self, name: &Arc<str>, address: &str, problem: &str) {
         self.metrics.redis_up(name, false);
         if self.status.redis_lost(name, problem.to_owned()) {
-            warn!(name = named(name), redis = address, problem, "cannot reach Redis; trying again until it answers");
+            warn!(
+                name = self.shown(name),
+                redis = address,
+                problem,
+                "cannot reach Redis; trying again until it answers"
+            );
         }
     }
 
@@ -207,11 +217,6 @@ impl Events {
     pub fn task_ended(&self, task: &str, problem: &str) {
         error!(task, problem, "a task ended that the daemon cannot live without: exiting");
     }
-}
-
-/// The name of a Redis in a log line; nothing where there is but one.
-fn named(name: &str) -> Option<&str> {
-    Some(name).filter(|name| *name != crate::link::UNNAMED)
 }
 
 /// What happens to one queue. Cheap to clone.

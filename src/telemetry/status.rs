@@ -162,6 +162,11 @@ impl Status {
         self.board().redis.entry(redis.clone()).or_default();
     }
 
+    /// Whether there are several Redis, so that their names matter.
+    pub(super) fn has_several_redis(&self) -> bool {
+        self.board().redis.len() > 1
+    }
+
     /// Returns whether this is news.
     pub(super) fn redis_up(&self, redis: &Arc<str>) -> bool {
         !matches!(self.board().redis.insert(redis.clone(), Redis::Up), Some(Redis::Up))

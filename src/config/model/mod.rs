@@ -112,7 +112,7 @@ pub struct QueueSpec {
     /// When elements are given up whose payload chose a destination that does not work.
     pub unroutable: Unroutable,
     /// What a claim must have reached before its elements are delivered; `None` for nothing.
-    pub durability: Option<Durability>,
+    pub durability: Option<Box<Durability>>,
     /// What is done with due elements.
     pub mode: Mode,
     /// Destinations, each with a sink of its own: at least one, unless the mode is rescue.
@@ -161,7 +161,7 @@ impl QueueSpec {
         });
         let trims_dead = self.dead_letter_max_len.is_some();
         let mut grants = ledger.rights(activity, &Use { trims_dead, forwards: self.dead_letter_to.is_some(), push });
-        grants.extend(self.durability.map(|need| rights::to_wait(&need)));
+        grants.extend(self.durability.as_deref().map(rights::to_wait));
         grants
     }
 }

@@ -65,5 +65,5 @@ fn the_schema_has_every_key_that_can_be_written() {
     assert_eq!(queue["properties"]["to"]["items"]["additionalProperties"], false);
     let codecs = &queue["properties"]["codec"]["anyOf"][0]["enum"];
     assert!(codecs.as_array().is_some_and(|codecs| codecs.contains(&"zstd+jackson".into())), "{codecs}");
-    assert_eq!(schema["properties"]["redis"]["properties"]["cluster"]["type"], "array");
+    assert_eq!(schema["properties"]["redis"]["anyOf"][0]["properties"]["cluster"]["type"], "array");
 }

@@ -63,6 +63,8 @@ fn what_is_not_said_or_wrong_is_named() {
     check(
         "name: mails }",
         "name: mails }, redis: other",
-        &["14:48 queues.mails.source.redis: there is one Redis, and it has no name"],
+        &[
+            "14:49 queues.mails.source.redis: there is one Redis, and it has no name | remove `redis` here, or name the Redis under `redis:` at the top",
+        ],
     );
 }

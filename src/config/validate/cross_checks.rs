@@ -191,7 +191,7 @@ pub(super) fn slots(queues: &[Queue<'_>], servers: &Servers) {
 /// A claim may wait for the time-out of the claim before, and then for its own.
 pub(super) fn durable_claims(queues: &[Queue<'_>], servers: &Servers) {
     for queue in queues {
-        let (Some(need), Some(spot)) = (queue.spec.durability, &queue.durability_spot) else { continue };
+        let (Some(need), Some(spot)) = (queue.spec.durability.as_deref(), &queue.durability_spot) else { continue };
         let redis = servers.named(&queue.spec.redis).servers();
         if need.timeout.saturating_mul(2) >= redis.command_timeout {
             let message = format!(

@@ -134,7 +134,7 @@ fn one<'a>(
             max_lateness,
             on_expired: on_expired.unwrap_or(OnExpired::DeadLetter),
             unroutable: unroutable(section),
-            durability: durability(section, mode),
+            durability: durability(section, mode).map(Box::new),
             mode,
             to,
             retry,

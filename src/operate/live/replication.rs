@@ -27,7 +27,7 @@ pub(super) async fn sentinels(target: &RedisTarget) -> Vec<Finding> {
 
 /// Looks at the replicas, where they matter.
 pub(super) async fn look(conn: &Conn, target: &RedisTarget, queues: &[Arc<QueueSpec>]) -> Vec<Finding> {
-    let needs: Vec<_> = queues.iter().filter_map(|spec| Some((spec, spec.durability?))).collect();
+    let needs: Vec<_> = queues.iter().filter_map(|spec| Some((spec, spec.durability.as_deref()?))).collect();
     let has_sentinels = matches!(target, RedisTarget::Sentinel(_));
     if needs.is_empty() && !has_sentinels {
         return Vec::new();
@@ -50,9 +50,9 @@ pub(super) async fn look(conn: &Conn, target: &RedisTarget, queues: &[Arc<QueueS
             ),
         });
     }
-    let check = |(spec, need): (&Arc<QueueSpec>, Durability)| {
+    let check = |(spec, need): (&Arc<QueueSpec>, &Durability)| {
         let what = format!("queue {}: durability", spec.id);
-        let missing = lack(need, found.replicas, disk, conn.info().version);
+        let missing = lack(*need, found.replicas, disk, conn.info().version);
         match missing {
             Some(missing) => finding(what, State::Failed, format!("{missing}: nothing is delivered")),
             None => {

@@ -16,7 +16,7 @@ pub struct Batch {
     probe: Option<Probe>,
     next: usize,
     /// Room that was waited for, for the next elements.
-    growth: Option<Growth>,
+    growth: Option<Box<Growth>>,
 }
 
 impl Batch {
@@ -55,7 +55,8 @@ impl Batch {
     /// What its next elements may grow by.
     pub fn take_growth(&mut self) -> Growth {
         let queue = &self.claim.queue;
-        self.growth.take().unwrap_or_else(|| Growth::none(&queue.budget, queue.process.budget_of(&queue.spec.redis)))
+        let none = || Growth::none(&queue.budget, queue.process.budget_of(&queue.spec.redis));
+        self.growth.take().map_or_else(none, |growth| *growth)
     }
 
     /// Whether nothing else may be in flight beside it.
@@ -77,7 +78,9 @@ impl Batch {
         let queue = self.claim.queue.clone();
         if let Some(bytes) = lacks {
             self.leave_shared();
-            self.growth = Some(Growth::of(&queue.budget, queue.process.budget_of(&queue.spec.redis), bytes).await);
+            let of_process = queue.process.budget_of(&queue.spec.redis);
+            // Boxed, like the wait: few claims grow.
+            self.growth = Some(Box::new(Box::pin(Growth::of(&queue.budget, of_process, bytes)).await));
         }
         if self.isolation.is_none() {
             self.isolation = Some(Isolation::of(&queue.process, false).await);

@@ -126,7 +126,8 @@ impl Parts {
             queue.budget.grew(self.element.weight() as u64, 0);
             return true;
         }
-        let growth = self.growth.get_or_insert_with(|| Growth::none(&queue.budget, queue.process.budget_of(&queue.spec.redis)));
+        let growth =
+            self.growth.get_or_insert_with(|| Growth::none(&queue.budget, queue.process.budget_of(&queue.spec.redis)));
         let grown = match alone {
             true => {
                 growth.take_anyway(bytes);

@@ -28,7 +28,13 @@ pub struct Together {
     delivery: Delivery,
     /// The elements in the batch at the sink, by their places there; `None` when answered.
     sent: Vec<Option<Sent>>,
-    /// Their places at their destinations, where these differ; else none.
+    /// Boxed, because few claims have any of it.
+    rare: Option<Box<Rare>>,
+}
+
+/// What few claims have.
+struct Rare {
+    /// The places of the elements at their destinations, where these differ; else none.
     passes: Vec<Option<Pass>>,
     /// What their bodies take; the last of them is dropped with the delivery.
     _growth: Growth,
@@ -100,7 +106,8 @@ impl Together {
                 }),
             }
         }
-        queue.budget.grew(came, growth.settle());
+        let grew = growth.settle();
+        queue.budget.grew(came, grew);
         let mut passes = Vec::new();
         match pass(&queue, route, false, messages.iter()) {
             Passed::All => {}
@@ -131,7 +138,8 @@ impl Together {
         let one = route.only(&first.destination).filter(|_| !route.handle.has_parts(&first.destination));
         let mut delivery = route.handle.deliver_all(messages, route.spec.target.clone(), one);
         delivery.begin();
-        Some(Together { claim, isolation, delivery, sent, passes, _growth: growth })
+        let rare = (grew > 0 || !passes.is_empty()).then(|| Box::new(Rare { passes, _growth: growth }));
+        Some(Together { claim, isolation, delivery, sent, rare })
     }
 
     /// Waits for the answers, and brings every element to its verdict.
@@ -176,7 +184,8 @@ impl Together {
     /// Takes an element out of the batch, if it is still in it.
     fn take(&mut self, at: usize) -> Option<(Sent, Option<Pass>)> {
         let sent = self.sent.get_mut(at)?.take()?;
-        Some((sent, self.passes.get_mut(at).and_then(Option::take)))
+        let pass = self.rare.as_mut().and_then(|rare| rare.passes.get_mut(at)?.take());
+        Some((sent, pass))
     }
 
     /// Ends the common way of an element that has no answer.

@@ -100,7 +100,7 @@ async fn an_element_that_nobody_announced_comes_in_time_from_a_queue_at_rest() {
         let many = Many::one_at_rest(&sink).await;
         let claims = many.server.calls(Op::Claim);
         many.offer_in(0, delay, 1);
-        tokio::time::sleep(delay - 2 * SECOND).await;
+        tokio::time::sleep(delay.saturating_sub(2 * SECOND)).await;
         assert_eq!((many.at_work(), many.server.calls(Op::Claim)), (0, claims), "{delay:?}: it was woken long before");
         let late = lateness_now(&sink, &many).await;
         assert!((0..=10).contains(&late), "{delay:?}: {late} ms late");

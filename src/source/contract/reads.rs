@@ -40,7 +40,8 @@ pub(crate) async fn a_poll_finds_what_a_claim_would_take(mut rig: impl Rig) {
     assert_eq!(found(at, ms(500)).await, 0, "in flight");
     assert_eq!((found(at + 9_999, none).await, found(at + 10_000, none).await), (0, 1), "its lease is over");
     settle_one(&rig, &mine, mine.retry(ms(50))).await;
-    assert_eq!((found(at + 49, ms(500)).await, found(at + 50, none).await), (0, 1), "a retry");
+    assert_eq!((found(at + 49, none).await, found(at + 50, none).await), (0, 1), "a retry");
+    assert_eq!((found(at, ms(49)).await, found(at, ms(50)).await), (0, 1), "a retry ahead");
     rig.make_ready(&Bytes::from_static(b"ready")).await;
     assert_eq!(found(at, none).await, 1, "the ready list");
     rig.advance(ms(50)).await;

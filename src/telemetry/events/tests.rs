@@ -140,6 +140,7 @@ fn pause(sink: Option<&str>) -> Option<Paused> {
 #[test]
 fn a_pause_is_one_line_at_its_begin_and_one_at_its_end() {
     let (events, lines) = logged(|events| {
+        events.status().add_queues(1);
         let queue = events.queue(&"orders".into());
         queue.paused(pause(None));
         assert!(events.status().headline().contains("queues paused: 1 of 1 (orders by ann, an upgrade)"));

@@ -2,21 +2,29 @@
 
 use bytes::Bytes;
 use delaybridge::config;
-use delaybridge::source::build;
 use delaybridge::source::ledger::Ledger;
-use delaybridge::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Move, Part, Verdict};
+use delaybridge::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, Move, Part, Verdict};
+use delaybridge::source::{Noted, Source, build};
 
 use super::*;
 
 const CLAIM: &str = "src/source/ledger/claims/scripts/claim.lua";
 const SETTLE: &str = "src/source/ledger/claims/scripts/settle.lua";
+const STATUS: &str = "src/source/job_pool/scripts/status.lua";
 
 /// A pool with one bucket and its jobs in a hash.
 fn pool() -> Ledger {
-    let yaml = "redis: { url: 'redis://h' }\nsinks: { out: { stdout: {} } }\nqueues: { q: { source: { job_pool: { buckets: \
-                ['{p}:bucket'], score: ms, id: member, job: { hash: '{p}:jobs' } } }, to: [{ sink: out }] } }\n";
-    let loaded = config::load_str(yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
-    Ledger::new(build(&loaded.config.queues[0].source), [1; 8])
+    Ledger::new(source(""), [1; 8])
+}
+
+/// The same with `more` settings.
+fn source(more: &str) -> Arc<dyn Source> {
+    let yaml = format!(
+        "redis: {{ url: 'redis://h' }}\nsinks: {{ out: {{ stdout: {{}} }} }}\nqueues: {{ q: {{ source: {{ job_pool: {{ buckets: \
+         ['{{p}}:bucket'], score: ms, id: member, job: {{ hash: '{{p}}:jobs' }}{more} }} }}, to: [{{ sink: out }}] }} }}\n"
+    );
+    let loaded = config::load_str(&yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
+    build(&loaded.config.queues[0].source)
 }
 
 #[tokio::test]
@@ -40,6 +48,31 @@ async fn bodies_that_go_with_their_jobs() {
             assert_eq!(settled.answers.len(), count);
             let left: usize = redis::cmd("HLEN").arg("{p}:jobs").query_async(&mut rig.redis).await.unwrap();
             assert_eq!(left, 0);
+            count * size
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn statuses_of_jobs() {
+    let source = source(", record: { format: json, body: b }, status: { field: s, reserved: R, delay: D }");
+    let pool = Ledger::new(source.clone(), [1; 8]);
+    // A claim has at most 1 MiB with its bodies.
+    for (count, size) in [(500, 2 << 10), (500, 256), (1, MIB - 1_024)] {
+        within_the_limit(STATUS, &format!("{count} jobs of {size} bytes"), async |rig: &mut Rig| {
+            let mut elements = Vec::new();
+            for n in 0..count {
+                let (member, body) = (Bytes::from(n.to_string()), format!(r#"{{"s":"D","b":"{}"}}"#, "x".repeat(size)));
+                rig.run(redis::cmd("HSET").arg("{p}:jobs").arg(&member[..]).arg(body)).await;
+                elements.push(Element::bare(member, 0));
+            }
+            pool.fetch(&rig.conn, &mut elements, 2 * MIB).await.unwrap();
+            reset_counts(rig).await;
+            source.note(&rig.conn, &mut elements, Noted::Reserved).await.unwrap();
+            let last: Vec<u8> =
+                redis::cmd("HGET").arg("{p}:jobs").arg(count - 1).query_async(&mut rig.redis).await.unwrap();
+            assert!(last.starts_with(br#"{"s":"R""#));
             count * size
         })
         .await;

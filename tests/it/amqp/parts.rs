@@ -58,7 +58,8 @@ async fn a_full_queue_holds_its_elements_and_those_beside_it_arrive_in_time() {
     metric(&daemon, DELIVERED, |all| all - of_all >= 300.0).await;
     let (in_time, of_all) = (daemon.metric(lateness).await - in_time, daemon.metric(DELIVERED).await - of_all);
     println!("{in_time} of {of_all} were delivered within half a second");
-    assert!(in_time >= 0.99 * of_all, "{in_time} of {of_all} in time");
+    // One that waited for the full queue would never be; a busy machine delays a few.
+    assert!(in_time >= 0.9 * of_all, "{in_time} of {of_all} in time");
     let shown = readyz(&daemon, 200, "${payload.to}").await;
     assert!(!shown.contains("small"), "{shown}");
 

@@ -173,6 +173,7 @@ async fn a_person_uses_all_that_a_person_may() {
     let letters = work_for_a_person(&mut redis).await;
     let config = ConfigFile::new(&format!("http: none\n{yaml}"));
     let mut monitor = Monitor::start(&server, &mut redis).await;
+    cancel_far_from_both_ends(&mut redis, &config).await;
     for line in [
         "queues",
         "offer q --delay 0s --payload first",
@@ -228,7 +229,7 @@ async fn work_for_a_person(redis: &mut MultiplexedConnection) -> Vec<String> {
     let _: () = redis.zadd_multiple(queue.bridge_key("retry"), &[1, 2].map(|n| (later, waiting(n)))).await.unwrap();
     let ready = entry(Origin::Ready, [3; 8], now, 3, vec![], b"back to the ready list");
     // Of letters: MONITOR takes a hundred times as long over bytes that it has to escape, and Redis waits for it.
-    let large = |n: u8| Layout::New.pack([n; 8], &[b'x'; 700 << 10]);
+    let large = |n: u8| Layout::New.pack([n; 8], &[b'x'; 530 << 10]);
     expired(redis, 1, &[("h", &ready), ("d", &packed(8))], now).await;
     // More than one script moves.
     expired(redis, 2, &[("d", &large(10)), ("d", &large(11))], now).await;
@@ -241,4 +242,20 @@ async fn work_for_a_person(redis: &mut MultiplexedConnection) -> Vec<String> {
         letters.push(redis.xadd(queue.bridge_key("dead"), "*", &fields).await.unwrap());
     }
     letters
+}
+
+/// In a list that is too long to be searched, `cancel` records the entry that it leaves there.
+async fn cancel_far_from_both_ends(redis: &mut MultiplexedConnection, config: &ConfigFile) {
+    static OTHERS: [&str; 30_000] = ["of others"; 30_000];
+    let (queue, element) = (RedissonQueue::new(NAME), Layout::New.pack([12; 8], b"x"));
+    let due = redis_now_ms(redis).await + 3_600_000;
+    let _: () = redis.zadd(&queue.timeouts, &element, due).await.unwrap();
+    let _: () = redis.rpush(&queue.list, &OTHERS[..]).await.unwrap();
+    let _: () = redis.rpush(&queue.list, &element).await.unwrap();
+    let _: () = redis.rpush(&queue.list, &OTHERS[..]).await.unwrap();
+    let output = cli(config, &["cancel", "q", "0c0c0c0c0c0c0c0c"]);
+    assert!(output.status.success(), "{output:?}");
+    let _: () = redis.lrem(&queue.list, 0, OTHERS[0]).await.unwrap();
+    let ghosts: bool = redis.sismember(queue.bridge_key("ghosts"), &element[..16]).await.unwrap();
+    assert!(ghosts, "the entry in the list is recorded");
 }

@@ -46,7 +46,7 @@ async fn commands_find_every_queue_and_topic_on_its_master() {
     let rights = text(&cli(&config, &["acl"]));
     assert!(rights.contains("cluster|slots"), "{rights}");
     for topic in ["one", "two", "three", "four"] {
-        text(&cli(&config, &["jobs", "add", topic, topic]));
+        text(&cli(&config, &["jobs", "add", topic, "--body", topic]));
         let taken = text(&cli(&config, &["jobs", "pop", topic]));
         assert!(taken.contains(topic), "{taken}");
     }

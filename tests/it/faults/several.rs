@@ -69,8 +69,13 @@ async fn one_that_is_killed_or_frozen_holds_up_its_own_queues_only() {
             oracle.offered(&offer(&orders, name, 160, 50).await);
         }
         has(before + 320).await;
-        let answer = daemon.get("/readyz").await.expect("an answer");
-        assert!(answer.status == 503 && answer.body.contains("mails"), "{}", answer.body);
+        // A frozen server is noticed when a heartbeat has had no answer for the time-out of a command.
+        eventually("the other Redis to be missed", PATIENCE, async || {
+            let answer = daemon.get("/readyz").await.map_err(|error| format!("{error:?}"))?;
+            let missed = answer.status == 503 && answer.body.contains("mails");
+            if missed { Ok(()) } else { Err(answer.body) }
+        })
+        .await;
         assert_eq!(daemon.metric("delaybridge_redis_up{redis=\"mails\"}").await, 0.0);
         assert_eq!(daemon.metric("delaybridge_redis_up{redis=\"orders\"}").await, 1.0);
         match kill {

@@ -100,7 +100,13 @@ async fn sinks_at_wrong_addresses_are_down_before_anything_is_due() {
     }
     // What has nothing to ask is up.
     metric(&daemon, "delaybridge_sink_up{sink=\"o\"}", |up| up == 1.0).await;
-    assert_eq!(daemon.get("/startupz").await.map(|answer| answer.status), Ok(200));
+    eventually("the daemon to have started", Duration::from_secs(30), async || {
+        match daemon.get("/startupz").await.map(|answer| answer.status) {
+            Ok(200) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
     late.boot().await.expect("boot the server of the sink");
     metric(&daemon, "delaybridge_sink_up{sink=\"r\"}", |up| up == 1.0).await;
     readyz(&daemon, 503, "\"not_up\": 3").await;

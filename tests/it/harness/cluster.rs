@@ -184,6 +184,12 @@ impl RedisCluster {
         let replica = self.replica_of(master).await;
         ask::<()>(&self.nodes[replica], &["CLUSTER", "FAILOVER"]).await.expect("a failover");
         self.is_master(replica).await;
+        until("the former master to follow", async || {
+            let nodes: String =
+                ask(&self.nodes[master], &["CLUSTER", "NODES"]).await.map_err(|error| error.to_string())?;
+            if nodes.contains("myself,slave") { Ok(()) } else { Err(nodes) }
+        })
+        .await;
         replica
     }
 
@@ -235,6 +241,13 @@ impl RedisCluster {
             })
             .await;
         }
+        // Until then it refuses the keys of slots that move to it.
+        until("the new node to serve", async || {
+            let info: String =
+                ask(&self.nodes[all - 1], &["CLUSTER", "INFO"]).await.map_err(|error| error.to_string())?;
+            if info.contains("cluster_state:ok") { Ok(()) } else { Err(info) }
+        })
+        .await;
         all - 1
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
@@ -15,8 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-use crate::harness::Delivery;
 use crate::harness::tls::Pki;
+use crate::harness::{Delivery, eventually};
 
 /// A request as it was received, whatever was answered.
 #[derive(Debug, Clone)]
@@ -71,7 +72,11 @@ impl Receiver {
 
     /// Listens, at the same port as before.
     pub async fn listen(&mut self) {
-        let listener = TcpListener::bind(("127.0.0.1", self.port)).await.expect("listen");
+        // Meanwhile a client of another test may have the port.
+        let listener = eventually("the port to be free", Duration::from_secs(60), async || {
+            TcpListener::bind(("127.0.0.1", self.port)).await.map_err(|error| error.to_string())
+        })
+        .await;
         self.port = listener.local_addr().expect("an address").port();
         let (tls, desk) = (self.tls.clone(), self.desk.clone());
         self.listening = Some(tokio::spawn(async move {

@@ -112,6 +112,7 @@ pub fn rows() -> Vec<Row> {
             vec![
                 rare("Queue on hold", "queue_held", &["queue"]),
                 rare("Queue paused", "queue_paused", &["queue"]),
+                rate("Slots on the move", "slot_migrations_total", &["queue"]),
                 lines("Sink up", "sink_up", "short", &["sink"]).ask("min by (sink) ({})", "{{sink}}"),
                 gauge("Sink full", "sink_blocked", &["sink"]),
                 gauge("Destinations in trouble", "sink_destinations_in_trouble", &["sink"]),

@@ -28,6 +28,7 @@ use crate::pipeline::seats::Seats;
 use crate::pipeline::watch;
 use crate::sink::{Destination, Outbound, Sink};
 use crate::source::memory::{MemoryServer, MemoryStore, element};
+use crate::source::store::Store;
 use crate::telemetry::events::Events;
 use crate::telemetry::labels::Wakeup;
 

@@ -61,9 +61,10 @@ local moved, removed, length, walked = 0, 0, redis.call('LLEN', L), 0
 -- Whether a large entry may be among the next `n`. Of a list Redis tells the memory of its first nodes times all nodes. A
 -- node has 8 KB of entries, or one larger entry; those that were walked show about how many nodes there are.
 local function uneven(n)
-  local share = math.min(1, walked / moved / 8192)
+  local share = moved == 0 and 1 or math.min(1, walked / moved / 8192)
   local first, nodes = math.ceil(n * share) + 2, math.max(1, length * share)
-  return redis.call('MEMORY', 'USAGE', L, 'SAMPLES', first) / nodes * first > 2097152
+  local used = redis.call('MEMORY', 'USAGE', L, 'SAMPLES', first)
+  return used and used / nodes * first > 2097152
 end
 
 local last = 0

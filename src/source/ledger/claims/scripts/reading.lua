@@ -57,7 +57,7 @@ end
 
 -- Reads the first `want` entries of a list of `length` into `payloads`, as far as there is room; how many. Of a list Redis
 -- tells only the memory of all entries, or that of its first nodes times all nodes. Where one of them may be large they are
--- read one by one. One that was read alone and does not fit is taken all the same, as the last: reading it is what costs.
+-- read one by one: one that does not fit is read in vain, and goes first in the next claim.
 local function read_list(list, length, want, payloads)
   local width, n = 1, 0
   if length <= 1000 then
@@ -68,13 +68,8 @@ local function read_list(list, length, want, payloads)
   while n < want do
     local found = call('LRANGE', list, n, math.min(n + width, want) - 1)
     for i = 1, #found do
-      local room = fits(#found[i])
-      if not room and width > 1 then return n end
+      if not fits(#found[i]) then return n end
       n, payloads[#payloads + 1] = n + 1, found[i]
-      if not room then
-        taken = taken + 1
-        return n
-      end
     end
     if #found == 0 then break end
   end
