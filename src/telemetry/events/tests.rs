@@ -8,6 +8,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use super::*;
 use crate::message::Class;
 use crate::metric::tests::TERMS;
+use crate::telemetry::labels::DeadReason;
 
 /// Log lines of one test.
 #[derive(Clone, Default)]
