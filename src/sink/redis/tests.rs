@@ -86,6 +86,10 @@ impl Rig for RedisRig {
     }
 
     async fn outage(&mut self) {
+        // Without the pause the server takes and confirms writes between the reading and its end.
+        let mut admin = self.server.admin().await;
+        let mut pause = redis::cmd("CLIENT");
+        let _: Value = pause.arg("PAUSE").arg(60_000).arg("WRITE").query_async(&mut admin).await.unwrap();
         self.before = self.received().await;
         self.server.kill();
     }
