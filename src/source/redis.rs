@@ -375,9 +375,9 @@ fn by_server(redis: &Redis, reads: &[Read]) -> Vec<(Conn, Vec<usize>)> {
 /// Reads in one round trip.
 async fn read_at(
     conn: &Conn,
-    reads: impl Iterator<Item = &Read>,
+    reads: impl ExactSizeIterator<Item = &Read>,
 ) -> Result<Vec<Result<i64, SourceError>>, SourceError> {
-    let mut pipe = redis::pipe();
+    let mut pipe = redis::Pipeline::with_capacity(reads.len());
     for read in reads {
         match read {
             Read::DueBefore { key, until } => pipe.cmd("ZCOUNT").arg(&key[..]).arg("-inf").arg(*until),

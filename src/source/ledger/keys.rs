@@ -24,23 +24,28 @@ pub struct Keys {
     pub(crate) tag: Arc<str>,
 }
 
-/// Texts in one piece of memory: ten thousand queues have many keys.
-pub(in crate::source) fn together<const N: usize>(texts: [String; N]) -> [Bytes; N] {
-    let all = Bytes::from(texts.concat());
-    let mut end = 0;
-    texts.map(|text| {
-        let begin = end;
-        end += text.len();
-        all.slice(begin..end)
-    })
+/// Keys in one piece of memory, each of a prefix and the rest: ten thousand queues have many keys, and a queue at rest has its
+/// keys made at each look.
+pub(in crate::source) fn together<const N: usize>(keys: [(&str, &str); N]) -> [Bytes; N] {
+    let mut all = Vec::with_capacity(keys.iter().map(|(prefix, rest)| prefix.len() + rest.len()).sum());
+    let ends = keys.map(|(prefix, rest)| {
+        all.extend_from_slice(prefix.as_bytes());
+        all.extend_from_slice(rest.as_bytes());
+        all.len()
+    });
+    let all = Bytes::from(all);
+    let mut begin = 0;
+    ends.map(|end| all.slice(std::mem::replace(&mut begin, end)..end))
 }
 
 impl Keys {
     /// The keys of the queue with this tag: `{NAME}`, or a name that has a hash tag of its own.
     pub fn of(tag: &str) -> Self {
-        let [leases, retry, dead, state] =
-            together(["leases", "retry", "dead", "state"].map(|kind| format!("delaybridge:{kind}:{tag}")));
-        Keys { leases, retry, dead, state, presence: format!("delaybridge:presence:{tag}").into(), tag: tag.into() }
+        let [leases, retry, dead, state] = together(
+            ["delaybridge:leases:", "delaybridge:retry:", "delaybridge:dead:", "delaybridge:state:"]
+                .map(|kind| (kind, tag)),
+        );
+        Keys { leases, retry, dead, state, presence: ["delaybridge:presence:", tag].concat().into(), tag: tag.into() }
     }
 
     /// The keys of a claim: d with bare elements, h with entries.

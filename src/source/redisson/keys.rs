@@ -35,15 +35,14 @@ impl Keys {
     /// Redisson puts braces around a name that has no `{`, and takes the name as it is otherwise
     /// (`RedissonObject.prefixName`).
     pub fn of(name: &str) -> Self {
-        let tagged = if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") };
-        let key = |prefix: &str| format!("{prefix}:{tagged}");
+        let tagged = if name.contains('{') { name.to_owned() } else { ["{", name, "}"].concat() };
         let [delayed, list, ready, ghosts, ghosts_turn, sweep] = ledger::together([
-            key("redisson_delay_queue_timeout"),
-            key("redisson_delay_queue"),
-            name.to_owned(),
-            key("delaybridge:ghosts"),
-            key("delaybridge:ghosts-turn"),
-            key("delaybridge:sweep"),
+            ("redisson_delay_queue_timeout:", &tagged),
+            ("redisson_delay_queue:", &tagged),
+            ("", name),
+            ("delaybridge:ghosts:", &tagged),
+            ("delaybridge:ghosts-turn:", &tagged),
+            ("delaybridge:sweep:", &tagged),
         ]);
         Keys {
             delayed,
@@ -52,7 +51,7 @@ impl Keys {
             ghosts,
             ghosts_turn,
             sweep,
-            channel: format!("redisson_delay_queue_channel:{tagged}").into(),
+            channel: ["redisson_delay_queue_channel:", &tagged].concat().into(),
             ledger: ledger::Keys::of(&tagged),
             tag: tagged,
         }
