@@ -47,19 +47,26 @@ async fn a_full_queue_holds_its_elements_and_those_beside_it_arrive_in_time() {
     offer_payloads(&server, &mut of_small, to("small", 0..60)).await;
     metric(&daemon, "delaybridge_sink_destinations_in_trouble", |count| count == 1.0).await;
     let lateness = "delaybridge_delivery_lateness_seconds_bucket{queue=\"q\",sink=\"out\",le=\"0.5\"}";
-    let (in_time, of_all) = (daemon.metric(lateness).await, daemon.metric(DELIVERED).await);
-    let mut of_due = Oracle::new();
-    for tick in 0..30 {
-        offer_payloads(&server, &mut of_due, to("due", 1_000 + tick * 10..1_010 + tick * 10)).await;
-        crate::faults::rig::pass(Duration::from_millis(100)).await;
-    }
     let mut arrived = Arrived::at(&rabbit);
-    arrived.all("arrived", &of_due).await;
-    metric(&daemon, DELIVERED, |all| all - of_all >= 300.0).await;
-    let (in_time, of_all) = (daemon.metric(lateness).await - in_time, daemon.metric(DELIVERED).await - of_all);
-    println!("{in_time} of {of_all} were delivered within half a second");
-    // One that waited for the full queue would never be; a busy machine delays a few.
-    assert!(in_time >= 0.9 * of_all, "{in_time} of {of_all} in time");
+    let (mut of_due, mut shares) = (Oracle::new(), Vec::new());
+    // An element that waited for the full queue would never be in time. A busy machine delays a few, but not in each round.
+    for round in 1..=3 {
+        let (in_time, of_all) = (daemon.metric(lateness).await, daemon.metric(DELIVERED).await);
+        for tick in 0..30 {
+            let first = round * 1_000 + tick * 10;
+            offer_payloads(&server, &mut of_due, to("due", first..first + 10)).await;
+            crate::faults::rig::pass(Duration::from_millis(100)).await;
+        }
+        arrived.all("arrived", &of_due).await;
+        metric(&daemon, DELIVERED, |all| all - of_all >= 300.0).await;
+        let (in_time, of_all) = (daemon.metric(lateness).await - in_time, daemon.metric(DELIVERED).await - of_all);
+        shares.push(in_time / of_all);
+        if in_time >= 0.99 * of_all {
+            break;
+        }
+    }
+    println!("delivered within half a second: {shares:?}");
+    assert!(shares.iter().any(|share| *share >= 0.99), "{shares:?} in time");
     let shown = readyz(&daemon, 200, "${payload.to}").await;
     assert!(!shown.contains("small"), "{shown}");
 

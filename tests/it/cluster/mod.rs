@@ -30,13 +30,15 @@ struct World {
     done: RedisServer,
     queues: Vec<RedissonQueue>,
     oracle: Oracle,
+    /// How long after its offer the last element falls due.
+    last: Duration,
 }
 
 impl World {
     async fn start(queues: usize) -> World {
         let (cluster, done) = tokio::join!(RedisCluster::start(), RedisServer::start());
         let queues = (0..queues).map(|number| RedissonQueue::new(&format!("queue-{number}"))).collect();
-        World { cluster, done, queues, oracle: Oracle::new() }
+        World { cluster, done, queues, oracle: Oracle::new(), last: Duration::ZERO }
     }
 
     /// A daemon that delivers from all queues.
@@ -62,6 +64,7 @@ impl World {
         let elements: Vec<_> = (0..count).map(element).collect();
         queue.offer_bulk(&mut redis, &elements).await;
         self.oracle.offered(&elements);
+        self.last = self.last.max(Duration::from_millis(u64::try_from(first_ms + count * apart_ms).unwrap_or(0)));
     }
 
     async fn delivered(&self) -> Vec<Delivery> {
@@ -71,7 +74,7 @@ impl World {
     /// Waits until everything has arrived.
     async fn complete(&self) -> Report {
         let mut report = None;
-        eventually("everything to arrive", PATIENCE, async || {
+        eventually("everything to arrive", self.last + PATIENCE, async || {
             report = Some(self.oracle.judge(&self.delivered().await).complete()?);
             Ok(())
         })

@@ -71,7 +71,7 @@ impl Cut {
         self
     }
 
-    /// At most this many are lost; one unless told.
+    /// At most this many are lost; one by default.
     pub fn times(mut self, times: u64) -> Self {
         self.times = times;
         self
