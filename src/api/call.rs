@@ -52,7 +52,7 @@ pub struct Call {
     pub caller: Caller,
     /// Its headers.
     pub headers: HeaderMap,
-    /// What stands at the places of the path that have names.
+    /// The named parts of the path.
     pub path: Vec<(&'static str, String)>,
     /// The pairs of the query.
     pub query: Query,
@@ -65,7 +65,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// What stands at the place of this name in the path.
+    /// The part of the path with this name.
     pub fn part(&self, name: &str) -> &str {
         self.path.iter().find(|(part, _)| *part == name).map_or("", |(_, text)| text)
     }

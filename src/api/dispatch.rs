@@ -69,7 +69,7 @@ impl Router {
     }
 }
 
-/// What stands at the places of a path that have names.
+/// The named parts of a path.
 type Parts = Vec<(&'static str, String)>;
 
 /// Why there is no route.

@@ -154,7 +154,7 @@ fn finish(
         let silent = match silent {
             0 => String::new(),
             n => format!(
-                "The daemons of {} could not be told (a right to PUBLISH is missing); they see it within a minute.\n",
+                "The daemons of {} were not notified: the right to PUBLISH is missing. They see it within a minute.\n",
                 words::count(n, "queue")
             ),
         };

@@ -484,7 +484,7 @@ impl Dispensing {
         }
     }
 
-    /// Nobody waits any longer.
+    /// No consumer waits any longer.
     fn dismiss_all(&mut self) {
         let idle: Vec<_> = self.waiting.iter().filter(|(_, waiting)| !waiting.busy).map(|(id, _)| *id).collect();
         for id in idle {

@@ -57,7 +57,7 @@ pub struct PauseChange {
     pub pause: Option<PauseState>,
     /// The pause that was there before.
     pub before: Option<PauseState>,
-    /// Whether the daemons were told at once; else they see it within a minute.
+    /// Whether the daemons were notified at once; else they see it within a minute.
     pub announced: bool,
 }
 
@@ -138,12 +138,12 @@ async fn change(session: &Session, target: Target<'_>, step: Step<'_>) -> Result
             Step::Resume => queue.ledger.resume(&queue.conn, subject).await.map(Some),
         };
         match changed {
-            Ok(Some(Changed { before, after, told, .. })) => changes.queues.push(PauseChange {
+            Ok(Some(Changed { before, after, notified, .. })) => changes.queues.push(PauseChange {
                 queue: spec.id.to_string(),
                 sink: sink.clone(),
                 pause: after.map(|pause| PauseState::of(None, pause)),
                 before: before.map(|pause| PauseState::of(None, pause)),
-                announced: told,
+                announced: notified,
             }),
             Ok(None) => {
                 return Err(Error::invalid(format!(

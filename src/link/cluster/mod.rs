@@ -145,7 +145,7 @@ impl Cluster {
         if map.used.insert(slot) {
             match map.slots.owner(slot).cloned() {
                 Some(owner) => drop(self.shared.node_at(&mut map, &owner)),
-                // The map need not cover what nobody used; now it has to.
+                // The map need not cover slots without a queue; now it has to.
                 None => self.shared.refresh.notify_one(),
             }
         }

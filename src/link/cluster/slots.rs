@@ -33,7 +33,7 @@ impl fmt::Display for Address {
 }
 
 /// No node.
-const NOBODY: u16 = u16::MAX;
+const NO_MASTER: u16 = u16::MAX;
 
 /// The owners of all slots.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ pub(super) struct Slots {
 impl Slots {
     /// A map that knows nothing.
     pub(super) fn unknown() -> Slots {
-        Slots { owners: vec![NOBODY; usize::from(SLOTS)], masters: Vec::new(), replicas: Vec::new() }
+        Slots { owners: vec![NO_MASTER; usize::from(SLOTS)], masters: Vec::new(), replicas: Vec::new() }
     }
 
     /// Reads the answer to `CLUSTER SLOTS` of the node `asked`. `names`: host names are preferred to addresses, because
@@ -120,7 +120,7 @@ impl Slots {
             self.masters.push(master);
             self.masters.len() - 1
         });
-        u16::try_from(place).unwrap_or(NOBODY)
+        u16::try_from(place).unwrap_or(NO_MASTER)
     }
 }
 

@@ -9,7 +9,7 @@ use super::{CLUSTER, DATABASE};
 use crate::settings::reader::Section;
 use crate::settings::url::host_and_port;
 
-/// What nodes listen on unless they are told otherwise.
+/// The default port of a node.
 const PORT: u16 = 6379;
 /// More say nothing new: each of them names all others.
 const MOST_NODES: usize = 64;

@@ -10,7 +10,7 @@ use crate::settings::reader::Section;
 use crate::settings::url::host_and_port;
 use crate::settings::{secrets, tls};
 
-/// What sentinels listen on unless they are told otherwise.
+/// The default port of a sentinel.
 const PORT: u16 = 26379;
 /// All of them are asked at once, and each is listened to.
 const MOST_NODES: usize = 15;

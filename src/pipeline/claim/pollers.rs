@@ -39,7 +39,7 @@ const EMPTY_EVERY: usize = 4;
 /// because a claim waits behind them.
 const GAUGES_AT_ONCE: usize = 16;
 
-/// Polls until the process stops. It finds what nobody announced, and wakes queues at rest before something falls due.
+/// Polls until the process stops. It finds what was not announced, and wakes queues at rest before something falls due.
 pub async fn safety_poll(seats: Arc<Seats>, heartbeat: Heartbeat) {
     let process = seats.process().clone();
     let places = seats.with_mode(|mode| mode == Mode::Deliver);
@@ -78,13 +78,17 @@ async fn look(seats: &Seats, places: &[usize], until_next: Duration) {
         };
         (*place, at_work, now_ms, store.poll(now_ms, ahead))
     };
-    let of_each: Vec<_> = places.iter().map(ask).collect();
-    let reads: Vec<_> = of_each.iter().flat_map(|(.., reads)| reads).cloned().collect();
+    let mut reads = Vec::with_capacity(places.len() * 4);
+    let mut of_each = Vec::with_capacity(places.len());
+    for (place, at_work, now_ms, own) in places.iter().map(ask) {
+        of_each.push((place, at_work, now_ms, own.len()));
+        reads.extend(own);
+    }
     let answers = seats.server().read(&reads).await;
     let mut answers = answers.into_iter().flatten();
-    for (place, at_work, now_ms, reads) in of_each {
+    for (place, at_work, now_ms, count) in of_each {
         // What cannot be read (a key of a wrong type) is the claimer's to report; where there is no answer, nothing is known.
-        let own = answers.by_ref().take(reads.len());
+        let own = answers.by_ref().take(count);
         let nothing = own.fold(true, |nothing, answer| nothing & matches!(answer, Ok(0)));
         if let Some(queue) = &at_work {
             queue.watch.due(!nothing);
@@ -107,7 +111,7 @@ pub async fn unannounced(seats: Arc<Seats>) {
     let (mut beside, mut round) = (Vec::new(), 0);
     let every = 10 * u32::try_from(watched.len().div_ceil(POLL_BUDGET)).unwrap_or(u32::MAX / 10);
     loop {
-        // Where nobody listens, there is nothing to look at until somebody does.
+        // Without another listener there is nothing to look at.
         let alone = beside.is_empty();
         if pause(&process, if alone { READY * every.max(10) } else { READY }).await.is_stopping() {
             return;

@@ -25,7 +25,7 @@ struct State {
     waiting: VecDeque<Batch>,
     /// A task is at work and will see what is pushed.
     running: bool,
-    /// It may wait for room. Whoever stands behind it has no guard: an element that must be alone would wait for them, and they
+    /// It may wait for room. Elements behind it have no guard: an element that must be alone would wait for them, and they
     /// for a guard.
     slow: bool,
 }

@@ -62,7 +62,7 @@ async fn look(queue: &Queue, heartbeat: &Heartbeat) -> Result<(u64, u64), Source
     if queue.store.due_before(0, now_ms.saturating_sub(limit)).await? == 0 {
         return Ok((0, 0));
     }
-    // Nobody tells this mode: the daemons that listen deliver.
+    // This mode does not listen to announcements: the daemons that do deliver.
     queue.doubt_pauses();
     queue.learn_pauses().await;
     while !queue.process.stopping.is_cancelled() && queue.paused().is_none() {

@@ -8,7 +8,7 @@ use crate::link::{Conn, LinkError};
 use crate::source::ledger::claims::BodyAt;
 use crate::source::{Score, SourceError, text};
 
-/// How long after its due time HDT3213's program keeps a job, unless it is told otherwise.
+/// How long after its due time HDT3213's program keeps a job, unless it is configured otherwise.
 const KEPT_MS: i64 = 3_600_000;
 
 /// A program whose jobs can be written: the name of its preset, and what its keys are made of.

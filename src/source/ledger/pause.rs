@@ -86,8 +86,8 @@ pub struct Changed {
     pub before: Option<Pause>,
     /// What it is now.
     pub after: Option<Pause>,
-    /// Whether the daemons were told; else they see it at their next look.
-    pub told: bool,
+    /// Whether the daemons were notified; else they see it at their next look.
+    pub notified: bool,
 }
 
 impl Subject<'_> {
@@ -206,7 +206,7 @@ impl Ledger {
         }
         let (before, after) = (fields.bytes()?, fields.bytes()?);
         let (before, after) = (Pause::at(&before, now_ms), Pause::at(&after, now_ms));
-        Ok(Some(Changed { now_ms, before, after, told: fields.int()? == 1 }))
+        Ok(Some(Changed { now_ms, before, after, notified: fields.int()? == 1 }))
     }
 }
 

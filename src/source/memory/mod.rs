@@ -319,7 +319,7 @@ impl MemoryStore {
         self.with(|queue| queue.not_lists.insert(Bytes::copy_from_slice(key)));
     }
 
-    /// Pauses the queue or a sink of it, or ends that. Nobody is told.
+    /// Pauses the queue or a sink of it, or ends that, without an announcement.
     pub fn set_pause(&self, subject: Subject<'_>, pause: Option<Pause>) {
         self.with(|queue| match pause {
             Some(pause) => queue.pauses.insert(subject.field(), pause),

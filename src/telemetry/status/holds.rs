@@ -11,7 +11,7 @@ use crate::clock::Instant;
 const QUIET: Duration = Duration::from_secs(1);
 /// Queues that a sum names; the others are counted.
 const NAMED: usize = 10;
-/// Causes that are told apart; what comes beyond them shares one.
+/// Causes that are counted one by one; what comes beyond them shares one.
 const CAUSES: usize = 256;
 
 /// What was written of late, by cause.

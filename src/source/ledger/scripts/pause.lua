@@ -3,7 +3,7 @@
 -- KEYS 1 state hash
 -- ARGV 1 field of the pause, 2 presence channel, 3 nonce (new for every command), or '' to end the pause, then 4 how long
 --      (ms), or '', 5 the time of its end (ms), or '', 6 who, 7 why
--- Returns {now, what the field held, or '', what it holds now, or '', 1 if the daemons were told}; {now} where the end is over
+-- Returns {now, what the field held, or '', what it holds now, or '', 1 if the daemons were notified}; {now} where the end is over
 --      already, and nothing was changed.
 --
 -- Sent twice: a pause finds its nonce, and keeps its beginning and its end; the end of a pause finds none.
@@ -27,5 +27,5 @@ end
 redis.call('HDEL', KEYS[1], after == '' and ARGV[1] or '')
 if after ~= '' and after ~= before then redis.call('HSET', KEYS[1], ARGV[1], after) end
 -- A right to publish that is missing must not hide what was written: daemons look by themselves too, only later.
-local told = redis.pcall('PUBLISH', ARGV[2], 'pause')
-return {now, before, after, type(told) == 'number' and 1 or 0}
+local notified = redis.pcall('PUBLISH', ARGV[2], 'pause')
+return {now, before, after, type(notified) == 'number' and 1 or 0}
