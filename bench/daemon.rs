@@ -65,11 +65,19 @@ impl Daemon {
 
     /// The same with this build.
     pub fn spawn_of(build: Build, redis_url: &str, sinks_and_queues: &str) -> Result<Self> {
+        Daemon::spawn_with(build, &format!("{{ url: {redis_url} }}"), sinks_and_queues)
+    }
+
+    /// The same with this value of `redis:`.
+    pub fn spawn_at(redis: &str, sinks_and_queues: &str) -> Result<Self> {
+        Daemon::spawn_with(Build::This, redis, sinks_and_queues)
+    }
+
+    fn spawn_with(build: Build, redis: &str, sinks_and_queues: &str) -> Result<Self> {
         let http_port = ports::free_port();
         let config = TempDir::with_prefix("delaybridge-bench-").context("make a directory")?;
         let path = config.path().join("delaybridge.yaml");
-        let yaml =
-            format!("http: {{ listen: 127.0.0.1:{http_port} }}\nredis: {{ url: {redis_url} }}\n{sinks_and_queues}");
+        let yaml = format!("http: {{ listen: 127.0.0.1:{http_port} }}\nredis: {redis}\n{sinks_and_queues}");
         std::fs::write(&path, yaml).context("write the configuration")?;
         let mut command = command(build.binary()?);
         command.arg("run").arg("--config").arg(&path).stdout(Stdio::null()).stderr(Stdio::piped());

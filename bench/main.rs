@@ -28,11 +28,13 @@ tools! {
     metrics "../tests/it/harness/metrics.rs",
     oracle "../tests/it/harness/oracle.rs",
     ports "../tests/it/harness/ports.rs",
+    redis_cluster "../tests/it/harness/cluster.rs",
     redis_server "../tests/it/harness/redis_server.rs",
     redisson "../tests/it/harness/redisson.rs",
     tls "../tests/it/harness/tls.rs",
 }
 mod chart;
+mod cluster;
 mod crowd;
 mod daemon;
 mod depth;
@@ -66,13 +68,14 @@ mod zset;
 use report::{Findings, Table};
 
 /// The names that `ROWS` may hold, in the order of the report.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 21] = [
     "start",
     "idle",
     "lateness",
     "fairness",
     "queues",
     "crowd",
+    "cluster",
     "drain",
     "kafka",
     "amqp",
@@ -105,6 +108,7 @@ async fn main() -> Result<()> {
             "fairness" => lateness::fairness().await.map(Findings::from),
             "queues" => queues::measure().await.map(Findings::from),
             "crowd" => crowd::measure().await.map(Findings::from),
+            "cluster" => cluster::measure().await.map(Findings::from),
             "outage" => outage::measure().await.map(Findings::from),
             "drain" => drain::measure().await.map(Findings::from),
             "kafka" => to_kafka::measure().await.map(Findings::from),

@@ -1,0 +1,175 @@
+//! The same queues on one Redis and on three masters of a cluster: what an element costs in each.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use redis::AsyncCommands;
+
+use crate::daemon::Daemon;
+use crate::fill::{Load, Order, fill};
+use crate::oracle::{Oracle, read_stream};
+use crate::passage::median;
+use crate::redis_cluster::RedisCluster;
+use crate::redis_server::{RedisServer, ServerOptions};
+use crate::redisson::{RedissonQueue, redis_now_ms};
+use crate::report::{Table, middle};
+use crate::settings::{number, rounds, said};
+
+const QUEUES: usize = 12;
+const MASTERS: usize = 3;
+/// Of all queues together.
+const ELEMENTS: usize = 120_000;
+/// From the first offer until the elements fall due, for each 100,000 of them.
+const AHEAD_MS: usize = 20_000;
+const PATIENCE: Duration = Duration::from_secs(300);
+
+const COLUMNS: &[&str] = &[
+    "12 queues on",
+    "daemon CPU us each",
+    "Redis CPU us each",
+    "daemon to one Redis",
+    "Redis to one Redis",
+    "bar",
+    "elements/s",
+    "share of each master",
+];
+
+/// Where the queues are; each master has a replica.
+enum Servers {
+    One(RedisServer, #[expect(dead_code, reason = "it only follows")] RedisServer),
+    Cluster(RedisCluster),
+}
+
+/// What one run took.
+struct Ran {
+    daemon_us: f64,
+    redis_us: f64,
+    cells: Vec<String>,
+}
+
+/// The table of `ROWS=cluster`.
+pub async fn measure() -> Result<Table> {
+    let elements = number("ELEMENTS", ELEMENTS)?;
+    let mut runs: [Vec<Ran>; 2] = Default::default();
+    for _ in 0..rounds()? {
+        for (runs, is_cluster) in runs.iter_mut().zip([false, true]) {
+            said(if is_cluster { "cluster: three masters" } else { "cluster: one Redis" });
+            runs.push(run(is_cluster, elements).await?);
+        }
+    }
+    let mut table = Table::new("Queues on one Redis and on a cluster, to a stream elsewhere, 256 B", COLUMNS);
+    for (of_mode, name) in runs.iter().zip(["one Redis", "three masters"]) {
+        let to_one = |figure: fn(&Ran) -> f64| {
+            let [this, one] = [of_mode, &runs[0]].map(|runs| median(runs.iter().map(figure)));
+            format!("{:.2}x", this / one)
+        };
+        let mut line = middle(&of_mode.iter().map(|ran| ran.cells.clone()).collect::<Vec<_>>());
+        line.insert(0, name.to_owned());
+        let ratios = [to_one(|ran| ran.daemon_us), to_one(|ran| ran.redis_us), "<= 1.05x".to_owned()];
+        line.splice(3..3, ratios);
+        table.lines.push(line);
+    }
+    table.notes = vec![
+        "Each master has a replica, whose CPU is left out. All of it runs on one machine: more cores gain nothing here.".into(),
+        "to one Redis: medians of all runs (ROUNDS), in turns.".into(),
+    ];
+    Ok(table)
+}
+
+impl Servers {
+    async fn start(is_cluster: bool) -> Servers {
+        if is_cluster {
+            return Servers::Cluster(RedisCluster::start().await);
+        }
+        let master = RedisServer::start().await;
+        let follows = format!("127.0.0.1 {}", master.port());
+        let replica = RedisServer::start_with(ServerOptions::default().line("replicaof", &follows)).await;
+        Servers::One(master, replica)
+    }
+
+    /// The value of `redis:` in a configuration.
+    fn yaml(&self) -> String {
+        match self {
+            Servers::One(master, _) => format!("{{ url: {} }}", master.url()),
+            Servers::Cluster(cluster) => cluster.yaml(),
+        }
+    }
+
+    async fn at(&self, key: &str) -> redis::aio::MultiplexedConnection {
+        match self {
+            Servers::One(master, _) => master.client().await,
+            Servers::Cluster(cluster) => cluster.at(key).await,
+        }
+    }
+
+    /// CPU that each master has used.
+    fn cpu(&mut self) -> Vec<Duration> {
+        let masters = match self {
+            Servers::One(master, _) => std::slice::from_mut(master),
+            Servers::Cluster(cluster) => &mut cluster.nodes[..MASTERS],
+        };
+        masters.iter_mut().map(|master| master.running().usage().cpu).collect()
+    }
+}
+
+async fn run(is_cluster: bool, elements: usize) -> Result<Ran> {
+    let mut servers = Servers::start(is_cluster).await;
+    let done = RedisServer::start().await;
+    let mut out = done.client().await;
+    let queues: Vec<_> = (0..QUEUES).map(|n| RedissonQueue::new(&format!("queue-{n}"))).collect();
+    let of_queue = |queue: &RedissonQueue| {
+        let name = &queue.name;
+        format!("  {name}: {{ source: {{ redisson: {{ name: {name} }} }}, to: [{{ sink: out, stream: out }}] }}\n")
+    };
+    let sinks = format!("sinks: {{ out: {{ redis: {{ url: {} }} }} }}\nqueues:\n", done.url());
+    let yaml = sinks + &queues.iter().map(of_queue).collect::<String>();
+    let mut daemon = Daemon::spawn_at(&servers.yaml(), &yaml)?;
+    daemon.ready().await?;
+
+    // All of it is there before the first falls due, at the same time in every queue.
+    let mut oracle = Oracle::new();
+    let mut due_ms = None;
+    for queue in &queues {
+        let mut redis = servers.at(&queue.timeouts).await;
+        let now_ms = redis_now_ms(&mut redis).await;
+        let ahead_ms = i64::try_from((elements * AHEAD_MS).div_ceil(100_000))?;
+        let last_in_ms = *due_ms.get_or_insert(now_ms + ahead_ms) - now_ms;
+        let load = Load { last_in_ms, order: Order::OneMillisecond, ..Load::overdue(elements / QUEUES) };
+        fill(&mut redis, queue, load, |some| oracle.offered(some)).await?;
+    }
+    ensure!(out.xlen::<_, usize>("out").await? == 0, "{elements} could not be offered before they fell due");
+    let (servers_before, daemon_before) = (servers.cpu(), daemon.process.usage().cpu);
+    let waited = Instant::now();
+    while out.xlen::<_, usize>("out").await? == 0 {
+        ensure!(waited.elapsed() < PATIENCE, "nothing arrived in {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let began = Instant::now();
+    let offered = elements / QUEUES * QUEUES;
+    let mut arrived = 0;
+    while arrived < offered {
+        ensure!(began.elapsed() < PATIENCE, "{arrived} of {offered} had arrived after {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        arrived = out.xlen("out").await?;
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    let each = |cpu: Duration| cpu.as_secs_f64() * 1e6 / offered as f64;
+    let daemon_us = each(daemon.process.usage().cpu.saturating_sub(daemon_before));
+    let of_masters: Vec<_> =
+        servers.cpu().iter().zip(servers_before).map(|(after, before)| after.saturating_sub(before)).collect();
+    let of_all: Duration = of_masters.iter().sum();
+    let report = oracle.judge(&read_stream(&mut out, "out").await);
+    ensure!(report.is_complete(), "not everything arrived as it was: {report}");
+    daemon.stop().await;
+
+    let shares: Vec<_> =
+        of_masters.iter().map(|cpu| format!("{:.0} %", cpu.as_secs_f64() / of_all.as_secs_f64() * 100.0)).collect();
+    let redis_us = each(of_all);
+    let cells = vec![
+        format!("{daemon_us:.1}"),
+        format!("{redis_us:.1}"),
+        format!("{:.0}", offered as f64 / seconds),
+        shares.join(", "),
+    ];
+    Ok(Ran { daemon_us, redis_us, cells })
+}
