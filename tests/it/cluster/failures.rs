@@ -1,33 +1,65 @@
 //! Failovers, killed and frozen masters: the others' queues do not notice.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::{QUEUES, World, long, show};
+use super::{QUEUES, World, long, show_lateness};
+use crate::harness::failovers::{FailedOver, Failover, Guide, Producer, judge, show};
 
 /// Lateness that a busy machine explains, in ms. A queue that waited for a silent node would be later by its time-outs.
 const NOT_LATE_MS: i64 = 2_000;
 
+/// Failovers of one master while a client offers to a queue there, and others deliver beside it: ten by command and ten by
+/// SIGKILL with `DELAYBRIDGE_LONG=1`.
 #[tokio::test]
-async fn a_failover_under_load_loses_nothing() {
-    let mut world = World::start(3).await;
-    for queue in 0..3 {
-        world.offer(queue, 400, 0, 10).await;
+async fn deliveries_go_on_at_the_new_master_and_lose_only_what_replication_loses() {
+    let (ways, per_second) = match long() {
+        true => ((0..20).map(|n| [Failover::Command, Failover::Kill][n % 2]).collect(), 2_000),
+        false => (vec![Failover::Command], 400),
+    };
+    let mut world = World::start(2).await;
+    let mut daemon = world.daemon().await;
+    for words in ["cannot reach Redis", "queue on hold", "elements dropped here", "sink down"] {
+        daemon.expect_log(words);
     }
-    let daemon = world.daemon().await;
-    let rounds = if long() { 20 } else { 1 };
-    for round in 0..rounds {
-        let key = world.queues[round % 3].timeouts.clone();
-        let master = world.cluster.owner(&key).await;
-        let replica = world.cluster.fail_over(master).await;
-        assert_eq!(world.cluster.owner(&key).await, replica);
-        for queue in 0..3 {
-            world.offer(queue, 200, 0, 10).await;
+    let queue = world.queues[0].clone();
+    let (ports, slot) = (world.cluster.ports(), world.cluster.slot(&queue.timeouts).await);
+    let producer = Producer::start(Guide::Cluster(ports, slot), 1, queue.clone(), per_second);
+    let mut done = Vec::new();
+    for way in &ways {
+        world.more_delivered(per_second).await;
+        world.cluster.let_votes_expire().await;
+        let old = world.cluster.owner(&queue.timeouts).await;
+        let began = Instant::now();
+        let new = match way {
+            Failover::Command => world.cluster.fail_over(old).await,
+            Failover::Kill => world.cluster.kill(old).await,
+        };
+        done.push(FailedOver::ended(old, new, began));
+        world.more_delivered(per_second).await;
+        if *way == Failover::Kill {
+            world.cluster.nodes[old].boot().await.expect("a killed node starts again");
         }
+        assert_eq!(world.cluster.replica_of(new).await, old);
     }
-    let report = world.complete().await;
-    let announced = daemon.metric("delaybridge_possible_duplicates_total").await;
-    println!("{rounds} failovers: {report}, announced {announced}");
-    assert!(report.duplicates as f64 <= announced, "{report}, announced {announced}");
+    let offered = producer.stop().await;
+    world.emptied(0).await;
+    let announced = daemon.metric("delaybridge_possible_duplicates_total").await as usize;
+    let judged = judge(&offered, &world.delivered().await, &done, announced);
+    println!(
+        "{} failovers: {} offered, {} acknowledged, {} on the replica; {} lost by replication, {} duplicates, {announced} announced",
+        done.len(),
+        offered.oracle.count(),
+        offered.acknowledged.len(),
+        offered.sure.len(),
+        judged.lost,
+        judged.duplicates,
+    );
+    show(&done, &ways, &judged.pauses);
+    for (pause, _) in judged.pauses.iter().zip(&ways) {
+        assert!(pause.over_from_switch <= NOT_LATE_MS, "deliveries went on too late after the switch: {pause:?}");
+    }
+    // Only a claim that the replica did not have is delivered again without a word.
+    assert!(judged.unannounced == 0 || ways.contains(&Failover::Kill), "{} were not announced", judged.unannounced);
 }
 
 #[tokio::test]
@@ -45,10 +77,10 @@ async fn queues_of_other_masters_are_not_late_while_one_is_killed() {
     // What the replica did not have yet is Redis's loss: an element may also come again that was settled.
     let report = world.complete().await;
     println!("{report}");
-    show("of the master that was killed", world.lateness(&at).await);
+    show_lateness("of the master that was killed", world.lateness(&at).await);
     let late = world.lateness(&elsewhere).await;
     let latest = late.iter().max().copied().unwrap_or(0);
-    show("of the others", late);
+    show_lateness("of the others", late);
     assert!(latest < NOT_LATE_MS, "{latest} ms late");
     daemon.wait_ready().await;
 }
@@ -71,10 +103,10 @@ async fn queues_of_other_masters_are_not_late_while_one_is_frozen() {
     world.cluster.nodes[master].resume();
     let report = world.complete().await;
     println!("{report}");
-    show("of the master that was frozen", world.lateness(&at).await);
+    show_lateness("of the master that was frozen", world.lateness(&at).await);
     let late = world.lateness(&elsewhere).await;
     let latest = late.iter().max().copied().unwrap_or(0);
-    show("of the others", late);
+    show_lateness("of the others", late);
     assert!(latest < NOT_LATE_MS, "{latest} ms late");
     daemon.wait_ready().await;
 }

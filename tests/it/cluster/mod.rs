@@ -82,14 +82,28 @@ impl World {
         report.expect("it is complete")
     }
 
+    /// Waits until so many more have been delivered.
+    async fn more_delivered(&self, count: usize) {
+        let mut done = self.done.client().await;
+        let so_far: usize = done.xlen("done").await.expect("count what arrived");
+        eventually("deliveries", PATIENCE, async || match done.xlen::<_, usize>("done").await {
+            Ok(found) if found >= so_far + count => Ok(()),
+            found => Err(format!("{found:?} of {}", so_far + count)),
+        })
+        .await;
+    }
+
     /// Waits until nothing of a queue is left.
     async fn emptied(&self, queue: usize) {
         let queue = &self.queues[queue];
         eventually("the queue to be empty", PATIENCE, async || {
-            let redis = self.cluster.at(&queue.timeouts).await;
-            match queue.in_flight(&redis).await {
-                Ok(0) => Ok(()),
-                other => Err(format!("{other:?} in flight")),
+            let mut redis = self.cluster.at(&queue.timeouts).await;
+            let in_flight = queue.in_flight(&redis).await.map_err(|e| e.to_string())?;
+            let scheduled: usize = redis.zcard(&queue.timeouts).await.map_err(|e| e.to_string())?;
+            let retry: usize = redis.zcard(queue.bridge_key("retry")).await.map_err(|e| e.to_string())?;
+            match scheduled + in_flight + retry {
+                0 => Ok(()),
+                _ => Err(format!("{scheduled} scheduled, {in_flight} in flight, {retry} to be retried")),
             }
         })
         .await;
@@ -123,7 +137,7 @@ fn assert_first_attempts(deliveries: &[Delivery]) {
     assert!(counted.is_empty(), "attempts were counted: {counted:?}");
 }
 
-fn show(what: &str, mut late: Vec<i64>) {
+fn show_lateness(what: &str, mut late: Vec<i64>) {
     late.sort_unstable();
     let at = |share: f64| late.get(((late.len() as f64 - 1.0) * share) as usize).copied().unwrap_or(0);
     println!("{what}: {} elements, late p50 {} ms, p99 {} ms, max {} ms", late.len(), at(0.5), at(0.99), at(1.0));
@@ -154,7 +168,7 @@ async fn twelve_queues_on_three_masters_are_drained() {
     let announced: Vec<_> = world.delivered().await.split_off(200 * QUEUES);
     let late: Vec<_> =
         announced.iter().map(|delivery| delivery.arrived_ms.unwrap() - delivery.due_ms.unwrap()).collect();
-    show("announced", late);
+    show_lateness("announced", late);
     // One connection for each master in use, one subscription on any node, and what asks for the map now and then.
     let mut subscribed = 0;
     for node in &world.cluster.nodes {

@@ -26,7 +26,7 @@ const SLOTS: usize = 16_384;
 pub struct RedisCluster {
     /// The first three begin as masters, the others as their replicas.
     pub nodes: Vec<RedisServer>,
-    /// When a failover began last: votes for one shard must be apart.
+    /// When a failover ended last: votes for one shard must be apart.
     failed_over: Option<Instant>,
 }
 
@@ -118,6 +118,11 @@ impl RedisCluster {
         format!("{{ cluster: [{}], connect_timeout: 10s, command_timeout: 5s }}", seeds.join(", "))
     }
 
+    /// The ports of all nodes.
+    pub fn ports(&self) -> Vec<u16> {
+        self.nodes.iter().map(RedisServer::port).collect()
+    }
+
     /// The slot of a key.
     pub async fn slot(&self, key: &str) -> u64 {
         ask(self.anyone(), &["CLUSTER", "KEYSLOT", key]).await.expect("a slot")
@@ -130,13 +135,7 @@ impl RedisCluster {
         until("a key to have a master", async || {
             for (number, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.is_running()) {
                 let nodes: String = ask(node, &["CLUSTER", "NODES"]).await.map_err(|error| error.to_string())?;
-                let own = nodes.lines().find(|line| line.contains("myself,master")).unwrap_or_default();
-                // Behind eight other fields: `5-7`, `9`, and slots on their way as `[12->-...]`.
-                let mut ranges = own.split(' ').skip(8).filter_map(|range| {
-                    let (first, last) = range.split_once('-').unwrap_or((range, range));
-                    Some(first.parse::<u64>().ok()?..=last.parse::<u64>().ok()?)
-                });
-                if ranges.any(|range| range.contains(&slot)) {
+                if serves(&nodes, slot) {
                     owner = Some(number);
                     return Ok(());
                 }
@@ -184,6 +183,7 @@ impl RedisCluster {
         let replica = self.replica_of(master).await;
         ask::<()>(&self.nodes[replica], &["CLUSTER", "FAILOVER"]).await.expect("a failover");
         self.is_master(replica).await;
+        self.failed_over = Some(Instant::now());
         until("the former master to follow", async || {
             let nodes: String =
                 ask(&self.nodes[master], &["CLUSTER", "NODES"]).await.map_err(|error| error.to_string())?;
@@ -199,15 +199,16 @@ impl RedisCluster {
         let replica = self.replica_of(master).await;
         self.nodes[master].kill();
         self.is_master(replica).await;
+        self.failed_over = Some(Instant::now());
         replica
     }
 
-    /// A vote of Redis 7.0 is kept for a while: a second failover would be won without an election, with the old epoch.
-    async fn let_votes_expire(&mut self) {
+    /// Waits until a failover can have an election. A vote of Redis 7.0 is kept for a while: a second failover would be won
+    /// without one, with the old epoch.
+    pub async fn let_votes_expire(&self) {
         let apart = Duration::from_millis(4 * NODE_TIMEOUT_MS.max(1_000) + 200);
-        if let Some(last) = self.failed_over.replace(Instant::now()) {
+        if let Some(last) = self.failed_over {
             tokio::time::sleep(apart.saturating_sub(last.elapsed())).await;
-            self.failed_over = Some(Instant::now());
         }
     }
 
@@ -324,6 +325,33 @@ pub struct SlotMove {
     from: usize,
     to: usize,
     to_id: String,
+}
+
+/// Whether the node that answers this to `CLUSTER NODES` is the master of a slot.
+fn serves(nodes: &str, slot: u64) -> bool {
+    let own = nodes.lines().find(|line| line.contains("myself,master")).unwrap_or_default();
+    // Behind eight other fields: `5-7`, `9`, and slots on their way as `[12->-...]`.
+    own.split(' ').skip(8).any(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        matches!((first.parse(), last.parse()), (Ok(first), Ok(last)) if (first..=last).contains(&slot))
+    })
+}
+
+/// The port of the node that is the master of a slot by its own account, of those that answer at once.
+pub async fn master_of(ports: &[u16], slot: u64) -> Option<u16> {
+    for port in ports {
+        let asked = async {
+            let client = redis::Client::open(format!("redis://127.0.0.1:{port}/"))?;
+            let mut node = client.get_multiplexed_async_connection().await?;
+            redis::cmd("CLUSTER").arg("NODES").query_async::<String>(&mut node).await
+        };
+        if let Ok(Ok(nodes)) = tokio::time::timeout(Duration::from_millis(200), asked).await
+            && serves(&nodes, slot)
+        {
+            return Some(*port);
+        }
+    }
+    None
 }
 
 async fn until(what: &str, mut look: impl AsyncFnMut() -> Result<(), String>) {

@@ -9,6 +9,7 @@ pub mod amqp;
 pub mod cluster;
 pub mod daemon;
 pub mod eventually;
+pub mod failovers;
 pub mod http;
 pub mod java;
 #[cfg(feature = "kafka")]
@@ -42,5 +43,5 @@ pub use prometheus::Prometheus;
 pub use proxy::{Cut, Mode, Proxy};
 pub use redis_server::{RedisServer, ServerOptions};
 pub use redisson::{Element, Layout, RedissonQueue};
-pub use sentinels::{Failover, Sentinels};
+pub use sentinels::Sentinels;
 pub use vectors::{Vector, vectors};

@@ -8,6 +8,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::eventually::eventually;
+use super::failovers::{FailedOver, Failover};
 use super::least;
 use super::ports::free_port;
 use super::process::{Process, command};
@@ -20,28 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// The password of sentinels that ask for one.
 pub const PASSWORD: &str = "watched";
-
-/// What makes the sentinels choose another master.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failover {
-    /// `SENTINEL FAILOVER`.
-    Command,
-    /// SIGKILL of the master.
-    Kill,
-}
-
-/// What a failover did.
-#[derive(Debug, Clone, Copy)]
-pub struct FailedOver {
-    /// Place of the former master among the servers.
-    pub old: usize,
-    /// Place of the new one.
-    pub new: usize,
-    /// When it began, in ms since the epoch by the servers' clock.
-    pub began_ms: i64,
-    /// How long the servers took: until the new one says that it is the master, and a sentinel names it.
-    pub took: Duration,
-}
 
 /// The servers and their sentinels; gone when dropped.
 pub struct Sentinels {
@@ -151,9 +130,7 @@ impl Sentinels {
             if info.contains("role:master") { Ok(new) } else { Err(format!("server {new}: {info}")) }
         });
         let new = new.await;
-        let took = began.elapsed();
-        let began_ms = now_ms().saturating_sub(i64::try_from(took.as_millis()).unwrap_or(i64::MAX));
-        FailedOver { old, new, began_ms, took }
+        FailedOver::ended(old, new, began)
     }
 
     /// Starts a server that was killed. It comes up as a master of its own, and the sentinels make it a replica.
@@ -242,11 +219,4 @@ async fn client(sentinel: u16, password: &str) -> redis::RedisResult<Multiplexed
     let client = redis::Client::open(format!("redis://{login}127.0.0.1:{sentinel}/"))?;
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(5)));
     client.get_multiplexed_async_connection_with_config(&config).await
-}
-
-/// This machine's time, which is that of all servers on it.
-#[allow(clippy::disallowed_methods, reason = "events of several servers are compared")]
-fn now_ms() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time after 1970");
-    i64::try_from(since.as_millis()).expect("a time before the year 292 million")
 }

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use redis::AsyncCommands;
 
-use super::rig::{Producer, doubled, judge};
+use crate::harness::failovers::{FailedOver, Failover, Guide, Producer, doubled, judge, show};
 use crate::harness::oracle::read_stream;
-use crate::harness::sentinels::FailedOver;
-use crate::harness::{Daemon, Failover, RedisServer, RedissonQueue, Sentinels, eventually};
+use crate::harness::{Daemon, RedisServer, RedissonQueue, Sentinels, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long after the servers have another master the first delivery may come, on a machine that runs other tests.
@@ -31,7 +30,7 @@ async fn run(what: &str, failovers: &[Failover], per_second: usize, more: &str) 
         daemon.expect_log(words);
     }
     let queue = RedissonQueue::new("moved");
-    let producer = Producer::start(group.ports()[0], queue.clone(), per_second);
+    let producer = Producer::start(Guide::Sentinel(group.ports()[0]), 2, queue.clone(), per_second);
     let mut sink = out.client().await;
     let more_than = async |sink: &mut redis::aio::MultiplexedConnection, n: usize| {
         eventually("deliveries", PATIENCE, async || match sink.xlen::<_, usize>("arrived").await {
@@ -73,19 +72,12 @@ async fn run(what: &str, failovers: &[Failover], per_second: usize, more: &str) 
     println!(
         "{what}: {} offered, {} acknowledged, {} on both replicas; {} lost by replication, {} duplicates, {announced} announced",
         offered.oracle.count(),
-        offered.acknowledged,
+        offered.acknowledged.len(),
         offered.sure.len(),
         judged.lost,
         judged.duplicates,
     );
-    for kind in [Failover::Command, Failover::Kill] {
-        let of_kind = done.iter().zip(failovers).zip(&judged.pauses).filter(|((_, how), _)| **how == kind);
-        let (took, pauses): (Vec<_>, Vec<_>) = of_kind.map(|((done, _), pause)| (done.took, *pause)).unzip();
-        println!("  {kind:?}: {pauses:?}");
-        summary("the servers took", took.iter().map(|took| took.as_millis() as i64).collect());
-        summary("without a delivery", pauses.iter().map(|pause| pause.length).collect());
-        summary("deliveries from the begin", pauses.iter().map(|pause| pause.over_from_begin).collect());
-    }
+    show(&done, failovers, &judged.pauses);
     for pause in &judged.pauses {
         assert!(pause.over_from_switch <= SWITCH, "deliveries went on too late after the switch: {pause:?}");
     }
@@ -102,12 +94,6 @@ async fn run(what: &str, failovers: &[Failover], per_second: usize, more: &str) 
         assert!(elsewhere <= announced, "{elsewhere} duplicates away from failovers, {announced} announced");
     }
     done
-}
-
-fn summary(what: &str, mut millis: Vec<i64>) {
-    millis.sort_unstable();
-    let (p50, max) = (millis[millis.len() / 2], millis[millis.len() - 1]);
-    println!("  {what}: p50 {p50} ms, max {max} ms");
 }
 
 fn is_long() -> bool {

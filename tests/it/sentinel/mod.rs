@@ -3,4 +3,3 @@
 mod commands;
 mod durability;
 mod failover;
-mod rig;

@@ -3,20 +3,69 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 
-use crate::harness::redisson::Element;
-use crate::harness::sentinels::{FailedOver, master_of};
-use crate::harness::{Delivery, Oracle, RedissonQueue};
+use super::oracle::{Delivery, Oracle};
+use super::redisson::{Element, RedissonQueue};
+use super::{cluster, sentinels};
 
 /// Time between two batches of offers.
 const BATCH: Duration = Duration::from_millis(50);
 /// How far ahead elements are offered.
 const AHEAD_MS: i64 = 1_000;
+
+/// How a master is to be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failover {
+    /// In order, by a command.
+    Command,
+    /// After a SIGKILL to the master.
+    Kill,
+}
+
+/// What a failover did.
+#[derive(Debug, Clone, Copy)]
+pub struct FailedOver {
+    /// Place of the former master among the servers.
+    pub old: usize,
+    /// Place of the new one.
+    pub new: usize,
+    /// When it began, in ms since the epoch by the servers' clock.
+    pub began_ms: i64,
+    /// How long the servers took: until the new one says that it is the master, and clients are sent to it.
+    pub took: Duration,
+}
+
+impl FailedOver {
+    /// One that has just ended.
+    pub fn ended(old: usize, new: usize, began: Instant) -> FailedOver {
+        let took = began.elapsed();
+        FailedOver { old, new, began_ms: now_ms().saturating_sub(millis(took)), took }
+    }
+}
+
+/// This machine's time, which is that of all servers on it.
+#[allow(clippy::disallowed_methods, reason = "events of several servers are compared")]
+fn now_ms() -> i64 {
+    millis(std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time after 1970"))
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).expect("a time before the year 292 million")
+}
+
+/// Who says which server is the master.
+#[derive(Debug, Clone)]
+pub enum Guide {
+    /// The sentinel on this port.
+    Sentinel(u16),
+    /// The nodes on these ports, for this slot.
+    Cluster(Vec<u16>, u64),
+}
 
 /// What was offered.
 #[derive(Default)]
@@ -24,10 +73,10 @@ pub struct Offered {
     pub oracle: Oracle,
     /// Due times by id.
     pub due: HashMap<String, i64>,
-    /// Those that both replicas had acknowledged: no failover may lose them.
+    /// Those that all replicas had acknowledged: no failover may lose them.
     pub sure: HashSet<String>,
     /// Those that the master had acknowledged.
-    pub acknowledged: usize,
+    pub acknowledged: HashSet<String>,
 }
 
 /// Offers until it is stopped.
@@ -37,10 +86,10 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Begins to offer so many elements a second to the master that this sentinel names.
-    pub fn start(sentinel: u16, queue: RedissonQueue, per_second: usize) -> Producer {
+    /// Begins to offer so many elements a second to the master, which has so many replicas.
+    pub fn start(guide: Guide, replicas: u32, queue: RedissonQueue, per_second: usize) -> Producer {
         let offered = Arc::new(Mutex::new(Offered::default()));
-        let task = tokio::spawn(offer(sentinel, queue, per_second * 50 / 1_000, offered.clone()));
+        let task = tokio::spawn(offer(guide, replicas, queue, per_second * 50 / 1_000, offered.clone()));
         Producer { offered, task }
     }
 
@@ -52,14 +101,19 @@ impl Producer {
     }
 }
 
-async fn offer(sentinel: u16, queue: RedissonQueue, batch: usize, offered: Arc<Mutex<Offered>>) {
+async fn offer(guide: Guide, replicas: u32, queue: RedissonQueue, batch: usize, offered: Arc<Mutex<Offered>>) {
     let mut ticks = tokio::time::interval(BATCH);
     let (mut connection, mut at) = (None, None);
     loop {
         ticks.tick().await;
-        // A former master may take writes for ten more seconds, until a sentinel makes it a replica. A client that follows the
-        // sentinels does not write there.
-        let master = master_of(sentinel).await.ok().flatten();
+        let master = match &guide {
+            // A former master may take writes for ten more seconds, until a sentinel makes it a replica. A client that follows
+            // the sentinels does not write there.
+            Guide::Sentinel(port) => sentinels::master_of(*port).await.ok().flatten(),
+            // A former master of a cluster answers MOVED.
+            Guide::Cluster(..) if connection.is_some() => at,
+            Guide::Cluster(ports, slot) => cluster::master_of(ports, *slot).await,
+        };
         if connection.is_none() || master != at {
             at = master;
             connection = match at {
@@ -86,11 +140,11 @@ async fn offer(sentinel: u16, queue: RedissonQueue, batch: usize, offered: Arc<M
             offered.oracle.offered(&elements);
             offered.due.extend(elements.iter().map(|element| (element.id_text(), element.due_ms)));
         }
-        match send(redis, &queue, &elements).await {
-            Ok(replicas) => {
+        match send(redis, replicas, &queue, &elements).await {
+            Ok(have_it) => {
                 let mut offered = offered.lock();
-                offered.acknowledged += elements.len();
-                if replicas >= 2 {
+                offered.acknowledged.extend(elements.iter().map(Element::id_text));
+                if have_it >= replicas {
                     offered.sure.extend(elements.iter().map(Element::id_text));
                 }
             }
@@ -115,6 +169,7 @@ async fn time(redis: &mut MultiplexedConnection) -> redis::RedisResult<i64> {
 /// Offers at once, and answers how many replicas have it.
 async fn send(
     redis: &mut MultiplexedConnection,
+    replicas: u32,
     queue: &RedissonQueue,
     elements: &[Element],
 ) -> redis::RedisResult<u32> {
@@ -125,12 +180,12 @@ async fn send(
     pipeline.atomic().zadd_multiple(&queue.timeouts, &scored).ignore().rpush(&queue.list, members).ignore();
     pipeline.publish(&queue.channel, first).ignore();
     pipeline.exec_async(redis).await?;
-    redis::cmd("WAIT").arg(2).arg(200).query_async(redis).await
+    redis::cmd("WAIT").arg(replicas).arg(200).query_async(redis).await
 }
 
 /// What came of it.
 pub struct Judged {
-    /// Elements that a replica never had, and no one ever will.
+    /// Elements that the master had acknowledged, and that the new one did not have.
     pub lost: usize,
     /// Deliveries beyond the first, and how many of them the daemon had not announced.
     pub duplicates: usize,
@@ -151,7 +206,7 @@ pub struct Pause {
 impl Pause {
     /// The longest between these times, in order, of those that begin before the servers have another master.
     fn of(failover: &FailedOver, arrivals: &[i64]) -> Pause {
-        let switch = failover.began_ms + i64::try_from(failover.took.as_millis()).expect("a short time");
+        let switch = failover.began_ms + millis(failover.took);
         let around = failover.began_ms - 100..=switch;
         let gaps = arrivals.windows(2).filter(|pair| around.contains(&pair[0]));
         let longest = gaps.max_by_key(|pair| pair[1] - pair[0]);
@@ -166,7 +221,7 @@ pub fn judge(offered: &Offered, deliveries: &[Delivery], failovers: &[FailedOver
     let report = offered.oracle.judge(deliveries);
     assert!(report.foreign.is_empty() && report.altered.is_empty(), "{report}");
     let lost: Vec<_> = report.missing.iter().filter(|id| offered.sure.contains(*id)).collect();
-    assert!(lost.is_empty(), "{} elements that both replicas had are lost: {lost:?}; {report}", lost.len());
+    assert!(lost.is_empty(), "{} elements that all replicas had are lost: {lost:?}; {report}", lost.len());
     let arrived = |delivery: &Delivery| delivery.arrived_ms.expect("a time");
     let early = deliveries.iter().filter(|delivery| {
         delivery.id.as_ref().and_then(|id| offered.due.get(id)).is_some_and(|due| arrived(delivery) < *due)
@@ -175,7 +230,7 @@ pub fn judge(offered: &Offered, deliveries: &[Delivery], failovers: &[FailedOver
     let mut arrivals: Vec<_> = deliveries.iter().map(arrived).collect();
     arrivals.sort_unstable();
     Judged {
-        lost: report.missing.len(),
+        lost: report.missing.iter().filter(|id| offered.acknowledged.contains(*id)).count(),
         duplicates: report.duplicates,
         unannounced: report.duplicates.saturating_sub(announced),
         pauses: failovers.iter().map(|failover| Pause::of(failover, &arrivals)).collect(),
@@ -191,4 +246,23 @@ pub fn doubled(deliveries: &[Delivery]) -> Vec<(String, Vec<i64>)> {
     }
     let doubled = times.into_iter().filter(|(_, times)| times.len() > 1);
     doubled.map(|(id, times)| (id.to_owned(), times)).collect()
+}
+
+/// Shows how long the servers took, and how long nothing was delivered, for each way.
+pub fn show(failovers: &[FailedOver], ways: &[Failover], pauses: &[Pause]) {
+    for way in [Failover::Command, Failover::Kill] {
+        let of_way = failovers.iter().zip(ways).zip(pauses).filter(|((_, of), _)| **of == way);
+        let (took, pauses): (Vec<_>, Vec<_>) = of_way.map(|((done, _), pause)| (done.took, *pause)).unzip();
+        println!("  {way:?}: {pauses:?}");
+        summary("the servers took", took.into_iter().map(millis).collect());
+        summary("without a delivery", pauses.iter().map(|pause| pause.length).collect());
+        summary("deliveries from the begin", pauses.iter().map(|pause| pause.over_from_begin).collect());
+    }
+}
+
+fn summary(what: &str, mut millis: Vec<i64>) {
+    millis.sort_unstable();
+    if let (Some(p50), Some(max)) = (millis.get(millis.len() / 2), millis.last()) {
+        println!("  {what}: p50 {p50} ms, max {max} ms");
+    }
 }
