@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use crate::config::Unroutable;
 use crate::message::{About, Class, Failure, Outcome};
 use crate::pipeline::queue::{Queue, Route};
 use crate::pipeline::settle::judge::{self, Answer, Stop};
-use crate::sink::Destination;
+use crate::sink::{Destination, Target};
 use crate::source::ledger::claims::Header;
 
 /// The answer of the sink at this place among the queue's, about an element with this header that was sent at this time of
@@ -30,6 +31,35 @@ pub fn answer(
     }
 }
 
+/// A destination that refuses.
+#[derive(Debug, Clone, Copy)]
+pub struct Refusing {
+    /// How long it has, or the element has been tried.
+    pub lasted: Duration,
+    /// It has worked before.
+    pub worked: bool,
+    /// How long an element waits for it.
+    pub wait: Duration,
+}
+
+/// What has to wait because of this failure: the queue, or what goes to the same destination. `has_parts`: the destination
+/// has parts that can fail by themselves. Pure.
+pub fn stop(
+    policy: Unroutable,
+    target: &dyn Target,
+    failure: &Failure,
+    has_parts: bool,
+    refusing: impl FnOnce() -> Refusing,
+) -> Stop {
+    let about = failure.about;
+    if !(target.varies(about) || about == About::Route && has_parts) {
+        return Stop::Queue;
+    }
+    let Refusing { lasted, worked, wait } = refusing();
+    let chosen = failure.class == Class::TargetPermanent && target.is_chosen_by_payload(about);
+    Stop::Destination { wait, unroutable: chosen && judge::is_unroutable(policy, lasted, worked) }
+}
+
 struct Seen<'a> {
     queue: &'a Queue,
     route: &'a Route,
@@ -40,17 +70,13 @@ struct Seen<'a> {
 
 impl Seen<'_> {
     fn stop(&self) -> Stop {
-        let (handle, target, about) = (&self.route.handle, &self.route.spec.target, self.failure.about);
-        let alone = target.varies(about) || about == About::Route && handle.has_parts(self.destination);
-        if !alone {
-            return Stop::Queue;
-        }
-        let lane = handle.lane(self.destination);
-        let chosen = self.failure.class == Class::TargetPermanent && target.is_chosen_by_payload(about);
-        let trouble = handle.trouble(lane);
-        let lasted = self.age().max(trouble.lasted);
-        let unroutable = chosen && judge::is_unroutable(self.queue.spec.unroutable, lasted, trouble.worked);
-        Stop::Destination { wait: handle.wait(lane), unroutable }
+        let (handle, target) = (&self.route.handle, &*self.route.spec.target);
+        let has_parts = handle.has_parts(self.destination);
+        stop(self.queue.spec.unroutable, target, self.failure, has_parts, || {
+            let lane = handle.lane(self.destination);
+            let trouble = handle.trouble(lane);
+            Refusing { lasted: self.age().max(trouble.lasted), worked: trouble.worked, wait: handle.wait(lane) }
+        })
     }
 
     /// Whether something else was confirmed since the element's last attempt, so that the failure may be its own.

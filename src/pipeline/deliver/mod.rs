@@ -1,5 +1,5 @@
 //! From a claim to the answers of its sinks: batches leave in the order of their claims ([`dispatch`]), each element is
-//! decoded and routed ([`outbound`]) and delivered ([`relay`]) through the handles of its sinks ([`sink_handle`]), and
+//! decoded and routed ([`outbound`], by the rules in [`understand`]) and delivered ([`relay`]) through the handles of its sinks ([`sink_handle`]), and
 //! its verdict is concluded from what they answered ([`conclude`]). A sink without anything to deliver is probed
 //! ([`probes`]).
 
@@ -16,3 +16,4 @@ pub mod redact;
 pub mod relay;
 pub mod sink_handle;
 mod together;
+pub mod understand;

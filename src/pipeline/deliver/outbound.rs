@@ -7,11 +7,11 @@ use bytes::Bytes;
 use redisson_codecs::Payload;
 
 use crate::clock::Instant;
-use crate::config::{OnDecodeError, OnExpired};
 use crate::message::{Class, Failure, Identity, lateness};
 use crate::pipeline::claim::{Claim, Parts};
-use crate::pipeline::queue::Queue;
-use crate::pipeline::settle::verdict::{Death, Release, Verdict};
+pub use crate::pipeline::deliver::understand::unroutable;
+use crate::pipeline::deliver::understand::{self, Understood, dead, routed, understand};
+use crate::pipeline::settle::verdict::{Release, Verdict};
 use crate::route::ElementInfo;
 use crate::sink::Outbound;
 use crate::source::NoPayload;
@@ -59,10 +59,7 @@ pub fn readable(subject: &Subject<'_>) -> Result<Payload, Verdict> {
     }
     let payload = match subject.payload {
         Ok(payload) => payload,
-        Err(NoPayload::Junk(junk)) => {
-            let failure = Failure::new(Class::MessagePermanent, "junk", junk.to_string());
-            return Err(dead(DeadReason::Junk, failure));
-        }
+        Err(NoPayload::Junk(junk)) => return Err(understand::junk(junk)),
         // Where none was ever met, the configuration may look for them in the wrong place: no id is dropped for that.
         Err(NoPayload::Missing) if queue.spec.source.buries_without_body() || !queue.store.has_met_bodies() => {
             let text =
@@ -74,42 +71,17 @@ pub fn readable(subject: &Subject<'_>) -> Result<Payload, Verdict> {
         Err(NoPayload::NoRoom) => return Err(Verdict::Release { why: Release::NoRoom }),
         Err(NoPayload::NotDue(at_ms)) => return Err(Verdict::Return { at_ms: *at_ms }),
     };
-    if let (Some(limit), Some(late)) = (queue.spec.max_lateness, subject.lateness())
-        && late > limit
-    {
-        if queue.spec.on_expired == OnExpired::Deliver {
-            queue.events.metrics().expired_delivery();
-            return decoded(queue, payload);
-        }
-        let text = format!("{} ms late, max_lateness is {} ms", late.as_millis(), limit.as_millis());
-        let failure = Failure::new(Class::MessagePermanent, "expired", text);
-        return Err(dead(DeadReason::Expired, failure));
+    let Understood { payload, expired, refused, opaque } = understand(&queue.spec, payload, subject.lateness());
+    if expired {
+        queue.events.metrics().expired_delivery();
     }
-    decoded(queue, payload)
-}
-
-fn decoded(queue: &Queue, payload: &Bytes) -> Result<Payload, Verdict> {
-    queue.spec.decode(payload).or_else(|error| {
+    if refused {
         queue.events.metrics().decode_error(queue.spec.codec.as_str());
-        let failure = Failure::new(Class::MessagePermanent, error.code(), error.to_string());
-        match queue.spec.on_refusal(&error) {
-            OnDecodeError::ForwardRaw => {
-                if error.is_opaque() {
-                    queue.events.opaque(&failure.message);
-                }
-                Ok(Payload::opaque(payload.clone()))
-            }
-            OnDecodeError::DeadLetter => Err(dead(DeadReason::Undecodable, failure)),
-            OnDecodeError::Hold => {
-                let failure = Failure { class: Class::TargetPermanent, ..failure };
-                Err(Verdict::Release { why: Release::Hold { sink: None, failure } })
-            }
-        }
-    })
-}
-
-fn dead(reason: DeadReason, failure: Failure) -> Verdict {
-    Verdict::Dead(Death::without_sink(reason, failure))
+    }
+    if let Some(why) = opaque {
+        queue.events.opaque(&why);
+    }
+    payload
 }
 
 /// The element on its way to the sink of this place among the queue's destinations; a failure if a template has no value.
@@ -129,9 +101,7 @@ pub fn message(
     let attempt = subject.attempts.saturating_add(1);
     let element =
         ElementInfo { id: subject.id, queue: &queue.spec.id, due_ms, attempt, topic: subject.topic.as_deref() };
-    let routed = spec
-        .fill(&element, payload)
-        .map_err(|error| Failure::new(Class::MessagePermanent, error.code(), error.to_string()))?;
+    let routed = routed(spec, &element, payload)?;
     Ok(Outbound {
         id: subject.id.clone(),
         queue: queue.spec.id.clone(),
@@ -159,10 +129,4 @@ pub fn growth(subject: &Subject<'_>, message: &Outbound, place: usize) -> u64 {
 fn is_within(part: &[u8], all: &[u8]) -> bool {
     let (part, all) = (part.as_ptr_range(), all.as_ptr_range());
     all.start <= part.start && part.end <= all.end
-}
-
-/// The verdict on an element for which a template has no value.
-pub fn unroutable(place: usize, failure: Failure) -> Verdict {
-    let (reason, sink) = (DeadReason::Unroutable, Some(place));
-    Verdict::Dead(Death { reason, sink, destination: None, failure: Some(failure), shown: None })
 }
