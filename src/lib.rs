@@ -30,6 +30,7 @@ pub mod clock;
 pub mod pipeline;
 pub mod telemetry;
 
+pub mod cases;
 pub mod operate;
 
 pub mod app;

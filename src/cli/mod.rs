@@ -29,6 +29,7 @@ mod run;
 mod schema;
 mod show;
 mod table;
+mod test;
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -112,6 +113,7 @@ pub enum Output {
 pub enum Command {
     Run(run::RunArgs),
     Check(check::CheckArgs),
+    Test(test::TestArgs),
     Offer(offer::OfferArgs),
     Queues(queues::QueuesArgs),
     Peek(peek::PeekArgs),
@@ -207,6 +209,7 @@ fn input(what: &str, file: Option<&Path>) -> Result<Bytes, Failed> {
 pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> Result<u8, Failed> {
     let code = match command {
         Command::Check(args) => check::run(global, &args, out).await,
+        Command::Test(args) => test::run(global, &args, out).await,
         Command::Offer(args) => offer::run(global, &args, out).await,
         Command::Queues(args) => queues::run(global, &args, out).await,
         Command::Peek(args) => peek::run(global, &args, out).await,
@@ -260,6 +263,8 @@ mod tests {
             "",
             "dead",
             "unheard-of",
+            "test",
+            "test --junit a.xml",
             "offer",
             "offer q",
             "offer q --delay 5s",

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use bytes::Bytes;
+
 use super::kind::SinkKind;
 use super::{amqp, http, kafka, redis, stdout};
 use crate::settings::keys::Group;
@@ -33,6 +35,14 @@ macro_rules! kinds {
             pub(crate) fn lane(&self) -> (&[u8], &[u8]) {
                 match self {
                     $(Destination::$variant(destination) => destination.lane(),)*
+                }
+            }
+
+            /// The filled destination keys, by their names under `to:`; those of properties are behind a dot. What must not be
+            /// shown is not in it.
+            pub fn fields(&self) -> Vec<(String, Bytes)> {
+                match self {
+                    $(Destination::$variant(destination) => destination.fields(),)*
                 }
             }
         }

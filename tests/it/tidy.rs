@@ -189,10 +189,25 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("app", &["message", "config", "clock", "route", "link", "source", "jobs", "sink", "telemetry", "pipeline", "api"]),
     // What an operator can do, apart from how it is asked for and printed: several interfaces call it.
     ("operate", &["message", "config", "clock", "route", "link", "source", "jobs", "sink"]),
+    // Tests of a configuration: the pure functions of every stage, and nothing that connects.
+    ("cases", &["message", "settings", "config", "route", "source", "pipeline"]),
     // Arguments and printing only; the catalogue of error codes collects what each part offers.
     (
         "cli",
-        &["message", "codes", "template", "config", "clock", "link", "jobs", "sink", "telemetry", "operate", "app"],
+        &[
+            "message",
+            "codes",
+            "template",
+            "config",
+            "clock",
+            "link",
+            "jobs",
+            "sink",
+            "telemetry",
+            "operate",
+            "cases",
+            "app",
+        ],
     ),
     ("main", &["cli", "config", "telemetry", "app"]),
     ("lib", &[]),
@@ -249,9 +264,9 @@ const ONLY_UNDER: &[OnlyUnder] = &[
     OnlyUnder {
         word: "redisson_codecs::",
         // A job pool's records may be serialized Java objects, with an id in them.
-        places: &["config/", "route/", "pipeline/", "operate/", "cli/", "source/job_pool/record/"],
+        places: &["config/", "route/", "pipeline/", "operate/", "cases/", "cli/", "source/job_pool/record/"],
         why: "source, link, sink and telemetry carry payloads as bytes; only config (names of codecs), the pipeline \
-              (decoding), route, operate and the command line see values",
+              (decoding), route, operate, cases and the command line see values",
     },
     OnlyUnder {
         word: "Deserialize",

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -54,6 +55,16 @@ impl AmqpDestination {
     /// What tells it apart: exchange and routing key.
     pub(in crate::sink) fn lane(&self) -> (&[u8], &[u8]) {
         (self.exchange.as_bytes(), self.routing_key.as_bytes())
+    }
+
+    /// Exchange, routing key and properties.
+    pub(in crate::sink) fn fields(&self) -> Vec<(String, Bytes)> {
+        let text = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+        let own = [(EXCHANGE.name, &self.exchange), (ROUTING_KEY.name, &self.routing_key)];
+        let own = own.map(|(name, value)| (name.to_owned(), text(value)));
+        let property =
+            |(property, value): &(AmqpProperty, String)| (format!("{}.{property}", PROPERTIES.name), text(value));
+        own.into_iter().chain(self.properties.iter().map(property)).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::super::kind::{At, RouteHeaders};
@@ -40,6 +41,12 @@ impl HttpDestination {
     /// What tells it apart: path and query.
     pub(in crate::sink) fn lane(&self) -> (&[u8], &[u8]) {
         (self.path.as_bytes(), &[])
+    }
+
+    /// The path, unless it is a secret.
+    pub(in crate::sink) fn fields(&self) -> Vec<(String, Bytes)> {
+        let path = (!self.secret).then(|| (PATH.name.to_owned(), Bytes::copy_from_slice(self.path.as_bytes())));
+        path.into_iter().collect()
     }
 }
 

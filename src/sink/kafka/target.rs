@@ -41,6 +41,13 @@ impl KafkaDestination {
     pub(in crate::sink) fn lane(&self) -> (&[u8], &[u8]) {
         (self.topic.as_bytes(), &[])
     }
+
+    /// The topic, and the key if there is one.
+    pub(in crate::sink) fn fields(&self) -> Vec<(String, Bytes)> {
+        let topic = (TOPIC.name.to_owned(), Bytes::copy_from_slice(self.topic.as_bytes()));
+        let key = self.key.iter().map(|key| (KEY.name.to_owned(), key.clone()));
+        std::iter::once(topic).chain(key).collect()
+    }
 }
 
 impl fmt::Display for KafkaDestination {

@@ -71,6 +71,14 @@ impl RedisDestination {
         let (RedisDestination::List { key, .. } | RedisDestination::Stream { key, .. }) = self;
         (key, &[])
     }
+
+    /// The key, under the name of its kind.
+    pub(in crate::sink) fn fields(&self) -> Vec<(String, Bytes)> {
+        match self {
+            RedisDestination::List { key, .. } => vec![(LIST.name.to_owned(), key.clone())],
+            RedisDestination::Stream { key, .. } => vec![(STREAM.name.to_owned(), key.clone())],
+        }
+    }
 }
 
 impl fmt::Display for RedisDestination {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::super::kind::{self, SinkKind, SinkSettings};
@@ -34,6 +35,11 @@ impl StdoutDestination {
     /// What tells it apart: there is one.
     pub(in crate::sink) fn lane(&self) -> (&[u8], &[u8]) {
         (&[], &[])
+    }
+
+    /// None.
+    pub(in crate::sink) fn fields(&self) -> Vec<(String, Bytes)> {
+        Vec::new()
     }
 }
 

@@ -14,7 +14,14 @@ use page::{Remark, blocks};
 use walk::Walk;
 
 /// Pages with commands that a test runs, all of them and in their order.
-const RUN: &[&str] = &["README.md", "docs/codecs.md", "docs/http-api.md", "docs/migrating.md", "docs/security.md"];
+const RUN: &[&str] = &[
+    "README.md",
+    "docs/codecs.md",
+    "docs/http-api.md",
+    "docs/migrating.md",
+    "docs/security.md",
+    "docs/testing-a-configuration.md",
+];
 
 fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -73,6 +80,7 @@ fn every_block_is_run_or_checked_or_says_why_not() {
             match (block.kind.as_str(), &block.remark) {
                 ("text" | "ini" | "json", None) => {}
                 (_, Some(Remark::NotRun(reason))) if !reason.is_empty() => {}
+                ("yaml", Some(Remark::Cases)) if RUN.contains(&&*page) => {}
                 ("sh", None) if RUN.contains(&&*page) => {}
                 ("sh", _) => wrong.push(format!(
                     "{place}: no test runs these commands: add the page to RUN, or write `<!-- not run: REASON -->` before"
@@ -126,6 +134,22 @@ async fn the_commands_about_the_job_queue_take_a_job_through_its_life() {
     let held = walk.until("curl -sS 'http://127.0.0.1:7777/v1/topics/files/jobs?state=reserved'");
     assert!(held.contains(r#""state":"reserved""#), "{held}");
     walk.until("sha256sum");
+    walk.ends().await;
+}
+
+#[tokio::test]
+async fn the_cases_of_the_page_about_testing_come_true() {
+    let mut walk = Walk::new("docs/testing-a-configuration.md").await;
+    let shown = walk.until("delaybridge test");
+    assert!(shown.contains("\n3 cases, all as expected\n"), "{shown}");
+    let report = std::fs::read_to_string(walk.file("result.xml")).expect("read the report");
+    assert!(report.contains(r#"<testsuite name="order.test.yaml" tests="3" failures="0""#), "{report}");
+    let file = walk.file("order.test.yaml");
+    let wrong = std::fs::read_to_string(&file).expect("read the cases").replace("key: 7,", "key: 8,");
+    std::fs::write(&file, wrong).expect("write the cases");
+    // The failure that the page shows, the other way round.
+    let shown = walk.aside("delaybridge test order.test.yaml || test $? = 1");
+    assert!(shown.contains("        deliver[events].key\n          expected  8\n          got       7\n"), "{shown}");
     walk.ends().await;
 }
 

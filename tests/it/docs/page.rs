@@ -20,11 +20,16 @@ pub enum Remark {
     NotRun(String),
     /// `<!-- beside it: YAML -->`: what a part of a configuration needs to be a whole one.
     Beside(String),
+    /// `<!-- cases -->`: the block is a file of cases, which the page's commands run.
+    Cases,
 }
 
 impl Remark {
     fn of(line: &str) -> Option<Remark> {
         let text = line.trim().strip_prefix("<!-- ")?.strip_suffix(" -->")?;
+        if text == "cases" {
+            return Some(Remark::Cases);
+        }
         let not_run = text.strip_prefix("not run: ").map(|reason| Remark::NotRun(reason.to_owned()));
         not_run.or_else(|| text.strip_prefix("beside it: ").map(|yaml| Remark::Beside(yaml.to_owned())))
     }

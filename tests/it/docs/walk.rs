@@ -48,6 +48,8 @@ impl Walk {
         for block in blocks(&text) {
             if block.is_to_be_run() {
                 left.extend(block.text.lines().map(str::to_owned));
+            } else if let (Some(name), Some(Remark::Cases)) = (block.file(), &block.remark) {
+                std::fs::write(directory.path().join(name), &block.text).expect("write a file of the page");
             } else if let ("yaml", Some(name)) = (block.kind.as_str(), block.file()) {
                 let url = server.url();
                 let beside = if let Some(Remark::Beside(yaml)) = &block.remark { yaml } else { "" };

@@ -1,0 +1,182 @@
+//! What the daemon decides about the element of a case, by its own functions. The draw of a back-off is taken at both ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::element::Opened;
+use super::{Case, Failing};
+use crate::config::{QueueSpec, RetryPolicy};
+use crate::message::{Class, Failure, FailureCode, lateness};
+use crate::pipeline::deliver::answer::{Refusing, stop};
+use crate::pipeline::deliver::understand::{junk, routed, understand, unroutable};
+use crate::pipeline::settle::judge::{Answer, Round, Stop, judge};
+use crate::pipeline::settle::verdict::{Death, Release, Verdict};
+use crate::route::ElementInfo;
+use crate::source::NoPayload;
+
+/// What became of an element.
+#[derive(Debug)]
+pub struct Decided {
+    /// The messages that went to sinks.
+    pub messages: Vec<Message>,
+    /// What became of it then.
+    pub fate: Fate,
+}
+
+/// A message on its way.
+#[derive(Debug)]
+pub struct Message {
+    /// The sink.
+    pub sink: Arc<str>,
+    /// Destination keys with their values.
+    pub destination: Vec<(String, Bytes)>,
+    /// Headers.
+    pub headers: Vec<(Arc<str>, String)>,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// What becomes of an element.
+#[derive(Debug, PartialEq)]
+pub enum Fate {
+    /// Every sink has it.
+    Delivered,
+    /// It is a dead letter.
+    Dead {
+        /// The reason.
+        reason: &'static str,
+        /// The sink that decided it.
+        sink: Option<String>,
+        /// The code.
+        code: String,
+        /// What was wrong.
+        message: String,
+    },
+    /// The queue is held.
+    Hold {
+        /// The sink.
+        sink: Option<String>,
+        /// The code.
+        code: String,
+        /// What was wrong.
+        message: String,
+    },
+    /// It is tried again.
+    Retry {
+        /// The shortest wait that can be drawn.
+        earliest: Duration,
+        /// The longest.
+        latest: Duration,
+        /// Whether this attempt counts.
+        counted: bool,
+    },
+    /// It waits, and nothing counts.
+    Wait,
+    /// It is removed: its user has removed its body.
+    Gone,
+    /// It goes back to its source: its own record says that it is due later.
+    Later,
+}
+
+/// Decides one case.
+pub fn decide(case: &Case) -> Decided {
+    let spec = &*case.queue;
+    let Opened { id, payload, topic, tries } = case.given.open(spec);
+    let early = |verdict: Verdict| Decided { messages: Vec::new(), fate: Fate::of(spec, [verdict.clone(), verdict]) };
+    let payload = match payload {
+        Ok(payload) => payload,
+        Err(NoPayload::Junk(bytes)) => return early(junk(&bytes)),
+        Err(NoPayload::NotDue(_)) => return Decided { messages: Vec::new(), fate: Fate::Later },
+        Err(NoPayload::Missing | NoPayload::NoRoom) => return Decided { messages: Vec::new(), fate: Fate::Gone },
+    };
+    let late = case.given.due_ms.and_then(|due_ms| lateness(due_ms, case.given.now_ms));
+    let payload = match understand(spec, &payload, late).payload {
+        Ok(payload) => payload,
+        Err(verdict) => return early(verdict),
+    };
+    let attempt = case.attempts.saturating_add(1);
+    let element = ElementInfo { id: &id, queue: &spec.id, due_ms: case.given.due_ms, attempt, topic: topic.as_deref() };
+    let mut messages = Vec::with_capacity(spec.to.len());
+    for (place, to) in spec.to.iter().enumerate() {
+        match routed(to, &element, &payload) {
+            Ok(routed) => messages.push(Message {
+                sink: to.sink.clone(),
+                destination: routed.destination.fields(),
+                headers: routed.message.headers,
+                body: routed.message.body,
+            }),
+            // As in a delivery: nothing is sent to any sink.
+            Err(failure) => return early(unroutable(place, failure)),
+        }
+    }
+    let answers: Vec<Answer> = (0..spec.to.len()).map(|place| answer(spec, place, &case.fails)).collect();
+    let policy = match tries {
+        Some(max_attempts) if max_attempts < spec.retry.max_attempts => RetryPolicy { max_attempts, ..spec.retry },
+        _ => spec.retry,
+    };
+    let verdict = |draw| judge(round(spec, &answers, case.attempts), &policy, draw).verdict;
+    Decided { messages, fate: Fate::of(spec, [verdict(0.0), verdict(1.0)]) }
+}
+
+fn round<'a>(spec: &QueueSpec, answers: &'a [Answer], counted: u32) -> Round<'a> {
+    Round {
+        confirmed: vec![false; spec.to.len()],
+        answers,
+        counted,
+        probe: false,
+        panicked: false,
+        stopping: false,
+        held: None,
+        abandoned: false,
+    }
+}
+
+/// The code of a failure that a case describes.
+const STATED: &str = "as_stated";
+
+/// The answer of the sink at this place: a confirmation, unless the case says that it fails.
+fn answer(spec: &QueueSpec, place: usize, fails: &[Failing]) -> Answer {
+    let confirmed = Answer { sink: place, outcome: Ok(()), moved: false, stop: Stop::Queue };
+    let Some(failing) = fails.iter().find(|failing| failing.place == place) else { return confirmed };
+    let code: FailureCode = if failing.sent { STATED.into() } else { Failure::NOT_SENT };
+    let failure = Failure::new(failing.class, code, "the failure that the case describes").about(failing.about);
+    let (lasted, worked) = (failing.lasted, failing.worked);
+    let stop = match failing.class {
+        Class::TargetPermanent | Class::Backpressure => {
+            let refusing = || Refusing { lasted, worked, wait: Duration::ZERO };
+            stop(spec.unroutable, &*spec.to[place].target, &failure, false, refusing)
+        }
+        _ => Stop::Queue,
+    };
+    Answer { outcome: Err(failure), moved: !failing.outage, stop, ..confirmed }
+}
+
+impl Fate {
+    /// What both verdicts say: that of the shortest and that of the longest wait.
+    fn of(spec: &QueueSpec, [shortest, longest]: [Verdict; 2]) -> Fate {
+        let name = |place: Option<usize>| place.and_then(|place| spec.to.get(place)).map(|to| to.sink.to_string());
+        let told = |failure: Option<Failure>| match failure {
+            Some(failure) => (failure.code.to_owned(), failure.message),
+            None => (String::new(), String::new()),
+        };
+        match (shortest, longest) {
+            (Verdict::Confirm | Verdict::Push { .. }, _) => Fate::Delivered,
+            (Verdict::Dead(Death { reason, sink, failure, .. }), _) => {
+                let (code, message) = told(failure);
+                Fate::Dead { reason: reason.as_str(), sink: name(sink), code, message }
+            }
+            (Verdict::Release { why: Release::Hold { sink, failure } }, _) => {
+                let (code, message) = told(Some(failure));
+                Fate::Hold { sink: name(sink), code, message }
+            }
+            (Verdict::Retry { after: earliest, counted, .. }, Verdict::Retry { after: latest, .. }) => {
+                Fate::Retry { earliest, latest, counted }
+            }
+            (Verdict::Gone, _) => Fate::Gone,
+            (Verdict::Return { .. }, _) => Fate::Later,
+            (Verdict::Release { .. } | Verdict::Retry { .. }, _) => Fate::Wait,
+        }
+    }
+}

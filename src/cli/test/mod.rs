@@ -1,0 +1,94 @@
+//! `test`: cases of a configuration. Connects to nothing.
+
+mod junit;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{Failed, Global, answer, environment};
+use crate::cases::{self, Outcome};
+use crate::config::ConfigErrors;
+use crate::operate::content::escaped;
+use crate::operate::words;
+
+/// Test a configuration with cases, without any server.
+///
+/// A file of cases is YAML. Each case names a queue, an element, and what is expected: the messages with their destinations,
+/// keys, headers and bodies, or a dead letter, a hold, a retry with its times. The cases take the way
+/// of the daemon: its sources, codecs, templates and retries.
+///
+/// case -> element -> decode -> route -> judge -> expected | different
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct TestArgs {
+    /// Files with cases
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Write the result as JUnit XML to this file too
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+}
+
+const AFTER: &str = "\
+Examples:
+  delaybridge test config.example.test.yaml
+  delaybridge test --junit result.xml tests/*.yaml --config delaybridge.yaml
+
+docs/testing-a-configuration.md describes the files. A file names its configuration with
+`config`; without it that of --config is used.
+
+Exit codes: 0 all cases are as expected, 1 some are not, 2 a file of cases or its configuration is wrong";
+
+/// What was found out.
+#[derive(Debug, Serialize)]
+struct Tested {
+    /// Whether all cases are as expected.
+    ok: bool,
+    /// Every case, in the order of the files.
+    cases: Vec<Outcome>,
+}
+
+pub(super) async fn run(global: &Global, args: &TestArgs, out: &mut dyn Write) -> Result<u8, Failed> {
+    let mut suites = Vec::with_capacity(args.files.len());
+    let mut wrong = Vec::new();
+    for file in &args.files {
+        match cases::read(file, &global.config, &environment) {
+            Ok(suite) => suites.push(suite),
+            Err(ConfigErrors { problems, .. }) => wrong.extend(problems),
+        }
+    }
+    if !wrong.is_empty() {
+        let text: String = wrong.iter().map(|problem| format!("{problem}\n\n")).collect();
+        return Err(Failed::usage(format!("{text}{}, nothing was tested", words::count(wrong.len(), "problem"))));
+    }
+    let cases: Vec<_> = suites.iter().flat_map(cases::Suite::run).collect();
+    let tested = Tested { ok: cases.iter().all(|case| case.ok), cases };
+    if let Some(path) = &args.junit {
+        let write = std::fs::write(path, junit::report(&tested.cases));
+        write.map_err(|error| Failed::runtime(format!("write {}: {error}", path.display())))?;
+    }
+    answer(global, out, &tested, text)?;
+    Ok(u8::from(!tested.ok))
+}
+
+fn text(tested: &Tested) -> String {
+    let mut text = String::new();
+    for case in &tested.cases {
+        let word = if case.ok { "ok    " } else { "FAILED" };
+        text.push_str(&format!("{word}  {}:{}  {}\n", case.file, case.line, escaped(&case.name)));
+        for difference in &case.differences {
+            let (path, expected, got) = (&difference.path, &difference.expected, &difference.got);
+            text.push_str(&format!("        {path}\n          expected  {}\n", escaped(expected)));
+            text.push_str(&format!("          got       {}\n", escaped(got)));
+        }
+    }
+    let failed = tested.cases.iter().filter(|case| !case.ok).count();
+    text.push_str(&match failed {
+        0 => format!("\n{}, all as expected\n", words::count(tested.cases.len(), "case")),
+        some => format!("\n{}, {some} not as expected\n", words::count(tested.cases.len(), "case")),
+    });
+    text
+}
