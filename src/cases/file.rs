@@ -301,7 +301,8 @@ fn expected_message(section: &Section<'_>, queue: Option<&QueueSpec>) -> Option<
         deliver::ROUTING_KEY,
         deliver::PATH,
     ];
-    let own = keys.iter().filter_map(|key| Some((key.name.to_owned(), section.text(key)?.value)));
+    // A number needs no quotes here: it is compared as text.
+    let own = keys.iter().filter_map(|key| Some((key.name.to_owned(), section.scalar(key)?.value)));
     let mut destination: Vec<_> = own.collect();
     let scalars = |key| section.scalars(key).into_iter().map(|(name, scalar)| (name, scalar.value));
     let properties = scalars(&deliver::PROPERTIES);
