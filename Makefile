@@ -6,7 +6,7 @@ CARGO ?= cargo
 threads := $(shell n=$$(nproc); echo $$((n < 8 ? 8 : n)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test fuzz check image-test demo demo-kafka demo-amqp bench deb deb-test audit release
+.PHONY: help setup build test fuzz check docs image-test demo demo-kafka demo-amqp bench deb deb-test audit release
 
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
@@ -42,6 +42,10 @@ MINUTES ?= 10
 fuzz: ## damaged and made-up input: payloads of every codec, elements, files, requests; MINUTES=10 in all, `make test` takes 20 s
 	$(run_fuzz) $$(($(MINUTES) * 30))
 	DELAYBRIDGE_FUZZ=$$(($(MINUTES) * 30 / 7)) $(CARGO) test --locked --test it fuzz:: -- --test-threads 1 --nocapture
+
+# No part of `make test`, which checks the links and the list of pages without mdBook.
+docs: ## the documentation as a site with search, target/docs/site; fetches mdBook the first time
+	@scripts/docs.sh
 
 # No part of `make test`: it needs root, and the first time it compiles everything once more.
 image-test: ## builds the container image without a registry, and runs it; as root

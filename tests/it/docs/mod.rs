@@ -1,6 +1,7 @@
 //! What README and docs show is tried: every block of commands is run, every configuration passes `check`, or a comment
 //! before the block says why not. `docs/migrating.md` has a test of its own (`moving/guide.rs`).
 
+mod links;
 pub mod page;
 mod walk;
 
@@ -21,6 +22,9 @@ const RUN: &[&str] = &[
     "docs/migrating.md",
     "docs/security.md",
     "docs/testing-a-configuration.md",
+    "docs/tutorials/kafka-team.md",
+    "docs/tutorials/kubernetes-team.md",
+    "docs/tutorials/redisson-team.md",
 ];
 
 fn project() -> &'static Path {
@@ -39,7 +43,7 @@ fn pages() -> Vec<String> {
             .filter(|path| path.extension().is_some_and(|e| e == "md"))
             .collect()
     };
-    let all = markdown(".").into_iter().chain(markdown("docs"));
+    let all = markdown(".").into_iter().chain(markdown("docs")).chain(markdown("docs/tutorials"));
     let relative = |path: PathBuf| path.strip_prefix(project()).unwrap_or(&path).to_string_lossy().into_owned();
     let mut all: Vec<_> = all.map(relative).map(|page| page.trim_start_matches("./").to_owned()).collect();
     all.sort();
@@ -150,6 +154,49 @@ async fn the_cases_of_the_page_about_testing_come_true() {
     // The failure that the page shows, the other way round.
     let shown = walk.aside("delaybridge test order.test.yaml || test $? = 1");
     assert!(shown.contains("        deliver[events].key\n          expected  8\n          got       7\n"), "{shown}");
+    walk.ends().await;
+}
+
+#[tokio::test]
+async fn the_tutorial_for_a_team_with_redisson_delivers_its_orders() {
+    let mut walk = Walk::new("docs/tutorials/redisson-team.md").await;
+    assert!(walk.until("delaybridge peek").contains("due: list order:due"));
+    assert!(walk.until("delaybridge test").contains("3 cases, all as expected"));
+    assert!(walk.until("redis-cli blpop").contains(r#"{"orderId":2}"#));
+    assert!(walk.until("delaybridge queues").lines().any(|line| line.starts_with("orders") && line.contains(" 1 ")));
+    walk.until_shown("delaybridge dead ls", "undecodable").await;
+    walk.ends().await;
+}
+
+#[cfg(feature = "kafka")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_tutorial_for_a_team_with_kafka_shows_its_records() {
+    let kafka = crate::kafka::start(brokers::KafkaOptions::default());
+    for topic in ["reminders", "reminders.dead"] {
+        crate::kafka::blocking(|| kafka.create_topic(topic, 1, &[])).expect("create a topic");
+    }
+    let mut walk = Walk::with_kafka("docs/tutorials/kafka-team.md", Some(&kafka.bootstrap())).await;
+    assert!(walk.until("delaybridge test").contains("4 cases, all as expected"));
+    assert!(!walk.until("delaybridge check --live").contains("FAILED"));
+    let record = walk.until("kcat");
+    assert!(record.starts_with(r#"c-7 | {"customer":"c-7","text":"call back"} | delaybridge-id="#), "{record}");
+    assert!(record.contains("delaybridge-attempt=1") && record.contains("kind=plain"), "{record}");
+    let dead = walk.until("kcat");
+    assert!(dead.starts_with(r#"{"text":"call back"} | "#) && dead.contains("unroutable"), "{dead}");
+    walk.ends().await;
+}
+
+#[tokio::test]
+async fn the_tutorial_for_a_platform_team_renders_its_chart() {
+    let mut walk = Walk::new("docs/tutorials/kubernetes-team.md").await;
+    walk.link("helm", &brokers::helm().unwrap_or_else(|e| panic!("{e}")));
+    walk.link("deploy", &project().join("deploy"));
+    assert!(walk.until("delaybridge test").contains("2 cases, all as expected"));
+    let kinds = walk.until("grep");
+    for kind in ["ConfigMap", "Deployment", "PodDisruptionBudget", "NetworkPolicy"] {
+        assert!(kinds.contains(kind), "{kind} in {kinds}");
+    }
+    walk.until("! helm template");
     walk.ends().await;
 }
 

@@ -23,12 +23,28 @@ const NAMED: &str = "redis://127.0.0.1:6379";
 /// The port of the job queue that the pages name.
 const API: &str = "127.0.0.1:7777";
 
+/// The Kafka that the pages name.
+const KAFKA: &str = "127.0.0.1:9092";
+
+/// What is there in place of the addresses that the pages name.
+struct Named {
+    redis: String,
+    kafka: String,
+    api: String,
+}
+
+impl Named {
+    fn replaced(&self, text: &str) -> String {
+        text.replace(NAMED, &self.redis).replace(KAFKA, &self.kafka).replace(API, &self.api)
+    }
+}
+
 /// A reader on the way through a page.
 pub struct Walk {
     page: &'static str,
     directory: TempDir,
-    /// Where the job queue listens instead.
-    api: String,
+    /// The addresses in place of those that the pages name.
+    named: Named,
     /// Kept: the server ends with it.
     _server: RedisServer,
     /// Commands that are left, in the page's order.
@@ -40,10 +56,19 @@ pub struct Walk {
 impl Walk {
     /// Writes the files of the page, and a `redis-cli` that finds the server.
     pub async fn new(page: &'static str) -> Walk {
+        Walk::with_kafka(page, None).await
+    }
+
+    /// The same with a Kafka at this address, for a page that names one.
+    pub async fn with_kafka(page: &'static str, kafka: Option<&str>) -> Walk {
         let server = RedisServer::start().await;
         let directory = TempDir::with_prefix("delaybridge-page-").expect("make a directory for a page");
+        let named = Named {
+            redis: server.url().trim_end_matches("/0").to_owned(),
+            kafka: kafka.unwrap_or(KAFKA).to_owned(),
+            api: format!("127.0.0.1:{}", free_port()),
+        };
         let text = read(page);
-        let api = format!("127.0.0.1:{}", free_port());
         let mut left = VecDeque::new();
         for block in blocks(&text) {
             if block.is_to_be_run() {
@@ -51,10 +76,8 @@ impl Walk {
             } else if let (Some(name), Some(Remark::Cases)) = (block.file(), &block.remark) {
                 std::fs::write(directory.path().join(name), &block.text).expect("write a file of the page");
             } else if let ("yaml", Some(name)) = (block.kind.as_str(), block.file()) {
-                let url = server.url();
                 let beside = if let Some(Remark::Beside(yaml)) = &block.remark { yaml } else { "" };
-                let text = format!("{}{beside}\n", block.text).replace(NAMED, url.trim_end_matches("/0"));
-                let text = text.replace(API, &api);
+                let text = named.replaced(&format!("{}{beside}\n", block.text));
                 // The port of the probes is one that every daemon on this machine would want.
                 std::fs::write(directory.path().join(name), format!("http: none\n{text}"))
                     .expect("write a file of the page");
@@ -65,13 +88,13 @@ impl Walk {
             format!("#!/bin/sh\nexec \"$(PATH=$PATH_OF_REDIS command -v redis-cli)\" -p {} \"$@\"\n", server.port());
         std::fs::write(&wrapper, script).expect("write redis-cli");
         std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).expect("let redis-cli be run");
-        Walk { page, directory, api, _server: server, left, running: Vec::new() }
+        Walk { page, directory, named, _server: server, left, running: Vec::new() }
     }
 
     fn shell(&self, line: &str, mut shell: Command) -> Command {
         let path = std::env::var("PATH").unwrap_or_default();
         let binary = Path::new(env!("CARGO_BIN_EXE_delaybridge")).parent().expect("a directory");
-        shell.args(["-e", "-c", &line.replace(API, &self.api)]).current_dir(self.directory.path());
+        shell.args(["-e", "-c", &self.named.replaced(line)]).current_dir(self.directory.path());
         shell.env("PATH", format!("{}:{}:{path}", self.directory.path().display(), binary.display()));
         shell.env("PATH_OF_REDIS", path).stdin(Stdio::null());
         shell
@@ -109,6 +132,26 @@ impl Walk {
                 return shown;
             }
         }
+    }
+
+    /// Runs the page's commands up to the next one that begins so, and that one again until it shows this text: what it shows comes
+    /// to be a moment later.
+    pub async fn until_shown(&mut self, beginning: &str, text: &str) {
+        while self.left.front().is_some_and(|line| !line.starts_with(beginning)) {
+            let line = self.left.front().cloned().unwrap_or_default();
+            self.until(&line);
+        }
+        let line = self.left.pop_front().unwrap_or_else(|| panic!("{}: no command `{beginning}`", self.page));
+        eventually(&format!("`{text}` of {line}"), PATIENCE, async || {
+            let shown = self.aside(&line);
+            if shown.contains(text) { Ok(()) } else { Err(shown) }
+        })
+        .await;
+    }
+
+    /// A program or a folder of the repository, under its name in the reader's directory.
+    pub fn link(&self, name: &str, to: &Path) {
+        std::os::unix::fs::symlink(to, self.directory.path().join(name)).expect("make a link");
     }
 
     fn leave_running(&mut self, line: &str) {

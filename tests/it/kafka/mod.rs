@@ -19,11 +19,12 @@ use crate::harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, event
 
 /// Runs what blocks without holding up the other tasks of the test.
 #[allow(clippy::disallowed_methods, reason = "the tests of this folder run on a runtime of several threads")]
-fn blocking<T>(work: impl FnOnce() -> T) -> T {
+pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }
 
-fn start(options: KafkaOptions) -> Kafka {
+/// A Kafka of its own.
+pub fn start(options: KafkaOptions) -> Kafka {
     blocking(|| Kafka::start_with(options)).unwrap_or_else(|e| panic!("start Kafka: {e}"))
 }
 
