@@ -14,6 +14,7 @@ mod discover;
 mod endpoint;
 mod errors;
 mod failed;
+mod fsck;
 mod jobs;
 mod layout;
 mod man;
@@ -126,6 +127,7 @@ pub enum Command {
     Jobs(jobs::JobsCommand),
     Decode(decode::DecodeArgs),
     Migrate(migrate::MigrateArgs),
+    Fsck(fsck::FsckArgs),
     Recover(recover::RecoverArgs),
     Restore(restore::RestoreArgs),
     Discover(discover::DiscoverArgs),
@@ -220,6 +222,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> 
         Command::Jobs(command) => jobs::run(global, &command, out).await,
         Command::Decode(args) => decode::run(global, &args, out).await,
         Command::Migrate(args) => migrate::run(global, &args, out).await,
+        Command::Fsck(args) => fsck::run(global, &args, out).await,
         Command::Discover(args) => discover::run(global, &args, out).await,
         Command::Recover(args) => recover::run(global, &args, out).await,
         Command::Restore(args) => restore::run(global, &args, out).await,
@@ -314,7 +317,8 @@ mod tests {
             "acl --for all",
             "acl --redis 5",
             "run-now q 0123456789abcdef",
-            "fsck --repair q",
+            "fsck q --orphans drop",
+            "fsck q p",
         ] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}: {error}");

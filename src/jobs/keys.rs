@@ -45,6 +45,16 @@ impl Keys {
         &self.all[0]
     }
 
+    /// What consumers have: id -> end of the reservation, ms.
+    pub fn reserved(&self) -> &Bytes {
+        &self.all[1]
+    }
+
+    /// Jobs that have no tries left.
+    pub fn dead(&self) -> &Bytes {
+        &self.all[4]
+    }
+
     /// What was added of each job.
     pub fn records(&self) -> &Bytes {
         &self.all[2]

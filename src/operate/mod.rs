@@ -19,6 +19,7 @@ pub mod content;
 pub mod dead;
 pub mod decode;
 mod error;
+pub mod fsck;
 pub mod jobs;
 mod live;
 pub mod pause;

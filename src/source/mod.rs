@@ -320,9 +320,92 @@ pub trait Source: Send + Sync + 'static {
     /// What the source's halves and scripts need to be allowed.
     fn rights(&self, activity: Activity) -> Vec<Grant>;
 
+    /// The keys of the queue, each with the type that it has.
+    fn typed_keys(&self) -> Vec<(Bytes, &'static str)> {
+        self.schedules().into_iter().map(|key| (key, "zset")).collect()
+    }
+
+    /// Whether no two elements have the same bytes: a second copy is the same element.
+    fn elements_are_unique(&self) -> bool {
+        false
+    }
+
+    /// Sorted sets that ids of jobs are in beside the schedules.
+    fn other_ids(&self) -> Vec<Bytes> {
+        Vec::new()
+    }
+
+    /// Where all bodies are, if they can be told from other data.
+    fn all_bodies(&self) -> Option<AllBodies> {
+        None
+    }
+
+    /// The scheduled member whose body has this name; `None` if the name does not show it.
+    fn member_of_body(&self, _name: &Bytes) -> Option<Bytes> {
+        None
+    }
+
+    /// Takes a scheduled element out of the source's keys, if another copy of it is the member of this sorted set.
+    fn unschedule(&self, _element: &Bytes, _kept_key: &Bytes, _kept: &Bytes) -> Option<ledger::fsck::Check> {
+        None
+    }
+
+    /// Looks for faults in keys that only this kind of source has.
+    fn look_for_faults<'a>(
+        &'a self,
+        _conn: &'a Conn,
+        _held: &'a ledger::fsck::Held,
+        _found: &'a mut ledger::fsck::Found<'_>,
+    ) -> BoxFuture<'a, Result<(), SourceError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Every key that is ever stored for the queue beside those of the ledger.
     fn stored(&self) -> Vec<Bytes> {
         self.keys()
+    }
+}
+
+/// Where all bodies of a source are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AllBodies {
+    /// Each is a field of this hash.
+    Fields {
+        /// The hash.
+        key: Bytes,
+    },
+    /// Each has a key of its own, with its id between these two; the body is all of it, or this field.
+    Keys {
+        /// What is before the id.
+        before: Bytes,
+        /// What is behind the id.
+        behind: Bytes,
+        /// The field, where each key is a hash.
+        field: Option<Bytes>,
+    },
+}
+
+impl AllBodies {
+    /// The body with this name: a field, or a key.
+    pub fn at(&self, name: &Bytes) -> Option<BodyAt> {
+        Some(match self {
+            AllBodies::Fields { key } => BodyAt::Shared { key: key.clone(), field: name.clone() },
+            AllBodies::Keys { before, behind, field } => {
+                self.id_in(name).filter(|id| !id.is_empty() && name.len() > before.len() + behind.len())?;
+                match field {
+                    Some(field) => BodyAt::Own { key: name.clone(), field: field.clone() },
+                    None => BodyAt::Value { key: name.clone() },
+                }
+            }
+        })
+    }
+
+    /// The id in the name of a body.
+    pub fn id_in<'a>(&self, name: &'a [u8]) -> Option<&'a [u8]> {
+        match self {
+            AllBodies::Fields { .. } => Some(name),
+            AllBodies::Keys { before, behind, .. } => name.strip_prefix(&before[..])?.strip_suffix(&behind[..]),
+        }
     }
 }
 

@@ -100,6 +100,7 @@ commands! {
     HGETALL = one("hgetall", READS, &[]);
     HLEN = one("hlen", LOOKS, &[]);
     HMGET = one("hmget", READS, &["f"]);
+    HSCAN = one("hscan", READS, &["0"]);
     HSET = one("hset", WRITES, &["f", "v"]);
     HSETNX = one("hsetnx", WRITES, &["f", "v"]);
     HSTRLEN = one("hstrlen", LOOKS, &["f"]);

@@ -11,7 +11,7 @@ use super::status::Status;
 use crate::message::Identity;
 use crate::source::ledger::claims::{Body, BodyAt};
 use crate::source::score::{Score, Unit};
-use crate::source::{Junk, NoPayload};
+use crate::source::{AllBodies, Junk, NoPayload};
 
 /// Longest id in bytes.
 const ID_MAX: usize = 1_024;
@@ -140,6 +140,35 @@ impl Layout {
             Place::Shared(key) => BodyAt::Shared { key: self.name(key)?, field: self.field(id)? },
             Place::Own(pattern, field) => BodyAt::Own { key: self.key(pattern, id)?, field: self.name(field)? },
         })
+    }
+
+    /// Where all jobs are; `None` where the names of their keys cannot be told from others.
+    pub fn all_places(&self) -> Option<AllBodies> {
+        let around = |pattern: &str| {
+            let (before, behind) = pattern.split_once(ID).unwrap_or((pattern, ""));
+            let plain = self.names == Names::Plain && !before.is_empty();
+            plain.then(|| (Bytes::from(before.to_owned()), Bytes::from(behind.to_owned())))
+        };
+        match &self.place {
+            Place::Shared(key) => Some(AllBodies::Fields { key: self.name(key)? }),
+            Place::Value(pattern) => {
+                let (before, behind) = around(pattern)?;
+                Some(AllBodies::Keys { before, behind, field: None })
+            }
+            Place::Own(pattern, field) => {
+                let (before, behind) = around(pattern)?;
+                Some(AllBodies::Keys { before, behind, field: Some(self.name(field)?) })
+            }
+        }
+    }
+
+    /// The member of a bucket with this id; `None` where a member is more than the id.
+    pub fn member(&self, id: &[u8]) -> Option<Bytes> {
+        match (&self.id, self.names) {
+            (IdIn::Member, Names::Plain) => Some(Bytes::copy_from_slice(id)),
+            (IdIn::Behind(prefix), Names::Plain) => Some([prefix.as_bytes(), id].concat().into()),
+            _ => None,
+        }
     }
 
     /// The bytes of a name.

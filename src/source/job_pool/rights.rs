@@ -38,6 +38,12 @@ impl JobPool {
                     Place::Shared(_) => self.on_jobs(&[HDEL, HGET, HSETNX, TYPE]),
                     Place::Own(..) => self.on_jobs(&[HDEL, HGET, HSET, HSETNX, TYPE, UNLINK]),
                 });
+                // `fsck` looks at every id and job.
+                grants.push(match self.spec.layout.place {
+                    Place::Value(_) => self.on_jobs(&[EXISTS]),
+                    Place::Shared(_) => self.on_jobs(&[HEXISTS, HLEN, HSCAN, MEMORY_USAGE]),
+                    Place::Own(..) => self.on_jobs(&[EXISTS, HEXISTS]),
+                });
                 // An export writes whole jobs.
                 grants.extend(self.beside.as_ref().map(|key| Grant::on([exact(key)], [HSETNX])));
                 grants.push(self.in_scripts());

@@ -18,8 +18,8 @@ use crate::source::ledger::claims::{Body, BodyAt, Element};
 use crate::source::ledger::{self, BadReply, Fields, Hints, Packed, Shape, glob_literal, redis_now_ms};
 use crate::source::store::Rescued;
 use crate::source::{
-    Activity, Announcement, Beside, ClaimAdded, Depths, Junk, Leftovers, NoPayload, Noted, Read, Score, Source,
-    SourceError, UpkeepRequest, UpkeepState, Upkept, junk_id, millis, text,
+    Activity, AllBodies, Announcement, Beside, ClaimAdded, Depths, Junk, Leftovers, NoPayload, Noted, Read, Score,
+    Source, SourceError, UpkeepRequest, UpkeepState, Upkept, junk_id, millis, text,
 };
 
 /// A pool of jobs.
@@ -292,6 +292,23 @@ impl Source for JobPool {
     ) -> BoxFuture<'a, Result<Rescued, SourceError>> {
         // The configuration refuses it: jobs are made ready by the program's own timers.
         async { Ok(Rescued::default()) }.boxed()
+    }
+
+    fn typed_keys(&self) -> Vec<(Bytes, &'static str)> {
+        let lists = self.ready.iter().cloned().map(|key| (key, "list"));
+        let jobs = match self.all_bodies() {
+            Some(AllBodies::Fields { key }) => Some((key, "hash")),
+            _ => None,
+        };
+        self.buckets.iter().cloned().map(|key| (key, "zset")).chain(lists).chain(jobs).collect()
+    }
+
+    fn all_bodies(&self) -> Option<AllBodies> {
+        self.spec.layout.all_places()
+    }
+
+    fn member_of_body(&self, name: &Bytes) -> Option<Bytes> {
+        self.spec.layout.member(self.all_bodies()?.id_in(name)?)
     }
 
     fn rights(&self, activity: Activity) -> Vec<Grant> {

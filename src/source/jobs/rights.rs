@@ -38,6 +38,12 @@ impl JobsSource {
                 on(keys.records(), &[HDEL, HGET, HSETNX, TYPE]),
                 on(keys.state(), &[HDEL]),
                 on(keys.expiry(), &[ZREM]),
+                // `fsck` looks at every id and record.
+                on(keys.due(), &[ZMSCORE]),
+                on(keys.records(), &[HEXISTS, HLEN, HSCAN, MEMORY_USAGE]),
+                Grant::on(keys.all().iter().map(exact), [EVALSHA, TYPE]),
+                on(keys.reserved(), &[ZCARD, ZRANGE, ZREM, ZSCORE]),
+                on(keys.dead(), &[ZCARD, ZRANGE, ZREM, ZSCORE]),
             ]),
         }
         grants

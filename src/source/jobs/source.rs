@@ -8,7 +8,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use super::config::JobsSpec;
 use super::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
-use crate::jobs::{Keys, Record, WAKE};
+use crate::jobs::{KINDS, Keys, Record, WAKE};
 use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
 use crate::message::{Identity, MessageId, Origin};
@@ -19,8 +19,8 @@ use crate::source::score::Unit;
 use crate::source::store::Rescued;
 use crate::source::zset::{Body as Payload, Naming, ZsetSource, ZsetSpec};
 use crate::source::{
-    Activity, Announcement, Beside, ClaimAdded, Depths, Junk, NoPayload, Read, Source, SourceError, UpkeepRequest,
-    Upkept, junk_id, millis,
+    Activity, AllBodies, Announcement, Beside, ClaimAdded, Depths, Junk, NoPayload, Read, Source, SourceError,
+    UpkeepRequest, Upkept, junk_id, millis,
 };
 
 /// A topic.
@@ -258,6 +258,22 @@ impl Source for JobsSource {
     ) -> BoxFuture<'a, Result<Rescued, SourceError>> {
         // The configuration refuses it: a due job is ready without any transfer.
         async { Ok(Rescued::default()) }.boxed()
+    }
+
+    fn typed_keys(&self) -> Vec<(Bytes, &'static str)> {
+        self.keys.all().iter().cloned().zip(KINDS.map(|(_, kind)| kind)).collect()
+    }
+
+    fn other_ids(&self) -> Vec<Bytes> {
+        vec![self.keys.reserved().clone(), self.keys.dead().clone()]
+    }
+
+    fn all_bodies(&self) -> Option<AllBodies> {
+        Some(AllBodies::Fields { key: self.keys.records().clone() })
+    }
+
+    fn member_of_body(&self, name: &Bytes) -> Option<Bytes> {
+        Some(name.clone())
     }
 
     fn rights(&self, activity: Activity) -> Vec<Grant> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::claims::ClaimName;
-use crate::link::rights::Pattern;
+use crate::link::rights::command::RENAME;
+use crate::link::rights::{Grant, Pattern};
 
 /// The keys of one queue. They share its hash tag, so that everything works in Redis Cluster.
 #[derive(Debug, Clone)]
@@ -59,6 +60,23 @@ impl Keys {
         let [example, _] = self.of_claim(ClaimName::new([0; 8], 0));
         Pattern::around([Some("delaybridge:claim:".to_owned()), None, Some(format!(":{}", self.tag))])
             .with_example(example)
+    }
+
+    /// Where `fsck` puts a value that it finds under one of our keys and that is not ours; `None` for keys of others.
+    pub fn aside(&self, key: &[u8]) -> Option<Bytes> {
+        let kind = key.strip_prefix(b"delaybridge:")?.strip_suffix(self.tag.as_bytes())?;
+        Some([b"delaybridge:aside:", kind, self.tag.as_bytes()].concat().into())
+    }
+
+    /// All such keys.
+    pub fn all_aside(&self) -> Pattern {
+        Pattern::around([Some("delaybridge:aside:".to_owned()), None, Some(format!(":{}", self.tag))])
+            .with_example(Bytes::from(format!("delaybridge:aside:leases:{}", self.tag)))
+    }
+
+    /// The right to rename one of our keys to there.
+    pub(in crate::source) fn to_put_aside(&self, key: &Bytes) -> Grant {
+        Grant::on([Pattern::exact(key.clone()), self.all_aside()], [RENAME])
     }
 
     /// Every key that is ever stored under a name that does not change.

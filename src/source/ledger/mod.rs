@@ -7,6 +7,7 @@
 mod bodies;
 pub mod claims;
 mod dead;
+pub mod fsck;
 mod hints;
 mod in_flight;
 mod inspect;

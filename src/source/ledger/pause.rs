@@ -122,6 +122,16 @@ impl Pause {
         Some(Pause { by, why, since_ms: since.parse().ok()?, until_ms })
     }
 
+    /// Whether this version can read the value of a field.
+    pub(super) fn is_readable(value: &[u8]) -> bool {
+        value.is_empty() || std::str::from_utf8(value).is_ok_and(|text| Pause::of_text(text).is_some())
+    }
+
+    /// What takes the place of a value that cannot be read: a pause as it is understood until then.
+    pub(super) fn unknown() -> String {
+        "0000000000000000 0 \nfsck\na pause that could not be read".to_owned()
+    }
+
     /// The pause in a field, unless there is none or it is over.
     fn at(value: &[u8], now_ms: i64) -> Option<Pause> {
         let pause = (!value.is_empty()).then(|| Pause::read(value))?;

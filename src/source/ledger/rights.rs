@@ -89,13 +89,13 @@ impl Ledger {
     fn to_operate(&self) -> Vec<Grant> {
         let k = &self.keys;
         let source = self.source.keys();
-        vec![
+        let mut grants = vec![
             Grant::on(
                 [&k.leases, &k.retry, &k.dead, &k.state]
                     .into_iter()
                     .chain(&source)
                     .map(|key| exact(key))
-                    .chain([k.of_claims()]),
+                    .chain([k.of_claims(), k.all_aside()]),
                 [EVALSHA],
             ),
             // `pause`, `resume`.
@@ -112,7 +112,12 @@ impl Ledger {
             Grant::on([k.of_claims()], [ZRANGESTORE]),
             on(&k.retry, [ZADD, ZREM, ZSCORE, ZRANGE, ZSCAN]),
             on(&k.dead, [XRANGE, XREVRANGE, XDEL]),
-        ]
+            // `fsck`.
+            on(&k.leases, [ZSCORE]),
+            Grant::on([k.all_aside()], [EXISTS]),
+        ];
+        grants.extend(k.stored().map(|key| k.to_put_aside(key)));
+        grants
     }
 }
 

@@ -7,6 +7,7 @@
 mod command;
 pub(crate) mod config;
 mod discover;
+mod fsck;
 mod key_tag;
 mod keys;
 pub mod layout;

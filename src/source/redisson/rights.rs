@@ -106,7 +106,11 @@ impl RedissonSource {
             self.on(&k.ready, [LRANGE, LPUSH]),
             self.on(&k.ghosts, [SADD]),
             self.on(&k.sweep, [HSETNX]),
+            // `fsck` asks what is recorded.
+            self.on(&k.ghosts, [SMISMEMBER]),
+            self.on(&k.ghosts_turn, [SMISMEMBER]),
         ]);
+        grants.extend([&k.ghosts, &k.ghosts_turn, &k.sweep].map(|key| k.to_put_aside(key)));
         grants
     }
 

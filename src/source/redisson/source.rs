@@ -12,6 +12,7 @@ use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
 use crate::message::{Identity, MessageId, Origin};
 use crate::metric::SourceTerms;
+use crate::source::ledger::fsck::{Check, Found, Held};
 use crate::source::ledger::{BadReply, Fields, Hints, Packed, large_head};
 use crate::source::store::Rescued;
 use crate::source::{
@@ -214,6 +215,28 @@ impl Source for RedissonSource {
             Ok(rescued)
         }
         .boxed()
+    }
+
+    fn typed_keys(&self) -> Vec<(Bytes, &'static str)> {
+        let types = ["zset", "list", "list", "set", "set", "hash"];
+        self.keys.in_scripts().into_iter().map(Bytes::clone).zip(types).collect()
+    }
+
+    fn elements_are_unique(&self) -> bool {
+        true
+    }
+
+    fn unschedule(&self, element: &Bytes, kept_key: &Bytes, kept: &Bytes) -> Option<Check> {
+        Some(self.unscheduled(element, kept_key, kept))
+    }
+
+    fn look_for_faults<'a>(
+        &'a self,
+        conn: &'a Conn,
+        held: &'a Held,
+        found: &'a mut Found<'_>,
+    ) -> BoxFuture<'a, Result<(), SourceError>> {
+        self.faults(conn, held, found).boxed()
     }
 
     fn rights(&self, activity: Activity) -> Vec<Grant> {

@@ -5,6 +5,7 @@ mod check;
 mod dead;
 mod decode;
 mod elements;
+mod fsck;
 mod json;
 mod recover;
 mod words;

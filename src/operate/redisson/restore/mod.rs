@@ -2,7 +2,7 @@
 
 mod apply;
 mod plan;
-mod sweep;
+pub(in crate::operate) mod sweep;
 
 use serde::Serialize;
 

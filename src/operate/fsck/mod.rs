@@ -1,0 +1,210 @@
+//! Finds what a crash, an operator or another program left in Redis, and repairs it. Works beside running daemons: what is
+//! on its way is no fault, so only what is still wrong at a second look is reported, and each repair checks once more.
+
+mod words;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::error::{Attempt, Error, QueueError};
+use super::redisson::restore::sweep;
+use super::session::{Queue, Session, find};
+use crate::source::ledger::fsck::{Fault, Found, Repair, Suspect, Terms};
+
+pub use self::words::{Explanation, explanation};
+
+/// Between the first look and the second.
+const BETWEEN: Duration = Duration::from_secs(1);
+/// Things of one kind that are named.
+const NAMED: usize = 20;
+
+/// What is done with entries of Redisson's list that are scheduled nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Orphans {
+    /// They are scheduled, due now.
+    Deliver,
+    /// They stay as they are.
+    Keep,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Whether faults are repaired.
+    pub repair: bool,
+    /// What a repair does with orphans.
+    pub orphans: Orphans,
+}
+
+/// What was found in all queues.
+#[derive(Debug, Clone, Serialize)]
+pub struct Fsck {
+    /// Whether faults were to be repaired.
+    pub repair: bool,
+    /// The queues that were looked at.
+    pub queues: Vec<Checked>,
+    /// Queues that could not be read to the end.
+    pub errors: Vec<QueueError>,
+}
+
+/// What was found in one queue.
+#[derive(Debug, Clone, Serialize)]
+pub struct Checked {
+    /// Its id in the configuration.
+    pub queue: String,
+    /// Elements, entries of lists and jobs that were looked at.
+    pub looked_at: u64,
+    /// Daemons that deliver from it now.
+    pub daemons: u64,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// What was not looked for, and why.
+    pub not_checked: Vec<String>,
+}
+
+/// The faults of one kind.
+#[derive(Debug, Clone, Serialize)]
+pub struct Finding {
+    /// The kind in words.
+    #[serde(flatten)]
+    pub explanation: Explanation,
+    /// How many there are.
+    pub count: usize,
+    /// There were more at the first look than are examined in one run: run it again after the repair.
+    pub more: usize,
+    /// How many were repaired.
+    pub repaired: usize,
+    /// Some of them.
+    pub things: Vec<Thing>,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, Serialize)]
+pub struct Thing {
+    /// What it is called.
+    pub name: String,
+    /// Why a repair leaves it as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<&'static str>,
+    /// Whether it was repaired.
+    pub repaired: bool,
+}
+
+impl Fsck {
+    /// Whether everything is in order now.
+    pub fn is_clean(&self) -> bool {
+        let whole = |finding: &Finding| finding.repaired == finding.count && finding.more == 0;
+        self.errors.is_empty() && self.queues.iter().all(|queue| queue.findings.iter().all(whole))
+    }
+}
+
+/// Looks at one queue, or at all. `progress` hears the queue and how many elements were looked at.
+///
+/// # Errors
+///
+/// When the configuration has no such queue.
+pub async fn fsck(
+    session: &Session,
+    only: Option<&str>,
+    request: Request,
+    progress: &mut (dyn FnMut(&str, u64) + Send),
+) -> Result<Fsck, Error> {
+    let specs = match only {
+        Some(id) => vec![find(&session.config, id)?],
+        None => session.config.queues.clone(),
+    };
+    let mut answer = Fsck { repair: request.repair, queues: Vec::new(), errors: Vec::new() };
+    for spec in specs {
+        let id = spec.id.to_string();
+        let checked = match session.queue(spec).await {
+            Ok(queue) => check(&queue, request, &mut |looked| progress(&id, looked)).await,
+            Err(error) => Err(error),
+        };
+        match checked {
+            Ok(checked) => answer.queues.push(checked),
+            Err(error) => answer.errors.push(QueueError { queue: id, message: error.message }),
+        }
+    }
+    Ok(answer)
+}
+
+async fn check(queue: &Queue, request: Request, progress: &mut (dyn FnMut(u64) + Send)) -> Result<Checked, Error> {
+    let mut checked = look(queue, request, progress).await?;
+    // A key of another type hides everything else. Once it is out of the way, the rest can be read.
+    let hidden = |finding: &Finding| finding.explanation.fault == explanation(Fault::ForeignType).fault;
+    if checked.findings.iter().any(|finding| hidden(finding) && finding.repaired == finding.count) {
+        let rest = look(queue, request, progress).await?;
+        checked.findings.extend(rest.findings);
+        checked.looked_at += rest.looked_at;
+        checked.not_checked = rest.not_checked;
+    }
+    Ok(checked)
+}
+
+async fn look(queue: &Queue, request: Request, progress: &mut (dyn FnMut(u64) + Send)) -> Result<Checked, Error> {
+    let what = format!("check `{}`", queue.id());
+    let (conn, ledger) = (&queue.conn, &queue.ledger);
+    let sinks: Vec<Arc<str>> = queue.spec.to.iter().map(|route| route.sink.clone()).collect();
+    let grace = conn.command_timeout().saturating_mul(2);
+    let terms = Terms { lease: queue.spec.lease, grace, sinks };
+    let mut found = Found::new(progress);
+    ledger.look_for_faults(conn, &terms, &mut found).await.attempt(&what)?;
+    let Found { mut suspects, seen, looked_at, unchecked, .. } = found;
+    if !suspects.is_empty() {
+        tokio::time::sleep(BETWEEN).await;
+    }
+    // Leases first: an element that a daemon can find again is no last copy.
+    suspects.sort_by_key(|suspect| suspect.fault);
+    let mut findings: BTreeMap<Fault, Finding> = BTreeMap::new();
+    for suspect in suspects {
+        if !suspect.is_there(conn).await.attempt(&what)? {
+            continue;
+        }
+        let kept = kept(&suspect, request.orphans);
+        let repaired = request.repair && kept.is_none() && mend(queue, &suspect).await?;
+        let finding = findings.entry(suspect.fault).or_insert_with(|| Finding {
+            explanation: explanation(suspect.fault),
+            count: 0,
+            more: 0,
+            repaired: 0,
+            things: Vec::new(),
+        });
+        finding.count += 1;
+        finding.more =
+            seen.get(&suspect.fault).map_or(0, |seen| seen.saturating_sub(crate::source::ledger::fsck::MOST));
+        finding.repaired += usize::from(repaired);
+        if finding.things.len() < NAMED {
+            finding.things.push(Thing { name: suspect.subject, kept, repaired });
+        }
+    }
+    Ok(Checked {
+        queue: queue.id().to_owned(),
+        looked_at,
+        daemons: ledger.daemons(conn).await.attempt(&what)?,
+        findings: findings.into_values().collect(),
+        not_checked: unchecked,
+    })
+}
+
+/// Why a repair leaves it.
+fn kept(suspect: &Suspect, orphans: Orphans) -> Option<&'static str> {
+    match (suspect.repair, suspect.fault, orphans) {
+        (Repair::Kept(why), ..) => Some(why),
+        (_, Fault::Orphan, Orphans::Keep) => Some("`--orphans keep`"),
+        _ => None,
+    }
+}
+
+async fn mend(queue: &Queue, suspect: &Suspect) -> Result<bool, Error> {
+    let what = format!("repair `{}`: {}", queue.id(), suspect.subject);
+    match suspect.repair {
+        Repair::Turn => {
+            sweep::turn(queue, &what).await?;
+            Ok(!suspect.is_there(&queue.conn).await.attempt(&what)?)
+        }
+        _ => suspect.mend(&queue.conn).await.attempt(&what),
+    }
+}
