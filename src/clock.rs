@@ -106,6 +106,11 @@ pub fn cpu_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
+/// Seconds since the epoch by the machine's calendar, for metrics that say when something happened here.
+pub fn calendar_seconds() -> f64 {
+    calendar().as_secs_f64()
+}
+
 /// The machine's calendar: time since the epoch. Good for a first guess and for telling how wrong it is.
 fn calendar() -> Duration {
     #[expect(clippy::disallowed_methods, reason = "the two uses that are allowed, see above")]

@@ -28,6 +28,7 @@ pub mod source;
 pub mod backoff;
 pub mod clock;
 pub mod pipeline;
+pub mod reload;
 pub mod telemetry;
 
 pub mod cases;

@@ -2,8 +2,10 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
+use delaybridge::app::ConfigFile;
 use delaybridge::cli::{Cli, Command, Failed, Global, RunArgs};
 use delaybridge::{app, cli, telemetry};
 use tokio::runtime::{Builder, Runtime};
@@ -33,7 +35,12 @@ fn run(global: &Global, args: &RunArgs) -> Result<u8, Failed> {
     cli::log_warnings(&loaded.warnings);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let runtime = started(Builder::new_multi_thread().worker_threads(threads).enable_all().build())?;
-    let ended = runtime.block_on(app::run(loaded.config));
+    let read = {
+        let global = global.clone();
+        Arc::new(move || cli::read(&global))
+    };
+    let file = ConfigFile { path: global.config.clone(), read };
+    let ended = runtime.block_on(app::run(loaded, file));
     // What still hangs (a name that is being resolved) does not keep the process.
     runtime.shutdown_background();
     ended.map_err(|error| Failed { code: 1, message: format!("{error:#}") })

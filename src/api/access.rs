@@ -144,7 +144,7 @@ impl Tokens {
     fn parse(text: &str, report: Report, path: &Path) -> Result<Tokens, ConfigErrors> {
         let base = path.parent().map(PathBuf::from).unwrap_or_default();
         // No variable belongs into a list of hashes.
-        let cx = Context { report, env: &|_| None, base };
+        let cx = Context { report, env: &|_| None, base, files: Default::default() };
         let tokens = node::parse(text, &cx.report).map(|tree| {
             let top = Section::open(&cx, Spot { at: tree.at, path: String::new() }, &top::TABLE, Some(&tree));
             let mut tokens = Tokens::default();

@@ -81,7 +81,7 @@ pub(super) async fn run(
     let waiting = tasks.len().saturating_sub(keepers).max(claimers);
     let unknown = process.not_found.load(Ordering::Relaxed) + waiting as u64;
     for seats in all {
-        seats.places().filter_map(|place| seats.events(place)).for_each(|events| events.sum_up(true));
+        seats.places().into_iter().filter_map(|place| seats.events(place)).for_each(|events| events.sum_up(true));
     }
     process.events.sum_up(true);
     let left_over = in_flight() + unknown;

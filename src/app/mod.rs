@@ -6,13 +6,15 @@
 
 mod api;
 mod drain;
+mod group;
 mod jobs;
+mod reload;
 mod signals;
+mod sinks;
 mod systemd;
 mod tasks;
 mod watch;
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -22,21 +24,19 @@ use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::task::JoinSet;
 
+use self::group::{Group, options};
+pub use self::reload::ConfigFile;
+use self::reload::Reloads;
 use self::signals::{Signal, Signals};
+use self::sinks::{ByName, Sinks};
 use self::systemd::Notifier;
-use self::tasks::Channels;
-use self::watch::{Watched, watch_redis};
-use crate::config::{Config, QueueSpec};
-use crate::jobs::SCRIPTS;
-use crate::link::{Durability, DurableRedis, LinkOptions, Redis, RedisTarget, Subscriber, tls};
-use crate::pipeline::deliver::probes;
-use crate::pipeline::deliver::sink_handle::SinkHandle;
+use crate::config::{Config, Loaded};
+use crate::link::{Redis, RedisTarget, tls};
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
-use crate::pipeline::seats::{Parts, Seats};
-use crate::source;
-use crate::source::redis::{RedisServer, RedisStore};
-use crate::source::store::Store;
+use crate::pipeline::seats::Seats;
+use crate::reload::ReloadHandle;
+use crate::sink::SinkSpec;
 use crate::telemetry::events::Events;
 use crate::telemetry::http;
 
@@ -54,12 +54,17 @@ const STUCK: Duration = Duration::from_secs(60);
 /// Time for the last notifications to systemd, and for the HTTP server's outstanding answers.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Runs the daemon until a signal ends it; returns the exit code.
+/// Time for a sink, a subscription or a connection to close at the end.
+const CLOSE: Duration = Duration::from_millis(500);
+
+/// Runs the daemon with what was loaded from this file until a signal ends it; returns the exit code.
 ///
 /// # Errors
 ///
 /// When it cannot start: the HTTP address is taken, no signal can be caught.
-pub async fn run(config: Config) -> anyhow::Result<u8> {
+pub async fn run(loaded: Loaded, file: ConfigFile) -> anyhow::Result<u8> {
+    let config = Arc::new(loaded.config);
+    let (handle, wishes) = ReloadHandle::new(config.clone(), loaded.parts);
     tls::init();
     let mut signals = Signals::listen().context("catch signals")?;
     let events = Events::default();
@@ -67,9 +72,19 @@ pub async fn run(config: Config) -> anyhow::Result<u8> {
         Some(listen) => Some(http::serve(listen, events.metrics().clone(), events.status().clone())?),
         None => None,
     };
-    let app = App::start(&config, events.clone())?;
+    let mut app = App::start(&config, events.clone())?;
+    events.loaded();
     let notifier = Notifier::start(events)?;
-    let code = app.until_stopped(&mut signals, &notifier, config.shutdown_timeout).await;
+    let reloads = Reloads {
+        file,
+        handle: handle.clone(),
+        process: app.process.clone(),
+        groups: app.groups.clone(),
+        sinks: app.sinks.clone(),
+        words: notifier.words(),
+    };
+    app.tasks.spawn(tasks::named("reload", reloads.run(wishes)));
+    let code = app.until_stopped(&mut signals, &handle, &notifier, config.shutdown_timeout).await;
     notifier.stop(LAST_WORDS);
     if let Some(server) = server {
         // Last: until here the probes report the state.
@@ -84,10 +99,8 @@ struct App {
     servers: Vec<Redis>,
     process: Arc<Process>,
     /// The queues, by the Redis that holds them.
-    seats: Vec<Arc<Seats>>,
-    sinks: Vec<Arc<SinkHandle>>,
-    /// One for each Redis.
-    subscribers: Vec<Subscriber>,
+    groups: Arc<Vec<Group>>,
+    sinks: Arc<Sinks>,
     /// The job queue, if there is one.
     _jobs: Option<jobs::Jobs>,
     /// Tasks that end only when the process stops.
@@ -108,66 +121,45 @@ impl App {
         servers.iter().for_each(|redis| events.status().add_redis(redis.name()));
         let named = |name: &str| servers.iter().find(|redis| &**redis.name() == name).unwrap_or(&servers[0]);
 
-        let sinks: Vec<Arc<SinkHandle>> = config
-            .sinks
-            .iter()
-            .map(|spec| {
-                let sink = spec.connect(named(config.redis_of_sink(&spec.name)));
-                let (events, gates) = (events.sink(&spec.name), process.gates.clone());
-                Arc::new(SinkHandle::new(spec.name.clone(), sink, spec.max_rate, events, gates))
-            })
-            .collect();
-        let by_name: HashMap<_, _> = sinks.iter().map(|handle| (handle.name.clone(), handle.clone())).collect();
-        let (mut tasks, mut all, mut subscribers) = (JoinSet::new(), Vec::new(), Vec::new());
+        let sinks = Arc::new(Sinks::new(process.clone()));
+        let open =
+            |spec: &Arc<SinkSpec>| (spec.name.clone(), sinks.open(spec, named(config.redis_of_sink(&spec.name))));
+        let by_name: ByName = config.sinks.iter().map(open).collect();
+        drop(sinks.replace(by_name.clone()));
+        let (mut tasks, mut groups) = (JoinSet::new(), Vec::new());
         let stuck = |redis: &Redis| STUCK.saturating_add(redis.command_timeout());
         let started = Arc::new(AtomicBool::new(false));
         for redis in &servers {
-            let seats = Arc::new(seats(config, &process, redis, by_name.clone()));
-            let channels = Channels::of(&seats);
-            let (subscriber, announcements) = Subscriber::start(redis.locator(), channels.names());
-            subscribers.push(subscriber);
-            tasks::start(&mut tasks, &seats, channels, announcements, stuck(redis));
-            let of = (config.queues.len(), sinks.len());
-            let watched = Watched { redis: redis.clone(), seats: seats.clone(), of, started: started.clone() };
-            tasks.spawn(tasks::named("Redis watch", watch_redis(watched)));
-            all.push(seats);
+            let shared = (&mut tasks, stuck(redis), &started);
+            groups.push(Group::start(config, &process, redis, by_name.clone(), shared));
         }
         let of_jobs = named(&config.jobs_redis);
         let jobs = jobs::start(config, of_jobs, &process, &mut tasks, stuck(of_jobs));
         if let (Some(jobs), Some(spec)) = (&jobs, &config.api) {
             api::start(spec, jobs, &process, &mut tasks)?;
         }
-        for handle in &sinks {
-            tasks.spawn(tasks::named("sink probe", probes::run(handle.clone(), process.stopping.clone())));
-        }
-        Ok(App { servers, process, seats: all, sinks, subscribers, _jobs: jobs, tasks })
+        Ok(App { servers, process, groups: Arc::new(groups), sinks, _jobs: jobs, tasks })
     }
 
-    async fn until_stopped(mut self, signals: &mut Signals, notifier: &Notifier, timeout: Duration) -> u8 {
+    async fn until_stopped(
+        mut self,
+        signals: &mut Signals,
+        reload: &ReloadHandle,
+        notifier: &Notifier,
+        timeout: Duration,
+    ) -> u8 {
         let process = self.process.clone();
         let mut dead_servers: FuturesUnordered<_> = self.servers.iter().map(Redis::ended).collect();
-        let mut dead_sinks: FuturesUnordered<_> = self
-            .sinks
-            .iter()
-            .map(|handle| async move {
-                handle.ended().await;
-                &handle.name
-            })
-            .collect();
         let signal = loop {
             // Order does not matter: whichever comes first ends the run or is only noted. Both may be left at any time.
             tokio::select! {
                 signal = signals.next() => match signal {
-                    Signal::Reload => process.events.reload_refused(),
+                    Signal::Reload => reload.knock(),
                     Signal::Stop(name) => break Some(name),
                 },
                 () = process.failed.cancelled() => break None,
                 Some(()) = dead_servers.next() => {
                     process.events.task_ended("Redis supervisor", "it returned");
-                    break None;
-                }
-                Some(sink) = dead_sinks.next() => {
-                    process.events.task_ended(sink, "the worker of this sink ended");
                     break None;
                 }
                 ended = self.tasks.join_next() => {
@@ -181,48 +173,18 @@ impl App {
                 }
             }
         };
-        drop((dead_sinks, dead_servers));
+        drop(dead_servers);
         notifier.stopping(timeout);
-        let code = drain::run(&self.seats, &process, &mut self.tasks, signal, timeout).await;
-        for handle in &self.sinks {
-            // What had an answer to give has given it; a sink that does not close in time is left behind.
-            drop(tokio::time::timeout(Duration::from_millis(500), handle.close()).await);
+        let seats: Vec<Arc<Seats>> = self.groups.iter().map(|group| group.seats.clone()).collect();
+        let code = drain::run(&seats, &process, &mut self.tasks, signal, timeout).await;
+        // What had an answer to give has given it; a sink that does not close in time is left behind.
+        self.sinks.close_all(CLOSE).await;
+        // The reloads have ended; else the subscriptions end with them.
+        if let Ok(groups) = Arc::try_unwrap(self.groups) {
+            drop(tokio::time::timeout(CLOSE, join_all(groups.into_iter().map(Group::close))).await);
         }
-        let listening = join_all(self.subscribers.into_iter().map(Subscriber::close));
-        drop(tokio::time::timeout(Duration::from_millis(500), listening).await);
         let connected = join_all(self.servers.iter().map(Redis::close));
-        drop(tokio::time::timeout(Duration::from_millis(500), connected).await);
+        drop(tokio::time::timeout(CLOSE, connected).await);
         if signal.is_some() { code } else { FAILED }
     }
-}
-
-/// What connections to a Redis are made with: the scripts of what it holds.
-fn options(config: &Config, name: &str) -> LinkOptions {
-    let queues = config.queues_on(name);
-    let mut scripts: Vec<_> = source::scripts(queues.iter().map(|spec| &spec.source)).into_iter().cloned().collect();
-    if config.jobs.is_some() && &*config.jobs_redis == name {
-        scripts.extend(SCRIPTS.all().into_iter().cloned());
-    }
-    LinkOptions { scripts, ..LinkOptions::default() }
-}
-
-/// The further connections of queues with durable claims: one for each way to be durable.
-fn durable(queues: &[Arc<QueueSpec>], redis: &Redis, options: &LinkOptions) -> HashMap<Durability, DurableRedis> {
-    let needs: HashSet<_> = queues.iter().filter_map(|spec| spec.durability.as_deref().copied()).collect();
-    needs.into_iter().map(|need| (need, DurableRedis::beside(redis, options.clone(), need))).collect()
-}
-
-/// The queues of a Redis.
-fn seats(config: &Config, process: &Arc<Process>, redis: &Redis, sinks: HashMap<Arc<str>, Arc<SinkHandle>>) -> Seats {
-    let queues = config.queues_on(redis.name());
-    let durable = durable(&queues, redis, &options(config, redis.name()));
-    let store = {
-        let (redis, owner) = (redis.clone(), process.owner);
-        move |spec: &QueueSpec| -> Arc<dyn Store> {
-            let store = RedisStore::new(&redis, source::build(&spec.source), owner);
-            Arc::new(store.durable(spec.durability.as_deref().map(|need| &durable[need])))
-        }
-    };
-    let parts = Parts { store: Box::new(store), sinks };
-    Seats::new(process.clone(), Arc::new(RedisServer::new(redis)), &queues, parts)
 }

@@ -17,6 +17,8 @@ use crate::telemetry::status::Status;
 const EVERY: Duration = Duration::from_secs(5);
 /// Interval before the start is complete, because a person waits for it.
 const STARTING: Duration = Duration::from_millis(50);
+/// What may wait to be told while systemd does not read.
+const ORDERS: usize = 16;
 /// What closing sinks, Redis and the HTTP server may take after the drain.
 const CLOSING: Duration = Duration::from_secs(5);
 
@@ -24,13 +26,43 @@ const CLOSING: Duration = Duration::from_secs(5);
 pub(super) struct Notifier(Option<Telling>);
 
 struct Telling {
-    orders: SyncSender<Stopping>,
+    orders: SyncSender<Order>,
     /// Answers, by being closed, when the thread is done.
     done: Receiver<()>,
 }
 
-/// The drain begins, and may take this long.
-struct Stopping(Duration);
+/// What is to be told at once.
+enum Order {
+    /// A reload begins.
+    Reloading,
+    /// It is over, whatever came of it.
+    Reloaded,
+    /// The drain begins, and may take this long.
+    Stopping(Duration),
+}
+
+/// Says that a reload begins and ends. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Words(Option<SyncSender<Order>>);
+
+impl Words {
+    /// A reload begins.
+    pub(super) fn reloading(&self) {
+        self.say(Order::Reloading);
+    }
+
+    /// It is over: what runs is as asked for, or as before.
+    pub(super) fn reloaded(&self) {
+        self.say(Order::Reloaded);
+    }
+
+    fn say(&self, order: Order) {
+        if let Some(orders) = &self.0 {
+            // Full only while systemd does not read: it asks again, or gives up the reload.
+            let _ = orders.try_send(order);
+        }
+    }
+}
 
 impl Notifier {
     /// Starts to notify, if systemd has asked for it.
@@ -39,7 +71,7 @@ impl Notifier {
             return Ok(Notifier(None));
         }
         let (status, watchdog) = (events.status().clone(), sd_notify::watchdog_enabled());
-        let (orders, stopping) = sync_channel(1);
+        let (orders, ordered) = sync_channel(ORDERS);
         // Nothing is ever sent: the end of the thread closes it.
         let (finished, done) = sync_channel(0);
         let mut reached = true;
@@ -53,7 +85,7 @@ impl Notifier {
             reached
         };
         let run = move || {
-            notify(&status, watchdog, &stopping, send);
+            notify(&status, watchdog, &ordered, send);
             drop(finished);
         };
         thread::Builder::new().name("systemd".to_owned()).spawn(run)?;
@@ -63,9 +95,14 @@ impl Notifier {
     /// Asks for as much time as the configuration grants the drain, so that `TimeoutStopSec` need not know it.
     pub(super) fn stopping(&self, timeout: Duration) {
         if let Some(telling) = &self.0 {
-            // Full or closed cannot be: it is said once, and the thread lives as long as the sender.
-            let _ = telling.orders.try_send(Stopping(timeout));
+            // Full only while systemd does not read.
+            let _ = telling.orders.try_send(Order::Stopping(timeout));
         }
+    }
+
+    /// What says that reloads begin and end.
+    pub(super) fn words(&self) -> Words {
+        Words(self.0.as_ref().map(|telling| telling.orders.clone()))
     }
 
     /// Waits until everything is sent, because a drain may end before the thread has looked; but at most `within`, for
@@ -83,7 +120,7 @@ impl Notifier {
 fn notify(
     status: &Status,
     watchdog: Option<Duration>,
-    stopping: &Receiver<Stopping>,
+    ordered: &Receiver<Order>,
     mut send: impl FnMut(&[NotifyState]) -> bool,
 ) {
     let (mut ready_told, mut line_told) = (false, String::new());
@@ -102,8 +139,16 @@ fn notify(
         if states.is_empty() || send(&states) {
             (ready_told, line_told) = (ready, line);
         }
-        match stopping.recv_timeout(pause(ready, watchdog)) {
-            Ok(Stopping(timeout)) => {
+        match ordered.recv_timeout(pause(ready, watchdog)) {
+            // The time tells the end of this reload from that of an earlier one.
+            Ok(Order::Reloading) => match NotifyState::monotonic_usec_now() {
+                Ok(now) => _ = send(&[NotifyState::Reloading, now]),
+                Err(_) => _ = send(&[NotifyState::Reloading]),
+            },
+            // Before the start is complete, its own word will come.
+            Ok(Order::Reloaded) if ready_told => _ = send(&[NotifyState::Ready]),
+            Ok(Order::Reloaded) => {}
+            Ok(Order::Stopping(timeout)) => {
                 let most = timeout.saturating_add(CLOSING).as_micros().try_into().unwrap_or(u32::MAX);
                 send(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(most)]);
             }
@@ -143,7 +188,7 @@ mod tests {
     fn the_watchdog_is_fed_for_as_long_as_every_heart_beats() {
         let (manager, daemon) = UnixDatagram::pair().unwrap();
         manager.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let (sender, stopping) = mpsc::sync_channel(1);
+        let (sender, ordered) = mpsc::sync_channel(1);
         let status = Status::new();
         let heart = status.heartbeat("claimer orders", Duration::from_millis(500));
         heart.rest();
@@ -153,7 +198,7 @@ mod tests {
                 let text: String = states.iter().map(|state| format!("{state}\n")).collect();
                 daemon.send(text.as_bytes()).is_ok()
             };
-            notify(&board, Some(Duration::from_millis(40)), &stopping, send);
+            notify(&board, Some(Duration::from_millis(40)), &ordered, send);
         });
         let fed = |text: &str| text.contains("WATCHDOG=1");
 
@@ -172,7 +217,13 @@ mod tests {
         let again = wait_for(&manager, "the watchdog to be fed again", fed);
         assert!(!again.contains("READY"), "said once: {again}");
 
-        sender.send(Stopping(Duration::from_secs(25))).unwrap();
+        sender.send(Order::Reloading).unwrap();
+        let reloading = wait_for(&manager, "RELOADING", |text| text.contains("RELOADING=1"));
+        assert!(reloading.contains("MONOTONIC_USEC="), "{reloading}");
+        sender.send(Order::Reloaded).unwrap();
+        wait_for(&manager, "the end of the reload", |text| text == "READY=1\n");
+
+        sender.send(Order::Stopping(Duration::from_secs(25))).unwrap();
         let last = wait_for(&manager, "STOPPING", |text| text.contains("STOPPING=1"));
         assert_eq!(last, "STOPPING=1\nEXTEND_TIMEOUT_USEC=30000000\n");
         drop(sender);

@@ -1,19 +1,20 @@
 //! The tasks of the daemon: which queues need which, and their start.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::mpsc::Receiver;
+use tokio::sync::watch as watch_channel;
 use tokio::task::JoinSet;
 
-use crate::config::{Mode, QueueSpec};
+use crate::config::Mode;
 use crate::link::SubscriberEvent;
 use crate::pipeline::claim::{claimers, pollers};
 use crate::pipeline::dead_letters::forwarder;
 use crate::pipeline::leases::keeper;
 use crate::pipeline::modes::{rescue, shadow};
-use crate::pipeline::queue::Queue;
 use crate::pipeline::seats::Seats;
 use crate::pipeline::{upkeep, watch};
 use crate::source::{Announcement, millis};
@@ -23,53 +24,37 @@ use crate::telemetry::labels::Wakeup;
 pub(super) fn start(
     tasks: &mut JoinSet<&'static str>,
     seats: &Arc<Seats>,
-    channels: Channels,
+    channels: watch_channel::Receiver<Arc<Channels>>,
     announcements: Receiver<SubscriberEvent>,
     stuck: Duration,
 ) {
     let process = seats.process();
     let beat = |task: &str| process.events.status().heartbeat(task, stuck);
     tasks.spawn(named("claimers", claimers::run(seats.clone(), stuck)));
-    for queue in forwarding(seats) {
-        tasks.spawn(named("dead letters", forwarder::run(queue)));
-    }
+    seats.places().into_iter().for_each(|place| forward(seats, place));
     tasks.spawn(named("lease keeper", keeper::run(seats.clone(), beat("lease keeper"))));
     tasks.spawn(named("sweeper", upkeep::run(seats.clone(), beat("sweeper"))));
-    let limit = stuck.saturating_add(longest_wait(seats));
-    tasks.spawn(named("watchdog", watch::run(seats.clone(), limit)));
-    // A task that has nothing to do would end, and none may.
-    let shadowed = seats.find(|queue| queue.spec.mode == Mode::Shadow);
-    if !shadowed.is_empty() {
-        tasks.spawn(named("shadow", shadow::run(process.clone(), shadowed, beat("shadow"))));
-    }
-    let rescued = seats.find(|queue| matches!(queue.spec.mode, Mode::Rescue { .. }));
-    if !rescued.is_empty() {
-        tasks.spawn(named("rescue", rescue::run(process.clone(), rescued, beat("rescue"))));
-    }
-    if !seats.with_mode(|mode| mode == Mode::Deliver).is_empty() {
-        tasks.spawn(named("safety poll", pollers::safety_poll(seats.clone(), beat("safety poll"))));
-        tasks.spawn(named("unannounced", pollers::unannounced(seats.clone())));
-    }
+    tasks.spawn(named("watchdog", watch::run(seats.clone(), stuck)));
+    tasks.spawn(named("shadow", shadow::run(seats.clone(), beat("shadow"))));
+    tasks.spawn(named("rescue", rescue::run(seats.clone(), beat("rescue"))));
+    tasks.spawn(named("safety poll", pollers::safety_poll(seats.clone(), beat("safety poll"))));
+    tasks.spawn(named("unannounced", pollers::unannounced(seats.clone())));
     tasks.spawn(named("gauges", pollers::gauges(seats.clone())));
     tasks.spawn(named("announcements", listen(seats.clone(), channels, announcements)));
     seats.look_at_all(Wakeup::Due);
 }
 
-/// The queues whose dead letters are forwarded: they are at work for good.
-fn forwarding(seats: &Seats) -> Vec<Arc<Queue>> {
-    let forwards = |spec: &QueueSpec| spec.mode == Mode::Deliver && spec.dead_letter_to.is_some();
-    seats.places().filter(|place| forwards(seats.spec(*place))).for_each(|place| seats.wake(place, |_| ()));
-    seats.find(|queue| forwards(&queue.spec) && queue.dead_letter_to.is_some())
-}
-
-/// The longest that elements in flight may keep the room that another claim waits for.
-fn longest_wait(seats: &Seats) -> Duration {
-    let of_queue = |place| {
-        let spec = seats.spec(place);
-        let sinks = spec.to.iter().filter_map(|route| seats.sink(&route.sink)).map(|sink| sink.longest());
-        sinks.max().unwrap_or_default().saturating_add(spec.claim_ahead)
-    };
-    seats.places().map(of_queue).max().unwrap_or_default()
+/// Forwards the dead letters of a queue, if it wants that: it is at work for good.
+pub(super) fn forward(seats: &Seats, place: usize) {
+    let spec = seats.spec(place);
+    if spec.mode != Mode::Deliver || spec.dead_letter_to.is_none() {
+        return;
+    }
+    seats.wake(place, |queue| {
+        if queue.dead_letter_to.is_some() {
+            queue.spawn("dead letters", forwarder::run(queue.clone()));
+        }
+    });
 }
 
 /// Not an async block: it would hold the task twice.
@@ -107,7 +92,11 @@ impl Channels {
 }
 
 /// Passes on what is announced on the channels of the queues.
-async fn listen(seats: Arc<Seats>, channels: Channels, mut announcements: Receiver<SubscriberEvent>) {
+async fn listen(
+    seats: Arc<Seats>,
+    channels: watch_channel::Receiver<Arc<Channels>>,
+    mut announcements: Receiver<SubscriberEvent>,
+) {
     let process = seats.process();
     loop {
         // Order: the end goes first. An announcement that is left behind is only a hint.
@@ -124,7 +113,16 @@ async fn listen(seats: Arc<Seats>, channels: Channels, mut announcements: Receiv
                 // Once for all: those that wait at a gate look as well.
                 process.gates.send_modify(|n| *n += 1);
             }
+            // What was announced on these channels before is not known.
+            Some(SubscriberEvent::More(more)) => {
+                let channels = channels.borrow().clone();
+                let places: BTreeSet<_> = more.iter().flat_map(|channel| channels.queues(channel)).collect();
+                places.iter().filter_map(|place| seats.get(*place)).for_each(|queue| queue.doubt_pauses());
+                seats.look_at(places, Wakeup::Reconnect);
+                process.gates.send_modify(|n| *n += 1);
+            }
             Some(SubscriberEvent::Message { channel, payload }) => {
+                let channels = channels.borrow().clone();
                 for place in channels.queues(&channel) {
                     match seats.store(place).announcement(&channel, &payload) {
                         Some(Announcement::DueAt(due_ms)) => {

@@ -1,5 +1,6 @@
 //! The watch of the connections to Redis: it reports each change, gives advice once, and wakes the claimers after a reconnect.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -39,7 +40,7 @@ pub(super) async fn watch_redis(watched: Watched) {
     let process = watched.seats.process().clone();
     let mut changes = watched.redis.changes();
     let mut started = false;
-    let mut epochs = vec![None; watched.seats.len()];
+    let mut epochs = HashMap::new();
     loop {
         changes.seen();
         let health = watched.redis.health();
@@ -88,14 +89,17 @@ fn distinct(mut versions: Vec<&str>) -> String {
 }
 
 /// Looks at the queues whose connection is another one than before: it may lead to another server, with another clock.
-fn wake(watched: &Watched, epochs: &mut [Option<(usize, u64)>]) {
+fn wake(watched: &Watched, epochs: &mut HashMap<usize, (usize, u64)>) {
     let nodes = watched.redis.nodes();
     let mut reconnected = Vec::new();
-    for (place, epoch) in watched.seats.places().zip(epochs) {
+    for place in watched.seats.places() {
         let at = watched.place(&watched.ledger(place));
-        let now = at.epoch();
-        let before = std::mem::replace(epoch, now.or(*epoch));
-        let Some((node, number)) = now.filter(|now| before != Some(*now)) else { continue };
+        let Some((node, number)) = at.epoch() else { continue };
+        // Of a queue that came to the place later it is the first: that one looks by itself.
+        let before = epochs.insert(place, (node, number));
+        if before == Some((node, number)) {
+            continue;
+        }
         let node = nodes.iter().find(|known| Arc::as_ptr(known) as usize == node);
         if let Some(node) = node
             && let LinkState::Up { info, .. } = &*node.link.state().borrow()
@@ -143,7 +147,7 @@ async fn tell_consumers(watched: &Watched, process: &Process) {
 }
 
 async fn tell_missing_rights(watched: &Watched, process: &Process) {
-    for place in watched.seats.places().take(RIGHTS_CHECKED) {
+    for place in watched.seats.places().into_iter().take(RIGHTS_CHECKED) {
         let (spec, ledger) = (watched.seats.spec(place), watched.ledger(place));
         let Some(conn) = watched.place(&ledger).current() else { continue };
         // A server that cannot answer, or a connection that is gone: the first command refused will show it.

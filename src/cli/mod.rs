@@ -45,7 +45,7 @@ pub use reference::reference;
 pub use run::{RunArgs, log_warnings};
 
 use self::endpoint::{endpoint, only};
-use crate::config::Loaded;
+use crate::config::{ConfigErrors, Loaded};
 use crate::operate::{self, Queue, Session, check_id};
 
 /// Delivers the due elements of Redisson delayed queues, and loses none.
@@ -145,7 +145,16 @@ pub enum Command {
 ///
 /// Exit code 2, with everything that is wrong.
 pub fn load(global: &Global) -> Result<Loaded, Failed> {
-    operate::check::read(&global.config, &environment).map_err(|errors| Failed::usage(errors.to_string()))
+    read(global).map_err(|errors| Failed::usage(errors.to_string()))
+}
+
+/// Reads the configuration.
+///
+/// # Errors
+///
+/// Everything that is wrong.
+pub fn read(global: &Global) -> Result<Loaded, ConfigErrors> {
+    operate::check::read(&global.config, &environment)
 }
 
 fn environment(name: &str) -> Option<String> {

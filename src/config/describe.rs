@@ -13,6 +13,7 @@ pub fn describe_json(config: &Config) -> Value {
     let mut all = json!({
         "http": config.http_listen.map_or(json!("none"), |listen| json!({ "listen": listen.to_string() })),
         "shutdown_timeout": show_duration(config.shutdown_timeout),
+        "reload": { "watch": config.watch_file },
         "limits": {
             "in_flight": config.limits.in_flight,
             "in_flight_bytes": show_size(config.limits.in_flight_bytes),

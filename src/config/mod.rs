@@ -6,6 +6,7 @@
 
 mod describe;
 mod model;
+mod parts;
 mod reference;
 mod schema;
 mod tables;
@@ -15,10 +16,12 @@ use std::path::{Path, PathBuf};
 
 pub use describe::{describe, describe_json};
 pub use model::*;
+pub use parts::{Difference, Parts};
 pub use reference::reference;
 pub use schema::schema;
 
 pub use crate::settings::problem::{ConfigErrors, Position, Problem};
+pub use crate::settings::reader::hash_of_file;
 use crate::settings::{node, problem, reader};
 
 /// A configuration that can be run.
@@ -28,6 +31,8 @@ pub struct Loaded {
     pub config: Config,
     /// What is doubtful, but not wrong, in the order of the file.
     pub warnings: Vec<Problem>,
+    /// Hashes of its parts, to see what differs from another one.
+    pub parts: Parts,
 }
 
 /// Reads and checks the file at `path`; `env` looks up environment variables.
@@ -73,11 +78,12 @@ fn unreadable(file: &str, at: Option<Position>, message: String, help: &str) -> 
 /// Everything that is wrong with the text, at once.
 pub fn load_str(text: &str, file_name: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, ConfigErrors> {
     let base = Path::new(file_name).parent().map(PathBuf::from).unwrap_or_default();
-    let cx = reader::Context { report: problem::Report::new(file_name), env, base };
+    let cx = reader::Context { report: problem::Report::new(file_name), env, base, files: Default::default() };
     let tree = node::parse(text, &cx.report);
     let config = tree.as_ref().and_then(|tree| validate::config(&cx, tree));
     let (config, warnings) = cx.report.finish(config)?;
-    Ok(Loaded { config, warnings })
+    let parts = tree.map(|tree| Parts::of(&tree, &cx.files.borrow(), &config)).unwrap_or_default();
+    Ok(Loaded { config, warnings, parts })
 }
 
 #[cfg(test)]

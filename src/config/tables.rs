@@ -14,6 +14,7 @@ tables! {
     mod top at "", "The whole file." {
         HTTP = key("http", Kind::SectionOrNone(&http::TABLE), "The HTTP server for metrics and probes; `none` starts no server.");
         SHUTDOWN_TIMEOUT = key("shutdown_timeout", duration(1), "Longest duration of the drain after SIGTERM. Unsettled elements are released then. Keep it below the grace period of the service manager (Kubernetes: 30s).").default("25s");
+        RELOAD = key("reload", Kind::Section(&reload::TABLE), "How the daemon takes a changed configuration. SIGHUP always asks for it.");
         LIMITS = key("limits", Kind::Section(&limits::TABLE), "Limits of all queues together in memory.");
         REDIS = key("redis", Kind::SectionOrNamed(&redis::TABLE), "The Redis that holds the queues; or several by names, as in `redis: { orders: { url: ... }, mails: { url: ... } }`. Then each source names the one that it is in. One that does not answer holds up its own queues only.").required();
         RETRY = key("retry", Kind::Named(&retry::TABLE), "Retry policies by name. `default` always exists.");
@@ -29,6 +30,9 @@ tables! {
     mod http at "http", "Read-only endpoints: `/metrics`, `/livez`, `/readyz`, `/startupz`." {
         LISTEN = key("listen", Kind::Address, "Address and port.").default("0.0.0.0:9464");
         ADMIN = planned("admin", "A second listener for everything that changes state.");
+    }
+    mod reload at "reload", "The whole file is checked first. After a mistake the configuration before runs on. What a reload cannot change is refused by name. See [operations.md](operations.md#reload)." {
+        WATCH = key("watch", Kind::Flag, "Also when the file changes, or a file that it names for a queue or a sink: passwords, certificates. Contents are compared every 2 seconds, so that the symbolic links of a Kubernetes ConfigMap are followed.").default("false");
     }
     mod limits at "limits", "Limits of the whole process. Claims wait for room. Unclaimed elements stay in Redis." {
         IN_FLIGHT = key("in_flight", count(1, 1_000_000), "Elements in flight.").default("20000");

@@ -35,9 +35,11 @@ pub enum SubscriberEvent {
     /// Messages may have been missed before this: look at every queue. Sent after each (re)subscription, and after the
     /// receiver was too slow.
     Subscribed,
+    /// The same for these channels, which were not listened to before.
+    More(Vec<Arc<str>>),
     /// A message.
     Message {
-        /// The channel, as given to [`Subscriber::start`].
+        /// The channel, as given to [`Subscriber::start`] or [`Subscriber::listen_to`].
         channel: Arc<str>,
         /// The message's bytes.
         payload: Bytes,
@@ -59,6 +61,7 @@ pub enum SubscriberState {
 /// Handle on the subscription; it ends when the handle or the receiver is dropped.
 #[derive(Debug)]
 pub struct Subscriber {
+    wanted: watch::Sender<Arc<[Arc<str>]>>,
     state: watch::Receiver<SubscriberState>,
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
@@ -72,11 +75,17 @@ impl Subscriber {
         let (events, receiver) = mpsc::channel(BUFFER);
         let (state, state_seen) = watch::channel(SubscriberState::Connecting { last_error: None });
         let stop = CancellationToken::new();
-        let mut channels = channels;
-        channels.sort_unstable();
-        let worker = Worker { locator: at.into(), channels, events, state, stop: stop.clone(), missed: false };
+        let channels = in_order(channels);
+        let (wanted, wants) = watch::channel(channels.clone());
+        let worker = Worker { locator: at.into(), channels, wants, events, state, stop: stop.clone(), missed: false };
         let task = tokio::spawn(worker.run());
-        (Subscriber { state: state_seen, _stop_on_drop: stop.clone().drop_guard(), stop, task }, receiver)
+        let stop_on_drop = stop.clone().drop_guard();
+        (Subscriber { wanted, state: state_seen, _stop_on_drop: stop_on_drop, stop, task }, receiver)
+    }
+
+    /// Listens to these channels from now on, on the same connection. Those that it listens to already do not notice.
+    pub fn listen_to(&self, channels: Vec<Arc<str>>) {
+        self.wanted.send_replace(in_order(channels));
     }
 
     /// The state now and its changes; the sender is dropped when the task ends.
@@ -94,8 +103,10 @@ impl Subscriber {
 
 struct Worker {
     locator: Locator,
-    /// In order, to be searched.
-    channels: Vec<Arc<str>>,
+    /// What it listens to; in order, to be searched.
+    channels: Arc<[Arc<str>]>,
+    /// What it is to listen to.
+    wants: watch::Receiver<Arc<[Arc<str>]>>,
     events: mpsc::Sender<SubscriberEvent>,
     state: watch::Sender<SubscriberState>,
     stop: CancellationToken,
@@ -119,6 +130,7 @@ impl Worker {
         let mut failures = 0_u32;
         loop {
             let mut news = self.locator.news();
+            self.channels = self.wants.borrow_and_update().clone();
             let subscribing = &*self;
             match self.locator.first(|server| async move { subscribing.subscribe(&server).await }.boxed()).await {
                 Ok((server, (sink, stream))) => {
@@ -215,6 +227,12 @@ impl Worker {
                     let Some(message) = message else { return "the connection ended" };
                     self.hand_on(&message);
                 }
+                Ok(()) = self.wants.changed() => {
+                    let wanted = self.wants.borrow_and_update().clone();
+                    if let Err(why) = self.change(server, &mut sink, wanted).await {
+                        return why;
+                    }
+                }
                 _ = heartbeat.tick() => {
                     let ping = sink.ping::<redis::Value>();
                     match tokio::time::timeout(server.command_timeout, ping).await {
@@ -225,6 +243,38 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// Listens to other channels on the same connection.
+    async fn change(
+        &mut self,
+        server: &RedisEndpoint,
+        sink: &mut PubSubSink,
+        wanted: Arc<[Arc<str>]>,
+    ) -> Result<(), &'static str> {
+        let without = |all: &Arc<[Arc<str>]>, known: &Arc<[Arc<str>]>| -> Vec<Arc<str>> {
+            all.iter().filter(|channel| known.binary_search(channel).is_err()).cloned().collect()
+        };
+        let (more, fewer) = (without(&wanted, &self.channels), without(&self.channels, &wanted));
+        let within = server.command_timeout;
+        for chunk in fewer.chunks(CHUNK) {
+            let chunk: Vec<&str> = chunk.iter().map(|channel| &**channel).collect();
+            if !matches!(tokio::time::timeout(within, sink.unsubscribe(&chunk)).await, Ok(Ok(()))) {
+                return Err("it could not leave a channel");
+            }
+        }
+        for chunk in more.chunks(CHUNK) {
+            let chunk: Vec<&str> = chunk.iter().map(|channel| &**channel).collect();
+            if !matches!(tokio::time::timeout(within, sink.subscribe(&chunk)).await, Ok(Ok(()))) {
+                // The next attempt to subscribe to all of them says why.
+                return Err("it could not subscribe to a further channel");
+            }
+        }
+        self.channels = wanted;
+        if !more.is_empty() {
+            self.missed |= self.events.try_send(SubscriberEvent::More(more)).is_err();
+        }
+        Ok(())
     }
 
     /// Never waits: a slow receiver must not make the server drop us; it looks at everything instead.
@@ -239,6 +289,11 @@ impl Worker {
         let event = SubscriberEvent::Message { channel: channel.clone(), payload };
         self.missed = self.events.try_send(event).is_err();
     }
+}
+
+fn in_order(mut channels: Vec<Arc<str>>) -> Arc<[Arc<str>]> {
+    channels.sort_unstable();
+    channels.into()
 }
 
 /// What a user needs for these channels, as `ACL SETUSER` takes it: a pattern for each kind of them.

@@ -57,7 +57,7 @@ impl Check {
                 let (problems, warnings) = (problems.clone(), warnings.clone());
                 Check { ok: false, problems, warnings, notes: Vec::new(), settings: None, live: None }
             }
-            Ok(Loaded { config, warnings }) => {
+            Ok(Loaded { config, warnings, .. }) => {
                 let live = if live { Some(super::live::look(config).await) } else { None };
                 let settings = Some(config::describe_json(config));
                 let note = |spec: &Arc<QueueSpec>| Some(format!("queue {}: {}", spec.id, spec.source.note()?));

@@ -6,6 +6,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::clock::Instant;
 use crate::config::{MaxInFlight, QueueSpec, RouteSpec};
@@ -81,6 +83,14 @@ pub struct Queue {
     pub process: Arc<Process>,
     /// Its log lines and counters.
     pub events: QueueEvents,
+    /// Nothing new is claimed: the process stops, or the queue is changed or removed.
+    pub stopping: CancellationToken,
+    /// What is at a sink is given up and released.
+    pub abandon: CancellationToken,
+    /// The time for writing verdicts is up as well.
+    pub give_up: CancellationToken,
+    /// Its claimer, its deliveries and settlements.
+    pub tasks: TaskTracker,
     /// The leases.
     pub leases: Leases,
     /// Its share of what may be in flight.
@@ -171,6 +181,10 @@ impl Queue {
         Arc::new(Queue {
             store,
             routes,
+            stopping: process.stopping.child_token(),
+            abandon: process.abandon.child_token(),
+            give_up: process.give_up.child_token(),
+            tasks: TaskTracker::new(),
             leases: Leases::default(),
             budget: Budget::new(count, spec.max_in_flight_bytes),
             adaptive,
@@ -221,6 +235,11 @@ impl Queue {
             && self.hold.lock().is_clean()
             && !self.sweep_due.load(Ordering::Relaxed)
             && self.rate.as_ref().is_none_or(full)
+    }
+
+    /// Starts a task of the queue, as [`Process::spawn`] does.
+    pub fn spawn(self: &Arc<Self>, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        self.process.spawn(name, self.tasks.track_future(task));
     }
 
     /// Asks for a turn of the source's upkeep.

@@ -9,12 +9,14 @@
 //! the safety poll. The poll looks as far [ahead](Seats::horizon) as its next look at the same queue, and a queue with
 //! something due before that is not put to rest. So rest costs no lateness.
 
+mod changes;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
 use crate::config::{Mode, QueueSpec};
@@ -37,13 +39,18 @@ pub struct Parts {
     pub sinks: HashMap<Arc<str>, Arc<SinkHandle>>,
 }
 
-/// All queues, in the order of the configuration. A queue is named by its place.
+/// All queues, in the order of the configuration as it was at the start. A queue is named by its place. A
+/// [reload](changes) changes what is at a place; untouched queues keep theirs.
 pub struct Seats {
     process: Arc<Process>,
     server: Arc<dyn Server>,
-    parts: Parts,
-    seats: Vec<Seat>,
+    store: OpenStore,
+    sinks: RwLock<HashMap<Arc<str>, Arc<SinkHandle>>>,
+    /// Locked after `state`, where both are.
+    seats: RwLock<Vec<Arc<Seat>>>,
     state: Mutex<State>,
+    /// How often a queue came, went, or was changed.
+    changes: AtomicU64,
     /// Rings when a queue was woken, or all are to be looked at.
     bell: Notify,
     /// See [`horizon`](Seats::horizon), in ms.
@@ -61,6 +68,14 @@ struct Seat {
     empty: AtomicBool,
 }
 
+impl Seat {
+    /// A queue at rest that nothing is known of; with its counters, where it had another configuration before.
+    fn new(spec: Arc<QueueSpec>, events: Option<QueueEvents>) -> Seat {
+        let events = events.map_or_else(OnceLock::new, OnceLock::from);
+        Seat { spec, events, nothing_due_ms: i64::MIN.into(), empty: false.into() }
+    }
+}
+
 #[derive(Default)]
 struct State {
     at_work: BTreeMap<usize, Arc<Queue>>,
@@ -68,6 +83,10 @@ struct State {
     woken: Vec<usize>,
     /// Queues that are to be looked at.
     looks: BTreeSet<usize>,
+    /// Places from which nothing is put to work: their queues are about to be others, or gone.
+    closed: BTreeSet<usize>,
+    /// Those of them that have no queue.
+    free: BTreeSet<usize>,
     /// What was counted by queues that are at rest now.
     before: Counts,
 }
@@ -111,23 +130,20 @@ impl Counts {
 impl Seats {
     /// These queues, at rest; but those that do not claim are at work for good.
     pub fn new(process: Arc<Process>, server: Arc<dyn Server>, specs: &[Arc<QueueSpec>], parts: Parts) -> Seats {
-        let seat = |spec: &Arc<QueueSpec>| Seat {
-            spec: spec.clone(),
-            events: OnceLock::new(),
-            nothing_due_ms: i64::MIN.into(),
-            empty: false.into(),
-        };
         process.events.status().add_queues(specs.len());
+        let Parts { store, sinks } = parts;
         let seats = Seats {
-            seats: specs.iter().map(seat).collect(),
+            seats: RwLock::new(specs.iter().map(|spec| Arc::new(Seat::new(spec.clone(), None))).collect()),
             process,
             server,
-            parts,
+            store,
+            sinks: RwLock::new(sinks),
             state: Mutex::default(),
+            changes: AtomicU64::new(0),
             bell: Notify::new(),
             horizon_ms: AtomicU64::new(0),
         };
-        for place in seats.places().filter(|place| seats.spec(*place).mode != Mode::Deliver) {
+        for place in seats.places().into_iter().filter(|place| seats.spec(*place).mode != Mode::Deliver) {
             seats.state.lock().at_work.insert(place, seats.build(place));
         }
         seats
@@ -156,40 +172,51 @@ impl Seats {
     }
 
     /// A sink, by its name.
-    pub fn sink(&self, name: &str) -> Option<&Arc<SinkHandle>> {
-        self.parts.sinks.get(name)
+    pub fn sink(&self, name: &str) -> Option<Arc<SinkHandle>> {
+        self.sinks.read().get(name).cloned()
     }
 
     /// How many queues there are.
     pub fn len(&self) -> usize {
-        self.seats.len()
+        let state = self.state.lock();
+        self.seats.read().len() - state.free.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.seats.is_empty()
+        self.len() == 0
     }
 
     /// The places of all queues.
-    pub fn places(&self) -> std::ops::Range<usize> {
-        0..self.seats.len()
+    pub fn places(&self) -> Vec<usize> {
+        let state = self.state.lock();
+        (0..self.seats.read().len()).filter(|place| !state.free.contains(place)).collect()
+    }
+
+    /// How often a queue came, went, or was changed: who keeps what it knows of all of them asks again then.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// The places of the queues with this mode.
     pub fn with_mode(&self, meant: impl Fn(Mode) -> bool) -> Vec<usize> {
-        self.places().filter(|place| meant(self.spec(*place).mode)).collect()
+        self.places().into_iter().filter(|place| meant(self.spec(*place).mode)).collect()
     }
 
     /// The configuration of a queue.
-    pub fn spec(&self, place: usize) -> &Arc<QueueSpec> {
-        &self.seats[place].spec
+    pub fn spec(&self, place: usize) -> Arc<QueueSpec> {
+        self.seat(place).spec.clone()
+    }
+
+    fn seat(&self, place: usize) -> Arc<Seat> {
+        self.seats.read()[place].clone()
     }
 
     /// The store of a queue, which need not be at work.
     pub fn store(&self, place: usize) -> Arc<dyn Store> {
         match self.state.lock().at_work.get(&place) {
             Some(queue) => queue.store.clone(),
-            None => (self.parts.store)(self.spec(place)),
+            None => (self.store)(&self.spec(place)),
         }
     }
 
@@ -208,47 +235,52 @@ impl Seats {
         self.state.lock().at_work.values().filter(|queue| meant(queue)).cloned().collect()
     }
 
-    /// Does something with a queue; one that is at rest is put to work first. `then` only leaves a note with it: no queue
-    /// goes to rest meanwhile, and none afterwards that was rung for.
+    /// Does something with a queue; one that is at rest is put to work first, unless it is about to go. `then` only leaves a
+    /// note with it: no queue goes to rest meanwhile, and none afterwards that was rung for.
     pub fn wake(&self, place: usize, then: impl FnOnce(&Arc<Queue>)) {
         let mut state = self.state.lock();
-        then(self.seated(&mut state, place));
+        if let Some(queue) = self.seated(&mut state, place) {
+            then(queue);
+        }
     }
 
     /// The queue at this place, put to work if it is at rest.
-    fn seated<'a>(&self, state: &'a mut State, place: usize) -> &'a Arc<Queue> {
-        let State { at_work, woken, .. } = state;
-        at_work.entry(place).or_insert_with(|| {
+    fn seated<'a>(&self, state: &'a mut State, place: usize) -> Option<&'a Arc<Queue>> {
+        let State { at_work, woken, closed, .. } = state;
+        if closed.contains(&place) {
+            return at_work.get(&place);
+        }
+        Some(at_work.entry(place).or_insert_with(|| {
             woken.push(place);
             self.bell.notify_one();
             self.build(place)
-        })
+        }))
     }
 
     fn build(&self, place: usize) -> Arc<Queue> {
-        let Seat { spec, events, nothing_due_ms, empty } = &self.seats[place];
+        let seat = self.seat(place);
+        let Seat { spec, events, nothing_due_ms, empty } = &*seat;
         empty.store(false, Ordering::Relaxed);
-        let store = (self.parts.store)(spec);
+        let store = (self.store)(spec);
         let events = events.get().cloned().unwrap_or_else(|| self.process.events.queue(&spec.id));
-        let sinks = |name: &str| self.sink(name).cloned();
-        let queue = Queue::with_events(spec.clone(), self.process.clone(), store, events, sinks);
+        let queue = Queue::with_events(spec.clone(), self.process.clone(), store, events, |name| self.sink(name));
         queue.saw_nothing_due(nothing_due_ms.load(Ordering::Relaxed));
         queue
     }
 
     /// Whether a claim has found nothing due in a queue that is at rest since then.
     pub fn was_looked_at(&self, place: usize) -> bool {
-        self.get(place).is_none() && self.seats[place].nothing_due_ms.load(Ordering::Relaxed) > i64::MIN
+        self.get(place).is_none() && self.seat(place).nothing_due_ms.load(Ordering::Relaxed) > i64::MIN
     }
 
     /// Whether a queue at rest had nothing in it at the last look at its gauges, and has announced nothing since.
     pub fn was_empty(&self, place: usize) -> bool {
-        self.seats[place].empty.load(Ordering::Relaxed)
+        self.seat(place).empty.load(Ordering::Relaxed)
     }
 
     /// What a look at the gauges has shown.
     pub fn set_empty(&self, place: usize, empty: bool) {
-        self.seats[place].empty.store(empty, Ordering::Relaxed);
+        self.seat(place).empty.store(empty, Ordering::Relaxed);
     }
 
     /// Something that a queue announces falls due at this time. What is due after the next poll is left to that.
@@ -256,28 +288,35 @@ impl Seats {
         self.set_empty(place, false);
         let soon = due_ms.saturating_sub(self.store(place).home().now_ms()) <= millis(self.horizon());
         let mut state = self.state.lock();
-        if soon || state.at_work.contains_key(&place) {
-            self.seated(&mut state, place).alarm.announce(due_ms);
+        if (soon || state.at_work.contains_key(&place))
+            && let Some(queue) = self.seated(&mut state, place)
+        {
+            queue.alarm.announce(due_ms);
         }
     }
 
     /// Nothing was due in a queue at rest at this time by Redis's clock.
     pub fn saw_nothing_due(&self, place: usize, redis_ms: i64) {
-        let seat = &self.seats[place];
+        let seat = self.seat(place);
         // The estimate is as good as Redis's own time after the first reply, and a claim has had one.
         if seat.nothing_due_ms.load(Ordering::Relaxed) > i64::MIN {
             seat.nothing_due_ms.fetch_max(redis_ms, Ordering::Relaxed);
         }
     }
 
-    /// Puts a queue to rest whose claimer has ended, if nothing has come meanwhile and nothing is lost by it.
-    pub fn rest(&self, place: usize) -> bool {
+    /// Puts a queue to rest whose claimer has ended, if nothing has come meanwhile and nothing is lost by it. `false` if it
+    /// is to go on.
+    pub fn rest(&self, place: usize, ended: &Arc<Queue>) -> bool {
         let mut state = self.state.lock();
-        let Some(queue) = state.at_work.get(&place) else { return true };
+        // Another one has its place; or it goes, and stays where it can be seen until nothing of it is in flight.
+        let Some(queue) = state.at_work.get(&place).filter(|queue| Arc::ptr_eq(queue, ended)) else { return true };
+        if state.closed.contains(&place) {
+            return true;
+        }
         if !queue.may_rest() || !queue.alarm.is_quiet(queue.home().now_ms(), self.horizon()) {
             return false;
         }
-        let seat = &self.seats[place];
+        let seat = self.seat(place);
         if queue.events.is_worth_keeping() {
             // Kept before, or kept now.
             drop(seat.events.set(queue.events.clone()));
@@ -298,14 +337,14 @@ impl Seats {
     pub fn events(&self, place: usize) -> Option<QueueEvents> {
         match self.get(place) {
             Some(queue) => Some(queue.events.clone()),
-            None => self.seats[place].events.get().cloned(),
+            None => self.seat(place).events.get().cloned(),
         }
     }
 
     /// The same, made where there are none.
     pub fn events_or_new(&self, place: usize) -> QueueEvents {
         let state = self.state.lock();
-        let seat = &self.seats[place];
+        let seat = self.seat(place);
         let events = || state.at_work.get(&place).map(|queue| queue.events.clone());
         seat.events.get_or_init(|| events().unwrap_or_else(|| self.process.events.queue(&seat.spec.id))).clone()
     }
@@ -331,6 +370,7 @@ impl Seats {
         for place in places {
             match state.at_work.get(&place) {
                 Some(queue) => queue.alarm.ring(reason),
+                None if state.closed.contains(&place) => {}
                 None => drop(state.looks.insert(place)),
             }
         }

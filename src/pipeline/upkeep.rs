@@ -54,7 +54,7 @@ async fn turn(queue: &Arc<Queue>, heartbeat: &Heartbeat) {
         largest: queue.hints().largest(),
     };
     let (mut removed, mut entries) = (0, 0);
-    while !queue.process.stopping.is_cancelled() {
+    while !queue.stopping.is_cancelled() {
         heartbeat.beat();
         // An unanswered step is sent again: a slice that was done is refused, with the number to continue with.
         let Ok(swept) = step(queue, &request).await else { return };

@@ -100,15 +100,21 @@ impl Patience {
     }
 }
 
-/// Looks at all queues until the process stops. `limit` is longer than anything that a claim may wait for.
+/// Looks at all queues until the process stops. `limit` is longer than anything that a claim may wait for, beside what is in
+/// flight.
 pub async fn run(seats: Arc<Seats>, limit: Duration) {
     let process = seats.process().clone();
+    let (least, mut limit, mut seen) = (limit, limit, None);
     let mut patience: HashMap<usize, Patience> = HashMap::new();
     let (mut stalled, mut last) = (false, Instant::now());
     while !pause(&process.stopping).await {
         if std::mem::replace(&mut last, Instant::now()).elapsed() > LOOK * 3 {
             // The process was suspended: nothing could move.
             patience.clear();
+        }
+        let changes = seats.changes();
+        if seen.replace(changes) != Some(changes) {
+            limit = least.saturating_add(longest_wait(&seats));
         }
         let all = seats.counts().sum();
         let queues = seats.at_work();
@@ -117,7 +123,8 @@ pub async fn run(seats: Arc<Seats>, limit: Duration) {
         for (place, queue) in &queues {
             let patience = patience.entry(*place).or_default();
             let due = queue.watch.due.load(Ordering::Relaxed);
-            let could_claim = due && queue.is_open() && queue.home().is_up();
+            let goes = queue.stopping.is_cancelled();
+            let could_claim = due && !goes && queue.is_open() && queue.home().is_up();
             let seen = Seen { could_claim, stage: queue.watch.stage(), own: Counts::of(queue).sum(), all };
             let waits = patience.look(last, seen);
             if waits < limit {
@@ -132,6 +139,16 @@ pub async fn run(seats: Arc<Seats>, limit: Duration) {
             process.events.stalled(&found, &holders(std::slice::from_ref(&seats)));
         }
     }
+}
+
+/// The longest that elements in flight may keep the room that another claim waits for.
+fn longest_wait(seats: &Seats) -> Duration {
+    let of_queue = |place| {
+        let spec = seats.spec(place);
+        let sinks = spec.to.iter().filter_map(|route| seats.sink(&route.sink)).map(|sink| sink.longest());
+        sinks.max().unwrap_or_default().saturating_add(spec.claim_ahead)
+    };
+    seats.places().into_iter().map(of_queue).max().unwrap_or_default()
 }
 
 /// Who has elements in flight, and so what others wait for: the busiest first.

@@ -4,6 +4,7 @@
 //! does not depend on the code that counts.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 pub use crate::metric::{Definition, SourceTerms};
 use prometheus::core::Collector;
@@ -34,6 +35,8 @@ pub(super) trait Family: Collector + Clone + Sized + 'static {
     const KIND: &'static str;
     /// Builds the family, without any series.
     fn build(definition: &Definition) -> prometheus::Result<Self>;
+    /// Removes the series with these values of all labels, if it is there.
+    fn remove(&self, values: &[&str]);
 }
 
 macro_rules! family {
@@ -42,6 +45,10 @@ macro_rules! family {
             const KIND: &'static str = $kind;
             fn build(definition: &Definition) -> prometheus::Result<Self> {
                 <$type>::new(Opts::new(definition.name, definition.help), definition.labels)
+            }
+            fn remove(&self, values: &[&str]) {
+                // It was there a moment ago; whoever has removed it since wanted the same.
+                let _ = self.remove_label_values(values);
             }
         }
     };
@@ -56,6 +63,9 @@ impl Family for HistogramVec {
     fn build(definition: &Definition) -> prometheus::Result<Self> {
         let options = HistogramOpts::new(definition.name, definition.help).buckets(definition.buckets.to_vec());
         HistogramVec::new(options, definition.labels)
+    }
+    fn remove(&self, values: &[&str]) {
+        let _ = self.remove_label_values(values);
     }
 }
 
@@ -75,8 +85,26 @@ macro_rules! catalogue {
                 let mut definitions = CATALOGUE.iter();
                 Ok(Families { $($field: add::<$type>(registry, definitions.next())?,)* })
             }
+
+            /// Removes every series that has one of these values of the label.
+            pub(super) fn forget(&self, label: &str, values: &[Arc<str>]) {
+                let mut definitions = CATALOGUE.iter();
+                $(forget(&self.$field, definitions.next(), label, values);)*
+            }
         }
     };
+}
+
+/// Removes the series of a family that have one of these values of the label.
+pub(super) fn forget<F: Family>(family: &F, definition: Option<&Definition>, label: &str, values: &[Arc<str>]) {
+    let Some(definition) = definition.filter(|definition| definition.labels.contains(&label)) else { return };
+    for metric in family.collect().iter().flat_map(|family| family.get_metric()) {
+        let value = |name: &str| metric.get_label().iter().find(|pair| pair.name() == name).map(|pair| pair.value());
+        if value(label).is_some_and(|found| values.iter().any(|value| **value == *found)) {
+            let all: Vec<_> = definition.labels.iter().map(|name| value(name).unwrap_or_default()).collect();
+            family.remove(&all);
+        }
+    }
 }
 
 fn add<F: Family>(registry: &Registry, definition: Option<&Definition>) -> prometheus::Result<F> {
@@ -190,6 +218,10 @@ catalogue! {
         "Time from the head of a request to its answer. The time that pop waits for a job is in it.";
     api_connections: IntGaugeVec, "delaybridge_api_connections", "connections", [], &[],
         "Open connections to the job queue's HTTP API.";
+    reload_successful: IntGaugeVec, "delaybridge_config_last_reload_successful", "0 or 1", [], &[],
+        "1 if the last reload of the configuration was carried out, or none was asked for; 0 if it was refused and the configuration before runs on. /readyz has the reason.";
+    reload_success_timestamp: GaugeVec, "delaybridge_config_last_reload_success_timestamp_seconds", "seconds since the epoch", [], &[],
+        "When the configuration that runs was loaded, by the clock of this machine.";
     build_info: IntGaugeVec, "delaybridge_build_info", "1", ["version", "revision"], &[],
         "Always 1; the labels have the running version.";
 }
@@ -248,7 +280,8 @@ mod tests {
              unknown_entries slot_migrations_total queue_held queue_paused sink_up sink_blocked sink_destinations_in_trouble sink_ack_duration_seconds \
              script_duration_seconds offered_overdue_seconds clock_skew_seconds \
              jobs jobs_oldest_ready_age_seconds jobs_ended_total redis_up \
-             api_requests_total api_request_duration_seconds api_connections build_info";
+             api_requests_total api_request_duration_seconds api_connections \
+             config_last_reload_successful config_last_reload_success_timestamp_seconds build_info";
         assert_eq!(names.join(" "), pinned);
     }
 

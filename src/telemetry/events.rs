@@ -19,7 +19,7 @@ pub use self::sink::SinkEvents;
 use super::jobs::JobEvents;
 use super::labels::Stage;
 use super::metrics::Metrics;
-use super::status::{LeftOut, Reason, Status};
+use super::status::{LeftOut, Reason, Refusal, Status};
 use crate::message::Failure;
 
 /// Shortest time between two lines of one kind about one queue.
@@ -200,9 +200,55 @@ impl Events {
         warn!(problem, "cannot notify systemd; it restarts the daemon if it waits for notifications");
     }
 
-    /// SIGHUP came.
-    pub fn reload_refused(&self) {
-        warn!("reload the configuration: not available in this version; restart the daemon instead");
+    /// The configuration of the start runs.
+    pub fn loaded(&self) {
+        self.metrics.reloaded(true);
+    }
+
+    /// A reload begins: a word on the difference to what runs.
+    pub fn reloading(&self, difference: &str) {
+        info!(difference, "reloading the configuration");
+    }
+
+    /// A reload is complete, and the file is what runs.
+    pub fn reloaded(&self, difference: &str, took: Duration) {
+        self.metrics.reloaded(true);
+        self.status.reloaded(&[]);
+        info!(difference, seconds = took.as_secs_f64(), "configuration reloaded");
+    }
+
+    /// A reload was refused, and nothing has changed.
+    pub fn reload_refused(&self, refusals: &[Refusal]) {
+        self.metrics.reloaded(false);
+        self.status.reloaded(refusals);
+        for Refusal { file, line, path, message, help } in refusals.iter().take(NAMED) {
+            let help = help.as_deref().unwrap_or_default();
+            error!(file, line, path, help, "configuration: {message}");
+        }
+        let problems = refusals.len();
+        error!(problems, "reload refused: the configuration before runs on, nothing has changed");
+    }
+
+    /// A queue that was changed or removed had elements in flight that could be neither settled nor released in time.
+    pub fn queue_left(&self, queue: &str, elements: usize) {
+        warn!(queue, elements, "a queue was stopped with leftovers: they come back when their leases expire");
+    }
+
+    /// Queues are gone: nothing is shown of them any more.
+    pub fn queues_removed(&self, queues: &[Arc<str>]) {
+        queues.iter().for_each(|queue| _ = self.status.forget_queue(queue));
+        self.metrics.forget("queue", queues);
+    }
+
+    /// Sinks are gone: nothing is shown of them any more.
+    pub fn sinks_removed(&self, sinks: &[Arc<str>]) {
+        sinks.iter().for_each(|sink| self.status.remove_sink(sink));
+        self.metrics.forget("sink", sinks);
+    }
+
+    /// A sink has other settings: nothing is known of its destinations.
+    pub fn sink_changed(&self, sink: &Arc<str>) {
+        self.status.forget_destinations(sink);
     }
 
     /// An essential task has ended; the process ends too.

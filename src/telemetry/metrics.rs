@@ -18,7 +18,7 @@ use prometheus::{Gauge, GaugeVec, Histogram, IntCounter, Registry, TextEncoder};
 use self::gauges::Gauges;
 pub use self::gauges::QueueSizes;
 use self::process::OwnProcess;
-use super::catalogue::{Families, Family};
+use super::catalogue::{Families, Family, forget};
 use super::labels::{ClaimLabel, Fate, OK, ReleaseReason, Stage, Wakeup};
 use crate::message::{Class, Failure, Outcome};
 use crate::metric::{Definition, SourceTerms};
@@ -31,7 +31,7 @@ struct Inner {
     registry: Registry,
     families: Families,
     /// By name: those that sources bring.
-    of_sources: Mutex<HashMap<&'static str, GaugeVec>>,
+    of_sources: Mutex<HashMap<&'static str, (&'static Definition, GaugeVec)>>,
 }
 
 impl Metrics {
@@ -74,6 +74,23 @@ impl Metrics {
         self.families().clock_skew.with_label_values(&[redis]).set(seconds);
     }
 
+    /// A configuration was loaded, or refused.
+    pub(super) fn reloaded(&self, successful: bool) {
+        self.families().reload_successful.with_label_values::<&str>(&[]).set(successful.into());
+        if successful {
+            let now = crate::clock::calendar_seconds();
+            self.families().reload_success_timestamp.with_label_values::<&str>(&[]).set(now);
+        }
+    }
+
+    /// Shows nothing more of these queues or sinks: `label` says which.
+    pub(super) fn forget(&self, label: &'static str, names: &[Arc<str>]) {
+        self.families().forget(label, names);
+        for (definition, family) in self.0.of_sources.lock().values() {
+            forget(family, Some(definition), label, names);
+        }
+    }
+
     /// Everything in the Prometheus text format, version 0.0.4.
     pub fn render(&self) -> Result<String, prometheus::Error> {
         TextEncoder::new().encode_to_string(&self.0.registry.gather())
@@ -94,11 +111,11 @@ impl Metrics {
     /// A family that a source brings, registered when it is first used.
     fn source_family(&self, definition: &'static Definition) -> GaugeVec {
         let mut families = self.0.of_sources.lock();
-        let family = families.entry(definition.name).or_insert_with(|| {
+        let (_, family) = families.entry(definition.name).or_insert_with(|| {
             // As for the catalogue: every test that uses the source proves its names.
             let family = GaugeVec::build(definition).expect("a source's metric has a valid name");
             self.0.registry.register(Box::new(family.clone())).expect("no other metric has the name of a source's");
-            family
+            (definition, family)
         });
         family.clone()
     }

@@ -6,6 +6,7 @@
 mod destinations;
 mod headline;
 mod holds;
+mod reload;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,8 @@ use serde_json::{Map, Value, json};
 use self::destinations::Destinations;
 use self::holds::Holds;
 pub(super) use self::holds::LeftOut;
+pub use self::reload::Refusal;
+use self::reload::Reload;
 use super::events::{Paused, Stalled};
 use crate::clock::Instant;
 
@@ -80,6 +83,7 @@ struct Board {
     /// Queues from which nothing is claimed, for no known reason; at most [`LISTED`], and how many there are.
     stalled: (Vec<Stalled>, usize),
     destinations: Destinations,
+    reload: Reload,
     /// None without a job queue, and before the first look.
     topics: Option<Topics>,
 }
@@ -140,6 +144,42 @@ impl Status {
     /// Puts so many queues on the board, not held.
     pub fn add_queues(&self, count: usize) {
         self.board().queues += count;
+    }
+
+    /// A queue is gone: [`forget_queue`](Status::forget_queue) for what is known of it.
+    pub fn remove_queue(&self) {
+        let mut board = self.board();
+        board.queues = board.queues.saturating_sub(1);
+    }
+
+    /// What is known of a queue is not true any more: it has other settings, or is gone. Whether it was held, and paused.
+    pub(super) fn forget_queue(&self, queue: &Arc<str>) -> (bool, bool) {
+        let (held, paused) = {
+            let mut board = self.board();
+            (board.held.remove(queue).is_some(), board.paused.contains_key(queue))
+        };
+        if paused {
+            // No news for the log: the pause may go on, and is read again.
+            drop(self.paused(queue, None));
+        }
+        (held, paused)
+    }
+
+    /// A sink is gone.
+    pub(super) fn remove_sink(&self, sink: &Arc<str>) {
+        let mut board = self.board();
+        board.sinks.remove(sink);
+        board.destinations.remove_all(sink);
+    }
+
+    /// What is known of the destinations of a sink is not true any more.
+    pub(super) fn forget_destinations(&self, sink: &Arc<str>) {
+        self.board().destinations.remove_all(sink);
+    }
+
+    /// A reload was carried out, or refused for these reasons.
+    pub(super) fn reloaded(&self, refusals: &[Refusal]) {
+        self.board().reload.set(refusals);
     }
 
     /// Puts a sink on the board, unknown.
@@ -332,6 +372,7 @@ impl Status {
             "paused": paused.close(board.queues, "paused"),
             "sinks": sinks,
             "destinations": board.destinations.shown(),
+            "configuration": board.reload.shown(),
         });
         if let Some(Topics { total, paused, failed }) = &board.topics {
             let mut troubled = List::default();

@@ -184,9 +184,27 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "telemetry",
         ],
     ),
+    // Asking for a reload: data and a channel, so that who asks need not know who does it.
+    ("reload", &["config"]),
     // The job queue over HTTP: an interface to it, as the command line is one.
     ("api", &["message", "settings", "clock", "link", "jobs", "telemetry"]),
-    ("app", &["message", "config", "clock", "route", "link", "source", "jobs", "sink", "telemetry", "pipeline", "api"]),
+    (
+        "app",
+        &[
+            "message",
+            "config",
+            "clock",
+            "route",
+            "link",
+            "source",
+            "jobs",
+            "sink",
+            "telemetry",
+            "pipeline",
+            "api",
+            "reload",
+        ],
+    ),
     // What an operator can do, apart from how it is asked for and printed: several interfaces call it.
     ("operate", &["message", "config", "clock", "route", "link", "source", "jobs", "sink"]),
     // Tests of a configuration: the pure functions of every stage, and nothing that connects.

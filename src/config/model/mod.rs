@@ -32,6 +32,8 @@ pub struct Config {
     pub http_listen: Option<SocketAddr>,
     /// How long the ordered drain may take after SIGTERM.
     pub shutdown_timeout: Duration,
+    /// Whether a change of the file is a wish for a reload.
+    pub watch_file: bool,
     /// Limits of the whole process.
     pub limits: Limits,
     /// Every Redis that holds queues or jobs.

@@ -31,7 +31,7 @@ fn spec(sink: &str) -> AmqpSpec {
 
 #[test]
 fn what_is_left_out_of_an_amqp_sink_has_the_documented_default() {
-    let Loaded { config, warnings } = load(&file("url: 'amqp://r', exchange: x", "")).unwrap();
+    let Loaded { config, warnings, .. } = load(&file("url: 'amqp://r', exchange: x", "")).unwrap();
     assert_eq!(lines(&warnings), [""; 0]);
     let text = describe(&config);
     for part in [

@@ -21,7 +21,7 @@ fn dead(dead_letter: &str, expected: &[&str]) {
 fn a_sink_for_dead_letters_alone_is_used() {
     let text = file("sink: grave, stream: { max_len: 5, allow_loss: true }")
         .replace("  ready:\n", "  grave: { redis: { stream: 'dead:${queue}' } }\n  ready:\n");
-    let Loaded { config, warnings } = load(&text).unwrap();
+    let Loaded { config, warnings, .. } = load(&text).unwrap();
     assert_eq!(warnings, []);
     assert_eq!(config.sinks.iter().map(|sink| &*sink.name).collect::<Vec<_>>(), ["out", "grave", "ready"]);
     let queue = &config.queues[1];

@@ -19,7 +19,7 @@ fn sink(keys: &str, expected: &[&str]) {
 
 #[track_caller]
 fn shown(sink: &str, route: &str) -> String {
-    let Loaded { config, warnings } = load(&file(sink, route)).unwrap_or_else(|errors| panic!("{errors}"));
+    let Loaded { config, warnings, .. } = load(&file(sink, route)).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(lines(&warnings), [""; 0]);
     describe(&config)
 }

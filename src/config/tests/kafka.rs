@@ -28,7 +28,7 @@ fn spec(config: &Config) -> &KafkaSpec {
 
 #[test]
 fn what_is_left_out_of_a_kafka_sink_has_the_documented_default() {
-    let Loaded { config, warnings } = load(&file("brokers: [k0, 'k1:9093'], topic: t", "")).unwrap();
+    let Loaded { config, warnings, .. } = load(&file("brokers: [k0, 'k1:9093'], topic: t", "")).unwrap();
     assert_eq!(lines(&warnings), [""; 0]);
     let text = describe(&config);
     for part in [
@@ -72,7 +72,7 @@ fn a_login_has_a_mechanism_a_user_and_a_password() {
     const LOGIN: &str = "username: u, password: '${SECRET}'";
     for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"] {
         let text = file(&format!("brokers: [k], topic: t, tls: {{}}, sasl: {{ mechanism: {mechanism}, {LOGIN} }}"), "");
-        let Loaded { config, warnings } = load(&text).unwrap();
+        let Loaded { config, warnings, .. } = load(&text).unwrap();
         assert_eq!(lines(&warnings), [""; 0]);
         assert_eq!(spec(&config).sasl.as_ref().map(|login| login.mechanism.as_str()), Some(mechanism));
         assert!(spec(&config).tls.as_ref().is_some_and(|tls| tls.ca_file.is_none() && tls.client.is_none()));

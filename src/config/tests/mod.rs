@@ -121,7 +121,7 @@ fn target<T: crate::sink::Target>(route: &RouteSpec) -> &T {
 
 #[test]
 fn what_is_left_out_has_the_documented_default() {
-    let Loaded { config, warnings } = load(GOOD).unwrap();
+    let Loaded { config, warnings, .. } = load(GOOD).unwrap();
     assert_eq!(warnings, []);
     let text = describe(&config);
     println!("{text}");

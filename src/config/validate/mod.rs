@@ -12,7 +12,7 @@ mod sink;
 use std::sync::Arc;
 
 use super::model::{Config, Limits, Mode, ONLY, Servers};
-use super::tables::{http, jobs, limits, top};
+use super::tables::{http, jobs, limits, reload, top};
 use crate::api::config as api;
 use crate::jobs::config as job_queue;
 use crate::link;
@@ -34,6 +34,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         false => top.section(&top::HTTP).address(&http::LISTEN),
     };
     let shutdown_timeout = top.duration(&top::SHUTDOWN_TIMEOUT);
+    let watch_file = top.section(&top::RELOAD).flag(&reload::WATCH).unwrap_or(false);
     let limits = limits(&top.section(&top::LIMITS));
     let redis = Servers::of(link::config::all(&top, &top::REDIS, ONLY));
     let policies = retry::policies(&top);
@@ -86,6 +87,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     Some(Config {
         http_listen,
         shutdown_timeout,
+        watch_file,
         limits,
         redis: redis?,
         sinks: sinks.into_iter().filter_map(|sink| Some(sink.known?.spec)).collect(),

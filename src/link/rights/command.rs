@@ -131,6 +131,7 @@ commands! {
     STRLEN = one("strlen", LOOKS, &[]);
     SCAN = one("scan", LOOKS, &["0"]);
     SUBSCRIBE = one("subscribe", LOOKS, &[]);
+    UNSUBSCRIBE = one("unsubscribe", LOOKS, &[]);
     TIME = one("time", LOOKS, &[]);
     TYPE = one("type", LOOKS, &[]);
     UNLINK = one("unlink", WRITES, &[]);

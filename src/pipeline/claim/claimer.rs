@@ -117,9 +117,9 @@ impl Claimer {
                 self.heartbeat.rest();
             }
             if !self.lost.is_empty() {
-                Box::pin(self.recover_lost(&queue.process.stopping)).await;
+                Box::pin(self.recover_lost(&queue.stopping)).await;
                 queue.alarm.ring(Wakeup::Reconnect);
-                if queue.process.stopping.is_cancelled() {
+                if queue.stopping.is_cancelled() {
                     break;
                 }
                 continue;
@@ -131,7 +131,7 @@ impl Claimer {
             let turn = Turn { number: self.turns, take_over, follows, rest: self.rest() };
             let prepared = tokio::select! {
                 biased;
-                () = queue.process.stopping.cancelled() => break,
+                () = queue.stopping.cancelled() => break,
                 answered = self.outstanding.next() => {
                     self.heartbeat.beat();
                     Box::pin(self.receive(answered)).await;
@@ -158,7 +158,7 @@ impl Claimer {
             let Some(ready) = secured else { continue };
             self.heartbeat_at = Instant::now();
             self.heartbeat.beat();
-            if !queue.process.stopping.is_cancelled() {
+            if !queue.stopping.is_cancelled() {
                 self.send(ready);
             }
         }
@@ -189,11 +189,14 @@ impl Claimer {
     /// Elements of outstanding or lost claims must not wait for their leases (R5, R6).
     async fn end(&mut self) {
         self.receive_all().await;
-        let process = self.queue.process.clone();
-        while !self.lost.is_empty() && !process.abandon.is_cancelled() {
-            self.recover_lost(&process.abandon).await;
+        let queue = self.queue.clone();
+        while !self.lost.is_empty() && !queue.abandon.is_cancelled() {
+            self.recover_lost(&queue.abandon).await;
         }
-        process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed);
+        // A queue that is changed finds them when their leases are over.
+        if queue.process.stopping.is_cancelled() {
+            queue.process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed);
+        }
     }
 
     /// When it may end: not while there is anything that only this claimer knows.
@@ -228,7 +231,7 @@ impl Claimer {
         // Order: the end goes first; a sleep may be left at any time.
         tokio::select! {
             biased;
-            () = self.queue.process.stopping.cancelled() => {}
+            () = self.queue.stopping.cancelled() => {}
             () = tokio::time::sleep(BUSY) => {}
         }
         None
@@ -394,8 +397,8 @@ impl Claimer {
         self.refusals = self.refusals.saturating_add(1);
         queue.alarm.ring(Wakeup::Poll);
         // In the drain a lost claim is still looked for, but not without a pause.
-        let stopping = queue.process.stopping.is_cancelled();
-        let end = if stopping { &queue.process.abandon } else { &queue.process.stopping };
+        let stopping = queue.stopping.is_cancelled();
+        let end = if stopping { &queue.abandon } else { &queue.stopping };
         // Order: the end goes first; a sleep may be left at any time.
         tokio::select! {
             biased;

@@ -20,10 +20,11 @@ const PACE: Duration = Duration::from_millis(10);
 pub async fn run(seats: Arc<Seats>, stuck: Duration) {
     let process = seats.process().clone();
     let mut claimers = JoinSet::new();
-    let start = |claimers: &mut JoinSet<usize>, place: usize, queue: Arc<Queue>| {
+    let start = |claimers: &mut JoinSet<Ended>, place: usize, queue: Arc<Queue>| {
         let heartbeat = process.events.status().heartbeat(format!("claimer {}", queue.spec.id), stuck);
         process.claimers.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        claimers.spawn(claim(seats.clone(), place, claimer::until_rest(queue, heartbeat, seats.clone())));
+        let claimer = queue.tasks.track_future(claimer::until_rest(queue.clone(), heartbeat, seats.clone()));
+        claimers.spawn(claim(place, queue, claimer));
     };
     let (mut looking, mut pause) = (false, Duration::ZERO);
     loop {
@@ -39,9 +40,8 @@ pub async fn run(seats: Arc<Seats>, stuck: Duration) {
             biased;
             () = process.stopping.cancelled() => break,
             Some(ended) = claimers.join_next(), if !claimers.is_empty() => {
-                if let Some(place) = check(&seats, ended)
-                    && !seats.rest(place)
-                    && let Some(queue) = seats.get(place)
+                if let Some((place, queue)) = check(&seats, ended)
+                    && !seats.rest(place, &queue)
                 {
                     start(&mut claimers, place, queue);
                 }
@@ -61,18 +61,21 @@ pub async fn run(seats: Arc<Seats>, stuck: Duration) {
     }
 }
 
+/// A queue whose claimer has ended, and its place: that may have another queue by now.
+type Ended = (usize, Arc<Queue>);
+
 /// Not an async block, which would hold the claimer twice.
-fn claim(seats: Arc<Seats>, place: usize, claimer: impl Future<Output = ()>) -> impl Future<Output = usize> {
+fn claim(place: usize, queue: Arc<Queue>, claimer: impl Future<Output = ()>) -> impl Future<Output = Ended> {
     futures_util::FutureExt::map(claimer, move |()| {
-        seats.process().claimers.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
-        place
+        queue.process.claimers.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        (place, queue)
     })
 }
 
-/// The place of the queue whose claimer has ended. One that panicked ends the process.
-fn check(seats: &Seats, ended: Result<usize, JoinError>) -> Option<usize> {
+/// The queue whose claimer has ended. One that panicked ends the process.
+fn check(seats: &Seats, ended: Result<Ended, JoinError>) -> Option<Ended> {
     match ended {
-        Ok(place) => Some(place),
+        Ok(ended) => Some(ended),
         Err(problem) => {
             seats.process().events.task_ended("claimer", &problem.to_string());
             seats.process().failed.cancel();

@@ -99,7 +99,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if let Some(parts) = self.parts.take() {
-            let why = match parts.queue().process.stopping.is_cancelled() {
+            let why = match parts.queue().stopping.is_cancelled() {
                 true => Release::Shutdown,
                 false => Release::Dropped,
             };

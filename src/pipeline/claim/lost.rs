@@ -88,7 +88,7 @@ impl Lost {
             // Order: the end goes first; a place in a line may be left at any time.
             self.means = tokio::select! {
                 biased;
-                () = process.abandon.cancelled() => return Looked::Again,
+                () = queue.abandon.cancelled() => return Looked::Again,
                 means = means(queue, self.name) => Some(means),
             };
         }
@@ -108,7 +108,7 @@ impl Lost {
             let wait = wait.min(left);
             // Order does not matter: either way the claim is looked for again, or the process ends.
             tokio::select! {
-                () = process.abandon.cancelled() => {}
+                () = queue.abandon.cancelled() => {}
                 () = tokio::time::sleep(wait) => {}
             }
             return Looked::Again;
@@ -151,7 +151,7 @@ impl Lost {
         let taken = Taken { name, not_after_ms, elements: contents.elements, unreadable, deadline };
         let claim = Claim::new(queue, taken, room);
         let batch = Batch::new(claim, isolation, None);
-        match queue.process.stopping.is_cancelled() {
+        match queue.stopping.is_cancelled() {
             true => drop(batch), // Released: nothing new is delivered after SIGTERM.
             false => queue.dispatch.push(queue, batch),
         }

@@ -42,14 +42,24 @@ const GAUGES_AT_ONCE: usize = 16;
 /// Polls until the process stops. It finds what was not announced, and wakes queues at rest before something falls due.
 pub async fn safety_poll(seats: Arc<Seats>, heartbeat: Heartbeat) {
     let process = seats.process().clone();
-    let places = seats.with_mode(|mode| mode == Mode::Deliver);
     let chunk = POLL_BUDGET / 10;
     // Until the next look at the same queue, with jitter and a round trip.
-    let turn = |took: Duration| POLL.max(took).max(POLL * places.len().div_ceil(POLL_BUDGET) as u32).mul_f64(1.25);
-    let mut until_next = turn(Duration::ZERO);
+    let turn =
+        |queues: usize, took: Duration| POLL.max(took).max(POLL * queues.div_ceil(POLL_BUDGET) as u32).mul_f64(1.25);
+    let (mut took, mut seen) = (Duration::ZERO, None);
+    let mut places = Vec::new();
     loop {
+        let changes = seats.changes();
+        if seen.replace(changes) != Some(changes) {
+            places = seats.with_mode(|mode| mode == Mode::Deliver);
+        }
+        let until_next = turn(places.len(), took);
         seats.set_horizon(until_next);
         let began = Instant::now();
+        if places.is_empty() && pause(&process, POLL).await.is_stopping() {
+            return;
+        }
+        heartbeat.beat();
         for some in places.chunks(chunk) {
             // Jitter, so that many daemons do not poll in step.
             let share = POLL.mul_f64(chunk.min(places.len()) as f64 / places.len().clamp(1, POLL_BUDGET) as f64);
@@ -61,7 +71,7 @@ pub async fn safety_poll(seats: Arc<Seats>, heartbeat: Heartbeat) {
                 look(&seats, some, until_next).await;
             }
         }
-        until_next = turn(began.elapsed());
+        took = began.elapsed();
     }
 }
 
@@ -106,11 +116,16 @@ async fn look(seats: &Seats, places: &[usize], until_next: Duration) {
 /// queue's channel.
 pub async fn unannounced(seats: Arc<Seats>) {
     let process = seats.process().clone();
-    let mut watched = seats.with_mode(|mode| mode == Mode::Deliver);
-    watched.retain(|place| seats.store(*place).unannounced().is_some());
+    let (mut watched, mut seen) = (Vec::new(), None);
     let (mut beside, mut round) = (Vec::new(), 0);
-    let every = 10 * u32::try_from(watched.len().div_ceil(POLL_BUDGET)).unwrap_or(u32::MAX / 10);
     loop {
+        let changes = seats.changes();
+        if seen.replace(changes) != Some(changes) {
+            watched = seats.with_mode(|mode| mode == Mode::Deliver);
+            watched.retain(|place| seats.store(*place).unannounced().is_some());
+            (beside, round) = (Vec::new(), 0);
+        }
+        let every = 10 * u32::try_from(watched.len().div_ceil(POLL_BUDGET)).unwrap_or(u32::MAX / 10);
         // Without another listener there is nothing to look at.
         let alone = beside.is_empty();
         if pause(&process, if alone { READY * every.max(10) } else { READY }).await.is_stopping() {
@@ -151,26 +166,25 @@ async fn listened_to(seats: &Seats, watched: &[usize]) -> Option<Vec<(usize, Rea
 /// Reads the gauges until the process stops.
 pub async fn gauges(seats: Arc<Seats>) {
     let process = seats.process().clone();
-    let places: Vec<_> = seats.places().collect();
     let mut wait = Duration::from_millis(500);
     let mut skew = Skew::default();
-    let slices = places.len().div_ceil(GAUGES_BUDGET).max(1);
-    let mut turns = (0..).zip(places.chunks(GAUGES_BUDGET).cycle());
-    loop {
+    for turn in 0_usize.. {
         if pause(&process, wait).await.is_stopping() {
             return;
         }
         wait = GAUGES;
-        seats.places().filter_map(|place| seats.events(place)).for_each(|events| events.sum_up(false));
+        let places = seats.places();
+        places.iter().filter_map(|place| seats.events(*place)).for_each(|events| events.sum_up(false));
         process.events.sum_up(false);
         if !seats.server().is_up() {
-            seats.places().for_each(|place| clear_gauges(&seats, place));
+            places.iter().for_each(|place| clear_gauges(&seats, *place));
             process.events.metrics().clear_clock_skew(seats.server().name());
             continue;
         }
         // Without an answer what was known stays.
         drop(seats.server().look_at_memory().await);
-        let (turn, slice) = turns.next().unwrap_or_default();
+        let slices = places.len().div_ceil(GAUGES_BUDGET).max(1);
+        let slice = places.chunks(GAUGES_BUDGET).nth(turn % slices).unwrap_or_default();
         let skips = |place: &usize| turn / slices % EMPTY_EVERY != 0 && seats.was_empty(*place);
         let due: Vec<_> = slice.iter().copied().filter(|place| !skips(place)).collect();
         for some in due.chunks(GAUGES_AT_ONCE) {
@@ -185,6 +199,10 @@ pub async fn gauges(seats: Arc<Seats>) {
                     continue;
                 };
                 show_gauges(&seats, *place, &**store, &stats);
+                if seats.is_gone(*place) {
+                    // Removed meanwhile: what was shown is shown no more.
+                    process.events.queues_removed(&[seats.spec(*place).id.clone()]);
+                }
                 store.home().observe(stats.now_ms);
                 last_ms = Some(stats.now_ms);
             }

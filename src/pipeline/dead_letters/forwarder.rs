@@ -38,7 +38,7 @@ const REMEMBERED: usize = 10_000;
 /// Pages in a row of which the sink took nothing, before it is left alone for a while.
 const STRIKES: u32 = 2;
 
-/// Moves the letters of a queue on until the process stops.
+/// Moves the letters of a queue on until it stops.
 pub async fn run(queue: Arc<Queue>) {
     let Some(target) = &queue.dead_letter_to else { return };
     let at_sink = AtomicU64::new(0);
@@ -52,7 +52,7 @@ pub async fn run(queue: Arc<Queue>) {
         failures: 0,
         only: None,
     };
-    let stopping = &queue.process.stopping;
+    let stopping = &queue.stopping;
     loop {
         // Order: the end goes first.
         tokio::select! {
@@ -65,7 +65,7 @@ pub async fn run(queue: Arc<Queue>) {
         let ended = tokio::select! {
             biased;
             ended = forwarder.round() => ended,
-            () = queue.process.abandon.cancelled() => {
+            () = queue.abandon.cancelled() => {
                 queue.events.metrics().possible_duplicates(at_sink.load(Ordering::Relaxed));
                 break;
             }
@@ -171,7 +171,7 @@ impl Forwarder<'_> {
             if page.is_empty() {
                 continue;
             }
-            if self.queue.process.stopping.is_cancelled() {
+            if self.queue.stopping.is_cancelled() {
                 return Ok(Ended::Failed);
             }
             // A paused queue forwards its letters, a paused sink gets none.

@@ -50,7 +50,7 @@ impl Dispatch {
             true if few => queue.process.contain("dispatch", || run(queue)),
             true => {
                 let queue = queue.clone();
-                queue.process.clone().spawn("dispatch", async move { run(&queue) });
+                queue.clone().spawn("dispatch", async move { run(&queue) });
             }
             false => {}
         }
@@ -86,7 +86,7 @@ fn run(queue: &Arc<Queue>) {
     while let Some(mut batch) = queue.dispatch.next() {
         if let Some(lacks) = hand_over(queue, &mut batch) {
             queue.dispatch.slow_down();
-            return queue.process.spawn("dispatch", go_on(rest, batch, lacks));
+            return queue.spawn("dispatch", go_on(rest, batch, lacks));
         }
     }
 }
@@ -99,7 +99,7 @@ async fn go_on(rest: Rest, mut batch: Batch, lacks: u64) {
         // Order: a stop goes first, and releases what is left. A place in a line may be left at any time.
         let ready = tokio::select! {
             biased;
-            () = queue.process.stopping.cancelled() => false,
+            () = queue.stopping.cancelled() => false,
             () = batch.get_ready(lacks) => true,
         };
         lacks = if ready { hand_over(&queue, &mut batch) } else { None };
@@ -115,7 +115,7 @@ async fn go_on(rest: Rest, mut batch: Batch, lacks: u64) {
 fn hand_over(queue: &Arc<Queue>, batch: &mut Batch) -> Option<u64> {
     let Begun { work, lacks } = relay::begin(batch);
     if let Some(work) = work {
-        queue.process.spawn("relay", work);
+        queue.spawn("relay", work);
     }
     lacks
 }

@@ -18,12 +18,13 @@ pub const EVERY: Duration = Duration::from_secs(15);
 /// Waits after probes that failed.
 const AGAIN: Backoff = Backoff::doubling(Duration::from_secs(1), EVERY, Jitter::From(0.8));
 
-/// Probes the sink until the process stops. One that has nothing to ask counts as up.
+/// Probes the sink until the process stops, or another sink has its name. One that has nothing to ask counts as up.
 pub async fn run(handle: Arc<SinkHandle>, stopping: CancellationToken) {
     // Order: the end goes first. A question that is left behind has no effect.
     tokio::select! {
         biased;
         () = stopping.cancelled() => {}
+        () = handle.retired() => {}
         () = probe(&handle) => {}
     }
 }

@@ -106,12 +106,12 @@ impl From<Verdict> for Early {
 
 async fn relay(mut held: Held) {
     let mut found = Found::default();
-    let process = held.parts().queue().process.clone();
+    let queue = held.parts().queue().clone();
     // Order: what a sink has answered counts, even if the drain's time is up.
     let ended = tokio::select! {
         biased;
         ended = AssertUnwindSafe(attempt(&mut held, &mut found)).catch_unwind() => Some(ended),
-        () = process.abandon.cancelled() => None,
+        () = queue.abandon.cancelled() => None,
     };
     match ended {
         Some(Ok(Err(Early::Stale))) => return held.drop_stale(),
@@ -183,7 +183,7 @@ fn messages(parts: &Parts, now_ms: i64, send_before: Instant) -> Result<(Vec<(us
 
 /// Waits until the element may grow by so much, or until there is a reason to give it back.
 async fn wait_for_room(parts: &mut Parts, bytes: u64) -> Result<(), Verdict> {
-    let stopping = parts.queue().process.stopping.clone();
+    let stopping = parts.queue().stopping.clone();
     // Order: a stop goes first. Both may be left at any time.
     tokio::select! {
         biased;
@@ -210,7 +210,7 @@ async fn wait_until_due(parts: &mut Parts) -> Result<(), Verdict> {
         // Order: a stop goes first. Both may be left at any time.
         tokio::select! {
             biased;
-            () = queue.process.stopping.cancelled() => return Err(Verdict::Release { why: Release::Shutdown }),
+            () = queue.stopping.cancelled() => return Err(Verdict::Release { why: Release::Shutdown }),
             () = tokio::time::sleep(left) => {}
         }
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::Instant;
 use crate::message::{Class, Failure, Outcome};
@@ -44,6 +45,8 @@ pub struct SinkHandle {
     /// Whether its last answer, to an element or to a probe, was good.
     known_up: AtomicBool,
     events: SinkEvents,
+    /// Another sink has its name now, or none: it finishes what it has.
+    retired: CancellationToken,
     /// Counts changes of any gate; claimers that wait look again.
     gates: watch::Sender<u64>,
 }
@@ -77,8 +80,20 @@ impl SinkHandle {
             answers: AtomicU64::new(0),
             known_up: false.into(),
             events,
+            retired: CancellationToken::new(),
             gates,
         }
+    }
+
+    /// Another sink has its name from here on, or none: what happens to it is shown no more.
+    pub fn retire(&self) {
+        self.events.retire();
+        self.retired.cancel();
+    }
+
+    /// Ends when the sink is [retired](SinkHandle::retire).
+    pub async fn retired(&self) {
+        self.retired.cancelled().await;
     }
 
     /// The destination, or the part of it that the element goes to, as its state is kept.

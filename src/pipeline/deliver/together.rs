@@ -151,7 +151,7 @@ impl Together {
             let answered = tokio::select! {
                 biased;
                 answered = self.delivery.wave() => answered,
-                () = queue.process.abandon.cancelled() => break None,
+                () = queue.abandon.cancelled() => break None,
             };
             let Some(answered) = answered else { break None };
             let writer = self.confirmed(&queue, route, &answered.confirmed);

@@ -21,9 +21,16 @@ const PARALLEL: usize = 16;
 /// Extends until the process gives up its leases.
 pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
     let process = seats.process().clone();
-    let shortest = seats.places().map(|place| seats.spec(place).lease).min().unwrap_or(Duration::from_secs(30));
-    let every = (shortest / 8).clamp(Duration::from_millis(10), Duration::from_secs(1));
+    let (mut every, mut seen) = (Duration::from_secs(1), None);
     loop {
+        let changes = seats.changes();
+        if seen.replace(changes) != Some(changes) {
+            // Those that are about to go count as well.
+            let at_work = seats.at_work().into_iter().map(|(_, queue)| queue.spec.lease);
+            let shortest = seats.places().into_iter().map(|place| seats.spec(place).lease).chain(at_work).min();
+            every = (shortest.unwrap_or(Duration::from_secs(30)) / 8)
+                .clamp(Duration::from_millis(10), Duration::from_secs(1));
+        }
         // Order: the end goes first; a sleep may be left at any time.
         tokio::select! {
             biased;

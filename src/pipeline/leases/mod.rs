@@ -80,6 +80,22 @@ impl Leases {
         self.with(|state| state.ended.push((name, not_after_ms)));
     }
 
+    /// Lets go of what is held: its leases run out. How many elements that are.
+    pub fn forget(&self) -> usize {
+        let held = self.with(|state| std::mem::take(&mut state.held));
+        held.values().map(|claim| claim.open()).sum()
+    }
+
+    /// Takes over what is remembered of claims that have ended.
+    pub fn inherit(&self, before: &Leases) {
+        let (mut ended, mut left) =
+            before.with(|state| (std::mem::take(&mut state.ended), std::mem::take(&mut state.left)));
+        self.with(|state| {
+            state.ended.append(&mut ended);
+            state.left.append(&mut left);
+        });
+    }
+
     /// Claims with less than `left` of their leases left.
     pub fn due(&self, now: Instant, left: Duration) -> Vec<Arc<Claim>> {
         let state = self.state.lock();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::config::Mode;
-use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
+use crate::pipeline::seats::Seats;
 use crate::source::SourceError;
 use crate::telemetry::status::Heartbeat;
 
@@ -14,11 +14,14 @@ use crate::telemetry::status::Heartbeat;
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Looks for overdue elements until the process stops.
-pub async fn run(process: Arc<Process>, queues: Vec<Arc<Queue>>, heartbeat: Heartbeat) {
-    let limits = queues.iter().map(|queue| after(queue));
-    // A tenth of the limit, so that it is kept to within that.
-    let every = limits.min().map_or(EVERY, |shortest| (shortest / 10).clamp(Duration::from_millis(50), EVERY));
+pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
+    let process = seats.process().clone();
     loop {
+        let queues = seats.find(|queue| matches!(queue.spec.mode, Mode::Rescue { .. }));
+        let limits = queues.iter().map(|queue| after(queue));
+        // A tenth of the limit, so that it is kept to within that.
+        let every = limits.min().map_or(EVERY, |shortest| (shortest / 10).clamp(Duration::from_millis(50), EVERY));
+        heartbeat.beat();
         // Order: the end goes first; a sleep may be left at any time.
         tokio::select! {
             biased;
@@ -65,7 +68,7 @@ async fn look(queue: &Queue, heartbeat: &Heartbeat) -> Result<(u64, u64), Source
     // This mode does not listen to announcements: the daemons that do deliver.
     queue.doubt_pauses();
     queue.learn_pauses().await;
-    while !queue.process.stopping.is_cancelled() && queue.paused().is_none() {
+    while !queue.stopping.is_cancelled() && queue.paused().is_none() {
         heartbeat.beat();
         let page = queue.store.scheduled(0, first).await?;
         let overdue = page.now_ms.saturating_sub(limit);

@@ -59,7 +59,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if let Some(queue) = self.0.take() {
-            queue.process.clone().spawn("settler", run(queue));
+            queue.clone().spawn("settler", run(queue));
         }
     }
 }
@@ -144,6 +144,15 @@ impl Settler {
         !self.0.lock().running
     }
 
+    /// Lets go of what could not be written in time: it is left to its lease.
+    pub fn forget(&self) {
+        let forgotten = {
+            let mut state = self.0.lock();
+            (std::mem::take(&mut state.singles), std::mem::take(&mut state.wholes))
+        };
+        drop(forgotten);
+    }
+
     /// Adds something to write. Whoever adds the first is the writer.
     fn add(&self, queue: &Arc<Queue>, add: impl FnOnce(&mut State)) -> Option<Writer> {
         let first = {
@@ -171,8 +180,8 @@ async fn run(queue: Arc<Queue>) {
         tokio::select! {
             biased;
             _ = write => {}
-            // Left under their leases; the process ends.
-            () = queue.process.give_up.cancelled() => return,
+            // Left under their leases; the process ends, or the queue is another one from here on.
+            () = queue.give_up.cancelled() => return,
         }
     }
 }

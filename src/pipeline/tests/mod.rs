@@ -3,6 +3,7 @@
 //! The tests run on paused time over a store in memory ([`world`]). Those that test Redis itself are in [`on_redis`].
 
 mod ahead;
+mod changes;
 mod claims;
 mod dead_letter_target;
 mod destinations;

@@ -22,17 +22,17 @@ const ATTEMPTS: &str = "delaybridge_delivery_attempts_total{class=\"ok\",queue=\
 const OF_FIRST: &str = "delaybridge_delivered_messages_total{queue=\"q0\"}";
 
 /// A process with many queues, of which those at rest are not built.
-struct Many {
-    server: MemoryServer,
-    seats: Arc<Seats>,
-    events: Events,
+pub(super) struct Many {
+    pub(super) server: MemoryServer,
+    pub(super) seats: Arc<Seats>,
+    pub(super) events: Events,
     tasks: JoinSet<()>,
     _clock: Followed,
 }
 
 impl Many {
     /// So many queues, named `q0` and so on, each changed as wanted.
-    fn start(queues: usize, sink: &Arc<FakeSink>, change: impl Fn(&mut QueueSpec)) -> Many {
+    pub(super) fn start(queues: usize, sink: &Arc<FakeSink>, change: impl Fn(&mut QueueSpec)) -> Many {
         let (clock, server, events) = (follow_tokio(), MemoryServer::new(), Events::default());
         let owner = [1; 8];
         let process = Process::new(owner, Budget::new(1000, 1 << 26), events.clone());
@@ -62,31 +62,31 @@ impl Many {
     }
 
     /// One queue, as it is.
-    async fn one_at_rest(sink: &Arc<FakeSink>) -> Many {
+    pub(super) async fn one_at_rest(sink: &Arc<FakeSink>) -> Many {
         let many = Many::start(1, sink, |_| ());
         many.until_rest().await;
         many
     }
 
     /// Offers an element that nobody announces.
-    fn offer_in(&self, queue: usize, delay: Duration, n: u64) {
+    pub(super) fn offer_in(&self, queue: usize, delay: Duration, n: u64) {
         let store = self.server.store(&format!("q{queue}"), [0; 8]);
         store.offer(element(id(n), b"payload"), delay);
     }
 
-    fn at_work(&self) -> usize {
+    pub(super) fn at_work(&self) -> usize {
         self.seats.at_work().len()
     }
 
-    async fn until_rest(&self) {
+    pub(super) async fn until_rest(&self) {
         eventually("all queues to be at rest", || self.server.calls(Op::Claim) > 0 && self.at_work() == 0).await;
     }
 
-    fn metric(&self, series: &str) -> f64 {
+    pub(super) fn metric(&self, series: &str) -> f64 {
         metric(&self.events, series)
     }
 
-    async fn stop(mut self) {
+    pub(super) async fn stop(mut self) {
         self.seats.process().stopping.cancel();
         self.seats.process().give_up.cancel();
         while self.tasks.join_next().await.is_some() {}

@@ -7,9 +7,11 @@
 mod many;
 mod values;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-pub use self::values::{meant, warn_of_constants};
+pub use self::values::{hash_of_file, meant, warn_of_constants};
 use super::expand::expand;
 use super::keys::{Key, Kind, Table, nearest};
 use super::node::{Name, Node, Value};
@@ -22,7 +24,12 @@ pub struct Context<'a> {
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// Relative paths in the file start here.
     pub base: PathBuf,
+    /// The files that were read.
+    pub files: RefCell<Files>,
 }
+
+/// Files that a configuration names: where, and a hash of what is in them.
+pub type Files = BTreeMap<Position, (PathBuf, u64)>;
 
 /// One map of the file, or one that was left out.
 pub struct Section<'a> {

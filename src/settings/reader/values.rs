@@ -1,5 +1,6 @@
 //! Values behind keys: each read by its kind, each mistake answered with what to write instead.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -200,7 +201,11 @@ impl Section<'_> {
         let scalar = self.text(key)?;
         let path = self.cx.base.join(&scalar.value);
         match read(&path) {
-            Ok(content) => Some((path, content)),
+            Ok(content) => {
+                let hash = content_hash(&content);
+                self.cx.files.borrow_mut().insert(scalar.spot.at, (path.clone(), hash));
+                Some((path, content))
+            }
             Err(error) => {
                 let message = format!("read `{}`: {error}", clip(&scalar.written));
                 let help = "the daemon needs to read the file; a relative path starts at the configuration file";
@@ -302,6 +307,17 @@ fn foreign_hole(text: &str) -> Option<(&str, &str)> {
         is_field(field).then_some((at, &text[at..at + 1 + field.len()], field))
     });
     braces.chain(dollars).min_by_key(|(at, ..)| *at).map(|(_, written, field)| (written, field))
+}
+
+/// A hash of the contents of a file that a configuration names; `None` if it cannot be read.
+pub fn hash_of_file(path: &Path) -> Option<u64> {
+    read(path).ok().map(|content| content_hash(&content))
+}
+
+fn content_hash(content: &[u8]) -> u64 {
+    let mut hash = DefaultHasher::new();
+    content.hash(&mut hash);
+    hash.finish()
 }
 
 /// Secrets and certificates are small; a wrong path may lead to something that is not.

@@ -27,7 +27,7 @@ impl Ledger {
             Activity::Look | Activity::Rescue => grants.push(Grant::plain([TIME, INFO])),
             Activity::Deliver => {
                 grants.push(Grant::plain([TIME, INFO]));
-                grants.push(Grant::channels([exact(self.keys.presence.as_bytes())], [SUBSCRIBE]));
+                grants.push(Grant::channels([exact(self.keys.presence.as_bytes())], [SUBSCRIBE, UNSUBSCRIBE]));
                 grants.extend(self.to_use_claims(usage));
                 if usage.forwards {
                     grants.push(on(&self.keys.dead, [XRANGE, XREVRANGE, XDEL]));

@@ -45,7 +45,7 @@ impl RedissonSource {
     /// The parts of `claim.lua`, and the announcements that say when to claim.
     fn to_claim(&self) -> Vec<Grant> {
         let k = &self.keys;
-        let mut grants = vec![Grant::channels([exact(k.channel.as_bytes())], [SUBSCRIBE])];
+        let mut grants = vec![Grant::channels([exact(k.channel.as_bytes())], [SUBSCRIBE, UNSUBSCRIBE])];
         if self.ready {
             grants.push(Grant::plain([PUBSUB_NUMSUB]));
             grants.push(self.on(&k.ready, [LLEN, LRANGE, LTRIM, MEMORY_USAGE]));

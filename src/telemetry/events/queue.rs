@@ -362,6 +362,17 @@ impl QueueEvents {
         debug!(queue = &**self.id(), entries, removed, seconds = time.as_secs_f64(), "turn of the sweep finished");
     }
 
+    /// It has other settings: whether it is paused, or they lead to a hold, is not known.
+    pub fn changed(&self) {
+        let (held, paused) = self.0.status.forget_queue(self.id());
+        if held {
+            self.0.metrics.held(false);
+        }
+        if paused {
+            self.0.metrics.paused(false);
+        }
+    }
+
     fn id(&self) -> &Arc<str> {
         self.0.metrics.id()
     }

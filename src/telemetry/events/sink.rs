@@ -1,6 +1,7 @@
 //! What can happen to one sink.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing::{info, warn};
 
@@ -18,16 +19,27 @@ pub struct SinkEvents {
     status: Status,
     /// Of lines about destinations.
     quiet: Arc<Throttle>,
+    /// Another sink has its name now: what happens to this one is shown no more.
+    retired: Arc<AtomicBool>,
 }
 
 impl SinkEvents {
     pub(super) fn new(metrics: SinkMetrics, status: Status) -> Self {
-        SinkEvents { metrics, status, quiet: Arc::new(Throttle::new(QUIET)) }
+        SinkEvents { metrics, status, quiet: Arc::new(Throttle::new(QUIET)), retired: Arc::default() }
     }
 
     /// The counters without a log line.
     pub fn metrics(&self) -> &SinkMetrics {
         &self.metrics
+    }
+
+    /// Another sink has its name from now on, or none.
+    pub fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+
+    fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
     }
 
     /// The breaker opened, or a probe failed again; logged only if the failure is new.
@@ -41,6 +53,9 @@ impl SinkEvents {
     }
 
     fn is_down(&self, failure: &Failure, line: &'static str) {
+        if self.is_retired() {
+            return;
+        }
         self.metrics.up(false);
         self.metrics.blocked(false);
         if self.status.sink(self.metrics.name(), SinkState::Down(reason(failure))) {
@@ -56,6 +71,9 @@ impl SinkEvents {
 
     /// The sink is full.
     pub fn blocked(&self, failure: &Failure) {
+        if self.is_retired() {
+            return;
+        }
         self.metrics.up(true);
         self.metrics.blocked(true);
         if self.status.sink(self.metrics.name(), SinkState::Blocked(reason(failure))) {
@@ -67,6 +85,9 @@ impl SinkEvents {
     /// A destination is in trouble, and others of the sink are not known to be: its elements wait. `name` and `failure`
     /// have templates in the place of payloads. `all`: how many are in trouble now.
     pub fn destination_in_trouble(&self, key: u64, name: &str, failure: &Failure, all: usize) {
+        if self.is_retired() {
+            return;
+        }
         self.metrics.destinations_in_trouble(all);
         let news = self.status.destination(self.metrics.name(), key, Some((name.to_owned(), reason(failure))));
         if news && let Some(left_out) = self.quiet.admit(Instant::now(), 1) {
@@ -84,6 +105,9 @@ impl SinkEvents {
 
     /// A destination works again.
     pub fn destination_works(&self, key: u64, all: usize) {
+        if self.is_retired() {
+            return;
+        }
         self.metrics.destinations_in_trouble(all);
         if self.status.destination(self.metrics.name(), key, None) {
             info!(sink = &**self.metrics.name(), still_in_trouble = all, "destination works again");
@@ -92,6 +116,9 @@ impl SinkEvents {
 
     /// Destinations that were not used for long are forgotten.
     pub fn destinations_forgotten(&self, keys: &[u64], all: usize) {
+        if self.is_retired() {
+            return;
+        }
         self.metrics.destinations_in_trouble(all);
         for key in keys {
             self.status.destination(self.metrics.name(), *key, None);
@@ -100,6 +127,9 @@ impl SinkEvents {
 
     /// The sink accepts elements, or has answered to a probe. Logged only if it was down or full.
     pub fn up(&self) {
+        if self.is_retired() {
+            return;
+        }
         self.metrics.up(true);
         self.metrics.blocked(false);
         if self.status.sink(self.metrics.name(), SinkState::Up) {

@@ -37,6 +37,11 @@ impl Destinations {
         }
     }
 
+    /// Forgets those of a sink.
+    pub(super) fn remove_all(&mut self, sink: &Arc<str>) {
+        self.0.retain(|(of, _), _| of != sink);
+    }
+
     /// Those of one name together: templates make many destinations of one.
     pub(super) fn shown(&self) -> Value {
         let mut named: BTreeMap<(&str, &str), (usize, &Destination)> = BTreeMap::new();

@@ -57,6 +57,10 @@ impl Status {
             list(stalled, |_| format!("queues stalled: {stalled_queues}")),
             redis,
             list(held, |count| format!("queues on hold: {count} of {queues}")),
+            board.reload.refused().map(|(first, count)| {
+                let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+                format!("last reload refused: {}: {}{more}", first.path, first.message)
+            }),
             list(paused, |count| format!("queues paused: {count} of {queues}")),
             list(down, |count| format!("sinks down: {count} of {sinks}")),
             list(unknown, |count| format!("sinks without an answer yet: {count} of {sinks}")),

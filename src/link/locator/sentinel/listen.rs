@@ -43,7 +43,7 @@ async fn hear(group: &Group) {
                 }
             }
             // What was announced before is lost.
-            SubscriberEvent::Subscribed => group.look.notify_one(),
+            SubscriberEvent::Subscribed | SubscriberEvent::More(_) => group.look.notify_one(),
         }
     }
 }

@@ -1,0 +1,140 @@
+//! Takes a changed configuration while the daemon runs. See `plan` for what differs, `swap` for how that is carried out.
+//!
+//! The whole file is read and checked first, with the checks of the start. Then the difference is applied: what is the
+//! same does not notice. One reload runs at a time; wishes that come meanwhile are served by one more.
+
+mod plan;
+mod swap;
+mod watch;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use self::plan::Plan;
+use super::group::Group;
+use super::sinks::Sinks;
+use super::systemd::Words;
+use crate::clock::Instant;
+use crate::config::{ConfigErrors, Loaded, Problem};
+use crate::pipeline::process::Process;
+use crate::reload::{Outcome, ReloadHandle, Report, Wish};
+use crate::telemetry::status::Refusal;
+
+/// The file that the daemon was started with, and how it is read and checked.
+#[derive(Clone)]
+pub struct ConfigFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Reads and checks it as the start does.
+    pub read: Arc<dyn Fn() -> Result<Loaded, ConfigErrors> + Send + Sync>,
+}
+
+/// What reloads work on.
+pub(super) struct Reloads {
+    pub(super) file: ConfigFile,
+    pub(super) handle: ReloadHandle,
+    pub(super) process: Arc<Process>,
+    pub(super) groups: Arc<Vec<Group>>,
+    pub(super) sinks: Arc<Sinks>,
+    /// The service manager is told.
+    pub(super) words: Words,
+}
+
+impl Reloads {
+    /// Serves wishes until the process stops. A reload that is under way is left then: what it has begun to end, the drain
+    /// brings to its end.
+    pub(super) async fn run(self, wishes: mpsc::Receiver<Wish>) {
+        let process = self.process.clone();
+        let watching = self.handle.running().watch_file;
+        let watch = watch::run(self.file.path.clone(), self.handle.clone(), watching);
+        // Order: the end goes first.
+        tokio::select! {
+            biased;
+            () = process.stopping.cancelled() => {}
+            () = self.serve(wishes) => {}
+            () = watch => {}
+        }
+    }
+
+    async fn serve(&self, mut wishes: mpsc::Receiver<Wish>) {
+        while let Some(first) = wishes.recv().await {
+            let more = std::iter::from_fn(|| wishes.try_recv().ok());
+            let (questions, wishes): (Vec<_>, Vec<_>) =
+                std::iter::once(first).chain(more).partition(|wish| wish.dry_run);
+            if !wishes.is_empty() {
+                self.words.reloading();
+                let outcome = self.reload().await;
+                self.words.reloaded();
+                answer(wishes, &outcome);
+            }
+            if !questions.is_empty() {
+                let outcome = self.plan().await.map(|plan| plan.report(true));
+                answer(questions, &outcome);
+            }
+        }
+        // The handle in `self` keeps the channel open.
+        std::future::pending().await
+    }
+
+    async fn reload(&self) -> Outcome {
+        let (events, began) = (self.process.events.clone(), Instant::now());
+        let plan = match self.plan().await {
+            Ok(plan) => plan,
+            Err(problems) => {
+                events.reload_refused(&problems.iter().map(refusal).collect::<Vec<_>>());
+                return Err(problems);
+            }
+        };
+        let mut report = plan.report(false);
+        if !report.is_empty() {
+            events.reloading(&report.to_string());
+            swap::apply(&self.process, &self.groups, &self.sinks, &plan).await;
+        }
+        self.handle.runs(plan.config, plan.parts);
+        report.took = began.elapsed();
+        events.reloaded(&report.to_string(), report.took);
+        Ok(report)
+    }
+
+    /// What the file says, and how it differs from what runs.
+    async fn plan(&self) -> Result<Plan, Vec<Problem>> {
+        let read = self.file.read.clone();
+        // Files are read, and the clients of sinks are asked: nothing else waits for that.
+        let loaded = match tokio::task::spawn_blocking(move || read()).await {
+            Ok(loaded) => loaded.map_err(|errors| errors.problems)?,
+            Err(panic) => {
+                let message = format!("read configuration: {panic}");
+                let file = self.file.path.display().to_string();
+                return Err(vec![Problem { file, position: None, path: String::new(), message, help: None }]);
+            }
+        };
+        let (running, parts) = (self.handle.running(), self.handle.parts());
+        Plan::new(&running, &parts, loaded, &self.file.path.display().to_string())
+    }
+}
+
+fn answer(wishes: Vec<Wish>, outcome: &Outcome) {
+    for answer in wishes.into_iter().filter_map(|wish| wish.answer) {
+        // Whoever asked may be gone.
+        drop(answer.send(outcome.clone()));
+    }
+}
+
+fn refusal(problem: &Problem) -> Refusal {
+    Refusal {
+        file: problem.file.clone(),
+        line: problem.position.map(|at| at.line),
+        path: problem.path.clone(),
+        message: problem.message.clone(),
+        help: problem.help.clone(),
+    }
+}
+
+impl Plan {
+    fn report(&self, dry_run: bool) -> Report {
+        let (queues, sinks, warnings) = (self.queues.clone(), self.sinks.clone(), self.warnings.clone());
+        Report { dry_run, queues, sinks, warnings, took: Default::default() }
+    }
+}

@@ -1,0 +1,150 @@
+//! What a reload would do: pure, from what runs and what the file says.
+
+use std::sync::Arc;
+
+use crate::config::{Config, Difference, Loaded, Parts, Problem};
+
+/// A configuration that can take the place of the one that runs, and the difference.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// What is to run.
+    pub(super) config: Arc<Config>,
+    /// Its parts.
+    pub(super) parts: Parts,
+    /// What becomes of the queues.
+    pub(super) queues: Difference,
+    /// What becomes of the sinks.
+    pub(super) sinks: Difference,
+    /// What is doubtful.
+    pub(super) warnings: Vec<Problem>,
+}
+
+impl Plan {
+    /// What differs from what runs. `file` is named in problems.
+    ///
+    /// # Errors
+    ///
+    /// The keys that differ and that need a restart.
+    pub(super) fn new(running: &Config, parts: &Parts, loaded: Loaded, file: &str) -> Result<Plan, Vec<Problem>> {
+        let Loaded { config, warnings, parts: new } = loaded;
+        let fixed = parts.other_keys(&new).into_iter().map(|(path, position)| Problem {
+            file: file.to_owned(),
+            position,
+            path: path.to_owned(),
+            message: "the key differs from what runs, and a reload cannot change it".to_owned(),
+            help: Some("restart the daemon, or take the change back; nothing of the file was applied".to_owned()),
+        });
+        let fixed: Vec<_> = fixed.collect();
+        if !fixed.is_empty() {
+            return Err(fixed);
+        }
+        let mut queues = parts.queues(&new, &config);
+        let order = |names: &mut Vec<Arc<str>>, config: &Config| {
+            names.sort_by_cached_key(|name| config.queues.iter().position(|spec| spec.id == *name));
+        };
+        order(&mut queues.added, &config);
+        order(&mut queues.changed, &config);
+        order(&mut queues.removed, running);
+        Ok(Plan { queues, sinks: parts.sinks(&new), config: Arc::new(config), parts: new, warnings })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{self, describe_json};
+
+    const FILE: &str = "\
+http: { listen: '127.0.0.1:9464' }
+shutdown_timeout: 20s
+redis: { url: 'redis://h' }
+retry:
+  slow: { max_attempts: 3 }
+sinks:
+  one: { redis: { list: 'done:${queue}' } }
+  two: { redis: { url: 'redis://:secret@other', stream: s } }
+queues:
+  a: { source: { redisson: { name: a } }, to: [{ sink: one }] }
+  b: { source: { redisson: { name: b } }, to: [{ sink: one }], retry: slow }
+  c: { source: { redisson: { name: c } }, to: [{ sink: two }], lease: 40s }
+";
+
+    fn loaded(text: &str) -> Loaded {
+        config::load_str(text, "c.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    /// What becomes of a file in which this is written in place of that: added, changed and removed queues, the same of
+    /// sinks; or the keys that need a restart.
+    fn check(replace: &[(&str, &str)], expected: Result<[&str; 6], &[&str]>) {
+        let before = loaded(FILE);
+        let text = replace.iter().fold(FILE.to_owned(), |text, (from, to)| {
+            assert!(text.contains(from), "{from}");
+            text.replace(from, to)
+        });
+        let plan = Plan::new(&before.config, &before.parts, loaded(&text), "c.yaml");
+        let got = plan.map(|plan| {
+            let names = |of: &Difference| [&of.added, &of.changed, &of.removed].map(|names| names.join(" "));
+            assert_eq!(plan.parts.queues(&plan.parts, &plan.config).unchanged, plan.config.queues.len());
+            assert_eq!(describe_json(&plan.config), describe_json(&loaded(&text).config));
+            [names(&plan.queues), names(&plan.sinks)].concat()
+        });
+        match (got, expected) {
+            (Ok(got), Ok(expected)) => assert_eq!(got, expected, "{replace:?}"),
+            (Err(problems), Err(expected)) => {
+                let keys: Vec<_> = problems.iter().map(|problem| problem.path.as_str()).collect();
+                assert_eq!(keys, expected, "{replace:?}");
+            }
+            (got, expected) => panic!("{replace:?}: got {got:?}, not {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn only_what_differs_is_in_the_plan() {
+        let nothing = ["", "", "", "", "", ""];
+        check(&[], Ok(nothing));
+        // Another order, other words for the same.
+        check(&[("  one:", "  # words\n  one:"), ("20s\n", "20s\n\n")], Ok(nothing));
+        check(&[("lease: 40s", "lease: 50s")], Ok(["", "c", "", "", "", ""]));
+        // A policy is a part of the queues that use it.
+        check(&[("max_attempts: 3", "max_attempts: 4")], Ok(["", "b", "", "", "", ""]));
+        // So is a sink.
+        check(&[("stream: s", "stream: t")], Ok(["", "c", "", "", "two", ""]));
+        check(&[("secret", "other")], Ok(["", "c", "", "", "two", ""]));
+        check(&[("done:${queue}", "gone:${queue}")], Ok(["", "a b", "", "", "one", ""]));
+        check(&[("  b: {", "  d: {"), ("name: b", "name: d")], Ok(["d", "", "b", "", "", ""]));
+        // A sink that no queue uses is none.
+        check(&[("sink: two", "sink: one")], Ok(["", "c", "", "", "", "two"]));
+        check(&[("  c: {", "  c.d: {"), ("  a: {", "  c: {")], Ok(["c.d", "c", "a", "", "", ""]));
+    }
+
+    #[test]
+    fn keys_that_need_a_restart_are_named_and_nothing_else_is_applied() {
+        check(&[("20s", "21s"), ("lease: 40s", "lease: 50s")], Err(&["shutdown_timeout"]));
+        check(&[("127.0.0.1:9464", "127.0.0.1:9465"), ("redis://h", "redis://g")], Err(&["http.listen", "redis.url"]));
+        check(
+            &[("shutdown_timeout: 20s\n", "limits: { in_flight: 5 }\n")],
+            Err(&["limits.in_flight", "shutdown_timeout"]),
+        );
+        check(
+            &[("redis: { url: 'redis://h' }", "redis: { url: 'redis://h', command_timeout: 4s }")],
+            Err(&["redis.command_timeout"]),
+        );
+    }
+
+    #[test]
+    fn a_file_with_other_contents_is_another_secret() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, secret) = (directory.path().join("c.yaml"), directory.path().join("password"));
+        let text = FILE.replace("url: 'redis://:secret@other'", "url: 'redis://other', password_file: password");
+        std::fs::write(&path, text).unwrap();
+        let read = |password: &str| {
+            std::fs::write(&secret, password).unwrap();
+            config::load(&path, &|_| None).unwrap_or_else(|errors| panic!("{errors}"))
+        };
+        let (before, same, other) = (read("old\n"), read("old\n"), read("new\n"));
+        let plan = |loaded| Plan::new(&before.config, &before.parts, loaded, "c.yaml").unwrap();
+        assert!(plan(same).queues.is_empty());
+        let plan = plan(other);
+        assert_eq!((plan.queues.changed, plan.sinks.changed), (vec!["c".into()], vec!["two".into()]));
+    }
+}

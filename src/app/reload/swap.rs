@@ -1,0 +1,128 @@
+//! Carries out a plan. The order is what loses nothing, and what keeps others from noticing:
+//!
+//! 1. New sinks are opened. They connect by themselves; nothing waits for them.
+//! 2. The places of queues that are changed or removed are closed: nothing is put to work there.
+//! 3. The names of sinks lead to the new ones.
+//! 4. Each of these queues is drained, within a time, and its place opened with the new settings at once, or cleared.
+//! 5. What is new is added. A queue with another name and the same source comes after the one before it.
+//! 6. Sinks that nothing goes to any more are closed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::plan::Plan;
+use crate::app::group::Group;
+use crate::app::sinks::{ByName, Sinks};
+use crate::app::tasks::forward;
+use crate::config::{Config, QueueSpec};
+use crate::pipeline::process::Process;
+use crate::pipeline::queue::Queue;
+use crate::pipeline::retire;
+
+/// A queue that goes, and what comes after it.
+struct Leaving<'a> {
+    group: &'a Group,
+    place: usize,
+    queue: Option<Arc<Queue>>,
+    before: Arc<QueueSpec>,
+    after: Option<(&'a Group, Arc<QueueSpec>)>,
+}
+
+/// Makes what runs what the plan says.
+pub(super) async fn apply(process: &Process, groups: &[Group], sinks: &Arc<Sinks>, plan: &Plan) {
+    let config = &plan.config;
+    let group_of = |redis: &str| groups.iter().find(|group| **group.redis.name() == *redis).unwrap_or(&groups[0]);
+    let by_name = open_sinks(groups, sinks, plan);
+
+    let specs: HashMap<&str, &Arc<QueueSpec>> = config.queues.iter().map(|spec| (&*spec.id, spec)).collect();
+    let mut added: Vec<&Arc<QueueSpec>> = plan.queues.added.iter().filter_map(|id| specs.get(&**id).copied()).collect();
+    let mut leaving = Vec::new();
+    for id in plan.queues.changed.iter().chain(&plan.queues.removed) {
+        let Some((group, place)) = groups.iter().find_map(|group| Some((group, group.seats.place(id)?))) else {
+            continue;
+        };
+        let before = group.seats.spec(place);
+        let mut after = specs.get(&**id).map(|spec| (group_of(&spec.redis), (*spec).clone()));
+        if after.is_none()
+            && let Some(at) = added.iter().position(|spec| is_renamed(&before, spec))
+        {
+            let spec = added.remove(at);
+            after = Some((group_of(&spec.redis), spec.clone()));
+        }
+        leaving.push(Leaving { group, place, queue: group.seats.close(place), before, after });
+    }
+
+    groups.iter().for_each(|group| group.seats.set_sinks(by_name.clone()));
+    let old = sinks.replace(by_name);
+    plan.sinks.changed.iter().for_each(|name| process.events.sink_changed(name));
+
+    for spec in added {
+        add(group_of(&spec.redis), spec);
+    }
+    // New ones are heard before the others are drained.
+    groups.iter().for_each(Group::listen);
+    join_all(leaving.into_iter().map(|leaving| follow(process, config, leaving))).await;
+    groups.iter().for_each(Group::listen);
+
+    process.events.queues_removed(&plan.queues.removed);
+    process.events.sinks_removed(&plan.sinks.removed);
+    sinks.close(old);
+}
+
+/// The sinks by their names, with those that are new or changed opened.
+fn open_sinks(groups: &[Group], sinks: &Sinks, plan: &Plan) -> ByName {
+    let mut by_name = sinks.at_work();
+    plan.sinks.removed.iter().for_each(|name| drop(by_name.remove(name)));
+    let is_new = |name: &Arc<str>| plan.sinks.added.contains(name) || plan.sinks.changed.contains(name);
+    for spec in plan.config.sinks.iter().filter(|spec| is_new(&spec.name)) {
+        let redis = plan.config.redis_of_sink(&spec.name);
+        let group = groups.iter().find(|group| **group.redis.name() == *redis).unwrap_or(&groups[0]);
+        by_name.insert(spec.name.clone(), sinks.open(spec, &group.redis));
+    }
+    by_name
+}
+
+/// Drains a queue, and puts what follows in its place.
+async fn follow(process: &Process, config: &Config, leaving: Leaving<'_>) {
+    let Leaving { group, place, queue, before, after } = leaving;
+    let goes_on = after.as_ref().is_some_and(|(to, spec)| std::ptr::eq(*to, group) && spec.id == before.id);
+    if let Some(queue) = queue {
+        let left = retire::drain(&queue, within(&before, config)).await;
+        if left > 0 {
+            process.events.queue_left(&before.id, left);
+        }
+        if !goes_on {
+            retire::bury(&queue).await;
+        }
+    }
+    match after {
+        Some((_, spec)) if goes_on => {
+            group.seats.open(place, spec);
+            forward(&group.seats, place);
+        }
+        after => {
+            group.seats.clear(place);
+            if let Some((to, spec)) = after {
+                add(to, &spec);
+            }
+        }
+    }
+}
+
+fn add(group: &Group, spec: &Arc<QueueSpec>) {
+    let place = group.seats.add(spec.clone());
+    forward(&group.seats, place);
+}
+
+/// How long a queue may take to end: its lease, and no longer than the daemon may take.
+fn within(spec: &QueueSpec, config: &Config) -> Duration {
+    spec.lease.min(config.shutdown_timeout)
+}
+
+/// Whether the same elements have another name.
+fn is_renamed(before: &QueueSpec, after: &QueueSpec) -> bool {
+    before.redis == after.redis && format!("{:?}", before.source) == format!("{:?}", after.source)
+}

@@ -1,0 +1,65 @@
+//! The end of one queue while the process goes on: it is changed or removed. What it has in flight is brought to its end
+//! as at the end of the process, within a time; the other queues do not notice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Instant;
+use crate::pipeline::leases::keeper;
+use crate::pipeline::queue::Queue;
+
+/// Of its time: until then sinks may answer, then what is with them is released.
+const ABANDON: f64 = 0.7;
+/// Of its time: until then verdicts are written, then what is left is left to its leases.
+const GIVE_UP: f64 = 0.9;
+/// How long the names of ended claims are waited for: until these can run no more.
+const BURY: Duration = Duration::from_secs(3);
+
+/// Claims nothing more, and waits until nothing is in flight, at most for this long. Answers how many elements are left to
+/// their leases. Cancel safe: the queue stays stopped, and a process that stops brings it to its end.
+pub async fn drain(queue: &Arc<Queue>, within: Duration) -> usize {
+    let started = Instant::now();
+    queue.stopping.cancel();
+    queue.tasks.close();
+    // A claimer that waits at a gate hears the end by itself, a writer that waits for Redis does not hurry.
+    let left = |share: f64| within.mul_f64(share).saturating_sub(started.elapsed());
+    let mut idle = std::pin::pin!(queue.tasks.wait());
+    if tokio::time::timeout(left(ABANDON), &mut idle).await.is_err() {
+        queue.abandon.cancel();
+        if tokio::time::timeout(left(GIVE_UP), &mut idle).await.is_err() {
+            queue.give_up.cancel();
+            drop(tokio::time::timeout(left(1.0), &mut idle).await);
+        }
+    }
+    // From here on it writes nothing more, whatever may come.
+    queue.abandon.cancel();
+    queue.give_up.cancel();
+    let elements = queue.forget();
+    if !queue.tasks.is_empty() {
+        // A reply that may still come, with elements that take room as long as it is waited for.
+        let queue = queue.clone();
+        queue.process.clone().spawn("drain", async move {
+            queue.tasks.wait().await;
+            queue.forget();
+        });
+    }
+    elements
+}
+
+/// Removes the names of the claims of a drained queue that nobody serves here from now on. What is not removed now is a name
+/// without elements: whoever meets it removes it.
+pub async fn bury(queue: &Arc<Queue>) {
+    let started = Instant::now();
+    while !queue.leases.is_idle() && started.elapsed() < BURY && !queue.process.stopping.is_cancelled() {
+        keeper::bury(queue).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+impl Queue {
+    /// Lets go of what is left to its leases, and of the room that it takes. Answers how many elements that are.
+    fn forget(&self) -> usize {
+        self.settler.forget();
+        self.leases.forget()
+    }
+}

@@ -1,0 +1,104 @@
+//! Queues that come, go, or have other settings while the process runs.
+//!
+//! A place is [closed](Seats::close) first: what is at work there stays visible to the keeper of leases and to the drain,
+//! and nothing is put to work. When nothing of it is in flight any more, the place [opens](Seats::open) with what is to
+//! be there, or stays [empty](Seats::clear). All other places are as they were.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{Counts, Seat, Seats, State};
+use crate::config::{Mode, QueueSpec};
+use crate::pipeline::deliver::sink_handle::SinkHandle;
+use crate::pipeline::queue::Queue;
+
+impl Seats {
+    /// The place of a queue.
+    pub fn place(&self, id: &str) -> Option<usize> {
+        self.places().into_iter().find(|place| *self.spec(*place).id == *id)
+    }
+
+    /// Whether no queue is there any more.
+    pub fn is_gone(&self, place: usize) -> bool {
+        self.state.lock().free.contains(&place)
+    }
+
+    /// From now on queues are built with these sinks.
+    pub fn set_sinks(&self, sinks: HashMap<Arc<str>, Arc<SinkHandle>>) {
+        *self.sinks.write() = sinks;
+    }
+
+    /// Nothing is put to work here from now on. What is at work is to be [drained](crate::pipeline::retire).
+    pub fn close(&self, place: usize) -> Option<Arc<Queue>> {
+        let mut state = self.state.lock();
+        state.closed.insert(place);
+        state.looks.remove(&place);
+        state.at_work.get(&place).cloned()
+    }
+
+    /// What was at a closed place is gone, and a queue of these settings is there. It looks at once. Its counters are those
+    /// of the queue before, and so are the names of ended claims.
+    pub fn open(&self, place: usize, spec: Arc<QueueSpec>) {
+        let mut state = self.state.lock();
+        let events = self.seat(place).events.get().cloned();
+        let before = take(&mut state, place);
+        let events = before.as_ref().map(|queue| queue.events.clone()).or(events);
+        if let Some(events) = &events {
+            events.changed();
+        }
+        self.seats.write()[place] = Arc::new(Seat::new(spec, events));
+        self.seat_now(&mut state, place, before.as_deref());
+    }
+
+    /// A further queue. It looks at once.
+    pub fn add(&self, spec: Arc<QueueSpec>) -> usize {
+        let mut state = self.state.lock();
+        let seat = Arc::new(Seat::new(spec, None));
+        let place = match state.free.pop_first() {
+            Some(place) => {
+                self.seats.write()[place] = seat;
+                place
+            }
+            None => {
+                let mut seats = self.seats.write();
+                seats.push(seat);
+                seats.len() - 1
+            }
+        };
+        self.process.events.status().add_queues(1);
+        self.seat_now(&mut state, place, None);
+        place
+    }
+
+    /// The queue at a closed place is gone. What is shown of it is the caller's to remove.
+    pub fn clear(&self, place: usize) {
+        let mut state = self.state.lock();
+        take(&mut state, place);
+        state.free.insert(place);
+        self.process.events.status().remove_queue();
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn seat_now(&self, state: &mut State, place: usize, before: Option<&Queue>) {
+        state.closed.remove(&place);
+        match self.spec(place).mode {
+            Mode::Deliver => {
+                if let (Some(queue), Some(before)) = (self.seated(state, place), before) {
+                    queue.leases.inherit(&before.leases);
+                }
+            }
+            // At work for good, without a claimer.
+            Mode::Shadow | Mode::Rescue { .. } => drop(state.at_work.insert(place, self.build(place))),
+        }
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Takes a queue off its place; what it has counted stays.
+fn take(state: &mut State, place: usize) -> Option<Arc<Queue>> {
+    let queue = state.at_work.remove(&place)?;
+    state.woken.retain(|woken| *woken != place);
+    state.before = Counts::plus(state.before, Counts::of(&queue));
+    Some(queue)
+}

@@ -1,0 +1,181 @@
+//! Queues that come, go and change while others work: nothing is lost, nothing comes twice unannounced, and the others do
+//! not notice.
+
+use std::sync::atomic::Ordering;
+
+use super::rest::Many;
+use super::*;
+use crate::pipeline::retire;
+use crate::source::memory::{Fault, Op};
+
+/// Announced: deliveries of elements that may have arrived before.
+const REPEATS: &str = "delaybridge_possible_duplicates_total{queue=\"q0\"}";
+
+impl Many {
+    /// Changes the queue at this place as a reload does; how many elements were left to their leases.
+    async fn change(&self, place: usize, within: Duration, change: impl FnOnce(&mut QueueSpec)) -> usize {
+        let mut spec = (*self.seats.spec(place)).clone();
+        change(&mut spec);
+        let left = match self.seats.close(place) {
+            Some(queue) => retire::drain(&queue, within).await,
+            None => 0,
+        };
+        self.seats.open(place, Arc::new(spec));
+        left
+    }
+
+    fn in_flight(&self) -> (u64, u64) {
+        let room = self.seats.process().budget.used();
+        (room.count, room.bytes)
+    }
+}
+
+/// How often each of these arrived.
+fn counts(sink: &FakeSink, ids: std::ops::Range<u64>) -> Vec<usize> {
+    let taken = arrived(sink);
+    ids.map(|n| taken.iter().filter(|id| **id == n).count()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_under_load_is_changed_again_and_again_and_its_neighbours_keep_their_tasks() {
+    let sink = sink();
+    sink.otherwise(|_| Step::ConfirmAfter(Duration::from_millis(fastrand::u64(0..40))));
+    let many = Many::start(3, &sink, |_| ());
+    let ids = 3_000;
+    for n in 0..ids {
+        many.offer_in((n % 3) as usize, Duration::from_millis(n * 7), n);
+    }
+    eventually("all to be at work", || many.at_work() == 3).await;
+    let (first, second) = (many.seats.get(1).unwrap(), many.seats.get(2).unwrap());
+    for turn in 1..=20_u32 {
+        tokio::time::sleep(SECOND).await;
+        let before = many.seats.get(0).unwrap();
+        let left = many.change(0, MINUTE, |spec| spec.max_in_flight = MaxInFlight::Fixed(10 + turn)).await;
+        assert_eq!(left, 0);
+        let now = many.seats.get(0).unwrap();
+        assert!(!Arc::ptr_eq(&before, &now) && now.spec.max_in_flight == MaxInFlight::Fixed(10 + turn));
+        assert!(before.leases.is_empty() && before.tasks.is_empty(), "nothing of it is left");
+        assert_eq!(before.budget.used().count, 0);
+    }
+    // Identity: the same queues, and so the same claimers, leases and counters.
+    assert!(Arc::ptr_eq(&first, &many.seats.get(1).unwrap()) && Arc::ptr_eq(&second, &many.seats.get(2).unwrap()));
+    assert!(!first.stopping.is_cancelled());
+    eventually("all to arrive", || sink.taken().len() as u64 >= ids).await;
+    eventually("all to be settled", || many.in_flight() == (0, 0)).await;
+    assert!(counts(&sink, 0..ids).iter().all(|times| *times == 1), "{:?}", counts(&sink, 0..ids));
+    assert_eq!(many.metric(REPEATS), 0.0);
+    assert_eq!(many.metric("delaybridge_delivered_messages_total{queue=\"q0\"}"), 1000.0, "counters go on");
+    assert_eq!(many.seats.counts().settled, ids);
+    many.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_does_not_answer_holds_a_change_up_for_a_time_and_no_longer() {
+    let sink = sink();
+    let many = Many::start(2, &sink, |_| ());
+    sink.stall(true);
+    (0..10).for_each(|n| many.offer_in(0, Duration::ZERO, n));
+    eventually("them to be at the sink", || sink.attempts().len() == 10).await;
+    let began = Instant::now();
+    assert_eq!(many.change(0, 10 * SECOND, |spec| spec.lease = 2 * MINUTE).await, 0);
+    let took = began.elapsed();
+    assert!((6 * SECOND..8 * SECOND).contains(&took), "released after 70 % of the time: {took:?}");
+    assert_eq!(many.metric(REPEATS), 10.0, "they may have arrived");
+    sink.stall(false);
+    eventually("them to arrive", || counts(&sink, 0..10).iter().all(|times| *times >= 1)).await;
+    eventually("all to be settled", || many.in_flight() == (0, 0)).await;
+    many.stop().await;
+}
+
+/// While Redis is away nothing can be written: what is in flight is left to its leases, and found by the queue that follows.
+#[tokio::test(start_paused = true)]
+async fn verdicts_that_cannot_be_written_are_left_to_the_leases_and_announced() {
+    let sink = sink();
+    let many = Many::start(1, &sink, |_| ());
+    sink.stall(true);
+    (0..10).for_each(|n| many.offer_in(0, Duration::ZERO, n));
+    eventually("them to be at the sink", || sink.attempts().len() == 10).await;
+    many.server.set_up(false);
+    sink.stall(false);
+    eventually("the confirmations", || sink.taken().len() == 10).await;
+    let began = Instant::now();
+    let left = many.change(0, 10 * SECOND, |spec| spec.max_rate = Some(100.0)).await;
+    assert!(began.elapsed() <= 11 * SECOND, "{:?}", began.elapsed());
+    assert_eq!(left, 10);
+    assert_eq!(many.in_flight(), (0, 0), "they take no room meanwhile");
+    many.server.set_up(true);
+    within(10 * MINUTE, "them to arrive again", || sink.taken().len() == 20).await;
+    eventually("all to be settled", || many.in_flight() == (0, 0) && many.server.store("q0", [0; 8]).is_empty()).await;
+    assert_eq!(many.metric(REPEATS), 10.0);
+    many.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_queue_leaves_its_elements_and_comes_back_to_them() {
+    let sink = sink();
+    let many = Many::start(2, &sink, |spec| spec.claim_ahead = 20 * SECOND);
+    (0..5).for_each(|n| many.offer_in(0, 15 * SECOND, n));
+    eventually("them to be held ahead", || many.in_flight().0 == 5).await;
+    let spec = many.seats.spec(0);
+    let queue = many.seats.close(0).unwrap();
+    assert_eq!(retire::drain(&queue, 10 * SECOND).await, 0);
+    retire::bury(&queue).await;
+    many.seats.clear(0);
+    many.events.queues_removed(std::slice::from_ref(&spec.id));
+    let store = many.server.store("q0", [0; 8]);
+    assert!(store.in_flight().is_empty() && queue.leases.is_forgotten());
+    let series =
+        |many: &Many| many.events.metrics().render().unwrap().lines().filter(|line| line.contains("\"q0\"")).count();
+    tokio::time::sleep(MINUTE).await;
+    assert_eq!((sink.taken().len(), series(&many), many.seats.places()), (0, 0, vec![1]));
+    many.seats.announce(0, many.server.now_ms());
+    many.seats.wake(0, |_| panic!("nothing is put to work"));
+    assert!(many.seats.get(0).is_none());
+
+    assert_eq!(many.seats.add(spec), 0, "a place that is free");
+    eventually("them to arrive", || arrived(&sink) == [0, 1, 2, 3, 4]).await;
+    eventually("all to be settled", || store.is_empty()).await;
+    assert_eq!(many.metric(REPEATS), 0.0);
+    assert!(series(&many) > 0);
+    many.stop().await;
+}
+
+/// The reply to a claim was lost when the change begins: its elements are looked for first.
+#[tokio::test(start_paused = true)]
+async fn a_claim_with_a_lost_reply_is_found_before_a_queue_goes() {
+    let sink = sink();
+    let many = Many::one_at_rest(&sink).await;
+    many.server.fail(Op::Claim, [Fault::ReplyLost]);
+    (0..5).for_each(|n| many.offer_in(0, Duration::ZERO, n));
+    eventually("the claim", || many.server.calls(Op::Claim) > 1).await;
+    let queue = many.seats.close(0).unwrap();
+    assert_eq!(retire::drain(&queue, MINUTE).await, 0);
+    many.seats.open(0, many.seats.spec(0));
+    eventually("them to arrive", || arrived(&sink) == [0, 1, 2, 3, 4]).await;
+    assert_eq!(many.seats.process().not_found.load(Ordering::Relaxed), 0);
+    assert_eq!(many.metric(REPEATS), 0.0);
+    many.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_in_the_middle_of_a_change_drains_that_queue_too() {
+    let sink = sink();
+    let many = Many::start(2, &sink, |_| ());
+    sink.stall(true);
+    (0..10).for_each(|n| many.offer_in(0, Duration::ZERO, n));
+    eventually("them to be at the sink", || sink.attempts().len() == 10).await;
+    let queue = many.seats.close(0).unwrap();
+    let process = many.seats.process().clone();
+    {
+        let mut change = std::pin::pin!(retire::drain(&queue, MINUTE));
+        drop(tokio::time::timeout(SECOND, &mut change).await);
+        // The reload is left as it is.
+        process.stopping.cancel();
+    }
+    assert_eq!(many.seats.at_work().len(), 1, "the drain of the process sees it");
+    process.abandon.cancel();
+    eventually("all to be released", || many.in_flight() == (0, 0) && queue.leases.is_empty()).await;
+    assert_eq!(many.metric(REPEATS), 10.0);
+    assert!(many.server.store("q0", [0; 8]).in_flight().is_empty());
+    many.stop().await;
+}
