@@ -11,7 +11,7 @@ use aws_lc_rs::digest;
 
 use crate::settings::keys::tables;
 use crate::settings::problem::{ConfigErrors, Report, Spot};
-use crate::settings::reader::{Context, Section};
+use crate::settings::reader::{Context, Needs, Section};
 use crate::settings::{node, reader};
 
 tables! {
@@ -144,7 +144,7 @@ impl Tokens {
     fn parse(text: &str, report: Report, path: &Path) -> Result<Tokens, ConfigErrors> {
         let base = path.parent().map(PathBuf::from).unwrap_or_default();
         // No variable belongs into a list of hashes.
-        let cx = Context { report, env: &|_| None, base, files: Default::default() };
+        let cx = Context { report, env: &|_| None, base, needs: Needs::Everything, files: Default::default() };
         let tokens = node::parse(text, &cx.report).map(|tree| {
             let top = Section::open(&cx, Spot { at: tree.at, path: String::new() }, &top::TABLE, Some(&tree));
             let mut tokens = Tokens::default();

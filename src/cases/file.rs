@@ -14,7 +14,7 @@ use crate::message::{About, Class, MessageId, Origin};
 use crate::settings::keys::{Key, nearest};
 use crate::settings::node;
 use crate::settings::problem::{Report, Spot};
-use crate::settings::reader::{Context, Scalar, Section};
+use crate::settings::reader::{Context, Needs, Scalar, Section};
 use crate::source::SourceSpec;
 use crate::source::redisson::layout::Layout;
 
@@ -42,7 +42,13 @@ pub fn read(path: &Path, default: &Path, env: Env<'_>) -> Result<Suite, ConfigEr
         Err(error) => return Err(of_file(&file, format!("read cases: {error}"))),
     };
     let base = path.parent().map(PathBuf::from).unwrap_or_default();
-    let cx = Context { report: Report::new(&file), env, base: base.clone() };
+    let cx = Context {
+        report: Report::new(&file),
+        env,
+        base: base.clone(),
+        needs: Needs::Everything,
+        files: Default::default(),
+    };
     let tree = node::parse(&text, &cx.report);
     let Some(tree) = tree.as_ref() else { return finish(cx, None) };
     let spot = Spot { at: tree.at, path: String::new() };

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
-use super::{Failed, Global, answer, load};
+use super::{Failed, Global, answer, load_queues};
 use crate::operate::acl::{Purpose, Server, Users, least};
 
 /// Print the minimum rights in Redis for this configuration, as `ACL SETUSER`.
@@ -75,7 +75,7 @@ impl ValueEnum for Server {
 }
 
 pub(super) fn run(global: &Global, args: &AclArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let users = least(&load(global)?.config, args.purpose, args.redis, args.user.as_deref());
+    let users = least(&load_queues(global)?, args.purpose, args.redis, args.user.as_deref());
     answer(global, out, &users, text)?;
     Ok(0)
 }

@@ -3,17 +3,19 @@
 //! A command reads its arguments, calls `operate`, and prints the result as text or JSON. Nothing here talks to Redis or
 //! to a sink.
 
+mod access;
 mod acl;
 mod bench;
-mod cancel;
 mod check;
 mod completions;
 mod dead;
 mod decode;
 mod discover;
+mod element;
 mod endpoint;
 mod errors;
 mod failed;
+mod find;
 mod fsck;
 mod jobs;
 mod layout;
@@ -22,6 +24,7 @@ mod migrate;
 mod offer;
 mod pause;
 mod peek;
+mod progress;
 mod queues;
 mod recover;
 mod reference;
@@ -44,8 +47,9 @@ pub use failed::Failed;
 pub use reference::reference;
 pub use run::{RunArgs, log_warnings};
 
+pub use self::access::AccessArgs;
 use self::endpoint::{endpoint, only};
-use crate::config::{ConfigErrors, Loaded};
+use crate::config::{Config, ConfigErrors, Loaded};
 use crate::operate::{self, Queue, Session, check_id};
 
 /// Delivers the due elements of Redisson delayed queues, and loses none.
@@ -97,6 +101,9 @@ pub struct Global {
     /// How results are written: text, or json (one object)
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Output::Text, hide_possible_values = true)]
     pub output: Output,
+    /// The connection to Redis.
+    #[command(flatten)]
+    pub redis: AccessArgs,
 }
 
 /// How results are written.
@@ -118,7 +125,11 @@ pub enum Command {
     Offer(offer::OfferArgs),
     Queues(queues::QueuesArgs),
     Peek(peek::PeekArgs),
-    Cancel(cancel::CancelArgs),
+    Find(find::FindArgs),
+    RunNow(element::RunNowArgs),
+    Reschedule(element::RescheduleArgs),
+    Cancel(element::CancelArgs),
+    Kill(element::KillArgs),
     Pause(pause::PauseArgs),
     Resume(pause::ResumeArgs),
     #[command(subcommand, arg_required_else_help = true)]
@@ -139,13 +150,15 @@ pub enum Command {
     Man(man::ManArgs),
 }
 
-/// Reads the configuration for a command that needs it.
+/// Reads the configuration for the daemon: all of it has to be right, and every secret has to be there.
 ///
 /// # Errors
 ///
 /// Exit code 2, with everything that is wrong.
 pub fn load(global: &Global) -> Result<Loaded, Failed> {
-    read(global).map_err(|errors| Failed::usage(errors.to_string()))
+    let usage = |errors: ConfigErrors| Failed::usage(errors.to_string());
+    let loaded = read(global).map_err(usage)?;
+    Ok(Loaded { config: global.redis.over(loaded.config)?, ..loaded })
 }
 
 /// Reads the configuration.
@@ -157,20 +170,28 @@ pub fn read(global: &Global) -> Result<Loaded, ConfigErrors> {
     operate::check::read(&global.config, &environment)
 }
 
+/// Reads the configuration for a command at its queues: it needs no secret but those that lead to Redis.
+fn load_queues(global: &Global) -> Result<Config, Failed> {
+    Ok(global.redis.read(&global.config)?.config)
+}
+
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
 /// As [`on_queue`] for an element with this id: what cannot be one is refused before Redis is asked.
 async fn on_element(global: &Global, queue: &str, id: &str) -> Result<(Session, Queue), Failed> {
-    let config = load(global)?.config;
-    check_id(&config, queue, id)?;
+    let config = load_queues(global)?;
+    // A letter's own name is its place in the stream.
+    if !operate::dead::is_place(id) {
+        check_id(&config, queue, id)?;
+    }
     Ok(Session::on_queue(config, queue).await?)
 }
 
 /// Reads the configuration, finds the queue and connects.
 async fn on_queue(global: &Global, id: &str) -> Result<(Session, Queue), Failed> {
-    Ok(Session::on_queue(load(global)?.config, id).await?)
+    Ok(Session::on_queue(load_queues(global)?, id).await?)
 }
 
 /// Prints a result: as JSON, or as the text that `text` makes of it.
@@ -217,14 +238,18 @@ fn input(what: &str, file: Option<&Path>) -> Result<Bytes, Failed> {
 /// # Errors
 ///
 /// [`Failed`], with the exit code and the words for standard error.
-pub async fn execute(global: &Global, command: Command, out: &mut dyn Write) -> Result<u8, Failed> {
+pub async fn execute(global: &Global, command: Command, out: &mut (dyn Write + Send)) -> Result<u8, Failed> {
     let code = match command {
         Command::Check(args) => check::run(global, &args, out).await,
         Command::Test(args) => test::run(global, &args, out).await,
         Command::Offer(args) => offer::run(global, &args, out).await,
         Command::Queues(args) => queues::run(global, &args, out).await,
         Command::Peek(args) => peek::run(global, &args, out).await,
-        Command::Cancel(args) => cancel::run(global, &args, out).await,
+        Command::Find(args) => find::run(global, &args, out).await,
+        Command::RunNow(args) => element::run_now(global, &args, out).await,
+        Command::Reschedule(args) => element::reschedule(global, &args, out).await,
+        Command::Cancel(args) => element::cancel(global, &args, out).await,
+        Command::Kill(args) => element::kill(global, &args, out).await,
         Command::Pause(args) => pause::run(global, &args, out).await,
         Command::Resume(args) => pause::end(global, &args, out).await,
         Command::Dead(command) => dead::run(global, &command, out).await,
@@ -318,14 +343,19 @@ mod tests {
             "restore q --layout newest",
             "migrate q",
             "migrate --to new",
-            "discover --password-file x",
-            "bench --password-file x",
             "bench --depth 0",
             "bench --name orders",
             "bench --payload-bytes 99999999",
             "acl --for all",
             "acl --redis 5",
-            "run-now q 0123456789abcdef",
+            "run-now q",
+            "find q",
+            "find q --field orderId",
+            "find q --field a=b --limit none",
+            "reschedule q 0123456789abcdef",
+            "reschedule q 0123456789abcdef --in 5m --at 1801386000000",
+            "reschedule q 0123456789abcdef --in soon",
+            "kill q",
             "fsck q --orphans drop",
             "fsck q p",
         ] {

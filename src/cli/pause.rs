@@ -5,7 +5,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use clap::Args;
 
-use super::{Failed, Global, answer, environment, load, show};
+use super::element::person;
+use super::{Failed, Global, answer, load_queues, show};
 use crate::operate::pause::{PauseChange, PauseChanges, PauseEnd, Reason, Target, check_target, pause, resume};
 use crate::operate::{Session, words};
 
@@ -77,14 +78,14 @@ Exit codes: 0 resumed, or was not paused, 1 failed for a queue, 2 wrong argument
 const LAST_MS: i64 = 253_402_300_799_999;
 
 /// As in the configuration, but not nothing, and not beyond the calendar.
-fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
     let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write 30m, 2h or 1d 12h"))?;
     if time.is_zero() || time > LONGEST { Err("more than 0s, and at most 100 years".to_owned()) } else { Ok(time) }
 }
 
 /// A point in time: milliseconds since 1970, or as RFC 3339 writes it.
-fn point(text: &str) -> Result<i64, String> {
+pub(super) fn point(text: &str) -> Result<i64, String> {
     let since = || humantime::parse_rfc3339_weak(text).ok()?.duration_since(UNIX_EPOCH).ok();
     let ms = text.parse().ok().or_else(|| i64::try_from(since()?.as_millis()).ok());
     ms.filter(|ms| (0..=LAST_MS).contains(ms))
@@ -102,15 +103,14 @@ impl TargetArgs {
 
 /// Reads the configuration, looks for the target in it, and connects.
 async fn open(global: &Global, target: Target<'_>) -> Result<Session, Failed> {
-    let config = load(global)?.config;
+    let config = load_queues(global)?;
     check_target(&config, target)?;
     Ok(Session::open(config).await?)
 }
 
 pub(super) async fn run(global: &Global, args: &PauseArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let target = args.target.target();
-    let user = || ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(environment).filter(|name| !name.is_empty());
-    let by = args.by.clone().or_else(user).unwrap_or_else(|| "unknown".to_owned());
+    let by = person(args.by.as_deref());
     let end = match (args.length, args.until) {
         (Some(time), _) => PauseEnd::After(time),
         (None, Some(ms)) => PauseEnd::At(ms),

@@ -6,8 +6,9 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 use super::table::{Align, Table};
-use super::{Failed, Global, Output, answer, load, on_queue, show};
+use super::{Failed, Global, Output, answer, element, load_queues, on_element, on_queue, show};
 use crate::jobs::{JobState, Topic};
+use crate::operate::element::find;
 use crate::operate::jobs::{Found, Jobs};
 use crate::operate::peek::{Elements, Peek, State, peek};
 use crate::operate::words;
@@ -24,6 +25,9 @@ pub struct PeekArgs {
     /// The queue's id in the configuration, or a topic of the job queue
     #[arg(value_name = "QUEUE")]
     pub queue: String,
+    /// Everything about the one element with this id, wherever it is
+    #[arg(long, value_name = "ID", conflicts_with_all = ["limit", "state", "full", "routes"])]
+    pub id: Option<String>,
     /// Maximum number of elements
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub limit: usize,
@@ -43,6 +47,7 @@ Examples:
   delaybridge peek order_timeout
   delaybridge peek order_timeout --state retry --limit 5 --full
   delaybridge peek order_timeout --routes
+  delaybridge peek order_timeout --id 52414e444f4d3842
   delaybridge peek order_timeout --output json
 
 In JSON a payload is `payload` (text) or `payload_base64`; `payload_cut` means that it is longer.
@@ -60,6 +65,8 @@ impl ValueEnum for State {
             State::Retry => ("retry", "Waits for another attempt"),
             State::InFlight => ("in-flight", "Claimed"),
             State::Ready => ("ready", "Transferred by a Redisson client"),
+            // `dead ls` has more to show.
+            State::Dead => return None,
         };
         Some(PossibleValue::new(name).help(help))
     }
@@ -78,6 +85,11 @@ pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -
         answer(global, out, &found, super::jobs::list)?;
         return Ok(0);
     }
+    if let Some(id) = &args.id {
+        let (_session, queue) = on_element(global, &args.queue, id).await?;
+        answer(global, out, &find(&queue, id).await?, element::found)?;
+        return Ok(0);
+    }
     let (_session, queue) = on_queue(global, &args.queue).await?;
     let start = if global.output == Output::Json { START_JSON } else { START_TEXT };
     let PeekArgs { limit, state, full, routes, .. } = *args;
@@ -88,7 +100,7 @@ pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -
 
 /// The jobs of a topic, if the name is that of a topic and of no queue.
 async fn of_topic(global: &Global, args: &PeekArgs) -> Result<Option<Found>, Failed> {
-    let config = load(global)?.config;
+    let config = load_queues(global)?;
     let (Some(settings), Ok(topic)) = (&config.jobs, args.queue.parse::<Topic>()) else { return Ok(None) };
     if config.queues.iter().any(|spec| *spec.id == *args.queue) {
         return Ok(None);
@@ -100,11 +112,13 @@ async fn of_topic(global: &Global, args: &PeekArgs) -> Result<Option<Found>, Fai
     }
     let refuse = |why: &str| Err(Failed::usage(format!("look at topic {topic}: {why}")));
     let state = match args.state {
+        _ if args.id.is_some() => return refuse("one job is shown by `delaybridge jobs show`"),
         _ if args.routes => return refuse("a topic has no destinations; name the queue that delivers it"),
         State::Scheduled => JobState::Delay,
         State::Ready => JobState::Ready,
         State::InFlight => JobState::Reserved,
         State::Retry => return refuse("a topic has no jobs in `retry`; those that failed wait as `scheduled`"),
+        State::Dead => return refuse("dead jobs are listed by `delaybridge jobs dead`"),
     };
     Ok(Some(jobs.peek(&topic, state, args.limit).await?))
 }
@@ -112,7 +126,7 @@ async fn of_topic(global: &Global, args: &PeekArgs) -> Result<Option<Found>, Fai
 fn text(found: &Elements, ask: &Peek) -> String {
     use Align::{Left, Right};
     let score = match ask.state {
-        State::Scheduled | State::Ready => None,
+        State::Scheduled | State::Ready | State::Dead => None,
         State::Retry => Some("NEXT ATTEMPT"),
         State::InFlight => Some("LEASE ENDS"),
     };
@@ -162,6 +176,7 @@ mod tests {
         let element = Element {
             id: Some(MessageId(*b"RANDOM8B").into()),
             state: State::Retry,
+            stream_id: None,
             due_ms: Some(1_795_251_632_252),
             next_attempt_ms: Some(1_795_251_637_252),
             lease_ends_ms: None,

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::jobs::topics;
 use super::table::{Align, Table};
-use super::{Failed, Global, answer, load, show};
+use super::{Failed, Global, answer, load_queues, show};
 use crate::operate::queues::{QueueState, Queues, queues};
 use crate::operate::{Session, words};
 
@@ -31,7 +31,7 @@ Examples:
 Exit codes: 0 done, 1 a queue could not be read, 2 wrong configuration";
 
 pub(super) async fn run(global: &Global, _: &QueuesArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let found = queues(&Session::open(load(global)?.config).await?).await;
+    let found = queues(&Session::open(load_queues(global)?).await?).await;
     answer(global, out, &found, text)?;
     let failed: Vec<_> =
         found.errors.iter().map(|error| format!("read queue `{}`: {}", error.queue, error.message)).collect();

@@ -21,7 +21,7 @@ pub use reference::reference;
 pub use schema::schema;
 
 pub use crate::settings::problem::{ConfigErrors, Position, Problem};
-pub use crate::settings::reader::hash_of_file;
+pub use crate::settings::reader::{Needs, hash_of_file};
 use crate::settings::{node, problem, reader};
 
 /// A configuration that can be run.
@@ -40,9 +40,17 @@ pub struct Loaded {
 /// # Errors
 /// Everything that is wrong with the file, at once.
 pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, ConfigErrors> {
+    load_for(path, env, Needs::Everything)
+}
+
+/// The same for what needs only some of the secrets in it: files and variables of the others may be missing.
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_for(path: &Path, env: &dyn Fn(&str) -> Option<String>, needs: Needs) -> Result<Loaded, ConfigErrors> {
     let file = path.display().to_string();
     match std::fs::read(path).map(String::from_utf8) {
-        Ok(Ok(text)) => load_str(&text, &file, env),
+        Ok(Ok(text)) => load_str_for(&text, &file, env, needs),
         Ok(Err(error)) => {
             let (good, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
             let before = String::from_utf8_lossy(&bytes[..good]);
@@ -77,8 +85,17 @@ fn unreadable(file: &str, at: Option<Position>, message: String, help: &str) -> 
 /// # Errors
 /// Everything that is wrong with the text, at once.
 pub fn load_str(text: &str, file_name: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, ConfigErrors> {
+    load_str_for(text, file_name, env, Needs::Everything)
+}
+
+fn load_str_for(
+    text: &str,
+    file_name: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+    needs: Needs,
+) -> Result<Loaded, ConfigErrors> {
     let base = Path::new(file_name).parent().map(PathBuf::from).unwrap_or_default();
-    let cx = reader::Context { report: problem::Report::new(file_name), env, base, files: Default::default() };
+    let cx = reader::Context { report: problem::Report::new(file_name), env, base, needs, files: Default::default() };
     let tree = node::parse(text, &cx.report);
     let config = tree.as_ref().and_then(|tree| validate::config(&cx, tree));
     let (config, warnings) = cx.report.finish(config)?;

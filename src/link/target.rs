@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::cluster::ClusterTarget;
 use super::endpoint::RedisEndpoint;
-use crate::settings::shown;
+use crate::settings::{Secret, shown};
 
 /// A Redis, as the configuration names it. Clones are cheap.
 #[derive(Debug, Clone)]
@@ -38,6 +38,24 @@ impl RedisTarget {
             RedisTarget::Fixed(endpoint) => endpoint,
             RedisTarget::Sentinel(target) => &target.servers,
             RedisTarget::Cluster(target) => &target.servers,
+        }
+    }
+
+    /// The same servers with another login: the user, the password, or both.
+    pub fn with_login(&self, username: Option<&str>, password: Option<&Secret>) -> RedisTarget {
+        let of = |endpoint: &RedisEndpoint| RedisEndpoint {
+            username: username.map(str::to_owned).or_else(|| endpoint.username.clone()),
+            password: password.or(endpoint.password.as_ref()).cloned(),
+            ..endpoint.clone()
+        };
+        match self {
+            RedisTarget::Fixed(endpoint) => RedisTarget::Fixed(of(endpoint).into()),
+            RedisTarget::Sentinel(target) => {
+                RedisTarget::Sentinel(SentinelTarget { servers: of(&target.servers), ..(**target).clone() }.into())
+            }
+            RedisTarget::Cluster(target) => {
+                RedisTarget::Cluster(ClusterTarget { servers: of(&target.servers), ..(**target).clone() }.into())
+            }
         }
     }
 

@@ -49,6 +49,19 @@ pub fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Result<Lo
     if problems.is_empty() { Ok(loaded) } else { Err(ConfigErrors { problems, warnings: loaded.warnings }) }
 }
 
+/// Reads a configuration for commands at its queues: what only sinks need may be missing.
+///
+/// # Errors
+///
+/// Everything else that is wrong.
+pub fn read_for(
+    path: &Path,
+    variable: &dyn Fn(&str) -> Option<String>,
+    needs: config::Needs,
+) -> Result<Loaded, ConfigErrors> {
+    config::load_for(path, variable, needs)
+}
+
 impl Check {
     /// Sums up what [`read`] answered; connects to everything that the configuration names where `live`.
     pub async fn of(read: &Result<Loaded, ConfigErrors>, live: bool) -> Check {

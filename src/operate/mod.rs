@@ -13,21 +13,23 @@
 pub mod acl;
 pub mod back;
 pub mod bench;
-pub mod cancel;
 pub mod check;
 pub mod content;
 pub mod dead;
 pub mod decode;
+pub mod element;
 mod error;
 pub mod fsck;
 pub mod jobs;
 mod live;
 pub mod pause;
 pub mod peek;
+pub mod progress;
 pub mod queues;
 pub mod recover;
 pub mod redisson;
 mod release;
+pub mod search;
 mod session;
 pub mod words;
 

@@ -1,5 +1,6 @@
 //! Elements of a queue, without taking them.
 
+use bytes::Bytes;
 use serde::Serialize;
 
 use super::content::Content;
@@ -9,7 +10,7 @@ use super::session::Queue;
 use crate::config::{Misfit, QueueSpec};
 use crate::message::{Identity, MessageId};
 use crate::route::ElementInfo;
-use crate::source::ledger::{Place, Seen, Shape, Show};
+use crate::source::ledger::{DeadLetter, Place, Seen, Shape, Show};
 
 /// What to read.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +37,8 @@ pub enum State {
     InFlight,
     /// On the ready list.
     Ready,
+    /// A dead letter.
+    Dead,
 }
 
 /// Some elements of a queue.
@@ -60,6 +63,9 @@ pub struct Element {
     pub id: Option<Identity>,
     /// Where it is.
     pub state: State,
+    /// Of a dead letter: its place in the stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream_id: Option<String>,
     /// When it falls or fell due.
     pub due_ms: Option<i64>,
     /// Of one that waits for a retry: when it is tried again.
@@ -89,7 +95,7 @@ pub struct Element {
 ///
 /// # Errors
 ///
-/// When Redis cannot be asked.
+/// For dead letters, which have more to show, and when Redis cannot be asked.
 pub async fn peek(queue: &Queue, ask: &Peek) -> Result<Elements, Error> {
     let show = ask.payload_bytes.filter(|_| !ask.routes).map_or(Show::All, Show::Start);
     let place = match ask.state {
@@ -97,6 +103,9 @@ pub async fn peek(queue: &Queue, ask: &Peek) -> Result<Elements, Error> {
         State::Retry => Place::Retry,
         State::InFlight => Place::InFlight,
         State::Ready => Place::Ready,
+        State::Dead => {
+            return Err(Error::invalid(format!("look at dead letters: `delaybridge dead ls {}`", queue.id())));
+        }
     };
     let what = format!("look at queue `{}`", queue.id());
     let mut answer =
@@ -119,6 +128,7 @@ impl Element {
         let score = |state| seen.score_ms.filter(|_| ask.state == state);
         Element {
             state: ask.state,
+            stream_id: None,
             due_ms: seen.due_ms,
             next_attempt_ms: score(State::Retry),
             lease_ends_ms: score(State::InFlight),
@@ -133,6 +143,35 @@ impl Element {
     }
 }
 
+impl Element {
+    /// One that was read whole, with the payload that its body has where that is elsewhere.
+    pub(super) fn with_payload(spec: &QueueSpec, state: State, seen: Seen, payload: Bytes) -> Self {
+        let ask = Peek { state, limit: 1, payload_bytes: None, routes: false };
+        let size = payload.len();
+        let content = Content::new(spec.codec, payload, true).with(&spec.classes);
+        Element { size, content, ..Element::of(spec, &ask, seen) }
+    }
+
+    /// A dead letter.
+    pub(super) fn of_letter(queue: &Queue, letter: &DeadLetter) -> Self {
+        let payload = queue.ledger.dead_payload(letter).unwrap_or_default();
+        Element {
+            id: letter.identity(),
+            state: State::Dead,
+            stream_id: Some(letter.stream_id.clone()),
+            due_ms: letter.number("due_ms"),
+            next_attempt_ms: None,
+            lease_ends_ms: None,
+            attempts: letter.number("attempts").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+            code: letter.text("code").to_owned(),
+            layout: Shape::Bare.as_str(),
+            size: payload.len(),
+            routes: None,
+            content: Content::new(queue.spec.codec, payload, true).with(&queue.spec.classes),
+        }
+    }
+}
+
 /// Where an element would go, by sink, or what else would become of it.
 fn routes(spec: &QueueSpec, element: &Seen) -> Vec<String> {
     match element.shape {
@@ -141,9 +180,19 @@ fn routes(spec: &QueueSpec, element: &Seen) -> Vec<String> {
         Shape::Packed(_) | Shape::Bare => {}
     }
     let id = element.id.clone().unwrap_or(MessageId([0; 8]).into());
-    let attempt = element.attempts.saturating_add(1);
-    let info = ElementInfo { id: &id, queue: &spec.id, due_ms: element.due_ms, attempt, topic: None };
-    match spec.preview(&info, &element.payload) {
+    routes_of(spec, &id, element.due_ms, element.attempts.saturating_add(1), &element.payload)
+}
+
+/// Where this payload would go, by sink, or what else would become of it.
+pub(super) fn routes_of(
+    spec: &QueueSpec,
+    id: &Identity,
+    due_ms: Option<i64>,
+    attempt: u32,
+    payload: &Bytes,
+) -> Vec<String> {
+    let info = ElementInfo { id, queue: &spec.id, due_ms, attempt, topic: None };
+    match spec.preview(&info, payload) {
         Ok(destinations) => {
             spec.to.iter().zip(destinations).map(|(to, place)| format!("{}: {place}", to.sink)).collect()
         }
@@ -154,7 +203,6 @@ fn routes(spec: &QueueSpec, element: &Seen) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use serde_json::{Value, json};
 
     use super::*;

@@ -162,6 +162,11 @@ pub trait Source: Send + Sync + 'static {
         Score::of_ms(ms)
     }
 
+    /// The score that the source's programs would write for this time: a whole number.
+    fn written(&self, ms: i64) -> Score {
+        Score::of_ms(ms)
+    }
+
     /// What is kept of a score in the header of an element that failed or was released, beside the due time in ms.
     fn given(&self, _score: Score) -> MessageId {
         MessageId([0; 8])
@@ -289,8 +294,26 @@ pub trait Source: Send + Sync + 'static {
         vec![[b"*", &ledger::glob_literal(&wanted.id.0)[..], b"*"].concat()]
     }
 
-    /// Removes a scheduled element; `false` when it is not there. It may be sent again.
-    fn cancel<'a>(&'a self, conn: &'a Conn, element: &'a Bytes) -> BoxFuture<'a, Result<bool, SourceError>>;
+    /// The keys of the source's half of `remove.lua`, and its word there: what else there is of a scheduled element. For a
+    /// source of sorted sets, these.
+    fn removal(&self) -> (Vec<Bytes>, Bytes) {
+        (self.schedules(), Bytes::new())
+    }
+
+    /// The channel and the words that announce a new first due time, where the source's own programs listen too. Of others the
+    /// daemons hear on the presence channel.
+    fn announce(&self, _due_ms: i64) -> Option<(Arc<str>, Bytes)> {
+        None
+    }
+
+    /// The body of an element with another due time in it, for a source with bodies that say when they are due.
+    ///
+    /// # Errors
+    ///
+    /// In words, when the body says so in a way that cannot be written.
+    fn due_anew(&self, _body: &Bytes, _due_ms: i64) -> Result<Option<Bytes>, &'static str> {
+        Ok(None)
+    }
 
     /// The names of what only this kind of source has to show; `None` if it has nothing of the kind.
     fn terms(&self) -> Option<&'static SourceTerms>;

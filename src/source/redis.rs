@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 
 use super::ledger::claims::{self, ClaimName, Element};
-use super::ledger::{self, ANNOUNCED, BATCH_BYTES, DeadLetter, Forwarder, Ledger, Order, Pauses, Stats};
+use super::ledger::{self, ANNOUNCED, BATCH_BYTES, CHANGED, DeadLetter, Forwarder, Ledger, Order, Pauses, Stats};
 use super::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
 use super::{Announcement, NoPayload, Read, Score, Source, SourceError, UpkeepRequest, Upkept, millis};
 use crate::link::{Conn, Durable, DurableRedis, LinkError, Place, Redis, listeners};
@@ -112,7 +112,11 @@ impl Store for RedisStore {
 
     fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement> {
         if channel == &*self.ledger.keys.presence {
-            return (payload == ANNOUNCED).then_some(Announcement::Pause);
+            return match payload {
+                ANNOUNCED => Some(Announcement::Pause),
+                CHANGED => Some(Announcement::Changed),
+                _ => None,
+            };
         }
         let source = self.ledger.source();
         source.channel().filter(|own| &***own == channel).and_then(|_| source.announcement(payload))

@@ -58,6 +58,13 @@ impl Unit {
         Score(ms as f64 * times / by + more)
     }
 
+    /// The score that the source's programs would write for this time: a whole number, so that it may mean an earlier time by
+    /// less than one.
+    pub fn whole(self, ms: i64) -> Score {
+        let [times, by, _] = self.factors().map(|factor| factor as f64);
+        Score((ms as f64 * times / by).floor())
+    }
+
     /// The smallest score that is not due before this time.
     pub fn at(self, ms: i64) -> Score {
         let [times, by, _] = self.factors().map(|factor| factor as f64);

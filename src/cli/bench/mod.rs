@@ -12,7 +12,7 @@ use signal_hook::flag;
 
 use self::progress::Progress;
 use super::table::{Align, Table};
-use super::{Failed, Global, answer, endpoint, load, only};
+use super::{Failed, Global, answer, endpoint, load_queues, only};
 use crate::operate::bench::{Figures, Options, Quantiles, measure};
 
 /// Measure claim and settle on your Redis.
@@ -29,9 +29,6 @@ pub struct BenchArgs {
     /// The Redis to measure, instead of the configuration's
     #[arg(long, value_name = "URL")]
     pub redis: Option<String>,
-    /// A file with the password for --redis in its first line
-    #[arg(long, value_name = "FILE", requires = "redis")]
-    pub password_file: Option<String>,
     /// The queue's name in Redis; it must contain `delaybridge-bench`, and its keys must not exist
     #[arg(long, value_name = "NAME", default_value = OWN, value_parser = own_name)]
     pub name: String,
@@ -76,8 +73,9 @@ fn own_name(text: &str) -> Result<String, String> {
 
 pub(super) async fn run(global: &Global, args: &BenchArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let endpoint = match &args.redis {
-        Some(url) => endpoint(url, args.password_file.as_deref(), "--redis")?,
-        None => only(load(global)?.config, "--redis")?,
+        Some(url) => endpoint(url, global.redis.password_file().as_deref(), "--redis")?
+            .with_login(global.redis.username.as_deref(), None),
+        None => only(load_queues(global)?, "--redis")?,
     };
     let BenchArgs { depth, drain, payload_bytes, rate, seconds, .. } = *args;
     let options = Options { name: args.name.clone(), depth, drain, payload_bytes, rate, seconds };

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::{Failed, Global, answer, endpoint, load, only};
+use super::{Failed, Global, answer, endpoint, load_queues, only};
 use crate::operate::redisson::discover::discover;
 
 /// Find Redisson's delayed queues and print a configuration for them.
@@ -20,9 +20,6 @@ pub struct DiscoverArgs {
     /// The Redis to scan, instead of the configuration's; its password is not printed
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
-    /// A file with the password for --url in its first line
-    #[arg(long, value_name = "FILE", requires = "url")]
-    pub password_file: Option<String>,
 }
 
 const AFTER: &str = "\
@@ -35,13 +32,14 @@ Exit codes: 0 done, 1 no queue was found, or it failed, 2 wrong arguments or con
 
 pub(super) async fn run(global: &Global, args: &DiscoverArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let endpoint = match &args.url {
-        Some(url) => endpoint(url, args.password_file.as_deref(), "--url")?,
-        None => only(load(global)?.config, "--url")?,
+        Some(url) => endpoint(url, global.redis.password_file().as_deref(), "--url")?
+            .with_login(global.redis.username.as_deref(), None),
+        None => only(load_queues(global)?, "--url")?,
     };
     let found = discover(&endpoint).await?;
     answer(global, out, &found, |found| match found.queues.as_slice() {
         [] => String::new(),
-        queues => yaml::yaml(&endpoint, args.password_file.as_deref(), queues),
+        queues => yaml::yaml(&endpoint, global.redis.password_file().as_deref(), queues),
     })?;
     let mut refused: Vec<_> =
         found.errors.iter().map(|error| format!("queue {:?}: {}", error.queue, error.message)).collect();

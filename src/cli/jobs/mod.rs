@@ -12,13 +12,13 @@ use bytes::Bytes;
 pub use self::args::JobsCommand;
 use self::args::{AddArgs, DestroyArgs, ExportArgs, Held, PopArgs};
 pub(super) use self::text::{list, topics};
-use super::{Failed, Global, answer, input, load, on_queue};
+use super::{Failed, Global, answer, input, load_queues, on_queue};
 use crate::clock::Instant;
 use crate::jobs::{Due, JobError, NewJob, PopRequest, Release, Settled};
 use crate::operate::jobs::{Jobs, Target, export, failed, import};
 
 async fn open(global: &Global) -> Result<Jobs, Failed> {
-    Ok(Jobs::open(&load(global)?.config).await?)
+    Ok(Jobs::open(&load_queues(global)?).await?)
 }
 
 /// A result without a list: what was done, in the shape of the others.

@@ -6,7 +6,7 @@ use redisson_codecs::Payload;
 use super::{OnDecodeError, QueueSpec};
 use crate::route::ElementInfo;
 use crate::sink::Destination;
-use crate::template::FillError;
+use crate::template::{Fields, FillError};
 
 /// What delivery would do with an element instead of handing it to its sinks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,5 +33,13 @@ impl QueueSpec {
         };
         let filled = self.to.iter().map(|to| Ok(to.fill(element, &payload)?.destination));
         filled.collect::<Result<_, FillError>>().map_err(|error| Misfit::DeadLetter(error.to_string()))
+    }
+}
+
+impl QueueSpec {
+    /// The text, number or boolean at this path of the decoded payload, as a template would have it.
+    pub fn field_of(&self, payload: &Bytes, path: &[String]) -> Option<String> {
+        let decoded = self.decode(payload).ok()?;
+        decoded.field(path).map(|text| text.into_owned())
     }
 }

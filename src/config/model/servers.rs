@@ -17,6 +17,11 @@ impl Servers {
         (!servers.is_empty()).then_some(Servers(servers))
     }
 
+    /// The same names, each with the servers that `change` makes of it.
+    pub fn map(&self, change: impl Fn(&RedisTarget) -> RedisTarget) -> Servers {
+        Servers(self.0.iter().map(|(name, target)| (name.clone(), change(target))).collect())
+    }
+
     /// All of them, with their names.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &RedisTarget)> {
         self.0.iter().map(|(name, target)| (name, target))

@@ -1,13 +1,30 @@
-//! Dead letters: listed, shown, redriven and purged.
+//! Dead letters: listed, counted, shown, redriven, purged, exported and imported. All of it takes the same [`Filter`], reads the
+//! stream page by page, and never holds more than a page.
 
+mod count;
+mod export;
+mod filter;
+mod import;
 pub(crate) mod letter;
+pub(super) mod selection;
 
 use serde::Serialize;
 
+pub use self::count::{Counted, Total, count};
+pub use self::export::{Exported, export};
+pub use self::filter::{FieldIs, Filter};
+pub use self::import::{Imported, import};
 pub use self::letter::{Letter, Summary};
+use self::selection::Selection;
 use super::error::{Attempt, Error};
+use super::progress::{Rate, Unwatched, Watch};
 use super::session::Queue;
 use crate::source::ledger::{DeadLetter, Order, redis_now_ms};
+
+/// Letters that one page of a list looks at, at most: the next page goes on behind them.
+const LOOKED_AT: usize = 10_000;
+/// Letters with errors that are named.
+const NAMED: usize = 100;
 
 /// Some dead letters of a queue.
 #[derive(Debug, Clone, Serialize)]
@@ -16,26 +33,45 @@ pub struct DeadLetters {
     pub queue: String,
     /// Redis time.
     pub now_ms: i64,
+    /// How many letters the queue has in all.
+    pub total: usize,
+    /// How many were looked at.
+    pub examined: u64,
     /// The letters, the latest first.
     pub dead_letters: Vec<Summary>,
+    /// Where the next page begins; none at the end.
+    pub next: Option<String>,
 }
 
-/// One dead letter with everything that it keeps.
+/// Dead letters with everything that they keep.
 #[derive(Debug, Clone, Serialize)]
 pub struct Shown {
     /// The queue.
     pub queue: String,
-    /// The letter.
-    pub dead_letters: [Letter; 1],
+    /// The letters, the latest first.
+    pub dead_letters: Vec<Letter>,
 }
 
 /// Which letters are meant.
 #[derive(Debug, Clone, Default)]
 pub struct Which {
-    /// Stream ids, or ids of elements.
+    /// Stream ids, or ids of elements; none for all that fit.
     pub ids: Vec<String>,
-    /// All current dead letters.
+    /// All of them, also if there are ids.
     pub all: bool,
+    /// What they have to be.
+    pub filter: Filter,
+    /// Only those behind this place, in the order of the reading.
+    pub after: Option<String>,
+}
+
+/// How it is done.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Pace {
+    /// It is only counted, and nothing is changed.
+    pub dry_run: bool,
+    /// At most so many a second.
+    pub rate: Option<f64>,
 }
 
 /// What became of the letters that were redriven.
@@ -43,12 +79,52 @@ pub struct Which {
 pub struct Redriven {
     /// The queue.
     pub queue: String,
+    /// Whether nothing was changed.
+    pub dry_run: bool,
+    /// Letters that were meant.
+    pub matched: usize,
     /// How many were redriven.
     pub redriven: usize,
-    /// Letters that cannot be redriven.
+    /// Letters that stay: the same element waits already, or its job was written anew, or another client took it.
+    pub left: usize,
+    /// Whether it was ended before it was done: run it again, and it goes on.
+    pub stopped: bool,
+    /// Letters that cannot be redriven; the first hundred.
     pub errors: Vec<LetterError>,
+    /// How many there are in all.
+    pub failed: usize,
     /// Names that fit no letter.
     pub not_found: Vec<String>,
+}
+
+impl Redriven {
+    /// Adds what became of the next ones.
+    pub fn add(&mut self, next: Redriven) {
+        (self.queue, self.dry_run, self.stopped) = (next.queue, next.dry_run, next.stopped);
+        self.matched += next.matched;
+        self.redriven += next.redriven;
+        self.left += next.left;
+        self.failed += next.failed;
+        let room = NAMED.saturating_sub(self.errors.len());
+        self.errors.extend(next.errors.into_iter().take(room));
+        keep_named(&mut self.not_found, next.not_found);
+    }
+}
+
+impl Purged {
+    /// Adds what became of the next ones.
+    pub fn add(&mut self, next: Purged) {
+        (self.queue, self.dry_run, self.stopped) = (next.queue, next.dry_run, next.stopped);
+        self.matched += next.matched;
+        self.purged += next.purged;
+        keep_named(&mut self.not_found, next.not_found);
+    }
+}
+
+/// The first of the names that fit nothing: a million of them need not be in memory.
+fn keep_named(all: &mut Vec<String>, next: Vec<String>) {
+    let room = NAMED.saturating_sub(all.len());
+    all.extend(next.into_iter().take(room));
 }
 
 /// A letter that stays as it is.
@@ -65,8 +141,14 @@ pub struct LetterError {
 pub struct Purged {
     /// The queue.
     pub queue: String,
+    /// Whether nothing was changed.
+    pub dry_run: bool,
+    /// Letters that were meant.
+    pub matched: usize,
     /// How many were removed.
     pub purged: usize,
+    /// Whether it was ended before it was done: run it again, and it goes on.
+    pub stopped: bool,
     /// Names that fit no letter.
     pub not_found: Vec<String>,
 }
@@ -78,129 +160,193 @@ pub fn is_place(text: &str) -> bool {
     text.split_once('-').is_some_and(|(ms, number)| digits(ms) && digits(number))
 }
 
-/// Lists at most `limit` letters, the latest first.
+/// One page of the letters that fit, the latest first: at most `limit`, of at most 10,000 that are looked at. `after` is the
+/// `next` of the page before.
 ///
 /// # Errors
 ///
-/// When Redis cannot be asked.
-pub async fn list(queue: &Queue, limit: usize) -> Result<DeadLetters, Error> {
+/// When the filter or the place cannot be, and when Redis cannot be asked.
+pub async fn page(queue: &Queue, filter: &Filter, limit: usize, after: Option<&str>) -> Result<DeadLetters, Error> {
     let what = format!("list the dead letters of `{}`", queue.id());
-    let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
-    let mut letters = queue.ledger.dead_letters(&queue.conn, Order::Newest).await.attempt(&what)?;
-    let mut dead_letters = Vec::new();
-    loop {
-        let page = letters.next(&queue.conn, limit - dead_letters.len()).await.attempt(&what)?;
-        if page.is_empty() {
-            return Ok(DeadLetters { queue: queue.id().to_owned(), now_ms, dead_letters });
-        }
-        // The elements are not kept: a thousand letters may hold gigabytes.
-        dead_letters.extend(page.iter().map(|letter| Summary::of(&queue.ledger, letter)));
+    if after.is_some_and(|after| !is_place(after)) {
+        return Err(Error::invalid(format!("{what}: a page begins behind a stream id (1795251632252-0)")));
     }
+    let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
+    let which = Which { filter: filter.clone(), after: after.map(str::to_owned), ..Which::default() };
+    let mut selection = Selection::open(queue, &which, Order::Newest).await?;
+    let total = queue.ledger.dead_count(&queue.conn).await.attempt(&what)?;
+    let (mut dead_letters, mut last, mut at_end) = (Vec::new(), None, false);
+    while dead_letters.len() < limit && selection.step.done < LOOKED_AT as u64 {
+        // Without a filter every letter fits, so that no more are read than are shown.
+        let most = if filter.is_empty() { limit - dead_letters.len() } else { usize::MAX };
+        let Some(page) = selection.next(most, &mut Unwatched).await? else {
+            at_end = true;
+            break;
+        };
+        for letter in &page.letters {
+            if dead_letters.len() == limit {
+                break;
+            }
+            // The elements are not kept: a thousand letters may hold gigabytes.
+            dead_letters.push(Summary::of(&queue.ledger, letter));
+        }
+        last = match dead_letters.len() == limit {
+            // What is behind the last one that is shown comes with the next page.
+            true => dead_letters.last().map(|letter| letter.stream_id.clone()),
+            false => page.last,
+        };
+    }
+    let next = last.filter(|_| !at_end);
+    Ok(DeadLetters { queue: queue.id().to_owned(), now_ms, total, examined: selection.step.done, dead_letters, next })
 }
 
-/// Shows everything that one letter keeps; of several with the same element's id, the latest.
+/// Lists at most `limit` letters that fit, the latest first, however many have to be looked at.
+///
+/// # Errors
+///
+/// As for [`page`].
+pub async fn list(queue: &Queue, filter: &Filter, limit: usize, watch: &mut dyn Watch) -> Result<DeadLetters, Error> {
+    let mut all = page(queue, filter, limit, None).await?;
+    while let Some(next) = all.next.take_if(|_| all.dead_letters.len() < limit) {
+        watch.at(super::progress::Step {
+            done: all.examined,
+            of: Some(all.total as u64),
+            acted: all.dead_letters.len() as u64,
+        });
+        if watch.is_stopped() {
+            all.next = Some(next);
+            break;
+        }
+        let more = page(queue, filter, limit - all.dead_letters.len(), Some(&next)).await?;
+        all.examined += more.examined;
+        all.dead_letters.extend(more.dead_letters);
+        all.next = more.next;
+    }
+    Ok(all)
+}
+
+/// Shows everything that letters keep, the latest first: of several with a named element's id only the latest, of those that fit a
+/// filter at most `limit`.
 ///
 /// # Errors
 ///
 /// When there is none of this name, and when Redis cannot be asked.
-pub async fn show(queue: &Queue, name: &str) -> Result<Shown, Error> {
-    let which = Which { ids: vec![name.to_owned()], all: false };
-    let mut latest = None;
-    let not_found = each(queue, &which, async |page| {
-        latest = page.into_iter().next_back();
-        Ok(())
-    })
-    .await?;
-    match latest {
-        Some(letter) => Ok(Shown {
-            queue: queue.id().to_owned(),
-            dead_letters: [Letter::of(&queue.ledger, letter, queue.spec.codec, &queue.spec.classes)],
-        }),
-        None => Err(none_of(queue.id(), &not_found, "nothing was shown")),
+pub async fn show(queue: &Queue, which: &Which, limit: usize) -> Result<Shown, Error> {
+    let limit = if which.ids.is_empty() { limit } else { 1 };
+    let mut selection = Selection::open(queue, which, Order::Newest).await?;
+    let mut dead_letters = Vec::new();
+    while dead_letters.len() < limit {
+        let Some(page) = selection.next(usize::MAX, &mut Unwatched).await? else { break };
+        let rest = limit - dead_letters.len();
+        let letter = |letter| Letter::of(&queue.ledger, letter, queue.spec.codec, &queue.spec.classes);
+        dead_letters.extend(page.letters.into_iter().take(rest).map(letter));
     }
+    if dead_letters.is_empty() && !which.ids.is_empty() {
+        return Err(none_of(queue.id(), &which.ids, "nothing was shown"));
+    }
+    Ok(Shown { queue: queue.id().to_owned(), dead_letters })
 }
 
-/// Makes elements of dead letters again, byte for byte, due now. What was redriven is not redriven twice.
+/// Makes elements of dead letters again, byte for byte, due now. What was redriven is not redriven twice; ended early or
+/// interrupted, it goes on when it is run again.
 ///
 /// # Errors
 ///
 /// When Redis cannot be asked; the message says how many were redriven before.
-pub async fn redrive(queue: &Queue, which: &Which) -> Result<Redriven, Error> {
-    let mut answer = Redriven { queue: queue.id().to_owned(), ..Redriven::default() };
-    let not_found = each(queue, which, async |page| {
-        for letter in page {
-            let member = match letter.reborn() {
-                Ok(member) => member,
-                Err(error) => {
-                    answer.errors.push(LetterError { stream_id: letter.stream_id, message: error.to_string() });
-                    continue;
+pub async fn redrive(queue: &Queue, which: &Which, pace: Pace, watch: &mut dyn Watch) -> Result<Redriven, Error> {
+    let mut answer = Redriven { queue: queue.id().to_owned(), dry_run: pace.dry_run, ..Redriven::default() };
+    let mut selection = Selection::open(queue, which, Order::Oldest).await?;
+    let mut rate = Rate::new(pace.rate);
+    while let Some(page) = selection.next(usize::MAX, watch).await? {
+        for letter in page.letters {
+            if watch.is_stopped() {
+                answer.stopped = true;
+                break;
+            }
+            answer.matched += 1;
+            if !pace.dry_run {
+                rate.turn().await;
+                redrive_one(queue, letter, &mut answer).await?;
+                selection.step.acted = answer.redriven as u64;
+                if rate.is_bounded() {
+                    watch.at(selection.step);
                 }
-            };
-            let what = format!(
-                "redrive dead letter {} of `{}` ({} redriven before it; run the command again, nothing is redriven twice)",
-                letter.stream_id, answer.queue, answer.redriven
-            );
-            // False: another client took it meanwhile.
-            let moved = queue.ledger.redrive(&queue.conn, &letter, member).await.attempt(&what)?;
-            answer.redriven += usize::from(moved);
+            }
         }
-        Ok(())
-    })
-    .await?;
-    answer.not_found = not_found;
+    }
+    answer.stopped |= watch.is_stopped();
+    if answer.redriven > 0 {
+        // Daemons look by themselves too, only later.
+        let _ = queue.ledger.announce_change(&queue.conn).await;
+    }
+    if !answer.stopped {
+        answer.not_found = selection.not_found();
+    }
     Ok(answer)
 }
 
-/// Removes dead letters for good.
+async fn redrive_one(queue: &Queue, letter: DeadLetter, answer: &mut Redriven) -> Result<(), Error> {
+    let member = match letter.reborn() {
+        Ok(member) => member,
+        Err(error) => {
+            answer.failed += 1;
+            if answer.errors.len() < NAMED {
+                answer.errors.push(LetterError { stream_id: letter.stream_id, message: error.to_string() });
+            }
+            return Ok(());
+        }
+    };
+    let what = format!(
+        "redrive dead letter {} of `{}` ({} redriven before it; run the command again, nothing is redriven twice)",
+        letter.stream_id, answer.queue, answer.redriven
+    );
+    // False: another client took it meanwhile, or its like waits.
+    let moved = queue.ledger.redrive(&queue.conn, &letter, member, None).await.attempt(&what)?;
+    answer.redriven += usize::from(moved);
+    answer.left += usize::from(!moved);
+    Ok(())
+}
+
+/// Removes dead letters for good. Ended early or interrupted, it goes on when it is run again.
 ///
 /// # Errors
 ///
 /// When Redis cannot be asked; the message says how many were removed before.
-pub async fn purge(queue: &Queue, which: &Which) -> Result<Purged, Error> {
-    let mut answer = Purged { queue: queue.id().to_owned(), ..Purged::default() };
-    let not_found = each(queue, which, async |page| {
-        let ids: Vec<_> = page.into_iter().map(|letter| letter.stream_id).collect();
-        let what = format!("purge dead letters of `{}` ({} removed before)", answer.queue, answer.purged);
-        answer.purged += queue.ledger.purge(&queue.conn, &ids).await.attempt(&what)?;
-        Ok(())
-    })
-    .await?;
-    answer.not_found = not_found;
+pub async fn purge(queue: &Queue, which: &Which, pace: Pace, watch: &mut dyn Watch) -> Result<Purged, Error> {
+    let mut answer = Purged { queue: queue.id().to_owned(), dry_run: pace.dry_run, ..Purged::default() };
+    let mut selection = Selection::open(queue, which, Order::Oldest).await?;
+    let mut rate = Rate::new(pace.rate);
+    while let Some(page) = selection.next(usize::MAX, watch).await? {
+        let ids: Vec<_> = page.letters.into_iter().map(|letter| letter.stream_id).collect();
+        answer.matched += ids.len();
+        if pace.dry_run {
+            continue;
+        }
+        for ids in ids.chunks(if rate.is_bounded() { 1 } else { ids.len().max(1) }) {
+            if watch.is_stopped() {
+                break;
+            }
+            rate.turn().await;
+            let what = format!("purge dead letters of `{}` ({} removed before)", answer.queue, answer.purged);
+            answer.purged += queue.ledger.purge(&queue.conn, ids).await.attempt(&what)?;
+            selection.step.acted = answer.purged as u64;
+        }
+    }
+    answer.stopped = watch.is_stopped();
+    if !answer.stopped {
+        answer.not_found = selection.not_found();
+    }
     Ok(answer)
 }
 
 /// The end of an operation that was given names which fit no letter.
 pub fn none_of(queue: &str, names: &[String], done: &str) -> Error {
+    let shown = names.iter().take(10).cloned().collect::<Vec<_>>().join(", ");
+    let more = if names.len() > 10 { format!(" and {} more", names.len() - 10) } else { String::new() };
     Error::not_found(format!(
-        "find dead letters {} in `{queue}`: there are none; {done}; `delaybridge dead ls {queue}` lists those that are there",
-        names.join(", ")
+        "find dead letters {shown}{more} in `{queue}`: there are none; {done}; `delaybridge dead ls {queue}` lists those that are \
+         there"
     ))
-}
-
-/// Hands every letter that is meant to `act`, the oldest first, a page at a time, and returns the names that fit none.
-async fn each(
-    queue: &Queue,
-    which: &Which,
-    mut act: impl AsyncFnMut(Vec<DeadLetter>) -> Result<(), Error>,
-) -> Result<Vec<String>, Error> {
-    let what = format!("read the dead letters of `{}`", queue.id());
-    let (places, elements): (Vec<_>, Vec<_>) = which.ids.iter().partition(|id| is_place(id));
-    let mut unmet = which.ids.clone();
-    for place in places {
-        if let Some(letter) = queue.ledger.dead_letter(&queue.conn, place).await.attempt(&what)? {
-            unmet.retain(|name| name != place);
-            act(vec![letter]).await?;
-        }
-    }
-    if which.all || !elements.is_empty() {
-        let each_page = queue.each_letter(&what, async |mut page| {
-            page.retain(|letter| which.all || elements.iter().any(|id| letter.is(id)));
-            unmet.retain(|name| !page.iter().any(|letter| letter.is(name)));
-            if page.is_empty() { Ok(()) } else { act(page).await }
-        });
-        each_page.await?;
-    }
-    Ok(unmet)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::jobs::{Added, Due, JobError, LocalId, NewJob, Topic};
 use crate::operate::error::{Attempt, Error};
 use crate::operate::session::Queue;
 use crate::operate::words;
-use crate::source::ledger::{Place, Seen, Shape, Show};
+use crate::source::ledger::{Acted, Located, Place, Removal, Seen, Shape, Show};
 
 /// Elements that are moved at once.
 const PAGE: usize = 100;
@@ -143,12 +143,14 @@ async fn page_moved(
     }
     let stay = total - copies.len();
     // The copy is safe: the original goes.
-    let removals = copies.iter().map(async |(member, _)| match place {
-        Place::Retry => queue.ledger.cancel_retry(&queue.conn, member.clone()).await,
-        _ => queue.ledger.source().cancel(&queue.conn, member).await,
+    let key = queue.ledger.place(place).map(|(key, _)| key).unwrap_or_default();
+    let removals = copies.iter().map(async |(member, _)| {
+        let located = Located { place, key: key.clone(), member: member.clone(), score: None, claim: None };
+        queue.ledger.remove(&queue.conn, &located, &Removal::ForGood).await
     });
     for (removed, (_, copy)) in join_all(removals).await.into_iter().zip(&copies) {
-        match removed.attempt(&format!("{what} ({} moved before; run it again to go on)", done.moved))? {
+        let removed = removed.attempt(&format!("{what} ({} moved before; run it again to go on)", done.moved))?;
+        match removed == Acted::Done {
             true => {
                 done.moved += 1;
                 done.copied_before += u64::from(!copy.created);

@@ -26,6 +26,35 @@ pub struct Context<'a> {
     pub base: PathBuf,
     /// The files that were read.
     pub files: RefCell<Files>,
+    /// What has to be there beside the file.
+    pub needs: Needs,
+}
+
+/// Which secrets and variables have to be there for what the configuration is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// All of them: the daemon.
+    Everything,
+    /// Those of the connections to Redis: a command at a queue.
+    Redis,
+    /// None: the command has a connection of its own, or makes none.
+    Nothing,
+}
+
+/// What is in place of a variable that is not needed: a host, a port and a password alike.
+const NOT_NEEDED: &str = "1";
+
+impl Context<'_> {
+    /// Whether a secret at this place is not needed. What names a queue always is: a command must never act on another one.
+    fn spares(&self, path: &str) -> bool {
+        let mut steps = path.split('.');
+        match (self.needs, steps.next(), steps.next()) {
+            (Needs::Everything, ..) => false,
+            (_, Some("sinks" | "http" | "tracing"), _) | (_, Some("jobs"), Some("http" | "lmstfy")) => true,
+            (needs, Some("redis"), _) => needs == Needs::Nothing,
+            _ => false,
+        }
+    }
 }
 
 /// Files that a configuration names: where, and a hash of what is in them.
@@ -305,7 +334,12 @@ fn scalar(cx: &Context<'_>, spot: Spot, node: &Node, templates: bool) -> Option<
             return None;
         }
     };
-    match expand(&written, templates, cx.env) {
+    let spared = |name: &str| (cx.env)(name).or_else(|| Some(NOT_NEEDED.to_owned()));
+    let expanded = match cx.spares(&spot.path) {
+        true => expand(&written, templates, &spared),
+        false => expand(&written, templates, cx.env),
+    };
+    match expanded {
         Ok(value) => Some(Scalar { written, value, spot, kind }),
         Err(bad) => {
             bad.into_iter().for_each(|bad| cx.report.problem(&spot, bad.message, bad.help));

@@ -206,6 +206,10 @@ impl Section<'_> {
                 self.cx.files.borrow_mut().insert(scalar.spot.at, (path.clone(), hash));
                 Some((path, content))
             }
+            // Nothing will read it: what stands for it passes for a password, a certificate and a key.
+            Err(_) if self.cx.spares(&scalar.spot.path) => {
+                Some((path, b"-----BEGIN CERTIFICATE, PRIVATE KEY-----".to_vec()))
+            }
             Err(error) => {
                 let message = format!("read `{}`: {error}", clip(&scalar.written));
                 let help = "the daemon needs to read the file; a relative path starts at the configuration file";

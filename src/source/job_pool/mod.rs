@@ -5,6 +5,7 @@
 //! and are pure, `preset` has the layouts of known programs, `source` is the implementation of [`Source`](super::Source).
 
 pub(crate) mod config;
+mod due;
 pub mod java;
 pub mod layout;
 mod preset;

@@ -35,7 +35,7 @@ impl JobPool {
                 }
                 grants.push(match self.spec.layout.place {
                     Place::Value(_) => self.on_jobs(&[GET, SET, TYPE, UNLINK]),
-                    Place::Shared(_) => self.on_jobs(&[HDEL, HGET, HSETNX, TYPE]),
+                    Place::Shared(_) => self.on_jobs(&[HDEL, HGET, HSET, HSETNX, TYPE]),
                     Place::Own(..) => self.on_jobs(&[HDEL, HGET, HSET, HSETNX, TYPE, UNLINK]),
                 });
                 // `fsck` looks at every id and job.

@@ -9,6 +9,7 @@ use crate::source::ledger::{self, Clock, Fragments};
 const FRAGMENTS: Fragments = Fragments {
     keys: include_str!("scripts/keys.lua"),
     stats: include_str!("scripts/stats.lua"),
+    remove: ledger::REMOVE_SETS,
     claims: claims::Fragments {
         keys: include_str!("scripts/claims/keys.lua"),
         look: include_str!("scripts/claims/look.lua"),

@@ -141,6 +141,10 @@ impl Source for JobPool {
         self.spec.layout.status.is_some()
     }
 
+    fn due_anew(&self, body: &Bytes, due_ms: i64) -> Result<Option<Bytes>, &'static str> {
+        self.spec.layout.due_anew(body, due_ms)
+    }
+
     fn revived(&self, body: Bytes) -> Bytes {
         self.spec.layout.waiting(body)
     }
@@ -174,6 +178,10 @@ impl Source for JobPool {
 
     fn until(&self, ms: i64) -> Score {
         self.spec.score.until(ms)
+    }
+
+    fn written(&self, ms: i64) -> Score {
+        self.spec.score.whole(ms)
     }
 
     fn given(&self, score: Score) -> MessageId {
@@ -243,29 +251,6 @@ impl Source for JobPool {
 
     fn patterns_inside(&self, wanted: &Identity) -> Vec<Vec<u8>> {
         self.patterns(wanted)
-    }
-
-    /// The job goes first: a member without a job is one that its user has deleted.
-    fn cancel<'a>(&'a self, conn: &'a Conn, element: &'a Bytes) -> BoxFuture<'a, Result<bool, SourceError>> {
-        async move {
-            if let Some(at) = self.body_at(element) {
-                let mut command = match &at {
-                    BodyAt::Shared { .. } => redis::cmd("HDEL"),
-                    BodyAt::Value { .. } | BodyAt::Own { .. } => redis::cmd("UNLINK"),
-                };
-                command.arg(&at.key()[..]);
-                if let BodyAt::Shared { field, .. } = &at {
-                    command.arg(&field[..]);
-                }
-                conn.query::<i64>(&command).await?;
-            }
-            let mut removed = 0;
-            for bucket in &self.buckets {
-                removed += conn.query::<i64>(redis::cmd("ZREM").arg(&bucket[..]).arg(&element[..])).await?;
-            }
-            Ok(removed > 0)
-        }
-        .boxed()
     }
 
     fn terms(&self) -> Option<&'static SourceTerms> {

@@ -13,17 +13,17 @@ impl JobsSource {
     pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
         let keys = &self.keys;
         let of_claims = ledger::Keys::of(self.tag()).of_claims();
+        let with_a_job = [keys.records(), keys.state(), keys.expiry(), keys.gone()].map(exact);
         let mut grants = vec![on(keys.due(), &[MEMORY_USAGE, TYPE, ZCARD, ZCOUNT, ZRANGE])];
         match activity {
             Activity::Look | Activity::Rescue => grants.push(on(keys.records(), &[HGET, HSTRLEN])),
             Activity::Deliver => {
-                let gone_with_a_job = [keys.records(), keys.state(), keys.expiry(), keys.gone()].map(exact);
                 grants.extend([
                     Grant::channels([Pattern::exact(WAKE)], [SUBSCRIBE]),
                     on(keys.due(), &[ZADD, ZREMRANGEBYRANK, ZSCORE]),
                     Grant::on([of_claims, exact(keys.due())], [ZRANGESTORE]),
                     on(keys.topic(), &[HEXISTS]),
-                    Grant::on(gone_with_a_job, [EVALSHA]),
+                    Grant::on(with_a_job, [EVALSHA]),
                     on(keys.records(), &[HDEL, HGET, HSTRLEN]),
                     on(keys.state(), &[HDEL]),
                     on(keys.expiry(), &[ZREM]),
@@ -32,10 +32,11 @@ impl JobsSource {
             }
             // What is shown, cancelled, redriven and restored.
             Activity::Operate => grants.extend([
+                on(keys.gone(), &[ZADD]),
                 on(keys.due(), &[ZADD, ZREM, ZSCAN, ZSCORE]),
                 // With a key of the ledger: grants on the same keys are one, and this one is for scripts alone.
-                Grant::on([of_claims, exact(keys.records())], [EVALSHA]),
-                on(keys.records(), &[HDEL, HGET, HSETNX, TYPE]),
+                Grant::on([of_claims].into_iter().chain(with_a_job), [EVALSHA]),
+                on(keys.records(), &[HDEL, HGET, HSETNX, HSTRLEN, TYPE]),
                 on(keys.state(), &[HDEL]),
                 on(keys.expiry(), &[ZREM]),
                 // `fsck` looks at every id and record.

@@ -9,6 +9,7 @@ use crate::source::ledger::{self, Clock, Fragments};
 const FRAGMENTS: Fragments = Fragments {
     keys: include_str!("../zset/scripts/keys.lua"),
     stats: include_str!("../zset/scripts/stats.lua"),
+    remove: ledger::REMOVE_SETS,
     claims: claims::Fragments {
         keys: include_str!("../zset/scripts/claims/keys.lua"),
         look: concat!(include_str!("scripts/paused.lua"), include_str!("../zset/scripts/claims/look.lua")),

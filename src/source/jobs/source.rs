@@ -227,21 +227,6 @@ impl Source for JobsSource {
         vec![[b"*", &glob_literal(self.local(text).as_bytes())[..]].concat()]
     }
 
-    /// The record goes first: an id without a record is no job.
-    fn cancel<'a>(&'a self, conn: &'a Conn, member: &'a Bytes) -> BoxFuture<'a, Result<bool, SourceError>> {
-        async move {
-            for key in [self.keys.records(), self.keys.state()] {
-                conn.query::<i64>(redis::cmd("HDEL").arg(&key[..]).arg(&member[..])).await?;
-            }
-            let mut removed = 0;
-            for key in [self.keys.expiry(), self.keys.due()] {
-                removed = conn.query::<i64>(redis::cmd("ZREM").arg(&key[..]).arg(&member[..])).await?;
-            }
-            Ok(removed == 1)
-        }
-        .boxed()
-    }
-
     fn terms(&self) -> Option<&'static SourceTerms> {
         None
     }

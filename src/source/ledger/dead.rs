@@ -149,10 +149,15 @@ pub struct DeadPages {
 impl DeadPages {
     /// The letters up to `newest`, the last of the stream now, from one end on.
     pub fn new(order: Order, newest: Option<String>) -> Self {
+        DeadPages::between(order, "-".to_owned(), newest)
+    }
+
+    /// Those from one place on, up to another one.
+    pub fn between(order: Order, oldest: String, newest: Option<String>) -> Self {
         let (from, until) = match (order, newest) {
             (_, None) => (None, String::new()),
-            (Order::Oldest, Some(newest)) => (Some("-".to_owned()), newest),
-            (Order::Newest, Some(newest)) => (Some(newest), "-".to_owned()),
+            (Order::Oldest, Some(newest)) => (Some(oldest), newest),
+            (Order::Newest, Some(newest)) => (Some(newest), oldest),
         };
         DeadPages { order, from, until, largest: 0, last: 0 }
     }
@@ -195,8 +200,27 @@ impl Ledger {
     ///
     /// Those of the connection.
     pub async fn dead_letters(&self, conn: &Conn, order: Order) -> Result<DeadLetters<'_>, SourceError> {
-        let newest = self.dead_range(conn, Order::Newest, "+", "-", 1).await?.pop().map(|letter| letter.stream_id);
-        Ok(DeadLetters { queue: self, pages: DeadPages::new(order, newest) })
+        self.dead_letters_between(conn, order, None, None).await
+    }
+
+    /// The same from one place on, up to another one: ids of the stream, `(` before one that is not among them.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn dead_letters_between(
+        &self,
+        conn: &Conn,
+        order: Order,
+        oldest: Option<String>,
+        newest: Option<String>,
+    ) -> Result<DeadLetters<'_>, SourceError> {
+        let newest = match newest {
+            Some(newest) => Some(newest),
+            None => self.dead_range(conn, Order::Newest, "+", "-", 1).await?.pop().map(|letter| letter.stream_id),
+        };
+        let oldest = oldest.unwrap_or_else(|| "-".to_owned());
+        Ok(DeadLetters { queue: self, pages: DeadPages::between(order, oldest, newest) })
     }
 
     /// The letter at this place of the stream.

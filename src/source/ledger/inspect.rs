@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use super::claims::{Header, Part};
-use super::{Fields, Kind, Ledger, Members, members, page, redis_now_ms};
+use super::{ClaimKey, Fields, Kind, Ledger, Members, members, page, redis_now_ms};
 use crate::link::Conn;
 use crate::message::{Identity, MessageId, Origin};
 use crate::source::{Score, SourceError};
@@ -113,12 +113,18 @@ pub struct Page {
 }
 
 /// Where an element was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Located {
     /// The place.
     pub place: Place,
+    /// The key that it is in.
+    pub key: Bytes,
     /// The exact member.
     pub member: Bytes,
+    /// Its score there, if that is known.
+    pub score: Option<Score>,
+    /// The claim that has it, if it is in flight.
+    pub claim: Option<ClaimKey>,
 }
 
 /// The longest header that an entry can have (255 sinks), so that it is always read as a whole.
@@ -204,28 +210,29 @@ impl Ledger {
     pub async fn locate(&self, conn: &Conn, wanted: &Identity) -> Result<Option<Located>, SourceError> {
         for place in [Place::Scheduled, Place::Retry] {
             for (key, _) in self.places(place) {
-                if let Some(member) = self.scan(conn, &key, place, wanted).await? {
-                    return Ok(Some(Located { place, member }));
+                if let Some((member, score)) = self.scan(conn, &key, place, wanted).await? {
+                    return Ok(Some(Located { place, key, member, score, claim: None }));
                 }
             }
         }
         for claim in self.claim_keys(conn).await? {
             let like = if claim.part == Part::Bare { Place::Scheduled } else { Place::InFlight };
-            if let Some(member) = self.scan(conn, &claim.key, like, wanted).await? {
-                return Ok(Some(Located { place: Place::InFlight, member }));
+            if let Some((member, score)) = self.scan(conn, &claim.key, like, wanted).await? {
+                let key = claim.key.clone();
+                return Ok(Some(Located { place: Place::InFlight, key, member, score, claim: Some(claim) }));
             }
         }
         Ok(None)
     }
 
-    /// The server compares, so that only what matches travels.
+    /// The member with this identity, and its score. The server compares, so that only what matches travels.
     async fn scan(
         &self,
         conn: &Conn,
         key: &Bytes,
         place: Place,
         wanted: &Identity,
-    ) -> Result<Option<Bytes>, SourceError> {
+    ) -> Result<Option<(Bytes, Option<Score>)>, SourceError> {
         let (patterns, step) = match place {
             // The id is at the beginning: a mismatch is seen at once, however long the member is.
             Place::Scheduled => (self.source.patterns(wanted), 1000),
@@ -241,13 +248,14 @@ impl Ledger {
                 cursor = fields.bytes()?;
                 // Members and scores in turn.
                 let found = fields.all_bytes()?;
-                let exact = found.chunks_exact(2).find(|pair| {
+                let exact = found.chunks_exact(2).find_map(|pair| {
                     let score = std::str::from_utf8(&pair[1]).ok().and_then(Score::parse);
                     let seen = self.read(place, score, pair[0].len(), pair[0].clone());
-                    seen.id.as_ref().is_some_and(|found| found.id == wanted.id) && seen.shape != Shape::Junk
+                    let is_it = seen.id.as_ref().is_some_and(|found| found.id == wanted.id);
+                    (is_it && seen.shape != Shape::Junk).then(|| (pair[0].clone(), score))
                 });
-                if let Some(pair) = exact {
-                    return Ok(Some(pair[0].clone()));
+                if exact.is_some() {
+                    return Ok(exact);
                 }
                 if &cursor[..] == b"0" {
                     break;

@@ -85,7 +85,7 @@ impl Ledger {
         grants
     }
 
-    /// What the command line needs to show elements, to cancel, redrive and purge.
+    /// What the command line needs to show elements, to move, remove and redrive them.
     fn to_operate(&self) -> Vec<Grant> {
         let k = &self.keys;
         let source = self.source.keys();
@@ -98,8 +98,8 @@ impl Ledger {
                     .chain([k.of_claims(), k.all_aside()]),
                 [EVALSHA],
             ),
-            // `pause`, `resume`.
-            on(&k.state, [TYPE, HDEL, HMGET, HSET]),
+            // `pause`, `resume`; that an element falls due earlier.
+            on(&k.state, [TYPE, HDEL, HGET, HMGET, HSET]),
             Grant::channels([exact(k.presence.as_bytes())], [PUBLISH]),
             // `recover` and `restore` look for claims without a lease.
             Grant::plain([TIME, PUBSUB_NUMSUB, SCAN]),
@@ -110,8 +110,8 @@ impl Ledger {
                 [EXISTS, MEMORY_USAGE, RENAME, TYPE, ZCARD, ZRANGE, ZREM, ZREMRANGEBYRANK, ZSCAN, ZSCORE],
             ),
             Grant::on([k.of_claims()], [ZRANGESTORE]),
-            on(&k.retry, [ZADD, ZREM, ZSCORE, ZRANGE, ZSCAN]),
-            on(&k.dead, [XRANGE, XREVRANGE, XDEL]),
+            on(&k.retry, [ZADD, ZCOUNT, ZREM, ZSCORE, ZRANGE, ZSCAN]),
+            on(&k.dead, [XADD, XRANGE, XREVRANGE, XDEL]),
             // `fsck`.
             on(&k.leases, [ZSCORE]),
             Grant::on([k.all_aside()], [EXISTS]),

@@ -1,4 +1,4 @@
-//! What an operator asks of Redisson's keys: offer an element, cancel one.
+//! What an operator asks of Redisson's keys alone: offer an element.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{Redisson, RedissonSource};
 use crate::link::Conn;
-use crate::source::ledger::{Fields, truth};
+use crate::source::ledger::Fields;
 use crate::source::{SourceError, millis, text};
 
 impl RedissonSource {
@@ -25,18 +25,6 @@ impl RedissonSource {
         let new = fields.text()? == "offered";
         Ok((fields.int()?, new))
     }
-
-    /// Removes an element from Z and L; `false` when it was not there.
-    ///
-    /// # Errors
-    ///
-    /// After any error it may be sent again.
-    pub async fn cancel_scheduled(&self, conn: &Conn, element: Bytes) -> Result<bool, SourceError> {
-        let k = &self.keys;
-        let keys = [&k.delayed, &k.list, &k.ghosts, &k.sweep].map(Bytes::clone);
-        let args = [element, self.cleanup_word()];
-        Ok(truth("cancel_scheduled", conn.script(&self.scripts.cancel, &keys, &args).await?)?)
-    }
 }
 
 impl Redisson {
@@ -47,17 +35,5 @@ impl Redisson {
     /// As for [`RedissonSource::offer`].
     pub async fn offer(&self, conn: &Conn, element: Bytes, delay: Duration) -> Result<(i64, bool), SourceError> {
         self.source.offer(conn, element, delay).await
-    }
-
-    /// Removes an element that is scheduled, or an entry that waits for a retry; `false` when it was not there.
-    ///
-    /// # Errors
-    ///
-    /// After any error it may be sent again.
-    pub async fn cancel(&self, conn: &Conn, member: Bytes, in_retry: bool) -> Result<bool, SourceError> {
-        match in_retry {
-            true => self.cancel_retry(conn, member).await,
-            false => self.source.cancel_scheduled(conn, member).await,
-        }
     }
 }

@@ -31,7 +31,7 @@ static SWEEP: LazyLock<Script> =
     LazyLock::new(|| of_the_command_line("fsck_sweep", include_str!("scripts/fsck/sweep.lua")));
 static UNSCHEDULE: LazyLock<Script> = LazyLock::new(|| {
     let body = include_str!("scripts/fsck/unschedule.lua")
-        .replace("--#include cancel.lua", include_str!("scripts/cancel.lua"));
+        .replace("--#include remove.lua", include_str!("scripts/remove.lua"));
     of_the_command_line("fsck_unschedule", &body)
 });
 
@@ -39,7 +39,7 @@ impl RedissonSource {
     /// Takes an element out of the sorted set and the list, if another copy of it is the member of this sorted set.
     pub(super) fn unscheduled(&self, element: &Bytes, kept_key: &Bytes, kept: &Bytes) -> Check {
         let k = &self.keys;
-        let keys = [&k.delayed, &k.list, &k.ghosts, &k.sweep, kept_key].map(Bytes::clone);
+        let keys = [&k.delayed, kept_key, &k.list, &k.ghosts, &k.sweep].map(Bytes::clone);
         Check::new(&UNSCHEDULE, keys.to_vec(), vec![element.clone(), self.cleanup_word(), kept.clone()])
     }
 

@@ -7,8 +7,12 @@ use crate::source::ledger::claims::{self, Patch};
 use crate::source::ledger::{self, Clock, Fragments};
 
 /// Redisson's half.
-const FRAGMENTS: Fragments =
-    Fragments { keys: include_str!("scripts/keys.lua"), stats: include_str!("scripts/stats.lua"), claims: CLAIMS };
+const FRAGMENTS: Fragments = Fragments {
+    keys: include_str!("scripts/keys.lua"),
+    stats: include_str!("scripts/stats.lua"),
+    remove: include_str!("scripts/remove.lua"),
+    claims: CLAIMS,
+};
 
 /// Redisson's parts of the claim script.
 const CLAIMS: claims::Fragments = claims::Fragments {
@@ -27,7 +31,6 @@ pub struct Scripts {
     pub ledger: ledger::Scripts,
     pub(super) sweep: Script,
     pub(super) offer: Script,
-    pub(super) cancel: Script,
     pub(super) rescue: Script,
 }
 
@@ -54,12 +57,11 @@ impl Scripts {
             ledger: ledger::Scripts::new(&FRAGMENTS, clock),
             sweep: script("sweep", include_str!("scripts/sweep.lua")),
             offer: script("offer", include_str!("scripts/offer.lua")),
-            cancel: script("cancel_scheduled", include_str!("scripts/cancel.lua")),
             rescue: script("rescue", include_str!("scripts/rescue.lua")),
         }
     }
 
-    /// The same with texts of the scripts of claims replaced, so that a test can show that it notices a bug.
+    /// The same with texts of the ledger's scripts replaced, so that a test can show that it notices a bug.
     ///
     /// # Panics
     ///
@@ -67,13 +69,13 @@ impl Scripts {
     #[doc(hidden)]
     pub fn patched(clock: Clock, patches: &[Patch]) -> Self {
         let mut scripts = Scripts::new(clock);
-        scripts.ledger.claims = claims::Scripts::patched(&CLAIMS, clock, patches);
+        scripts.ledger = ledger::Scripts::patched(&FRAGMENTS, clock, patches);
         scripts
     }
 
     /// Those that are Redisson's alone.
-    pub fn own(&self) -> [&Script; 4] {
-        [&self.sweep, &self.offer, &self.cancel, &self.rescue]
+    pub fn own(&self) -> [&Script; 3] {
+        [&self.sweep, &self.offer, &self.rescue]
     }
 
     /// All of them, to be loaded when a connection is made.

@@ -185,8 +185,13 @@ impl Source for RedissonSource {
         vec![[b"\x08", id, b"*"].concat(), [id, b"*"].concat()]
     }
 
-    fn cancel<'a>(&'a self, conn: &'a Conn, element: &'a Bytes) -> BoxFuture<'a, Result<bool, SourceError>> {
-        self.cancel_scheduled(conn, element.clone()).boxed()
+    fn removal(&self) -> (Vec<Bytes>, Bytes) {
+        let k = &self.keys;
+        (vec![k.list.clone(), k.ghosts.clone(), k.sweep.clone()], self.cleanup_word())
+    }
+
+    fn announce(&self, due_ms: i64) -> Option<(Arc<str>, Bytes)> {
+        Some((self.keys.channel.clone(), text(due_ms)))
     }
 
     fn terms(&self) -> Option<&'static SourceTerms> {

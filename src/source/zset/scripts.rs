@@ -6,8 +6,12 @@ use crate::source::ledger::claims::{self, Patch};
 use crate::source::ledger::{self, Clock, Fragments};
 
 /// The set's half.
-const FRAGMENTS: Fragments =
-    Fragments { keys: include_str!("scripts/keys.lua"), stats: include_str!("scripts/stats.lua"), claims: CLAIMS };
+const FRAGMENTS: Fragments = Fragments {
+    keys: include_str!("scripts/keys.lua"),
+    stats: include_str!("scripts/stats.lua"),
+    remove: ledger::REMOVE_SETS,
+    claims: CLAIMS,
+};
 
 /// The set's parts of the claim script.
 const CLAIMS: claims::Fragments = claims::Fragments {
@@ -37,7 +41,7 @@ impl Scripts {
         Scripts { ledger: ledger::Scripts::new(&FRAGMENTS, clock) }
     }
 
-    /// The same with texts of the scripts of claims replaced, so that a test can show that it notices a bug.
+    /// The same with texts of the ledger's scripts replaced, so that a test can show that it notices a bug.
     ///
     /// # Panics
     ///
@@ -45,7 +49,7 @@ impl Scripts {
     #[doc(hidden)]
     pub fn patched(clock: Clock, patches: &[Patch]) -> Self {
         let mut scripts = Scripts::new(clock);
-        scripts.ledger.claims = claims::Scripts::patched(&CLAIMS, clock, patches);
+        scripts.ledger = ledger::Scripts::patched(&FRAGMENTS, clock, patches);
         scripts
     }
 }

@@ -114,6 +114,10 @@ impl Source for ZsetSource {
         self.spec.score.until(ms)
     }
 
+    fn written(&self, ms: i64) -> Score {
+        self.spec.score.whole(ms)
+    }
+
     fn given(&self, score: Score) -> MessageId {
         MessageId(score.to_bytes())
     }
@@ -190,14 +194,6 @@ impl Source for ZsetSource {
 
     fn overhead(&self) -> usize {
         0
-    }
-
-    fn cancel<'a>(&'a self, conn: &'a Conn, element: &'a Bytes) -> BoxFuture<'a, Result<bool, SourceError>> {
-        async move {
-            let removed: i64 = conn.query(redis::cmd("ZREM").arg(&self.keys.zset[..]).arg(&element[..])).await?;
-            Ok(removed == 1)
-        }
-        .boxed()
     }
 
     fn terms(&self) -> Option<&'static SourceTerms> {

@@ -5,15 +5,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use delaybridge::config;
 use delaybridge::message::{MessageId, Origin};
-use delaybridge::source::build;
 use delaybridge::source::ledger::claims::Header;
-use delaybridge::source::ledger::{DeadLetter, Ledger, Order, Place, Restored, Show, restore_end};
+use delaybridge::source::ledger::{
+    Acted, DeadLetter, Ledger, Located, Order, Place, Removal, Restored, Show, restore_end,
+};
+use delaybridge::source::{Score, build};
 
 use super::*;
 
-const CANCEL: &str = "src/source/ledger/scripts/cancel.lua";
 const FORWARD: &str = "src/source/ledger/scripts/forward.lua";
 const PEEK: &str = "src/source/ledger/scripts/peek.lua";
+const REMOVE: &str = "src/source/ledger/scripts/remove.lua";
+const RESCHEDULE: &str = "src/source/ledger/scripts/reschedule.lua";
 const REDRIVE: &str = "src/source/ledger/scripts/redrive.lua";
 const RESTORE: &str = "src/source/ledger/scripts/restore.lua";
 const STATS: &str = "src/source/ledger/scripts/stats.lua";
@@ -83,19 +86,27 @@ async fn a_page_with_large_members() {
 
 #[tokio::test]
 async fn single_large_members() {
-    within_the_limit(CANCEL, "10 MiB", async |rig: &mut Rig| {
-        let (entry, retry) = (entry(rig, 10 * MIB), rig.queue.keys.retry.clone());
-        rig.run(redis::cmd("ZADD").arg(&retry[..]).arg(1).arg(&entry[..])).await;
-        reset_counts(rig).await;
-        assert!(rig.queue.cancel_retry(&rig.conn, entry).await.unwrap());
-        10 * MIB
-    })
-    .await;
+    for script in [REMOVE, RESCHEDULE] {
+        within_the_limit(script, "10 MiB", async |rig: &mut Rig| {
+            let (entry, key) = (entry(rig, 10 * MIB), rig.queue.keys.retry.clone());
+            rig.run(redis::cmd("ZADD").arg(&key[..]).arg(1).arg(&entry[..])).await;
+            let score = Some(Score::of_ms(1));
+            let found = Located { place: Place::Retry, key, member: entry, score, claim: None };
+            reset_counts(rig).await;
+            let acted = match script {
+                REMOVE => rig.queue.remove(&rig.conn, &found, &Removal::ForGood).await.unwrap(),
+                _ => rig.queue.reschedule(&rig.conn, &found, 2, None).await.unwrap(),
+            };
+            assert_eq!(acted, Acted::Done);
+            10 * MIB
+        })
+        .await;
+    }
     within_the_limit(REDRIVE, "10 MiB", async |rig: &mut Rig| {
         let letter = dead(rig, 1, 10 * MIB).await.remove(0);
         let member = entry(rig, 10 * MIB);
         reset_counts(rig).await;
-        assert!(rig.queue.redrive(&rig.conn, &letter, member).await.unwrap());
+        assert!(rig.queue.redrive(&rig.conn, &letter, member, None).await.unwrap());
         10 * MIB
     })
     .await;

@@ -5,12 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use delaybridge::message::{MessageId, Origin};
 use delaybridge::source::ledger::claims::Header;
+use delaybridge::source::ledger::{Acted, Located, Place, Removal};
 use delaybridge::source::redisson::{Back, Held, Overdue, Repack, Restored, migrate_end, rescue_end, restore_end};
 use delaybridge::source::{Start, UpkeepRequest, UpkeepState};
 
 use super::*;
 
-const CANCEL: &str = "src/source/redisson/scripts/cancel.lua";
+const REMOVE: &str = "src/source/ledger/scripts/remove.lua";
 const MIGRATE: &str = "src/source/redisson/scripts/migrate.lua";
 const OFFER: &str = "src/source/redisson/scripts/offer.lua";
 const RESCUE: &str = "src/source/redisson/scripts/rescue.lua";
@@ -49,10 +50,13 @@ async fn in_the_middle(rig: &mut Rig, count: usize, size: usize) -> Vec<Bytes> {
 
 #[tokio::test]
 async fn one_element_out_of_the_middle_of_a_long_list() {
-    within_the_limit(CANCEL, "in the middle of 300,000 entries", async |rig: &mut Rig| {
+    within_the_limit(REMOVE, "in the middle of 300,000 entries", async |rig: &mut Rig| {
         let element = in_the_middle(rig, 1, SMALL).await.remove(0);
         reset_counts(rig).await;
-        assert!(rig.queue.cancel(&rig.conn, element, false).await.unwrap());
+        let key = rig.queue.keys.delayed.clone();
+        let found = Located { place: Place::Scheduled, key, member: element, score: None, claim: None };
+        let acted = rig.queue.remove(&rig.conn, &found, &Removal::ForGood).await.unwrap();
+        assert_eq!(acted, Acted::Done);
         0
     })
     .await;

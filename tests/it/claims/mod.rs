@@ -18,6 +18,7 @@ mod full;
 mod leases;
 mod list;
 mod missing_rights;
+mod operator;
 mod outsiders;
 mod planted;
 pub mod rig;

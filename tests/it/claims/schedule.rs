@@ -20,6 +20,18 @@ pub async fn run(rig: &mut Rig, scripts: Option<&'static Scripts>, seed: u64, tr
     world.come_to_rest().await;
 }
 
+/// The same with an operator at work: every fourth step is theirs.
+pub async fn operated(rig: &mut Rig, scripts: Option<&'static Scripts>, seed: u64, trace: Trace, loud: bool) {
+    let mut world = World::new(rig, scripts, seed, trace, loud).await;
+    for _ in 0..world.rng.usize(60..=160) {
+        match world.rng.u8(..4) {
+            0 => world.operate().await,
+            _ => world.step().await,
+        }
+    }
+    world.come_to_rest().await;
+}
+
 impl World<'_> {
     /// One of the daemons that live.
     pub fn any_daemon(&mut self) -> usize {

@@ -10,6 +10,7 @@ use delaybridge::source::redisson::{Keys, Scripts};
 use super::daemon::Daemon;
 use super::deletions::Older;
 use super::list::{self, Treatment};
+use super::operator::Order;
 use super::rig::Rig;
 use super::runner::{self, Trace};
 use super::snapshot::{Names, Snapshot};
@@ -64,6 +65,8 @@ pub struct World<'a> {
     /// Whether `list_cleanup: exact` and others are mixed.
     pub mixed: bool,
     pub exact: bool,
+    /// What an operator sent.
+    pub orders: Vec<Order>,
     pub trace: Trace,
     pub loud: bool,
 }
@@ -109,6 +112,7 @@ impl<'a> World<'a> {
             newer: BTreeSet::new(),
             failovers: 0,
             older: None,
+            orders: Vec::new(),
             trace,
             loud,
         };

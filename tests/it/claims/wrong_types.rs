@@ -7,11 +7,11 @@ use delaybridge::link::Side;
 use delaybridge::source::ledger::claims::{
     ClaimName, ClaimRequest, Confirm, Header, Move, Part, TakeOverRequest, Verdict, Whole,
 };
-use delaybridge::source::ledger::{Answer, DeadLetter, Hints};
+use delaybridge::source::ledger::{Answer, DeadLetter, Hints, Located, Place, Removal};
 use delaybridge::source::redis::RedisStore;
 use delaybridge::source::redisson::{Keys, ListCleanup, Redisson};
 use delaybridge::source::store::Claims;
-use delaybridge::source::{SourceError, Start, UpkeepRequest};
+use delaybridge::source::{Score, SourceError, Start, UpkeepRequest};
 
 use super::rig::{Rig, source};
 use super::snapshot::Names;
@@ -108,6 +108,15 @@ impl Queue {
         };
         let conn = &self.rig.conn;
         let member = Bytes::from([Header::new(NOW_MS).encode(), element(b'r')].concat());
+        let located = |place, key: &Bytes, member: Bytes| Located {
+            place,
+            key: key.clone(),
+            member,
+            score: Some(Score::of_ms(NOW_MS - 1)),
+            claim: None,
+        };
+        let scheduled = |element: Vec<u8>| located(Place::Scheduled, &self.keys.delayed, element.into());
+        let waiting = |member| located(Place::Retry, &self.keys.retry, member);
         let sweep =
             UpkeepRequest { step: None, max_age: Duration::ZERO, bandwidth: 1 << 20, start: Start::Urgent, largest: 0 };
         match call {
@@ -124,11 +133,13 @@ impl Queue {
             "sweep" => self.redisson.sweep(conn, &sweep).await.map(drop),
             "sweep a slice" => self.redisson.sweep(conn, &UpkeepRequest { step: Some(1), ..sweep }).await.map(drop),
             "offer" => self.redisson.offer(conn, Bytes::from_static(b"new"), Duration::ZERO).await.map(drop),
-            "cancel" => self.redisson.cancel(conn, element(b'a').into(), false).await.map(drop),
-            "cancel in retry" => self.redisson.cancel(conn, member, true).await.map(drop),
+            "remove" => self.redisson.remove(conn, &scheduled(element(b'a')), &Removal::ForGood).await.map(drop),
+            "remove in retry" => self.redisson.remove(conn, &waiting(member), &Removal::ForGood).await.map(drop),
+            "reschedule" => self.redisson.reschedule(conn, &scheduled(element(b'a')), NOW_MS, None).await.map(drop),
+            "reschedule in retry" => self.redisson.reschedule(conn, &waiting(member), NOW_MS, None).await.map(drop),
             "redrive" => {
                 let letter = DeadLetter { stream_id: "1-1".to_owned(), fields: Vec::new() };
-                self.redisson.redrive(conn, &letter, member).await.map(drop)
+                self.redisson.redrive(conn, &letter, member, None).await.map(drop)
             }
             "forward" => self.redisson.forwarded(conn, LEASE, &["1-1".to_owned()]).await.map(drop),
             "stats" => self.redisson.stats(conn).await.map(drop),
@@ -148,7 +159,7 @@ async fn a_key_of_a_wrong_type_is_reported_and_nothing_is_changed() {
         [(own, Part::Bare), (own, Part::Entries), (other, Part::Bare), (other, Part::Entries)]
             .map(|(name, part)| queue.key(name, part));
     let state = queue.keys.state.clone();
-    let table: [(&str, Vec<&Bytes>); 19] = [
+    let table: [(&str, Vec<&Bytes>); 21] = [
         ("claim", vec![&z, &l, &ready, &leases, &retry, &ghosts, &turn, &sweep]),
         ("claim of one", vec![&z, &l, &ready, &leases, &retry, &ghosts, &turn, &sweep]),
         ("take over", vec![&leases, &other_d, &other_h]),
@@ -163,8 +174,10 @@ async fn a_key_of_a_wrong_type_is_reported_and_nothing_is_changed() {
         ("sweep", vec![&z, &l, &ghosts, &turn, &sweep]),
         ("sweep a slice", vec![&z, &l, &ghosts, &turn, &sweep]),
         ("offer", vec![&z, &l]),
-        ("cancel", vec![&z, &l]),
-        ("cancel in retry", vec![&retry]),
+        ("remove", vec![&z, &l, &ghosts, &sweep, &dead]),
+        ("remove in retry", vec![&retry, &dead]),
+        ("reschedule", vec![&z]),
+        ("reschedule in retry", vec![&retry]),
         ("redrive", vec![&dead, &retry]),
         ("forward", vec![&dead, &state]),
         ("stats", vec![&z, &l, &ready, &retry, &ghosts, &turn, &sweep, &dead]),

@@ -73,7 +73,7 @@ async fn letters_are_listed_shown_redriven_and_purged() {
     queue.push_ready(&mut redis, &[b"bare".to_vec()]).await;
     let died = let_die(&server).await;
     assert_eq!(died.len(), 5);
-    assert!(ask(&config, "dead ls texts --limit 3").well().lines().count() == 4);
+    assert!(ask(&config, "dead ls texts --limit 3").well().lines().count() == 6);
 
     let listed = ask(&config, "dead ls texts --output json").json();
     let letters = listed["dead_letters"].as_array().unwrap();

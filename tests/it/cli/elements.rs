@@ -79,11 +79,11 @@ async fn an_element_can_be_offered_looked_at_and_cancelled() {
     let row: Vec<_> = queues.lines().find(|line| line.starts_with("docs")).unwrap().split_whitespace().collect();
     assert_eq!(row[..3], ["docs", "1", "1"], "{queues}");
 
-    assert!(ask(&config, &format!("cancel docs {id}")).well().contains("it was scheduled"));
+    assert!(ask(&config, &format!("cancel docs {id}")).well().contains("was scheduled, is gone"));
     let members: Vec<Vec<u8>> = redis.zrange(&queue.timeouts, 0, -1).await.unwrap();
     let listed: Vec<Vec<u8>> = redis.lrange(&queue.list, 0, -1).await.unwrap();
     assert_eq!((&members, &listed), (&vec![late.member.clone()], &vec![late.member]));
-    ask(&config, &format!("cancel docs {id}")).failed(1, &["not found", "dead ls docs"]);
+    ask(&config, &format!("cancel docs {id}")).failed(1, &["not found", "delivered or cancelled"]);
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn what_waits_for_a_retry_is_cancelled_and_what_is_in_flight_is_not() {
     assert!(ask(&config, "peek texts --state in-flight").well().contains("LEASE ENDS"));
 
     let out = ask(&config, &format!("cancel texts {}", hex::encode("waiting."))).well();
-    assert!(out.contains("it was retry"), "{out}");
+    assert!(out.contains("was waiting for a retry, is gone"), "{out}");
     ask(&config, &format!("cancel texts {}", hex::encode("flying.."))).failed(1, &["in flight", "cannot be cancelled"]);
     assert_eq!(queue.claims(&redis).await[0].2, [flying]);
     let waits: i64 = redis.zcard(queue.bridge_key("retry")).await.unwrap();

@@ -7,6 +7,8 @@ mod decode;
 mod elements;
 mod fsck;
 mod json;
+mod letters;
+mod one;
 mod recover;
 mod words;
 

@@ -148,6 +148,27 @@ impl Record {
     }
 }
 
+impl Record {
+    /// The record with this number in a field that it has.
+    pub(super) fn with_number(&self, name: &str, number: i64) -> Record {
+        let mut changed = self.clone();
+        match &mut changed {
+            Record::Fields(fields) => {
+                if let Some((_, value)) = fields.iter_mut().rev().find(|(field, _)| field == name.as_bytes()) {
+                    *value = Field::Number(number.to_string());
+                }
+            }
+            Record::Tree(value) => match value.get_mut(name) {
+                // Behind the name of its class.
+                Some(Value::Array(pair)) if pair.len() == 2 => pair[1] = number.into(),
+                Some(value) => *value = number.into(),
+                None => {}
+            },
+        }
+        changed
+    }
+}
+
 /// Jackson may write the name of a class in front: `["java.lang.Long",7]`.
 fn without_class(value: Value) -> Value {
     match value {

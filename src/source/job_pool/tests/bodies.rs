@@ -237,12 +237,12 @@ async fn a_dead_letter_has_the_body_and_brings_it_back() {
         // Another job has taken its id meanwhile.
         let member = letter.reborn().expect("a letter");
         rig.put(&JOB, b"another").await;
-        assert!(!ledger.redrive(&conn, &letter, member.clone()).await.expect("the server answers"));
+        assert!(!ledger.redrive(&conn, &letter, member.clone(), None).await.expect("the server answers"));
         assert_eq!(rig.places().await.of(&JOB), ["dead"]);
         let jobs = rig.source.body_at(&JOB).expect("a place").key().clone();
         rig.redis.run(redis::pipe().del(&jobs[..])).await;
         for moved in [true, false] {
-            assert_eq!(ledger.redrive(&conn, &letter, member.clone()).await.expect("the server answers"), moved);
+            assert_eq!(ledger.redrive(&conn, &letter, member.clone(), None).await.expect("the server answers"), moved);
             assert_eq!(rig.places().await.of(&JOB), ["waiting"]);
             assert_eq!(rig.body(&JOB).await.as_deref(), Some(&b"body"[..]));
         }

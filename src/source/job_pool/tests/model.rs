@@ -203,7 +203,7 @@ impl World {
         let ledger = Ledger::new(self.rig.source.clone(), [A; 8]);
         let conn = self.rig.link().current().expect("a connection");
         let member = letter.reborn().expect("a letter");
-        let moved = ledger.redrive(&conn, letter, member).await.expect("the server answers");
+        let moved = ledger.redrive(&conn, letter, member, None).await.expect("the server answers");
         if moved {
             // It lives again, as its user sees it.
             let (member, body) = (letter.bytes("element").expect("bytes"), letter.bytes("body").expect("bytes"));

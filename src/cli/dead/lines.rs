@@ -1,0 +1,133 @@
+//! `dead export`, `dead import`: letters as lines of JSON.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write, stdin};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::args::{FilterArgs, PaceArgs};
+use crate::cli::progress::Progress;
+use crate::cli::{Failed, Global, answer, on_queue};
+use crate::operate::dead::{self, Which};
+use crate::operate::words;
+
+/// Write dead letters as lines of JSON.
+///
+/// One object a line, with everything that a letter keeps; what is not text is in base64, in a field that ends in `_base64`.
+/// The letters stay where they are. Dead letters may hold payloads of customers: so does the file.
+///
+/// dead -> dead, and a line
+#[derive(Debug, Args)]
+#[command(after_help = EXPORT)]
+pub struct ExportArgs {
+    /// The queue's id in the configuration
+    #[arg(value_name = "QUEUE")]
+    pub queue: String,
+    /// The file to write, which must not exist; without it, standard output
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Only those behind this stream id: goes on with an export that was ended
+    #[arg(long, value_name = "STREAM-ID")]
+    pub after: Option<String>,
+    /// What they have to be.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+}
+
+const EXPORT: &str = "\
+Examples:
+  delaybridge dead export order_timeout > letters.jsonl
+  delaybridge dead export order_timeout --reason undecodable --file letters.jsonl";
+
+/// Make dead letters of lines of JSON, as `dead export` writes them.
+///
+/// For letters that were purged too early, or that go to another Redis. They get new stream ids. A line that is no letter ends
+/// the command; what is before it is imported, and the message says how to go on.
+///
+/// a line -> dead
+#[derive(Debug, Args)]
+#[command(after_help = IMPORT)]
+pub struct ImportArgs {
+    /// The queue's id in the configuration
+    #[arg(value_name = "QUEUE")]
+    pub queue: String,
+    /// The file with the lines, or `-` for standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Pass over so many lines: goes on with an import that was ended
+    #[arg(long, value_name = "LINES", default_value_t = 0)]
+    pub skip: u64,
+    /// How.
+    #[command(flatten)]
+    pub pace: PaceArgs,
+}
+
+const IMPORT: &str = "\
+Examples:
+  delaybridge dead import order_timeout letters.jsonl --dry-run
+  delaybridge dead import order_timeout letters.jsonl";
+
+pub(super) async fn export(global: &Global, args: &ExportArgs, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
+    if args.after.as_ref().is_some_and(|after| !dead::is_place(after)) {
+        return Err(Failed::usage("export dead letters: --after takes a stream id (1795251632252-0)"));
+    }
+    let (_session, queue) = on_queue(global, &args.queue).await?;
+    let which = Which { filter: args.filter.filter(), after: args.after.clone(), ..Which::default() };
+    let mut file = match &args.file {
+        // Never a file that holds something already.
+        Some(path) => Some(BufWriter::new(File::create_new(path).map_err(|error| {
+            Failed::usage(format!("write {}: {error}; the export makes a new file", path.display()))
+        })?)),
+        None => None,
+    };
+    let to_file = file.is_some();
+    let to: &mut (dyn Write + Send) = match &mut file {
+        Some(file) => file,
+        None => &mut *out,
+    };
+    let done = dead::export(&queue, &which, &mut Progress::start("dead export"), to).await?;
+    if done.stopped {
+        let after = done.last.map(|last| format!(" with --after {last}")).unwrap_or_default();
+        let written = words::count(usize::try_from(done.exported).unwrap_or(usize::MAX), "line");
+        return Err(Failed::runtime(format!(
+            "export dead letters: ended after {written}; to go on, run it again{after}"
+        )));
+    }
+    if to_file {
+        let letters = usize::try_from(done.exported).unwrap_or(usize::MAX);
+        answer(global, out, &done, |done| {
+            format!("{} of {} written\n", words::count(letters, "dead letter"), done.queue)
+        })?;
+    }
+    Ok(())
+}
+
+pub(super) async fn import(global: &Global, args: &ImportArgs, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
+    let mut lines: Box<dyn BufRead + Send> = match args.file.to_str() {
+        Some("-") => Box::new(BufReader::new(stdin())),
+        _ => {
+            let file = File::open(&args.file);
+            let file = file.map_err(|error| Failed::usage(format!("read {}: {error}", args.file.display())))?;
+            Box::new(BufReader::new(file))
+        }
+    };
+    let (_session, queue) = on_queue(global, &args.queue).await?;
+    let mut watch = Progress::start("dead import");
+    let done = dead::import(&queue, &mut *lines, args.skip, args.pace.pace(), &mut watch).await?;
+    drop(watch);
+    answer(global, out, &done, |done| {
+        let letters = words::count(usize::try_from(done.imported).unwrap_or(usize::MAX), "dead letter");
+        match done.dry_run {
+            true => format!("{letters} could be imported to {}; nothing was changed\n", done.queue),
+            false => format!("{letters} imported to {}\n", done.queue),
+        }
+    })?;
+    match done.stopped {
+        true => Err(Failed::runtime(format!(
+            "import dead letters: ended after {} lines; to go on, run it again with --skip {}",
+            done.lines, done.lines
+        ))),
+        false => Ok(()),
+    }
+}

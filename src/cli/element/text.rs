@@ -1,0 +1,81 @@
+//! One element for a person: a line for each fact.
+
+use crate::cli::errors::explain;
+use crate::cli::show;
+use crate::operate::content::escaped;
+use crate::operate::element::{Detail, Found};
+use crate::operate::peek::State;
+
+/// Everything that is known of it.
+pub fn found(found: &Found) -> String {
+    let [element] = &found.elements;
+    let mut lines = Lines { text: String::new(), now_ms: found.now_ms };
+    lines.facts(element);
+    let paused: String = found.paused.iter().map(|pause| format!("{}\n", pause.line(found.now_ms))).collect();
+    lines.text + &paused
+}
+
+struct Lines {
+    text: String,
+    now_ms: i64,
+}
+
+impl Lines {
+    fn line(&mut self, name: &str, value: &str) {
+        if !value.is_empty() {
+            self.text.push_str(&format!("{name:<17} {value}\n"));
+        }
+    }
+
+    fn time(&mut self, name: &str, ms: Option<i64>) {
+        if let Some(ms) = ms {
+            let value = format!("{} ({})", show::absolute(ms), show::relative(ms, self.now_ms));
+            self.line(name, &value);
+        }
+    }
+
+    fn facts(&mut self, element: &Detail) {
+        self.line("id", &element.id.as_ref().map(ToString::to_string).unwrap_or_default());
+        let state = match element.state {
+            State::Scheduled => "scheduled",
+            State::Retry => "waits for a retry",
+            State::InFlight => "in flight",
+            State::Ready => "on the ready list",
+            State::Dead => "dead",
+        };
+        self.line("state", state);
+        if let Some(holder) = &element.held_by {
+            self.line("in flight with", &format!("daemon {} (claim {})", holder.daemon, holder.claim));
+        }
+        self.time("lease until", element.lease_ends_ms);
+        self.line("stream id", element.stream_id.as_deref().unwrap_or_default());
+        self.time("died", element.died_ms);
+        self.line("reason", &escaped(&element.reason));
+        self.time("due", element.due_ms);
+        self.time("next attempt", element.next_attempt_ms);
+        self.line("attempts", &element.attempts.to_string());
+        self.time("first attempt", element.first_attempt_ms);
+        self.time("last attempt", element.last_attempt_ms);
+        self.failure(element);
+        self.line("confirmed by", &escaped(&element.confirmed.join(", ")));
+        self.line("still to go to", &escaped(&element.outstanding.join(", ")));
+        self.line("would go to", &escaped(&element.routes.join(", ")));
+        self.line("attempts seen", &element.attempts_seen.as_ref().map(ToString::to_string).unwrap_or_default());
+        self.line("problem", &escaped(element.problem.as_deref().unwrap_or_default()));
+        self.line("layout", element.layout);
+        self.line("size", &show::size(element.size));
+        self.line("payload", &element.content.preview(usize::MAX));
+    }
+
+    fn failure(&mut self, element: &Detail) {
+        let failure = [&element.class, &element.code].map(|word| escaped(word));
+        self.line("last failure", failure.join(" ").trim());
+        if let Some(known) = explain(&element.code) {
+            self.line("  cause", &known.cause);
+            self.line("  cure", &known.cure);
+        }
+        self.line("message", &escaped(&element.message));
+        self.line("sink", &escaped(&element.sink));
+        self.line("destination", &escaped(&element.destination));
+    }
+}

@@ -1,0 +1,85 @@
+//! How many dead letters there are, and of what.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::selection::Selection;
+use super::{Filter, Which};
+use crate::operate::error::{Attempt, Error};
+use crate::operate::progress::Watch;
+use crate::operate::session::Queue;
+use crate::source::ledger::{Order, redis_now_ms};
+
+/// Kinds of letters that are told apart. Daemons write far fewer; another program may write anything.
+const KINDS: usize = 1_000;
+
+/// The letters that fit, by what they died of.
+#[derive(Debug, Clone, Serialize)]
+pub struct Counted {
+    /// The queue.
+    pub queue: String,
+    /// Redis time.
+    pub now_ms: i64,
+    /// How many fit.
+    pub matched: u64,
+    /// How many were looked at.
+    pub examined: u64,
+    /// Whether it was ended before all were looked at.
+    pub stopped: bool,
+    /// By what they died of, the most frequent first.
+    pub totals: Vec<Total>,
+}
+
+/// Letters that died of the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Total {
+    /// Why.
+    pub reason: String,
+    /// Class of the last failure.
+    pub class: String,
+    /// Code of the last failure.
+    pub code: String,
+    /// The sink that decided.
+    pub sink: String,
+    /// How many.
+    pub count: u64,
+    /// When the first of them died.
+    pub oldest_ms: Option<i64>,
+    /// When the last of them died.
+    pub newest_ms: Option<i64>,
+}
+
+/// Counts the letters that fit.
+///
+/// # Errors
+///
+/// When the filter cannot be, and when Redis cannot be asked.
+pub async fn count(queue: &Queue, filter: &Filter, watch: &mut dyn Watch) -> Result<Counted, Error> {
+    let what = format!("count the dead letters of `{}`", queue.id());
+    let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
+    let which = Which { filter: filter.clone(), ..Which::default() };
+    let mut selection = Selection::open(queue, &which, Order::Oldest).await?;
+    let (mut kinds, mut matched) = (BTreeMap::<[String; 4], Total>::new(), 0);
+    while let Some(page) = selection.next(usize::MAX, watch).await? {
+        for letter in page.letters {
+            matched += 1;
+            let mut kind = ["reason", "class", "code", "sink"].map(|name| letter.text(name).to_owned());
+            if !kinds.contains_key(&kind) && kinds.len() == KINDS {
+                kind = ["others", "", "", ""].map(str::to_owned);
+            }
+            let total = kinds.entry(kind).or_default();
+            total.count += 1;
+            let died = letter.number("died_ms");
+            total.oldest_ms = [total.oldest_ms, died].into_iter().flatten().min();
+            total.newest_ms = [total.newest_ms, died].into_iter().flatten().max();
+        }
+        selection.step.acted = matched;
+    }
+    let named =
+        |([reason, class, code, sink], total): ([String; 4], Total)| Total { reason, class, code, sink, ..total };
+    let mut totals: Vec<_> = kinds.into_iter().map(named).collect();
+    totals.sort_by_key(|total| std::cmp::Reverse(total.count));
+    let (examined, stopped) = (selection.step.done, watch.is_stopped());
+    Ok(Counted { queue: queue.id().to_owned(), now_ms, matched, examined, stopped, totals })
+}

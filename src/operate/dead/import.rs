@@ -1,0 +1,174 @@
+//! The way back: lines that an export has written become dead letters again, in the order of the lines.
+
+use std::io::{BufRead, Read};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::export::BASE64;
+use crate::operate::error::{Attempt, Error, may_have_run};
+use crate::operate::progress::{Rate, Step, Watch};
+use crate::operate::session::Queue;
+use crate::source::ledger::{DeadLetter, Import};
+
+/// The longest line: an element of 512 MiB in base64, and its fields.
+const LONGEST: u64 = 750 << 20;
+/// Fields of a letter, at most.
+const FIELDS: usize = 100;
+
+/// What was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Imported {
+    /// The queue.
+    pub queue: String,
+    /// Whether the lines were only read.
+    pub dry_run: bool,
+    /// Letters that are there now, or would be.
+    pub imported: u64,
+    /// Lines that are done, those that were passed over among them: to go on, pass over so many.
+    pub lines: u64,
+    /// Whether it was ended before it was done.
+    pub stopped: bool,
+}
+
+/// Makes letters of the lines behind the first `skip`. A line that is none ends it, and says where; what is before it is there.
+///
+/// # Errors
+///
+/// For such a line, and when Redis cannot be asked; the message says how to go on.
+pub async fn import(
+    queue: &Queue,
+    lines: &mut (dyn BufRead + Send),
+    skip: u64,
+    pace: super::Pace,
+    watch: &mut dyn Watch,
+) -> Result<Imported, Error> {
+    let mut done = Imported { queue: queue.id().to_owned(), dry_run: pace.dry_run, ..Imported::default() };
+    let (run, mut rate) = (fastrand::u64(..), Rate::new(pace.rate));
+    let mut line = Vec::new();
+    loop {
+        watch.at(Step { done: done.lines, of: None, acted: done.imported });
+        if watch.is_stopped() {
+            done.stopped = true;
+            break;
+        }
+        line.clear();
+        let at = format!("import dead letters to `{}`, line {}", done.queue, done.lines + 1);
+        let go_on = |lines: u64| format!("; to go on behind what is done, run it again with --skip {lines}");
+        let read = (&mut *lines).take(LONGEST).read_until(b'\n', &mut line);
+        let length = read.map_err(|error| Error::failed(format!("{at}: {error}{}", go_on(done.lines))))?;
+        if length == 0 {
+            break;
+        }
+        if length as u64 == LONGEST {
+            return Err(Error::invalid(format!("{at}: the line is longer than 750 MiB{}", go_on(done.lines))));
+        }
+        if done.lines >= skip && !line.trim_ascii().is_empty() {
+            let fields = fields(&queue.spec.id, &line)
+                .map_err(|why| Error::invalid(format!("{at}: {why}{}", go_on(done.lines))))?;
+            if !pace.dry_run {
+                rate.turn().await;
+                put(queue, Import { run, line: done.lines + 1 }, &fields).await.map_err(|error| Error {
+                    message: format!("{at}: {}{}", error.message, go_on(done.lines)),
+                    ..error
+                })?;
+            }
+            done.imported += 1;
+        }
+        done.lines += 1;
+    }
+    Ok(done)
+}
+
+/// Sends a line until it is known that it has arrived: sent again, it is not stored again.
+async fn put(queue: &Queue, import: Import, fields: &[(String, Bytes)]) -> Result<(), Error> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match queue.ledger.import(&queue.conn, import, fields).await {
+            Err(error) if may_have_run(&error) && tries < 3 => {}
+            other => return other.attempt("store the letter"),
+        }
+    }
+}
+
+/// The fields of a letter, which must be one that can be redriven. The words of an error quote none of it.
+fn fields(queue: &str, line: &[u8]) -> Result<Vec<(String, Bytes)>, String> {
+    let value: Value = serde_json::from_slice(line).map_err(|error| {
+        format!("not JSON at column {}; each line is an object, as `dead export` writes it", error.column())
+    })?;
+    let Value::Object(object) = value else { return Err("not an object, as `dead export` writes it".to_owned()) };
+    if object.len() > FIELDS {
+        return Err(format!("more than {FIELDS} fields"));
+    }
+    let mut fields = Vec::with_capacity(object.len());
+    for (name, value) in object {
+        if name == "stream_id" {
+            continue;
+        }
+        let (name, bytes) = match (name.strip_suffix(BASE64), value) {
+            (Some(bare), Value::String(text)) => {
+                let bytes = STANDARD.decode(text).map_err(|_| format!("`{name}` is not base64"))?;
+                (bare.to_owned(), Bytes::from(bytes))
+            }
+            (None, Value::String(text)) => (name, text.into()),
+            (None, Value::Number(number)) => (name, number.to_string().into()),
+            (None, Value::Null) => (name, Bytes::new()),
+            _ => return Err(format!("`{name}` is neither a text nor a number; is the line of `dead export`?")),
+        };
+        fields.push((name, bytes));
+    }
+    // The queue that it is in from now on.
+    fields.retain(|(name, _)| name != "queue");
+    fields.insert(0, ("queue".to_owned(), Bytes::copy_from_slice(queue.as_bytes())));
+    let letter = DeadLetter { stream_id: "of this line".to_owned(), fields };
+    letter.reborn().map_err(|error| {
+        format!("its field `{}` is missing or cannot be read; is the line of `dead export`?", error.field)
+    })?;
+    Ok(letter.fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::export::object;
+    use super::*;
+
+    #[test]
+    fn a_line_of_an_export_is_the_same_letter() {
+        let fields_of = [
+            ("id", &b"52414e444f4d3842"[..]),
+            ("origin", b"delayed"),
+            ("due_ms", b"1795251632252"),
+            ("message", b"a \xff b"),
+            ("confirmed", b"audit,lines"),
+            ("element", b"\x00\xff"),
+            ("queue", b"q"),
+        ];
+        let all = fields_of.map(|(name, value)| (name.to_owned(), Bytes::copy_from_slice(value)));
+        let letter = DeadLetter { stream_id: "1-0".to_owned(), fields: all.to_vec() };
+        let line = serde_json::to_vec(&object(&letter)).unwrap();
+        assert!(String::from_utf8_lossy(&line).contains("\"element_base64\":\"AP8=\""));
+        let mut read = fields("q", &line).unwrap();
+        let mut expected = letter.fields;
+        read.sort();
+        expected.sort();
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn what_is_no_letter_is_refused_without_a_word_of_it() {
+        for (line, words) in [
+            ("geheim", "not JSON at column 1"),
+            ("[\"geheim\"]", "not an object"),
+            ("{\"id\":\"52414e444f4d3842\",\"origin\":\"ready\",\"died_ms\":1}", "`element` is missing"),
+            ("{\"element_base64\":\"geheim!\"}", "not base64"),
+            ("{\"element_base64\":\"AP8=\",\"id\":[\"geheim\"]}", "neither a text nor a number"),
+        ] {
+            let why = fields("q", line.as_bytes()).unwrap_err();
+            assert!(why.contains(words) && !why.contains("geheim"), "{line}: {why}");
+        }
+    }
+}

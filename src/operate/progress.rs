@@ -1,0 +1,83 @@
+//! How far a long operation is: whoever waits hears of it, and may end it between two steps.
+
+use std::time::Duration;
+
+/// How far it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Step {
+    /// What was looked at.
+    pub done: u64,
+    /// What there is to look at, as far as that is known.
+    pub of: Option<u64>,
+    /// What was changed, written or found.
+    pub acted: u64,
+}
+
+/// Whoever waits for a long operation.
+pub trait Watch: Send {
+    /// Hears how far it is, often.
+    fn at(&mut self, step: Step);
+
+    /// Whether it should end as soon as it can be continued later.
+    fn is_stopped(&self) -> bool;
+}
+
+/// Nobody who wants to hear of it or to end it.
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    fn at(&mut self, _step: Step) {}
+
+    fn is_stopped(&self) -> bool {
+        false
+    }
+}
+
+/// So many a second, evenly.
+#[derive(Debug)]
+pub struct Rate {
+    interval: Option<tokio::time::Interval>,
+}
+
+impl Rate {
+    /// At most so many a second; none for no bound.
+    pub fn new(per_second: Option<f64>) -> Rate {
+        let interval = per_second.filter(|rate| *rate > 0.0).map(|rate| {
+            let mut interval = tokio::time::interval(Duration::from_secs_f64((1.0 / rate).clamp(1e-6, 86_400.0)));
+            // What was slow is not made up for by a burst.
+            interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            interval
+        });
+        Rate { interval }
+    }
+
+    /// Waits until the next one may go.
+    pub async fn turn(&mut self) {
+        if let Some(interval) = &mut self.interval {
+            interval.tick().await;
+        }
+    }
+
+    /// Whether there is a bound.
+    pub fn is_bounded(&self) -> bool {
+        self.interval.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rate_is_kept_evenly() {
+        let begun = tokio::time::Instant::now();
+        let mut rate = Rate::new(Some(10.0));
+        for _ in 0..21 {
+            rate.turn().await;
+        }
+        assert_eq!(begun.elapsed().as_millis(), 2_000);
+        let mut none = Rate::new(None);
+        none.turn().await;
+        assert_eq!((begun.elapsed().as_millis(), none.is_bounded()), (2_000, false));
+    }
+}
