@@ -12,6 +12,7 @@
 #   redisson    Redisson in the versions that the tests run, with its Java
 #   prometheus  Prometheus with promtool, which the rules and the dashboard are tried on
 #   kubernetes  what renders and validates deploy/kubernetes and deploy/helm
+#   browser     the browser that the operators' page is tried in
 #   workflow    what validates the forge's workflow
 #   clients     clients of the job queue: what makes them of the OpenAPI document, in Python and in Go; and one of lmstfy;
 #               asynq and BullMQ, which keep pools of jobs
@@ -54,8 +55,8 @@ parts=" $* "
 [ $# -gt 0 ] || parts=" test "
 for part in $parts; do
   case $part in
-  build | redis | servers | kafka | rabbitmq | redisson | prometheus | kubernetes | workflow | clients | test | image | release) ;;
-  *) fail "unknown part $part: build, redis, servers, kafka, rabbitmq, redisson, prometheus, kubernetes, workflow, clients, test, image and release are known" ;;
+  build | redis | servers | kafka | rabbitmq | redisson | prometheus | kubernetes | browser | workflow | clients | test | image | release) ;;
+  *) fail "unknown part $part: build, redis, servers, kafka, rabbitmq, redisson, prometheus, kubernetes, browser, workflow, clients, test, image and release are known" ;;
   esac
 done
 wanted() { # wanted PART
@@ -114,6 +115,9 @@ if wanted redis || wanted servers || wanted kafka || wanted rabbitmq || wanted r
 fi
 if wanted redis; then
   need redis-server redis-server
+fi
+if wanted browser; then
+  need chromium chromium
 fi
 if wanted servers && ! servers_are_complete; then
   need python3 python3

@@ -34,5 +34,7 @@ pub mod telemetry;
 pub mod cases;
 pub mod operate;
 
+pub mod admin;
+
 pub mod app;
 pub mod cli;

@@ -44,12 +44,12 @@ fn kib(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX >> 3).min(u32::MAX >> 3)
 }
 
-/// One request.
-pub struct Call {
+/// One request, from a caller of this kind.
+pub struct Call<C = Caller> {
     /// The other end.
     pub peer: SocketAddr,
     /// Who sent it, once that is known.
-    pub caller: Caller,
+    pub caller: C,
     /// Its headers.
     pub headers: HeaderMap,
     /// The named parts of the path.
@@ -64,12 +64,62 @@ pub struct Call {
     pub room: Option<OwnedSemaphorePermit>,
 }
 
-impl Call {
+impl<C> Call<C> {
     /// The part of the path with this name.
     pub fn part(&self, name: &str) -> &str {
         self.path.iter().find(|(part, _)| *part == name).map_or("", |(_, text)| text)
     }
 
+    /// The media type of the body, without its parameters, in lower case.
+    pub fn media_type(&self) -> String {
+        let value = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+
+    /// Whether the body is JSON by its media type; no media type means JSON too, as `curl -d` says something else.
+    pub fn is_json(&self) -> bool {
+        let media_type = self.media_type();
+        media_type.is_empty() || media_type == "application/json" || media_type == "application/x-www-form-urlencoded"
+    }
+
+    /// The body, unpacked, within `max_body` and in time.
+    ///
+    /// # Errors
+    /// It is larger, too slow, cut off, or in a coding that is not read; or there is no room for it now.
+    pub async fn body(&mut self) -> Result<Bytes, Problem> {
+        let Some(incoming) = self.body.take() else { return Ok(Bytes::new()) };
+        let limit = self.memory.max_body;
+        let too_large = || {
+            let detail = format!("read the body: it is larger than max_body, {limit} bytes; send fewer jobs at once");
+            Problem::new(Kind::TooLarge, detail)
+        };
+        // What the client says, before a byte of it is read.
+        let declared = incoming.size_hint().exact().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
+        if declared.is_some_and(|length| length > limit) {
+            return Err(too_large());
+        }
+        let packed = self.headers.contains_key(CONTENT_ENCODING);
+        let needed = if packed { limit } else { declared.unwrap_or(limit) };
+        let read = async {
+            let room = self.memory.room.clone().acquire_many_owned(kib(needed)).await;
+            let body = Limited::new(incoming, limit).collect().await;
+            (room, body)
+        };
+        let (room, body) = timeout(BODY_TIMEOUT, read).await.map_err(|_| {
+            Problem::new(Kind::TooSlow, "read the body: it did not arrive within 30 s")
+                .retry_after(Duration::from_secs(1))
+        })?;
+        // The semaphore is never closed.
+        self.room = room.ok();
+        let body = body.map_err(|error| match error.is::<LengthLimitError>() {
+            true => too_large(),
+            false => Problem::bad("read the body: the connection ended before it was complete"),
+        })?;
+        gzip::unpack(&self.headers, body.to_bytes(), limit)
+    }
+}
+
+impl Call {
     /// A topic, if the caller has this right on it.
     ///
     /// # Errors
@@ -126,54 +176,6 @@ impl Call {
         let id: JobId = id.parse().map_err(|error| Problem::bad(format!("read the job's id: {error}")))?;
         self.topic_named(right, id.topic.as_str())?;
         Ok(id)
-    }
-
-    /// The media type of the body, without its parameters, in lower case.
-    pub fn media_type(&self) -> String {
-        let value = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
-    }
-
-    /// Whether the body is JSON by its media type; no media type means JSON too, as `curl -d` says something else.
-    pub fn is_json(&self) -> bool {
-        let media_type = self.media_type();
-        media_type.is_empty() || media_type == "application/json" || media_type == "application/x-www-form-urlencoded"
-    }
-
-    /// The body, unpacked, within `max_body` and in time.
-    ///
-    /// # Errors
-    /// It is larger, too slow, cut off, or in a coding that is not read; or there is no room for it now.
-    pub async fn body(&mut self) -> Result<Bytes, Problem> {
-        let Some(incoming) = self.body.take() else { return Ok(Bytes::new()) };
-        let limit = self.memory.max_body;
-        let too_large = || {
-            let detail = format!("read the body: it is larger than max_body, {limit} bytes; send fewer jobs at once");
-            Problem::new(Kind::TooLarge, detail)
-        };
-        // What the client says, before a byte of it is read.
-        let declared = incoming.size_hint().exact().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
-        if declared.is_some_and(|length| length > limit) {
-            return Err(too_large());
-        }
-        let packed = self.headers.contains_key(CONTENT_ENCODING);
-        let needed = if packed { limit } else { declared.unwrap_or(limit) };
-        let read = async {
-            let room = self.memory.room.clone().acquire_many_owned(kib(needed)).await;
-            let body = Limited::new(incoming, limit).collect().await;
-            (room, body)
-        };
-        let (room, body) = timeout(BODY_TIMEOUT, read).await.map_err(|_| {
-            Problem::new(Kind::TooSlow, "read the body: it did not arrive within 30 s")
-                .retry_after(Duration::from_secs(1))
-        })?;
-        // The semaphore is never closed.
-        self.room = room.ok();
-        let body = body.map_err(|error| match error.is::<LengthLimitError>() {
-            true => too_large(),
-            false => Problem::bad("read the body: the connection ended before it was complete"),
-        })?;
-        gzip::unpack(&self.headers, body.to_bytes(), limit)
     }
 }
 

@@ -33,17 +33,31 @@ pub struct Connection {
     pub unflushed: Unflushed,
 }
 
-/// The routes by path.
-pub struct Router {
-    paths: matchit::Router<Vec<&'static Route>>,
+/// An endpoint, as far as requests are matched with it.
+pub trait Endpoint: Sync + 'static {
+    /// Its method; `HEAD` goes where `GET` does.
+    fn method(&self) -> &Method;
+
+    /// Its path, with `{names}`.
+    fn path(&self) -> &'static str;
+
+    /// Whether it serves all methods.
+    fn ignores_methods(&self) -> bool {
+        false
+    }
 }
 
-impl Router {
+/// The routes by path.
+pub struct Router<R: Endpoint> {
+    paths: matchit::Router<Vec<&'static R>>,
+}
+
+impl<R: Endpoint> Router<R> {
     /// Of these routes.
-    pub fn new(routes: impl IntoIterator<Item = &'static Route>) -> Router {
-        let mut by_path: HashMap<&str, Vec<&'static Route>> = HashMap::new();
+    pub fn new(routes: impl IntoIterator<Item = &'static R>) -> Router<R> {
+        let mut by_path: HashMap<&str, Vec<&'static R>> = HashMap::new();
         for route in routes {
-            by_path.entry(route.path).or_default().push(route);
+            by_path.entry(route.path()).or_default().push(route);
         }
         let mut paths = matchit::Router::new();
         for (path, routes) in by_path {
@@ -54,30 +68,49 @@ impl Router {
     }
 
     /// The route, with the parts of the path that have names.
-    fn find(&self, method: &Method, path: &str) -> Result<(&'static Route, Parts), Missing> {
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find(&self, method: &Method, path: &str) -> Result<(&'static R, Parts), Missing> {
         let found = self.paths.at(path).map_err(|_| Missing::Path)?;
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
-        let serves = |route: &&&'static Route| route.method == *wanted || route.dialect.ignores_methods();
+        let serves = |route: &&&'static R| route.method() == wanted || route.ignores_methods();
         let Some(route) = found.value.iter().find(serves) else {
             return Err(Missing::Method(
-                found.value.iter().map(|route| route.method.as_str()).collect::<Vec<_>>().join(", "),
+                found.value.iter().map(|route| route.method().as_str()).collect::<Vec<_>>().join(", "),
             ));
         };
-        let names = ["topic", "id", "namespace", "queue", "token"];
+        let names = ["topic", "id", "namespace", "queue", "token", "sink", "file"];
         let part = |name: &'static str| found.params.get(name).map(|value| (name, decode(value)));
         Ok((route, names.into_iter().filter_map(part).collect()))
     }
 }
 
 /// The named parts of a path.
-type Parts = Vec<(&'static str, String)>;
+pub type Parts = Vec<(&'static str, String)>;
 
 /// Why there is no route.
-enum Missing {
+pub enum Missing {
     /// The path is not known.
     Path,
     /// It is, with these methods.
     Method(String),
+}
+
+impl Missing {
+    /// What the client hears.
+    pub fn problem(self, method: &Method) -> Problem {
+        match self {
+            Missing::Path => Problem::new(
+                Kind::NoSuchPath,
+                "find the path: there is none of this name; GET /v1/openapi.json lists them",
+            ),
+            Missing::Method(allowed) => {
+                let detail = format!("use the path: it has {allowed}, not {}", super::fields::clip(method.as_str()));
+                Problem::new(Kind::Method, detail).with("allow", allowed.into())
+            }
+        }
+    }
 }
 
 /// Answers one request. Never fails: what goes wrong is an answer too.
@@ -106,14 +139,7 @@ pub async fn respond(api: Arc<Api>, connection: Connection, request: Request<Inc
             };
             handle(&api, route, call, &mut token).await
         }
-        Err(Missing::Path) => Err(Problem::new(
-            Kind::NoSuchPath,
-            "find the path: there is none of this name; GET /v1/openapi.json lists them",
-        )),
-        Err(Missing::Method(allowed)) => {
-            let detail = format!("use the path: it has {allowed}, not {}", super::fields::clip(head.method.as_str()));
-            Err(Problem::new(Kind::Method, detail).with("allow", allowed.into()))
-        }
+        Err(missing) => Err(missing.problem(&head.method)),
     };
     let problem = result.as_ref().err().map(|problem| problem.detail.clone());
     let reply = result.unwrap_or_else(|problem| dialect.reply(problem));
@@ -150,14 +176,17 @@ async fn handle(
     }
 }
 
+/// The token behind `Authorization: Bearer`.
+pub fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
 /// Who sent the request.
 async fn caller(api: &Api, dialect: Dialect, call: &Call) -> Result<Caller, Problem> {
     let text = |name: &HeaderName| call.headers.get(name).and_then(|value| value.to_str().ok());
-    let bearer = text(&AUTHORIZATION).and_then(|value| {
-        let (scheme, token) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-    });
-    let given = bearer.or_else(|| text(&TOKEN));
+    let given = bearer(&call.headers).or_else(|| text(&TOKEN));
     let given = given.or_else(|| call.query.text("token").filter(|_| dialect.takes_token_in_query()));
     let given = given.filter(|token| !token.is_empty());
     match (api.access.tokens(&api.events), given) {
@@ -180,7 +209,7 @@ async fn caller(api: &Api, dialect: Dialect, call: &Call) -> Result<Caller, Prob
 }
 
 /// The client's own id of the request, if it is harmless, else a new one.
-fn request_id(headers: &HeaderMap) -> HeaderValue {
+pub fn request_id(headers: &HeaderMap) -> HeaderValue {
     let given = headers.get(REQUEST_ID).filter(|id| {
         let bytes = id.as_bytes();
         (1..=64).contains(&bytes.len())
@@ -192,7 +221,8 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
     given.cloned().unwrap_or_else(new)
 }
 
-fn finish(reply: Reply, asked: &HeaderMap, id: HeaderValue, unflushed: Unflushed) -> Response<ReplyBody> {
+/// The answer as it leaves.
+pub fn finish(reply: Reply, asked: &HeaderMap, id: HeaderValue, unflushed: Unflushed) -> Response<ReplyBody> {
     let Reply { status, headers, body, reserved } = reply;
     let packed = gzip::pack(asked, &body);
     let coded = packed.is_some();

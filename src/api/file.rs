@@ -1,8 +1,11 @@
-//! Whether files have changed, looked at no more often than once a second.
+//! Files that are read again when they have changed, looked at no more often than once a second.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::clock::Instant;
 
@@ -34,6 +37,40 @@ impl Stamps {
         let changed = now.seen != self.seen;
         *self = now;
         changed
+    }
+}
+
+/// What a file says, read again when it changes.
+pub struct Reread<T, E> {
+    file: [PathBuf; 1],
+    read: fn(&Path) -> Result<T, E>,
+    current: Mutex<(Stamps, Arc<T>)>,
+}
+
+impl<T, E> Reread<T, E> {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn new(file: PathBuf, read: fn(&Path) -> Result<T, E>) -> Result<Reread<T, E>, E> {
+        let file = [file];
+        // Looked at before it is read: a change in between is seen as one.
+        let stamps = Stamps::of(&file);
+        let now = read(&file[0])?;
+        Ok(Reread { file, read, current: Mutex::new((stamps, Arc::new(now))) })
+    }
+
+    /// What it says now; `news` hears when it was read again. A file that cannot be used leaves what it said before.
+    pub fn get(&self, news: impl FnOnce(Result<&T, &E>)) -> Arc<T> {
+        let mut current = self.current.lock();
+        if current.0.changed(&self.file) {
+            let read = (self.read)(&self.file[0]);
+            news(read.as_ref());
+            if let Ok(now) = read {
+                current.1 = Arc::new(now);
+            }
+        }
+        current.1.clone()
     }
 }
 

@@ -12,18 +12,19 @@
 //! Nothing is repeated here: whether a call may have taken effect the client has to know, and the answer says it.
 
 pub mod access;
-mod call;
+pub mod call;
 pub mod config;
-mod dispatch;
-mod fields;
-mod file;
+pub mod dispatch;
+pub mod fields;
+pub mod file;
 mod gzip;
-mod handover;
+pub mod handover;
 mod lmstfy;
+pub mod named;
 pub mod openapi;
 mod ouqiang;
-mod problem;
-mod reply;
+pub mod problem;
+pub mod reply;
 mod routes;
 pub mod server;
 mod stream;
@@ -34,14 +35,18 @@ mod v1;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use hyper::body::Incoming;
+use hyper::{Request, Response};
 use tokio_util::sync::CancellationToken;
 
 use self::access::Tokens;
 use self::call::Memory;
 use self::config::{ApiSpec, Compat};
-use self::dispatch::Router;
-use self::file::Stamps;
+use self::dispatch::{Connection, Router};
+use self::file::Reread;
+use self::handover::ReplyBody;
+use self::routes::Route;
+use self::server::Served;
 use crate::jobs::{Dispenser, JobQueue};
 use crate::settings::problem::ConfigErrors;
 use crate::telemetry::events::api::ApiEvents;
@@ -53,7 +58,7 @@ pub struct Api {
     access: Access,
     memory: Memory,
     max_connections: usize,
-    router: Router,
+    router: Router<Route>,
     compat: Vec<Compat>,
     /// Tokens of lmstfy that were looked up lately.
     known: lmstfy::tokens::Known,
@@ -94,44 +99,45 @@ impl Api {
     pub fn tokens(&self) -> Option<usize> {
         self.access.tokens(&self.events).map(|tokens| tokens.count())
     }
+}
 
-    /// What happens is reported here.
-    pub fn events(&self) -> &ApiEvents {
+impl Served for Api {
+    type Body = ReplyBody;
+
+    async fn respond(self: Arc<Self>, connection: Connection, request: Request<Incoming>) -> Response<ReplyBody> {
+        dispatch::respond(self, connection, request).await
+    }
+
+    fn stopping(&self) -> &CancellationToken {
+        &self.stopping
+    }
+
+    fn max_connections(&self) -> usize {
+        self.max_connections
+    }
+
+    fn events(&self) -> &ApiEvents {
         &self.events
     }
 }
 
-/// The tokens file, read again when it changes.
-struct Access {
-    file: Option<[PathBuf; 1]>,
-    current: Mutex<(Stamps, Arc<Tokens>)>,
-}
+/// The tokens file, if there is one.
+struct Access(Option<Reread<Tokens, ConfigErrors>>);
 
 impl Access {
     fn new(file: Option<PathBuf>) -> Result<Access, ConfigErrors> {
-        let file = file.map(|file| [file]);
-        // Looked at before it is read: a change in between is seen as one.
-        let stamps = Stamps::of(file.as_ref().map_or(&[], |file| file));
-        let tokens = file.as_ref().map(|[file]| Tokens::read(file)).transpose()?.unwrap_or_default();
-        Ok(Access { file, current: Mutex::new((stamps, Arc::new(tokens))) })
+        file.map(|file| Reread::new(file, Tokens::read)).transpose().map(Access)
     }
 
-    /// The tokens that are valid now; `None` without a file. A file that cannot be used leaves those of before.
+    /// The tokens that are valid now; `None` without a file.
     fn tokens(&self, events: &ApiEvents) -> Option<Arc<Tokens>> {
-        let files = self.file.as_ref()?;
-        let mut current = self.current.lock();
-        if current.0.changed(files) {
-            match Tokens::read(&files[0]) {
-                Ok(tokens) => {
-                    events.tokens_read(tokens.count());
-                    current.1 = Arc::new(tokens);
-                }
-                Err(errors) => events.tokens_refused(&errors.to_string()),
-            }
-        }
-        Some(current.1.clone())
+        let news = |read: Result<&Tokens, &ConfigErrors>| match read {
+            Ok(tokens) => events.tokens_read(tokens.count()),
+            Err(errors) => events.tokens_refused(&errors.to_string()),
+        };
+        self.0.as_ref().map(|file| file.get(news))
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,26 +3,14 @@
 //! A route without a description here, or a description without a route, fails a test; and every answer that the tests get
 //! is compared with what the document says of it.
 
-mod schemas;
+pub(crate) mod describe;
+pub(crate) mod schemas;
 
 use serde_json::{Map, Value, json};
 
+use self::describe::{Operation, Place, body, ok};
 use super::problem::Kind;
 use super::routes::{OWN, Route};
-
-/// What the document says of one endpoint.
-struct Operation {
-    summary: &'static str,
-    description: &'static str,
-    /// Names of parameters beside those in the path; described in [`parameter`].
-    query: &'static [&'static str],
-    /// The request's body.
-    body: Option<Value>,
-    /// Status and schema of answers that are no problems; no schema is no body.
-    answers: Vec<(u16, &'static str, Option<Value>)>,
-    /// Kinds of problems beside those that every endpoint may answer.
-    problems: &'static [Kind],
-}
 
 /// Problems of every endpoint that needs a token and asks Redis.
 const ALWAYS: [Kind; 8] = [
@@ -64,61 +52,14 @@ pub fn document() -> Value {
 }
 
 fn described(route: &Route, operation: Operation) -> Value {
-    let names = route.path.split('{').skip(1).filter_map(|part| part.split('}').next());
-    let in_path = names.map(|name| parameter(name, "path"));
-    let parameters: Vec<Value> = in_path.chain(operation.query.iter().map(|name| parameter(name, "query"))).collect();
-    let mut responses = Map::new();
-    for (status, description, schema) in operation.answers {
-        let mut answer = json!({ "description": description });
-        if let Some(schema) = schema {
-            answer["content"] = json!({ "application/json": { "schema": schema } });
-        }
-        responses.insert(status.to_string(), answer);
-    }
     let always: &[Kind] = if route.open { &[] } else { &ALWAYS };
-    for kind in always.iter().chain(operation.problems) {
-        let answer = responses.entry(kind.status().as_str().to_owned()).or_insert_with(|| {
-            json!({
-                "description": "",
-                "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
-            })
-        });
-        let described = answer["description"].as_str().unwrap_or_default();
-        let more = if described.is_empty() { String::new() } else { format!("{described}; ") };
-        answer["description"] = json!(format!("{more}{}: {}", kind.as_str(), kind.title()));
-    }
-    let mut described = json!({
-        "operationId": route.name,
-        "tags": ["jobs"],
-        "summary": operation.summary,
-        "parameters": parameters,
-        "responses": responses,
-    });
-    if !operation.description.is_empty() {
-        described["description"] = json!(operation.description);
-    }
-    if let Some(body) = operation.body {
-        described["requestBody"] = body;
-    }
-    if route.open {
-        described["security"] = json!([]);
-    }
-    described
-}
-
-/// A body of JSON.
-fn body(schema: &str) -> Option<Value> {
-    let schema = schemas::reference(schema);
-    Some(json!({ "required": true, "content": { "application/json": { "schema": schema } } }))
-}
-
-fn ok(schema: &str) -> Option<Value> {
-    Some(schemas::reference(schema))
+    let Route { name, path, open, .. } = *route;
+    describe::described(&Place { name, path, open, tag: "jobs", always }, parameter, operation)
 }
 
 /// What the document says of the route of this name.
 fn operation(name: &str) -> Option<Operation> {
-    let nothing = || Operation { summary: "", description: "", query: &[], body: None, answers: vec![], problems: &[] };
+    let nothing = Operation::default;
     Some(match name {
         "openapi" => Operation {
             summary: "This document",

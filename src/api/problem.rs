@@ -19,6 +19,8 @@ pub struct Problem {
     pub retry_after: Option<Duration>,
     /// Further fields of the answer.
     pub fields: Map<String, Value>,
+    /// The page that describes the kind.
+    pub page: &'static str,
 }
 
 macro_rules! kinds {
@@ -60,12 +62,16 @@ kinds! {
     NoSuchPath = "no-such-path", NOT_FOUND, "There is no such path";
     /// There is no such job.
     NoSuchJob = "no-such-job", NOT_FOUND, "There is no such job";
+    /// What the path names is not there.
+    NotFound = "not-found", NOT_FOUND, "There is no such thing";
     /// The path has other methods.
     Method = "method", METHOD_NOT_ALLOWED, "The path has other methods";
     /// The id belongs to another job.
     IdTaken = "id-taken", CONFLICT, "The id belongs to another job";
     /// The job is not reserved by this token any more.
     NotYours = "not-yours", CONFLICT, "The job is no longer reserved by this token";
+    /// The state of what the path names forbids it.
+    Conflict = "conflict", CONFLICT, "Its state forbids that";
     /// The body, or a job's body, is too large.
     TooLarge = "too-large", PAYLOAD_TOO_LARGE, "The body is too large";
     /// The body is in a form that is not read.
@@ -86,13 +92,13 @@ kinds! {
     Stopping = "stopping", SERVICE_UNAVAILABLE, "The server is stopping";
 }
 
-/// What every type begins with: the page that describes the kinds.
-const TYPES: &str = "https://github.com/delaybridge/delaybridge/blob/main/docs/http-api.md#";
+/// What every type begins with: the folder of the pages that describe the kinds.
+const PAGES: &str = "https://github.com/delaybridge/delaybridge/blob/main/docs/";
 
 impl Problem {
     /// A problem of a kind, with what was attempted, what happened and what to do.
     pub fn new(kind: Kind, detail: impl Into<String>) -> Problem {
-        Problem { kind, detail: detail.into(), retry_after: None, fields: Map::new() }
+        Problem { kind, detail: detail.into(), retry_after: None, fields: Map::new(), page: "http-api.md" }
     }
 
     /// A request that means nothing.
@@ -115,7 +121,7 @@ impl Problem {
     /// The body of the answer.
     pub fn body(&self) -> Value {
         let mut body = json!({
-            "type": format!("{TYPES}{}", self.kind.as_str()),
+            "type": format!("{PAGES}{}#{}", self.page, self.kind.as_str()),
             "title": self.kind.title(),
             "status": self.kind.status().as_u16(),
             "detail": self.detail,

@@ -9,7 +9,7 @@ use super::Api;
 use super::access::Caller;
 use super::call::Call;
 use super::config::{ApiSpec, Compat};
-use super::dispatch::allow;
+use super::dispatch::{Endpoint, allow};
 use super::problem::{Kind, Problem};
 use super::reply::Reply;
 use super::{lmstfy, ouqiang, v1};
@@ -31,6 +31,20 @@ pub struct Route {
     pub open: bool,
     /// What answers.
     pub handler: fn(Arc<Api>, Call) -> Answer,
+}
+
+impl Endpoint for Route {
+    fn method(&self) -> &Method {
+        &self.method
+    }
+
+    fn path(&self) -> &'static str {
+        self.path
+    }
+
+    fn ignores_methods(&self) -> bool {
+        self.dialect.ignores_methods()
+    }
 }
 
 /// Whose API an endpoint belongs to: that decides the shape of problems, and where a token may be.

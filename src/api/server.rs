@@ -5,20 +5,24 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Api;
-use super::dispatch::{Connection, respond};
+use super::dispatch::Connection;
 use super::handover::Unflushed;
 use super::stream::Watched;
 use super::tls::Certificates;
+use crate::telemetry::events::api::ApiEvents;
 
 /// A client that has not sent its request head by then is cut off; so is a connection without a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,6 +40,28 @@ const SEND_BUFFER: usize = 64 * 1024;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long answers may take to leave once the server stops. Long polls are answered at once.
 const GOODBYE: Duration = Duration::from_secs(5);
+
+/// What answers the requests of a listener.
+pub trait Served: Send + Sync + 'static {
+    /// The body of its answers.
+    type Body: Body<Data = Bytes, Error = Infallible> + Send + 'static;
+
+    /// Answers one request. Never fails: what goes wrong is an answer too.
+    fn respond(
+        self: Arc<Self>,
+        connection: Connection,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response<Self::Body>> + Send;
+
+    /// The listener closes, and what is under way comes to its end.
+    fn stopping(&self) -> &CancellationToken;
+
+    /// Connections at once.
+    fn max_connections(&self) -> usize;
+
+    /// What happens is reported here.
+    fn events(&self) -> &ApiEvents;
+}
 
 /// A bound socket: connections wait in the kernel until [`serve`] accepts them.
 #[derive(Debug)]
@@ -62,26 +88,26 @@ impl Listener {
     }
 }
 
-/// Serves until `api.stopping`, then lets what is under way come to its end.
-pub async fn serve(listener: Listener, api: Arc<Api>, certificates: Option<Arc<Certificates>>) {
+/// Serves until it is stopping, then lets what is under way come to its end.
+pub async fn serve<S: Served>(listener: Listener, api: Arc<S>, certificates: Option<Arc<Certificates>>) {
     let listener = match TcpListener::from_std(listener.socket) {
         Ok(listener) => listener,
         // Essential: the end of this task ends the process, which says so.
-        Err(error) => return api.events.failed(&format!("take the listening socket: {error}")),
+        Err(error) => return api.events().failed(&format!("take the listening socket: {error}")),
     };
     let connections = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(api.max_connections));
+    let places = Arc::new(Semaphore::new(api.max_connections()));
     loop {
         // A place first: whoever finds none waits in the kernel's backlog. Cancel-safe: an acquired place is only a place.
         let place = tokio::select! {
             biased;
-            () = api.stopping.cancelled() => break,
-            place = place(&places, &api) => place,
+            () = api.stopping().cancelled() => break,
+            place = place(&places, &*api) => place,
         };
         // Order: the end before a new connection. Cancel-safe: `accept` takes a connection only when it returns it.
         tokio::select! {
             biased;
-            () = api.stopping.cancelled() => break,
+            () = api.stopping().cancelled() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
                     drop(connections.spawn(connection(stream, peer, api.clone(), certificates.clone(), place)));
@@ -94,27 +120,27 @@ pub async fn serve(listener: Listener, api: Arc<Api>, certificates: Option<Arc<C
     drop(listener);
     connections.close();
     if tokio::time::timeout(GOODBYE, connections.wait()).await.is_err() {
-        api.events.cut_off(connections.len());
+        api.events().cut_off(connections.len());
     }
 }
 
-async fn place(places: &Arc<Semaphore>, api: &Api) -> Option<OwnedSemaphorePermit> {
+async fn place(places: &Arc<Semaphore>, api: &impl Served) -> Option<OwnedSemaphorePermit> {
     if let Ok(place) = places.clone().try_acquire_owned() {
         return Some(place);
     }
-    api.events.crowded(api.max_connections);
+    api.events().crowded(api.max_connections());
     places.clone().acquire_owned().await.ok()
 }
 
-async fn connection(
+async fn connection<S: Served>(
     stream: TcpStream,
     peer: SocketAddr,
-    api: Arc<Api>,
+    api: Arc<S>,
     certificates: Option<Arc<Certificates>>,
     place: Option<OwnedSemaphorePermit>,
 ) {
     let _place = place;
-    let _open = api.events.metrics.connected();
+    let _open = api.events().metrics.connected();
     // Small answers leave at once. What the kernel has taken cannot be given back when the client turns out to be gone, so
     // it takes little; a socket that refuses has larger buffers, which is no reason to refuse its client.
     let _ = stream.set_nodelay(true);
@@ -125,18 +151,18 @@ async fn connection(
         Ok(Ok(stream)) => serve_on(stream, peer, api).await,
         // Whoever only looks whether the port is open hangs up at once.
         Ok(Err(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => {}
-        Ok(Err(error)) => api.events.handshake_failed(peer, &error.to_string()),
+        Ok(Err(error)) => api.events().handshake_failed(peer, &error.to_string()),
         Err(_) => {}
     }
 }
 
-async fn serve_on<S: AsyncRead + AsyncWrite + Unpin>(stream: S, peer: SocketAddr, api: Arc<Api>) {
+async fn serve_on<A: Served>(stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr, api: Arc<A>) {
     let unflushed = Unflushed::default();
     let connection = Connection { peer, unflushed: unflushed.clone() };
-    let stopping = api.stopping.clone();
+    let stopping = api.stopping().clone();
     let service = service_fn(move |request| {
         let (api, connection) = (api.clone(), connection.clone());
-        async move { Ok::<_, Infallible>(respond(api, connection, request).await) }
+        async move { Ok::<_, Infallible>(api.respond(connection, request).await) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

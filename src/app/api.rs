@@ -9,7 +9,7 @@ use super::jobs::Jobs;
 use super::tasks::named;
 use crate::api::Api;
 use crate::api::config::ApiSpec;
-use crate::api::server::{Listener, serve};
+use crate::api::server::{Listener, Served, serve};
 use crate::api::tls::Certificates;
 use crate::pipeline::process::Process;
 

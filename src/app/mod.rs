@@ -4,6 +4,7 @@
 //! deliveries and settlings come and go. A task that must not end and ends all the same takes the process with it: a daemon
 //! that only looks alive loses more than a restart.
 
+mod admin;
 mod api;
 mod drain;
 mod group;
@@ -84,6 +85,7 @@ pub async fn run(loaded: Loaded, file: ConfigFile) -> anyhow::Result<u8> {
         words: notifier.words(),
     };
     app.tasks.spawn(tasks::named("reload", reloads.run(wishes)));
+    admin::start(&config, &handle, &app.process, &mut app.tasks)?;
     let code = app.until_stopped(&mut signals, &handle, &notifier, config.shutdown_timeout).await;
     notifier.stop(LAST_WORDS);
     if let Some(server) = server {

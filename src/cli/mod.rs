@@ -28,12 +28,14 @@ mod progress;
 mod queues;
 mod recover;
 mod reference;
+mod remote;
 mod restore;
 mod run;
 mod schema;
 mod show;
 mod table;
 mod test;
+mod top;
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -124,6 +126,7 @@ pub enum Command {
     Test(test::TestArgs),
     Offer(offer::OfferArgs),
     Queues(queues::QueuesArgs),
+    Top(top::TopArgs),
     Peek(peek::PeekArgs),
     Find(find::FindArgs),
     RunNow(element::RunNowArgs),
@@ -244,6 +247,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut (dyn Write + S
         Command::Test(args) => test::run(global, &args, out).await,
         Command::Offer(args) => offer::run(global, &args, out).await,
         Command::Queues(args) => queues::run(global, &args, out).await,
+        Command::Top(args) => top::run(global, &args).await,
         Command::Peek(args) => peek::run(global, &args, out).await,
         Command::Find(args) => find::run(global, &args, out).await,
         Command::RunNow(args) => element::run_now(global, &args, out).await,

@@ -1,14 +1,16 @@
 //! `pause` and `resume`: a queue or a sink, for every daemon that serves it.
 
 use std::io::Write;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use clap::Args;
 
 use super::element::person;
+use super::remote::DaemonArgs;
 use super::{Failed, Global, answer, load_queues, show};
 use crate::operate::pause::{PauseChange, PauseChanges, PauseEnd, Reason, Target, check_target, pause, resume};
-use crate::operate::{Session, words};
+pub(super) use crate::operate::pause::{length, point};
+use crate::operate::{Session, remote, words};
 
 /// Stop the deliveries of a queue, or to a sink.
 ///
@@ -30,11 +32,14 @@ pub struct PauseArgs {
     #[arg(long, value_name = "NAME")]
     pub by: Option<String>,
     /// How long; without it, until `resume`
-    #[arg(long = "for", value_name = "DURATION", value_parser = time)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = length)]
     pub length: Option<Duration>,
     /// The end, by the clock of Redis: 2027-01-31T09:00:00Z, or milliseconds since 1970
     #[arg(long, value_name = "TIME", value_parser = point, conflicts_with = "length")]
     pub until: Option<i64>,
+    /// The daemon to ask.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
 }
 
 /// Continue the deliveries of a queue, or to a sink.
@@ -46,6 +51,9 @@ pub struct ResumeArgs {
     /// What to resume.
     #[command(flatten)]
     pub target: TargetArgs,
+    /// The daemon to ask.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
 }
 
 /// A queue, or a sink.
@@ -74,24 +82,6 @@ Examples:
 
 Exit codes: 0 resumed, or was not paused, 1 failed for a queue, 2 wrong arguments or configuration";
 
-/// The last millisecond of the year 9999.
-const LAST_MS: i64 = 253_402_300_799_999;
-
-/// As in the configuration, but not nothing, and not beyond the calendar.
-pub(super) fn time(text: &str) -> Result<Duration, String> {
-    const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
-    let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write 30m, 2h or 1d 12h"))?;
-    if time.is_zero() || time > LONGEST { Err("more than 0s, and at most 100 years".to_owned()) } else { Ok(time) }
-}
-
-/// A point in time: milliseconds since 1970, or as RFC 3339 writes it.
-pub(super) fn point(text: &str) -> Result<i64, String> {
-    let since = || humantime::parse_rfc3339_weak(text).ok()?.duration_since(UNIX_EPOCH).ok();
-    let ms = text.parse().ok().or_else(|| i64::try_from(since()?.as_millis()).ok());
-    ms.filter(|ms| (0..=LAST_MS).contains(ms))
-        .ok_or_else(|| "write 2027-01-31T09:00:00Z, or milliseconds since 1970".to_owned())
-}
-
 impl TargetArgs {
     fn target(&self) -> Target<'_> {
         match (&self.queue, &self.sink) {
@@ -116,8 +106,11 @@ pub(super) async fn run(global: &Global, args: &PauseArgs, out: &mut dyn Write) 
         (None, Some(ms)) => PauseEnd::At(ms),
         (None, None) => PauseEnd::Never,
     };
-    let session = open(global, target).await?;
-    let changes = pause(&session, target, &Reason { by: &by, why: &args.why, end }).await?;
+    let reason = Reason { by: &by, why: &args.why, end };
+    let changes = match args.daemon.daemon()? {
+        Some(daemon) => remote::pause(&daemon, target, &reason).await?,
+        None => pause(&open(global, target).await?, target, &reason).await?,
+    };
     finish(global, out, &changes, "pause", |change| {
         let until = change.pause.as_ref().and_then(|pause| pause.until_ms);
         let until =
@@ -129,8 +122,10 @@ pub(super) async fn run(global: &Global, args: &PauseArgs, out: &mut dyn Write) 
 
 pub(super) async fn end(global: &Global, args: &ResumeArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let target = args.target.target();
-    let session = open(global, target).await?;
-    let changes = resume(&session, target).await?;
+    let changes = match args.daemon.daemon()? {
+        Some(daemon) => remote::resume(&daemon, target).await?,
+        None => resume(&open(global, target).await?, target).await?,
+    };
     finish(global, out, &changes, "resume", |change| match &change.before {
         Some(pause) => format!("resumed; it was paused by {}: {}", pause.by, pause.why),
         None => "was not paused".to_owned(),
@@ -163,21 +158,4 @@ fn finish(
     let failed: Vec<_> =
         changes.errors.iter().map(|error| format!("{verb} queue `{}`: {}", error.queue, error.message)).collect();
     if failed.is_empty() { Ok(0) } else { Err(Failed::runtime(failed.join("\n"))) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ends_are_read_or_refused_in_words() {
-        assert_eq!(time("1h 30m"), Ok(Duration::from_secs(5_400)));
-        assert!(time("0s").unwrap_err().contains("more than 0s"));
-        assert!(time("2").unwrap_err().contains("30m"));
-        assert_eq!(point("2027-01-31T09:00:00Z"), Ok(1_801_386_000_000));
-        assert_eq!(point("1801386000000"), Ok(1_801_386_000_000));
-        for text in ["tomorrow", "-1", "999999999999999", ""] {
-            assert!(point(text).unwrap_err().contains("2027"), "{text}");
-        }
-    }
 }

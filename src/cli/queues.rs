@@ -1,14 +1,19 @@
 //! `queues`: the numbers of every queue at one glance.
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
 
 use clap::Args;
 
 use super::jobs::topics;
+use super::remote::DaemonArgs;
 use super::table::{Align, Table};
-use super::{Failed, Global, answer, load_queues, show};
+use super::top::every;
+use super::{Failed, Global, Output, answer, load_queues, show};
+use crate::operate::overview::Overview;
 use crate::operate::queues::{QueueState, Queues, queues};
+use crate::operate::remote::{self, Daemon};
 use crate::operate::{Session, words};
 
 /// Show every queue with its pending, late and dead elements.
@@ -21,17 +26,60 @@ use crate::operate::{Session, words};
 /// What is paused follows, and the topics of a job queue in the configuration.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
-pub struct QueuesArgs {}
+pub struct QueuesArgs {
+    /// The daemon to ask.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+    /// Look again every so often, until it is stopped
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "2s", require_equals = true, value_parser = every)]
+    pub watch: Option<Duration>,
+}
 
 const AFTER: &str = "\
 Examples:
   delaybridge queues
   delaybridge queues --output json
+  delaybridge queues --daemon http://127.0.0.1:9465 --watch
 
 Exit codes: 0 done, 1 a queue could not be read, 2 wrong configuration";
 
-pub(super) async fn run(global: &Global, _: &QueuesArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let found = queues(&Session::open(load_queues(global)?).await?).await;
+pub(super) async fn run(global: &Global, args: &QueuesArgs, out: &mut dyn Write) -> Result<u8, Failed> {
+    let place = match args.daemon.daemon()? {
+        Some(daemon) => Place::Daemon(daemon),
+        None => Place::Redis(Box::new(Session::open(load_queues(global)?).await?)),
+    };
+    let Some(every) = args.watch else { return once(global, &place, out).await };
+    let clear = std::io::stdout().is_terminal() && global.output == Output::Text;
+    loop {
+        if clear {
+            // From the first line on: one screen, and not a roll of paper.
+            out.write_all(b"\x1b[H\x1b[2J")?;
+        }
+        if let Err(failed) = once(global, &place, out).await {
+            writeln!(out, "{failed}")?;
+        }
+        if !clear && global.output == Output::Text {
+            writeln!(out)?;
+        }
+        out.flush()?;
+        tokio::time::sleep(every).await;
+    }
+}
+
+/// What is asked.
+enum Place {
+    Daemon(Daemon),
+    Redis(Box<Session>),
+}
+
+async fn once(global: &Global, place: &Place, out: &mut dyn Write) -> Result<u8, Failed> {
+    let found = match place {
+        Place::Redis(session) => queues(session).await,
+        Place::Daemon(daemon) => {
+            let Overview { queues, errors, .. } = remote::overview(daemon, "").await?;
+            Queues { queues: queues.into_iter().map(|row| row.state).collect(), topics: None, errors }
+        }
+    };
     answer(global, out, &found, text)?;
     let failed: Vec<_> =
         found.errors.iter().map(|error| format!("read queue `{}`: {}", error.queue, error.message)).collect();

@@ -1,5 +1,7 @@
 //! The settings in effect, defaults filled in, for `check`. Shows no secret: passwords are "hidden" or a file's name.
 
+use std::net::SocketAddr;
+
 use redisson_codecs::JavaTypes;
 use serde_json::{Map, Value, json};
 
@@ -11,7 +13,7 @@ use crate::sink::SinkSpec;
 /// The settings in effect, in the shape and the units of the YAML.
 pub fn describe_json(config: &Config) -> Value {
     let mut all = json!({
-        "http": config.http_listen.map_or(json!("none"), |listen| json!({ "listen": listen.to_string() })),
+        "http": config.http_listen.map_or(json!("none"), |listen| http(listen, config.admin.as_ref())),
         "shutdown_timeout": show_duration(config.shutdown_timeout),
         "reload": { "watch": config.watch_file },
         "limits": {
@@ -33,6 +35,17 @@ pub fn describe_json(config: &Config) -> Value {
         fields.insert("jobs".to_owned(), shown.into());
     }
     all
+}
+
+fn http(listen: SocketAddr, admin: Option<&AdminSpec>) -> Value {
+    let mut shown = json!({ "listen": listen.to_string() });
+    if let Some(AdminSpec { listen, token_file }) = admin {
+        shown["admin"] = json!({ "listen": listen.to_string() });
+        if let Some(file) = token_file {
+            shown["admin"]["token_file"] = json!(file.display().to_string());
+        }
+    }
+    shown
 }
 
 /// The settings in effect as YAML-like text, for a person.
@@ -75,6 +88,11 @@ fn lines(text: &mut String, value: &Value, depth: usize) {
 /// An object without the fields that have no value.
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect::<Map<_, _>>().into()
+}
+
+/// The settings of one queue in effect, in the shape and the units of the YAML.
+pub fn describe_queue(config: &Config, spec: &QueueSpec) -> Value {
+    queue(spec, config.redis.count() > 1)
 }
 
 fn queue(spec: &QueueSpec, named: bool) -> Value {

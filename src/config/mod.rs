@@ -14,7 +14,7 @@ mod validate;
 
 use std::path::{Path, PathBuf};
 
-pub use describe::{describe, describe_json};
+pub use describe::{describe, describe_json, describe_queue};
 pub use model::*;
 pub use parts::{Difference, Parts};
 pub use reference::reference;

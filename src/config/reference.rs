@@ -20,9 +20,6 @@ pub fn reference() -> String {
     for table in tables::all() {
         for key in table.keys() {
             let path = join(table.path, key.name);
-            if !key.available {
-                line(&mut text, format_args!("- `{path}`: {}", key.help));
-            }
             let words = words(key.kind, false);
             if !words.is_empty() {
                 line(&mut text, format_args!("- `{path}` with the value {words}"));
@@ -38,7 +35,7 @@ fn section(text: &mut String, table: &Table) {
     line(text, format_args!("| key | value | default | |\n|---|---|---|---|"));
     let own = table.own.iter().map(|key| (None, key));
     let offered = table.offered.iter().flat_map(|group| group.keys.iter().map(|key| (group.of, key)));
-    for (of, key) in own.chain(offered).filter(|(_, key)| key.available) {
+    for (of, key) in own.chain(offered) {
         let default = match (of, key.default, key.required) {
             // Left out on a route, it is what the sink says.
             (Some(_), _, _) => String::new(),
@@ -88,7 +85,6 @@ fn value(key: &Key) -> String {
         Kind::Named(table) => format!("names with {}", link(table)),
         Kind::Classes(table) => format!("names of Java classes with {}", link(table)),
         Kind::List(table) => format!("list of {}", link(table)),
-        Kind::Planned => String::new(),
     }
 }
 

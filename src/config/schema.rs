@@ -18,7 +18,7 @@ pub fn schema() -> Value {
 }
 
 fn section(table: &Table) -> Value {
-    let available = || table.keys().filter(|key| key.available);
+    let available = || table.keys();
     let mut properties: Map<String, Value> = available().map(|key| (key.name.to_owned(), property(key))).collect();
     // Left out on a route, it is what the sink says.
     for key in table.offered.iter().filter(|group| group.of.is_some()).flat_map(|group| group.keys) {
@@ -124,7 +124,6 @@ fn value(kind: Kind) -> Value {
         }),
         Kind::Classes(table) => json!({ "type": "object", "additionalProperties": section(table) }),
         Kind::List(table) => json!({ "type": "array", "minItems": 1, "items": section(table) }),
-        Kind::Planned => json!(false),
     }
 }
 

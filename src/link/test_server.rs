@@ -120,6 +120,13 @@ impl TestServer {
         client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
     }
 
+    /// Runs one command; the test fails with it.
+    pub(crate) async fn command(&self, words: &[&str]) {
+        let mut command = redis::cmd(words[0]);
+        words[1..].iter().for_each(|word| drop(command.arg(*word)));
+        let _: redis::Value = command.query_async(&mut self.admin().await).await.unwrap();
+    }
+
     fn signal(&self, signal: &str) {
         let pid = self.child.as_ref().unwrap().id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());

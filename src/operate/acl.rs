@@ -118,14 +118,16 @@ fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: Purpose)
         user.uses.push("jobs".to_owned());
         user.grants.extend(jobs::rights());
     }
+    let operate = |spec: &Arc<QueueSpec>| ledger(spec).rights(Activity::Operate, &Use::default());
     match purpose {
-        Purpose::Operator => {
-            let operate = |spec: &Arc<QueueSpec>| ledger(spec).rights(Activity::Operate, &Use::default());
-            user.grants.extend(queues.iter().flat_map(operate));
-        }
+        Purpose::Operator => user.grants.extend(queues.iter().flat_map(operate)),
         Purpose::Run => {
             user.grants.push(rights::to_ask_for_rights());
             user.grants.extend(queues.iter().flat_map(of_queue));
+            // What operators ask the daemon for, it does by its own user.
+            if config.admin.is_some() {
+                user.grants.extend(queues.iter().flat_map(operate));
+            }
         }
     }
     user

@@ -50,6 +50,35 @@ impl Content {
         cut(&shown, self.complete, most)
     }
 
+    /// Many lines for a person, at most `most` bytes: what the codec makes of the payload, JSON indented; else text if it is some,
+    /// else hexadecimal digits.
+    pub fn shown(&self, most: usize) -> Shown {
+        let indented = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
+        let (text, note) = match self.read() {
+            Some(Ok(decoded)) => match value(&decoded) {
+                Some(Value::String(text)) => (text, None),
+                Some(value) => (indented(&value), None),
+                None => (plain(&decoded.decoded(), true), None),
+            },
+            Some(Err(error)) => {
+                let note = format!("The codec refused it: {} at byte {}.", error.problem, error.offset);
+                (plain(&self.bytes, true), Some(note))
+            }
+            None => match text_of(&self.bytes, self.complete).filter(|text| !looks_binary(text)) {
+                Some(text) => match serde_json::from_str::<Value>(text) {
+                    Ok(value @ (Value::Object(_) | Value::Array(_))) => (indented(&value), None),
+                    _ => (text.to_owned(), None),
+                },
+                None => (plain(&self.bytes, self.complete), None),
+            },
+        };
+        let end = (0..=most.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        let cut = end < text.len() || !self.complete;
+        // Line breaks and tabs may be there; what a terminal or a reader's direction would obey may not.
+        let text = text[..end].split_inclusive(['\n', '\t']).map(kept).collect();
+        Shown { text, cut, note }
+    }
+
     /// What a codec reads; `None` where none is meant, and for a beginning.
     fn read(&self) -> Option<Result<Payload, DecodeError>> {
         match self.coding.is_raw() {
@@ -62,6 +91,23 @@ impl Content {
             false => Some(redisson_codecs::decode_with(self.coding, &self.classes, &self.bytes)),
         }
     }
+}
+
+/// A payload in many lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// The text, not escaped for any page.
+    pub text: String,
+    /// Whether there is more.
+    pub cut: bool,
+    /// What a person has to know of it.
+    pub note: Option<String>,
+}
+
+/// A part of a text that ends with at most one line break or tab.
+fn kept(part: &str) -> String {
+    let body = part.trim_end_matches(['\n', '\t']);
+    escaped(body) + &part[body.len()..]
 }
 
 impl Serialize for Content {
@@ -180,6 +226,21 @@ mod tests {
         check(Codec::String, b"012345678901234567890123", true, "01234567890123456789...");
         check(Codec::String, b"ab\xe2\x82", false, "ab...");
         check(Codec::String, b"", true, "");
+    }
+
+    #[test]
+    fn many_lines_are_what_the_codec_reads_and_no_longer_than_asked() {
+        let check = |codec, payload: &'static [u8], most, text: &str, cut| {
+            let shown = Content::new(codec, Bytes::from_static(payload), true).shown(most);
+            assert_eq!((shown.text.as_str(), shown.cut), (text, cut));
+        };
+        check(Codec::Json, b"{\"a\":[1]}", 100, "{\n  \"a\": [\n    1\n  ]\n}", false);
+        check(Codec::Raw, b"{\"a\":1}", 100, "{\n  \"a\": 1\n}", false);
+        check(Codec::String, b"a\nb\x1b[31m", 100, "a\nb\\u{1b}[31m", false);
+        check(Codec::String, "ää".as_bytes(), 3, "ä", true);
+        check(Codec::Raw, b"\xff\x00", 100, "0xff00", false);
+        let refused = Content::new(Codec::Json, Bytes::from_static(b"{oops"), true).shown(100);
+        assert_eq!((refused.text.as_str(), refused.note.is_some()), ("{oops", true));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Why an operation failed: a kind for a program, a message for a person.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::link::LinkError;
 use crate::source::SourceError;
@@ -48,7 +48,7 @@ impl Error {
 }
 
 /// A queue that could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueError {
     /// The queue.
     pub queue: String,

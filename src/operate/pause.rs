@@ -1,8 +1,9 @@
 //! Pauses queues and sinks for every daemon that serves them, and ends that.
 
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::{Attempt, Error, QueueError, explained, may_have_run};
 use super::session::{Queue, Session, find};
@@ -37,7 +38,7 @@ pub struct Reason<'a> {
 }
 
 /// What was paused or resumed.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PauseChanges {
     /// The queues.
     pub queues: Vec<PauseChange>,
@@ -46,7 +47,7 @@ pub struct PauseChanges {
 }
 
 /// What changed for one queue.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PauseChange {
     /// The queue.
     pub queue: String,
@@ -62,7 +63,7 @@ pub struct PauseChange {
 }
 
 /// A pause of a queue, or of one of its sinks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PauseState {
     /// The sink, if it is not the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -223,6 +224,32 @@ impl PauseState {
     }
 }
 
+/// The last millisecond of the year 9999.
+const LAST_MS: i64 = 253_402_300_799_999;
+
+/// How long a pause lasts: as in the configuration, but not nothing, and not beyond the calendar.
+///
+/// # Errors
+///
+/// What is wrong with the text.
+pub fn length(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+    let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write 30m, 2h or 1d 12h"))?;
+    if time.is_zero() || time > LONGEST { Err("more than 0s, and at most 100 years".to_owned()) } else { Ok(time) }
+}
+
+/// A point in time: milliseconds since 1970, or as RFC 3339 writes it.
+///
+/// # Errors
+///
+/// What is wrong with the text.
+pub fn point(text: &str) -> Result<i64, String> {
+    let since = || humantime::parse_rfc3339_weak(text).ok()?.duration_since(UNIX_EPOCH).ok();
+    let ms = text.parse().ok().or_else(|| i64::try_from(since()?.as_millis()).ok());
+    ms.filter(|ms| (0..=LAST_MS).contains(ms))
+        .ok_or_else(|| "write 2027-01-31T09:00:00Z, or milliseconds since 1970".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,5 +266,17 @@ mod tests {
         assert_eq!(pause.line(300_000), "paused 5m ago by ann: a deployment; until 2026-11-21T09:00:32Z");
         (pause.sink, pause.until_ms) = (Some("kafka".to_owned()), None);
         assert_eq!(pause.line(300_000), "sink kafka paused 5m ago by ann: a deployment; until it is resumed");
+    }
+
+    #[test]
+    fn ends_are_read_or_refused_in_words() {
+        assert_eq!(length("1h 30m"), Ok(Duration::from_secs(5_400)));
+        assert!(length("0s").unwrap_err().contains("more than 0s"));
+        assert!(length("2").unwrap_err().contains("30m"));
+        assert_eq!(point("2027-01-31T09:00:00Z"), Ok(1_801_386_000_000));
+        assert_eq!(point("1801386000000"), Ok(1_801_386_000_000));
+        for text in ["tomorrow", "-1", "999999999999999", ""] {
+            assert!(point(text).unwrap_err().contains("2027"), "{text}");
+        }
     }
 }

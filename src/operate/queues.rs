@@ -1,6 +1,6 @@
 //! The numbers of every queue.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::{QueueError, explained};
 use super::jobs::Topics;
@@ -23,7 +23,7 @@ pub struct Queues {
 }
 
 /// The numbers of one queue. The states exclude each other: what is due is not counted as scheduled.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueState {
     /// Its id in the configuration.
     pub queue: String,

@@ -14,6 +14,9 @@ use crate::message::Identity;
 use crate::source;
 use crate::source::ledger::{DeadLetter, Ledger, Order, Place};
 
+/// What commands call themselves towards Redis.
+const CLIENT: &str = "delaybridge-cli";
+
 /// A configuration with a connection to its Redis.
 pub struct Session {
     /// The configuration.
@@ -38,13 +41,24 @@ impl Session {
     ///
     /// When no connection can be made.
     pub async fn open(config: Config) -> Result<Session, Error> {
-        let servers: Vec<_> = config.redis.iter().map(|(name, target)| (name.clone(), redis(target))).collect();
-        let attempts = join_all(servers.iter().map(|(_, redis)| connected(redis))).await;
+        let session = Session::start(config, CLIENT);
+        let attempts = join_all(session.servers.iter().map(|(_, redis)| connected(redis))).await;
         let (made, mut failed): (Vec<_>, Vec<_>) = attempts.into_iter().partition(Result::is_ok);
         match (made.is_empty(), failed.pop()) {
             (true, Some(Err(error))) => Err(error),
-            _ => Ok(Session { config, servers }),
+            _ => Ok(session),
         }
+    }
+
+    /// Begins to connect, under this name, and waits for nothing.
+    pub fn start(config: Config, client: &str) -> Session {
+        let of = |(name, target): (&Arc<str>, &RedisTarget)| (name.clone(), redis_as(client, target));
+        Session { servers: config.redis.iter().map(of).collect(), config }
+    }
+
+    /// The same connections for another configuration of the same Redis.
+    pub fn with(&self, config: Config) -> Session {
+        Session { config, servers: self.servers.clone() }
     }
 
     /// The connections to the Redis of this name.
@@ -76,7 +90,7 @@ impl Session {
     /// # Errors
     ///
     /// When that connection cannot be made.
-    pub(super) async fn queue(&self, spec: Arc<QueueSpec>) -> Result<Queue, Error> {
+    pub async fn queue(&self, spec: Arc<QueueSpec>) -> Result<Queue, Error> {
         let redis = self.redis(&spec.redis).clone();
         queue(&redis, spec).await.map_err(|error| Error::failed(error.to_string()))
     }
@@ -91,6 +105,11 @@ impl Queue {
     /// Its id in the configuration.
     pub fn id(&self) -> &str {
         &self.spec.id
+    }
+
+    /// How many daemons deliver from it; `None` where that cannot be asked.
+    pub async fn daemons(&self) -> Option<u64> {
+        self.ledger.daemons(&self.conn).await.ok()
     }
 
     /// The identity of the element that a person means.
@@ -163,7 +182,12 @@ pub(super) async fn queue(redis: &Redis, spec: Arc<QueueSpec>) -> Result<Queue, 
     Ok(Queue { spec, ledger, conn })
 }
 
-pub(super) fn find(config: &Config, id: &str) -> Result<Arc<QueueSpec>, Error> {
+/// The queue with this id.
+///
+/// # Errors
+///
+/// When the configuration has none; the one that was probably meant.
+pub fn find(config: &Config, id: &str) -> Result<Arc<QueueSpec>, Error> {
     if let Some(spec) = config.queues.iter().find(|spec| &*spec.id == id) {
         return Ok(spec.clone());
     }
@@ -181,7 +205,12 @@ pub(super) fn find(config: &Config, id: &str) -> Result<Arc<QueueSpec>, Error> {
 
 /// A Redis under the command line's name.
 pub(super) fn redis(target: &RedisTarget) -> Redis {
-    let options = LinkOptions { client_name: "delaybridge-cli".to_owned(), ..LinkOptions::default() };
+    redis_as(CLIENT, target)
+}
+
+/// A Redis under this name of a client.
+fn redis_as(client: &str, target: &RedisTarget) -> Redis {
+    let options = LinkOptions { client_name: client.to_owned(), ..LinkOptions::default() };
     Redis::start(target, options)
 }
 

@@ -1,7 +1,7 @@
 //! Tables of keys: what may be written where, what it means, what it is when left out.
 //!
-//! Reading, suggestions, the JSON Schema and the reference all follow the tables, so none of them can drift. A key that
-//! is named there as planned is refused with "not available in this version", never ignored.
+//! Reading, suggestions, the JSON Schema and the reference all follow the tables, so none of them can drift. A word
+//! that is named there for later is refused with "not available in this version", never ignored.
 
 /// The keys of one map in the YAML.
 #[derive(Debug)]
@@ -33,7 +33,6 @@ pub struct Key {
     /// As the user would write it.
     pub default: Option<&'static str>,
     pub required: bool,
-    pub available: bool,
     pub help: &'static str,
 }
 
@@ -104,8 +103,6 @@ pub enum Kind {
     Classes(&'static Table),
     /// A list of maps, at least one.
     List(&'static Table),
-    /// Not described, because there is nothing yet that reads it.
-    Planned,
 }
 
 /// A word that a key takes.
@@ -127,12 +124,7 @@ pub const fn later(text: &'static str) -> Word {
 
 /// A key that may be left out and has no default.
 pub const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
-    Key { name, kind, default: None, required: false, available: true, help }
-}
-
-/// A key that is known and refused.
-pub const fn planned(name: &'static str, help: &'static str) -> Key {
-    Key { name, kind: Kind::Planned, default: None, required: false, available: false, help }
+    Key { name, kind, default: None, required: false, help }
 }
 
 impl Key {
@@ -213,7 +205,7 @@ macro_rules! tables {
     ($(mod $module:ident at $path:literal, $help:literal { $($name:ident = $key:expr;)* } $(+ $offered:expr)?)*) => {
         $(pub(crate) mod $module {
             #[allow(unused_imports, reason = "not every table needs every helper")]
-            use $crate::settings::keys::{Key, Kind, Table, count, count_or, duration, key, later, now, planned};
+            use $crate::settings::keys::{Key, Kind, Table, count, count_or, duration, key, later, now};
             #[allow(unused_imports, reason = "tables and keys of the file around")]
             use super::*;
             $(pub(crate) const $name: Key = $key;)*

@@ -11,7 +11,7 @@ use prometheus::core::Collector;
 use prometheus::{CounterVec, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 
 /// Due time to acknowledgement: 1 ms is the best that polling can reach, an hour is an outage.
-const LATENESS: &[f64] =
+pub(super) const LATENESS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0];
 /// A delivery: from a local Redis up to the longest reasonable time-out.
 const ACKS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
@@ -213,11 +213,11 @@ catalogue! {
     redis_up: IntGaugeVec, "delaybridge_redis_up", "0 or 1", ["redis"], &[],
         "1 while the Redis that holds the queues answers; of a cluster while all masters in use do. The label is its name in the configuration, default if it has none.";
     api_requests: IntCounterVec, "delaybridge_api_requests_total", "requests", ["route", "status"], &[],
-        "Requests to the job queue's HTTP API, by endpoint and status; the endpoint is none for a path that is not known.";
+        "Requests to the job queue's HTTP API and to the admin API, by endpoint and status; the endpoint is none for a path that is not known. Endpoints of the admin API begin with admin_.";
     api_duration: HistogramVec, "delaybridge_api_request_duration_seconds", "seconds", ["route"], REQUESTS,
         "Time from the head of a request to its answer. The time that pop waits for a job is in it.";
     api_connections: IntGaugeVec, "delaybridge_api_connections", "connections", [], &[],
-        "Open connections to the job queue's HTTP API.";
+        "Open connections to the job queue's HTTP API and to the admin API.";
     reload_successful: IntGaugeVec, "delaybridge_config_last_reload_successful", "0 or 1", [], &[],
         "1 if the last reload of the configuration was carried out, or none was asked for; 0 if it was refused and the configuration before runs on. /readyz has the reason.";
     reload_success_timestamp: GaugeVec, "delaybridge_config_last_reload_success_timestamp_seconds", "seconds since the epoch", [], &[],

@@ -5,6 +5,7 @@
 //! at most once in ten seconds, with the number of those left out. Takes plain values, no types of the pipeline. Payloads
 //! and secrets never get here: a [`Failure`] carries neither.
 
+pub mod admin;
 pub mod api;
 mod queue;
 mod sink;
@@ -105,7 +106,12 @@ impl Events {
 
     /// The events of the job queue's HTTP API. Call it once and keep the result: it holds the quiet time.
     pub fn api(&self) -> api::ApiEvents {
-        api::ApiEvents::new(self.metrics.api())
+        api::ApiEvents::new(self.metrics.api(), "job queue's HTTP API")
+    }
+
+    /// The events of the operators' API. Call it once and keep the result: it holds the quiet time.
+    pub fn admin(&self) -> admin::AdminEvents {
+        admin::AdminEvents::new(api::ApiEvents::new(self.metrics.api(), "admin API"))
     }
 
     /// The daemon claims from here on.

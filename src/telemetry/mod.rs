@@ -10,5 +10,6 @@ pub mod jobs;
 pub mod labels;
 pub mod logging;
 pub mod metrics;
+pub mod recent;
 pub mod status;
 mod throttle;

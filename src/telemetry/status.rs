@@ -6,6 +6,7 @@
 mod destinations;
 mod headline;
 mod holds;
+mod look;
 mod reload;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use serde_json::{Map, Value, json};
 use self::destinations::Destinations;
 use self::holds::Holds;
 pub(super) use self::holds::LeftOut;
+pub use self::look::{Look, SinkLook};
 pub use self::reload::Refusal;
 use self::reload::Reload;
 use super::events::{Paused, Stalled};
@@ -82,6 +84,8 @@ struct Board {
     paused_sinks: BTreeMap<String, usize>,
     /// Queues from which nothing is claimed, for no known reason; at most [`LISTED`], and how many there are.
     stalled: (Vec<Stalled>, usize),
+    /// What a sink reported last when it was blocked or down, and when.
+    last_problems: BTreeMap<Arc<str>, (String, Instant)>,
     destinations: Destinations,
     reload: Reload,
     /// None without a job queue, and before the first look.
@@ -291,11 +295,18 @@ impl Status {
         let mut board = self.board();
         let (old, since) = board.sinks.entry(sink.clone()).or_insert_with(|| (SinkState::Unknown, Instant::now()));
         let same = *old == state;
+        let problem = match &state {
+            SinkState::Blocked(reason) | SinkState::Down(reason) => Some(reason.text.clone()),
+            SinkState::Unknown | SinkState::Up => None,
+        };
         let expected = *old == SinkState::Unknown && state == SinkState::Up;
         // The text of a reason may be another one each time; it lasts as long as its code does.
         *old = state;
         if !same {
             *since = Instant::now();
+        }
+        if let Some(text) = problem {
+            board.last_problems.insert(sink.clone(), (text, Instant::now()));
         }
         !same && !expected
     }

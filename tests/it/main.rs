@@ -1,5 +1,6 @@
 //! The integration tests: one binary, so that one link serves them all.
 
+mod admin;
 #[cfg(feature = "amqp")]
 mod amqp;
 mod api;

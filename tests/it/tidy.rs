@@ -188,6 +188,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("reload", &["config"]),
     // The job queue over HTTP: an interface to it, as the command line is one.
     ("api", &["message", "settings", "clock", "link", "jobs", "telemetry"]),
+    // What operators see of a daemon, and ask of it: an interface to the use cases, as the command line is one.
+    ("admin", &["message", "settings", "clock", "link", "config", "sink", "telemetry", "operate", "api", "reload"]),
     (
         "app",
         &[
@@ -202,6 +204,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "telemetry",
             "pipeline",
             "api",
+            "admin",
             "reload",
         ],
     ),
@@ -288,18 +291,26 @@ const ONLY_UNDER: &[OnlyUnder] = &[
     },
     OnlyUnder {
         word: "Deserialize",
-        places: &["settings/"],
+        // What a daemon answers to a command is read into the very shapes that it was written from.
+        places: &[
+            "settings/",
+            "operate/queues.rs",
+            "operate/pause.rs",
+            "operate/overview.rs",
+            "operate/error.rs",
+            "operate/remote.rs",
+        ],
         why: "what comes from outside is checked where it is parsed; everywhere else values are valid by construction",
     },
     OnlyUnder {
         word: "tokio::spawn",
-        places: &["app/", "pipeline/", "link/", "sink/", "api/tests/"],
+        places: &["app/", "pipeline/", "link/", "sink/", "api/tests/", "admin/tests/"],
         why: "every task has an owner that knows what its end and its panic mean: the app, the pipeline, a link's \
               supervisor, a sink's one worker",
     },
     OnlyUnder {
         word: "task::spawn",
-        places: &["app/", "pipeline/", "link/", "sink/", "api/tests/"],
+        places: &["app/", "pipeline/", "link/", "sink/", "api/tests/", "admin/tests/"],
         why: "every task has an owner that knows what its end and its panic mean: the app, the pipeline, a link's \
               supervisor, a sink's one worker",
     },

@@ -24,20 +24,20 @@ pub fn token() -> Value {
     json!({ "type": "string", "minLength": 16, "maxLength": 16 })
 }
 
-fn text(description: &str) -> Value {
+pub fn text(description: &str) -> Value {
     json!({ "type": "string", "description": description })
 }
 
-fn whole(description: &str) -> Value {
+pub fn whole(description: &str) -> Value {
     json!({ "type": "integer", "format": "int64", "description": description })
 }
 
-fn list(of: &str) -> Value {
+pub fn list(of: &str) -> Value {
     json!({ "type": "array", "items": reference(of) })
 }
 
 /// An object with these fields and no others; those that begin with `?` may be missing.
-fn object(fields: &[(&str, Value)]) -> Value {
+pub fn object(fields: &[(&str, Value)]) -> Value {
     let required: Vec<_> = fields.iter().map(|(name, _)| *name).filter(|name| !name.starts_with('?')).collect();
     let properties = fields.iter().map(|(name, schema)| (name.trim_start_matches('?').to_owned(), schema.clone()));
     let properties = Value::Object(properties.collect());

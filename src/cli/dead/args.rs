@@ -29,10 +29,10 @@ pub struct FilterArgs {
     #[arg(long, value_name = "SINK")]
     pub sink: Vec<String>,
     /// Only those that died longer ago
-    #[arg(long, value_name = "DURATION", value_parser = pause::time)]
+    #[arg(long, value_name = "DURATION", value_parser = pause::length)]
     pub older_than: Option<Duration>,
     /// Only those that died later than so long ago
-    #[arg(long, value_name = "DURATION", value_parser = pause::time)]
+    #[arg(long, value_name = "DURATION", value_parser = pause::length)]
     pub newer_than: Option<Duration>,
     /// Only those of elements with ids that begin so
     #[arg(long, value_name = "TEXT")]

@@ -58,7 +58,7 @@ pub struct RescheduleArgs {
     #[command(flatten)]
     pub element: ElementArgs,
     /// How long from now
-    #[arg(long = "in", value_name = "DURATION", value_parser = pause::time, required_unless_present = "at")]
+    #[arg(long = "in", value_name = "DURATION", value_parser = pause::length, required_unless_present = "at")]
     pub after: Option<Duration>,
     /// When, by the clock of Redis: 2027-01-31T09:00:00Z, or milliseconds since 1970
     #[arg(long, value_name = "TIME", value_parser = pause::point, conflicts_with = "after")]

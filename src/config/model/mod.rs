@@ -6,6 +6,7 @@ mod preview;
 mod servers;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ use crate::template::FillError;
 pub struct Config {
     /// Address of `/metrics` and the probes; `None` when the user wrote `http: none`.
     pub http_listen: Option<SocketAddr>,
+    /// The operators' listener.
+    pub admin: Option<AdminSpec>,
     /// How long the ordered drain may take after SIGTERM.
     pub shutdown_timeout: Duration,
     /// Whether a change of the file is a wish for a reload.
@@ -69,6 +72,15 @@ impl Config {
     pub fn redis_of_jobs(&self) -> &RedisTarget {
         self.redis.named(&self.jobs_redis)
     }
+}
+
+/// How the operators' API and page are served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdminSpec {
+    /// Address and port.
+    pub listen: SocketAddr,
+    /// The tokens' file.
+    pub token_file: Option<PathBuf>,
 }
 
 /// What all queues together may hold in memory.

@@ -211,9 +211,6 @@ fn a_url_for_sentinels_says_how_they_are_written_here() {
 
 #[test]
 fn a_key_without_function_is_refused_and_not_ignored() {
-    const NOT: &str = "is not available in this version";
-    let row = |from: &str, to: &str, place: &str, what: &str| check(from, to, &[&format!("{place}: `{what}` {NOT}")]);
-    row("redis:\n", "http: { admin: { listen: '127.0.0.1:1' } }\nredis:\n", "1:9 http.admin", "admin");
     check("codec: json", "mode: shadow", &[]);
     check(
         "codec: json",
@@ -358,4 +355,22 @@ fn a_codec_is_named_with_its_compression_and_its_settings() {
     let coding = config.queues[1].codec;
     assert_eq!((coding.as_str(), coding.java_types, coding.max_decoded_size), ("zstd+cbor", JavaTypes::Strip, 1 << 20));
     assert!(describe(&config).contains("    codec: zstd+cbor\n    java_types: strip\n    max_decoded_size: 1MiB\n"));
+}
+
+#[test]
+fn the_operators_listener_says_what_is_wrong_with_its_tokens() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "ann short\n").expect("write the tokens");
+    let problem = |keys: &str| {
+        let text = GOOD.replacen("redis:\n", &format!("http: {{ admin: {{ {keys} }} }}\nredis:\n"), 1);
+        load(&text).err().map(|errors| errors.to_string()).unwrap_or_default()
+    };
+    assert_eq!(problem("listen: '127.0.0.1:1'"), "");
+    let short = problem(&format!("token_file: {}", file.path().display()));
+    assert!(
+        short.contains("http.admin.token_file: read the tokens from") && short.contains("line 1: a token"),
+        "{short}"
+    );
+    assert!(problem("lisen: '127.0.0.1:1'").contains("did you mean `listen`?"));
+    assert!(problem("token_file: /gone").contains("http.admin.token_file"));
 }

@@ -1,5 +1,6 @@
 //! Builds the validated configuration, one file a part, and reports what contradicts itself.
 
+mod admin;
 mod classes;
 mod cross_checks;
 mod dead_letter;
@@ -29,9 +30,15 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         return None;
     }
     let top = Section::open(cx, spot, &top::TABLE, Some(tree));
-    let http_listen = match top.is_none(&top::HTTP) {
-        true => None,
-        false => top.section(&top::HTTP).address(&http::LISTEN),
+    let (http_listen, admin) = match top.is_none(&top::HTTP) {
+        true => (None, None),
+        false => {
+            let section = top.section(&top::HTTP);
+            (
+                section.address(&http::LISTEN),
+                section.opt_section(&http::ADMIN).and_then(|section| admin::read(&section)),
+            )
+        }
     };
     let shutdown_timeout = top.duration(&top::SHUTDOWN_TIMEOUT);
     let watch_file = top.section(&top::RELOAD).flag(&reload::WATCH).unwrap_or(false);
@@ -86,6 +93,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     sinks.retain(|sink| sink.used(&queues));
     Some(Config {
         http_listen,
+        admin,
         shutdown_timeout,
         watch_file,
         limits,

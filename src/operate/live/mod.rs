@@ -66,6 +66,7 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
         servers.push((name, redis, conns.and_then(|conns| conns.into_iter().next())));
     }
     findings.extend(config.http_listen.and_then(server::port));
+    findings.extend(config.admin.as_ref().and_then(|admin| server::port(admin.listen)));
     for spec in &config.sinks {
         let of_queues = config.redis_of_sink(&spec.name);
         let found = servers.iter().find(|(name, ..)| &***name == of_queues).or(servers.first());

@@ -119,10 +119,7 @@ impl<'a> Section<'a> {
                 section.empty = entries.is_empty();
                 for (name, node) in entries {
                     match table.key(&name.text) {
-                        Some(key) if key.available => {
-                            section.entries.push(Entry { name: key.name, at: name.at, node });
-                        }
-                        Some(_) => section.unavailable(&section.spot.key(&name.text, name.at), &name.text),
+                        Some(key) => section.entries.push(Entry { name: key.name, at: name.at, node }),
                         None => section.unknown(&name.text, name.at),
                     }
                 }
@@ -130,7 +127,7 @@ impl<'a> Section<'a> {
             Some((node, value)) => {
                 section.empty = false;
                 let spot = Spot { at: node.at, ..section.spot.clone() };
-                let names: Vec<_> = available(table).map(|key| key.name).collect();
+                let names: Vec<_> = table.keys().map(|key| key.name).collect();
                 let help = format!("keys are: {}", names.join(", "));
                 cx.report.problem(&spot, format!("expected keys with values, found {}", value.kind()), help);
                 return section;
@@ -151,7 +148,7 @@ impl<'a> Section<'a> {
     }
 
     fn unknown(&self, name: &str, at: Position) {
-        let keys = || available(self.table);
+        let keys = || self.table.keys();
         let help = match (nearest(name, keys().map(|key| key.name)), place_of(name, self.table)) {
             (_, Some(place)) => format!("`{name}` belongs under `{place}`"),
             (Some(meant), _) => format!("did you mean `{meant}`?"),
@@ -286,22 +283,19 @@ impl<'a> Section<'a> {
 impl Drop for Section<'_> {
     fn drop(&mut self) {
         let asked = self.asked.borrow();
-        let forgotten = available(self.table).find(|key| !asked.contains(&key.name));
+        let forgotten = self.table.keys().find(|key| !asked.contains(&key.name));
         if let (Some(key), false) = (forgotten, std::thread::panicking()) {
             panic!("{}: `{}` is never read", self.table.path, key.name);
         }
     }
 }
 
-fn available(table: &'static Table) -> impl Iterator<Item = &'static Key> {
-    table.keys().filter(|key| key.available)
-}
-
 /// Where below the table a key of this name belongs: directly below one of its keys, or one level deeper. Not below names
 /// that the user chooses.
 fn place_of(name: &str, table: &'static Table) -> Option<String> {
-    let below = |table| available(table).filter(|key| !matches!(key.kind, Kind::Named(_) | Kind::Classes(_)));
-    let has = |key: &Key| key.kind.table().is_some_and(|table| table.key(name).is_some_and(|key| key.available));
+    let below =
+        |table: &'static Table| table.keys().filter(|key| !matches!(key.kind, Kind::Named(_) | Kind::Classes(_)));
+    let has = |key: &Key| key.kind.table().is_some_and(|table| table.key(name).is_some());
     if let Some(key) = below(table).find(|key| has(key)) {
         return Some(key.name.to_owned());
     }

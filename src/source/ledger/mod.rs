@@ -9,6 +9,7 @@ pub mod claims;
 mod dead;
 pub mod fsck;
 mod hints;
+mod horizon;
 mod in_flight;
 mod inspect;
 mod keys;

@@ -1,4 +1,4 @@
-//! What can happen on the HTTP API of the job queue.
+//! What can happen on an HTTP API: that of the job queue, and that of operators.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,6 +15,8 @@ use crate::telemetry::throttle::Throttle;
 pub struct ApiEvents {
     /// The counters without a log line.
     pub metrics: ApiMetrics,
+    /// What it is called in the log.
+    what: &'static str,
     quiet: Arc<Quiet>,
 }
 
@@ -43,29 +45,29 @@ pub struct Answered<'a> {
 }
 
 impl ApiEvents {
-    pub(super) fn new(metrics: ApiMetrics) -> ApiEvents {
+    pub(super) fn new(metrics: ApiMetrics, what: &'static str) -> ApiEvents {
         let quiet = Quiet {
             failures: Throttle::new(QUIET),
             strangers: Throttle::new(QUIET),
             crowds: Throttle::new(QUIET),
             handshakes: Throttle::new(QUIET),
         };
-        ApiEvents { metrics, quiet: Arc::new(quiet) }
+        ApiEvents { metrics, what, quiet: Arc::new(quiet) }
     }
 
     /// It listens.
     pub fn listening(&self, address: SocketAddr, tls: bool, tokens: Option<usize>) {
         match tokens {
-            Some(tokens) => info!(%address, tls, tokens, "the job queue's HTTP API listens"),
+            Some(tokens) => info!(%address, tls, tokens, "the {} listens", self.what),
             None => {
-                info!(%address, tls, "the job queue's HTTP API listens, for this machine only: there is no tokens_file")
+                info!(%address, tls, "the {} listens, for this machine only: there is no file of tokens", self.what)
             }
         }
     }
 
     /// The task cannot go on.
     pub fn failed(&self, problem: &str) {
-        error!(problem, "the job queue's HTTP API ended");
+        error!(problem, "the {} ended", self.what);
     }
 
     /// A request was answered.
@@ -78,30 +80,27 @@ impl ApiEvents {
         if (stranger || status >= 500)
             && let Some(left_out) = throttle.admit(Instant::now(), 1)
         {
-            warn!(route, status, %peer, token, request, problem, left_out, "refused a request to the job queue");
+            warn!(route, status, %peer, token, request, problem, left_out, "refused a request to the {}", self.what);
         }
     }
 
     /// Every place for a connection is taken; the next one waits.
     pub fn crowded(&self, max_connections: usize) {
         if let Some(left_out) = self.quiet.crowds.admit(Instant::now(), 1) {
-            warn!(
-                max_connections,
-                left_out, "the job queue's HTTP API has all connections that it may have; others wait"
-            );
+            warn!(max_connections, left_out, "the {} has all connections that it may have; others wait", self.what);
         }
     }
 
     /// A client could not agree on TLS.
     pub fn handshake_failed(&self, peer: SocketAddr, problem: &str) {
         if let Some(left_out) = self.quiet.handshakes.admit(Instant::now(), 1) {
-            warn!(%peer, problem, left_out, "a TLS handshake with a client of the job queue failed");
+            warn!(%peer, problem, left_out, "a TLS handshake with a client of the {} failed", self.what);
         }
     }
 
     /// Connections were still open at the end.
     pub fn cut_off(&self, connections: usize) {
-        warn!(connections, "connections to the job queue were cut off at the end of the drain");
+        warn!(connections, "connections to the {} were cut off at the end of the drain", self.what);
     }
 
     /// The tokens file was read again.

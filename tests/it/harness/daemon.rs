@@ -104,8 +104,21 @@ impl Daemon {
 
     /// Like [`spawn`](Daemon::spawn), with more environment variables.
     pub fn spawn_with(yaml: &str, environment: &[(&str, &str)]) -> Self {
+        Self::spawn_serving("", yaml, environment)
+    }
+
+    /// Like [`start`](Daemon::start), with the operators' listener, and its port. Clients of this machine may do everything.
+    pub async fn start_for_operators(yaml: &str) -> (Self, u16) {
+        let port = free_port();
+        let mut daemon = Self::spawn_serving(&format!(", admin: {{ listen: 127.0.0.1:{port} }}"), yaml, &[]);
+        daemon.wait_ready().await;
+        (daemon, port)
+    }
+
+    /// With more keys under `http`.
+    fn spawn_serving(http: &str, yaml: &str, environment: &[(&str, &str)]) -> Self {
         let http_port = free_port();
-        let config = ConfigFile::new(&format!("http: {{ listen: 127.0.0.1:{http_port} }}\n{yaml}"));
+        let config = ConfigFile::new(&format!("http: {{ listen: 127.0.0.1:{http_port}{http} }}\n{yaml}"));
         let mut command = command(BINARY);
         command.arg("run").arg("--config").arg(config.confined(Purpose::Run)).envs([PASSWORD]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).envs(environment.iter().copied());

@@ -1,0 +1,80 @@
+//! Changes that operators ask for. Each runs as a task of its own: a client that goes away in the middle does not stop it half way,
+//! and the log says in any case who asked for what, and what came of it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::Admin;
+use super::access::Caller;
+use super::v1::errors::problem_of_change;
+use crate::api::call::Call;
+use crate::api::problem::{Kind, Problem};
+use crate::operate::Error;
+use crate::telemetry::events::admin::Change;
+
+/// What is changed, for the log.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// The endpoint's name.
+    pub what: &'static str,
+    /// The queue or sink.
+    pub of: String,
+    /// What in it: an id, a filter. No payload.
+    pub which: String,
+}
+
+/// Who asks for it.
+#[derive(Debug, Clone)]
+pub struct Asker {
+    /// The name of the token, or `local`.
+    pub name: Arc<str>,
+    peer: SocketAddr,
+}
+
+impl Asker {
+    /// Of a request that may change something.
+    pub fn of(call: &Call<Caller>) -> Asker {
+        // The route asks for a name, so that there is one.
+        Asker { name: call.caller.name.clone().unwrap_or_else(|| "unknown".into()), peer: call.peer }
+    }
+}
+
+impl Admin {
+    /// Carries out a change and writes it down; `words` says what came of it.
+    ///
+    /// # Errors
+    /// Those of the change. What had no answer may have been done.
+    pub async fn change<T: Send + 'static>(
+        self: &Arc<Self>,
+        subject: Subject,
+        asker: Asker,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+        words: impl FnOnce(&T) -> String + Send + 'static,
+    ) -> Result<T, Problem> {
+        let admin = self.clone();
+        let task = async move {
+            let result = work.await;
+            let told = result.as_ref().map(words).map_err(|error| error.message.clone());
+            admin.events.changed(&Change {
+                what: subject.what,
+                of: &subject.of,
+                which: &subject.which,
+                by: &asker.name,
+                peer: asker.peer,
+                result: told.as_deref().map_err(String::as_str),
+            });
+            admin.looks.forget();
+            result
+        };
+        if self.changes.is_closed() {
+            return Err(Problem::new(Kind::Stopping, "change something: the daemon is stopping; nothing was done"));
+        }
+        match self.changes.spawn(task).await {
+            Ok(result) => result.map_err(|error| problem_of_change(&error)),
+            Err(_) => Err(Problem::new(
+                Kind::OutcomeUnknown,
+                "change something: it ended in the middle, by a defect of this program; look, and repeat it if that is needed",
+            )),
+        }
+    }
+}

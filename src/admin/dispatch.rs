@@ -1,0 +1,122 @@
+//! From a request to its answer: find the route, learn who asks, refuse what may not be, let the handler answer, write it down.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use hyper::body::Incoming;
+use hyper::header::{CACHE_CONTROL, ETAG, HeaderName, HeaderValue, REFERRER_POLICY};
+use hyper::{Method, Request, Response};
+use tokio::time::timeout;
+
+use super::access::{Caller, Need, same_origin};
+use super::routes::{Route, is_api};
+use super::{Admin, pages};
+use crate::api::call::{Call, Query};
+use crate::api::dispatch::{Connection, allow, finish, request_id};
+use crate::api::handover::ReplyBody;
+use crate::api::problem::{Kind, Problem};
+use crate::api::reply::Reply;
+use crate::clock::Instant;
+use crate::telemetry::events::api::Answered;
+
+/// The page that describes the kinds of problems.
+const PAGE: &str = "admin.md";
+/// How long a look may take. A change has no such bound: it goes on by itself.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a browser may load, run and send, and where to: all of it here.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; \
+                      frame-ancestors 'none'; base-uri 'none'";
+const CONTENT_SECURITY_POLICY: HeaderName = HeaderName::from_static("content-security-policy");
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// Answers one request. Never fails: what goes wrong is an answer too.
+pub async fn respond(admin: Arc<Admin>, connection: Connection, request: Request<Incoming>) -> Response<ReplyBody> {
+    let began = Instant::now();
+    let (head, body) = request.into_parts();
+    let id = request_id(&head.headers);
+    let asked = head.headers.clone();
+    let (method, path) = (head.method.clone(), head.uri.path().to_owned());
+    let mut token = None;
+    let (label, result) = match admin.router.find(&method, &path) {
+        Err(missing) => ("admin_none", Err(missing.problem(&method))),
+        Ok((route, parts)) => {
+            let call = Call {
+                peer: connection.peer,
+                caller: Caller { name: None, by_session: false },
+                headers: head.headers,
+                path: parts,
+                query: Query::parse(head.uri.query().unwrap_or_default()),
+                body: Some(body),
+                memory: admin.memory.clone(),
+                room: None,
+            };
+            (route.label, handle(&admin, route, call, &mut token).await)
+        }
+    };
+    let problem = result.as_ref().err().map(|problem| problem.detail.clone());
+    let reply = result.unwrap_or_else(|problem| refuse(problem, &path, &admin, token.as_deref()));
+    let status = reply.status.as_u16();
+    admin.events.api.metrics.answered(label, status, began.elapsed());
+    admin.events.api.answered(&Answered {
+        route: label,
+        status,
+        peer: connection.peer,
+        token: token.as_deref().unwrap_or_default(),
+        request: id.to_str().unwrap_or_default(),
+        problem: problem.as_deref(),
+    });
+    let mut response = finish(reply, &asked, id, connection.unflushed);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+    // Not `no-referrer`: then a form would not say where it comes from.
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    if headers.contains_key(ETAG) {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    }
+    response
+}
+
+/// A problem, as the API or the page shows it.
+fn refuse(mut problem: Problem, path: &str, admin: &Admin, name: Option<&str>) -> Reply {
+    problem.page = PAGE;
+    let reply = match is_api(path) {
+        true => Reply::from(problem.clone()),
+        false => pages::problem::show(&problem, path, name, admin.access.has_tokens()),
+    };
+    allow(reply, &problem)
+}
+
+async fn handle(
+    admin: &Arc<Admin>,
+    route: &'static Route,
+    mut call: Call<Caller>,
+    token: &mut Option<Arc<str>>,
+) -> Result<Reply, Problem> {
+    let changes = route.method != Method::GET;
+    if changes {
+        same_origin(&call.headers, !route.is_api())?;
+    }
+    call.caller = admin.access.caller(&call.headers, call.peer, &admin.events)?;
+    token.clone_from(&call.caller.name);
+    if route.need != Need::Nothing && call.caller.name.is_none() {
+        return Err(admin.access.refusal(route.need));
+    }
+    // A panic in a handler is an answer, and not the end of all requests of the connection.
+    let answer = AssertUnwindSafe((route.handler)(admin.clone(), call)).catch_unwind();
+    let answer = match changes {
+        true => answer.await,
+        false => timeout(LOOK_TIMEOUT, answer).await.map_err(|_| {
+            Problem::new(Kind::Unavailable, "answer the request: Redis did not answer within 10 s")
+                .retry_after(Duration::from_secs(1))
+        })?,
+    };
+    answer.unwrap_or_else(|_| {
+        Err(Problem::new(Kind::Unexpected, "answer the request: this program has a defect; its log has the place"))
+    })
+}

@@ -1,0 +1,19 @@
+//! Fields of a form, as a browser sends them.
+
+use super::access::Caller;
+use crate::api::call::{Call, Query};
+use crate::api::problem::{Kind, Problem};
+
+/// The fields of the form in a request.
+///
+/// # Errors
+/// The body is no form, too large, or does not arrive.
+pub async fn form(call: &mut Call<Caller>) -> Result<Query, Problem> {
+    let media_type = call.media_type();
+    if media_type != "application/x-www-form-urlencoded" {
+        return Err(Problem::new(Kind::MediaType, "read the form: it is not sent as a form"));
+    }
+    let body = call.body().await?;
+    let text = std::str::from_utf8(&body).map_err(|_| Problem::bad("read the form: it is not UTF-8 text"))?;
+    Ok(Query::parse(text))
+}

@@ -1,0 +1,127 @@
+//! What Redis was asked for a page of queues, kept for a second: several people who watch cost as much as one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use super::Admin;
+use super::v1::errors::problem;
+use crate::api::problem::Problem;
+use crate::clock::Instant;
+use crate::operate::overview::{Here, Hold, Overview, Row, SinkRow, Sinks, Which, overview};
+use crate::telemetry::recent::Lately;
+use crate::telemetry::status::Look;
+
+/// How long a look is shown.
+const FRESH: Duration = Duration::from_secs(1);
+/// Pages that are kept.
+const KEPT: usize = 32;
+
+/// The looks of the last second.
+pub struct Looks {
+    kept: Mutex<HashMap<Which, (Instant, Arc<Overview>)>>,
+    /// One at a time: who comes meanwhile finds it kept.
+    turn: Semaphore,
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        Looks { kept: Mutex::default(), turn: Semaphore::new(1) }
+    }
+}
+
+impl Looks {
+    fn fresh(&self, which: &Which) -> Option<Arc<Overview>> {
+        let kept = self.kept.lock();
+        kept.get(which).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, page)| page.clone())
+    }
+
+    fn keep(&self, which: Which, page: &Arc<Overview>) {
+        let mut kept = self.kept.lock();
+        kept.retain(|_, (at, _)| at.elapsed() < FRESH);
+        if kept.len() < KEPT {
+            kept.insert(which, (Instant::now(), page.clone()));
+        }
+    }
+
+    /// Something was changed: what was seen before is of yesterday.
+    pub fn forget(&self) {
+        self.kept.lock().clear();
+    }
+}
+
+impl Admin {
+    /// A page of queues, at most a second old.
+    ///
+    /// # Errors
+    /// The page would begin after a queue that is not there.
+    pub async fn overview(&self, which: Which) -> Result<Arc<Overview>, Problem> {
+        if let Some(page) = self.looks.fresh(&which) {
+            return Ok(page);
+        }
+        // The semaphore is never closed. Dropped with the request, it lets the next one look.
+        let _turn = self.looks.turn.acquire().await;
+        if let Some(page) = self.looks.fresh(&which) {
+            return Ok(page);
+        }
+        let mut page = overview(&self.session(), &which).await.map_err(|error| problem(&error))?;
+        let (look, lately) = (self.status.look(), self.recent.lately());
+        for row in &mut page.queues {
+            row.here = Some(here(&row.state.queue, &look, lately.get(&row.state.queue).copied()));
+        }
+        let page = Arc::new(page);
+        self.looks.keep(which, &page);
+        Ok(page)
+    }
+
+    /// One queue.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub async fn row(&self, queue: &crate::operate::Queue) -> Result<Row, Problem> {
+        let mut row = crate::operate::overview::row_of(queue).await.map_err(|error| problem(&error))?;
+        let lately = self.recent.lately().get(queue.id()).copied();
+        row.here = Some(here(queue.id(), &self.status.look(), lately));
+        Ok(row)
+    }
+
+    /// The sinks, as the board has them.
+    pub fn sinks(&self) -> Sinks {
+        let (look, session) = (self.status.look(), self.session());
+        let of_sink = |spec: &Arc<crate::sink::SinkSpec>| {
+            let seen = look.sinks.get(&spec.name);
+            let delivers = |queue: &&Arc<crate::config::QueueSpec>| queue.to.iter().any(|to| to.sink == spec.name);
+            SinkRow {
+                sink: spec.name.to_string(),
+                kind: spec.kind().to_owned(),
+                state: seen.map_or("unknown", |seen| seen.state).to_owned(),
+                reason: seen.and_then(|seen| seen.reason.clone()),
+                seconds: seen.map_or(0, |seen| seen.seconds),
+                last_problem: seen.and_then(|seen| seen.last_problem.as_ref()).map(|(text, _)| text.clone()),
+                last_problem_seconds: seen.and_then(|seen| seen.last_problem.as_ref()).map(|(_, ago)| *ago),
+                queues: session.config.queues.iter().filter(delivers).count(),
+            }
+        };
+        let mut sinks: Vec<_> = session.config.sinks.iter().map(of_sink).collect();
+        sinks.sort_by(|a, b| a.sink.cmp(&b.sink));
+        Sinks { sinks }
+    }
+}
+
+/// What this daemon knows of a queue.
+fn here(queue: &str, look: &Look, lately: Option<Lately>) -> Here {
+    let held = look.held.get(queue).map(|(reason, seconds)| Hold { reason: reason.clone(), seconds: *seconds });
+    let lately = lately.unwrap_or_default();
+    let ms = |seconds: f64| (seconds * 10_000.0).round() / 10.0;
+    let rate = |rate: f64| (rate * 100.0).round() / 100.0;
+    Here {
+        held,
+        delivered_per_second: rate(lately.delivered_per_second),
+        failed_per_second: rate(lately.failed_per_second),
+        lateness_p50_ms: lately.late_p50.map(ms),
+        lateness_p99_ms: lately.late_p99.map(ms),
+    }
+}

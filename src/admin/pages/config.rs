@@ -1,0 +1,37 @@
+//! `GET /config`: the configuration that runs, without secrets.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use maud::html;
+
+use super::layout::{View, page};
+use super::queue::settings;
+use crate::admin::Admin;
+use crate::admin::access::Caller;
+use crate::api::call::Call;
+use crate::api::problem::Problem;
+use crate::api::reply::Reply;
+use crate::config::{Config, describe_json};
+
+/// Queues that are shown with all of their settings; each has a page of its own.
+const QUEUES: usize = 50;
+
+/// The page.
+pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&[])?;
+    let view = View::of("/config", call.caller.name.as_deref(), admin.access.has_tokens());
+    let running = admin.reload.running();
+    let more = running.queues.len().saturating_sub(QUEUES);
+    let shown = Config { queues: running.queues.iter().take(QUEUES).cloned().collect(), ..(*running).clone() };
+    let body = html! {
+        h1 { "Configuration" }
+        p.muted {
+            "What runs, with every default filled in and without secrets. The file may say something else by now: "
+            code { "delaybridge reload" } " reads it again."
+        }
+        div.scroll { table.settings { tbody { (settings("", &describe_json(&shown))) } } }
+        @if more > 0 { p.muted { (more) " further queues are on pages of their own." } }
+    };
+    Ok(page(StatusCode::OK, &view, "Configuration", &body))
+}

@@ -1,0 +1,165 @@
+//! `GET /queues/{queue}/dead`: dead letters, by filter, page by page; and one of them.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::element::line as attempt_line;
+use super::layout::{View, encoded, page};
+use super::show::{number, payload, when};
+use crate::admin::Admin;
+use crate::admin::access::Caller;
+use crate::admin::v1::dead::{PAGE, after, asked};
+use crate::admin::v1::elements::SHOWN;
+use crate::admin::v1::errors::problem;
+use crate::admin::v1::filter::NAMES;
+use crate::api::call::{Call, Query};
+use crate::api::fields::clip;
+use crate::api::problem::Problem;
+use crate::api::reply::Reply;
+use crate::operate::dead::{self, Letter, Summary, Which};
+
+/// The list.
+pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    let filter = asked(&admin, &call, &["after", "done"])?;
+    let queue = admin.queue(&call).await?;
+    let found = dead::page(&queue, &filter, PAGE, after(&call.query)?).await.map_err(|error| problem(&error))?;
+    let id = queue.id();
+    let view =
+        View::of(&format!("/queues/{}/dead", encoded(id)), call.caller.name.as_deref(), admin.access.has_tokens());
+    let same = query_of(&call.query);
+    let all = number(i64::try_from(found.total).unwrap_or(i64::MAX));
+    let body = html! {
+        nav.crumbs aria-label="Where you are" {
+            a href=(view.up) { "Queues" } " / " a href={ "../" (encoded(id)) } { (id) } " / " span aria-current="page" { "dead letters" }
+        }
+        h1 { (id) ": dead letters" }
+        @if let Some(done) = call.query.text("done") { ul.notes { li.good role="status" { (clip(done)) } } }
+        (filters(&call.query, view.name.is_some()))
+        div.head {
+            p.muted { "The latest first. There are " (all) " in all." }
+            @if view.name.is_some() && !found.dead_letters.is_empty() {
+                div.deeds {
+                    a.button href={ "dead/redrive/ask?" (same) } { "Redrive what fits …" }
+                    a.button href={ "dead/purge/ask?" (same) } { "Purge what fits …" }
+                }
+            }
+        }
+        @if found.dead_letters.is_empty() { p.empty { "There are none that fit." } }
+        @else {
+            div.scroll {
+                table.cards {
+                    thead {
+                        tr {
+                            th scope="col" { "Element" } th scope="col" { "Died" } th scope="col" { "Reason" } th scope="col" { "Sink" }
+                            th.n scope="col" { "Attempts" } th.n scope="col" { "Bytes" }
+                        }
+                    }
+                    tbody { @for letter in &found.dead_letters { (line(letter, found.now_ms)) } }
+                }
+            }
+        }
+        nav.pages aria-label="Further dead letters" {
+            @if let Some(next) = &found.next { a rel="next" href={ "?after=" (encoded(next)) "&" (same) } { "Next page" } }
+        }
+    };
+    Ok(page(StatusCode::OK, &view, &format!("{id}: dead letters"), &body))
+}
+
+/// The filter of a query, to be put behind another path.
+pub fn query_of(query: &Query) -> String {
+    let pairs = NAMES.iter().filter_map(|name| Some((name, query.text(name).filter(|text| !text.trim().is_empty())?)));
+    pairs.map(|(name, text)| format!("{name}={}", encoded(text))).collect::<Vec<_>>().join("&")
+}
+
+fn filters(query: &Query, payloads: bool) -> Markup {
+    let hints = ["expired", "unknown", "timeout", "", "2h", "1d", "", "orderId=7"];
+    let shown = NAMES.iter().zip(hints).filter(|(name, _)| payloads || **name != "field");
+    html! {
+        form.filters method="get" action="dead" role="search" {
+            @for (name, hint) in shown {
+                label {
+                    span { (name.replace('_', " ")) }
+                    input name=(name) value=(query.text(name).unwrap_or_default()) placeholder=(hint) size="12" autocomplete="off" spellcheck="false";
+                }
+            }
+            button type="submit" { "Filter" }
+        }
+    }
+}
+
+fn line(letter: &Summary, now_ms: i64) -> Markup {
+    html! {
+        tr {
+            th scope="row" { a.mono href={ "dead/" (encoded(&letter.stream_id)) } { (letter.id) } }
+            td data-label="Died" { @if let Some(died) = letter.died_ms { (when(died, now_ms)) } }
+            td.why data-label="Reason" {
+                span.badge.bad { (letter.reason) } " "
+                @if !letter.code.is_empty() { code { (letter.code) } " " }
+                (letter.message)
+            }
+            td data-label="Sink" { (letter.sink) @if !letter.destination.is_empty() { span.to { (letter.destination) } } }
+            td.n data-label="Attempts" { (letter.attempts.unwrap_or(0)) }
+            td.n data-label="Bytes" { (number(i64::try_from(letter.size).unwrap_or(i64::MAX))) }
+        }
+    }
+}
+
+/// One letter with everything that it keeps.
+pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&["whole"])?;
+    let queue = admin.queue(&call).await?;
+    let which = Which { ids: vec![call.part("id").to_owned()], ..Which::default() };
+    let found = dead::show(&queue, &which, 1).await.map_err(|error| problem(&error))?;
+    let id = queue.id();
+    let Some(letter) = found.dead_letters.first() else {
+        return Err(Problem::new(
+            crate::api::problem::Kind::NotFound,
+            "find the dead letter: it is not there any more",
+        ));
+    };
+    let path = format!("/queues/{}/dead/{}", encoded(id), encoded(&letter.stream_id));
+    let view = View::of(&path, call.caller.name.as_deref(), admin.access.has_tokens());
+    let most = if call.query.text("whole").is_some() { usize::MAX } else { SHOWN };
+    let body = html! {
+        nav.crumbs aria-label="Where you are" {
+            a href=(view.up) { "Queues" } " / " a href={ "../../" (encoded(id)) } { (id) } " / " a href="../dead" { "dead letters" }
+            " / " span aria-current="page" { (letter.stream_id) }
+        }
+        h1 { "Dead letter " (letter.stream_id) }
+        p { a href={ "../elements/" (encoded(&letter.stream_id)) } { "Run it again, or remove it" } }
+        h2 { "Payload" }
+        (payload(&letter.content, most, Some("?whole=1")))
+        (fields(letter))
+    };
+    Ok(page(StatusCode::OK, &view, &letter.stream_id, &body))
+}
+
+/// Its fields, the attempts as a list of their own.
+fn fields(letter: &Letter) -> Markup {
+    let attempts = letter.fields.get("attempts_seen").and_then(Value::as_array);
+    let shown =
+        letter.fields.iter().filter(|(name, _)| !matches!(name.as_str(), "attempts_seen" | "element_base64" | "body"));
+    let plain = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    html! {
+        @if let Some(attempts) = attempts.filter(|attempts| !attempts.is_empty()) {
+            h2 { "Attempts" }
+            ol.attempts { @for attempt in attempts { li { (attempt_line(attempt)) } } }
+        }
+        h2 { "Fields" }
+        div.scroll {
+            table.settings {
+                tbody {
+                    @for (name, value) in shown {
+                        tr { th scope="row" { code { (name) } } td.why { (plain(value)) } }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! `GET /queues/{queue}/elements/{id}`: one element with its payload and its history, and what may be done with it.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::elements::word;
+use super::layout::{View, encoded, page};
+use super::problem::see_other;
+use super::show::{number, payload, when as distance};
+use crate::admin::Admin;
+use crate::admin::access::Caller;
+use crate::admin::forms::form;
+use crate::admin::v1::elements::{Deed, SHOWN, when};
+use crate::api::call::Call;
+use crate::api::problem::Problem;
+use crate::api::reply::Reply;
+use crate::operate::element::{Detail, When};
+use crate::operate::peek::State;
+
+/// Sends the browser to the element of this id.
+pub async fn find(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&["id"])?;
+    let id = call.query.text("id").unwrap_or_default().trim();
+    admin.element(&call, id).await?;
+    Ok(see_other(&format!("elements/{}", encoded(id))))
+}
+
+/// One element.
+pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&["whole"])?;
+    let asked = call.part("id");
+    let (queue, found) = admin.element(&call, asked).await?;
+    let (name, [element]) = (queue.id(), &found.elements);
+    let path = format!("/queues/{}/elements/{}", encoded(name), encoded(asked));
+    let view = View::of(&path, call.caller.name.as_deref(), admin.access.has_tokens());
+    let most = if call.query.text("whole").is_some() { usize::MAX } else { SHOWN };
+    let body = html! {
+        nav.crumbs aria-label="Where you are" {
+            a href=(view.up) { "Queues" } " / " a href={ "../../" (encoded(name)) } { (name) } " / " span aria-current="page" { (asked) }
+        }
+        h1.mono { (asked) }
+        (facts(element, found.now_ms))
+        (deeds(element, asked))
+        h2 { "Payload " span.muted { (number(i64::try_from(element.size).unwrap_or(i64::MAX))) " bytes, " (element.layout) } }
+        @if let Some(problem) = &element.problem { p.problem { (problem) } }
+        (payload(&element.content, most, Some("?whole=1")))
+        (history(element, found.now_ms))
+    };
+    Ok(page(StatusCode::OK, &view, asked, &body))
+}
+
+/// Does what the form says, and shows what became of it.
+pub async fn act(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+    let fields = form(&mut call).await?;
+    fields.only(&["deed", "in", "why", "sure"])?;
+    let text = |name| fields.text(name).map(str::trim).filter(|text| !text.is_empty());
+    let deed = match text("deed") {
+        Some("run-now") => Deed::Reschedule(When::Now),
+        Some("reschedule") => Deed::Reschedule(when(text("in"), None)?),
+        Some("kill") => Deed::Kill { why: text("why").unwrap_or("no reason given").to_owned() },
+        Some("cancel") if text("sure").is_some() => Deed::Cancel,
+        Some("cancel") => return Err(Problem::bad("read the form: it is removed for good; confirm that")),
+        _ => return Err(Problem::bad("read the form: it does not say what to do")),
+    };
+    let id = call.part("id").to_owned();
+    let acted = admin.act(&call, &id, deed).await?;
+    let [element] = &acted.elements;
+    let to = element.new_id.as_ref().map_or(id, ToString::to_string);
+    Ok(match element.state {
+        // It has no page any more.
+        crate::operate::element::Fate::Gone => see_other(&format!("../../../{}", encoded(&acted.queue))),
+        _ => see_other(&format!("../{}", encoded(&to))),
+    })
+}
+
+fn facts(element: &Detail, now_ms: i64) -> Markup {
+    let time = |label: &str, ms: Option<i64>| html! { @if let Some(ms) = ms { div.tile { dt { (label) } dd { (distance(ms, now_ms)) } } } };
+    let state = match element.state {
+        State::Dead => "dead",
+        state => word(state),
+    };
+    html! {
+        dl.tiles {
+            div.tile { dt { "State" } dd { (state) } }
+            (time("Due", element.due_ms))
+            (time("Next attempt", element.next_attempt_ms))
+            (time("Lease ends", element.lease_ends_ms))
+            (time("Died", element.died_ms))
+            div.tile { dt { "Attempts" } dd { (element.attempts) } }
+        }
+        @if !element.reason.is_empty() || !element.code.is_empty() {
+            p.problem {
+                @if !element.reason.is_empty() { strong { (element.reason) } " " }
+                @if !element.code.is_empty() { code { (element.code) } " " }
+                (element.message)
+            }
+        }
+        @if let Some(holder) = &element.held_by {
+            p { "In flight with daemon " code { (holder.daemon) } ", claim " code { (holder.claim) } "." }
+        }
+        @if !element.confirmed.is_empty() { p { "Confirmed by " (element.confirmed.join(", ")) "." } }
+        @if !element.outstanding.is_empty() { p { "To be delivered to " (element.outstanding.join(", ")) "." } }
+        @for route in &element.routes { p.muted { "It would go to " (route) "." } }
+    }
+}
+
+fn deeds(element: &Detail, id: &str) -> Markup {
+    let action = format!("{}/act", encoded(id));
+    html! {
+        @if element.state == State::InFlight { p.muted { "It is in flight: it may be delivered right now, and is left to its daemon." } }
+        @else {
+            div.deeds {
+                form method="post" action=(action) { button name="deed" value="run-now" type="submit" { "Run now" } }
+                form method="post" action=(action) {
+                    label { "In " input name="in" size="8" required placeholder="2h 30m" autocomplete="off"; }
+                    button name="deed" value="reschedule" type="submit" { "Reschedule" }
+                }
+                @if element.state != State::Dead {
+                    form method="post" action=(action) {
+                        label { "Why " input name="why" size="20" required maxlength="200" autocomplete="off"; }
+                        button name="deed" value="kill" type="submit" { "To the dead letters" }
+                    }
+                }
+                form method="post" action=(action) {
+                    label { input type="checkbox" name="sure" value="1" required; " for good" }
+                    button.danger name="deed" value="cancel" type="submit" { "Remove" }
+                }
+            }
+        }
+    }
+}
+
+fn history(element: &Detail, now_ms: i64) -> Markup {
+    let attempts = element.attempts_seen.as_ref().and_then(Value::as_array);
+    html! {
+        @if element.first_attempt_ms.is_some() || attempts.is_some() {
+            h2 { "What happened" }
+            ul.attempts {
+                @if let Some(first) = element.first_attempt_ms { li { "first tried " (distance(first, now_ms)) } }
+                @if let Some(last) = element.last_attempt_ms { li { "last tried " (distance(last, now_ms)) } }
+                @for attempt in attempts.into_iter().flatten() { li { (line(attempt)) } }
+            }
+        }
+    }
+}
+
+/// One attempt, field by field.
+pub fn line(attempt: &Value) -> Markup {
+    let plain = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let fields = attempt.as_object();
+    html! {
+        @for (name, value) in fields.into_iter().flatten() { span { span.muted { (name) } " " (plain(value)) } " " }
+        @if fields.is_none() { (plain(attempt)) }
+    }
+}

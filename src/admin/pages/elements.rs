@@ -1,0 +1,72 @@
+//! `GET /queues/{queue}/elements`: the first elements in a state, with their payloads.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use maud::{Markup, html};
+
+use super::layout::{View, encoded, page};
+use super::show::{number, payload, when};
+use crate::admin::Admin;
+use crate::admin::access::Caller;
+use crate::admin::v1::elements::{PAGE, SHOWN, state};
+use crate::admin::v1::errors::problem;
+use crate::api::call::Call;
+use crate::api::problem::Problem;
+use crate::api::reply::Reply;
+use crate::operate::peek::{Element, Peek, State, peek};
+
+/// The list.
+pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&["state", "still"])?;
+    let state = state(&call)?;
+    let queue = admin.queue(&call).await?;
+    let ask = Peek { state, limit: PAGE, payload_bytes: Some(SHOWN), routes: false };
+    let found = peek(&queue, &ask).await.map_err(|error| problem(&error))?;
+    let id = queue.id();
+    let mut view =
+        View::of(&format!("/queues/{}/elements", encoded(id)), call.caller.name.as_deref(), admin.access.has_tokens());
+    view.live = call.query.text("still").is_none();
+    let word = word(state);
+    let body = html! {
+        nav.crumbs aria-label="Where you are" {
+            a href=(view.up) { "Queues" } " / " a href={ "../" (encoded(id)) } { (id) } " / " span aria-current="page" { (word) }
+        }
+        h1 { (id) ": " (word) }
+        p.muted { "The first " (found.elements.len()) " of " (number(i64::try_from(found.total).unwrap_or(i64::MAX))) "." }
+        @if found.elements.is_empty() { p.empty { "There are none." } }
+        @for element in &found.elements { (one(element, found.now_ms)) }
+    };
+    Ok(page(StatusCode::OK, &view, &format!("{id}: {word}"), &body))
+}
+
+/// The state in words.
+pub fn word(state: State) -> &'static str {
+    match state {
+        State::Scheduled => "scheduled",
+        State::Retry => "waits for a retry",
+        State::InFlight => "in flight",
+        State::Ready => "ready",
+        State::Dead => "dead",
+    }
+}
+
+fn one(element: &Element, now_ms: i64) -> Markup {
+    html! {
+        article.element {
+            header {
+                @match &element.id {
+                    Some(id) => a.mono href={ "elements/" (encoded(&id.to_string())) } { strong { (id) } },
+                    None => span.muted { "no id" },
+                }
+                @if let Some(due) = element.due_ms { span { "due " (when(due, now_ms)) } }
+                @if let Some(next) = element.next_attempt_ms { span { "next attempt " (when(next, now_ms)) } }
+                @if let Some(end) = element.lease_ends_ms { span { "lease ends " (when(end, now_ms)) } }
+                @if element.attempts > 0 { span { (element.attempts) " attempts" } }
+                @if !element.code.is_empty() { span.badge.bad { (element.code) } }
+                span.muted { (element.layout) ", " (number(i64::try_from(element.size).unwrap_or(i64::MAX))) " bytes" }
+            }
+            (payload(&element.content, SHOWN, None))
+        }
+    }
+}

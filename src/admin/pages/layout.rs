@@ -1,0 +1,98 @@
+//! What all pages have in common: head, navigation, foot.
+
+use hyper::StatusCode;
+use hyper::header::HeaderValue;
+use maud::{DOCTYPE, Markup, html};
+
+use crate::api::reply::Reply;
+
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+/// Seconds between two looks of a page that watches.
+const EVERY: u32 = 5;
+
+/// Who looks, and from where.
+#[derive(Debug, Clone, Default)]
+pub struct View {
+    /// What leads to the first page: `./`, or `../` as often as needed.
+    pub up: String,
+    /// The name of the token, if there is one.
+    pub name: Option<String>,
+    /// Whether there is a file of tokens: then a name can log in and out.
+    pub tokens: bool,
+    /// Whether the page looks again by itself.
+    pub live: bool,
+    /// The path of this page from the first one, for the way back after a login.
+    pub here: String,
+}
+
+impl View {
+    /// For a request to this path.
+    pub fn of(path: &str, name: Option<&str>, tokens: bool) -> View {
+        let depth = path.trim_start_matches('/').matches('/').count();
+        let up = if depth == 0 { "./".to_owned() } else { "../".repeat(depth) };
+        let here = path.trim_start_matches('/').to_owned();
+        View { up, name: name.map(str::to_owned), tokens, live: false, here }
+    }
+}
+
+/// A whole page.
+pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Reply {
+    let up = view.up.as_str();
+    let html = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · delaybridge" }
+                link rel="icon" href={ (up) "assets/icon.svg" } type="image/svg+xml";
+                link rel="stylesheet" href={ (up) "assets/style.css" };
+                @if view.live {
+                    // Without a script the browser loads the page again.
+                    noscript { meta http-equiv="refresh" content=(EVERY); }
+                    script src={ (up) "assets/live.js" } defer {}
+                }
+            }
+            body {
+                a.skip href="#main" { "Skip to the content" }
+                header.top {
+                    a.brand href=(up) { "delaybridge" }
+                    nav aria-label="Pages" {
+                        a href=(up) { "Queues" }
+                        a href={ (up) "#sinks" } { "Sinks" }
+                        a href={ (up) "config" } { "Configuration" }
+                        a href={ (up) "v1/openapi.json" } { "API" }
+                    }
+                    div.who {
+                        @match &view.name {
+                            Some(name) if view.tokens => {
+                                form method="post" action={ (up) "logout" } {
+                                    span { (name) }
+                                    button.quiet type="submit" { "Log out" }
+                                }
+                            }
+                            None if view.tokens => a href={ (up) "login?to=" (encoded(&view.here)) } { "Log in" },
+                            Some(_) => span.muted title="There is no token file: clients on this machine may do everything" { "local" },
+                            None => span.muted { "read only" },
+                        }
+                    }
+                }
+                main #main tabindex="-1" data-every=[view.live.then_some(EVERY)] { (body) }
+                footer {
+                    @if view.live {
+                        span data-state="" { "This page looks again every " (EVERY) " seconds. " }
+                        a href="?still=1" { "Keep it still" }
+                    }
+                    span.version { "delaybridge " (env!("CARGO_PKG_VERSION")) }
+                }
+            }
+        }
+    };
+    Reply::bytes(status, HTML, html.into_string())
+}
+
+/// A text as part of a URL.
+pub fn encoded(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}

@@ -1,0 +1,80 @@
+//! `/login` and `/logout`: a session of the page in place of the token.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use hyper::header::SET_COOKIE;
+use maud::html;
+
+use super::layout::{View, page};
+use super::problem::see_other;
+use crate::admin::Admin;
+use crate::admin::access::{COOKIE_NAME, Caller};
+use crate::admin::forms::form;
+use crate::admin::sessions::LASTS;
+use crate::api::call::Call;
+use crate::api::problem::Problem;
+use crate::api::reply::Reply;
+
+/// The form.
+pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&["to"])?;
+    let mut view = View::of("/login", call.caller.name.as_deref(), admin.access.has_tokens());
+    let to = back(call.query.text("to").unwrap_or_default());
+    to.clone_into(&mut view.here);
+    let body = html! {
+        h1 { "Log in" }
+        form.login method="post" action="login" {
+            p.muted { "With a token of the file " code { "http.admin.token_file" } ". The session ends after 12 hours, and with the daemon." }
+            input type="hidden" name="to" value=(to);
+            label for="token" { "Token" }
+            input #token type="password" name="token" required autocomplete="current-password" autofocus;
+            button type="submit" { "Log in" }
+        }
+    };
+    Ok(page(StatusCode::OK, &view, "Log in", &body))
+}
+
+/// Begins a session.
+pub async fn log_in(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+    let fields = form(&mut call).await?;
+    fields.only(&["token", "to"])?;
+    let token = fields.text("token").unwrap_or_default().trim();
+    let (id, _) = admin.access.log_in(token, call.peer, &admin.events)?;
+    // No path: the cookie is for where the page is, also behind a proxy that puts it somewhere else.
+    let cookie = format!("{COOKIE_NAME}={id}; HttpOnly; SameSite=Strict; Max-Age={}", LASTS.as_secs());
+    let to = back(fields.text("to").unwrap_or_default());
+    Ok(see_other(if to.is_empty() { "./" } else { to }).header(SET_COOKIE, cookie))
+}
+
+/// Ends it.
+pub async fn log_out(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+    form(&mut call).await?.only(&[])?;
+    admin.access.log_out(&call.headers);
+    Ok(see_other("./").header(SET_COOKIE, format!("{COOKIE_NAME}=; HttpOnly; SameSite=Strict; Max-Age=0")))
+}
+
+/// A path of this page, and none of another one.
+fn back(to: &str) -> &str {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.~%/".contains(letter);
+    let safe =
+        to.len() <= 500 && to.chars().all(plain) && !to.starts_with('/') && !to.contains("//") && !to.contains("..");
+    if safe { to } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_back_never_leads_to_another_page() {
+        for good in ["", "queues/a.b", "queues/a/elements/x%2Fy"] {
+            assert_eq!(back(good), good);
+        }
+        for bad in
+            ["//evil.example", "/x", "https://evil.example", "javascript:alert(1)", "a//b", "../x", "a?b", "\\evil"]
+        {
+            assert_eq!(back(bad), "", "{bad}");
+        }
+    }
+}

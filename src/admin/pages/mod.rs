@@ -1,0 +1,18 @@
+//! The web page: HTML that the server makes, readable without a script.
+//!
+//! Every value goes through maud, which escapes it. There is no inline script and no inline style, so a value could not become one
+//! either. Links are relative, so the page works under any path of a proxy.
+
+pub mod assets;
+mod bars;
+pub mod config;
+pub mod dead;
+pub mod element;
+pub mod elements;
+mod layout;
+pub mod login;
+pub mod overview;
+pub mod problem;
+pub mod queue;
+mod show;
+pub mod sweep;

@@ -1,0 +1,218 @@
+//! `GET /`: every queue and every sink at one glance.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use maud::{Markup, html};
+
+use super::layout::{View, encoded, page};
+use super::show::{count, late, number, obstacles, rate, when};
+use crate::admin::Admin;
+use crate::admin::access::Caller;
+use crate::admin::v1::queues::which;
+use crate::api::call::Call;
+use crate::api::problem::Problem;
+use crate::api::reply::Reply;
+use crate::operate::overview::{Overview, Row, SinkRow, Sinks};
+use crate::operate::words::{count as count_of, duration};
+use crate::telemetry::status::Look;
+
+/// The first page.
+pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&["after", "limit", "like", "still"])?;
+    let which = which(&call)?;
+    let found = admin.overview(which.clone()).await?;
+    let (sinks, look) = (admin.sinks(), admin.status.look());
+    let mut view = View::of("/", call.caller.name.as_deref(), admin.access.has_tokens());
+    view.live = call.query.text("still").is_none();
+    let of = admin.session().config.queues.len();
+    let body = html! {
+        (state(&look))
+        (sums(&found))
+        section aria-labelledby="queues" {
+            div.head {
+                h2 #queues { "Queues " span.muted { (found.queues.len() + found.errors.len()) " of " (of) } }
+                form.find role="search" method="get" action="./" {
+                    label for="like" { "Name" }
+                    input #like type="search" name="like" value=(which.like) autocomplete="off" spellcheck="false";
+                    button type="submit" { "Filter" }
+                }
+            }
+            (queues(&found, &sinks))
+            nav.pages aria-label="Further queues" {
+                @if which.after.is_some() { a href={ "?like=" (encoded(&which.like)) } { "First page" } }
+                @if let Some(next) = &found.next {
+                    a rel="next" href={ "?after=" (encoded(next)) "&like=" (encoded(&which.like)) } { "Next page" }
+                }
+            }
+        }
+        (of_sinks(&sinks))
+    };
+    Ok(page(StatusCode::OK, &view, "Queues", &body))
+}
+
+/// The daemon in one line; what is in the way comes first.
+fn state(look: &Look) -> Markup {
+    let held = count_of(look.held.len(), "queue");
+    let down = look.sinks.values().filter(|sink| matches!(sink.state, "down" | "unknown")).count();
+    let down = count_of(down, "sink");
+    html! {
+        h1.sr { "Overview" }
+        ul.notes {
+            @if look.stopping { li.bad { strong { "Stopping" } " Nothing new is claimed." } }
+            @else if !look.started { li.warn { strong { "Starting" } " Nothing was claimed yet." } }
+            @for (name, away) in &look.redis {
+                @if let Some((reason, seconds)) = away {
+                    li.bad { strong { "Redis " (name) } " is away for " (duration(seconds * 1_000)) ": " (reason) }
+                }
+            }
+            @if look.ready { li.good { strong { "Ready" } " Everything that is due can be delivered." } }
+            @else if look.started && !look.stopping {
+                li.warn { strong { "Not ready" } " " (held) " on hold, " (down) " down or unknown. The reasons are below." }
+            }
+        }
+    }
+}
+
+/// The sums of the page.
+fn sums(found: &Overview) -> Markup {
+    let sum = |of: fn(&Row) -> i64| -> i64 { found.queues.iter().map(of).sum() };
+    let rates: f64 =
+        found.queues.iter().filter_map(|row| row.here.as_ref()).map(|here| here.delivered_per_second).sum();
+    let oldest = found.queues.iter().filter_map(|row| row.state.oldest_overdue_ms).max();
+    let tile = |label: &str, value: String, class: &str| html! { div class={ "tile " (class) } { dt { (label) } dd { (value) } } };
+    let dead = sum(|row| row.state.dead);
+    html! {
+        dl.tiles {
+            (tile("Scheduled", number(sum(|row| row.state.scheduled)), ""))
+            (tile("Due", number(sum(|row| row.state.due)), ""))
+            (tile("In flight", number(sum(|row| row.state.in_flight)), ""))
+            (tile("Retry", number(sum(|row| row.state.retry)), ""))
+            (tile("Dead", number(dead), if dead > 0 { "bad" } else { "" }))
+            (tile("Oldest overdue", oldest.map_or("–".to_owned(), duration), ""))
+            (tile("Delivered", rate(rates), ""))
+        }
+    }
+}
+
+fn queues(found: &Overview, sinks: &Sinks) -> Markup {
+    html! {
+        div.scroll {
+            table.queues {
+                thead {
+                    tr {
+                        th scope="col" { "Queue" }
+                        @for name in ["Scheduled", "Due", "In flight", "Retry", "Dead"] { th.n scope="col" { (name) } }
+                        th.n scope="col" title="Median of the lateness over the last minute" { "Late p50" }
+                        th.n scope="col" title="99th percentile of the lateness over the last minute" { "p99" }
+                        th.n scope="col" title="Delivered by this daemon over the last minute" { "Rate" }
+                        th scope="col" { "Next due" }
+                    }
+                }
+                tbody {
+                    @for row in &found.queues { (queue(row, sinks)) }
+                    @for error in &found.errors {
+                        tr.trouble {
+                            th scope="row" { a href={ "queues/" (encoded(&error.queue)) } { (error.queue) } }
+                            td.why colspan="9" { span.badge.bad { "not read" } " " (error.message) }
+                        }
+                    }
+                    @if found.queues.is_empty() && found.errors.is_empty() {
+                        tr { td.empty colspan="10" { "There is no queue of this name." } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn queue(row: &Row, sinks: &Sinks) -> Markup {
+    let s = &row.state;
+    let here = row.here.clone().unwrap_or_default();
+    let obstacles = obstacles(row, sinks);
+    let next = s.next_due_ms.map(|ms| when(ms.max(s.now_ms), s.now_ms));
+    html! {
+        tr class=[(!obstacles.is_empty()).then_some("noted")] {
+            th scope="row" {
+                a href={ "queues/" (encoded(&s.queue)) } { (s.queue) }
+                span.to { "→ " (row.sinks.join(", ")) }
+            }
+            (count("Scheduled", s.scheduled, "n"))
+            (count("Due", s.due, "n"))
+            @if s.in_flight_at_least { td.n data-label="In flight" { "≥ " (number(s.in_flight)) } }
+            @else { (count("In flight", s.in_flight, "n")) }
+            (count("Retry", s.retry, "n warn"))
+            td class=(if s.dead == 0 { "n zero" } else { "n bad" }) data-label="Dead" {
+                @if s.dead == 0 { "0" } @else { a href={ "queues/" (encoded(&s.queue)) "/dead" } { (number(s.dead)) } }
+            }
+            td.n data-label="Late p50" { (late(here.lateness_p50_ms)) }
+            td.n data-label="Late p99" { (late(here.lateness_p99_ms)) }
+            td.n data-label="Rate" {
+                (rate(here.delivered_per_second))
+                @if here.failed_per_second > 0.0 { span.fail { (rate(here.failed_per_second)) " failed" } }
+            }
+            td data-label="Next due" {
+                @match (s.oldest_overdue_ms, next) {
+                    (Some(overdue), _) => span.over { (duration(overdue)) " overdue" },
+                    (None, Some(next)) => (next),
+                    (None, None) => span.zero { "–" },
+                }
+            }
+        }
+        @for (class, word, text) in &obstacles {
+            tr.note { td colspan="10" { span class={ "badge " (class) } { (word) } " " (text) } }
+        }
+    }
+}
+
+fn of_sinks(sinks: &Sinks) -> Markup {
+    html! {
+        section aria-labelledby="sinks" {
+            h2 #sinks { "Sinks " span.muted { "as this daemon sees them" } }
+            @if sinks.sinks.is_empty() { p.muted { "The configuration has none." } }
+            @else {
+                div.scroll {
+                    table.sinks {
+                        thead {
+                            tr {
+                                th scope="col" { "Sink" } th scope="col" { "Kind" } th scope="col" { "State" }
+                                th.n scope="col" { "Queues" } th scope="col" { "Last problem" }
+                            }
+                        }
+                        tbody { @for sink in &sinks.sinks { (one_sink(sink)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn one_sink(sink: &SinkRow) -> Markup {
+    let class = match sink.state.as_str() {
+        "up" => "good",
+        "down" => "bad",
+        "blocked" => "warn",
+        _ => "info",
+    };
+    html! {
+        tr {
+            th scope="row" { (sink.sink) }
+            td data-label="Kind" { (sink.kind) }
+            td data-label="State" {
+                span class={ "badge " (class) } { (sink.state) }
+                " " span.muted { "for " (duration(sink.seconds.saturating_mul(1_000))) }
+            }
+            (count("Queues", i64::try_from(sink.queues).unwrap_or(i64::MAX), "n"))
+            td.why data-label="Last problem" {
+                @match (&sink.reason, &sink.last_problem) {
+                    (Some(reason), _) => (reason),
+                    (None, Some(last)) => {
+                        (last)
+                        @if let Some(ago) = sink.last_problem_seconds { " " span.muted { (duration(ago.saturating_mul(1_000))) " ago" } }
+                    }
+                    (None, None) => span.zero { "none since the start" },
+                }
+            }
+        }
+    }
+}

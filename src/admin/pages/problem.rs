@@ -1,0 +1,31 @@
+//! What went wrong, as a page.
+
+use hyper::header::{LOCATION, RETRY_AFTER};
+use maud::html;
+
+use super::layout::{View, encoded, page};
+use crate::api::problem::{Kind, Problem};
+use crate::api::reply::Reply;
+
+/// The page of a problem; where a token is missing, the form that asks for one.
+pub fn show(problem: &Problem, path: &str, name: Option<&str>, tokens: bool) -> Reply {
+    let view = View::of(path, name, tokens);
+    let body = html! {
+        h1 { (problem.kind.title()) }
+        p.problem role="alert" { (problem.detail) }
+        @if problem.kind == Kind::Unauthorized && tokens {
+            p { a.button href={ (view.up) "login?to=" (encoded(&view.here)) } { "Log in" } }
+        }
+        p { a href=(view.up) { "All queues" } }
+    };
+    let reply = page(problem.kind.status(), &view, problem.kind.title(), &body);
+    match problem.retry_after {
+        Some(after) => reply.header(RETRY_AFTER, after.as_secs().max(1).to_string()),
+        None => reply,
+    }
+}
+
+/// Sends the browser on, after a form did what it should.
+pub fn see_other(to: &str) -> Reply {
+    Reply::empty(hyper::StatusCode::SEE_OTHER).header(LOCATION, to)
+}

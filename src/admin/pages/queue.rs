@@ -1,0 +1,189 @@
+//! `GET /queues/{queue}`: what it holds, what is in the way, what falls due when, who serves it, how it is set.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::bars::schedule;
+use super::layout::{View, encoded, page};
+use super::problem::see_other;
+use super::show::{late, number, obstacles, rate, when};
+use crate::admin::Admin;
+use crate::admin::access::Caller;
+use crate::admin::changes::Asker;
+use crate::admin::forms::form;
+use crate::admin::v1::pause::{What, Wish, end};
+use crate::admin::v1::queues::{QueueShape, whole};
+use crate::api::call::Call;
+use crate::api::problem::Problem;
+use crate::api::reply::Reply;
+use crate::operate::overview::{Row, Sinks};
+use crate::operate::words::{self, duration};
+
+/// One queue.
+pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&["still"])?;
+    let queue = admin.queue(&call).await?;
+    let found = whole(&admin, &queue).await?;
+    let id = queue.id();
+    let mut view =
+        View::of(&format!("/queues/{}", encoded(id)), call.caller.name.as_deref(), admin.access.has_tokens());
+    view.live = call.query.text("still").is_none();
+    let mut sinks = admin.sinks();
+    sinks.sinks.retain(|sink| found.row.sinks.contains(&sink.sink));
+    let body = html! {
+        nav.crumbs aria-label="Where you are" { a href=(view.up) { "Queues" } " / " span aria-current="page" { (id) } }
+        h1 { (id) }
+        (in_the_way(&found.row, &sinks))
+        (numbers(&found.row))
+        (pauses(&view, &found.row))
+        section aria-labelledby="schedule" {
+            h2 #schedule { "What falls due when" }
+            (schedule(&found.schedule))
+        }
+        (elements(&view, &found.row))
+        (served(&found, &sinks))
+        section aria-labelledby="settings" {
+            h2 #settings { "Settings" }
+            div.scroll { table.settings { tbody { (settings("", &found.settings)) } } }
+        }
+    };
+    Ok(page(StatusCode::OK, &view, id, &body))
+}
+
+/// Pauses it, and shows it again.
+pub async fn pause(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+    let fields = form(&mut call).await?;
+    fields.only(&["why", "for"])?;
+    let text = |name| fields.text(name).map(str::trim).filter(|text| !text.is_empty());
+    let why = text("why")
+        .ok_or_else(|| Problem::bad("read the form: say why, for everybody who wonders why nothing moves"))?;
+    let wish = Wish { by: None, why: Some(why.to_owned()), end: end(text("for"), None)? };
+    let queue = call.part("queue").to_owned();
+    admin.pause(What::Queue(queue.clone()), wish, Asker::of(&call)).await?;
+    Ok(see_other(&format!("../{}", encoded(&queue))))
+}
+
+/// Resumes it, and shows it again.
+pub async fn resume(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+    form(&mut call).await?.only(&[])?;
+    let queue = call.part("queue").to_owned();
+    admin.resume(What::Queue(queue.clone()), Asker::of(&call)).await?;
+    Ok(see_other(&format!("../{}", encoded(&queue))))
+}
+
+/// Everything that keeps its elements from moving.
+fn in_the_way(row: &Row, sinks: &Sinks) -> Markup {
+    let all = obstacles(row, sinks);
+    html! {
+        ul.notes {
+            @for (class, word, text) in &all { li class=(class) { strong { (word) } " " (text) } }
+            @if all.is_empty() { li.good { strong { "Delivers" } " Nothing is in the way." } }
+        }
+    }
+}
+
+fn numbers(row: &Row) -> Markup {
+    let (s, here) = (&row.state, row.here.clone().unwrap_or_default());
+    let tile = |label: &str, value: String, class: &str| html! { div class={ "tile " (class) } { dt { (label) } dd { (value) } } };
+    let in_flight = format!("{}{}", if s.in_flight_at_least { "≥ " } else { "" }, number(s.in_flight));
+    html! {
+        dl.tiles {
+            (tile("Scheduled", number(s.scheduled), ""))
+            (tile("Due", number(s.due), ""))
+            (tile("In flight", in_flight, ""))
+            (tile("Retry", number(s.retry), ""))
+            (tile("Dead", number(s.dead), if s.dead > 0 { "bad" } else { "" }))
+            (tile("Oldest overdue", s.oldest_overdue_ms.map_or("–".to_owned(), duration), ""))
+            (tile("Late p50", late(here.lateness_p50_ms), ""))
+            (tile("Late p99", late(here.lateness_p99_ms), ""))
+            (tile("Delivered", rate(here.delivered_per_second), ""))
+        }
+    }
+}
+
+/// Pause or resume.
+fn pauses(view: &View, row: &Row) -> Markup {
+    let queue = encoded(&row.state.queue);
+    let paused = row.state.paused.iter().any(|pause| pause.sink.is_none());
+    html! {
+        @if view.name.is_some() {
+            @if paused {
+                form.act method="post" action={ (queue) "/resume" } { button type="submit" { "Resume" } }
+            } @else {
+                details.act #pause {
+                    summary { "Pause …" }
+                    form method="post" action={ (queue) "/pause" } {
+                        p { "Nothing more is claimed, by any daemon. What is in flight is finished, what falls due waits." }
+                        label { "Why " input name="why" required maxlength="200" size="40" autocomplete="off"; }
+                        label { "For " input name="for" size="8" placeholder="2h 30m" autocomplete="off" aria-describedby="for-help"; }
+                        span.muted #for-help { "empty: until it is resumed" }
+                        button type="submit" { "Pause the queue" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Ways to the elements.
+fn elements(view: &View, row: &Row) -> Markup {
+    let queue = encoded(&row.state.queue);
+    let s = &row.state;
+    let states =
+        [("scheduled", s.scheduled + s.due), ("in_flight", s.in_flight), ("retry", s.retry), ("ready", s.ready)];
+    html! {
+        section aria-labelledby="elements" {
+            h2 #elements { "Elements" }
+            ul.links {
+                @for (state, count) in states {
+                    li { a href={ (queue) "/elements?state=" (state) } { (state.replace('_', " ")) } " " span.muted { (number(count)) } }
+                }
+                li { a href={ (queue) "/dead" } { "dead letters" } " " span.muted { (number(s.dead)) } }
+            }
+            @if view.name.is_some() {
+                form.find method="get" action={ (queue) "/element" } {
+                    label for="id" { "Id" }
+                    input #id name="id" required maxlength="256" size="30" autocomplete="off" spellcheck="false";
+                    button type="submit" { "Find" }
+                }
+            }
+            @if view.tokens && view.name.is_none() { p.muted { "Payloads are shown after a login." } }
+            @if let (Some(next), now) = (s.next_due_ms, s.now_ms) { p { "The first falls due " (when(next, now)) "." } }
+        }
+    }
+}
+
+/// The daemons and the sinks.
+fn served(found: &QueueShape, sinks: &Sinks) -> Markup {
+    html! {
+        section aria-labelledby="served" {
+            h2 #served { "Who serves it" }
+            @match found.daemons {
+                Some(0) => p.bad { "No daemon delivers from it now." },
+                Some(n) => p { (words::count(usize::try_from(n).unwrap_or(usize::MAX), "daemon")) " now." },
+                None => p.muted { "How many daemons serve it cannot be asked: a right to PUBSUB is missing." },
+            }
+            ul.links {
+                @for sink in &sinks.sinks {
+                    li { span class={ "badge " (if sink.state == "up" { "good" } else if sink.state == "down" { "bad" } else { "warn" }) } { (sink.state) } " " (sink.sink) " " span.muted { (sink.kind) } }
+                }
+            }
+        }
+    }
+}
+
+/// Settings as rows: the path of each value, and the value.
+pub fn settings(path: &str, value: &Value) -> Markup {
+    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    html! {
+        @match value {
+            Value::Object(fields) => @for (name, value) in fields { (settings(&below(name), value)) },
+            Value::Array(items) => @for (at, value) in items.iter().enumerate() { (settings(&format!("{path}[{at}]"), value)) },
+            Value::String(text) => tr { th scope="row" { code { (path) } } td.why { code { (text) } } },
+            other => tr { th scope="row" { code { (path) } } td.why { code { (other.to_string()) } } },
+        }
+    }
+}

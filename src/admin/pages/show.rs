@@ -1,0 +1,128 @@
+//! Numbers, times and states as a person reads them.
+
+use maud::{Markup, html};
+
+use crate::operate::content::Content;
+use crate::operate::overview::{Row, Sinks};
+use crate::operate::words::duration;
+
+/// `1,234,567`; the narrow space of typographers does not survive copying.
+pub fn number(number: impl Into<i128>) -> String {
+    let number: i128 = number.into();
+    let digits = number.unsigned_abs().to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
+    if number < 0 {
+        text.push('-');
+    }
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A cell with a count: nothing is quiet.
+pub fn count(label: &str, n: i64, class: &str) -> Markup {
+    let class = if n == 0 { "n zero" } else { class };
+    html! { td class=(class) data-label=(label) { (number(n)) } }
+}
+
+/// `3.4 ms`, `12 s`, `2m 5s`.
+pub fn late(ms: Option<f64>) -> String {
+    match ms {
+        None => "–".to_owned(),
+        Some(ms) if ms < 10.0 => format!("{ms:.1} ms"),
+        Some(ms) if ms < 1_000.0 => format!("{ms:.0} ms"),
+        Some(ms) if ms < 10_000.0 => format!("{:.1} s", ms / 1_000.0),
+        Some(ms) => duration(ms as u64),
+    }
+}
+
+/// `12.5/s`.
+pub fn rate(per_second: f64) -> String {
+    match per_second {
+        n if n == 0.0 => "0".to_owned(),
+        n if n < 0.05 => "< 0.1/s".to_owned(),
+        n if n < 10.0 => format!("{n:.1}/s"),
+        n => format!("{}/s", number(n.round() as i64)),
+    }
+}
+
+/// A point in time with its distance from now.
+pub fn when(ms: i64, now_ms: i64) -> Markup {
+    let gap = duration(ms.abs_diff(now_ms));
+    let text = match ms.cmp(&now_ms) {
+        std::cmp::Ordering::Greater => format!("in {gap}"),
+        std::cmp::Ordering::Less => format!("{gap} ago"),
+        std::cmp::Ordering::Equal => "now".to_owned(),
+    };
+    html! { time title=(crate::clock::utc(ms)) { (text) } }
+}
+
+/// A payload, decoded where a codec could; at most so many bytes, with a way to all of them.
+pub fn payload(content: &Content, most: usize, whole: Option<&str>) -> Markup {
+    let shown = content.shown(most);
+    html! {
+        pre tabindex="0" { code { (shown.text) } }
+        @if shown.cut {
+            p.muted {
+                "Cut after " (number(i64::try_from(most).unwrap_or(i64::MAX))) " bytes. "
+                @if let Some(whole) = whole { a href=(whole) { "Show whole" } }
+            }
+        }
+        @if let Some(note) = shown.note { p.muted { (note) } }
+    }
+}
+
+/// Why nothing moves, one line for each reason; nothing if nothing is in the way.
+pub fn obstacles(row: &Row, sinks: &Sinks) -> Vec<(&'static str, &'static str, String)> {
+    let mut all = Vec::new();
+    if let Some(hold) = row.here.as_ref().and_then(|here| here.held.as_ref()) {
+        all.push(("bad", "held", format!("{} (for {})", hold.reason, duration(hold.seconds.saturating_mul(1_000)))));
+    }
+    for sink in sinks.sinks.iter().filter(|sink| row.sinks.contains(&sink.sink)) {
+        let (class, word) = match sink.state.as_str() {
+            "down" => ("bad", "sink down"),
+            "blocked" => ("warn", "sink full"),
+            "unknown" => ("info", "sink unknown"),
+            _ => continue,
+        };
+        let (reason, time) =
+            (sink.reason.as_deref().unwrap_or("no answer yet"), duration(sink.seconds.saturating_mul(1_000)));
+        all.push((class, word, format!("{}: {reason} (for {time})", sink.sink)));
+    }
+    for pause in &row.state.paused {
+        let what = if pause.sink.is_some() { "sink paused" } else { "paused" };
+        all.push(("warn", what, pause.line(row.state.now_ms)));
+    }
+    if row.mode != "deliver" {
+        let text = match row.mode.as_str() {
+            "shadow" => "nothing is claimed or sent: the log says what would be",
+            _ => "overdue elements are moved to the ready list, nothing is sent",
+        };
+        all.push(("info", if row.mode == "shadow" { "shadow" } else { "rescue" }, text.to_owned()));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (n, expected) in [(0, "0"), (999, "999"), (1_000, "1,000"), (-1_234_567, "-1,234,567")] {
+            assert_eq!(number(n), expected);
+        }
+    }
+
+    #[test]
+    fn lateness_has_the_unit_that_fits() {
+        for (ms, expected) in [(None, "–"), (Some(0.4), "0.4 ms"), (Some(42.4), "42 ms"), (Some(1_500.0), "1.5 s")] {
+            assert_eq!(late(ms), expected);
+        }
+        assert_eq!(late(Some(125_000.0)), "2m 5s");
+    }
+}

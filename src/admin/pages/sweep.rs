@@ -1,0 +1,125 @@
+//! Redrive and purge of many dead letters: a question with their number first, then the deed.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use maud::html;
+
+use super::dead::query_of;
+use super::layout::{View, encoded, page};
+use super::problem::see_other;
+use super::show::number;
+use crate::admin::Admin;
+use crate::admin::access::Caller;
+use crate::admin::changes::Asker;
+use crate::admin::forms::form;
+use crate::admin::v1::errors::problem;
+use crate::admin::v1::filter::{NAMES, of_query, words};
+use crate::api::call::Call;
+use crate::api::problem::{Kind, Problem};
+use crate::api::reply::Reply;
+use crate::operate::dead::{Pace, Which, count};
+use crate::operate::progress::Unwatched;
+
+/// Redrive or purge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deed {
+    Redrive,
+    Purge,
+}
+
+impl Deed {
+    fn of(call: &Call<Caller>) -> Result<Deed, Problem> {
+        match call.part("id") {
+            "redrive" => Ok(Deed::Redrive),
+            "purge" => Ok(Deed::Purge),
+            _ => Err(Problem::new(Kind::NoSuchPath, "find the path: dead letters are redriven or purged")),
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Deed::Redrive => "redrive",
+            Deed::Purge => "purge",
+        }
+    }
+}
+
+/// How many it would be, and whether that is meant.
+pub async fn ask(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&NAMES)?;
+    let deed = Deed::of(&call)?;
+    let filter = of_query(&call.query)?;
+    let queue = admin.queue(&call).await?;
+    let counted = count(&queue, &filter, &mut Unwatched).await.map_err(|error| problem(&error))?;
+    let id = queue.id();
+    let path = format!("/queues/{}/dead/{}/ask", encoded(id), deed.word());
+    let view = View::of(&path, call.caller.name.as_deref(), admin.access.has_tokens());
+    let matched = number(i64::try_from(counted.matched).unwrap_or(i64::MAX));
+    let body = html! {
+        nav.crumbs aria-label="Where you are" {
+            a href=(view.up) { "Queues" } " / " a href={ "../../../" (encoded(id)) } { (id) } " / "
+            a href={ "../../dead?" (query_of(&call.query)) } { "dead letters" } " / " span aria-current="page" { (deed.word()) }
+        }
+        h1 { @match deed { Deed::Redrive => "Deliver again?", Deed::Purge => "Remove for good?" } }
+        p { strong { (matched) } " of them now: " (words(&filter)) " of " (id) "." }
+        @if !counted.totals.is_empty() {
+            div.scroll {
+                table.cards {
+                    thead { tr { th scope="col" { "Reason" } th scope="col" { "Code" } th scope="col" { "Sink" } th.n scope="col" { "Letters" } } }
+                    tbody {
+                        @for total in &counted.totals {
+                            tr {
+                                th scope="row" { (total.reason) }
+                                td data-label="Code" { code { (total.code) } }
+                                td data-label="Sink" { (total.sink) }
+                                td.n data-label="Letters" { (number(i64::try_from(total.count).unwrap_or(i64::MAX))) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        form.act method="post" action={ "../" (deed.word()) } {
+            @for name in NAMES {
+                @if let Some(value) = call.query.text(name).filter(|value| !value.is_empty()) {
+                    input type="hidden" name=(name) value=(value);
+                }
+            }
+            @match deed {
+                Deed::Redrive => {
+                    p { "They are due now, and delivered as any other element. What was redriven is not redriven twice." }
+                    label { "At most " input name="rate" type="number" min="1" max="100000" size="6" placeholder="all at once"; " a second" }
+                }
+                Deed::Purge => p { label { input type="checkbox" name="sure" value="1" required; " Their payloads are lost." } },
+            }
+            button type="submit" class=[(deed == Deed::Purge).then_some("danger")] { (deed.word()) " " (matched) }
+            " " a href={ "../../dead?" (query_of(&call.query)) } { "Leave them" }
+        }
+    };
+    Ok(page(StatusCode::OK, &view, deed.word(), &body))
+}
+
+/// Does it, and shows what is left.
+pub async fn sweep(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+    let deed = Deed::of(&call)?;
+    let fields = form(&mut call).await?;
+    let known: Vec<&str> = NAMES.iter().chain(&["rate", "sure"]).copied().collect();
+    fields.only(&known)?;
+    let filter = of_query(&fields)?;
+    let rate = match fields.text("rate").filter(|rate| !rate.trim().is_empty()) {
+        None => None,
+        Some(_) => fields.number("rate")?.filter(|rate| *rate > 0).map(|rate| rate as f64),
+    };
+    let which = Which { all: filter.is_empty(), filter, ..Which::default() };
+    let queue = admin.queue(&call).await?;
+    let (asker, pace) = (Asker::of(&call), Pace { dry_run: false, rate });
+    let done = match deed {
+        Deed::Redrive => format!("{} redriven", admin.redrive(queue, which, pace, asker).await?.redriven),
+        Deed::Purge if fields.text("sure").is_none() => {
+            return Err(Problem::bad("read the form: they are removed for good; confirm that"));
+        }
+        Deed::Purge => format!("{} purged", admin.purge(queue, which, pace, asker).await?.purged),
+    };
+    Ok(see_other(&format!("../dead?done={}", encoded(&done))))
+}

@@ -1,0 +1,91 @@
+//! Sessions of the page: a random cookie in place of the token. Kept in memory, so they end with the daemon; and with their token,
+//! once it is no longer in the file.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::api::named::{Hash, NamedTokens, hash};
+use crate::api::problem::{Kind, Problem};
+use crate::clock::Instant;
+
+/// How long a session lasts.
+pub const LASTS: Duration = Duration::from_secs(12 * 3600);
+/// Most sessions; the oldest goes for a new one.
+const MOST: usize = 256;
+
+/// The sessions, by the hashes of their cookies: looked up by what nobody can compare byte by byte.
+#[derive(Default)]
+pub struct Sessions(Mutex<HashMap<Hash, Session>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Session {
+    began: Instant,
+    token: Hash,
+}
+
+impl Sessions {
+    /// Begins one with this token; the cookie's value.
+    ///
+    /// # Errors
+    /// The system gives no random numbers.
+    pub fn begin(&self, token: Hash) -> Result<String, Problem> {
+        let mut id = [0; 24];
+        getrandom::fill(&mut id)
+            .map_err(|error| Problem::new(Kind::Unexpected, format!("draw a random number: {error}")))?;
+        let id = hex::encode(id);
+        let now = Instant::now();
+        let mut sessions = self.0.lock();
+        sessions.retain(|_, session| now.since(session.began) < LASTS);
+        while sessions.len() >= MOST {
+            let oldest = sessions.iter().max_by_key(|(_, session)| now.since(session.began)).map(|(id, _)| *id);
+            let Some(oldest) = oldest else { break };
+            sessions.remove(&oldest);
+        }
+        sessions.insert(hash(&id), Session { began: now, token });
+        Ok(id)
+    }
+
+    /// The name of the token behind a cookie, if both are still good.
+    pub fn owner(&self, id: &str, tokens: &NamedTokens) -> Option<Arc<str>> {
+        let session = self.0.lock().get(&hash(id)).copied()?;
+        tokens.owner(&session.token).filter(|_| session.began.elapsed() < LASTS)
+    }
+
+    /// Ends one.
+    pub fn end(&self, id: &str) {
+        self.0.lock().remove(&hash(id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_ends_with_its_token() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "ann 0123456789abcdef\n").unwrap();
+        let tokens = NamedTokens::read(file.path()).unwrap();
+        std::fs::write(file.path(), "ann fedcba9876543210\n").unwrap();
+        let others = NamedTokens::read(file.path()).unwrap();
+        let sessions = Sessions::default();
+        let id = sessions.begin(hash("0123456789abcdef")).unwrap();
+        assert_eq!(sessions.owner(&id, &tokens).as_deref(), Some("ann"));
+        assert_eq!(sessions.owner(&id, &others), None);
+        assert_eq!(sessions.owner("0123", &tokens), None);
+        sessions.end(&id);
+        assert_eq!(sessions.owner(&id, &tokens), None);
+    }
+
+    #[test]
+    fn the_number_of_sessions_is_bounded() {
+        let sessions = Sessions::default();
+        for _ in 0..MOST + 10 {
+            sessions.begin(hash("0123456789abcdef")).unwrap();
+        }
+        assert_eq!(sessions.0.lock().len(), MOST);
+    }
+}

@@ -1,0 +1,220 @@
+//! The API: each endpoint as its clients see it. Every answer is compared with the OpenAPI document.
+
+use serde_json::json;
+
+use super::{TOKEN, World};
+use crate::config::Problem;
+use crate::message::{Class, Failure};
+use crate::reload::Report;
+
+#[tokio::test]
+async fn every_queue_is_listed_page_by_page() {
+    let world = World::start(true).await;
+    world.redis(&["ZADD", "due", "1000", r#"{"id":"a"}"#, "9999999999999", r#"{"id":"b"}"#]).await;
+    let down = Failure::new(Class::Transient, Failure::NOT_CONNECTED, "no route");
+    world.events.sink(&"out".into()).down(&down);
+    let page = world.get("/v1/queues?limit=1").await;
+    let orders = &page["queues"][0];
+    assert_eq!((&orders["queue"], &orders["due"], &orders["scheduled"]), (&json!("orders"), &json!(1), &json!(1)));
+    assert_eq!(
+        (&orders["sinks"], &orders["mode"], &page["next"]),
+        (&json!(["out"]), &json!("deliver"), &json!("orders"))
+    );
+    let rest = world.get("/v1/queues?limit=1&after=orders").await;
+    assert_eq!((&rest["queues"][0]["queue"], rest.get("next")), (&json!("mails"), None));
+    assert_eq!(world.get("/v1/queues?like=ail").await["queues"][0]["queue"], "mails");
+    let sinks = world.get("/v1/sinks").await;
+    let out = &sinks["sinks"][0];
+    assert_eq!((&out["state"], &out["queues"]), (&json!("down"), &json!(2)));
+
+    assert!(out["reason"].as_str().unwrap().contains("no route"), "{out}");
+
+    let orders = world.get("/v1/queues/orders").await;
+    let counts = |bars: &str| -> u64 {
+        orders["schedule"][bars].as_array().unwrap().iter().map(|bar| bar["count"].as_u64().unwrap()).sum()
+    };
+    assert_eq!((counts("overdue"), counts("ahead")), (1, 1));
+    assert_eq!(orders["settings"]["codec"], "json");
+    let (_, kind, detail) = world.ask("GET", "/v1/queues/order", "").await.problem();
+    assert!(kind == "not-found" && detail.contains("did you mean `orders`?"), "{detail}");
+    assert_eq!(world.get("/v1/openapi.json").await["info"]["title"], "delaybridge admin API");
+}
+
+#[tokio::test]
+async fn a_queue_is_paused_under_the_name_of_the_token() {
+    let world = World::start(true).await;
+    let paused = world.ask("POST", "/v1/queues/orders/pause", r#"{"why":"a deployment","for":"2h"}"#).await.json();
+    let pause = &paused["queues"][0]["pause"];
+    assert_eq!((&pause["by"], &pause["why"]), (&json!("ann"), &json!("a deployment")));
+    assert_eq!(pause["until_ms"].as_i64().unwrap() - pause["since_ms"].as_i64().unwrap(), 7_200_000);
+    assert_eq!(world.get("/v1/queues").await["queues"][0]["paused"][0]["by"], "ann");
+    // Another name is taken, and cannot hide that of the token.
+    let again = world.ask("POST", "/v1/queues/orders/pause", r#"{"why":"x","by":"bob"}"#).await.json();
+    assert_eq!(again["queues"][0]["pause"]["by"], "bob (ann)");
+    assert_eq!(again["queues"][0]["before"]["by"], "ann");
+    let resumed = world.ask("POST", "/v1/queues/orders/resume", "").await.json();
+    assert_eq!(
+        (&resumed["queues"][0]["pause"], &resumed["queues"][0]["before"]["by"]),
+        (&json!(null), &json!("bob (ann)"))
+    );
+    assert_eq!(world.get("/v1/queues/orders").await["paused"], json!([]));
+    let sinks = world.ask("POST", "/v1/sinks/out/pause", r#"{"why":"x"}"#).await.json();
+    assert_eq!(sinks["queues"].as_array().unwrap().len(), 2);
+    assert_eq!(world.ask("POST", "/v1/sinks/out/resume", "").await.status, 200);
+}
+
+#[tokio::test]
+async fn elements_and_letters_are_shown_with_a_token_only() {
+    let world = World::start(true).await;
+    world.redis(&["ZADD", "due", "1000", r#"{"id":"a","orderId":7}"#]).await;
+    let elements = world.get("/v1/queues/orders/elements").await;
+    assert_eq!(elements["elements"][0]["payload"], r#"{"id":"a","orderId":7}"#);
+    for path in ["/v1/queues/orders/elements", "/v1/queues/orders/dead/1-0", "/v1/config"] {
+        let refused = world.send("GET", path, &[], "").await;
+        assert_eq!(refused.problem().1, "unauthorized", "{path}");
+        assert_eq!(refused.headers["www-authenticate"], "Bearer");
+    }
+    let missing = world.ask("GET", "/v1/queues/orders/dead/1-0", "").await;
+    assert_eq!(missing.problem().1, "not-found");
+    assert_eq!(world.get("/v1/queues/orders/dead").await["dead_letters"], json!([]));
+    assert_eq!(world.get("/v1/config").await["http"]["admin"]["listen"], "127.0.0.1:0");
+}
+
+#[tokio::test]
+async fn what_changes_something_needs_a_token_and_no_foreign_page() {
+    let world = World::start(true).await;
+    let pause = async |headers: &[(&str, &str)]| {
+        let answer = world.send("POST", "/v1/queues/orders/pause", headers, r#"{"why":"x"}"#).await;
+        (answer.status != 200).then(|| answer.problem().1)
+    };
+    let token = format!("Bearer {TOKEN}");
+    assert_eq!(pause(&[]).await.as_deref(), Some("unauthorized"));
+    assert_eq!(pause(&[("authorization", "Bearer 0123456789abcdeX")]).await.as_deref(), Some("unauthorized"));
+    assert_eq!(
+        pause(&[("authorization", &token), ("origin", "http://evil.example")]).await.as_deref(),
+        Some("forbidden")
+    );
+    assert_eq!(world.get("/v1/queues").await["queues"][0]["paused"], json!([]));
+    assert_eq!(pause(&[("authorization", &token), ("origin", "http://test")]).await, None);
+    // Whoever guesses has to wait, even with the right one.
+    for _ in 0..9 {
+        pause(&[("authorization", "Bearer guessed-guessed-guessed")]).await;
+    }
+    assert_eq!(pause(&[("authorization", &token)]).await.as_deref(), Some("too-many"));
+}
+
+#[tokio::test]
+async fn without_a_file_of_tokens_only_this_machine_changes_something() {
+    let world = World::start(false).await;
+    let pause =
+        async |headers: &[(&str, &str)]| world.send("POST", "/v1/queues/orders/pause", headers, r#"{"why":"x"}"#).await;
+    // The client of the tests calls itself by a name that anybody could point here.
+    assert_eq!(pause(&[]).await.problem().1, "forbidden");
+    let mut client = crate::api::tests::Client::connect(world.address).await;
+    let request =
+        "POST /v1/queues/orders/pause HTTP/1.1\r\nhost: localhost:9465\r\ncontent-length: 11\r\n\r\n{\"why\":\"x\"}";
+    client.raw(request.as_bytes()).await;
+    let answer = client.answer().await.unwrap();
+    assert_eq!((answer.status, &answer.json()["queues"][0]["pause"]["by"]), (200, &json!("local")));
+}
+
+#[tokio::test]
+async fn mistakes_are_explained() {
+    let world = World::start(true).await;
+    let check = async |method: &str, path: &str, body: &str, expected: &str| {
+        let problem = world.ask(method, path, body).await.problem();
+        assert!(problem.2.contains(expected), "{method} {path} {body}: {problem:?}");
+    };
+    check("GET", "/v1/queues?limti=1", "", "did you mean `limit`?").await;
+    check("GET", "/v1/queues?limit=1000", "", "it is 1 to 200").await;
+    check("GET", "/v1/queues?after=gone", "", "no queue with this id").await;
+    check("GET", "/v1/queues/orders/elements?state=gone", "", "it is scheduled, retry").await;
+    check("POST", "/v1/queues/orders/pause", r#"{"wyh":"x"}"#, "did you mean `why`?").await;
+    check("POST", "/v1/queues/orders/pause", r#"{"why":"x","for":"soon"}"#, "write 30m").await;
+    check("POST", "/v1/queues/orders/pause", r#"{"why":"x","for":"1h","until_ms":1}"#, "both `for` and `until_ms`")
+        .await;
+    check("POST", "/v1/queues/orders/pause", r#"{"why":"x","until_ms":1}"#, "the end is over already").await;
+    check("POST", "/v1/sinks/outt/pause", r#"{"why":"x"}"#, "did you mean `out`?").await;
+    check("POST", "/v1/queues", "", "it has GET, not POST").await;
+    check("GET", "/v2", "", "there is none of this name").await;
+}
+
+#[tokio::test]
+async fn an_outage_of_redis_is_an_answer_and_a_change_then_is_of_unknown_outcome() {
+    let mut world = World::start(true).await;
+    world.get("/v1/queues").await;
+    world.redis.kill();
+    let page = crate::link::test_server::eventually("the outage is seen", async || {
+        world.get("/v1/queues").await["errors"].as_array().unwrap().len() == 2
+    });
+    page.await;
+    let (status, kind, _) = world.ask("GET", "/v1/queues/orders", "").await.problem();
+    assert_eq!((status, kind.as_str()), (503, "unavailable"));
+    let (status, kind, _) = world.ask("POST", "/v1/queues/orders/pause", r#"{"why":"x"}"#).await.problem();
+    assert_eq!((status, kind.as_str()), (503, "outcome-unknown"));
+}
+
+#[tokio::test]
+async fn a_reload_answers_with_what_changed_or_with_what_is_wrong() {
+    let mut world = World::start(true).await;
+    let mut wishes = std::mem::replace(&mut world.wishes, tokio::sync::mpsc::channel(1).1);
+    let daemon = async {
+        let wish = wishes.recv().await.unwrap();
+        assert!(wish.dry_run);
+        drop(wish.answer.unwrap().send(Ok(Report { dry_run: true, ..Report::default() })));
+        let refusal = Problem {
+            file: "c.yaml".to_owned(),
+            position: None,
+            path: "sinks".to_owned(),
+            message: "there is none".to_owned(),
+            help: None,
+        };
+        drop(wishes.recv().await.unwrap().answer.unwrap().send(Err(vec![refusal])));
+    };
+    let client = async {
+        let report = world.ask("POST", "/v1/reload?dry_run", "").await;
+        assert_eq!((report.status, &report.json()["dry_run"]), (200, &json!(true)));
+        world.ask("POST", "/v1/reload", "").await.problem()
+    };
+    let ((), (status, kind, detail)) = tokio::join!(daemon, client);
+    assert_eq!((status, kind.as_str()), (409, "conflict"));
+    assert!(detail.contains("the configuration before runs on") && detail.contains("there is none"), "{detail}");
+    assert_eq!(world.send("POST", "/v1/reload", &[], "").await.problem().1, "unauthorized");
+}
+
+#[tokio::test]
+async fn an_element_is_found_moved_killed_and_comes_back() {
+    let world = World::start(true).await;
+    world.redis(&["ZADD", "due", "9000000000000", r#"{"id":"a","orderId":7}"#, "9000000000001", r#"{"id":"b"}"#]).await;
+    let at = "/v1/queues/orders/elements/a";
+    let found = &world.get(at).await["elements"][0];
+    assert_eq!((&found["state"], &found["payload"]), (&json!("scheduled"), &json!(r#"{"id":"a","orderId":7}"#)));
+    let moved = world.ask("POST", &format!("{at}/reschedule"), r#"{"at_ms":9100000000000}"#).await.json();
+    assert_eq!(moved["elements"][0]["due_ms"], 9_100_000_000_000_i64);
+    assert_eq!(world.ask("POST", &format!("{at}/run-now"), "").await.status, 200);
+    assert_eq!(world.get("/v1/queues/orders").await["due"], 1);
+    let killed = world.ask("POST", &format!("{at}/kill"), r#"{"why":"a test"}"#).await.json();
+    assert_eq!(killed["elements"][0]["state"], "dead", "{killed}");
+    let letters = world.get("/v1/queues/orders/dead?field=orderId%3D7").await;
+    let letter = &letters["dead_letters"][0];
+    assert!(letter["message"].as_str().unwrap().contains("killed by ann: a test"), "{letter}");
+    // Whether a payload has a value is told with a token only.
+    assert_eq!(world.send("GET", "/v1/queues/orders/dead?field=orderId%3D7", &[], "").await.status, 401);
+    assert_eq!(world.send("GET", "/v1/queues/orders/dead", &[], "").await.status, 200);
+    assert_eq!(world.get("/v1/queues/orders/dead/count").await["matched"], 1);
+    assert_eq!(world.get("/v1/queues/orders/dead?code=other").await["dead_letters"], json!([]));
+
+    let redrive = async |body: &str| world.ask("POST", "/v1/queues/orders/dead/redrive", body).await;
+    assert_eq!(redrive("{}").await.status, 400, "an empty wish is none for all of them");
+    assert_eq!(redrive(r#"{"filter":{}}"#).await.status, 400);
+    let tried = redrive(r#"{"all":true,"dry_run":true}"#).await.json();
+    assert_eq!((&tried["matched"], &tried["redriven"]), (&json!(1), &json!(0)));
+    let place = letter["stream_id"].as_str().unwrap();
+    assert_eq!(redrive(&format!(r#"{{"ids":["{place}"]}}"#)).await.json()["redriven"], 1);
+    assert_eq!(world.get(at).await["elements"][0]["state"], "retry");
+    assert_eq!(world.ask("DELETE", at, "").await.json()["elements"][0]["state"], "gone");
+    assert_eq!(world.ask("GET", at, "").await.problem().1, "not-found");
+    assert_eq!(world.ask("DELETE", at, "").await.problem().1, "not-found");
+    world.ask("POST", "/v1/queues/orders/elements/b/kill", "").await;
+    assert_eq!(world.ask("POST", "/v1/queues/orders/dead/purge", r#"{"all":true}"#).await.json()["purged"], 1);
+}

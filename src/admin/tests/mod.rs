@@ -1,0 +1,94 @@
+//! The API and the page over real connections and a real Redis.
+
+mod api;
+mod pages;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::mpsc::Receiver;
+use tokio_util::sync::CancellationToken;
+
+use super::Admin;
+use super::openapi::document;
+use crate::api::server::{Listener, serve};
+use crate::api::tests::{Answer, Client, conforms};
+use crate::config::load_str;
+use crate::link::test_server::TestServer;
+use crate::reload::{ReloadHandle, Wish};
+use crate::telemetry::events::Events;
+
+/// A token of the tests.
+pub(super) const TOKEN: &str = "0123456789abcdef";
+
+/// A running listener with a Redis of its own.
+pub(super) struct World {
+    pub(super) redis: TestServer,
+    pub(super) events: Events,
+    pub(super) address: SocketAddr,
+    stop: CancellationToken,
+    pub(super) wishes: Receiver<Wish>,
+    _tokens: tempfile::NamedTempFile,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl World {
+    /// With a file of tokens or without.
+    pub(super) async fn start(tokens: bool) -> World {
+        crate::link::tls::init();
+        let redis = TestServer::start();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), format!("ann {TOKEN}\n")).unwrap();
+        let tokens = match tokens {
+            true => format!(", token_file: {}", file.path().display()),
+            false => String::new(),
+        };
+        let yaml = format!(
+            "http: {{ admin: {{ listen: '127.0.0.1:0'{tokens} }} }}\nredis: {{ url: '{}' }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\n\
+             queues:\n  orders: {{ source: {{ zset: {{ key: due, score: ms, id: '${{payload.id}}' }} }}, codec: json, to: [{{ sink: out }}] }}\n  \
+             mails: {{ source: {{ redisson: {{ name: mails }} }}, to: [{{ sink: out, list: sent }}] }}\n",
+            format_args!("redis://127.0.0.1:{}", redis.port())
+        );
+        let loaded = load_str(&yaml, "c.yaml", &|_| None).unwrap();
+        let (events, stop) = (Events::default(), CancellationToken::new());
+        let spec = loaded.config.admin.clone().unwrap();
+        let (reload, wishes) = ReloadHandle::new(Arc::new(loaded.config), loaded.parts);
+        let admin = Arc::new(Admin::new(&spec, reload, &events, stop.clone()).unwrap());
+        let listener = Listener::bind(spec.listen).unwrap();
+        let address = listener.address;
+        drop(tokio::spawn(admin.clone().keep()));
+        drop(tokio::spawn(serve(listener, admin, None)));
+        World { redis, events, address, stop, wishes, _tokens: file }
+    }
+
+    /// One request with these headers on a connection of its own.
+    pub(super) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let answer = Client::connect(self.address).await.ask(method, path, headers, body.as_bytes()).await;
+        conforms::check(&document(), method, path, &answer);
+        answer
+    }
+
+    /// One request to the API with the token.
+    pub(super) async fn ask(&self, method: &str, path: &str, body: &str) -> Answer {
+        let token = format!("Bearer {TOKEN}");
+        self.send(method, path, &[("authorization", &token)], body).await
+    }
+
+    /// The answer to a `GET` with the token, which has to be well.
+    pub(super) async fn get(&self, path: &str) -> Value {
+        let answer = self.ask("GET", path, "").await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        answer.json()
+    }
+
+    /// Runs a command on Redis.
+    pub(super) async fn redis(&self, words: &[&str]) {
+        self.redis.command(words).await;
+    }
+}

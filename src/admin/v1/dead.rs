@@ -1,0 +1,166 @@
+//! `/v1/queues/{queue}/dead`: dead letters, listed, counted, shown, redriven and purged.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::Value;
+
+use super::errors::problem;
+use super::{filter, limit};
+use crate::admin::Admin;
+use crate::admin::access::{Caller, Need};
+use crate::admin::changes::{Asker, Subject};
+use crate::api::call::{Call, Query};
+use crate::api::fields::Fields;
+use crate::api::problem::Problem;
+use crate::api::reply::Reply;
+use crate::operate::dead::{self, Filter, Pace, Purged, Redriven, Which};
+use crate::operate::progress::Unwatched;
+use crate::operate::{Queue, words};
+
+/// Letters of a page.
+pub const PAGE: usize = 50;
+/// Most letters of a page.
+const MOST: usize = 200;
+/// Ids that a log line has; more are counted.
+const NAMED: usize = 10;
+/// Most ids of a request.
+const IDS: usize = 1_000;
+
+/// A page of dead letters, the latest first.
+pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    let filter = asked(&admin, &call, &["limit", "after"])?;
+    let limit = limit(&call, PAGE, MOST)?;
+    let queue = admin.queue(&call).await?;
+    let page = dead::page(&queue, &filter, limit, after(&call.query)?).await.map_err(|error| problem(&error))?;
+    Reply::json(StatusCode::OK, &page)
+}
+
+/// How many there are, by reason.
+pub async fn count(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    let filter = asked(&admin, &call, &[])?;
+    let queue = admin.queue(&call).await?;
+    let counted = dead::count(&queue, &filter, &mut Unwatched).await.map_err(|error| problem(&error))?;
+    Reply::json(StatusCode::OK, &counted)
+}
+
+/// The filter of a query. One on the payload needs a token, because its answer tells what is in it.
+pub fn asked(admin: &Admin, call: &Call<Caller>, more: &[&'static str]) -> Result<Filter, Problem> {
+    let known: Vec<&str> = filter::NAMES.iter().chain(more).copied().collect();
+    call.query.only(&known)?;
+    let filter = filter::of_query(&call.query)?;
+    match filter.fields.is_empty() || call.caller.name.is_some() {
+        true => Ok(filter),
+        false => Err(admin.access.refusal(Need::ToSee)),
+    }
+}
+
+/// The cursor of a page.
+pub fn after(query: &Query) -> Result<Option<&str>, Problem> {
+    match query.text("after").filter(|after| !after.is_empty()) {
+        Some(after) if !dead::is_place(after) => {
+            Err(Problem::bad("read `after` in the query: it is the `next` of the page before"))
+        }
+        after => Ok(after),
+    }
+}
+
+/// Everything that one letter keeps.
+pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&[])?;
+    let queue = admin.queue(&call).await?;
+    let which = Which { ids: vec![call.part("id").to_owned()], ..Which::default() };
+    Reply::json(StatusCode::OK, &dead::show(&queue, &which, 1).await.map_err(|error| problem(&error))?)
+}
+
+/// Gives dead letters another life.
+pub async fn redrive(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+    let (which, pace) = wish(&mut call).await?;
+    let queue = admin.queue(&call).await?;
+    Reply::json(StatusCode::OK, &admin.redrive(queue, which, pace, Asker::of(&call)).await?)
+}
+
+/// Removes dead letters for good.
+pub async fn purge(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+    let (which, pace) = wish(&mut call).await?;
+    let queue = admin.queue(&call).await?;
+    Reply::json(StatusCode::OK, &admin.purge(queue, which, pace, Asker::of(&call)).await?)
+}
+
+/// Which letters the body means: `ids`, a `filter`, or `all: true`; and how.
+async fn wish(call: &mut Call<Caller>) -> Result<(Which, Pace), Problem> {
+    call.query.only(&[])?;
+    let mut fields = Fields::parse(&call.body().await?)?;
+    let ids = fields.list("ids", IDS)?.unwrap_or_default();
+    let (all, dry_run) = (flag(&mut fields, "all")?, flag(&mut fields, "dry_run")?);
+    let given = fields.value("filter").map(filter::of_json).transpose()?;
+    let rate = fields.number("rate")?.map(|rate| rate as f64);
+    fields.finish()?;
+    let text = |id: Value| match id {
+        Value::String(id) => Ok(id),
+        _ => Err(Problem::bad("read `ids`: expected texts")),
+    };
+    let ids = ids.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
+    let filtered = given.as_ref().is_some_and(|filter| !filter.is_empty());
+    match [!ids.is_empty(), all, filtered].iter().filter(|one| **one).count() {
+        0 => return Err(Problem::bad("read the body: say which letters: by `ids`, by a `filter`, or by `all: true`")),
+        1 => {}
+        _ => return Err(Problem::bad("read the body: it has more than one of `ids`, `filter` and `all`")),
+    }
+    if rate == Some(0.0) {
+        return Err(Problem::bad("read `rate`: it is letters a second, from 1 on"));
+    }
+    let which = Which { all, ids, filter: given.unwrap_or_default(), after: None };
+    Ok((which, Pace { dry_run, rate }))
+}
+
+fn flag(fields: &mut Fields, name: &'static str) -> Result<bool, Problem> {
+    match fields.value(name) {
+        None | Some(Value::Bool(false)) => Ok(false),
+        Some(Value::Bool(true)) => Ok(true),
+        Some(_) => Err(Problem::bad(format!("read `{name}`: expected true or false"))),
+    }
+}
+
+impl Admin {
+    /// Gives dead letters another life.
+    ///
+    /// # Errors
+    /// Redis does not answer; the message says how many were redriven before.
+    pub async fn redrive(
+        self: &Arc<Self>,
+        queue: Queue,
+        which: Which,
+        pace: Pace,
+        asker: Asker,
+    ) -> Result<Redriven, Problem> {
+        let subject = subject(if pace.dry_run { "try_redrive" } else { "redrive" }, &queue, &which);
+        let work = async move { dead::redrive(&queue, &which, pace, &mut Unwatched).await };
+        self.change(subject, asker, work, |done| format!("{} matched, {} redriven", done.matched, done.redriven)).await
+    }
+
+    /// Removes dead letters for good.
+    ///
+    /// # Errors
+    /// Redis does not answer; the message says how many were removed before.
+    pub async fn purge(
+        self: &Arc<Self>,
+        queue: Queue,
+        which: Which,
+        pace: Pace,
+        asker: Asker,
+    ) -> Result<Purged, Problem> {
+        let subject = subject(if pace.dry_run { "try_purge" } else { "purge" }, &queue, &which);
+        let work = async move { dead::purge(&queue, &which, pace, &mut Unwatched).await };
+        self.change(subject, asker, work, |done| format!("{} matched, {} purged", done.matched, done.purged)).await
+    }
+}
+
+fn subject(what: &'static str, queue: &Queue, which: &Which) -> Subject {
+    let which = match which.ids.len() {
+        0 => filter::words(&which.filter),
+        1..=NAMED => which.ids.join(", "),
+        n => words::count(n, "dead letter"),
+    };
+    Subject { what, of: queue.id().to_owned(), which }
+}

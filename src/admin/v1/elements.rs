@@ -1,0 +1,176 @@
+//! `/v1/queues/{queue}/elements`: elements with their payloads, without taking them; one by its id, and what may be done with it.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+
+use super::errors::problem;
+use super::limit;
+use crate::admin::Admin;
+use crate::admin::access::Caller;
+use crate::admin::changes::{Asker, Subject};
+use crate::api::call::Call;
+use crate::api::fields::Fields;
+use crate::api::problem::{Kind, Problem};
+use crate::api::reply::Reply;
+use crate::operate::element::{self, Acted, Action, Found, When};
+use crate::operate::pause::{length, point};
+use crate::operate::peek::{Peek, State, peek};
+use crate::operate::{Queue, check_id, dead};
+
+/// Bytes of each payload in a list.
+pub const SHOWN: usize = 4096;
+/// Elements of a page.
+pub const PAGE: usize = 20;
+/// Most elements of a page.
+const MOST: usize = 100;
+
+/// The first elements in a state.
+pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&["state", "limit"])?;
+    let ask =
+        Peek { state: state(&call)?, limit: limit(&call, PAGE, MOST)?, payload_bytes: Some(SHOWN), routes: false };
+    let queue = admin.queue(&call).await?;
+    Reply::json(StatusCode::OK, &peek(&queue, &ask).await.map_err(|error| problem(&error))?)
+}
+
+/// The state that a request asks for.
+pub fn state(call: &Call<Caller>) -> Result<State, Problem> {
+    match call.query.text("state").unwrap_or("scheduled") {
+        "scheduled" => Ok(State::Scheduled),
+        "retry" => Ok(State::Retry),
+        "in_flight" => Ok(State::InFlight),
+        "ready" => Ok(State::Ready),
+        _ => Err(Problem::bad("read `state` in the query: it is scheduled, retry, in_flight or ready")),
+    }
+}
+
+/// Everything that is known of one element.
+pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&[])?;
+    Reply::json(StatusCode::OK, &admin.element(&call, call.part("id")).await?.1)
+}
+
+/// Due now.
+pub async fn run_now(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&[])?;
+    answer(&admin.act(&call, call.part("id"), Deed::Reschedule(When::Now)).await?)
+}
+
+/// Due at another time: `in` or `at_ms`.
+pub async fn reschedule(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&[])?;
+    let mut fields = Fields::parse(&call.body().await?)?;
+    let (after, at) = (fields.text("in")?, fields.number("at_ms")?);
+    fields.finish()?;
+    answer(&admin.act(&call, call.part("id"), Deed::Reschedule(when(after.as_deref(), at)?)).await?)
+}
+
+/// To the dead letters.
+pub async fn kill(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&[])?;
+    let mut fields = Fields::parse(&call.body().await?)?;
+    let why = fields.text("why")?;
+    fields.finish()?;
+    let why = why.unwrap_or_else(|| "no reason given".to_owned());
+    answer(&admin.act(&call, call.part("id"), Deed::Kill { why }).await?)
+}
+
+/// Gone for good.
+pub async fn cancel(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&[])?;
+    answer(&admin.act(&call, call.part("id"), Deed::Cancel).await?)
+}
+
+fn answer(acted: &Acted) -> Result<Reply, Problem> {
+    Reply::json(StatusCode::OK, acted)
+}
+
+/// The time that is meant.
+///
+/// # Errors
+/// None, both, or what is no time.
+pub fn when(after: Option<&str>, at: Option<u64>) -> Result<When, Problem> {
+    match (after, at) {
+        (Some(text), None) => {
+            length(text).map(When::In).map_err(|problem| Problem::bad(format!("read `in`: {problem}")))
+        }
+        (None, Some(ms)) => {
+            point(&ms.to_string()).map(When::At).map_err(|problem| Problem::bad(format!("read `at_ms`: {problem}")))
+        }
+        (None, None) => Err(Problem::bad("read the time: say when, by `in` or by `at_ms`")),
+        (Some(_), Some(_)) => Err(Problem::bad("read the time: there are both `in` and `at_ms`")),
+    }
+}
+
+/// What is done with an element.
+#[derive(Debug, Clone)]
+pub enum Deed {
+    /// Due at this time.
+    Reschedule(When),
+    /// Gone for good.
+    Cancel,
+    /// To the dead letters.
+    Kill {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Deed {
+    fn name(&self) -> &'static str {
+        match self {
+            Deed::Reschedule(When::Now) => "run_now",
+            Deed::Reschedule(_) => "reschedule",
+            Deed::Cancel => "cancel",
+            Deed::Kill { .. } => "kill",
+        }
+    }
+}
+
+impl Admin {
+    /// One element of the queue in the path.
+    ///
+    /// # Errors
+    /// There is none of this id, or Redis cannot be asked.
+    pub async fn element(self: &Arc<Self>, call: &Call<Caller>, id: &str) -> Result<(Queue, Found), Problem> {
+        let queue = self.queue(call).await?;
+        self.known_id(&queue, id)?;
+        let found = element::find(&queue, id).await.map_err(|error| problem(&error))?;
+        Ok((queue, found))
+    }
+
+    /// Does something with one element of the queue in the path.
+    ///
+    /// # Errors
+    /// There is none of this id, its state forbids it, or Redis does not answer.
+    pub async fn act(self: &Arc<Self>, call: &Call<Caller>, id: &str, deed: Deed) -> Result<Acted, Problem> {
+        let queue = self.queue(call).await?;
+        self.known_id(&queue, id)?;
+        let asker = Asker::of(call);
+        let subject = Subject { what: deed.name(), of: queue.id().to_owned(), which: id.to_owned() };
+        let (id, by) = (id.to_owned(), asker.name.clone());
+        let work = async move {
+            let action = match &deed {
+                Deed::Reschedule(when) => Action::Reschedule(*when),
+                Deed::Cancel => Action::Cancel,
+                Deed::Kill { why } => Action::Kill { by: &by, why },
+            };
+            element::act(&queue, &id, action).await
+        };
+        self.change(subject, asker, work, |acted| {
+            let [element] = &acted.elements;
+            let unchanged = if element.unchanged { ", as it was" } else { "" };
+            format!("{}: {:?} -> {:?}{unchanged}", element.id.id, element.was, element.state)
+        })
+        .await
+    }
+
+    /// Refuses a text that can be no id of the queue.
+    fn known_id(&self, queue: &Queue, id: &str) -> Result<(), Problem> {
+        if dead::is_place(id) {
+            return Ok(());
+        }
+        check_id(&self.session().config, queue.id(), id).map_err(|error| Problem::new(Kind::NotFound, error.message))
+    }
+}

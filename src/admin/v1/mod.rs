@@ -1,0 +1,42 @@
+//! The handlers of the API: one file for each kind of thing.
+
+pub mod dead;
+pub mod elements;
+pub mod errors;
+pub mod filter;
+pub mod meta;
+pub mod pause;
+pub mod queues;
+pub mod sinks;
+
+use std::sync::Arc;
+
+use super::Admin;
+use super::access::Caller;
+use crate::api::call::Call;
+use crate::api::problem::{Kind, Problem};
+use crate::operate::{Queue, find};
+
+impl Admin {
+    /// The queue that the path names, with a connection to its server.
+    ///
+    /// # Errors
+    /// The configuration has none of this name, or its Redis cannot be reached.
+    pub async fn queue(self: &Arc<Self>, call: &Call<Caller>) -> Result<Queue, Problem> {
+        let session = self.session();
+        let spec =
+            find(&session.config, call.part("queue")).map_err(|error| Problem::new(Kind::NotFound, error.message))?;
+        session.queue(spec).await.map_err(|error| errors::problem(&error))
+    }
+}
+
+/// A whole number in the query, from 1 on, at most `most`; `most` if it is left out.
+fn limit(call: &Call<Caller>, usual: usize, most: usize) -> Result<usize, Problem> {
+    match call.query.number("limit")? {
+        None => Ok(usual),
+        Some(limit) => usize::try_from(limit)
+            .ok()
+            .filter(|limit| (1..=most).contains(limit))
+            .ok_or_else(|| Problem::bad(format!("read `limit` in the query: it is 1 to {most}"))),
+    }
+}

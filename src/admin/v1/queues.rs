@@ -1,0 +1,75 @@
+//! `/v1/queues`: the numbers of all queues, page by page, and everything about one.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::errors::problem;
+use super::limit;
+use crate::admin::Admin;
+use crate::admin::access::Caller;
+use crate::api::call::Call;
+use crate::api::problem::{Kind, Problem};
+use crate::api::reply::Reply;
+use crate::config::describe_queue;
+use crate::operate::Queue;
+use crate::operate::horizon::{Horizon, horizon};
+use crate::operate::overview::{MOST, Row, Which};
+
+/// Queues of a page.
+pub const PAGE: usize = 50;
+
+/// Everything about one queue.
+#[derive(Debug, Serialize)]
+pub struct QueueShape {
+    /// Its numbers.
+    #[serde(flatten)]
+    pub row: Row,
+    /// Daemons that deliver from it; none where the right to ask is missing.
+    pub daemons: Option<u64>,
+    /// What falls due when.
+    pub schedule: Horizon,
+    /// Its settings in effect.
+    pub settings: Value,
+}
+
+/// A page of queues, in the order of the configuration.
+pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&["after", "limit", "like"])?;
+    Reply::json(StatusCode::OK, &*admin.overview(which(&call)?).await.map_err(no_such_page)?)
+}
+
+/// A page that begins after a queue that is not there.
+fn no_such_page(problem: Problem) -> Problem {
+    match problem.kind {
+        Kind::BadRequest => Problem::bad(format!("read `after` in the query: {}", problem.detail)),
+        _ => problem,
+    }
+}
+
+/// Which queues a request asks for.
+pub fn which(call: &Call<Caller>) -> Result<Which, Problem> {
+    let after = call.query.text("after").filter(|after| !after.is_empty()).map(str::to_owned);
+    let like = call.query.text("like").unwrap_or_default().trim().to_owned();
+    Ok(Which { after, like, limit: limit(call, PAGE, MOST)? })
+}
+
+/// One queue.
+pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&[])?;
+    let queue = admin.queue(&call).await?;
+    Reply::json(StatusCode::OK, &whole(&admin, &queue).await?)
+}
+
+/// Everything about one queue.
+pub async fn whole(admin: &Arc<Admin>, queue: &Queue) -> Result<QueueShape, Problem> {
+    let (row, schedule, daemons) = tokio::join!(admin.row(queue), horizon(queue), queue.daemons());
+    Ok(QueueShape {
+        row: row?,
+        daemons,
+        schedule: schedule.map_err(|error| problem(&error))?,
+        settings: describe_queue(&admin.session().config, &queue.spec),
+    })
+}

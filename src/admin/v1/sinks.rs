@@ -1,0 +1,17 @@
+//! `GET /v1/sinks`.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+
+use crate::admin::Admin;
+use crate::admin::access::Caller;
+use crate::api::call::Call;
+use crate::api::problem::Problem;
+use crate::api::reply::Reply;
+
+/// The sinks with their state.
+pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&[])?;
+    Reply::json(StatusCode::OK, &admin.sinks())
+}

@@ -1,0 +1,146 @@
+//! A file of named tokens, each of which may do everything: one line a token, `NAME TOKEN`, or the token alone.
+//!
+//! In place of a token its hash may be there (`sha256:` and 64 hex digits). A token is found by its hash; hashes are compared in
+//! constant time.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest;
+
+/// Shorter tokens can be guessed.
+const SHORTEST: usize = 16;
+/// Longest name of a token.
+const LONGEST_NAME: usize = 64;
+/// Most tokens of a file.
+const MOST: usize = 1_000;
+/// A larger file is none of tokens.
+const LARGEST: u64 = 1 << 20;
+/// The name of a token that has none.
+const ONLY: &str = "admin";
+
+/// What stands for a token: its SHA-256.
+pub type Hash = [u8; digest::SHA256_OUTPUT_LEN];
+
+/// The tokens of a file.
+#[derive(Clone)]
+pub struct NamedTokens(Vec<(Arc<str>, Hash)>);
+
+/// Not even the hashes: a weak token could be guessed from one.
+impl fmt::Debug for NamedTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+/// The hash of a token.
+pub fn hash(token: &str) -> Hash {
+    let mut hash = [0; digest::SHA256_OUTPUT_LEN];
+    hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
+    hash
+}
+
+impl NamedTokens {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// What is wrong with it, with the line; never what is in the line.
+    pub fn read(path: &Path) -> Result<NamedTokens, String> {
+        let failed = |problem: &dyn fmt::Display| format!("read the tokens from {}: {problem}", path.display());
+        let size = std::fs::metadata(path).map_err(|error| failed(&error))?.len();
+        if size > LARGEST {
+            return Err(failed(&"the file is larger than 1 MiB"));
+        }
+        let text = std::fs::read(path).map_err(|error| failed(&error))?;
+        let text = String::from_utf8(text).map_err(|_| failed(&"the file is not UTF-8 text"))?;
+        NamedTokens::parse(&text).map_err(|problem| failed(&problem))
+    }
+
+    fn parse(text: &str) -> Result<NamedTokens, String> {
+        let mut tokens: Vec<(Arc<str>, Hash)> = Vec::new();
+        let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
+        for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let (name, token) = match words.as_slice() {
+                [token] => (ONLY, *token),
+                [name, token] => (*name, *token),
+                _ => return Err(format!("line {number}: expected `NAME TOKEN`, found {} words", words.len())),
+            };
+            let plain = |letter: char| letter.is_ascii_alphanumeric() || "_.-".contains(letter);
+            if name.len() > LONGEST_NAME || !name.chars().all(plain) {
+                return Err(format!(
+                    "line {number}: a name has letters, digits, `_`, `.` and `-`, at most {LONGEST_NAME}"
+                ));
+            }
+            let hash = match token.strip_prefix("sha256:") {
+                Some(digits) => {
+                    let mut hash = Hash::default();
+                    hex::decode_to_slice(digits, &mut hash)
+                        .map_err(|_| format!("line {number}: 64 hex digits belong behind `sha256:`"))?;
+                    hash
+                }
+                None if token.len() < SHORTEST => {
+                    return Err(format!("line {number}: a token has at least {SHORTEST} characters"));
+                }
+                None => hash(token),
+            };
+            if tokens.iter().any(|(known, other)| **known == *name || *other == hash) {
+                return Err(format!("line {number}: this name or token is there already"));
+            }
+            tokens.push((name.into(), hash));
+            if tokens.len() > MOST {
+                return Err(format!("line {number}: there are more than {MOST} tokens"));
+            }
+        }
+        if tokens.is_empty() { Err("there is no token in it".to_owned()) } else { Ok(NamedTokens(tokens)) }
+    }
+
+    /// The name of the token with this hash.
+    pub fn owner(&self, wanted: &Hash) -> Option<Arc<str>> {
+        // All of them are compared, so that the time does not tell which one it is.
+        let mut owner = None;
+        for (name, hash) in &self.0 {
+            if verify_slices_are_equal(hash, wanted).is_ok() {
+                owner = Some(name.clone());
+            }
+        }
+        owner
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_token_with_or_without_a_name() {
+        let text = "# rotated in May\nann 0123456789abcdef\n\nbob sha256:9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f\n";
+        let tokens = NamedTokens::parse(text).unwrap();
+        assert_eq!(tokens.owner(&hash("0123456789abcdef")).as_deref(), Some("ann"));
+        assert_eq!(tokens.owner(&hash("0123456789abcdeg")), None);
+        assert_eq!((tokens.count(), format!("{tokens:?}").as_str()), (2, "[\"ann\", \"bob\"]"));
+        let alone = NamedTokens::parse("0123456789abcdef\n").unwrap();
+        assert_eq!(alone.owner(&hash("0123456789abcdef")).as_deref(), Some("admin"));
+    }
+
+    #[test]
+    fn a_wrong_line_is_named_and_not_quoted() {
+        let check = |text: &str, expected: &str| {
+            let problem = NamedTokens::parse(text).unwrap_err();
+            assert!(problem.contains(expected) && !problem.contains("secret"), "{problem}");
+        };
+        check("", "there is no token");
+        check("ann secret", "line 1: a token has at least 16");
+        check("a b secretsecretsecret", "line 1: expected `NAME TOKEN`");
+        check("ann/x secretsecretsecret", "line 1: a name has");
+        check("\nann sha256:secret", "line 2: 64 hex digits");
+        check("ann secretsecretsecret\nann othersecretsecret", "line 2: this name");
+    }
+}

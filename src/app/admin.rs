@@ -1,0 +1,31 @@
+//! The operators' API and page: started with the daemon, stopped with its tasks.
+
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use tokio::task::JoinSet;
+
+use super::tasks::named;
+use crate::admin::Admin;
+use crate::api::server::{Listener, Served, serve};
+use crate::config::Config;
+use crate::pipeline::process::Process;
+use crate::reload::ReloadHandle;
+
+/// Binds the address and starts the tasks that serve it, if the configuration asks for it.
+pub(super) fn start(
+    config: &Config,
+    reload: &ReloadHandle,
+    process: &Arc<Process>,
+    tasks: &mut JoinSet<&'static str>,
+) -> anyhow::Result<()> {
+    let Some(spec) = &config.admin else { return Ok(()) };
+    let admin = Admin::new(spec, reload.clone(), &process.events, process.stopping.clone());
+    let admin = Arc::new(admin.map_err(|problem| anyhow!(problem))?);
+    let listener = Listener::bind(spec.listen)
+        .with_context(|| format!("listen for operators on {}; choose another http.admin.listen", spec.listen))?;
+    admin.events().listening(listener.address, false, admin.tokens());
+    tasks.spawn(named("admin", admin.clone().keep()));
+    tasks.spawn(named("admin API", serve(listener, admin, None)));
+    Ok(())
+}

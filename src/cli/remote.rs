@@ -1,0 +1,27 @@
+//! The options of commands that may ask a running daemon in place of Redis.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Failed;
+use crate::operate::remote::Daemon;
+
+/// A running daemon.
+#[derive(Debug, Args)]
+pub struct DaemonArgs {
+    /// Ask this daemon's admin API instead of Redis; no configuration is read
+    #[arg(long = "daemon", value_name = "URL", env = "DELAYBRIDGE_DAEMON")]
+    pub url: Option<String>,
+    /// File with the token for it
+    #[arg(long, value_name = "FILE", env = "DELAYBRIDGE_TOKEN_FILE", requires = "url")]
+    pub token_file: Option<PathBuf>,
+}
+
+impl DaemonArgs {
+    /// The daemon, if one was named.
+    pub(super) fn daemon(&self) -> Result<Option<Daemon>, Failed> {
+        let at = |url| Daemon::at(url, self.token_file.as_deref());
+        Ok(self.url.as_deref().map(at).transpose()?)
+    }
+}

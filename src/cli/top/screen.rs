@@ -1,0 +1,220 @@
+//! What the screen shows, and what each key makes of it. Pure: asks nobody and draws nothing.
+
+use std::cmp::Reverse;
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::operate::overview::{Overview, Row, Sinks};
+
+/// The order of the queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// That of the configuration.
+    File,
+    /// By name.
+    Name,
+    /// The most due first.
+    Due,
+    /// The most overdue first.
+    Overdue,
+    /// The most dead letters first.
+    Dead,
+    /// The highest rate first.
+    Rate,
+}
+
+impl Sort {
+    const ALL: [Sort; 6] = [Sort::File, Sort::Name, Sort::Due, Sort::Overdue, Sort::Dead, Sort::Rate];
+
+    /// As the foot calls it.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Sort::File => "configuration",
+            Sort::Name => "name",
+            Sort::Due => "due",
+            Sort::Overdue => "overdue",
+            Sort::Dead => "dead",
+            Sort::Rate => "rate",
+        }
+    }
+}
+
+/// What the keys are for now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// The list.
+    List,
+    /// One queue.
+    Queue,
+    /// The filter is written.
+    Filter,
+    /// Whether a queue is to be paused or resumed.
+    Confirm(Wish),
+}
+
+/// What a key asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wish {
+    Leave,
+    Look,
+    Pause(String),
+    Resume(String),
+}
+
+impl Wish {
+    /// The queue that it is about.
+    pub(super) fn queue(&self) -> Option<&str> {
+        match self {
+            Wish::Pause(queue) | Wish::Resume(queue) => Some(queue),
+            Wish::Leave | Wish::Look => None,
+        }
+    }
+}
+
+/// The screen.
+#[derive(Debug)]
+pub(super) struct Screen {
+    /// Who is asked.
+    pub(super) name: String,
+    pub(super) found: Overview,
+    pub(super) sinks: Option<Sinks>,
+    pub(super) sort: Sort,
+    pub(super) filter: String,
+    /// The queue under the cursor, by its name: the order may change.
+    pub(super) at: Option<String>,
+    pub(super) mode: Mode,
+    /// What came of the last key.
+    pub(super) told: String,
+    /// Why the last look failed: what is shown is old.
+    pub(super) lost: Option<String>,
+}
+
+impl Screen {
+    pub(super) fn new(name: String) -> Screen {
+        Screen {
+            name,
+            found: Overview::default(),
+            sinks: None,
+            sort: Sort::File,
+            filter: String::new(),
+            at: None,
+            mode: Mode::List,
+            told: String::new(),
+            lost: None,
+        }
+    }
+
+    /// A look came back.
+    pub(super) fn saw(&mut self, look: Result<(Overview, Option<Sinks>), String>) {
+        match look {
+            Ok((found, sinks)) => (self.found, self.sinks, self.lost) = (found, sinks, None),
+            Err(problem) => self.lost = Some(problem),
+        }
+        if self.current().is_none() {
+            self.at = self.rows().first().map(|row| row.state.queue.clone());
+        }
+    }
+
+    /// What came of a key.
+    pub(super) fn tell(&mut self, told: String) {
+        self.told = told;
+    }
+
+    /// The queues that are shown, in their order.
+    pub(super) fn rows(&self) -> Vec<&Row> {
+        let wanted = self.filter.to_lowercase();
+        let fits = |row: &&Row| row.state.queue.to_lowercase().contains(&wanted);
+        let mut rows: Vec<_> = self.found.queues.iter().filter(fits).collect();
+        let rate = |row: &Row| row.here.as_ref().map_or(0.0, |here| here.delivered_per_second);
+        match self.sort {
+            Sort::File => {}
+            Sort::Name => rows.sort_by(|a, b| a.state.queue.cmp(&b.state.queue)),
+            Sort::Due => rows.sort_by_key(|row| Reverse(row.state.due)),
+            Sort::Overdue => rows.sort_by_key(|row| Reverse(row.state.oldest_overdue_ms)),
+            Sort::Dead => rows.sort_by_key(|row| Reverse(row.state.dead)),
+            Sort::Rate => rows.sort_by(|a, b| rate(b).total_cmp(&rate(a))),
+        }
+        rows
+    }
+
+    /// The queue under the cursor.
+    pub(super) fn current(&self) -> Option<&Row> {
+        let at = self.at.as_ref()?;
+        self.rows().into_iter().find(|row| row.state.queue == *at)
+    }
+
+    /// Its place in the list.
+    pub(super) fn place(&self) -> Option<usize> {
+        let at = self.at.as_ref()?;
+        self.rows().iter().position(|row| row.state.queue == *at)
+    }
+
+    fn step(&mut self, by: isize) {
+        let rows = self.rows();
+        let last = rows.len().saturating_sub(1);
+        let to = self.place().unwrap_or(0).saturating_add_signed(by).min(last);
+        self.at = rows.get(to).map(|row| row.state.queue.clone());
+    }
+
+    /// A key was pressed.
+    pub(super) fn key(&mut self, key: KeyEvent) -> Option<Wish> {
+        if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
+            return Some(Wish::Leave);
+        }
+        match std::mem::replace(&mut self.mode, Mode::List) {
+            Mode::Filter => self.write(key.code),
+            Mode::Confirm(wish) => return matches!(key.code, KeyCode::Char('y' | 'Y')).then_some(wish),
+            mode => {
+                self.mode = mode;
+                return self.command(key.code);
+            }
+        }
+        None
+    }
+
+    /// A key while the filter is written.
+    fn write(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Enter => return,
+            KeyCode::Esc => return self.filter.clear(),
+            KeyCode::Backspace => drop(self.filter.pop()),
+            KeyCode::Char(letter) if self.filter.chars().count() < 64 => self.filter.push(letter),
+            _ => {}
+        }
+        self.mode = Mode::Filter;
+        if self.current().is_none() {
+            self.at = self.rows().first().map(|row| row.state.queue.clone());
+        }
+    }
+
+    fn command(&mut self, code: KeyCode) -> Option<Wish> {
+        self.told.clear();
+        match code {
+            KeyCode::Char('q') | KeyCode::Esc if self.mode == Mode::Queue => self.mode = Mode::List,
+            KeyCode::Char('q') => return Some(Wish::Leave),
+            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Down | KeyCode::Char('j') => self.step(1),
+            KeyCode::Up | KeyCode::Char('k') => self.step(-1),
+            KeyCode::PageDown => self.step(10),
+            KeyCode::PageUp => self.step(-10),
+            KeyCode::Home => self.step(isize::MIN / 2),
+            KeyCode::End => self.step(isize::MAX / 2),
+            KeyCode::Enter => self.mode = Mode::Queue,
+            KeyCode::Char('/') => self.mode = Mode::Filter,
+            KeyCode::Char('s') => {
+                let at = Sort::ALL.iter().position(|sort| *sort == self.sort).unwrap_or(0);
+                self.sort = Sort::ALL[(at + 1) % Sort::ALL.len()];
+            }
+            KeyCode::Char('r') => return Some(Wish::Look),
+            KeyCode::Char('p') => {
+                if let Some(row) = self.current() {
+                    let paused = row.state.paused.iter().any(|pause| pause.sink.is_none());
+                    let queue = row.state.queue.clone();
+                    self.mode = Mode::Confirm(if paused { Wish::Resume(queue) } else { Wish::Pause(queue) });
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+}

@@ -1,0 +1,132 @@
+//! The screen, drawn into memory.
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::every;
+use super::screen::{Mode, Screen, Wish};
+use super::view::draw;
+use crate::operate::overview::{Here, Hold, Overview, Row, SinkRow, Sinks};
+use crate::operate::pause::PauseState;
+use crate::operate::queues::QueueState;
+
+fn row(queue: &str, due: i64, dead: i64) -> Row {
+    let state =
+        QueueState { queue: queue.to_owned(), now_ms: 10_000, scheduled: 7, due, dead, ..QueueState::default() };
+    Row { state, mode: "deliver".to_owned(), sinks: vec!["events".to_owned()], here: Some(Here::default()) }
+}
+
+fn screen() -> Screen {
+    let mut held = row("orders", 12, 0);
+    held.here = Some(Here {
+        held: Some(Hold { reason: "no such topic".to_owned(), seconds: 5 }),
+        delivered_per_second: 2.5,
+        lateness_p99_ms: Some(42.0),
+        ..Here::default()
+    });
+    let mut paused = row("mails", 3, 9);
+    let why =
+        PauseState { by: "ann".to_owned(), why: "a deployment".to_owned(), since_ms: 5_000, ..PauseState::default() };
+    paused.state.paused.push(why);
+    let down = SinkRow {
+        sink: "events".to_owned(),
+        state: "down".to_owned(),
+        reason: Some("no \u{1b}[31mbroker".to_owned()),
+        ..SinkRow::default()
+    };
+    let mut screen = Screen::new("127.0.0.1:9465".to_owned());
+    let queues = vec![held, paused, row("invoices", 0, 0)];
+    screen.saw(Ok((Overview { queues, ..Overview::default() }, Some(Sinks { sinks: vec![down] }))));
+    screen
+}
+
+/// The lines of the screen.
+fn lines(screen: &Screen, width: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, 24)).unwrap();
+    terminal.draw(|frame| draw(frame, screen)).unwrap();
+    let buffer = terminal.backend().buffer().clone();
+    let line = |y| (0..width).map(|x| buffer[(x, y)].symbol().to_owned()).collect::<String>().trim_end().to_owned();
+    (0..24).map(line).collect()
+}
+
+fn press(screen: &mut Screen, text: &str) -> Option<Wish> {
+    let press = |code| KeyEvent::new(code, KeyModifiers::NONE);
+    text.chars().fold(None, |_, letter| {
+        screen.key(press(match letter {
+            '\n' => KeyCode::Enter,
+            '\u{1b}' => KeyCode::Esc,
+            letter => KeyCode::Char(letter),
+        }))
+    })
+}
+
+#[test]
+fn every_queue_has_a_line_that_says_why_it_does_not_move() {
+    let lines = lines(&screen(), 140);
+    assert!(lines[0].starts_with("delaybridge top  127.0.0.1:9465  3 queues"), "{}", lines[0]);
+    assert!(lines[1].contains("scheduled 21  due 15") && lines[1].ends_with("dead 9"), "{}", lines[1]);
+    let words: Vec<_> = lines[3].split_whitespace().collect();
+    assert_eq!(words[..10], ["orders", "7", "12", "0", "0", "0", "-", "42ms", "2.5", "-"]);
+    assert!(lines[3].ends_with("held: no such topic"), "{}", lines[3]);
+    assert!(lines[4].contains("paused 5s ago by ann: a deployment"), "{}", lines[4]);
+    let sink = lines.iter().find(|line| line.starts_with("events")).unwrap();
+    assert!(sink.contains("down") && sink.contains("no \\u{1b}[31mbroker"), "nothing that a terminal obeys: {sink}");
+    assert!(lines[23].contains("s: sort (configuration)"), "{}", lines[23]);
+}
+
+#[test]
+fn a_narrow_terminal_shows_the_names_and_the_first_numbers() {
+    let lines = lines(&screen(), 60);
+    assert!(lines[3].starts_with("orders"), "{lines:?}");
+}
+
+#[test]
+fn keys_sort_filter_and_open() {
+    let mut screen = screen();
+    let order = |screen: &Screen| screen.rows().iter().map(|row| row.state.queue.clone()).collect::<Vec<_>>();
+    assert_eq!(order(&screen), ["orders", "mails", "invoices"]);
+    press(&mut screen, "s");
+    assert_eq!(order(&screen), ["invoices", "mails", "orders"]);
+    press(&mut screen, "sss");
+    assert_eq!(order(&screen)[0], "mails", "the most dead letters first");
+    press(&mut screen, "/MAI\n");
+    assert_eq!(order(&screen), ["mails"]);
+    assert_eq!(screen.current().unwrap().state.queue, "mails");
+    press(&mut screen, "\n");
+    let shown = lines(&screen, 100).join("\n");
+    assert!(shown.contains("sink events is down") && shown.contains("paused 5s ago by ann"), "{shown}");
+    assert_eq!(press(&mut screen, "q"), None);
+    assert_eq!(screen.mode, Mode::List);
+    press(&mut screen, "\u{1b}");
+    assert_eq!(order(&screen).len(), 3);
+    assert_eq!(press(&mut screen, "q"), Some(Wish::Leave));
+}
+
+#[test]
+fn a_pause_is_asked_for_twice() {
+    let mut screen = screen();
+    assert_eq!(press(&mut screen, "p"), None);
+    assert!(lines(&screen, 100)[23].starts_with("pause orders for all daemons?"));
+    assert_eq!(press(&mut screen, "n"), None);
+    assert_eq!(press(&mut screen, "py"), Some(Wish::Pause("orders".to_owned())));
+    assert_eq!(press(&mut screen, "jpy"), Some(Wish::Resume("mails".to_owned())));
+}
+
+#[test]
+fn what_is_old_says_so_and_the_cursor_stays_with_its_queue() {
+    let mut screen = screen();
+    press(&mut screen, "j");
+    screen.saw(Err("no answer within 30 s".to_owned()));
+    assert!(lines(&screen, 100)[0].contains("old: no answer within 30 s"));
+    screen.saw(Ok((Overview { queues: vec![row("a", 0, 0), row("mails", 0, 0)], ..Overview::default() }, None)));
+    assert_eq!(screen.current().unwrap().state.queue, "mails");
+    screen.saw(Ok((Overview { queues: vec![row("a", 0, 0)], ..Overview::default() }, None)));
+    assert_eq!(screen.current().unwrap().state.queue, "a");
+}
+
+#[test]
+fn looks_are_no_load() {
+    assert!(every("100ms").is_err() && every("2h").is_err() && every("soon").is_err());
+    assert_eq!(every("1s"), Ok(std::time::Duration::from_secs(1)));
+}

@@ -1,0 +1,237 @@
+//! The screen, drawn. Colours are the terminal's own, so they fit its scheme; words say the same as they do.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Cell, Paragraph, Row as Cells, Table, TableState, Wrap};
+
+use super::screen::{Mode, Screen, Wish};
+use crate::cli::show::{absolute, relative};
+use crate::operate::content::escaped;
+use crate::operate::overview::Row;
+use crate::operate::words::{count, duration};
+
+const BAD: Style = Style::new().fg(Color::Red);
+const WARN: Style = Style::new().fg(Color::Yellow);
+const GOOD: Style = Style::new().fg(Color::Green);
+const QUIET: Style = Style::new().add_modifier(Modifier::DIM);
+const STRONG: Style = Style::new().add_modifier(Modifier::BOLD);
+
+/// Draws everything.
+pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
+    let sinks = screen.sinks.as_ref().map_or(0, |sinks| sinks.sinks.len());
+    let below = u16::try_from(sinks.min(6)).unwrap_or(6) + u16::from(sinks > 0);
+    let [head, body, of_sinks, foot] = Layout::vertical([
+        Constraint::Length(2),
+        Constraint::Min(3),
+        Constraint::Length(if screen.mode == Mode::Queue { 0 } else { below }),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    frame.render_widget(Paragraph::new(title(screen)), head);
+    match (&screen.mode, screen.current()) {
+        (Mode::Queue, Some(row)) => queue(frame, body, screen, row),
+        _ => list(frame, body, screen),
+    }
+    sinks_of(frame, of_sinks, screen);
+    frame.render_widget(Paragraph::new(keys(screen)), foot);
+}
+
+fn title(screen: &Screen) -> Vec<Line<'static>> {
+    let sum = |of: fn(&Row) -> i64| -> i64 { screen.found.queues.iter().map(of).sum() };
+    let dead = sum(|row| row.state.dead);
+    let mut sums = vec![
+        Span::raw(format!(
+            "scheduled {}  due {}  in flight {}  retry {}  ",
+            sum(|row| row.state.scheduled),
+            sum(|row| row.state.due),
+            sum(|row| row.state.in_flight),
+            sum(|row| row.state.retry),
+        )),
+        Span::styled(format!("dead {dead}"), if dead > 0 { BAD } else { Style::new() }),
+    ];
+    if !screen.found.errors.is_empty() {
+        sums.push(Span::styled(format!("  not read {}", screen.found.errors.len()), BAD));
+    }
+    let mut first = vec![
+        Span::styled("delaybridge top", STRONG),
+        Span::raw(format!("  {}  {}", screen.name, count(screen.found.queues.len(), "queue"))),
+    ];
+    if let Some(problem) = &screen.lost {
+        first.push(Span::styled(format!("  old: {}", escaped(problem)), BAD));
+    }
+    vec![Line::from(first), Line::from(sums)]
+}
+
+fn number(n: i64, style: Style) -> Cell<'static> {
+    let text = Line::from(n.to_string()).right_aligned();
+    Cell::from(text).style(if n == 0 { QUIET } else { style })
+}
+
+fn right(text: String) -> Cell<'static> {
+    Cell::from(Line::from(text).right_aligned())
+}
+
+fn late(ms: Option<f64>) -> String {
+    match ms {
+        None => "-".to_owned(),
+        Some(ms) if ms < 10_000.0 => format!("{ms:.0}ms"),
+        Some(ms) => duration(ms as u64),
+    }
+}
+
+/// Why nothing moves, the most important reason.
+fn obstacle(row: &Row) -> (String, Style) {
+    let held = row.here.as_ref().and_then(|here| here.held.as_ref());
+    match (held, row.state.paused.first()) {
+        (Some(hold), _) => (format!("held: {}", escaped(&hold.reason)), BAD),
+        (None, Some(pause)) => (escaped(&pause.line(row.state.now_ms)), WARN),
+        (None, None) if row.mode != "deliver" => (row.mode.clone(), QUIET),
+        (None, None) => (String::new(), Style::new()),
+    }
+}
+
+fn list(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
+    let heads =
+        ["QUEUE", "SCHEDULED", "DUE", "IN FLIGHT", "RETRY", "DEAD", "p50", "p99", "RATE/s", "OVERDUE", "WHY NOT"];
+    let header = heads.iter().enumerate().map(|(at, name)| match at {
+        0 | 10 => Cell::from(*name),
+        _ => right((*name).to_owned()),
+    });
+    let rows = screen.rows();
+    let lines = rows.iter().map(|row| {
+        let s = &row.state;
+        let here = row.here.clone().unwrap_or_default();
+        let (why, style) = obstacle(row);
+        let in_flight = match s.in_flight_at_least {
+            true => right(format!(">={}", s.in_flight)),
+            false => number(s.in_flight, Style::new()),
+        };
+        Cells::new([
+            Cell::from(s.queue.clone()),
+            number(s.scheduled, Style::new()),
+            number(s.due, WARN),
+            in_flight,
+            number(s.retry, WARN),
+            number(s.dead, BAD),
+            right(late(here.lateness_p50_ms)),
+            right(late(here.lateness_p99_ms)),
+            right(format!("{:.1}", here.delivered_per_second)),
+            right(s.oldest_overdue_ms.map_or_else(|| "-".to_owned(), duration)),
+            Cell::from(why).style(style),
+        ])
+    });
+    let name = rows.iter().map(|row| row.state.queue.chars().count()).max().unwrap_or(5).clamp(5, 40);
+    let widths = [
+        Constraint::Length(u16::try_from(name).unwrap_or(40)),
+        Constraint::Length(9),
+        Constraint::Length(8),
+        Constraint::Length(9),
+        Constraint::Length(7),
+        Constraint::Length(7),
+        Constraint::Length(7),
+        Constraint::Length(7),
+        Constraint::Length(8),
+        Constraint::Length(8),
+        Constraint::Min(8),
+    ];
+    let table = Table::new(lines, widths)
+        .header(Cells::new(header).style(QUIET))
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let mut state = TableState::new().with_selected(screen.place());
+    frame.render_stateful_widget(table, area, &mut state);
+}
+
+fn queue(frame: &mut Frame<'_>, area: Rect, screen: &Screen, row: &Row) {
+    let s = &row.state;
+    let here = row.here.clone().unwrap_or_default();
+    let field =
+        |name: &str, text: String| Line::from(vec![Span::styled(format!("{name:<16}"), QUIET), Span::raw(text)]);
+    let mut lines = vec![
+        Line::from(Span::styled(s.queue.clone(), STRONG)),
+        Line::default(),
+        field("sinks", row.sinks.join(", ")),
+        field("mode", row.mode.clone()),
+        field("scheduled", s.scheduled.to_string()),
+        field("due", s.due.to_string()),
+        field("in flight", format!("{}{}", if s.in_flight_at_least { ">=" } else { "" }, s.in_flight)),
+        field("retry", s.retry.to_string()),
+        field("dead", s.dead.to_string()),
+        field("ready list", s.ready.to_string()),
+        field(
+            "next due",
+            s.next_due_ms.map_or_else(|| "-".to_owned(), |ms| format!("{} ({})", relative(ms, s.now_ms), absolute(ms))),
+        ),
+        field("oldest overdue", s.oldest_overdue_ms.map_or_else(|| "-".to_owned(), duration)),
+        field("lateness", format!("p50 {}, p99 {}", late(here.lateness_p50_ms), late(here.lateness_p99_ms))),
+        field("delivered", format!("{:.1}/s, failed {:.1}/s", here.delivered_per_second, here.failed_per_second)),
+        Line::default(),
+    ];
+    if let Some(hold) = &here.held {
+        lines.push(Line::styled(
+            format!("held for {}: {}", duration(hold.seconds.saturating_mul(1_000)), escaped(&hold.reason)),
+            BAD,
+        ));
+    }
+    lines.extend(s.paused.iter().map(|pause| Line::styled(escaped(&pause.line(s.now_ms)), WARN)));
+    let sinks = screen.sinks.iter().flat_map(|sinks| &sinks.sinks).filter(|sink| row.sinks.contains(&sink.sink));
+    for sink in sinks.filter(|sink| sink.state != "up") {
+        let why = sink.reason.as_deref().unwrap_or_default();
+        lines.push(Line::styled(format!("sink {} is {}: {}", sink.sink, sink.state, escaped(why)), BAD));
+    }
+    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), area);
+}
+
+fn sinks_of(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
+    let Some(sinks) = &screen.sinks else { return };
+    let line = |sink: &crate::operate::overview::SinkRow| {
+        let style = match sink.state.as_str() {
+            "up" => GOOD,
+            "down" => BAD,
+            _ => WARN,
+        };
+        let why = sink.reason.as_deref().map(escaped).unwrap_or_default();
+        let last = sink.last_problem.as_deref().filter(|_| sink.reason.is_none()).map(|last| {
+            let ago = duration(sink.last_problem_seconds.unwrap_or(0).saturating_mul(1_000));
+            Span::styled(format!("last problem {ago} ago: {}", escaped(last)), QUIET)
+        });
+        Line::from(vec![
+            Span::raw(format!("{:<20} ", sink.sink)),
+            Span::styled(format!("{:<8}", sink.state), style),
+            Span::raw(why),
+            last.unwrap_or_default(),
+        ])
+    };
+    let head = Line::styled(format!("{:<20} STATE", "SINK"), QUIET);
+    // Those with a problem first: there may be more than there is room for.
+    let mut sorted: Vec<_> = sinks.sinks.iter().collect();
+    sorted.sort_by_key(|sink| sink.state == "up");
+    let lines: Vec<Line<'_>> = std::iter::once(head).chain(sorted.into_iter().map(line)).collect();
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+fn keys(screen: &Screen) -> Line<'static> {
+    match &screen.mode {
+        Mode::Filter => Line::from(format!("filter: {}_   enter: keep, esc: drop", escaped(&screen.filter))),
+        Mode::Confirm(Wish::Resume(queue)) => {
+            Line::styled(format!("resume {queue} for all daemons? y: yes, other keys: no"), STRONG)
+        }
+        Mode::Confirm(wish) => {
+            let queue = wish.queue().unwrap_or_default();
+            Line::styled(format!("pause {queue} for all daemons? y: yes, other keys: no"), STRONG)
+        }
+        Mode::List | Mode::Queue if !screen.told.is_empty() => Line::styled(escaped(&screen.told), STRONG),
+        Mode::Queue => Line::styled("p: pause or resume  q: back  r: look now", QUIET),
+        Mode::List => {
+            let filter = if screen.filter.is_empty() { "none".to_owned() } else { escaped(&screen.filter) };
+            Line::styled(
+                format!(
+                    "arrows: move  enter: open  s: sort ({})  /: filter ({filter})  p: pause or resume  r: look now  q: leave",
+                    screen.sort.as_str()
+                ),
+                QUIET,
+            )
+        }
+    }
+}

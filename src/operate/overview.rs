@@ -1,0 +1,230 @@
+//! Every queue at one glance: its numbers in Redis, and what the daemon that answers knows of it.
+//!
+//! A page of queues is read side by side, so over one connection in a few round trips, however many there are on it.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::error::{Attempt, Error, QueueError, explained};
+use super::queues::{QueueState, state};
+use super::session::{Queue, Session, find};
+use crate::config::{Mode, QueueSpec};
+
+/// Queues that are read at the same time.
+const SIDE_BY_SIDE: usize = 64;
+/// Most queues of a page.
+pub const MOST: usize = 200;
+
+/// A page of queues, in the order of the configuration.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Overview {
+    /// Queues that could be read.
+    pub queues: Vec<Row>,
+    /// Queues that could not.
+    pub errors: Vec<QueueError>,
+    /// Where the next page begins: `after` this queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// One queue.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Row {
+    /// Its numbers.
+    #[serde(flatten)]
+    pub state: QueueState,
+    /// `deliver`, `shadow` or `rescue`.
+    pub mode: String,
+    /// The sinks that it delivers to.
+    pub sinks: Vec<String>,
+    /// What the daemon that answered knows; none where Redis was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub here: Option<Here>,
+}
+
+/// What one daemon knows of a queue, and did lately.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Here {
+    /// Why it claims nothing from it, if it does not.
+    pub held: Option<Hold>,
+    /// Elements that it delivered by second, over the last minute.
+    pub delivered_per_second: f64,
+    /// Attempts that failed by second, over the last minute.
+    pub failed_per_second: f64,
+    /// Median of the lateness of the last minute; none where nothing was delivered.
+    pub lateness_p50_ms: Option<f64>,
+    /// Its 99th percentile.
+    pub lateness_p99_ms: Option<f64>,
+}
+
+/// A queue on hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// What has to be fixed.
+    pub reason: String,
+    /// For how long.
+    pub seconds: u64,
+}
+
+/// The sinks of a daemon.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Sinks {
+    /// In the order of their names.
+    pub sinks: Vec<SinkRow>,
+}
+
+/// One sink as the daemon sees it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SinkRow {
+    /// Its name in the configuration.
+    pub sink: String,
+    /// `kafka`, `http`, ...
+    pub kind: String,
+    /// `unknown`, `up`, `blocked` or `down`.
+    pub state: String,
+    /// Why it is blocked or down.
+    pub reason: Option<String>,
+    /// For how long it has been in this state.
+    pub seconds: u64,
+    /// Why it was blocked or down the last time.
+    pub last_problem: Option<String>,
+    /// How long ago that was reported.
+    pub last_problem_seconds: Option<u64>,
+    /// Queues that deliver to it.
+    pub queues: usize,
+}
+
+/// Which queues of a configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Which {
+    /// Only those behind this one, in the order of the configuration.
+    pub after: Option<String>,
+    /// Only those with this in their name.
+    pub like: String,
+    /// At most so many, and at most [`MOST`].
+    pub limit: usize,
+}
+
+/// Reads a page of queues; one that cannot be read does not keep the others from being read.
+///
+/// # Errors
+///
+/// When there is no queue that the page could begin after.
+pub async fn overview(session: &Session, which: &Which) -> Result<Overview, Error> {
+    let all = &session.config.queues;
+    let first = match &which.after {
+        None => 0,
+        Some(after) => {
+            find(&session.config, after)?;
+            all.iter().position(|spec| *spec.id == **after).map_or(0, |at| at + 1)
+        }
+    };
+    let limit = which.limit.clamp(1, MOST);
+    let mut wanted: Vec<_> =
+        all[first..].iter().filter(|spec| spec.id.contains(&which.like)).take(limit + 1).cloned().collect();
+    let more = wanted.len() > limit;
+    wanted.truncate(limit);
+    let mut page =
+        Overview { next: wanted.last().filter(|_| more).map(|spec| spec.id.to_string()), ..Overview::default() };
+    for some in wanted.chunks(SIDE_BY_SIDE) {
+        for look in join_all(some.iter().map(|spec| row(session, spec))).await {
+            match look {
+                Ok(row) => page.queues.push(row),
+                Err(error) => page.errors.push(error),
+            }
+        }
+    }
+    Ok(page)
+}
+
+/// Reads one queue.
+async fn row(session: &Session, spec: &Arc<QueueSpec>) -> Result<Row, QueueError> {
+    let found = match session.queue(spec.clone()).await {
+        Ok(queue) => state(&queue).await.map_err(|error| explained(&error)),
+        Err(error) => Err(error.to_string()),
+    };
+    match found {
+        Ok(state) => Ok(Row { state, mode: mode(spec.mode).to_owned(), sinks: sinks(spec), here: None }),
+        Err(message) => Err(QueueError { queue: spec.id.to_string(), message }),
+    }
+}
+
+/// Reads one queue over its connection.
+///
+/// # Errors
+///
+/// When Redis cannot be asked.
+pub async fn row_of(queue: &Queue) -> Result<Row, Error> {
+    let state = state(queue).await.attempt(&format!("look at queue `{}`", queue.id()))?;
+    Ok(Row { state, mode: mode(queue.spec.mode).to_owned(), sinks: sinks(&queue.spec), here: None })
+}
+
+/// The sinks that elements of a queue go to.
+fn sinks(spec: &QueueSpec) -> Vec<String> {
+    spec.to.iter().map(|route| route.sink.to_string()).collect()
+}
+
+/// The word of the configuration.
+fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Deliver => "deliver",
+        Mode::Shadow => "shadow",
+        Mode::Rescue { .. } => "rescue",
+    }
+}
+
+impl Overview {
+    /// What a daemon answered; `None` if that is something else.
+    pub fn read(answer: &Value) -> Option<Overview> {
+        let list = |name: &str| answer.get(name)?.as_array();
+        // Field by field and not flattened: numbers of any precision do not survive serde's buffer.
+        let queues = list("queues")?.iter().map(Row::read).collect::<Option<_>>()?;
+        let errors = list("errors")?.iter().map(|error| QueueError::deserialize(error).ok()).collect::<Option<_>>()?;
+        Some(Overview { queues, errors, next: answer.get("next").and_then(Value::as_str).map(str::to_owned) })
+    }
+}
+
+impl Row {
+    /// What a daemon answered; `None` if that is something else.
+    pub fn read(answer: &Value) -> Option<Row> {
+        let text = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
+        let sinks = answer.get("sinks")?.as_array()?.iter().map(|sink| sink.as_str().map(str::to_owned));
+        Some(Row {
+            state: QueueState::deserialize(answer).ok()?,
+            mode: text("mode")?,
+            sinks: sinks.collect::<Option<_>>()?,
+            here: answer.get("here").and_then(|here| Here::deserialize(here).ok()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operate::pause::PauseState;
+
+    #[test]
+    fn what_was_answered_is_read_as_it_was() {
+        let pause = PauseState { by: "ann".to_owned(), why: "x".to_owned(), since_ms: 7, ..PauseState::default() };
+        let state = QueueState {
+            queue: "a".to_owned(),
+            now_ms: 1_795_251_632_252,
+            scheduled: 3,
+            oldest_overdue_ms: Some(6_000),
+            paused: vec![pause],
+            ..QueueState::default()
+        };
+        let held = Some(Hold { reason: "no topic".to_owned(), seconds: 4 });
+        let here = Here { held, delivered_per_second: 12.5, lateness_p99_ms: Some(0.25), ..Here::default() };
+        let row = Row { state, mode: "deliver".to_owned(), sinks: vec!["k".to_owned()], here: Some(here) };
+        let error = QueueError { queue: "b".to_owned(), message: "gone".to_owned() };
+        let page = Overview { queues: vec![row], errors: vec![error], next: Some("b".to_owned()) };
+        let text = serde_json::to_string(&page).unwrap();
+        let read = Overview::read(&serde_json::from_str(&text).unwrap()).unwrap();
+        assert_eq!((read.queues, read.errors, read.next), (page.queues, page.errors, page.next));
+        assert!(Overview::read(&serde_json::json!({ "queues": [7], "errors": [] })).is_none());
+    }
+}

@@ -1,0 +1,281 @@
+//! The same use cases, asked of a running daemon over its admin API instead of Redis. The answers are of the same shapes.
+
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::{Method, Request, Uri};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::error::{Error, Kind};
+use super::overview::{MOST, Overview, Sinks};
+use super::pause::{PauseChanges, PauseEnd, Reason, Target};
+
+/// For the connection, and for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A larger answer is none of a daemon.
+const LARGEST: usize = 64 << 20;
+/// Most queues that are read in a row.
+const QUEUES: usize = 100_000;
+
+/// A daemon that is reached over HTTP.
+#[derive(Debug, Clone)]
+pub struct Daemon {
+    /// `host:port`.
+    authority: String,
+    /// What is in front of `/v1`, where a proxy put it somewhere else.
+    base: String,
+    /// The token, and never its text in an error.
+    token: Option<Token>,
+}
+
+#[derive(Clone)]
+struct Token(String);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+impl Daemon {
+    /// At this URL, with the token of a file: the file's text, or the last word of its first line.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the URL or the file.
+    pub fn at(url: &str, token_file: Option<&Path>) -> Result<Daemon, Error> {
+        let bad = |problem: &str| Error::invalid(format!("read --daemon: {problem}; write http://127.0.0.1:9465"));
+        let uri: Uri = url.parse().map_err(|_| bad("it is no URL"))?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => {
+                return Err(bad("the admin API has no TLS; reach it over a tunnel, such as `kubectl port-forward`"));
+            }
+            _ => return Err(bad("it does not begin with `http://`")),
+        }
+        let authority = uri.authority().ok_or_else(|| bad("it names no host"))?;
+        let port = authority.port_u16().unwrap_or(9465);
+        let token = token_file.map(read_token).transpose()?;
+        let base = uri.path().trim_end_matches('/').to_owned();
+        Ok(Daemon { authority: format!("{}:{port}", authority.host()), base, token })
+    }
+
+    /// Where it is, for a person.
+    pub fn address(&self) -> &str {
+        &self.authority
+    }
+
+    async fn get(&self, path: &str) -> Result<Value, Error> {
+        self.ask(Method::GET, path, Bytes::new()).await
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Result<Value, Error> {
+        self.ask(Method::POST, path, body.to_string().into()).await
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Value, Error> {
+        let what = format!("ask the daemon at {}", self.authority);
+        let changes = method != Method::GET;
+        let failed = |problem: &str| Error::failed(format!("{what}: {problem}"));
+        let connected = timeout(PATIENCE, TcpStream::connect(&self.authority)).await;
+        let stream = match connected {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                return Err(failed(&format!("{error}; does it run, and has its configuration `http.admin`?")));
+            }
+            Err(_) => return Err(failed("no connection within 30 s")),
+        };
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        request = request.header(HOST, &self.authority).header(CONTENT_TYPE, "application/json");
+        if let Some(Token(token)) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let request =
+            request.body(Full::new(body)).map_err(|_| failed("the token or the path has a forbidden letter"))?;
+        let exchange = async {
+            let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+            // The sender goes with the answer: the connection ends once nobody can send on it.
+            let answer = async move {
+                let response = sender.send_request(request).await?;
+                let status = response.status();
+                let body = Limited::new(response.into_body(), LARGEST).collect().await;
+                Ok::<_, hyper::Error>((status, body.map(|body| body.to_bytes())))
+            };
+            // Both at once: the connection only moves what the answer waits for.
+            let (answer, _) = tokio::join!(answer, async {
+                // What ends it ends the answer as well, with its own error.
+                let _ = connection.await;
+            });
+            answer
+        };
+        let unknown = |problem: &str| match changes {
+            true => failed(&format!("{problem}; it may have been done: look, or run the command again")),
+            false => failed(problem),
+        };
+        let (status, body) = match timeout(PATIENCE, exchange).await {
+            Err(_) => return Err(unknown("no answer within 30 s")),
+            Ok(Err(error)) => return Err(unknown(&error.to_string())),
+            Ok(Ok((_, Err(_)))) => return Err(unknown("the answer was cut off")),
+            Ok(Ok((status, Ok(body)))) => (status.as_u16(), body),
+        };
+        let value: Option<Value> = serde_json::from_slice(&body).ok();
+        match (status, value) {
+            (200..=299, Some(value)) => Ok(value),
+            (_, Some(value)) if value.get("detail").is_some() => Err(refused(status, &value)),
+            _ => Err(failed(&format!("it answered {status} and nothing of an admin API; is that its `http.admin`?"))),
+        }
+    }
+}
+
+/// A problem that the daemon reported, as the error that the same command has over Redis.
+fn refused(status: u16, problem: &Value) -> Error {
+    let detail = problem["detail"].as_str().unwrap_or_default();
+    let (kind, advice) = match status {
+        400 => (Kind::Invalid, ""),
+        // As a queue that the configuration does not have.
+        404 => (Kind::Invalid, ""),
+        401 | 403 => (Kind::Failed, "; name its file by --token-file"),
+        409 => (Kind::Conflict, ""),
+        _ => (Kind::Failed, ""),
+    };
+    Error { kind, message: format!("{detail}{advice}") }
+}
+
+fn read_token(path: &Path) -> Result<Token, Error> {
+    let failed = |problem: &str| Error::invalid(format!("read the token from {}: {problem}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| failed(&error.to_string()))?;
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let token =
+        lines.next().and_then(|line| line.split_whitespace().next_back()).ok_or_else(|| failed("it is empty"))?;
+    match token.starts_with("sha256:") {
+        true => Err(failed("it has the hash of the token, and not the token")),
+        false => Ok(Token(token.to_owned())),
+    }
+}
+
+/// A name as a part of a path.
+fn part(name: &str) -> String {
+    percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
+/// Every queue with this in its name.
+///
+/// # Errors
+///
+/// When the daemon does not answer.
+pub async fn overview(daemon: &Daemon, like: &str) -> Result<Overview, Error> {
+    let mut all = Overview::default();
+    let mut after = String::new();
+    loop {
+        let path = format!("/v1/queues?limit={MOST}&like={}&after={after}", part(like));
+        let answer = daemon.get(&path).await?;
+        let page = Overview::read(&answer).ok_or_else(|| strange(daemon))?;
+        all.queues.extend(page.queues);
+        all.errors.extend(page.errors);
+        match page.next {
+            Some(next) if all.queues.len() + all.errors.len() < QUEUES => after = part(&next),
+            next => {
+                all.next = next;
+                return Ok(all);
+            }
+        }
+    }
+}
+
+/// Its sinks.
+///
+/// # Errors
+///
+/// When the daemon does not answer.
+pub async fn sinks(daemon: &Daemon) -> Result<Sinks, Error> {
+    Sinks::deserialize(daemon.get("/v1/sinks").await?).map_err(|_| strange(daemon))
+}
+
+/// Pauses a queue or a sink.
+///
+/// # Errors
+///
+/// As over Redis; and when the daemon does not answer.
+pub async fn pause(daemon: &Daemon, target: Target<'_>, reason: &Reason<'_>) -> Result<PauseChanges, Error> {
+    let mut body = json!({ "by": reason.by, "why": reason.why });
+    match reason.end {
+        PauseEnd::Never => {}
+        PauseEnd::After(time) => body["for"] = json!(humantime::format_duration(time).to_string()),
+        PauseEnd::At(ms) => body["until_ms"] = json!(ms),
+    }
+    let answer = daemon.post(&path_of(target, "pause"), &body).await?;
+    PauseChanges::deserialize(answer).map_err(|_| strange(daemon))
+}
+
+/// Ends a pause.
+///
+/// # Errors
+///
+/// As over Redis; and when the daemon does not answer.
+pub async fn resume(daemon: &Daemon, target: Target<'_>) -> Result<PauseChanges, Error> {
+    let answer = daemon.post(&path_of(target, "resume"), &json!({})).await?;
+    PauseChanges::deserialize(answer).map_err(|_| strange(daemon))
+}
+
+fn path_of(target: Target<'_>, verb: &str) -> String {
+    match target {
+        Target::Queue(name) => format!("/v1/queues/{}/{verb}", part(name)),
+        Target::Sink(name) => format!("/v1/sinks/{}/{verb}", part(name)),
+    }
+}
+
+fn strange(daemon: &Daemon) -> Error {
+    Error::failed(format!(
+        "ask the daemon at {}: its answer is of another version; look at `delaybridge --version`",
+        daemon.authority
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_checked_before_it_is_used() {
+        let at = |url| Daemon::at(url, None).map(|daemon| (daemon.authority, daemon.base));
+        assert_eq!(at("http://127.0.0.1:9465"), Ok(("127.0.0.1:9465".to_owned(), String::new())));
+        assert_eq!(
+            at("http://ops.internal/delaybridge/"),
+            Ok(("ops.internal:9465".to_owned(), "/delaybridge".to_owned()))
+        );
+        for (url, expected) in
+            [("https://h:1", "has no TLS"), ("h:1", "http://"), ("ftp://h", "http://"), ("http://", "URL")]
+        {
+            let problem = at(url).unwrap_err();
+            assert!(problem.kind == Kind::Invalid && problem.message.contains(expected), "{url}: {problem}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_the_last_word_of_its_line_and_never_shown() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let read = |text: &str| {
+            std::fs::write(file.path(), text).unwrap();
+            read_token(file.path()).map(|Token(token)| token).map_err(|error| error.message)
+        };
+        assert_eq!(read("secret\n").as_deref(), Ok("secret"));
+        assert_eq!(read("# ann's\nann secret\nbob other\n").as_deref(), Ok("secret"));
+        assert!(read("").unwrap_err().contains("empty"));
+        assert!(read("ann sha256:00").unwrap_err().contains("the hash"));
+        std::fs::write(file.path(), "secret").unwrap();
+        assert!(!format!("{:?}", Daemon::at("http://h:1", Some(file.path())).unwrap()).contains("secret"));
+    }
+
+    #[test]
+    fn a_name_cannot_leave_its_place_in_the_path() {
+        assert_eq!(path_of(Target::Queue("a/../b?x"), "pause"), "/v1/queues/a%2F%2E%2E%2Fb%3Fx/pause");
+    }
+}

@@ -1,0 +1,51 @@
+//! What can happen on the operators' API and page.
+
+use std::net::SocketAddr;
+
+use tracing::{info, warn};
+
+use super::api::ApiEvents;
+
+/// The events of the operators' API. Cheap to clone.
+#[derive(Clone)]
+pub struct AdminEvents {
+    /// Those of its listener and its requests.
+    pub api: ApiEvents,
+}
+
+/// Something that was changed, or was to be, as the log shows it. No payload.
+#[derive(Debug)]
+pub struct Change<'a> {
+    /// What was asked for: the endpoint's name.
+    pub what: &'static str,
+    /// The queue or sink.
+    pub of: &'a str,
+    /// What in it: the filter of dead letters, an element's id.
+    pub which: &'a str,
+    /// The name of the token, or `local`.
+    pub by: &'a str,
+    /// The other end.
+    pub peer: SocketAddr,
+    /// What came of it.
+    pub result: Result<&'a str, &'a str>,
+}
+
+impl AdminEvents {
+    pub(super) fn new(api: ApiEvents) -> AdminEvents {
+        AdminEvents { api }
+    }
+
+    /// The line that says who changed what.
+    pub fn changed(&self, change: &Change<'_>) {
+        let Change { what, of, which, by, peer, result } = *change;
+        match result {
+            Ok(result) => info!(what, of, which, by, %peer, result, "operator changed something"),
+            Err(problem) => warn!(what, of, which, by, %peer, problem, "an operator's change failed"),
+        }
+    }
+
+    /// Someone guesses tokens: for a while none is accepted from there.
+    pub fn locked_out(&self, peer: SocketAddr, failures: u32, seconds: u64) {
+        warn!(%peer, failures, seconds, "too many wrong tokens for the admin API; no token is accepted from there for a while");
+    }
+}

@@ -1,0 +1,100 @@
+//! The board as values, for a page that shows it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Redis, SinkState, Status};
+
+/// Everything on the board that an operator wants to see at one glance.
+#[derive(Debug, Clone, Default)]
+pub struct Look {
+    /// The first claims could be made.
+    pub started: bool,
+    /// The drain has begun.
+    pub stopping: bool,
+    /// Whether nothing is in the way of deliveries.
+    pub ready: bool,
+    /// Every Redis, and why it is away and for how many seconds.
+    pub redis: Vec<(Arc<str>, Option<(String, u64)>)>,
+    /// Queues on hold, why, and for how many seconds.
+    pub held: BTreeMap<Arc<str>, (String, u64)>,
+    /// Sinks by name.
+    pub sinks: BTreeMap<Arc<str>, SinkLook>,
+}
+
+/// A sink on the board.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SinkLook {
+    /// `unknown`, `up`, `blocked` or `down`.
+    pub state: &'static str,
+    /// Why it is blocked or down.
+    pub reason: Option<String>,
+    /// For how many seconds it has been in this state.
+    pub seconds: u64,
+    /// The last reason why it was blocked or down, and how many seconds ago it was reported.
+    pub last_problem: Option<(String, u64)>,
+}
+
+impl Status {
+    /// The board now.
+    pub fn look(&self) -> Look {
+        let ready = self.ready().ok;
+        let board = self.board();
+        let redis = board.redis.iter().map(|(name, redis)| {
+            let away = match redis {
+                Redis::Up => None,
+                Redis::NotYet => Some(("not connected yet".to_owned(), 0)),
+                Redis::Lost(reason, since) => Some((reason.clone(), super::age(*since))),
+            };
+            (name.clone(), away)
+        });
+        let held = board
+            .held
+            .iter()
+            .map(|(queue, (reason, since))| (queue.clone(), (reason.text.clone(), super::age(*since))));
+        let sinks = board.sinks.iter().map(|(sink, (state, since))| {
+            let (state, reason) = match state {
+                SinkState::Unknown => ("unknown", None),
+                SinkState::Up => ("up", None),
+                SinkState::Blocked(reason) => ("blocked", Some(reason.text.clone())),
+                SinkState::Down(reason) => ("down", Some(reason.text.clone())),
+            };
+            let last_problem = board.last_problems.get(sink).map(|(text, at)| (text.clone(), super::age(*at)));
+            (sink.clone(), SinkLook { state, reason, seconds: super::age(*since), last_problem })
+        });
+        Look {
+            started: board.started,
+            stopping: board.stopping,
+            ready,
+            redis: redis.collect(),
+            held: held.collect(),
+            sinks: sinks.collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::status::tests::{reason, running};
+
+    #[test]
+    fn a_sink_that_works_again_shows_what_it_had() {
+        let status = running();
+        let events = || status.look().sinks["events"].clone();
+        assert_eq!((events().state, events().last_problem), ("up", None));
+        status.sink(&"events".into(), SinkState::Down(reason("no broker")));
+        assert_eq!((events().state, events().reason.as_deref()), ("down", Some("no broker")));
+        assert!(!status.look().ready);
+        status.sink(&"events".into(), SinkState::Up);
+        let now = events();
+        assert_eq!((now.state, now.reason, now.last_problem), ("up", None, Some(("no broker".to_owned(), 0))));
+    }
+
+    #[test]
+    fn a_hold_says_why() {
+        let status = running();
+        status.held(&"orders".into(), Some(reason("WRONGTYPE")));
+        assert_eq!(status.look().held["orders"].0, "WRONGTYPE");
+    }
+}

@@ -1,0 +1,160 @@
+//! A real browser, driven by its DevTools protocol over two pipes: no port, no client library, one process for all pages.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// How long a page may take to show something, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A browser with one page; ended with this.
+pub struct Browser {
+    process: Child,
+    send: ChildStdin,
+    receive: BufReader<ChildStdout>,
+    session: String,
+    next: u64,
+    /// What the browser complained about: violations of the policy, failed requests, errors of scripts.
+    pub complaints: Vec<String>,
+    _profile: TempDir,
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Browser {
+    /// Starts it.
+    pub fn start() -> Browser {
+        let profile = TempDir::with_prefix("delaybridge-browser-").expect("a directory");
+        // The browser speaks on the descriptors 3 and 4.
+        let mut command = Command::new("sh");
+        command.arg("-c").arg("exec chromium \"$@\" 3<&0 4>&1 >/dev/null 2>&1 </dev/null").arg("chromium");
+        command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]);
+        command.args([
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--no-proxy-server",
+        ]);
+        command.args(["--remote-debugging-pipe", "--hide-scrollbars"]);
+        command.arg(format!("--user-data-dir={}", profile.path().display()));
+        let process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut process = process.unwrap_or_else(|error| panic!("start chromium: {error}; run `make setup`"));
+        let send = process.stdin.take().expect("it is piped");
+        let receive = BufReader::new(process.stdout.take().expect("it is piped"));
+        let mut browser = Browser {
+            process,
+            send,
+            receive,
+            session: String::new(),
+            next: 0,
+            complaints: Vec::new(),
+            _profile: profile,
+        };
+        let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }))["targetId"].clone();
+        let attached = browser.call("Target.attachToTarget", json!({ "targetId": target, "flatten": true }));
+        browser.session = attached["sessionId"].as_str().expect("a session").to_owned();
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            browser.call(&format!("{domain}.enable"), json!({}));
+        }
+        browser
+    }
+
+    /// One command and its answer.
+    pub fn call(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        let id = self.next;
+        let mut message = json!({ "id": id, "method": method, "params": params });
+        if !self.session.is_empty() {
+            message["sessionId"] = json!(self.session);
+        }
+        let sent = self.send.write_all(format!("{message}\0").as_bytes());
+        sent.unwrap_or_else(|error| panic!("speak to chromium: {error}; is it installed? run `make setup`"));
+        loop {
+            let message = self.read();
+            if message["id"] == id {
+                assert!(message.get("error").is_none(), "{method}: {}", message["error"]);
+                return message["result"].clone();
+            }
+            self.note(&message);
+        }
+    }
+
+    fn read(&mut self) -> Value {
+        let mut bytes = Vec::new();
+        self.receive.read_until(0, &mut bytes).expect("read from chromium");
+        assert_eq!(bytes.pop(), Some(0), "chromium has ended; is it installed? run `make setup`");
+        serde_json::from_slice(&bytes).expect("JSON")
+    }
+
+    fn note(&mut self, event: &Value) {
+        let params = &event["params"];
+        match event["method"].as_str().unwrap_or_default() {
+            "Log.entryAdded" if params["entry"]["level"] == "error" => {
+                self.complaints.push(params["entry"]["text"].to_string());
+            }
+            "Runtime.exceptionThrown" => self.complaints.push(params["exceptionDetails"].to_string()),
+            _ => {}
+        }
+    }
+
+    /// Opens a page and waits until it is there.
+    pub fn open(&mut self, url: &str) {
+        let answer = self.call("Page.navigate", json!({ "url": url }));
+        assert!(answer.get("errorText").is_none(), "{url}: {answer}");
+        self.until("the page", "document.readyState === 'complete' && location.href !== 'about:blank'");
+    }
+
+    /// What an expression is on the page.
+    pub fn eval(&mut self, expression: &str) -> Value {
+        let asked = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let answer = self.call("Runtime.evaluate", asked);
+        assert!(answer.get("exceptionDetails").is_none(), "{expression}: {answer}");
+        answer["result"]["value"].clone()
+    }
+
+    /// Waits until an expression is true.
+    pub fn until(&mut self, what: &str, expression: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        // The page may go away while it is asked.
+        loop {
+            let asked = json!({ "expression": expression, "returnByValue": true });
+            if self.call("Runtime.evaluate", asked)["result"]["value"] == json!(true) {
+                return;
+            }
+            if Instant::now() > deadline {
+                let text = self.eval("document.documentElement.innerText");
+                panic!("waited {PATIENCE:?} in vain for {what}: {expression}\n{text}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Presses a key.
+    pub fn press(&mut self, key: &str) {
+        let (code, text) = match key {
+            "Tab" => (9, ""),
+            "Enter" => (13, "\r"),
+            _ => panic!("the key {key} is not known here"),
+        };
+        for kind in ["keyDown", "keyUp"] {
+            let mut event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code });
+            if kind == "keyDown" && !text.is_empty() {
+                event["text"] = json!(text);
+            }
+            self.call("Input.dispatchKeyEvent", event);
+        }
+    }
+
+    /// Writes into what has the keyboard.
+    pub fn write(&mut self, text: &str) {
+        self.call("Input.insertText", json!({ "text": text }));
+    }
+}

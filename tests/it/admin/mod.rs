@@ -1,0 +1,28 @@
+//! The operators' listener with the real binary: the page in a real browser, the command line over a daemon.
+
+mod browser;
+mod command_line;
+mod page;
+
+use redis::AsyncCommands;
+
+use crate::harness::RedisServer;
+use crate::harness::daemon::Daemon;
+
+/// A daemon with the operators' listener: `orders` delivers, `evil` is paused and has a payload that is HTML.
+pub async fn start(redis: &RedisServer) -> (Daemon, u16) {
+    let mut client = redis.client().await;
+    let payload = r#"{"id":"e1","note":"</pre><script>window.pwned=1</script><img src=x onerror=window.pwned=1>"}"#;
+    let _: () = client.zadd("evil", payload, 9_999_999_999_000_u64).await.expect("schedule an element");
+    for n in 0..30 {
+        let at = 9_000_000_000_000_u64 + n;
+        let _: () = client.zadd("orders", format!(r#"{{"id":"o{n}"}}"#), at).await.expect("schedule an element");
+    }
+    let yaml = format!(
+        "redis: {{ url: \"{}\" }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\nqueues:\n  \
+         orders: {{ source: {{ zset: {{ key: orders, score: ms, id: \"${{payload.id}}\" }} }}, codec: json, to: [{{ sink: out }}] }}\n  \
+         evil: {{ source: {{ zset: {{ key: evil, score: ms, id: \"${{payload.id}}\" }} }}, codec: json, to: [{{ sink: out, list: evil }}] }}\n",
+        redis.url()
+    );
+    Daemon::start_for_operators(&yaml).await
+}

@@ -1,0 +1,91 @@
+//! The page in a real browser, with and without its script, by keyboard, on a phone, in the dark.
+
+use redis::AsyncCommands;
+use serde_json::json;
+
+use super::browser::Browser;
+use super::start;
+use crate::harness::RedisServer;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_finds_the_way_in_a_real_browser() {
+    let redis = RedisServer::start().await;
+    let (mut daemon, port) = start(&redis).await;
+    let page = format!("http://127.0.0.1:{port}/");
+    let mut browser = Browser::start();
+
+    // Without a script: everything is there, and the browser is asked to load the page again.
+    browser.call("Emulation.setScriptExecutionDisabled", json!({ "value": true }));
+    browser.open(&page);
+    let text = browser.eval("document.body.innerText");
+    let text = text.as_str().expect("a text");
+    for expected in ["orders", "evil", "Scheduled", "Ready", "out"] {
+        assert!(text.contains(expected), "{expected} is missing in {text}");
+    }
+    let refresh = "document.querySelector('head noscript meta[http-equiv=refresh]')?.content";
+    assert_eq!(browser.eval(refresh), "5");
+    assert_eq!(browser.eval("document.querySelectorAll('a[href^=\"/\"], a[href^=\"http\"]').length"), 0);
+
+    // With it: a change is seen without a load, and the keyboard stays where it was.
+    browser.call("Emulation.setScriptExecutionDisabled", json!({ "value": false }));
+    browser.open(&page);
+    browser.eval("window.mark = 1; document.querySelector('tbody a').focus(); 0");
+    let _: () = redis.client().await.zadd("orders", r#"{"id":"new"}"#, 9_100_000_000_000_u64).await.expect("schedule");
+    browser.eval("new Promise(done => setTimeout(done, 1100))");
+    browser.eval("document.dispatchEvent(new Event('visibilitychange')); 0");
+    browser.until("the new number", "document.querySelector('[data-label=Scheduled]').innerText.trim().endsWith('31')");
+    assert_eq!(browser.eval("window.mark"), 1, "the page was loaded anew");
+    assert_eq!(browser.eval("document.activeElement.innerText"), "orders");
+
+    // By keyboard alone: past the head to the first queue, into it, and a pause.
+    browser.open(&page);
+    browser.press("Tab");
+    assert_eq!(browser.eval("document.activeElement.innerText"), "Skip to the content");
+    browser.press("Enter");
+    for _ in 0..20 {
+        browser.press("Tab");
+        if browser.eval("document.activeElement.innerText") == "orders" {
+            break;
+        }
+    }
+    assert_ne!(browser.eval("getComputedStyle(document.activeElement).outlineStyle"), "none");
+    browser.press("Enter");
+    browser.until("the queue", "location.pathname === '/queues/orders' && document.readyState === 'complete'");
+    assert!(browser.eval("document.querySelectorAll('.bars svg rect').length").as_u64() > Some(0));
+    browser.eval("document.querySelector('details.act summary').focus(); 0");
+    browser.press("Enter");
+    browser.press("Tab");
+    browser.write("a <b>deployment</b>");
+    browser.press("Enter");
+    browser.until("the pause", "document.querySelector('.notes')?.innerText.includes('by local: a <b>deployment</b>')");
+
+    // A payload is text, whatever it says.
+    browser.open(&format!("{page}queues/evil/elements"));
+    assert!(browser.eval("document.querySelector('pre').innerText.includes('window.pwned=1')") == true);
+    assert_eq!(browser.eval("typeof window.pwned"), "undefined");
+    assert_eq!(browser.eval("document.querySelectorAll('main img, main script').length"), 0);
+    // Even if it were not: the policy lets nothing run that is written into the page.
+    browser.eval("document.body.append(Object.assign(document.createElement('div'), { innerHTML: '<img src=x onerror=\"window.pwned=1\">' })); new Promise(done => setTimeout(done, 50))");
+    assert_eq!(browser.eval("typeof window.pwned"), "undefined");
+    let refused = browser.complaints.drain(..).filter(|text| text.contains("Content Security Policy")).count();
+    assert!(refused > 0, "the policy has refused the handler");
+
+    // On a phone nothing has to be moved sideways, and in the dark it is dark.
+    let phone = json!({ "width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": true });
+    browser.call("Emulation.setDeviceMetricsOverride", phone);
+    let dark = json!({ "features": [{ "name": "prefers-color-scheme", "value": "dark" }] });
+    browser.call("Emulation.setEmulatedMedia", dark);
+    for path in ["", "queues/orders", "queues/evil/elements", "queues/orders/dead", "queues/gone"] {
+        browser.open(&format!("{page}{path}"));
+        let width = browser.eval("document.documentElement.scrollWidth");
+        assert!(width.as_u64() <= Some(360), "{path} is {width} wide");
+        assert_eq!(browser.eval("getComputedStyle(document.body).backgroundColor"), "rgb(15, 19, 24)", "{path}");
+        assert!(browser.eval("document.querySelectorAll('h1').length") == 1, "{path}");
+    }
+    let unexpected: Vec<_> = browser.complaints.iter().filter(|text| !text.contains("404")).collect();
+    assert!(unexpected.is_empty(), "{unexpected:?}");
+    drop(browser);
+    assert_eq!(daemon.stop().await, 0);
+    let log = daemon.log().all().join("\n");
+    assert!(log.contains(r#""what":"pause","of":"orders","which":"queue","by":"local""#), "{log}");
+}
