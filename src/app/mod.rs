@@ -31,7 +31,7 @@ use self::reload::Reloads;
 use self::signals::{Signal, Signals};
 use self::sinks::{ByName, Sinks};
 use self::systemd::Notifier;
-use crate::config::{Config, Loaded};
+use crate::config::{Config, Loaded, summary};
 use crate::link::{Redis, RedisTarget, tls};
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
@@ -74,7 +74,7 @@ pub async fn run(loaded: Loaded, file: ConfigFile) -> anyhow::Result<u8> {
         None => None,
     };
     let mut app = App::start(&config, events.clone())?;
-    events.loaded();
+    events.loaded(&summary(&config));
     let notifier = Notifier::start(events)?;
     let reloads = Reloads {
         file,

@@ -8,6 +8,7 @@ mod acl;
 mod bench;
 mod check;
 mod completions;
+mod config;
 mod dead;
 mod decode;
 mod discover;
@@ -28,6 +29,7 @@ mod progress;
 mod queues;
 mod recover;
 mod reference;
+mod reload;
 mod remote;
 mod restore;
 mod run;
@@ -124,6 +126,9 @@ pub enum Command {
     Run(run::RunArgs),
     Check(check::CheckArgs),
     Test(test::TestArgs),
+    Reload(reload::ReloadArgs),
+    #[command(subcommand, arg_required_else_help = true)]
+    Config(config::ConfigCommand),
     Offer(offer::OfferArgs),
     Queues(queues::QueuesArgs),
     Top(top::TopArgs),
@@ -245,6 +250,8 @@ pub async fn execute(global: &Global, command: Command, out: &mut (dyn Write + S
     let code = match command {
         Command::Check(args) => check::run(global, &args, out).await,
         Command::Test(args) => test::run(global, &args, out).await,
+        Command::Reload(args) => reload::run(global, &args, out).await,
+        Command::Config(command) => config::run(global, &command, out).await,
         Command::Offer(args) => offer::run(global, &args, out).await,
         Command::Queues(args) => queues::run(global, &args, out).await,
         Command::Top(args) => top::run(global, &args).await,
@@ -362,6 +369,9 @@ mod tests {
             "kill q",
             "fsck q --orphans drop",
             "fsck q p",
+            "config",
+            "reload --wait soon",
+            "reload --pid x",
         ] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}: {error}");

@@ -48,6 +48,11 @@ fn http(listen: SocketAddr, admin: Option<&AdminSpec>) -> Value {
     shown
 }
 
+/// A hash of the settings in effect, to see whether two configurations mean the same; no secret is in it.
+pub fn summary(config: &Config) -> String {
+    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(describe_json(config).to_string().as_bytes()))
+}
+
 /// The settings in effect as YAML-like text, for a person.
 pub fn describe(config: &Config) -> String {
     let mut text = String::new();

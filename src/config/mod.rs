@@ -14,7 +14,7 @@ mod validate;
 
 use std::path::{Path, PathBuf};
 
-pub use describe::{describe, describe_json, describe_queue};
+pub use describe::{describe, describe_json, describe_queue, summary};
 pub use model::*;
 pub use parts::{Difference, Parts};
 pub use reference::reference;
@@ -99,7 +99,8 @@ fn load_str_for(
     let tree = node::parse(text, &cx.report);
     let config = tree.as_ref().and_then(|tree| validate::config(&cx, tree));
     let (config, warnings) = cx.report.finish(config)?;
-    let parts = tree.map(|tree| Parts::of(&tree, &cx.files.borrow(), &config)).unwrap_or_default();
+    let mut parts = tree.map(|tree| Parts::of(&tree, &cx.files.borrow(), &config)).unwrap_or_default();
+    parts.read_from(file_name, text);
     Ok(Loaded { config, warnings, parts })
 }
 

@@ -17,7 +17,7 @@ use super::model::{Config, QueueSpec};
 use super::tables::top;
 use crate::settings::node::{Node, Value};
 use crate::settings::problem::Position;
-use crate::settings::reader::Files;
+use crate::settings::reader::{Files, content_hash};
 
 /// The parts of a configuration, as hashes.
 #[derive(Debug, Clone, Default)]
@@ -87,6 +87,11 @@ impl Parts {
         }
     }
 
+    /// The file itself.
+    pub(super) fn read_from(&mut self, file: &str, text: &str) {
+        self.files.insert(file.into(), content_hash(text.as_bytes()));
+    }
+
     /// What becomes of the queues. One with a sink that is another one is another one as well.
     pub fn queues(&self, new: &Parts, config: &Config) -> Difference {
         let sinks = self.sinks(new).changed;
@@ -111,7 +116,7 @@ impl Parts {
         a.keys().chain(b.keys()).filter(|key| !same(key)).map(|key| (key.as_str(), place(key))).collect()
     }
 
-    /// The files that the configuration names, with hashes of their contents.
+    /// The file, and those that it names, with hashes of their contents.
     pub fn files(&self) -> impl Iterator<Item = (&Path, u64)> {
         self.files.iter().map(|(path, content)| (path.as_path(), *content))
     }

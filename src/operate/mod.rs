@@ -15,6 +15,7 @@ pub mod back;
 pub mod bench;
 pub mod check;
 pub mod content;
+pub mod daemon;
 pub mod dead;
 pub mod decode;
 pub mod element;

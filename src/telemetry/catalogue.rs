@@ -3,8 +3,8 @@
 //! The registered families and the page `docs/metrics.md` are both generated from this table, so they cannot differ. It
 //! does not depend on the code that counts.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 pub use crate::metric::{Definition, SourceTerms};
 use prometheus::core::Collector;
@@ -87,7 +87,7 @@ macro_rules! catalogue {
             }
 
             /// Removes every series that has one of these values of the label.
-            pub(super) fn forget(&self, label: &str, values: &[Arc<str>]) {
+            pub(super) fn forget(&self, label: &str, values: &HashSet<&str>) {
                 let mut definitions = CATALOGUE.iter();
                 $(forget(&self.$field, definitions.next(), label, values);)*
             }
@@ -96,11 +96,11 @@ macro_rules! catalogue {
 }
 
 /// Removes the series of a family that have one of these values of the label.
-pub(super) fn forget<F: Family>(family: &F, definition: Option<&Definition>, label: &str, values: &[Arc<str>]) {
+pub(super) fn forget<F: Family>(family: &F, definition: Option<&Definition>, label: &str, values: &HashSet<&str>) {
     let Some(definition) = definition.filter(|definition| definition.labels.contains(&label)) else { return };
     for metric in family.collect().iter().flat_map(|family| family.get_metric()) {
         let value = |name: &str| metric.get_label().iter().find(|pair| pair.name() == name).map(|pair| pair.value());
-        if value(label).is_some_and(|found| values.iter().any(|value| **value == *found)) {
+        if value(label).is_some_and(|found| values.contains(found)) {
             let all: Vec<_> = definition.labels.iter().map(|name| value(name).unwrap_or_default()).collect();
             family.remove(&all);
         }

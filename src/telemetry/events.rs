@@ -206,19 +206,26 @@ impl Events {
         warn!(problem, "cannot notify systemd; it restarts the daemon if it waits for notifications");
     }
 
-    /// The configuration of the start runs.
-    pub fn loaded(&self) {
+    /// The configuration of the start runs; a hash of its settings.
+    pub fn loaded(&self, hash: &str) {
         self.metrics.reloaded(true);
+        self.status.runs(hash);
     }
 
-    /// A reload begins: a word on the difference to what runs.
+    /// The file is read, to be compared with what runs.
+    pub fn reload_begins(&self) {
+        self.status.reloading();
+    }
+
+    /// A reload begins to change something: a word on the difference to what runs.
     pub fn reloading(&self, difference: &str) {
         info!(difference, "reloading the configuration");
     }
 
     /// A reload is complete, and the file is what runs.
-    pub fn reloaded(&self, difference: &str, took: Duration) {
+    pub fn reloaded(&self, difference: &str, hash: &str, took: Duration) {
         self.metrics.reloaded(true);
+        self.status.runs(hash);
         self.status.reloaded(&[]);
         info!(difference, seconds = took.as_secs_f64(), "configuration reloaded");
     }

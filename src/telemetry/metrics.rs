@@ -8,7 +8,7 @@ pub mod api;
 mod gauges;
 mod process;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -85,6 +85,10 @@ impl Metrics {
 
     /// Shows nothing more of these queues or sinks: `label` says which.
     pub(super) fn forget(&self, label: &'static str, names: &[Arc<str>]) {
+        if names.is_empty() {
+            return;
+        }
+        let names: &HashSet<&str> = &names.iter().map(|name| &**name).collect();
         self.families().forget(label, names);
         for (definition, family) in self.0.of_sources.lock().values() {
             forget(family, Some(definition), label, names);

@@ -181,9 +181,19 @@ impl Status {
         self.board().destinations.remove_all(sink);
     }
 
+    /// A configuration with this hash of its settings runs.
+    pub(super) fn runs(&self, hash: &str) {
+        self.board().reload.runs(hash);
+    }
+
+    /// A reload is under way.
+    pub(super) fn reloading(&self) {
+        self.board().reload.begin();
+    }
+
     /// A reload was carried out, or refused for these reasons.
     pub(super) fn reloaded(&self, refusals: &[Refusal]) {
-        self.board().reload.set(refusals);
+        self.board().reload.end(refusals);
     }
 
     /// Puts a sink on the board, unknown.

@@ -25,6 +25,7 @@ mod ledger;
 mod moving;
 mod observe;
 mod redisson;
+mod reload;
 mod sentinel;
 #[cfg(feature = "http")]
 mod servers;

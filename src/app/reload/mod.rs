@@ -17,7 +17,7 @@ use super::group::Group;
 use super::sinks::Sinks;
 use super::systemd::Words;
 use crate::clock::Instant;
-use crate::config::{ConfigErrors, Loaded, Problem};
+use crate::config::{ConfigErrors, Loaded, Problem, summary};
 use crate::pipeline::process::Process;
 use crate::reload::{Outcome, ReloadHandle, Report, Wish};
 use crate::telemetry::status::Refusal;
@@ -80,6 +80,7 @@ impl Reloads {
 
     async fn reload(&self) -> Outcome {
         let (events, began) = (self.process.events.clone(), Instant::now());
+        events.reload_begins();
         let plan = match self.plan().await {
             Ok(plan) => plan,
             Err(problems) => {
@@ -92,9 +93,10 @@ impl Reloads {
             events.reloading(&report.to_string());
             swap::apply(&self.process, &self.groups, &self.sinks, &plan).await;
         }
+        let hash = summary(&plan.config);
         self.handle.runs(plan.config, plan.parts);
         report.took = began.elapsed();
-        events.reloaded(&report.to_string(), report.took);
+        events.reloaded(&report.to_string(), &hash, report.took);
         Ok(report)
     }
 

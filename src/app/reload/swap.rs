@@ -40,10 +40,10 @@ pub(super) async fn apply(process: &Process, groups: &[Group], sinks: &Arc<Sinks
     let specs: HashMap<&str, &Arc<QueueSpec>> = config.queues.iter().map(|spec| (&*spec.id, spec)).collect();
     let mut added: Vec<&Arc<QueueSpec>> = plan.queues.added.iter().filter_map(|id| specs.get(&**id).copied()).collect();
     let mut leaving = Vec::new();
+    let places: Vec<_> = groups.iter().map(|group| (group, group.seats.by_id())).collect();
     for id in plan.queues.changed.iter().chain(&plan.queues.removed) {
-        let Some((group, place)) = groups.iter().find_map(|group| Some((group, group.seats.place(id)?))) else {
-            continue;
-        };
+        let place = places.iter().find_map(|(group, by_id)| Some((*group, *by_id.get(id)?)));
+        let Some((group, place)) = place else { continue };
         let before = group.seats.spec(place);
         let mut after = specs.get(&**id).map(|spec| (group_of(&spec.redis), (*spec).clone()));
         if after.is_none()

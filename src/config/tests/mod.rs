@@ -161,7 +161,11 @@ fn a_key_that_is_not_known_is_an_error_with_a_suggestion() {
         "{ name: mails }",
         &["14:15 queues.mails.source.name: unknown key | `name` belongs under `redisson`"],
     );
-    check("redis:\n", "zzz: 1\nredis:\n", &["1:1 zzz: unknown key | keys here are: http, shutdown_timeout, limits"]);
+    check(
+        "redis:\n",
+        "zzz: 1\nredis:\n",
+        &["1:1 zzz: unknown key | keys here are: http, shutdown_timeout, reload, limits"],
+    );
     check(
         "  url: redis",
         "  passwort: geheim\n  url: redis",

@@ -44,6 +44,27 @@ async fn a_killed_subscription_comes_back_and_asks_for_a_look() {
 }
 
 #[tokio::test]
+async fn further_channels_are_heard_on_the_same_connection_and_others_no_more() {
+    let server = TestServer::start();
+    let (subscriber, mut events) = Subscriber::start(Arc::new(server.endpoint()), channels(&["a", "b"]));
+    assert_eq!(next(&mut events).await, SubscriberEvent::Subscribed);
+    let mut admin = server.admin().await;
+    subscriber.listen_to(channels(&["c", "b"]));
+    assert_eq!(next(&mut events).await, SubscriberEvent::More(channels(&["c"])));
+    for (channel, payload) in [("a", "1"), ("b", "2"), ("c", "3")] {
+        run(&mut admin, &format!("PUBLISH {channel} {payload}")).await;
+    }
+    assert_eq!(next(&mut events).await, message("b", b"2"));
+    assert_eq!(next(&mut events).await, message("c", b"3"));
+    // What was asked for last is what a new connection subscribes to.
+    run(&mut admin, "CLIENT KILL TYPE pubsub").await;
+    assert_eq!(next(&mut events).await, SubscriberEvent::Subscribed);
+    run(&mut admin, "PUBLISH a 4").await;
+    run(&mut admin, "PUBLISH c 5").await;
+    assert_eq!(next(&mut events).await, message("c", b"5"));
+}
+
+#[tokio::test]
 async fn a_restarted_server_is_subscribed_again() {
     let mut server = TestServer::start();
     let (_subscriber, mut events) = Subscriber::start(Arc::new(server.endpoint()), channels(&["a"]));

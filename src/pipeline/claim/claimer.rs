@@ -438,6 +438,10 @@ impl Claimer {
         let Sending { request, sent, room, isolation, probe, .. } = claim;
         let unused = request.most().saturating_sub(elements.len());
         queue.refund_rate(u32::try_from(unused).unwrap_or(0));
+        if queue.give_up.is_cancelled() {
+            // Too late to write a verdict: left to its lease, and not sent.
+            return;
+        }
         let deadline = sent.after(queue.spec.lease);
         let (name, not_after_ms) = (request.name(), request.not_after_ms());
         if !elements.is_empty() {

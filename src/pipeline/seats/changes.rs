@@ -14,9 +14,9 @@ use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::queue::Queue;
 
 impl Seats {
-    /// The place of a queue.
-    pub fn place(&self, id: &str) -> Option<usize> {
-        self.places().into_iter().find(|place| *self.spec(*place).id == *id)
+    /// The places of all queues by their names.
+    pub fn by_id(&self) -> HashMap<Arc<str>, usize> {
+        self.places().into_iter().map(|place| (self.spec(place).id.clone(), place)).collect()
     }
 
     /// Whether no queue is there any more.
@@ -83,11 +83,18 @@ impl Seats {
     fn seat_now(&self, state: &mut State, place: usize, before: Option<&Queue>) {
         state.closed.remove(&place);
         match self.spec(place).mode {
-            Mode::Deliver => {
-                if let (Some(queue), Some(before)) = (self.seated(state, place), before) {
-                    queue.leases.inherit(&before.leases);
+            Mode::Deliver => match before {
+                Some(before) => {
+                    if let Some(queue) = self.seated(state, place) {
+                        queue.leases.inherit(&before.leases);
+                    }
                 }
-            }
+                // Thousands may come at once: they are looked at some at a time.
+                None => {
+                    state.looks.insert(place);
+                    self.bell.notify_one();
+                }
+            },
             // At work for good, without a claimer.
             Mode::Shadow | Mode::Rescue { .. } => drop(state.at_work.insert(place, self.build(place))),
         }

@@ -318,7 +318,8 @@ pub fn hash_of_file(path: &Path) -> Option<u64> {
     read(path).ok().map(|content| content_hash(&content))
 }
 
-fn content_hash(content: &[u8]) -> u64 {
+/// A hash of contents, to see whether they change.
+pub fn content_hash(content: &[u8]) -> u64 {
     let mut hash = DefaultHasher::new();
     content.hash(&mut hash);
     hash.finish()

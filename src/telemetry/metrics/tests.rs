@@ -66,6 +66,23 @@ fn use_everything(metrics: &Metrics) {
     let api = metrics.api();
     api.answered("add", 201, Duration::from_millis(2));
     drop(api.connected());
+    metrics.reloaded(true);
+}
+
+#[test]
+fn nothing_is_exposed_of_a_queue_or_a_sink_that_is_gone() {
+    let metrics = Metrics::new();
+    use_everything(&metrics);
+    let other = metrics.queue(&"other".into());
+    other.delivered(3);
+    let of = |label: &str| metrics.render().unwrap().lines().filter(|line| line.contains(label)).count();
+    assert!(of("queue=\"orders\"") > 50 && of("sink=\"events\"") > 10);
+    metrics.forget("queue", &["orders".into(), "unheard of".into()]);
+    assert_eq!(of("queue=\"orders\""), 0);
+    assert_eq!(of("queue=\"other\""), 1);
+    assert!(of("sink=\"events\"") > 10, "the sink goes on");
+    metrics.forget("sink", &["events".into()]);
+    assert_eq!(of("sink=\"events\""), 0);
 }
 
 #[test]

@@ -21,9 +21,17 @@ pub struct Refusal {
     pub help: Option<String>,
 }
 
-/// The last reload; none until there was one.
+/// What is known of the configuration that runs, and of reloads.
 #[derive(Default)]
-pub(super) struct Reload(Option<Last>);
+pub(super) struct Reload {
+    /// A hash of its settings, without secrets.
+    hash: String,
+    /// Reloads that are over.
+    count: u64,
+    running: bool,
+    /// None until there was one.
+    last: Option<Last>,
+}
 
 struct Last {
     at: Instant,
@@ -33,26 +41,38 @@ struct Last {
 }
 
 impl Reload {
-    pub(super) fn set(&mut self, refusals: &[Refusal]) {
+    /// These settings run from now on.
+    pub(super) fn runs(&mut self, hash: &str) {
+        hash.clone_into(&mut self.hash);
+    }
+
+    /// A reload is under way.
+    pub(super) fn begin(&mut self) {
+        self.running = true;
+    }
+
+    /// It is over.
+    pub(super) fn end(&mut self, refusals: &[Refusal]) {
         let (at, count) = (Instant::now(), refusals.len());
-        self.0 = Some(Last { at, refusals: refusals.iter().take(LISTED).cloned().collect(), count });
+        self.last = Some(Last { at, refusals: refusals.iter().take(LISTED).cloned().collect(), count });
+        (self.running, self.count) = (false, self.count + 1);
     }
 
     /// Whether the last one was refused, and for how many reasons.
     pub(super) fn refused(&self) -> Option<(&Refusal, usize)> {
-        let last = self.0.as_ref()?;
+        let last = self.last.as_ref()?;
         Some((last.refusals.first()?, last.count))
     }
 
     pub(super) fn shown(&self) -> Value {
-        match &self.0 {
-            None => json!({ "last_reload": Value::Null }),
-            Some(Last { at, refusals, count }) => json!({ "last_reload": {
+        let last = self.last.as_ref().map(|Last { at, refusals, count }| {
+            json!({
                 "successful": refusals.is_empty(),
                 "seconds": age(*at),
                 "problems": refusals,
                 "not_listed": count - refusals.len(),
-            } }),
-        }
+            })
+        });
+        json!({ "hash": self.hash, "reloads": self.count, "reloading": self.running, "last_reload": last })
     }
 }

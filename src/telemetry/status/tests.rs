@@ -34,6 +34,39 @@ fn a_daemon_is_ready_only_if_nothing_is_in_the_way() {
 }
 
 #[test]
+fn what_is_gone_or_changed_is_shown_no_more_and_a_refused_reload_is_shown_and_ready() {
+    let status = running();
+    status.held(&"orders".into(), Some(reason("WRONGTYPE")));
+    status.sink(&"events".into(), SinkState::Down(reason("x")));
+    status.destination(&"events".into(), 1, Some(("topic t".to_owned(), reason("y"))));
+    assert_eq!(status.forget_queue(&"orders".into()), (true, false));
+    status.remove_sink(&"events".into());
+    status.remove_queue();
+    let answer = status.ready();
+    assert!(answer.ok, "{}", answer.body);
+    assert_eq!((&answer.body["queues"]["total"], &answer.body["destinations"]["in_trouble"]), (&json!(0), &json!(0)));
+
+    status.runs("00ff");
+    status.reloading();
+    assert_eq!(status.ready().body["configuration"]["reloading"], true);
+    let refusal = Refusal {
+        path: "queues.q.lease".to_owned(),
+        line: Some(7),
+        message: "too short".to_owned(),
+        ..Refusal::default()
+    };
+    status.reloaded(&[refusal]);
+    let answer = status.ready();
+    assert!(answer.ok);
+    let shown = &answer.body["configuration"];
+    assert_eq!((&shown["hash"], &shown["reloads"], &shown["reloading"]), (&json!("00ff"), &json!(1), &json!(false)));
+    assert_eq!(shown["last_reload"]["problems"][0]["line"], 7);
+    assert!(status.headline().contains("last reload refused: queues.q.lease: too short"), "{}", status.headline());
+    status.reloaded(&[]);
+    assert_eq!(status.ready().body["configuration"]["last_reload"]["successful"], true);
+}
+
+#[test]
 fn the_answer_names_what_is_not_ready_and_why() {
     let status = running();
     status.held(&"orders".into(), Some(reason("key x holds a hash")));

@@ -1,6 +1,6 @@
 //! The daemon as its users run it: the built binary, a configuration file, signals, endpoints, output.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub struct Daemon {
     stderr: Lines,
     expected: Vec<String>,
     config: ConfigFile,
+    /// The file that it was started with.
+    file: PathBuf,
 }
 
 /// A configuration in a directory of its own.
@@ -120,12 +122,13 @@ impl Daemon {
         let http_port = free_port();
         let config = ConfigFile::new(&format!("http: {{ listen: 127.0.0.1:{http_port}{http} }}\n{yaml}"));
         let mut command = command(BINARY);
-        command.arg("run").arg("--config").arg(config.confined(Purpose::Run)).envs([PASSWORD]);
+        let file = config.confined(Purpose::Run);
+        command.arg("run").arg("--config").arg(&file).envs([PASSWORD]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).envs(environment.iter().copied());
         let mut process = Process::spawn("delaybridge", command).unwrap_or_else(|e| panic!("spawn {BINARY}: {e}"));
         let stdout = Lines::collect(process.child_mut().stdout.take().expect("stdout is piped"));
         let stderr = Lines::collect(process.child_mut().stderr.take().expect("stderr is piped"));
-        Daemon { process, http_port, stdout, stderr, expected: Vec::new(), config }
+        Daemon { process, http_port, stdout, stderr, expected: Vec::new(), config, file }
     }
 
     /// Starts and waits until `/readyz` says yes.
@@ -232,6 +235,42 @@ impl Daemon {
     /// Its configuration, for commands that run beside it.
     pub fn config(&self) -> &ConfigFile {
         &self.config
+    }
+
+    /// The file that it was started with, and reads again.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Replaces the file that it was started with by a changed one, as an editor does.
+    pub fn rewrite(&self, change: impl FnOnce(String) -> String) {
+        let text = std::fs::read_to_string(&self.file).expect("read the daemon's configuration");
+        let beside = self.file.with_extension("new");
+        std::fs::write(&beside, change(text)).expect("write the changed configuration");
+        std::fs::rename(&beside, &self.file).expect("put it in place");
+    }
+
+    /// Runs a command of the binary with the daemon's own file, as its user would.
+    pub fn beside(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(BINARY);
+        command.args(arguments).arg("--config").arg(&self.file).envs([PASSWORD]).stdin(Stdio::null());
+        command.output().unwrap_or_else(|e| panic!("run {BINARY} {arguments:?}: {e}"))
+    }
+
+    /// Asks for a reload by SIGHUP, and waits until it is over. Whether it was carried out.
+    pub async fn reload(&mut self) -> bool {
+        let lines = self.stderr.count();
+        self.signal(Signal::HUP);
+        eventually("the reload to be over", START_DEADLINE, async || {
+            let lines = self.stderr.since(lines);
+            let said = |text: &str| lines.iter().any(|line| line.contains(text));
+            match (said("configuration reloaded"), said("reload refused")) {
+                (true, _) => Ok(true),
+                (_, true) => Ok(false),
+                _ => Err(format!("{lines:?}")),
+            }
+        })
+        .await
     }
 
     /// Announces that WARN and ERROR lines with this text belong to the test.

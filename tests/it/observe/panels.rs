@@ -58,6 +58,7 @@ pub fn rows() -> Vec<Row> {
             vec![
                 number("Daemons", "build_info", Good::AtLeastOne, "count({}) or vector(0)"),
                 number("Daemons without Redis", "redis_up", Good::Zero, "count({} == 0) or vector(0)"),
+                number("Reloads refused", "config_last_reload_successful", Good::Zero, "count({} == 0) or vector(0)"),
                 number("Queues on hold", "queue_held", Good::Zero, "sum(max by (queue) ({})) or vector(0)"),
                 number("Sinks down", "sink_up", Good::Zero, "count(min by (sink) ({}) == 0) or vector(0)"),
                 number("Oldest due element", "queue_oldest_due_age_seconds", Good::UpTo(60), "max({})"),
@@ -179,6 +180,8 @@ pub fn rows() -> Vec<Row> {
                 process("Memory", "bytes", "process_resident_memory_bytes", "Resident memory of each daemon."),
                 process("CPU", "percentunit", "rate(process_cpu_seconds_total[$__rate_interval])", "Share of a core."),
                 process("File descriptors", "short", "process_open_fds", "Open file descriptors of each daemon."),
+                lines("Age of the configuration", "config_last_reload_success_timestamp_seconds", "s", &[])
+                    .ask("time() - {}", "{{instance}}"),
                 lines("Versions", "build_info", "short", &["version", "revision"])
                     .ask("count by (version, revision) ({})", "{{version}} {{revision}}"),
             ],

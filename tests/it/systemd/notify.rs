@@ -82,11 +82,16 @@ async fn ready_means_that_the_daemon_can_claim_and_the_status_names_the_problem(
     redis::cmd("DEL").arg(key).exec_async(&mut redis).await.unwrap();
     manager.hears("STATUS=no problems; queues: 1, sinks: 1").await;
 
+    // `systemctl reload` of a unit with `Type=notify-reload` waits for these, in this order.
+    daemon.signal(Signal::HUP);
+    assert!(manager.hears("RELOADING=1").await.contains("MONOTONIC_USEC="));
+    manager.hears("READY=1").await;
+
     daemon.signal(Signal::TERM);
     // 25 seconds for the drain and 5 for closing.
     assert_eq!(manager.hears("STOPPING=1").await, "STOPPING=1\nEXTEND_TIMEOUT_USEC=30000000\n");
     assert_eq!(daemon.wait_exit(PATIENCE).await, 0);
-    assert_eq!(manager.said.iter().filter(|text| text.contains("READY")).count(), 1);
+    assert_eq!(manager.said.iter().filter(|text| text.contains("READY")).count(), 2);
 }
 
 #[tokio::test]

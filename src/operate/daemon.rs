@@ -1,0 +1,199 @@
+//! The daemon that runs on this machine with a configuration: found in the table of processes, asked over its read-only HTTP
+//! server, and told to reload by SIGHUP.
+
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::Error;
+use crate::clock::Instant;
+
+/// How long an answer may take.
+const ANSWER: Duration = Duration::from_secs(5);
+/// Longest answer that is read.
+const MOST: u64 = 4 << 20;
+/// Time between two looks at a reload that is under way.
+const LOOK: Duration = Duration::from_millis(100);
+/// Where a configuration is by default.
+const VARIABLE: &[u8] = b"DELAYBRIDGE_CONFIG=";
+
+/// What came of a reload.
+#[derive(Debug, Clone, Serialize)]
+pub struct Reloaded {
+    /// The process.
+    pub pid: u32,
+    /// Whether it was carried out; none where the daemon has no HTTP server that says so.
+    pub successful: Option<bool>,
+    /// Why it was refused: as `/readyz` has it.
+    pub problems: Vec<Value>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Sends SIGHUP to the daemon that runs with this file, and waits for what comes of it, where `listen` is its HTTP server.
+///
+/// # Errors
+///
+/// When there is no such daemon, or several, or no right to signal it; when it does not answer within `patience`.
+pub async fn reload(
+    config: &Path,
+    pid: Option<u32>,
+    listen: Option<SocketAddr>,
+    patience: Duration,
+) -> Result<Reloaded, Error> {
+    let pid = match pid {
+        Some(pid) => pid,
+        None => find(config)?,
+    };
+    let before = match listen {
+        Some(listen) => Some(configuration(listen).await?),
+        None => None,
+    };
+    let began = Instant::now();
+    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let raw = raw.ok_or_else(|| Error::invalid(format!("signal process {pid}: there is no such number")))?;
+    kill_process(raw, Signal::HUP).map_err(|error| {
+        Error::failed(format!("signal process {pid}: {error}; run this as the daemon's user, or as root"))
+    })?;
+    let done = |successful, problems| Reloaded { pid, successful, problems, seconds: began.elapsed().as_secs_f64() };
+    let (Some(listen), Some(before)) = (listen, before) else { return Ok(done(None, Vec::new())) };
+    let count = |value: &Value| value["reloads"].as_u64().unwrap_or(0);
+    // One that was under way may have read the file before it was changed.
+    let enough = count(&before) + 1 + u64::from(before["reloading"].as_bool() == Some(true));
+    loop {
+        let now = configuration(listen).await?;
+        if count(&now) >= enough {
+            let last = &now["last_reload"];
+            let problems = last["problems"].as_array().cloned().unwrap_or_default();
+            return Ok(done(last["successful"].as_bool(), problems));
+        }
+        if began.elapsed() >= patience {
+            let text = format!("reload: process {pid} is not done after {} s; its log says why", patience.as_secs());
+            return Err(Error::failed(text));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// A hash of the settings that the daemon behind this HTTP server runs with; none if there is no daemon.
+pub async fn running_hash(listen: SocketAddr) -> Option<String> {
+    let found = configuration(listen).await.ok()?;
+    found["hash"].as_str().map(str::to_owned)
+}
+
+/// What `/readyz` says of the configuration.
+async fn configuration(listen: SocketAddr) -> Result<Value, Error> {
+    let failed = |what: String| Error::failed(format!("ask the daemon at http://{listen}/readyz: {what}"));
+    let answer = tokio::time::timeout(ANSWER, get(reachable(listen))).await;
+    let answer = answer.map_err(|_| failed("no answer".to_owned()))?.map_err(|error| failed(error.to_string()))?;
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let value: Value = serde_json::from_str(body).map_err(|_| failed("the answer is not its own".to_owned()))?;
+    match value.get("configuration") {
+        Some(configuration) => Ok(configuration.clone()),
+        None => Err(failed("it is another version, without reload".to_owned())),
+    }
+}
+
+/// An address that is listened to everywhere is reached here.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    match listen {
+        SocketAddr::V4(v4) if v4.ip().is_unspecified() => ([127, 0, 0, 1], v4.port()).into(),
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() => ([0_u16, 0, 0, 0, 0, 0, 0, 1], v6.port()).into(),
+        address => address,
+    }
+}
+
+async fn get(address: SocketAddr) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream
+        .write_all(format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes())
+        .await?;
+    let mut answer = String::new();
+    stream.take(MOST).read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+/// The one daemon that runs with this file.
+fn find(config: &Path) -> Result<u32, Error> {
+    let meant = std::fs::canonicalize(config).unwrap_or_else(|_| config.to_owned());
+    let entries = std::fs::read_dir("/proc")
+        .map_err(|error| Error::failed(format!("look for the daemon in /proc: {error}; name it with --pid")))?;
+    let own = std::process::id();
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let found: Vec<u32> = numbers.filter(|pid| *pid != own && runs_with(*pid, &meant)).collect();
+    match found.as_slice() {
+        [pid] => Ok(*pid),
+        [] => Err(Error::not_found(format!(
+            "reload: no delaybridge runs with {} on this machine, as far as this user can see; run this where it runs and as its \
+             user, or name the process with --pid",
+            config.display()
+        ))),
+        several => {
+            let list: Vec<_> = several.iter().map(u32::to_string).collect();
+            Err(Error::invalid(format!(
+                "reload: several processes run with this file: name one with --pid: {}",
+                list.join(", ")
+            )))
+        }
+    }
+}
+
+/// Whether the process is a daemon with this configuration.
+fn runs_with(pid: u32, meant: &Path) -> bool {
+    let Ok(words) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
+    let words: Vec<&[u8]> = words.split(|byte| *byte == 0).filter(|word| !word.is_empty()).collect();
+    let Some((program, words)) = words.split_first() else { return false };
+    let name = Path::new(std::ffi::OsStr::from_bytes(program)).file_name();
+    if name.is_none_or(|name| name != "delaybridge") || !words.contains(&&b"run"[..]) {
+        return false;
+    }
+    let written = config_of(words).or_else(|| of_environment(pid));
+    let file = written.unwrap_or_else(|| "/etc/delaybridge/delaybridge.yaml".into());
+    let file = match std::fs::read_link(format!("/proc/{pid}/cwd")) {
+        Ok(folder) => folder.join(file),
+        Err(_) => file,
+    };
+    std::fs::canonicalize(&file).unwrap_or(file) == *meant
+}
+
+/// The file after `--config`.
+fn config_of(words: &[&[u8]]) -> Option<PathBuf> {
+    let path = |bytes: &[u8]| PathBuf::from(std::ffi::OsStr::from_bytes(bytes));
+    let after = words.iter().position(|word| *word == b"--config").and_then(|at| words.get(at + 1).copied());
+    let joined = words.iter().find_map(|word| word.strip_prefix(b"--config="));
+    after.or(joined).map(path)
+}
+
+fn of_environment(pid: u32) -> Option<PathBuf> {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let found = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(VARIABLE))?;
+    Some(PathBuf::from(std::ffi::OsStr::from_bytes(found)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_found_in_the_arguments() {
+        let words = |line: &'static str| line.split(' ').map(str::as_bytes).collect::<Vec<_>>();
+        assert_eq!(config_of(&words("run --config a.yaml")), Some("a.yaml".into()));
+        assert_eq!(config_of(&words("--config=/b.yaml run")), Some("/b.yaml".into()));
+        assert_eq!(config_of(&words("run --log info")), None);
+        assert_eq!(config_of(&words("run --config")), None);
+    }
+
+    #[test]
+    fn an_address_for_all_is_reached_here() {
+        for (listen, reached) in [("0.0.0.0:1", "127.0.0.1:1"), ("[::]:2", "[::1]:2"), ("10.0.0.1:3", "10.0.0.1:3")] {
+            assert_eq!(reachable(listen.parse().unwrap()), reached.parse().unwrap());
+        }
+    }
+}
