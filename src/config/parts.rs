@@ -18,6 +18,7 @@ use super::tables::top;
 use crate::settings::node::{Node, Value};
 use crate::settings::problem::Position;
 use crate::settings::reader::{Files, content_hash};
+use crate::sink::RedisServer;
 
 /// The parts of a configuration, as hashes.
 #[derive(Debug, Clone, Default)]
@@ -62,7 +63,9 @@ impl Parts {
         let classes = child(tree, top::CLASSES.name).map(|node| hash_of(|hash| write(node, files, hash)));
         let sink_hash = |name: &str| {
             let spec = config.sinks.iter().find(|spec| *spec.name == *name)?;
-            let redis = config.redis_of_sink(name);
+            // One with a server of its own does not care where its queues are.
+            let borrows = matches!(spec.connector.redis(), Some(RedisServer::OfTheQueues));
+            let redis = borrows.then(|| config.redis_of_sink(name));
             Some((spec.name.clone(), hash_of(|hash| (sinks.get(name), made(spec), redis).hash(hash))))
         };
         let queue_hash = |spec: &Arc<QueueSpec>| {

@@ -249,7 +249,14 @@ impl Events {
 
     /// Queues are gone: nothing is shown of them any more.
     pub fn queues_removed(&self, queues: &[Arc<str>]) {
-        queues.iter().for_each(|queue| _ = self.status.forget_queue(queue));
+        for queue in queues {
+            let _ = self.status.forget_queue(queue);
+            // Announced by a counter that goes now.
+            let possible_duplicates = self.metrics.take_possible_duplicates(queue);
+            if possible_duplicates > 0 {
+                info!(queue = &**queue, possible_duplicates, "queue removed: its sinks may get elements again");
+            }
+        }
         self.metrics.forget("queue", queues);
     }
 

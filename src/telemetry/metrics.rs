@@ -83,6 +83,14 @@ impl Metrics {
         }
     }
 
+    /// What is counted of a queue that is about to be removed; not counted from here on.
+    pub(super) fn take_possible_duplicates(&self, queue: &str) -> u64 {
+        let counter = self.families().possible_duplicates.with_label_values(&[queue]);
+        let count = counter.get();
+        counter.reset();
+        count
+    }
+
     /// Shows nothing more of these queues or sinks: `label` says which.
     pub(super) fn forget(&self, label: &'static str, names: &[Arc<str>]) {
         if names.is_empty() {

@@ -179,3 +179,19 @@ async fn a_stop_in_the_middle_of_a_change_drains_that_queue_too() {
     assert!(many.server.store("q0", [0; 8]).in_flight().is_empty());
     many.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_lost_its_name_says_nothing_of_its_state_any_more() {
+    let sink = sink();
+    let many = Many::start(1, &sink, |_| ());
+    many.offer_in(0, Duration::ZERO, 1);
+    eventually("it to be up", || many.metric(SINK_UP) == 1.0).await;
+    many.seats.sink("s").unwrap().retire();
+    sink.outage(Some(failure(Class::Transient, "T")));
+    (2..20).for_each(|n| many.offer_in(0, Duration::ZERO, n));
+    eventually("attempts", || sink.attempts().len() > 5).await;
+    tokio::time::sleep(MINUTE).await;
+    assert_eq!(many.metric(SINK_UP), 1.0, "the board is its successor's");
+    assert!(many.events.status().ready().body["sinks"]["up"]["s"].is_object());
+    many.stop().await;
+}

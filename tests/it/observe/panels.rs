@@ -58,7 +58,7 @@ pub fn rows() -> Vec<Row> {
             vec![
                 number("Daemons", "build_info", Good::AtLeastOne, "count({}) or vector(0)"),
                 number("Daemons without Redis", "redis_up", Good::Zero, "count({} == 0) or vector(0)"),
-                number("Reloads refused", "config_last_reload_successful", Good::Zero, "count({} == 0) or vector(0)"),
+                number("Reloads refused", "config_last_reload_successful", Good::Zero, "sum(1 - {}) or vector(0)"),
                 number("Queues on hold", "queue_held", Good::Zero, "sum(max by (queue) ({})) or vector(0)"),
                 number("Sinks down", "sink_up", Good::Zero, "count(min by (sink) ({}) == 0) or vector(0)"),
                 number("Oldest due element", "queue_oldest_due_age_seconds", Good::UpTo(60), "max({})"),
