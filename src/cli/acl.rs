@@ -19,8 +19,8 @@ use crate::operate::acl::{Purpose, Server, Users, least};
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct AclArgs {
-    /// The purpose of the user: `run` and `check --live`, or an operator's commands (queues, peek, offer, cancel,
-    /// dead, migrate, restore)
+    /// The purpose of the user: `run` and `check --live`, or an operator's commands (queues, peek, find, offer, run-now,
+    /// reschedule, cancel, kill, pause, dead, migrate, recover, restore)
     #[arg(long = "for", value_enum, value_name = "WHAT", default_value_t = Purpose::Run)]
     pub purpose: Purpose,
     /// The major version of the server. 6 has no selectors, so there every command is allowed on every key of the

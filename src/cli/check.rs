@@ -33,7 +33,10 @@ Examples:
 Exit codes: 0 it can be run, 1 --live found something that must be fixed, 2 the configuration is wrong";
 
 pub(super) async fn run(global: &Global, args: &CheckArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let read = check::read(&global.config, &environment);
+    let mut read = check::read(&global.config, &environment);
+    if let Ok(loaded) = &mut read {
+        loaded.config = global.redis.over(loaded.config.clone())?;
+    }
     let check = Check::of(&read, args.live).await;
     answer(global, out, &check, |check| text(&global.config, &read, check))?;
     Ok(code(&check))

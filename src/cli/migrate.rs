@@ -4,6 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 
+use super::progress::Progress;
 use super::{Failed, Global, Output, answer, on_queue};
 use crate::operate::redisson::Layout;
 use crate::operate::redisson::migrate::{Migration, apply, survey};
@@ -41,7 +42,7 @@ Such elements are due and missing in Redisson's list; they are listed with the n
 that they are transferred again: `delaybridge cancel QUEUE ID` removes one. No copies prove nothing: consumers may have
 taken them, and while clients and daemons work, an element can look missing that is not.
 
-Run it again after a failure: it continues where it stopped.
+Run it again after a failure or Ctrl-C: it continues where it stopped.
 
 Exit codes: 0 done, 1 some elements stay, or it failed, 2 wrong arguments or configuration";
 
@@ -54,7 +55,7 @@ pub(super) async fn run(global: &Global, args: &MigrateArgs, out: &mut dyn Write
             write!(out, "{}", transferred(&found))?;
             out.flush()?;
         }
-        found = apply(&queue, args.to, found).await?;
+        found = apply(&queue, args.to, found, &mut Progress::start("migrate")).await?;
     }
     answer(global, out, &found, text)?;
     match found.kept > 0 && (args.apply || found.junk + found.strays > 0) {

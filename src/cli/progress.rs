@@ -53,7 +53,7 @@ impl Watch for Progress {
     fn at(&mut self, step: Step) {
         let since = self.shown.unwrap_or(self.begun);
         let due = if self.watched { REDRAW } else { LINE };
-        if since.elapsed() < due && !(self.watched && self.shown.is_none()) {
+        if since.elapsed() < due {
             return;
         }
         self.shown = Some(Instant::now());

@@ -19,7 +19,9 @@ use crate::operate::{Session, words};
 /// Show every queue with its pending, late and dead elements.
 ///
 /// Every element is in one state: a due element does not count as scheduled. GHOSTS are entries of Redisson's list
-/// with claimed elements. ORPHANS are entries of that list in no sorted set; they are kept.
+/// with claimed elements. ORPHANS are entries of that list in no sorted set; they are kept. OLDEST DUE is how long the oldest
+/// element is due that is scheduled or waits for a retry. DAEMONS are those that deliver from the queue and are connected; why one
+/// of them holds a queue is in its /readyz.
 ///
 /// SCHEDULED -> DUE -> IN FLIGHT -> gone | RETRY | DEAD; READY: by a Redisson client
 ///
@@ -90,7 +92,9 @@ fn text(found: &Queues) -> String {
     let numbers = ["SCHEDULED", "DUE", "IN FLIGHT", "RETRY", "DEAD", "READY", "GHOSTS", "ORPHANS"];
     let mut columns = vec![("QUEUE", Align::Left)];
     columns.extend(numbers.map(|name| (name, Align::Right)));
-    columns.extend(["NEXT DUE", "OLDEST OVERDUE"].map(|name| (name, Align::Left)));
+    columns.extend(["NEXT DUE", "OLDEST DUE"].map(|name| (name, Align::Left)));
+    columns.push(("DAEMONS", Align::Right));
+    columns.extend(["MODE", "SINKS"].map(|name| (name, Align::Left)));
     let mut table = Table::new(&columns);
     let rows = found.queues.len() + found.errors.len();
     for s in &found.queues {
@@ -98,8 +102,10 @@ fn text(found: &Queues) -> String {
         let numbers: [&dyn Display; 8] =
             [&s.scheduled, &s.due, &in_flight, &s.retry, &s.dead, &s.ready, &s.ghosts, &s.orphans];
         let next = s.next_due_ms.map_or("-".to_owned(), |ms| show::relative(ms.max(s.now_ms), s.now_ms));
-        let overdue = s.oldest_overdue_ms.map_or("-".to_owned(), words::duration);
-        table.row(std::iter::once(s.queue.clone()).chain(numbers.map(|n| n.to_string())).chain([next, overdue]));
+        let oldest = s.oldest_due_age_ms.map_or("-".to_owned(), words::duration);
+        let daemons = s.daemons.map_or("?".to_owned(), |daemons| daemons.to_string());
+        let rest = [next, oldest, daemons, s.mode.clone(), s.sinks.join(", ")];
+        table.row(std::iter::once(s.queue.clone()).chain(numbers.map(|n| n.to_string())).chain(rest));
     }
     for error in &found.errors {
         table.row([error.queue.clone(), "?".to_owned()]);
@@ -137,14 +143,18 @@ mod tests {
             dead: 1,
             next_due_ms: Some(4_000),
             oldest_overdue_ms: Some(6_000),
+            oldest_due_age_ms: Some(6_000),
+            daemons: Some(2),
+            mode: "deliver".to_owned(),
+            sinks: vec!["events".to_owned()],
             ..ahead.clone()
         };
         let many = QueueState { queue: "m".to_owned(), in_flight: 1_000, in_flight_at_least: true, ..ahead.clone() };
         let error = QueueError { queue: "c".to_owned(), message: "x".to_owned() };
         let text = text(&Queues { queues: vec![ahead, late, many], topics: None, errors: vec![error] });
         let cells: Vec<Vec<_>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(cells[0], ["a", "3", "0", "0", "0", "0", "0", "0", "0", "in", "5s", "-"]);
-        assert_eq!(cells[1], ["b", "1", "2", "0", "0", "1", "0", "0", "0", "now", "6s"]);
+        assert_eq!(cells[0], ["a", "3", "0", "0", "0", "0", "0", "0", "0", "in", "5s", "-", "?"]);
+        assert_eq!(cells[1], ["b", "1", "2", "0", "0", "1", "0", "0", "0", "now", "6s", "2", "deliver", "events"]);
         assert_eq!(cells[2][..4], ["m", "3", "0", ">=1000"]);
         assert_eq!(cells[3], ["c", "?"]);
     }

@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 
 use super::layout::LayoutArg;
+use super::progress::Progress;
 use super::{Failed, Global, Output, answer, on_queue};
 use crate::operate::back::{self, Back};
 use crate::operate::redisson::restore::{Confirmed, KeptCount, Options, Plan, Restored, apply, plan};
@@ -46,7 +47,7 @@ Examples:
 
 It refuses while a daemon works: while one subscribes to the queue's presence channel, a lease is unexpired,
 or a sweep runs. A daemon that is cut off from Redis shows only by its leases; its outstanding deliveries
-may still arrive. Run it again after a failure: nothing is returned twice.
+may still arrive. Run it again after a failure or Ctrl-C: nothing is returned twice.
 
 Exit codes: 0 done, 1 a daemon works, or some elements stay, or it failed, 2 wrong arguments or configuration";
 
@@ -66,7 +67,7 @@ pub(super) async fn run(global: &Global, args: &RestoreArgs, out: &mut dyn Write
         write!(out, "{}", seen_twice(&plan.confirmed, plan.doubtful))?;
         out.flush()?;
     }
-    let done = match apply(&queue, &plan).await {
+    let done = match apply(&queue, &plan, &mut Progress::start("restore")).await {
         Ok(done) => done,
         Err(error) => {
             if global.output == Output::Json && plan.at_work.is_none() {
@@ -97,7 +98,7 @@ async fn run_for_sets(global: &Global, args: &RestoreArgs, queue: &Queue, out: &
         answer(global, out, &plan, back_to_set)?;
         return Ok(0);
     }
-    let done = back::apply(queue, &plan, args.dead).await?;
+    let done = back::apply(queue, &plan, args.dead, &mut Progress::start("restore")).await?;
     answer(global, out, &done, back_to_set)?;
     match done.twins + done.unknown {
         0 => Ok(0),

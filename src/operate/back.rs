@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::error::{Attempt, Error, may_have_run};
+use super::progress::{Step, Watch, ended};
 use super::session::Queue;
 use super::{release, words};
 use crate::source::ledger::{Item, Moved, Place, Restored as Reply, restore_end};
@@ -79,8 +80,8 @@ pub async fn plan(queue: &Queue, dead: bool) -> Result<Back, Error> {
 ///
 /// # Errors
 ///
-/// When a daemon is at work, and when Redis cannot be asked. It can be run again: nothing is restored twice.
-pub async fn apply(queue: &Queue, plan: &Back, dead: bool) -> Result<Back, Error> {
+/// When a daemon is at work, when it is ended, and when Redis cannot be asked. It can be run again: nothing is restored twice.
+pub async fn apply(queue: &Queue, plan: &Back, dead: bool, watch: &mut dyn Watch) -> Result<Back, Error> {
     if let Some(reason) = &plan.at_work {
         return Err(Error::conflict(format!("restore `{}`: {reason}; nothing was changed", queue.id())));
     }
@@ -96,7 +97,7 @@ pub async fn apply(queue: &Queue, plan: &Back, dead: bool) -> Result<Back, Error
         }
         let items: Vec<_> = page.iter().filter_map(|(_, member)| queue.ledger.waiting(member)).collect();
         let unknown = page.len() - items.len();
-        let twins = put(queue, &items, &mut back).await?;
+        let twins = put(queue, &items, &mut back, plan.scheduled, watch).await?;
         back.unknown += unknown;
         first += unknown + twins;
     }
@@ -105,7 +106,7 @@ pub async fn apply(queue: &Queue, plan: &Back, dead: bool) -> Result<Back, Error
             let items: Vec<_> = page.iter().filter_map(|letter| queue.ledger.buried(letter)).collect();
             back.unknown += page.len() - items.len();
             let before = back.scheduled;
-            put(queue, &items, &mut back).await?;
+            put(queue, &items, &mut back, plan.scheduled, watch).await?;
             back.dead += back.scheduled - before;
             Ok(())
         });
@@ -115,10 +116,21 @@ pub async fn apply(queue: &Queue, plan: &Back, dead: bool) -> Result<Back, Error
 }
 
 /// Puts all of them back, in batches; answers how many stayed because their like is there.
-async fn put(queue: &Queue, mut items: &[Item], back: &mut Back) -> Result<usize, Error> {
+async fn put(
+    queue: &Queue,
+    mut items: &[Item],
+    back: &mut Back,
+    of: usize,
+    watch: &mut dyn Watch,
+) -> Result<usize, Error> {
     let what = format!("restore elements of `{}`", queue.id());
     let mut twins = 0;
     while !items.is_empty() {
+        let done = back.scheduled as u64;
+        watch.at(Step { done, of: Some(of as u64), acted: done });
+        if watch.is_stopped() {
+            return Err(ended(&what, done));
+        }
         let (batch, rest) = items.split_at(restore_end(items));
         let restored = match queue.ledger.restore(&queue.conn, batch).await {
             // What the first sending moved is answered as gone: the count is too low, nothing else.

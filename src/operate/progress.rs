@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::error::Error;
+
 /// How far it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Step {
@@ -31,6 +33,13 @@ impl Watch for Unwatched {
     fn is_stopped(&self) -> bool {
         false
     }
+}
+
+/// The answer of an operation that was ended, where the same call goes on with the rest.
+pub(super) fn ended(what: &str, done: u64) -> Error {
+    Error::conflict(format!(
+        "{what}: ended after {done}; run the same command again to go on with the rest, nothing is done twice"
+    ))
 }
 
 /// So many a second, evenly.

@@ -55,6 +55,14 @@ pub struct QueueState {
     pub next_due_ms: Option<i64>,
     /// How long the first element is overdue.
     pub oldest_overdue_ms: Option<u64>,
+    /// How long the oldest of its elements is due: scheduled, or waiting for a retry (as far as was looked there).
+    pub oldest_due_age_ms: Option<u64>,
+    /// What is done with its elements: deliver, shadow or rescue.
+    pub mode: String,
+    /// The sinks that it delivers to.
+    pub sinks: Vec<String>,
+    /// Daemons that deliver from it and are connected; none where the right to ask is missing.
+    pub daemons: Option<u64>,
     /// What a person has paused of it.
     pub paused: Vec<PauseState>,
 }
@@ -84,7 +92,13 @@ pub async fn queues(session: &Session) -> Queues {
 /// Reads one queue.
 pub(super) async fn state(queue: &Queue) -> Result<QueueState, SourceError> {
     let stats = queue.ledger.stats(&queue.conn).await?;
-    Ok(QueueState { paused: paused(queue).await?, ..QueueState::of(queue.id(), &stats) })
+    Ok(QueueState {
+        mode: queue.spec.mode.as_str().to_owned(),
+        sinks: queue.spec.to.iter().map(|to| to.sink.to_string()).collect(),
+        daemons: queue.ledger.daemons(&queue.conn).await.ok(),
+        paused: paused(queue).await?,
+        ..QueueState::of(queue.id(), &stats)
+    })
 }
 
 impl QueueState {
@@ -105,6 +119,15 @@ impl QueueState {
             orphans: s.source.orphans,
             next_due_ms: s.source.head_ms,
             oldest_overdue_ms: s.source.head_ms.filter(|head| *head <= s.now_ms).map(|head| overdue_ms(head, s.now_ms)),
+            oldest_due_age_ms: [s.source.head_ms, s.retry_oldest_ms]
+                .into_iter()
+                .flatten()
+                .filter(|due| *due <= s.now_ms)
+                .map(|due| overdue_ms(due, s.now_ms))
+                .max(),
+            mode: String::new(),
+            sinks: Vec::new(),
+            daemons: None,
             paused: Vec::new(),
         }
     }
@@ -129,5 +152,8 @@ mod tests {
         let late = QueueState::of("q", &stats(2, Some(4_000)));
         assert_eq!((late.scheduled, late.due, late.oldest_overdue_ms), (1, 2, Some(6_000)));
         assert_eq!(QueueState::of("q", &stats(0, Some(15_000))).oldest_overdue_ms, None);
+        // What waits for a retry is due for longer than what was never tried.
+        let tried = Stats { retry_oldest_ms: Some(1_000), ..stats(2, Some(4_000)) };
+        assert_eq!(QueueState::of("q", &tried).oldest_due_age_ms, Some(9_000));
     }
 }

@@ -341,13 +341,12 @@ fn list(found: &DeadLetters) -> String {
         let fields = fields.map(|field| field.replace(char::is_control, " "));
         table.row([letter.stream_id.clone(), letter.id.clone(), died].into_iter().chain(fields));
     }
-    let more = match &found.next {
-        Some(_) => format!(
-            "\n{} of {}; --limit shows more\n",
-            found.dead_letters.len(),
-            words::count(found.total, "dead letter")
-        ),
-        None => String::new(),
+    let more = match found.next.is_some() && found.dead_letters.len() < found.total {
+        true => {
+            let total = words::count(found.total, "dead letter");
+            format!("\n{} of {total}; --limit shows more\n", found.dead_letters.len())
+        }
+        false => String::new(),
     };
     table.render() + &more
 }

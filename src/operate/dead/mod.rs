@@ -65,6 +65,16 @@ pub struct Which {
     pub after: Option<String>,
 }
 
+impl Which {
+    /// Refuses to take nothing for everything: what changes letters must be told which.
+    fn check(&self, what: &str) -> Result<(), Error> {
+        match self.ids.is_empty() && !self.all && self.filter.is_empty() {
+            true => Err(Error::invalid(format!("{what}: name letters by id or by a filter, or ask for all"))),
+            false => Ok(()),
+        }
+    }
+}
+
 /// How it is done.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Pace {
@@ -254,6 +264,7 @@ pub async fn show(queue: &Queue, which: &Which, limit: usize) -> Result<Shown, E
 ///
 /// When Redis cannot be asked; the message says how many were redriven before.
 pub async fn redrive(queue: &Queue, which: &Which, pace: Pace, watch: &mut dyn Watch) -> Result<Redriven, Error> {
+    which.check(&format!("redrive dead letters of `{}`", queue.id()))?;
     let mut answer = Redriven { queue: queue.id().to_owned(), dry_run: pace.dry_run, ..Redriven::default() };
     let mut selection = Selection::open(queue, which, Order::Oldest).await?;
     let mut rate = Rate::new(pace.rate);
@@ -313,6 +324,7 @@ async fn redrive_one(queue: &Queue, letter: DeadLetter, answer: &mut Redriven) -
 ///
 /// When Redis cannot be asked; the message says how many were removed before.
 pub async fn purge(queue: &Queue, which: &Which, pace: Pace, watch: &mut dyn Watch) -> Result<Purged, Error> {
+    which.check(&format!("purge dead letters of `{}`", queue.id()))?;
     let mut answer = Purged { queue: queue.id().to_owned(), dry_run: pace.dry_run, ..Purged::default() };
     let mut selection = Selection::open(queue, which, Order::Oldest).await?;
     let mut rate = Rate::new(pace.rate);

@@ -13,6 +13,7 @@ use super::{Jobs, failed};
 use crate::jobs::{Due, NewJob, Topic};
 use crate::operate::back;
 use crate::operate::error::{Attempt, Error};
+use crate::operate::progress::Unwatched;
 use crate::operate::session::Queue;
 use crate::source::NoPayload;
 use crate::source::ledger::claims::{Body, ClaimName, ClaimReply, ClaimRequest, Element, Move, Verdict, Writer};
@@ -125,7 +126,7 @@ async fn put_back(queue: &Queue, what: &str) -> Result<(), Error> {
     if let Some(reason) = &plan.at_work {
         return Err(Error::conflict(format!("{what}: {reason}")));
     }
-    back::apply(queue, &plan, false).await.map(drop)
+    back::apply(queue, &plan, false, &mut Unwatched).await.map(drop)
 }
 
 #[allow(clippy::too_many_arguments, reason = "one step of the loop above")]

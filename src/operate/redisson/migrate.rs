@@ -6,6 +6,7 @@ use super::survey::Survey;
 use super::{Layout, name};
 use crate::message::MessageId;
 use crate::operate::error::{Attempt, Error, may_have_run};
+use crate::operate::progress::{Step, Watch, ended};
 use crate::operate::session::Queue;
 use crate::source::SourceError;
 use crate::source::redisson::{Moved, Repack, migrate_end};
@@ -83,11 +84,14 @@ pub async fn survey(queue: &Queue, to: Layout) -> Result<Migration, Error> {
 /// # Errors
 ///
 /// When Redis cannot be asked, and when clients write the other layout as fast as it is repacked. It can be run again.
-pub async fn apply(queue: &Queue, to: Layout, found: Migration) -> Result<Migration, Error> {
-    let mut packer = Packer { queue, packed: 0, twins: 0 };
+pub async fn apply(queue: &Queue, to: Layout, found: Migration, watch: &mut dyn Watch) -> Result<Migration, Error> {
+    let mut packer = Packer { queue, packed: 0, twins: 0, of: found.foreign as u64, watch };
     for _ in 0..ROUNDS {
         packer.twins = 0;
         Survey::of(queue, to, &mut async |batch| packer.pack(&batch).await).await.attempt(&what(queue))?;
+        if packer.watch.is_stopped() {
+            return Err(ended(&what(queue), packer.packed as u64));
+        }
         let after = look(queue, to).await?;
         let Packer { packed, twins, .. } = packer;
         if after.foreign <= twins {
@@ -116,12 +120,19 @@ struct Packer<'a> {
     queue: &'a Queue,
     packed: usize,
     twins: usize,
+    of: u64,
+    watch: &'a mut dyn Watch,
 }
 
 impl Packer<'_> {
     async fn pack(&mut self, mut rest: &[Repack]) -> Result<(), SourceError> {
         let (redisson, conn) = (self.queue.redisson(), &self.queue.conn);
         while !rest.is_empty() {
+            let done = self.packed as u64;
+            self.watch.at(Step { done, of: Some(self.of), acted: done });
+            if self.watch.is_stopped() {
+                return Ok(());
+            }
             let batch = &rest[..migrate_end(rest)];
             let moved = match redisson.migrate(conn, batch).await {
                 // What the first sending did is answered as gone: the count is too low, nothing else.

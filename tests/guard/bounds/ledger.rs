@@ -7,13 +7,14 @@ use delaybridge::config;
 use delaybridge::message::{MessageId, Origin};
 use delaybridge::source::ledger::claims::Header;
 use delaybridge::source::ledger::{
-    Acted, DeadLetter, Ledger, Located, Order, Place, Removal, Restored, Show, restore_end,
+    Acted, DeadLetter, Import, Ledger, Located, Order, Place, Removal, Restored, Show, restore_end,
 };
 use delaybridge::source::{Score, build};
 
 use super::*;
 
 const FORWARD: &str = "src/source/ledger/scripts/forward.lua";
+const IMPORT: &str = "src/source/ledger/scripts/import.lua";
 const PEEK: &str = "src/source/ledger/scripts/peek.lua";
 const REMOVE: &str = "src/source/ledger/scripts/remove.lua";
 const RESCHEDULE: &str = "src/source/ledger/scripts/reschedule.lua";
@@ -107,6 +108,13 @@ async fn single_large_members() {
         let member = entry(rig, 10 * MIB);
         reset_counts(rig).await;
         assert!(rig.queue.redrive(&rig.conn, &letter, member, None).await.unwrap());
+        10 * MIB
+    })
+    .await;
+    within_the_limit(IMPORT, "10 MiB", async |rig: &mut Rig| {
+        let fields = [("element".to_owned(), Bytes::from(rig.element(10 * MIB)))];
+        reset_counts(rig).await;
+        rig.queue.import(&rig.conn, Import { run: 1, line: 1 }, &fields).await.unwrap();
         10 * MIB
     })
     .await;

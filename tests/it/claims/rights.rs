@@ -174,6 +174,8 @@ async fn a_person_uses_all_that_a_person_may() {
     let config = ConfigFile::new(&format!("http: none\n{yaml}"));
     let mut monitor = Monitor::start(&server, &mut redis).await;
     cancel_far_from_both_ends(&mut redis, &config).await;
+    let lines = config.path().with_file_name("letters.jsonl");
+    let lines = lines.display();
     for line in [
         "queues",
         "offer q --delay 0s --payload first",
@@ -187,6 +189,14 @@ async fn a_person_uses_all_that_a_person_may() {
         &format!("dead purge q {} --yes", letters[1]),
         "pause q --why upgrade",
         "resume q",
+        "find q --field a=b",
+        "peek q --id 0202020202020202",
+        "run-now q 0202020202020202",
+        "kill q 0202020202020202",
+        "dead count q",
+        &format!("dead export q --file {lines}"),
+        "dead purge q --all --yes",
+        &format!("dead import q {lines}"),
         "cancel q 0404040404040404",
         "cancel q 0101010101010101",
         // What is nowhere is looked for everywhere.

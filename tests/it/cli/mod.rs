@@ -1,5 +1,6 @@
 //! The command line as a person uses it: the built binary, a real Redis, exit codes and words.
 
+mod access;
 mod bench;
 mod check;
 mod dead;

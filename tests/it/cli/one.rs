@@ -206,3 +206,37 @@ async fn a_daemon_at_rest_delivers_at_once_what_is_made_due() {
     }
     assert_eq!(daemon.stop().await, 0);
 }
+
+#[tokio::test]
+async fn payloads_are_searched_in_every_state_and_a_limit_is_said() {
+    let server = RedisServer::start().await;
+    let (config, mut redis) = (config(&server), server.client().await);
+    let queue = RedissonQueue::new("app:docs");
+    let payload = |order: usize| format!("{{\"order\":{{\"id\":{order}}}}}");
+    for order in 0..600 {
+        queue.offer(&mut redis, FAR_MS + order as i64, payload(order % 300)).await;
+    }
+    let mut waiting = delaybridge::source::ledger::claims::Header::new(5_000).encode();
+    waiting.extend_from_slice(&Layout::New.pack(*b"waiting.", payload(7).as_bytes()));
+    let _: () = redis.zadd(queue.bridge_key("retry"), waiting, FAR_MS).await.unwrap();
+    let flying = Element::new(Layout::New, 5_000, payload(7));
+    queue.claim_for(&redis, FAR_MS, &[(5_000, &flying.member[..])]).await;
+    queue.push_ready(&mut redis, &[payload(7).into_bytes()]).await;
+    let killed = queue.offer(&mut redis, FAR_MS, payload(7)).await.id_text();
+    ask(&config, &format!("kill docs {killed}")).well();
+
+    let hits = ask(&config, "find docs --field order.id=7 --output json").json();
+    let states: Vec<_> =
+        hits["elements"].as_array().unwrap().iter().map(|hit| hit["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["scheduled", "scheduled", "retry", "in_flight", "ready", "dead"]);
+    assert_eq!((&hits["total"], &hits["examined"], &hits["incomplete"]), (&json!(604), &json!(604), &json!(false)));
+    let some = ask(&config, "find docs --field order.id=7 --limit 100").well();
+    assert!(
+        some.contains("1 element found in 100 elements looked at; 504 of 604 elements were not looked at"),
+        "{some}"
+    );
+    let first = ask(&config, "find docs --field order.id=7 --matches 1").well();
+    assert!(first.contains("1 element found") && first.contains("not looked at"), "{first}");
+    let none = ask(&config, "find docs --field order.id=7 --field order.no=1").well();
+    assert_eq!(none, "0 elements found in 604 elements looked at\n");
+}

@@ -10,6 +10,7 @@ use super::{Confirmed, KeptCount, Plan, Stay, entry, explain};
 use crate::clock::Instant;
 use crate::message::Origin;
 use crate::operate::error::{Attempt, Error, may_have_run};
+use crate::operate::progress::{Step, Watch, ended};
 use crate::operate::release;
 use crate::operate::session::Queue;
 use crate::source::ledger::Place;
@@ -46,13 +47,13 @@ pub struct Restored {
 ///
 /// # Errors
 ///
-/// When a daemon is at work, and when Redis cannot be asked. It can be run again: nothing is restored twice.
-pub async fn apply(queue: &Queue, plan: &Plan) -> Result<Restored, Error> {
+/// When a daemon is at work, when it is ended, and when Redis cannot be asked. It can be run again: nothing is restored twice.
+pub async fn apply(queue: &Queue, plan: &Plan, watch: &mut dyn Watch) -> Result<Restored, Error> {
     if let Some(reason) = &plan.at_work {
         return Err(Error::conflict(format!("restore `{}`: {reason}; nothing was changed", queue.id())));
     }
     let orphans = until_no_ghost_is_left(queue).await?;
-    let mut mover = Mover { queue, plan, search: orphans > 0, scheduled: 0, kept: Stay::default() };
+    let mut mover = Mover { queue, plan, watch, search: orphans > 0, moved: 0, scheduled: 0, kept: Stay::default() };
     // Elements in the order of their places.
     release::release(queue).await?;
     mover.elements().await?;
@@ -76,6 +77,9 @@ pub async fn apply(queue: &Queue, plan: &Plan) -> Result<Restored, Error> {
 struct Mover<'a> {
     queue: &'a Queue,
     plan: &'a Plan,
+    watch: &'a mut dyn Watch,
+    /// Elements that were moved or passed over.
+    moved: u64,
     /// Whether L may hold entries of what is restored.
     search: bool,
     scheduled: usize,
@@ -175,11 +179,16 @@ impl Mover<'_> {
     }
 
     /// Moves all of them, in batches.
-    async fn all(&self, mut items: &[(Held, Back)]) -> Result<Vec<Moved>, Error> {
+    async fn all(&mut self, mut items: &[(Held, Back)]) -> Result<Vec<Moved>, Error> {
         let what = format!("restore elements of `{}`", self.queue.id());
         let (redisson, conn) = (self.queue.redisson(), &self.queue.conn);
         let mut all = Vec::with_capacity(items.len());
         while !items.is_empty() {
+            let of = (self.plan.scheduled + self.plan.ready) as u64;
+            self.watch.at(Step { done: self.moved, of: Some(of), acted: self.moved });
+            if self.watch.is_stopped() {
+                return Err(ended(&what, self.moved));
+            }
             let batch = &items[..restore_end(items)];
             let sent = Instant::now();
             let restored = match redisson.restore(conn, batch, self.search).await {
@@ -194,6 +203,7 @@ impl Mover<'_> {
             match restored.attempt(&what)? {
                 Reply::Done(moved) => {
                     items = &items[moved.len().min(items.len())..];
+                    self.moved += moved.len() as u64;
                     all.extend(moved);
                 }
                 Reply::AtWork(work) => {
