@@ -198,6 +198,8 @@ impl About {
 pub enum Sent {
     /// It was sent, or nothing is known about it: an attempt.
     Maybe,
+    /// It was sent, and waits behind another element that is not answered: an attempt, and not its fault.
+    Behind,
     /// It never left this process: no attempt at all.
     No,
     /// It was not sent because its lease was over: says something about this process, nothing about the sink.
@@ -277,6 +279,14 @@ impl Failure {
     pub const NOT_SENT: FailureCode = FailureCode { text: "not_sent", sent: Sent::No };
     /// Code of an element that found no connection.
     pub const NOT_CONNECTED: FailureCode = FailureCode { text: "not_connected", sent: Sent::No };
+
+    /// Code of an element that was sent behind another one that is not answered.
+    pub const BEHIND: FailureCode = FailureCode { text: "behind_another", sent: Sent::Behind };
+
+    /// Whether the element was only in the way of another one: nothing is known about its destination.
+    pub fn is_behind(&self) -> bool {
+        self.sent == Sent::Behind
+    }
 
     /// Whether the element never left this process: no attempt at all.
     pub fn is_unsent(&self) -> bool {

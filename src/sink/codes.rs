@@ -17,6 +17,12 @@ const CODES: &[Code] = &[
         "The message waited until the `timeout`, and was not sent.",
         "The destination is too slow for the load. Raise its capacity, or lower `max_in_flight`.",
     ),
+    code(
+        "behind_another",
+        "The broker does not answer on the channel because of a message before this one. It may have arrived. It counts as no \
+         attempt.",
+        "Look for another destination in trouble: a queue without a majority, or on a node that is away.",
+    ),
     code("not_connected", "There is no connection.", "`/readyz` has the reason. The sink reconnects by itself."),
     code("connection_lost", "The connection broke before the answer. It may have arrived.", AGAIN),
     code(

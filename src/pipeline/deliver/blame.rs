@@ -71,6 +71,7 @@ pub(super) fn concerns_sink(failure: &Failure, others_work: bool) -> Concern {
     match failure.class {
         Class::TargetPermanent => Concern::Answer,
         Class::MessagePermanent => Concern::None,
+        _ if failure.is_behind() => Concern::None,
         Class::Backpressure if failure.about.is_of_destination() => match others_work {
             true => Concern::Answer,
             false => Concern::Failure { at_lane: true },
@@ -90,7 +91,25 @@ pub(super) fn concerns_sink(failure: &Failure, others_work: bool) -> Concern {
 pub(super) fn concerns_destination(failure: &Failure) -> bool {
     match failure.class {
         Class::TargetPermanent | Class::Backpressure => failure.about.is_of_destination(),
-        Class::Transient | Class::Ambiguous | Class::Unknown => failure.code != Failure::NOT_CONNECTED.as_str(),
+        Class::Transient | Class::Ambiguous | Class::Unknown => {
+            failure.code != Failure::NOT_CONNECTED.as_str() && !failure.is_behind()
+        }
         Class::MessagePermanent => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waited_behind_another_says_nothing_about_its_destination_or_the_sink() {
+        let behind = Failure::new(Class::Ambiguous, Failure::BEHIND, "no confirmation");
+        let late = Failure::new(Class::Ambiguous, "timeout", "no confirmation");
+        for others_work in [true, false] {
+            assert_eq!(concerns_sink(&behind, others_work), Concern::None);
+        }
+        assert_eq!(concerns_sink(&late, false), Concern::Failure { at_lane: true });
+        assert!(concerns_destination(&late) && !concerns_destination(&behind));
     }
 }

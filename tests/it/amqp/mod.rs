@@ -4,6 +4,7 @@ mod held;
 mod messages;
 mod outages;
 mod parts;
+mod quorum;
 
 use std::collections::HashSet;
 use std::time::Duration;

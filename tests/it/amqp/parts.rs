@@ -12,7 +12,11 @@ use crate::faults::rig::{metric, readyz, tolerate_stalls};
 use crate::harness::redisson::Element;
 
 /// Offers elements with these payloads, due now.
-async fn offer_payloads(server: &RedisServer, oracle: &mut Oracle, payloads: impl IntoIterator<Item = String>) {
+pub(super) async fn offer_payloads(
+    server: &RedisServer,
+    oracle: &mut Oracle,
+    payloads: impl IntoIterator<Item = String>,
+) {
     let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
     let now = redis_now_ms(&mut redis).await;
     let offered: Vec<Element> = payloads.into_iter().map(|payload| Element::new(queue.layout, now, payload)).collect();
@@ -20,7 +24,7 @@ async fn offer_payloads(server: &RedisServer, oracle: &mut Oracle, payloads: imp
     queue.offer_bulk(&mut redis, &offered).await;
 }
 
-fn to(key: &str, numbers: std::ops::Range<usize>) -> impl Iterator<Item = String> {
+pub(super) fn to(key: &str, numbers: std::ops::Range<usize>) -> impl Iterator<Item = String> {
     numbers.map(move |n| format!(r#"{{"to":"{key}","n":{n}}}"#))
 }
 
@@ -78,7 +82,7 @@ async fn a_full_queue_holds_its_elements_and_those_beside_it_arrive_in_time() {
     metric(&daemon, "delaybridge_sink_destinations_in_trouble", |count| count == 0.0).await;
 }
 
-const DELIVERED: &str = "delaybridge_delivered_messages_total";
+pub(super) const DELIVERED: &str = "delaybridge_delivered_messages_total";
 /// What a message must not contain.
 const FORBIDDEN: &[u8] = b"forbidden word";
 

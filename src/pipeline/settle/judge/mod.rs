@@ -160,8 +160,9 @@ fn failures(answers: &[Answer]) -> impl Iterator<Item = (&Answer, &Failure)> {
 fn counts(failure: &Failure, moved: bool) -> bool {
     match failure.class {
         Class::Unknown => true,
-        // A message that never left the process shows a full queue before the sink, and nothing about the element.
-        Class::Transient | Class::Ambiguous => moved && !failure.is_unsent(),
+        // A message that never left the process shows a full queue before the sink, and nothing about the element. Neither
+        // does one that waited behind another.
+        Class::Transient | Class::Ambiguous => moved && !failure.is_unsent() && !failure.is_behind(),
         Class::Backpressure | Class::MessagePermanent | Class::TargetPermanent => false,
     }
 }

@@ -78,6 +78,14 @@ fn what_never_left_the_process_does_not_count() {
 }
 
 #[test]
+fn what_waited_behind_another_does_not_count_and_may_come_twice() {
+    let behind = [answer(0, Err(Failure::new(Class::Ambiguous, Failure::BEHIND, "no confirmation")), true)];
+    let judged = judge(round(&behind, 2), &POLICY, 1.0);
+    assert!(matches!(judged.verdict, Verdict::Retry { counted: false, .. }), "{judged:?}");
+    assert!(judged.possible_duplicate);
+}
+
+#[test]
 fn a_probe_never_counts_but_a_panic_always_does() {
     for class in [Class::Transient, Class::Ambiguous, Class::Unknown] {
         let answers = [answer(0, fail(class), true)];

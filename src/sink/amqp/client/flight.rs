@@ -13,11 +13,17 @@ use tokio::time::Instant;
 use super::ledger::{Answer, Ledger, Returned, Verdict};
 use super::message::{Publication, attempt};
 use super::{Context, Ids};
+use crate::sink::Destination;
 use crate::sink::amqp::errors::{self, Cause};
 use crate::sink::job_queue::Job;
 
 /// The first message on a channel is given this time to show that the exchange is well; then others join it.
 pub(super) const FIRST: Duration = Duration::from_secs(3);
+/// A message without an answer for this long is silent; a shorter time where a later one has its answer.
+const SILENT: Duration = Duration::from_secs(1);
+const OVERTAKEN: Duration = Duration::from_millis(300);
+/// Messages outstanding on a channel aside: the broker stops to read a connection with 400 on a channel that has to pause.
+const ASIDE: usize = 256;
 /// Bytes of outstanding bodies beside one more message. The library holds a copy of what it has not sent, and
 /// a broker with a full socket has to accept it all within the time-out.
 const WINDOW_BYTES: usize = 16 << 20;
@@ -32,12 +38,14 @@ enum Event {
 
 struct Sent {
     job: Job,
+    at: Instant,
     /// When its answer is late.
     due: Instant,
 }
 
 /// One channel and its outstanding messages.
 pub(super) struct Flight {
+    aside: bool,
     channel: Arc<Channel>,
     context: Arc<Context>,
     /// What the broker takes in one frame.
@@ -61,8 +69,10 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    pub(super) fn new(channel: Channel, context: Arc<Context>, frame_max: u32) -> Flight {
+    /// Nothing is outstanding yet. `aside`: for routes that have fallen silent before.
+    pub(super) fn new(channel: Channel, context: Arc<Context>, frame_max: u32, aside: bool) -> Flight {
         Flight {
+            aside,
             channel: Arc::new(channel),
             context,
             frame_max,
@@ -104,22 +114,43 @@ impl Flight {
         self.ledger.oldest().map(|sent| sent.due)
     }
 
-    /// Whether one more message may be published now.
+    /// Whether an answer of the broker has been seen.
+    pub(super) fn is_tried(&self) -> bool {
+        self.tried
+    }
+
+    /// Where the message goes that has waited longest for its answer, and when that is too long.
+    pub(super) fn silent(&self, timeout: Duration) -> Option<(Instant, &Destination)> {
+        let (sent, overtaken) = self.ledger.silent()?;
+        let patience = if overtaken { OVERTAKEN } else { SILENT };
+        Some((sent.at + patience.min(timeout / 4), &sent.job.message().destination))
+    }
+
+    /// Takes out what was published to such destinations and has no answer.
+    pub(super) fn release(&mut self, matches: impl Fn(&Destination) -> bool) -> Vec<Job> {
+        let released = self.ledger.release(|sent| matches(&sent.job.message().destination));
+        released.into_iter().map(|sent| sent.job).collect()
+    }
+
+    /// Whether one more message may be published now. Aside, few are outstanding, and only one until there was an answer.
     pub(super) fn has_room(&self, window: usize) -> bool {
         let under_way = self.ledger.unanswered();
-        let window = if self.alone || self.trusted_at().is_some() { 1 } else { window };
+        let untried = if self.aside { !self.tried } else { self.trusted_at().is_some() };
+        let window = if self.aside { window.min(ASIDE) } else { window };
+        let window = if self.alone || untried { 1 } else { window };
         under_way == 0 || under_way < window && self.bytes < WINDOW_BYTES && !self.ledger.must_drain(window)
     }
 
     /// Publishes; the element must be allowed to be sent.
     pub(super) fn publish(&mut self, job: Job, publication: Publication, alone: bool) {
         let number = self.context.ids.next();
-        let due = Instant::now() + self.context.timeout;
+        let at = Instant::now();
+        let due = at + self.context.timeout;
         let body = job.message().body.clone();
         self.alone = alone;
-        self.begun.get_or_insert_with(Instant::now);
+        self.begun.get_or_insert(at);
         self.bytes += body.len();
-        self.ledger.publish(number, Sent { job, due });
+        self.ledger.publish(number, Sent { job, at, due });
         let (channel, context, unsent) = (self.channel.clone(), self.context.clone(), self.unsent.clone());
         self.answers.push(publish(channel, context, number, publication, body, unsent).boxed());
     }
@@ -137,7 +168,7 @@ impl Flight {
             next = self.answers.next().now_or_never().flatten();
         }
         for (sent, verdict) in settled {
-            let Sent { job, due: _ } = sent;
+            let Sent { job, .. } = sent;
             let outcome = match verdict {
                 Verdict::Arrived => Ok(()),
                 Verdict::Refused => Err(errors::nacked(&attempt(&job.message().destination))),

@@ -3,6 +3,7 @@
 //! ```text
 //! deliver -> worker -> publisher of the exchange -> flight on a channel of its own
 //!                            supervisor: one connection to one node of the cluster
+//!                                         and a second one for routes that have fallen silent
 //! ```
 //!
 //! **Returned messages.** An unroutable message is returned and then confirmed, and the library may hand out the return
@@ -15,14 +16,17 @@
 //!
 //! **What a failure of one costs the others.** Exchanges do not share a channel. The first message on a channel, very
 //! large ones, and those that were there when the broker closed a channel go alone, so that where it closes the channel
-//! over one message it is known which; see `publisher.rs`. `errors.rs` has the meaning of each error.
+//! over one message it is known which; see `publisher.rs`. `errors.rs` has the meaning of each error. A route that does not
+//! answer leaves the channel and the connection to the others; see `aside.rs`.
 //!
 //! **Blocked connections.** While an alarm of the broker lasts, what was not sent is refused at once, what was sent goes
 //! on waiting, and nothing more is published. The library may hold messages back then; where one has timed out, the
 //! connection is ended, so that none leaves after its answer.
 
+mod aside;
 mod channels;
 mod connect;
+mod draining;
 mod flight;
 mod ledger;
 mod message;
@@ -47,6 +51,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use self::aside::Aside;
 use self::supervisor::State;
 use crate::message::{Class, Failure, Outcome};
 use crate::sink::amqp::{AmqpSpec, errors};
@@ -64,6 +69,7 @@ struct Context {
     spec: Arc<AmqpSpec>,
     timeout: Duration,
     ids: Ids,
+    aside: Aside,
 }
 
 /// Makes `message_id`s: unique to this sink, and with a growing number.
@@ -110,7 +116,8 @@ impl AmqpSink {
         let (sender, state) = watch::channel(State::Connecting { failure: None });
         let stop = CancellationToken::new();
         let supervisor = tokio::spawn(supervisor::run(spec.clone(), sender, stop.clone()));
-        let context = Arc::new(Context { spec, timeout, ids: Ids::new() });
+        let aside = Aside::new(spec.clone(), stop.clone());
+        let context = Arc::new(Context { spec, timeout, ids: Ids::new(), aside });
         let worker = tokio::spawn(worker::run(context.clone(), taken, state.clone()));
         AmqpSink {
             context,
@@ -207,7 +214,7 @@ impl Sink for AmqpSink {
                 }
             }
             self.stop.cancel();
-            if let Some(supervisor) = take(&self.supervisor) {
+            for supervisor in take(&self.supervisor).into_iter().chain(self.context.aside.supervisor()) {
                 drop(tokio::time::timeout(CLOSE, supervisor).await);
             }
         }

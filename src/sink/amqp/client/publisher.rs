@@ -6,16 +6,21 @@
 //! - If the broker closes the channel all the same while several are outstanding, it does not name the culprit. All of
 //!   them are in doubt and answered so; when they come back, each goes alone, so that the culprit is found by itself and
 //!   its neighbours are in doubt only once.
-//! - A message that is not answered in time makes the channel stop; after a moment for the others it is closed, or the
-//!   whole connection where the library has not sent everything.
+//! - A message that has no answer for long is left behind: its route goes aside (`aside.rs`), the others go on on a new channel,
+//!   and the old one is only waited for (`draining.rs`).
+//! - A message that is not answered in time makes the channel stop, where it could not be left behind; after a moment for the
+//!   others it is closed, or the whole connection where the library has not sent everything.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use lapin::Channel;
 use lapin::options::ConfirmSelectOptions;
 use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout};
 
 use super::flight::Flight;
@@ -23,8 +28,9 @@ use super::message::{attempt, prepare};
 use super::session::Session;
 use super::supervisor::{self, State};
 use super::suspects::{End, Suspects};
-use super::{Context, channels};
-use crate::message::Failure;
+use super::{Context, channels, draining};
+use crate::message::{About, Failure};
+use crate::sink::Destination;
 use crate::sink::amqp::errors::{self, Cause, Scope};
 use crate::sink::job_queue::Job;
 
@@ -34,8 +40,14 @@ const MANY: usize = 512;
 const LARGE: usize = 1 << 20;
 /// Outstanding messages get this time after a late one before the channel is closed.
 const GRACE: Duration = Duration::from_secs(1);
+/// Elements that wait for one place aside: the pipeline holds most of those whose destination is silent.
+const WAITING_ASIDE: usize = 4096;
+/// Channels that are left behind at one time.
+const LEFT_BEHIND: usize = 8;
+/// How long a channel may take to open after one was left behind, before it is asked whether the broker reads the connection.
+const AGAIN: Duration = Duration::from_secs(1);
 
-/// The publisher of one exchange.
+/// The publisher of one exchange, or of some routes of it that go aside.
 pub(super) struct Publisher {
     context: Arc<Context>,
     state: watch::Receiver<State>,
@@ -46,11 +58,41 @@ pub(super) struct Publisher {
     waiting: VecDeque<Job>,
     /// Sent alone if they come again.
     suspects: Suspects,
+    /// The publishers of routes that go aside, by their place; `None` for one of those.
+    sides: Option<HashMap<u64, mpsc::Sender<Job>>>,
+    /// Those publishers, and the channels that were left behind.
+    apart: JoinSet<()>,
+    /// Channels left behind that are still waited for.
+    left_behind: Arc<()>,
+    /// Channels so far, and the last of them that has had an answer.
+    flights: u64,
+    newest: Arc<AtomicU64>,
+    /// Silence before this time says nothing: the broker had blocked the connection.
+    heard: Instant,
 }
 
 impl Publisher {
     pub(super) fn new(context: Arc<Context>, state: watch::Receiver<State>, jobs: mpsc::Receiver<Job>) -> Publisher {
-        Publisher { context, state, jobs, open: true, waiting: VecDeque::new(), suspects: Suspects::default() }
+        Publisher {
+            context,
+            state,
+            jobs,
+            open: true,
+            waiting: VecDeque::new(),
+            suspects: Suspects::default(),
+            sides: Some(HashMap::new()),
+            apart: JoinSet::new(),
+            left_behind: Arc::new(()),
+            flights: 0,
+            newest: Arc::default(),
+            heard: Instant::now(),
+        }
+    }
+
+    /// The publisher of routes that go aside. Boxed, because it is a part of another publisher.
+    fn aside(context: Arc<Context>, jobs: mpsc::Receiver<Job>) -> BoxFuture<'static, ()> {
+        let state = context.aside.state();
+        Box::pin(Publisher { sides: None, ..Publisher::new(context, state, jobs) }.run())
     }
 
     /// Runs until the queue is closed and everything in it is answered.
@@ -58,27 +100,56 @@ impl Publisher {
         while self.has_work().await {
             match supervisor::session(&mut self.state).await {
                 Ok(session) => self.serve(&session).await,
-                Err(failure) => self.refuse(|_| failure.clone()),
+                Err(failure) if self.sides.is_some() => self.refuse(|_| failure.clone()),
+                // The others have a connection: it is no trouble of the sink.
+                Err(failure) => self.refuse(|_| errors::not_aside(&failure)),
             }
+        }
+        self.sides = None;
+        while let Some(ended) = self.apart.join_next().await {
+            spread(ended);
         }
     }
 
     /// Waits until there is something to publish; false when nothing will come any more.
     async fn has_work(&mut self) -> bool {
-        if self.waiting.is_empty() {
-            match self.jobs.recv().await {
-                Some(job) => self.waiting.push_back(job),
-                None => return false,
+        while self.waiting.is_empty() {
+            // Both branches are cancel safe.
+            tokio::select! {
+                biased;
+                Some(ended) = self.apart.join_next(), if !self.apart.is_empty() => spread(ended),
+                job = self.jobs.recv() => match job {
+                    Some(job) => self.receive(job),
+                    None => return false,
+                }
             }
         }
         true
+    }
+
+    /// Puts an element where it waits: here, or aside.
+    fn receive(&mut self, job: Job) {
+        let Some(sides) = &mut self.sides else { return self.waiting.push_back(job) };
+        let Some(place) = self.context.aside.place(&job.message().destination) else {
+            return self.waiting.push_back(job);
+        };
+        let side = sides.entry(place).or_insert_with(|| {
+            let (sender, jobs) = mpsc::channel(WAITING_ASIDE);
+            self.apart.spawn(Publisher::aside(self.context.clone(), jobs));
+            sender
+        });
+        if let Err(refused) = side.try_send(job) {
+            let job = refused.into_inner();
+            let failure = errors::crowded(&attempt(&job.message().destination)).about(About::Route);
+            job.finish(Err(failure));
+        }
     }
 
     /// Fills up what waits here, so that a steady flow of answers does not keep the window from being filled.
     fn take_what_is_there(&mut self) {
         while self.waiting.len() < MANY {
             match self.jobs.try_recv() {
-                Ok(job) => self.waiting.push_back(job),
+                Ok(job) => self.receive(job),
                 Err(_) => break,
             }
         }
@@ -110,8 +181,28 @@ impl Publisher {
         if self.refused_while_blocked() {
             return None;
         }
-        match open_channel(session, self.context.spec.connect_timeout).await {
-            Ok(channel) => Some(Flight::new(channel, self.context.clone(), session.frame_max())),
+        let (patience, longest) = (AGAIN, self.context.spec.connect_timeout);
+        let is_left_behind = self.has_left_behind() && patience < longest;
+        let mut opened = open_channel(session, if is_left_behind { patience } else { longest }).await;
+        if opened.is_err() && is_left_behind && session.is_up() {
+            if self.is_answered_aside().await {
+                // The broker is well, and does not read this connection.
+                session.give_up();
+                return None;
+            }
+            opened = open_channel(session, longest).await;
+        }
+        match opened {
+            Ok(channel) => {
+                self.flights += 1;
+                Some(Flight::new(channel, self.context.clone(), session.frame_max(), self.sides.is_none()))
+            }
+            Err(failure) if self.sides.is_none() => {
+                // Another connection may be better off.
+                session.give_up();
+                self.refuse(|_| errors::not_aside(&failure));
+                None
+            }
             Err(failure) => {
                 // Else the next session is waited for.
                 if session.is_up() {
@@ -122,12 +213,60 @@ impl Publisher {
         }
     }
 
+    fn has_left_behind(&self) -> bool {
+        Arc::strong_count(&self.left_behind) > 1
+    }
+
+    /// Whether the broker opens a channel on the other connection.
+    async fn is_answered_aside(&self) -> bool {
+        let mut state = self.context.aside.state();
+        let opened = async { channels::open(&*supervisor::session(&mut state).await?, AGAIN).await };
+        matches!(timeout(2 * AGAIN, opened).await, Ok(Ok(_)))
+    }
+
+    /// Where the channel is to be left because a message has no answer there, and when.
+    fn silent<'a>(&self, flight: &'a Flight) -> Option<(Instant, &'a Destination)> {
+        let room = Arc::strong_count(&self.left_behind) <= LEFT_BEHIND;
+        let blocked = matches!(&*self.state.borrow(), State::Up { blocked: Some(_), .. });
+        // A large message is on its way for long.
+        if self.sides.is_none() || !room || blocked || flight.has_unsent() {
+            return None;
+        }
+        let (at, destination) = flight.silent(self.context.timeout)?;
+        Some((at.max(self.heard + GRACE.min(self.context.timeout / 4)), destination))
+    }
+
+    /// Leaves a channel behind, and its silent route aside.
+    fn leave_behind(&mut self, flight: Flight, session: &Arc<Session>, silent: Destination) {
+        self.context.aside.put(&silent);
+        let (number, session, newest) = (self.flights, session.clone(), self.newest.clone());
+        let counted = self.left_behind.clone();
+        self.apart.spawn(async move {
+            draining::drain(flight, number, session, silent, newest).await;
+            drop(counted);
+        });
+        for job in std::mem::take(&mut self.waiting) {
+            self.receive(job);
+        }
+    }
+
     /// Publishes on one channel until it or the connection ends, or nothing more can come.
     async fn serve(&mut self, session: &Arc<Session>) {
         let Some(mut flight) = self.open_flight(session).await else { return };
         let mut give_up_at: Option<Instant> = None;
         let mut received = Vec::new();
         loop {
+            while let Some(ended) = self.apart.try_join_next() {
+                spread(ended);
+            }
+            let silent = self.silent(&flight).filter(|_| flight.cause.is_none() && give_up_at.is_none());
+            let silent_at = match silent {
+                Some((at, destination)) if Instant::now() >= at && session.is_up() => {
+                    let destination = destination.clone();
+                    return self.leave_behind(flight, session, destination);
+                }
+                silent => silent.map(|(at, _)| at),
+            };
             // The state's changes are seen by others here too, so the connection itself is asked.
             if give_up_at.is_none() && !(session.is_up() && flight.is_usable()) {
                 flight.blame(Cause::connection("connection_lost", "the connection is gone".to_owned()));
@@ -146,16 +285,21 @@ impl Publisher {
             }
             // Only what is still to come: a point in the past would wake this loop again and again.
             let due = flight.due().filter(|_| give_up_at.is_none());
-            let wake = [give_up_at, due, flight.trusted_at()].into_iter().flatten().min();
+            let wake = [give_up_at, due, flight.trusted_at(), silent_at].into_iter().flatten().min();
             // Answers first: they make room. All branches are cancel safe.
             tokio::select! {
                 biased;
-                () = flight.answered(), if !flight.is_empty() => {}
+                () = flight.answered(), if !flight.is_empty() => {
+                    if flight.is_tried() {
+                        self.newest.store(self.flights, Ordering::Relaxed);
+                    }
+                }
                 count = self.jobs.recv_many(&mut received, MANY), if self.open && self.waiting.len() < MANY => {
                     self.open = count > 0;
-                    self.waiting.extend(received.drain(..));
+                    received.drain(..).for_each(|job| self.receive(job));
                 }
                 changed = self.state.changed(), if give_up_at.is_none() => {
+                    self.heard = Instant::now();
                     if changed.is_err() {
                         // The supervisor is gone: nothing can be published any more.
                         give_up_at = Some(Instant::now() + GRACE);
@@ -215,8 +359,12 @@ impl Publisher {
                 false => End::Other,
             };
             self.suspects.left(left.iter().map(|job| job.message().id.id), end);
+            let oldest = left.first().map(|job| job.message().destination.clone());
             for job in left {
-                let failure = cause.in_doubt(&attempt(&job.message().destination));
+                let destination = &job.message().destination;
+                let is_behind = cause.is_late() && oldest.as_ref().is_some_and(|of| of.lane() != destination.lane());
+                let attempt = attempt(destination);
+                let failure = if is_behind { errors::behind(&attempt) } else { cause.in_doubt(&attempt) };
                 job.finish(Err(failure));
             }
             return;
@@ -228,6 +376,15 @@ impl Publisher {
                 self.refuse(|attempt| cause.alone(attempt));
             }
         }
+    }
+}
+
+/// A panic of a task is one of the publisher: the sink ends.
+fn spread(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        std::panic::resume_unwind(error.into_panic());
     }
 }
 

@@ -98,6 +98,11 @@ impl Cause {
         Cause { code: None, label, text: text.to_owned(), scope: Scope::Channel }
     }
 
+    /// Whether the channel ended because an answer was late: the oldest message is the one.
+    pub(super) fn is_late(&self) -> bool {
+        self.code.is_none() && self.label == "timeout"
+    }
+
     pub(super) fn scope(&self) -> Scope {
         self.scope
     }
@@ -187,6 +192,17 @@ pub(super) fn blocked(attempt: &str, reason: &str) -> Failure {
 /// The connection is there, and no channel can be opened on it.
 pub(super) fn no_channel(text: &str) -> Failure {
     Failure::new(Class::Transient, Failure::NOT_CONNECTED, format!("open a channel: {text}"))
+}
+
+/// The message was sent on a channel on which one before it has no answer.
+pub(super) fn behind(attempt: &str) -> Failure {
+    let text = format!("{attempt}: no confirmation: another message on the channel has no answer");
+    Failure::new(Class::Ambiguous, Failure::BEHIND, text)
+}
+
+/// There is no connection for routes that go aside, while the others have theirs.
+pub(super) fn not_aside(failure: &Failure) -> Failure {
+    Failure::new(Class::Transient, Failure::NOT_SENT, failure.message.clone()).about(About::Route)
 }
 
 /// More elements wait for one exchange than the sink keeps.

@@ -1,7 +1,6 @@
 //! `rabbitmqctl`, and what the tests ask of it. A call takes a second, most of it for the start of Erlang.
 
 use super::Rabbit;
-use super::files::NODE;
 use crate::error::{Error, Result};
 use crate::tool;
 
@@ -20,7 +19,7 @@ impl Rabbit {
     /// Runs `rabbitmqctl` with these arguments and returns what it prints.
     pub fn ctl(&self, arguments: &[&str]) -> Result<String> {
         let mut command = self.files.command("rabbitmqctl");
-        command.args(["--silent", "--node", NODE]).args(arguments);
+        command.args(["--silent", "--node", &self.files.node]).args(arguments);
         let name = format!("rabbitmqctl {}", arguments.first().unwrap_or(&""));
         tool::run(command, None, &name).map(|printed| String::from_utf8_lossy(&printed).into_owned())
     }
@@ -54,6 +53,13 @@ impl Rabbit {
     /// Closes every connection, as an operator does; clients see `reason`.
     pub fn close_all_connections(&self, reason: &str) -> Result<()> {
         self.ctl(&["close_all_connections", "--global", reason]).map(drop)
+    }
+
+    /// Makes the node's process of a quorum queue in the vhost `/` answer nothing, or go on: to publishers it is a queue that has
+    /// lost its majority, on a node that is well.
+    pub fn suspend_quorum_queue(&self, queue: &str, suspended: bool) -> Result<()> {
+        let word = if suspended { "suspend" } else { "resume" };
+        self.ctl(&["eval", &format!("sys:{word}(whereis('%2F_{queue}')).")]).map(drop)
     }
 
     /// Stops the broker and leaves Erlang running: connections are closed in order, new ones are refused.

@@ -12,8 +12,10 @@ use crate::ports::free_port;
 use crate::process;
 use crate::tls::Certificates;
 
-/// The name within an epmd, of which every node has its own.
-pub(super) const NODE: &str = "rabbit@localhost";
+/// The name of the node of this number within its epmd; a single node has none.
+pub(super) fn node_name(number: Option<usize>) -> String {
+    format!("rabbit{}@localhost", number.map(|number| number.to_string()).unwrap_or_default())
+}
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ports {
@@ -36,6 +38,8 @@ impl Ports {
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) ports: Ports,
+    /// The node's name.
+    pub(super) node: String,
     sbin: PathBuf,
     folder: PathBuf,
 }
@@ -59,11 +63,11 @@ impl Files {
     pub(super) fn write(
         sbin: PathBuf,
         folder: &Path,
-        ports: Ports,
+        (ports, node): (Ports, String),
         options: &RabbitOptions,
         certificates: Option<&Certificates>,
     ) -> Result<Self> {
-        let files = Files { ports, sbin, folder: folder.to_owned() };
+        let files = Files { ports, node, sbin, folder: folder.to_owned() };
         let write = |name: &str, text: &str| {
             let path = folder.join(name);
             fs::write(&path, text).during(format_args!("write {}", path.display()))
@@ -114,7 +118,7 @@ impl Files {
         command.env("PATH", env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
         command.env("LANG", "C.UTF-8").env("HOME", &self.folder);
         command.env("ERL_EPMD_PORT", self.ports.epmd.to_string()).env("ERL_EPMD_ADDRESS", "127.0.0.1");
-        command.env("RABBITMQ_NODENAME", NODE);
+        command.env("RABBITMQ_NODENAME", &self.node);
         command.env("RABBITMQ_DIST_PORT", self.ports.node.to_string());
         command.env("RABBITMQ_CTL_DIST_PORT_MIN", self.ports.ctl.to_string());
         command.env("RABBITMQ_CTL_DIST_PORT_MAX", (self.ports.ctl + 20).to_string());

@@ -1,11 +1,11 @@
-//! RabbitMQ: one node with an epmd of its own, apart from any other on the machine.
+//! RabbitMQ: one node, or a cluster of some, with an epmd of its own, apart from any other on the machine.
 
 mod ctl;
 mod epmd;
 mod files;
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::process::{LOOK, Process};
 use crate::scratch::Scratch;
 use crate::tls::Certificates;
 use epmd::Epmd;
-use files::{Files, Ports};
+use files::{Files, Ports, node_name};
 
 /// What a node says when it serves, whatever its log level.
 const READY: &str = "completed with ";
@@ -45,7 +45,7 @@ pub struct RabbitOptions {
 pub struct Rabbit {
     // Dropped in this order: the node before its epmd, both before the folder.
     node: Mutex<Option<Process>>,
-    _epmd: Epmd,
+    epmd: Arc<Epmd>,
     files: Files,
     certificates: Option<Certificates>,
     log: Log,
@@ -76,7 +76,7 @@ impl Rabbit {
         let mut tries = 3;
         loop {
             tries -= 1;
-            let rabbit = Self::prepare(&options)?;
+            let rabbit = Self::prepare(&options, None, None)?;
             match rabbit.launch() {
                 Ok(()) => return Ok(rabbit),
                 // Another process took a port between our look and the start.
@@ -86,8 +86,28 @@ impl Rabbit {
         }
     }
 
-    /// Everything but the node's process.
-    fn prepare(options: &RabbitOptions) -> Result<Self> {
+    /// Starts a cluster and returns when all of its nodes serve: each with a folder and ports of its own, on the epmd of the
+    /// first.
+    pub fn start_cluster(nodes: usize) -> Result<Vec<Self>> {
+        let options = RabbitOptions::default();
+        let mut cluster = vec![Self::prepare(&options, Some(1), None)?];
+        for number in 2..=nodes {
+            cluster.push(Self::prepare(&options, Some(number), cluster.first())?);
+        }
+        // By this thread: a node ends with the thread that started it.
+        let started = cluster.iter().map(Self::begin).collect::<Result<Vec<_>>>()?;
+        cluster.iter().zip(started).try_for_each(|(node, from)| node.wait_ready(from))?;
+        for node in &cluster[1..] {
+            let first = node_name(Some(1));
+            for step in [&["stop_app"][..], &["reset"], &["join_cluster", &first], &["start_app"]] {
+                node.ctl(step)?;
+            }
+        }
+        Ok(cluster)
+    }
+
+    /// Everything but the node's process; `first` is the first node of its cluster.
+    fn prepare(options: &RabbitOptions, number: Option<usize>, first: Option<&Rabbit>) -> Result<Self> {
         let sbin = files::installed()?;
         let scratch = Scratch::new("rabbitmq")?;
         let certificates = if options.tls || options.mutual_tls {
@@ -95,27 +115,44 @@ impl Rabbit {
         } else {
             None
         };
-        let files = Files::write(sbin, scratch.path(), Ports::free(), options, certificates.as_ref())?;
-        let epmd = Epmd::start(files.ports.epmd, scratch.path())?;
+        let mut ports = Ports::free();
+        ports.epmd = first.map_or(ports.epmd, |first| first.files.ports.epmd);
+        let own = (ports, node_name(number));
+        let files = Files::write(sbin, scratch.path(), own, options, certificates.as_ref())?;
+        let epmd = match first {
+            Some(first) => first.epmd.clone(),
+            None => Arc::new(Epmd::start(ports.epmd, scratch.path())?),
+        };
         let log = Log::new(scratch.path().join("log"));
-        Ok(Rabbit { node: Mutex::new(None), _epmd: epmd, files, certificates, log, scratch })
+        Ok(Rabbit { node: Mutex::new(None), epmd, files, certificates, log, scratch })
     }
 
     fn launch(&self) -> Result<()> {
-        let mut node = self.node();
+        let from = self.begin()?;
+        self.wait_ready(from)
+    }
+
+    /// Starts the process; where in the log its lines begin.
+    fn begin(&self) -> Result<usize> {
         let from = self.log.len();
         let mut command = self.files.command("rabbitmq-server");
         // The script then becomes the node itself, under the pid that we know.
         command.env("RUNNING_UNDER_SYSTEMD", "true");
         self.log.takes_output_of(&mut command)?;
-        let process = node
-            .insert(Process::spawn("RabbitMQ", command).during("start RabbitMQ (is setpriv there? scripts/setup.sh)")?);
+        let process =
+            Process::spawn("RabbitMQ", command).during("start RabbitMQ (is setpriv there? scripts/setup.sh)")?;
+        *self.node() = Some(process);
+        Ok(from)
+    }
+
+    /// Waits until the process serves whose log begins here.
+    fn wait_ready(&self, from: usize) -> Result<()> {
         let until = Instant::now() + PATIENCE;
         loop {
             if self.log.since(from).contains(READY) {
                 return Ok(());
             }
-            if let Some(status) = process.exit_status() {
+            if let Some(status) = self.node().as_mut().and_then(Process::exit_status) {
                 return Err(self.failed(&format!("it ended with {status}")));
             }
             if Instant::now() >= until {

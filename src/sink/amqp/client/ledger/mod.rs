@@ -90,6 +90,8 @@ pub(super) struct Ledger<T> {
     unanswered: usize,
     /// Number of the last message published.
     last: u64,
+    /// The highest number with an answer.
+    last_answered: u64,
     /// Bare answers since the last mark: rule 2.
     bare: Vec<u64>,
     /// Bare answers that wait for the current mark.
@@ -107,6 +109,7 @@ impl<T> Ledger<T> {
             open: BTreeMap::new(),
             unanswered: 0,
             last: 0,
+            last_answered: 0,
             bare: Vec::new(),
             bare_marked: Vec::new(),
             mark_under_way: false,
@@ -123,6 +126,20 @@ impl<T> Ledger<T> {
     /// The message that has waited longest for a verdict.
     pub(super) fn oldest(&self) -> Option<&T> {
         self.open.first_key_value().map(|(_, entry)| &entry.item)
+    }
+
+    /// The message that has waited longest for its answer, and whether one that was published later has got one.
+    pub(super) fn silent(&self) -> Option<(&T, bool)> {
+        let mut open = self.open.iter();
+        let (number, entry) = open.find(|(_, entry)| entry.state == State::Unanswered)?;
+        Some((&entry.item, self.last_answered > *number))
+    }
+
+    /// Takes out the messages without an answer for which this holds: nobody waits for them any more. Their answers are still
+    /// expected.
+    pub(super) fn release(&mut self, matches: impl Fn(&T) -> bool) -> Vec<T> {
+        let open = self.open.extract_if(.., |_, entry| entry.state == State::Unanswered && matches(&entry.item));
+        open.map(|(_, entry)| entry.item).collect()
     }
 
     /// Whether publishing has to pause so that rule 3 comes to an end: where nearly all messages come back, no answer
@@ -148,6 +165,7 @@ impl<T> Ledger<T> {
         settled: &mut Vec<(T, Verdict)>,
     ) {
         self.unanswered = self.unanswered.saturating_sub(1);
+        self.last_answered = self.last_answered.max(number);
         let bare = beside.is_none();
         if let Some(Returned { number, code, text }) = beside {
             // Rule 1. A message that was refused as well, or given up, is not open any more.

@@ -30,6 +30,27 @@ fn a_bare_answer_is_believed_after_the_mark_only() {
 }
 
 #[test]
+fn the_oldest_without_an_answer_is_named_and_what_nobody_waits_for_is_still_expected() {
+    let mut book = Book::new();
+    let mut settled = Vec::new();
+    assert_eq!(book.silent(), None);
+    (1..=4).for_each(|number| book.publish(number, number));
+    assert_eq!(book.silent(), Some((&1, false)));
+    book.answered(2, Answer::Ack, None, &mut settled);
+    assert_eq!(book.silent(), Some((&1, true)), "a later one has its answer");
+    // 2 waits for the mark: it is not given away.
+    assert_eq!(book.release(|number| *number != 1), [3, 4]);
+    assert_eq!(book.unanswered(), 3);
+    book.answered(3, Answer::Ack, None, &mut settled);
+    book.answered(4, Answer::Nack, Some(returned(4)), &mut settled);
+    assert!(settled.is_empty() && book.mark());
+    book.marked(&mut settled);
+    assert_eq!(verdicts(std::mem::take(&mut settled)), [(2, true)]);
+    book.answered(1, Answer::Ack, None, &mut settled);
+    assert_eq!(verdicts(settled), [(1, true)]);
+}
+
+#[test]
 fn an_answer_beside_a_strangers_return_waits_for_a_younger_bare_one() {
     let mut book = Book::new();
     let mut settled = Vec::new();
