@@ -87,7 +87,7 @@ impl ServerInfo {
             Some("master") => Role::Master,
             Some("slave" | "replica") => {
                 let master = match (field("master_host"), field("master_port")) {
-                    (Some(host), Some(port)) => format!(" of {host}:{port}"),
+                    (Some(host), Some(port)) => format!(" of {}:{}", cut(host), cut(port)),
                     _ => String::new(),
                 };
                 let text = format!(
@@ -96,7 +96,7 @@ impl ServerInfo {
                 return Err((ConnectErrorKind::Replica, text));
             }
             other => {
-                let text = format!("INFO has the role {other:?}, which is neither master nor replica");
+                let text = format!("INFO has the role {:?}, which is neither master nor replica", other.map(cut));
                 return Err((ConnectErrorKind::Server, text));
             }
         };
@@ -161,6 +161,11 @@ impl Memory {
     }
 }
 
+/// As much of a value as an error shows.
+fn cut(value: &str) -> &str {
+    value.char_indices().nth(255).map_or(value, |(at, _)| &value[..at])
+}
+
 /// The value of a field of `INFO`, unless it is missing or empty.
 pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -170,6 +175,8 @@ pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::Replication;
+    use crate::link::fuzz::fuzz;
 
     #[test]
     fn versions_are_read() {
@@ -234,6 +241,34 @@ mod tests {
         check(101, 100, true, Some(0));
         check(101, 0, false, None);
         assert_eq!(Memory::parse("# Server\r\n"), Memory { used: 0, limit: None });
+    }
+
+    #[test]
+    fn fuzz_info() {
+        let seeds =
+            [info("7.0.15", "master"), info("6.2.0", "slave"), info("8.2", "master") + "server_time_usec:-1\r\n"];
+        let seeds: Vec<_> = seeds.iter().map(String::as_str).collect();
+        fuzz("INFO", &seeds, |bytes| {
+            let text = String::from_utf8_lossy(bytes);
+            let memory = Memory::parse(&text);
+            assert!(memory.limit != Some(0) && memory.left().is_none_or(|left| Some(left) <= memory.limit));
+            let _ = Replication::parse(&text);
+            match ServerInfo::parse(&text) {
+                Ok(info) => {
+                    assert!(
+                        info.role == Role::Master
+                            && info.version >= OLDEST
+                            && info.maxmemory_policy.len() <= text.len()
+                    );
+                    Some(())
+                }
+                // A reason is a line, however long the reply.
+                Err((_, reason)) => {
+                    assert!(reason.len() < 1_000, "{} bytes of a reason", reason.len());
+                    None
+                }
+            }
+        });
     }
 
     #[test]

@@ -41,6 +41,8 @@ mod url;
 mod words;
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 pub(crate) mod test_server;
 #[cfg(test)]
 mod tests;

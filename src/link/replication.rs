@@ -14,7 +14,7 @@ pub struct Replication {
 
 impl Replication {
     /// Reads the reply to `INFO replication`. It names the replicas that are close enough only where some are required.
-    fn parse(text: &str) -> Replication {
+    pub(super) fn parse(text: &str) -> Replication {
         let online = |line: &&str| line.starts_with("slave") && line.contains("state=online");
         Replication {
             replicas: text.lines().filter(online).count() as u32,

@@ -1,5 +1,6 @@
 //! Which node serves which slot, as a node of the cluster says it. Pure.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -34,6 +35,8 @@ impl fmt::Display for Address {
 
 /// No node.
 const NO_MASTER: u16 = u16::MAX;
+/// Nodes that an answer may name, and ranges: with more than one for each slot it is no answer of a cluster.
+const MOST: usize = SLOTS as usize;
 
 /// The owners of all slots.
 #[derive(Debug, Clone)]
@@ -58,8 +61,14 @@ impl Slots {
     /// For an answer of another shape.
     pub(super) fn parse(answer: Value, asked: &Address, names: bool) -> Result<Slots, &'static str> {
         const SHAPE: &str = "the answer to CLUSTER SLOTS has an unknown shape";
+        const SIZE: &str = "the answer to CLUSTER SLOTS names more than a cluster can have";
         let Value::Array(ranges) = answer else { return Err(SHAPE) };
+        if ranges.len() > MOST {
+            return Err(SIZE);
+        }
         let mut slots = Slots::unknown();
+        // A list of many ranges names the same nodes again and again.
+        let (mut places, mut replicas) = (HashMap::new(), HashSet::new());
         for range in ranges {
             let Value::Array(fields) = range else { return Err(SHAPE) };
             let mut fields = fields.into_iter();
@@ -72,14 +81,20 @@ impl Slots {
             }
             let mut nodes = fields.map(|node| address(node, asked, names).ok_or(SHAPE));
             if let Some(master) = nodes.next().transpose()?.flatten() {
-                let place = slots.place(master);
+                let place = *places.entry(master).or_insert_with_key(|master| {
+                    slots.masters.push(master.clone());
+                    u16::try_from(slots.masters.len() - 1).unwrap_or(NOBODY)
+                });
                 slots.owners[usize::from(first)..=usize::from(last)].fill(place);
             }
             for replica in nodes {
                 if let Some(replica) = replica?
-                    && !slots.replicas.contains(&replica)
+                    && replicas.insert(replica.clone())
                 {
                     slots.replicas.push(replica);
+                }
+                if replicas.len() > MOST {
+                    return Err(SIZE);
                 }
             }
         }
@@ -93,8 +108,13 @@ impl Slots {
 
     /// Every master that owns a slot.
     pub(super) fn masters(&self) -> impl Iterator<Item = &Address> {
-        let owns = |place: usize| self.owners.iter().any(|owner| usize::from(*owner) == place);
-        self.masters.iter().enumerate().filter(move |(place, _)| owns(*place)).map(|(_, master)| master)
+        let mut owns = vec![false; self.masters.len()];
+        for owner in &self.owners {
+            if let Some(owns) = owns.get_mut(usize::from(*owner)) {
+                *owns = true;
+            }
+        }
+        self.masters.iter().zip(owns).filter(|(_, owns)| *owns).map(|(master, _)| master)
     }
 
     /// Every node that was named, replicas too.
@@ -170,6 +190,9 @@ fn pairs(value: Value) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::LinkError;
+    use crate::link::cluster::redirect::Redirect;
+    use crate::link::fuzz::fuzz;
 
     fn bulk(text: &str) -> Value {
         Value::BulkString(text.into())
@@ -235,5 +258,55 @@ mod tests {
             assert!(parsed(ranges.clone(), false).is_err(), "{ranges:?}");
         }
         assert!(Slots::parse(Value::Nil, &Address::new("a", 1), false).is_err());
+    }
+
+    #[test]
+    fn what_an_answer_may_name_is_bounded() {
+        let named = |n: i64| node(bulk(&format!("h{n}")), 1, &[]);
+        let ranges = |many: i64| (0..many).map(|n| range(n % 16_384, n % 16_384, vec![named(n)])).collect();
+        assert_eq!(parsed(ranges(16_384), false).unwrap().masters().count(), 16_384);
+        assert!(parsed(ranges(16_385), false).unwrap_err().contains("more than a cluster can have"));
+        let one = |replicas: i64| vec![range(0, 16_383, (0..=replicas).map(named).collect())];
+        assert_eq!(parsed(one(16_384), false).unwrap().nodes().count(), 16_385);
+        assert!(parsed(one(16_385), false).is_err());
+    }
+
+    /// Answers of a cluster of two masters, as bytes.
+    const ANSWERS: [&str; 3] = [
+        "*2\r\n*4\r\n:0\r\n:8191\r\n*4\r\n$9\r\n127.0.0.1\r\n:7000\r\n$2\r\naa\r\n*2\r\n$8\r\nhostname\r\n$1\r\na\r\n\
+         *4\r\n$0\r\n\r\n:7003\r\n$2\r\nad\r\n*0\r\n*3\r\n:8192\r\n:16383\r\n*4\r\n$1\r\n?\r\n:7001\r\n$2\r\nab\r\n*2\r\n$2\r\nip\r\n$3\r\n::1\r\n",
+        "*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$-1\r\n:0\r\n+id\r\n",
+        "*1\r\n*3\r\n:0\r\n:16383\r\n*4\r\n+h\r\n:65535\r\n+id\r\n%1\r\n+hostname\r\n+n\r\n",
+    ];
+
+    #[test]
+    fn fuzz_answers_to_cluster_slots() {
+        fuzz("CLUSTER SLOTS", &ANSWERS, |bytes| {
+            let answer = redis::parse_redis_value(bytes).ok()?;
+            let slots = Slots::parse(answer, &Address::new("asked", 1), bytes.len() % 2 == 0).ok()?;
+            // What is remembered came in the answer, but for the host that was asked.
+            assert!(slots.nodes().count() * 3 <= bytes.len() && slots.masters().count() <= slots.masters.len());
+            assert!((0..=SLOTS).all(|slot| slots.owner(slot).is_none_or(|owner| slots.masters.contains(owner))));
+            Some(())
+        });
+    }
+
+    #[test]
+    fn fuzz_redirections() {
+        fuzz("MOVED", &["-MOVED 3999 127.0.0.1:6381\r\n", "-ASK 3999 ::1:6381\r\n", "-MOVED 1 ?:1\r\n"], |bytes| {
+            let Value::ServerError(error) = redis::parse_redis_value(bytes).ok()? else { return None };
+            let (code, message) = crate::link::server_code(error.code(), error.details().unwrap_or_default());
+            let code = ["MOVED", "ASK"].into_iter().find(|known| *known == code)?;
+            let message = message.to_owned();
+            let way = Redirect::of(&LinkError::Server { code, message }, "asked")?;
+            assert!(way.to().port != 0 && way.to().host.len() <= bytes.len().max(5));
+            // Any number of a slot: the map has no place for those beyond the last.
+            if let Redirect::Moved(slot, to) = &way {
+                let mut slots = Slots::unknown();
+                slots.moved(*slot, to.clone());
+                assert_eq!(slots.owner(*slot).is_some(), *slot < SLOTS);
+            }
+            Some(())
+        });
     }
 }

@@ -134,3 +134,17 @@ async fn a_missing_password_file_is_named() {
     let error = refused(RedisEndpoint { password, ..server.endpoint() }).await;
     check(&error, ConnectErrorKind::Secret, &["read password_file /nonexistent/password", "check that it exists"]);
 }
+
+/// The clock at connect comes with what the server says of itself: no right to `TIME` is needed, which some services refuse.
+#[tokio::test]
+async fn a_user_without_the_right_to_time_learns_the_servers_clock() {
+    let server = TestServer::start();
+    run(&mut server.admin().await, "ACL SETUSER u on >p ~* +@connection +info -time").await;
+    let link = start(server.endpoint_as(Some("u"), "p"));
+    let conn = ready(&link).await;
+    let refused = conn.query::<Value>(&redis::cmd("TIME")).await.unwrap_err();
+    assert_eq!(refused.code(), Some("NOPERM"));
+    let (seconds, _): (i64, i64) = redis::cmd("TIME").query_async(&mut server.admin().await).await.unwrap();
+    let known = conn.info().now_ms.expect("the clock of the server");
+    assert!((known - seconds * 1_000).abs() < 60_000, "{known} ms, and {seconds} s later");
+}

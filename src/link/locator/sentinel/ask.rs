@@ -15,6 +15,8 @@ use crate::link::target::SentinelTarget;
 
 /// Longest wait for one sentinel: it answers out of its memory, and the others may be enough.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Bytes of a host's name: that of the DNS has at most 253.
+const LONGEST_HOST: usize = 255;
 
 /// What the sentinels name, the quickest first; those that know no such master name nothing. Comes back as soon as more
 /// than half of all name the same.
@@ -59,12 +61,67 @@ pub(super) async fn one(node: &Arc<RedisEndpoint>, master: &str) -> Result<Optio
     let answer = answer.unwrap_or_else(|_elapsed| {
         Err(error(ConnectErrorKind::Timeout, format!("no answer within {PATIENCE:?}: check that it is reachable")))
     })?;
+    named(answer).map_err(|what| error(ConnectErrorKind::Server, format!("the answer to {WORDS} is {what}")))
+}
+
+/// The address in an answer; `None` if the sentinel knows no such master.
+fn named(answer: Value) -> Result<Option<Address>, &'static str> {
     if answer == Value::Nil {
         return Ok(None);
     }
-    let malformed = |what: String| error(ConnectErrorKind::Server, format!("the answer to {WORDS} is {what}"));
-    let (host, port) = <(String, String)>::from_redis_value(answer)
-        .map_err(|error| malformed(format!("no address: is it a sentinel? ({error})")))?;
-    let port = port.parse().map_err(|_| malformed("an address without a port".to_owned()))?;
-    Ok(Some(Address { host, port }))
+    // The library's own error quotes the whole answer.
+    let (host, port) = <(String, String)>::from_redis_value(answer).map_err(|_| "no address: is it a sentinel?")?;
+    if host.is_empty() || host.len() > LONGEST_HOST {
+        return Err("no address of a host");
+    }
+    match port.parse() {
+        Ok(port) if port != 0 => Ok(Some(Address { host, port })),
+        _ => Err("an address without a port"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::verdict::{Switch, Verdict};
+    use super::*;
+    use crate::link::fuzz::fuzz;
+
+    #[test]
+    fn an_answer_names_an_address_or_nothing() {
+        let bulk = |text: &str| Value::BulkString(text.into());
+        let check = |host: &str, port: &str, expected: Result<Option<&str>, &str>| {
+            let named = named(Value::Array(vec![bulk(host), bulk(port)]));
+            let shown = named.map(|address| address.map(|Address { host, port }| format!("{host} {port}")));
+            assert_eq!(shown.as_ref().map(Option::as_deref).map_err(|what| *what), expected, "{host} {port}");
+        };
+        check("10.0.0.1", "6379", Ok(Some("10.0.0.1 6379")));
+        check("::1", "6379", Ok(Some("::1 6379")));
+        check("", "6379", Err("no address of a host"));
+        check(&"h".repeat(300), "6379", Err("no address of a host"));
+        check("h", "0", Err("an address without a port"));
+        check("h", "99999", Err("an address without a port"));
+        assert!(named(Value::Nil).unwrap().is_none());
+        assert_eq!(named(bulk("OK")).unwrap_err(), "no address: is it a sentinel?");
+    }
+
+    #[test]
+    fn fuzz_answers_of_sentinels() {
+        let answers = ["*2\r\n$9\r\n127.0.0.1\r\n$4\r\n6379\r\n", "*-1\r\n", "*2\r\n+::1\r\n:6379\r\n"];
+        fuzz("SENTINEL", &answers, |bytes| {
+            let address = named(redis::parse_redis_value(bytes).ok()?).ok()??;
+            assert!(address.port != 0 && (1..=LONGEST_HOST).contains(&address.host.len()));
+            Some(())
+        });
+        let announced = ["orders a 6379 b 6380", "slave b:6380 b 6380 @ orders a 6379"];
+        fuzz("+switch-master", &announced, |bytes| {
+            let switch = Switch::read(bytes, "orders")?;
+            let answers = vec![switch.old.clone(), switch.new.clone(), switch.old.clone()];
+            // Whatever is announced, those that name the former master do not decide.
+            match Verdict::of(answers, Some(&switch)) {
+                None => assert_eq!(switch.old, switch.new),
+                Some(verdict) => assert_eq!(verdict, Verdict::Agreed(switch.new)),
+            }
+            Some(())
+        });
+    }
 }
