@@ -106,7 +106,8 @@ pub async fn run(seats: Arc<Seats>, limit: Duration) {
     let process = seats.process().clone();
     let (least, mut limit, mut seen) = (limit, limit, None);
     let mut patience: HashMap<usize, Patience> = HashMap::new();
-    let (mut stalled, mut last) = (false, Instant::now());
+    // The name of the Redis, while something is reported of it.
+    let (mut reported, mut last) = (None, Instant::now());
     while !pause(&process.stopping).await {
         if std::mem::replace(&mut last, Instant::now()).elapsed() > LOOK * 3 {
             // The process was suspended: nothing could move.
@@ -134,9 +135,10 @@ pub async fn run(seats: Arc<Seats>, limit: Duration) {
             let news = !std::mem::replace(&mut patience.reported, true);
             found.push(Stalled { queue: queue.spec.id.clone(), waits_for: seen.stage, time: waits, news });
         }
-        if stalled || !found.is_empty() {
-            stalled = !found.is_empty();
-            process.events.stalled(&found, &holders(std::slice::from_ref(&seats)));
+        let redis = reported.take().or_else(|| queues.first().map(|(_, queue)| queue.spec.redis.clone()));
+        if let Some(redis) = redis {
+            process.events.stalled(&redis, &found, &holders(std::slice::from_ref(&seats)));
+            reported = (!found.is_empty()).then_some(redis);
         }
     }
 }

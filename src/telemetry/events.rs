@@ -182,10 +182,11 @@ impl Events {
     }
 
     /// Queues from which nothing is claimed although something is due and nothing is in the way; `holders` names those with
-    /// elements in flight, shortened by the caller. None when that is over. News are logged and counted.
-    pub fn stalled(&self, stalled: &[Stalled], holders: &str) {
-        if self.status.stalled(stalled) && stalled.is_empty() {
-            info!("claims are made again");
+    /// elements in flight, shortened by the caller. None when that is over. News are logged and counted. All of them are in
+    /// the Redis of this name.
+    pub fn stalled(&self, redis: &Arc<str>, stalled: &[Stalled], holders: &str) {
+        if self.status.stalled(redis, stalled) && stalled.is_empty() {
+            info!(name = self.shown(redis), "claims are made again");
         }
         let news: Vec<_> = stalled.iter().filter(|stalled| stalled.news).collect();
         news.iter().for_each(|stalled| self.metrics.stalled(&stalled.queue, stalled.waits_for));

@@ -82,8 +82,9 @@ struct Board {
     /// The pause that keeps a queue from claiming, and how many queues the pause of each sink does.
     paused: BTreeMap<Arc<str>, Paused>,
     paused_sinks: BTreeMap<String, usize>,
-    /// Queues from which nothing is claimed, for no known reason; at most [`LISTED`], and how many there are.
-    stalled: (Vec<Stalled>, usize),
+    /// Queues from which nothing is claimed, for no known reason, by the name of their Redis; at most [`LISTED`] of each, and
+    /// how many there are.
+    stalled: BTreeMap<Arc<str>, (Vec<Stalled>, usize)>,
     /// What a sink reported last when it was blocked or down, and when.
     last_problems: BTreeMap<Arc<str>, (String, Instant)>,
     destinations: Destinations,
@@ -321,12 +322,18 @@ impl Status {
         !same && !expected
     }
 
-    /// The queues from which nothing is claimed, for no known reason. Returns whether there were some before, and are none
-    /// now, or the other way round.
-    pub(super) fn stalled(&self, stalled: &[Stalled]) -> bool {
-        let now = (stalled.iter().take(LISTED).cloned().collect(), stalled.len());
-        let before = std::mem::replace(&mut self.board().stalled, now);
-        (before.1 == 0) != stalled.is_empty()
+    /// The queues of this Redis from which nothing is claimed, for no known reason. Returns whether there were some before,
+    /// and are none now, or the other way round.
+    pub(super) fn stalled(&self, redis: &Arc<str>, stalled: &[Stalled]) -> bool {
+        let mut board = self.board();
+        let before = match stalled {
+            [] => board.stalled.remove(redis),
+            _ => {
+                let now = (stalled.iter().take(LISTED).cloned().collect(), stalled.len());
+                board.stalled.insert(redis.clone(), now)
+            }
+        };
+        before.is_none() != stalled.is_empty()
     }
 
     /// What the last round over the topics found.
@@ -433,13 +440,14 @@ impl Status {
             .map(|(beat, silent)| json!({ "task": beat.task, "silent_seconds": silent.as_secs() }))
             .collect();
         let board = self.board();
-        let (queues, total) = &board.stalled;
-        let ok = stuck.is_empty() && *total == 0;
+        let total: usize = board.stalled.values().map(|(_, total)| total).sum();
+        let queues = board.stalled.values().flat_map(|(queues, _)| queues).take(LISTED);
+        let ok = stuck.is_empty() && total == 0;
         let queue = |stalled: &Stalled| {
             let waits_for = stalled.waits_for.as_str();
             json!({ "queue": stalled.queue, "waits_for": waits_for, "seconds": stalled.time.as_secs() })
         };
-        let queues: Vec<_> = queues.iter().map(queue).collect();
+        let queues: Vec<_> = queues.map(queue).collect();
         Answer { ok, body: json!({ "live": ok, "stuck": stuck, "stalled": queues, "stalled_queues": total }) }
     }
 

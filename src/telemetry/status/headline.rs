@@ -16,9 +16,9 @@ impl Status {
         let stuck = self.stuck(Instant::now());
         let stuck = stuck.iter().map(|(beat, silent)| format!("{} silent for {}", beat.task, seconds(*silent)));
         let board = self.board();
-        let stalled = board.stalled.0.iter();
+        let stalled = board.stalled.values().flat_map(|(stalled, _)| stalled);
         let stalled = stalled.map(|stalled| format!("{} waits for {}", stalled.queue, stalled.waits_for.as_str()));
-        let stalled_queues = board.stalled.1;
+        let stalled_queues: usize = board.stalled.values().map(|(_, total)| total).sum();
         let held =
             board.held.iter().map(|(queue, (reason, since))| format!("{queue} for {}, {}", age(*since), reason.text));
         let of_state = |state: fn(&SinkState) -> Option<&str>| {

@@ -1,6 +1,7 @@
 //! Tests of the board: what makes a daemon unready, and how long the answer may get.
 
 use super::*;
+use crate::telemetry::labels::Stage;
 
 pub(super) fn reason(text: &str) -> Reason {
     Reason { code: text.to_owned(), text: text.to_owned() }
@@ -82,6 +83,33 @@ fn the_answer_names_what_is_not_ready_and_why() {
     assert_eq!(status.ready().body["sinks"]["up"]["events"]["seconds"], 0);
     status.add_sink(&"other".into());
     assert_eq!(status.ready().body["sinks"]["reasons"]["other"]["state"], "unknown");
+}
+
+#[test]
+fn the_stalled_queues_of_one_redis_do_not_hide_those_of_another() {
+    let status = running();
+    let stalled =
+        |queue: &str| Stalled { queue: queue.into(), waits_for: Stage::Room, time: Duration::ZERO, news: true };
+    let (one, other) = ("one".into(), "other".into());
+    assert!(status.stalled(&one, &[stalled("a")]) && !status.stalled(&one, &[stalled("a"), stalled("b")]));
+    assert!(status.stalled(&other, &[stalled("c")]));
+    let shown = || {
+        let body = status.live().body;
+        let queues =
+            body["stalled"].as_array().unwrap().iter().map(|stalled| stalled["queue"].as_str().unwrap().to_owned());
+        (
+            queues.collect::<Vec<_>>().join(" "),
+            body["stalled_queues"].as_u64().unwrap(),
+            body["live"].as_bool().unwrap(),
+        )
+    };
+    assert_eq!(shown(), ("a b c".to_owned(), 3, false));
+    assert!(status.headline().contains("c waits for room"), "{}", status.headline());
+    // The watchdog of a Redis without stalled queues says nothing about the others.
+    assert!(status.stalled(&other, &[]) && !status.stalled(&other, &[]));
+    assert_eq!(shown(), ("a b".to_owned(), 2, false));
+    assert!(status.stalled(&one, &[]));
+    assert_eq!(shown(), (String::new(), 0, true));
 }
 
 #[test]
