@@ -58,6 +58,17 @@ fn what_is_not_said_or_wrong_is_named() {
     check_words(&two("{ redis: { list: x } }", &[("a", "redis: orders, "), ("b", "redis: orders, ")]), &[]);
     let jobs = format!("{}jobs: {{}}\n", two(OUT, &[("a", "redis: orders, ")]));
     check_words(&jobs, &["jobs: the job queue does not say in which Redis it is"]);
+    let topic = |redis: &str| {
+        let queues = two(OUT, &[("a", redis)]).replace("redisson: { name: a }", "jobs: { topic: a }");
+        format!("{queues}jobs: {{ redis: orders }}\n")
+    };
+    check_words(&topic("redis: orders, "), &[]);
+    check_words(
+        &topic("redis: mails, "),
+        &[
+            "queues.a.source.redis: queue `a` reads its topic in Redis `mails`, and the job queue is in `orders` | write `redis: orders`",
+        ],
+    );
     check_words(&jobs.replace("jobs: {}", "jobs: { redis: mails }"), &[]);
     check_words(&jobs.replace("jobs: {}", "jobs: { redis: x }"), &["jobs.redis: there is no Redis of this name"]);
     check(

@@ -91,8 +91,20 @@ pub(super) fn names(queues: &[Queue<'_>]) {
 }
 
 /// A topic needs the job queue's clock, and its settings.
-pub(super) fn topics(queues: &mut [Queue<'_>], jobs: Option<&JobSettings>) {
+pub(super) fn topics(queues: &mut [Queue<'_>], jobs: Option<&JobSettings>, jobs_redis: Option<&str>) {
     for queue in queues {
+        // Only its own Redis has the topic: in another one there would be nothing, for ever.
+        if let (Some(spot), Some(jobs_redis)) = (&queue.redis_spot, jobs_redis)
+            && queue.spec.source.topic().is_some()
+            && *queue.spec.redis != *jobs_redis
+        {
+            let message = format!(
+                "queue `{}` reads its topic in Redis `{}`, and the job queue is in `{jobs_redis}`",
+                queue.spec.id,
+                clip(&queue.spec.redis)
+            );
+            queue.report.problem(spot, message, format!("write `redis: {jobs_redis}`"));
+        }
         match jobs {
             Some(settings) => queue.spec.source.with_jobs(settings),
             None if queue.spec.source.topic().is_some() => {

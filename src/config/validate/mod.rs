@@ -75,7 +75,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         jobs.as_ref().and_then(|section| section.opt_section(&jobs::HTTP)).and_then(|section| api::read(&section));
     let jobs_redis = jobs.as_ref().and_then(|section| jobs_redis(section, redis.as_ref()));
     let jobs = jobs.map(|section| job_queue::read(&section));
-    cross_checks::topics(&mut queues, jobs.as_ref());
+    cross_checks::topics(&mut queues, jobs.as_ref(), jobs_redis.as_deref());
     if written && !top.has(&top::QUEUES) && jobs.is_none() {
         cx.report.problem(&top.spot, format!("`{}` is missing", top::QUEUES.name), top::QUEUES.help);
     }
