@@ -61,7 +61,7 @@ pub enum Dialect {
 impl Dialect {
     /// Of a path that no route has, where these APIs are served.
     pub fn of_path(compat: &[Compat], path: &str) -> Dialect {
-        let lmstfy = path.starts_with("/api/") || path.starts_with("/token/");
+        let lmstfy = path.starts_with("/api/") || path.starts_with("/token/") || path == "/info";
         if lmstfy && compat.contains(&Compat::Lmstfy) { Dialect::Lmstfy } else { Dialect::Own }
     }
 

@@ -1,5 +1,6 @@
 //! Looks at a queue and at jobs, and the end of a queue.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hyper::StatusCode;
@@ -14,7 +15,10 @@ use crate::api::call::Call;
 use crate::api::problem::{Kind, Problem};
 use crate::api::reply::Reply;
 use crate::api::v1::errors::problem;
-use crate::jobs::JobState;
+use crate::jobs::{JobState, MAX_PAGE};
+
+/// Queues that one answer names.
+const MOST: usize = 10_000;
 
 /// The next job that is ready.
 pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
@@ -41,6 +45,26 @@ pub async fn size(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let sizes = api.queue.sizes(&topic).await.map_err(|error| problem("get the size", error))?;
     let (namespace, queue) = (namespace(&call)?, call.part("queue"));
     Ok(answer(StatusCode::OK, json!({ "namespace": namespace, "queue": queue, "size": sizes.ready })))
+}
+
+/// The queues of every namespace, of those that the caller may look at.
+pub async fn info(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let (mut all, mut after, mut seen) = (BTreeMap::<String, Vec<String>>::new(), None, 0);
+    loop {
+        let names = api.queue.topics(after.as_ref(), MAX_PAGE).await;
+        let names = names.map_err(|error| problem("list the queues", error))?;
+        for name in names.iter().filter(|name| call.caller.may(Right::Admin, name.as_str())) {
+            // Topics without a dot are none of lmstfy's.
+            if let Some((namespace, queue)) = name.as_str().split_once('.') {
+                all.entry(namespace.to_owned()).or_default().push(queue.to_owned());
+            }
+        }
+        seen += names.len();
+        match names.into_iter().last() {
+            Some(last) if seen < MOST => after = Some(last),
+            _ => return Ok(answer(StatusCode::OK, json!(all))),
+        }
+    }
 }
 
 /// The queue is removed with all of its jobs.

@@ -1,4 +1,4 @@
-//! The API of bitleak/lmstfy, so that its clients work unchanged: `/api/NAMESPACE/QUEUE...` and `/token/NAMESPACE`.
+//! The API of bitleak/lmstfy, so that its clients work unchanged: `/api/NAMESPACE/QUEUE...`, `/token/NAMESPACE` and `/info`.
 //!
 //! Queue Q of namespace N is the topic `N.Q`; neither name can have a dot. Status codes and JSON are those of lmstfy.
 //! `docs/lmstfy.md` lists what differs, and why.
@@ -35,6 +35,7 @@ pub static ROUTES: &[Route] = routes! { Dialect::Lmstfy;
     PUT "/api/{namespace}/{queue}/deadletter" lmstfy_respawn => dead::respawn;
     DELETE "/api/{namespace}/{queue}/deadletter" lmstfy_purge => dead::purge;
     GET "/api/{namespace}/{queue}/deadletter/size" lmstfy_dead_size => dead::size;
+    GET "/info" lmstfy_info => looks::info;
     GET "/token/{namespace}" lmstfy_tokens => tokens::list;
     POST "/token/{namespace}" lmstfy_new_token => tokens::new;
     DELETE "/token/{namespace}/{token}" lmstfy_delete_token => tokens::delete;

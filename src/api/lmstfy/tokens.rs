@@ -52,7 +52,8 @@ fn without_pool(token: &str) -> Result<&str, Problem> {
 /// # Errors
 /// There is no such token, or Redis cannot be asked.
 pub async fn owner(api: &Api, token: &str, call: &Call) -> Result<Caller, Problem> {
-    let namespace = namespace(call)?;
+    // Without a namespace in the path only the tokens of the file are valid.
+    let namespace = namespace(call).map_err(|_| Problem::new(Kind::Unauthorized, "invalid token"))?;
     let hash = hash(without_pool(token)?);
     let key = (namespace.to_owned(), hash);
     let known = api.known.0.lock().get(&key).is_some_and(|at| at.elapsed() < KNOWN);

@@ -168,6 +168,21 @@ async fn cases_4_27_bodies_of_a_batch_are_the_bytes_that_were_sent() {
 }
 
 #[tokio::test]
+async fn the_queues_of_all_namespaces_are_listed_for_the_administrator() {
+    let lmstfy = Lmstfy::start().await;
+    for queue in ["one", "two"] {
+        lmstfy.publish(queue, b"hello", 0, 1, 0).await;
+    }
+    let info = async |token: &str| {
+        let answer = lmstfy.world.client().await.ask("GET", "/info", &[("x-token", token)], b"").await;
+        (answer.status, answer.json())
+    };
+    assert_eq!(info("geheim").await, (200, json!({ "test-ns": ["one", "two"] })));
+    // A token of a namespace is none of the file.
+    assert_eq!(info(&lmstfy.token).await, (401, json!({ "error": "invalid token" })));
+}
+
+#[tokio::test]
 async fn cases_5_6_8_consume_ack_and_attributes() {
     let lmstfy = Lmstfy::start().await;
     let id = lmstfy.publish("consume", b"hello", 0, 1, 0).await;
