@@ -4,6 +4,7 @@ mod bounds;
 mod formats;
 mod mutations;
 mod types;
+mod unread;
 mod vectors;
 
 use redisson_codecs::bytes::Bytes;
