@@ -164,6 +164,48 @@ pub(super) async fn ask(
     words: &'static str,
     command: &redis::Cmd,
 ) -> Result<Value, ConnectError> {
+    ask_and_stay(endpoint, words, command).await.map(|(answer, _)| answer)
+}
+
+/// A connection that is logged in, for single questions.
+pub(super) struct Asking {
+    endpoint: Arc<RedisEndpoint>,
+    wire: Wire,
+}
+
+impl Asking {
+    /// Sends one more command.
+    ///
+    /// # Errors
+    ///
+    /// As for [`connect`]; the connection is of no use any more.
+    pub(super) async fn ask(&mut self, words: &'static str, command: &redis::Cmd) -> Result<Value, ConnectError> {
+        let endpoint = &self.endpoint;
+        let deadline = Instant::now() + endpoint.command_timeout;
+        let connection = &mut self.wire.connection;
+        let answer = async {
+            let tls = endpoint.tls.is_some();
+            connection.send_packed_command(command).await.map_err(|error| explain(&error, tls))
+        };
+        let answer =
+            within(deadline, endpoint, "waiting for the answer", answer).await.and_then(|answer| match answer {
+                Value::ServerError(error) => Err(refusal(&Question::Other(words), &error, endpoint)),
+                answer => Ok(answer),
+            });
+        answer.map_err(|(kind, message)| ConnectError { kind, address: endpoint.address(), message })
+    }
+}
+
+/// As [`ask`], and keeps the connection.
+///
+/// # Errors
+///
+/// As for [`connect`].
+pub(super) async fn ask_and_stay(
+    endpoint: &Arc<RedisEndpoint>,
+    words: &'static str,
+    command: &redis::Cmd,
+) -> Result<(Value, Asking), ConnectError> {
     let attempt = async {
         let deadline = Instant::now() + endpoint.connect_timeout;
         let prepared = within(deadline, endpoint, "reading password and certificates", prepare(endpoint)).await?;
@@ -182,7 +224,7 @@ pub(super) async fn ask(
                 answer => last = answer,
             }
         }
-        Ok(last)
+        Ok((last, Asking { endpoint: endpoint.clone(), wire }))
     };
     attempt.await.map_err(|(kind, message)| ConnectError { kind, address: endpoint.address(), message })
 }

@@ -240,10 +240,15 @@ impl Redis {
         {
             health.down.push((cluster.address().to_owned(), problem));
         }
-        for node in self.nodes() {
+        let nodes = match &self.kind {
+            Kind::One(node) => vec![(node.clone(), true)],
+            Kind::Cluster(cluster) => cluster.nodes_and_certainty(),
+        };
+        for (node, in_use) in nodes {
             let address = node.link.address().to_owned();
             match &*node.link.state().borrow() {
                 LinkState::Up { address, info, .. } => health.up.push((address.to_string(), info.version.to_string())),
+                LinkState::Connecting { .. } if !in_use => {}
                 LinkState::Connecting { last_error, .. } => health.down.push((address, last_error.clone())),
             }
         }

@@ -13,7 +13,7 @@ use super::Shared;
 use super::redirect::Redirect;
 use super::slots::Address;
 use crate::clock::Instant;
-use crate::link::connect::ask;
+use crate::link::connect::ask_and_stay;
 use crate::link::{Conn, ConnectErrorKind, LinkError};
 
 /// Nodes that one command is sent on to: a map that is in motion may be wrong twice.
@@ -113,17 +113,39 @@ impl Route {
         }
     }
 
-    /// Asks every node that the map names, each on a connection of its own: replicas have no other.
+    /// Asks every node that the map names: masters in use on the connection that there is, the others each on one that is kept
+    /// for the next question. For commands that only read: one is asked again where the kept connection has ended.
     pub(in crate::link) async fn ask_all(&self, words: &'static str, command: &Cmd) -> Result<Vec<Value>, LinkError> {
         let nodes: Vec<Address> = self.cluster.map.read().slots.nodes().cloned().collect();
+        self.cluster.asking.lock().retain(|at, _| nodes.contains(at));
         let asked = nodes.iter().map(async |at| {
-            let endpoint = self.cluster.target.node(at);
-            ask(&endpoint, words, command).await.map_err(|error| match error.kind {
-                ConnectErrorKind::Permission => LinkError::Server { code: "NOPERM", message: error.message },
-                _ => LinkError::NotSent { address: endpoint.address().into() },
-            })
+            let known = self.cluster.map.read().nodes.get(at).and_then(|node| node.current());
+            match known {
+                Some(conn) => conn.query(command).await,
+                None => self.ask_aside(at, words, command).await,
+            }
         });
         futures_util::future::try_join_all(asked).await
+    }
+
+    async fn ask_aside(&self, at: &Address, words: &'static str, command: &Cmd) -> Result<Value, LinkError> {
+        // Taken out while it is in use: a question that is dropped takes its connection along.
+        let kept = self.cluster.asking.lock().remove(at);
+        let endpoint = self.cluster.target.node(at);
+        let answered = match kept {
+            Some(mut asking) => asking.ask(words, command).await.map(|answer| (answer, asking)).ok(),
+            None => None,
+        };
+        let answered = match answered {
+            Some(answered) => Ok(answered),
+            None => ask_and_stay(&endpoint, words, command).await,
+        };
+        let (answer, asking) = answered.map_err(|error| match error.kind {
+            ConnectErrorKind::Permission => LinkError::Server { code: "NOPERM", message: error.message },
+            _ => LinkError::NotSent { address: endpoint.address().into() },
+        })?;
+        self.cluster.asking.lock().insert(at.clone(), asking);
+        Ok(answer)
     }
 
     /// Every connection there is, for what all nodes need.

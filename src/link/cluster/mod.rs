@@ -21,6 +21,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub(super) use self::follow::Route;
 pub use self::slots::Address;
 use self::slots::Slots;
+use super::connect::Asking;
 use super::node::Node;
 use super::{Conn, ConnectError, Link, LinkOptions, RedisEndpoint};
 
@@ -68,6 +69,8 @@ struct Shared {
     changes: watch::Sender<u64>,
     /// Asks for a new map.
     refresh: Notify,
+    /// Connections to nodes that are only asked now and then: at most one for each that the map names.
+    asking: Mutex<HashMap<Address, Asking>>,
     stop: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
     /// Dropped when the task ends, however that happens.
@@ -84,6 +87,9 @@ struct Map {
     /// Nodes that the last map had no use for. The next one without a use for them ends their connections: until then a slot
     /// may be on its way there.
     idle: HashSet<Address>,
+    /// Nodes in use that had no connection when the last map came, or could not be had. One that lost its connection since may
+    /// not be of the cluster any more: that is found out first.
+    away: HashSet<Address>,
     /// Why there is no map of the used slots; the inner one is missing until an attempt has failed.
     problem: Option<Option<Arc<ConnectError>>>,
 }
@@ -105,6 +111,7 @@ impl Cluster {
             all: false,
             nodes: HashMap::new(),
             idle: HashSet::new(),
+            away: HashSet::new(),
             problem: Some(None),
         };
         let shared = Arc::new(Shared {
@@ -114,6 +121,7 @@ impl Cluster {
             map: RwLock::new(map),
             changes: watch::Sender::new(0),
             refresh: Notify::new(),
+            asking: Mutex::default(),
             stop: stop.clone(),
             task: Mutex::default(),
             ended,
@@ -188,6 +196,13 @@ impl Cluster {
         self.shared.map.read().nodes.values().cloned().collect()
     }
 
+    /// The masters in use, and whether each is known to be one still: one that has lost its connection since the last map may
+    /// have been removed.
+    pub(super) fn nodes_and_certainty(&self) -> Vec<(Arc<Node>, bool)> {
+        let map = self.shared.map.read();
+        map.nodes.iter().map(|(at, node)| (node.clone(), map.away.contains(at))).collect()
+    }
+
     /// All masters; each gets a connection, and keeps it.
     pub(super) fn masters(&self) -> Vec<Arc<Node>> {
         let mut map = self.shared.map.write();
@@ -245,8 +260,18 @@ impl Cluster {
             // A panic is already visible to the callers of `ended`.
             drop(task.await);
         }
+        self.shared.asking.lock().clear();
         let nodes: Vec<_> = self.shared.map.write().nodes.drain().map(|(_, node)| node).collect();
         futures_util::future::join_all(nodes.iter().map(|node| node.link.close())).await;
+    }
+}
+
+impl Map {
+    /// Notes which nodes in use have no connection; whether they are others than before.
+    fn look(&mut self) -> bool {
+        let away = self.nodes.iter().filter(|(at, node)| !self.idle.contains(*at) && node.current().is_none());
+        let away: HashSet<_> = away.map(|(at, _)| at.clone()).collect();
+        std::mem::replace(&mut self.away, away) != self.away
     }
 }
 
@@ -311,6 +336,7 @@ impl Shared {
             gone.extend(idle.intersection(&before).filter_map(|at| map.nodes.remove(at)));
             map.idle = idle;
             wanted.iter().for_each(|at| drop(self.node_at(&mut map, at)));
+            map.look();
         }
         self.changed();
         // Outside of the lock: what ends with a link may ask for the map.
@@ -322,6 +348,9 @@ impl Shared {
     fn no_map(&self, problem: ConnectError) {
         {
             let mut map = self.map.write();
+            if map.look() {
+                self.changed();
+            }
             let missing = map.problem.is_some() || map.used.iter().any(|slot| map.slots.owner(*slot).is_none());
             if !missing || map.problem.as_ref().is_some_and(|known| known.as_deref() == Some(&problem)) {
                 return;

@@ -79,9 +79,8 @@ async fn a_large_slot_moves_there_and_back_while_it_is_drained() {
 #[tokio::test]
 async fn a_node_is_added_gets_slots_and_is_removed_again() {
     let mut world = World::start(6).await;
-    let mut daemon = world.daemon().await;
-    // The node that is removed ends before the map without it is read.
-    daemon.expect_log("cannot reach Redis");
+    // The removed node ends before the map without it is read: its loss is no outage.
+    let daemon = world.daemon().await;
     for queue in 0..6 {
         world.offer(queue, 300, 0, if long() { 200 } else { 15 }).await;
     }
