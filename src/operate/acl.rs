@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::session::ledger;
-use crate::config::{Config, Mode, QueueSpec, RedisTarget, RouteSpec};
+use crate::config::{Config, Mode, QueueSpec, RedisEndpoint, RedisTarget, RouteSpec};
 use crate::jobs;
 use crate::link::rights::{self, Dialect, Grant, Rules};
 use crate::sink::RedisServer;
@@ -51,6 +51,8 @@ pub struct User {
     pub uses: Vec<String>,
     /// What it needs.
     pub grants: Vec<Grant>,
+    /// Whether the server is a sentinel: its user is that of the configuration, whatever it is for.
+    pub of_sentinel: bool,
 }
 
 impl User {
@@ -77,9 +79,33 @@ impl User {
 /// Every user that the configuration needs, those of the queues first.
 pub fn users(config: &Config, purpose: Purpose) -> Vec<User> {
     let mut users: Vec<_> = config.redis.iter().map(|(name, target)| of_redis(config, name, target, purpose)).collect();
-    if purpose == Purpose::Operator {
-        return users;
+    if purpose == Purpose::Run {
+        of_sinks(config, &mut users);
     }
+    let sentinels: Vec<_> = users.iter().flat_map(|user| of_sentinels(&user.target)).collect();
+    for sentinel in sentinels {
+        let same = |user: &User| user.of_sentinel && user.target.same_servers(&sentinel.target);
+        if !users.iter().any(same) {
+            users.push(sentinel);
+        }
+    }
+    users
+}
+
+/// The users at the sentinels, where these ask for one. Users are not replicated: each sentinel has its own.
+fn of_sentinels(target: &RedisTarget) -> Vec<User> {
+    let RedisTarget::Sentinel(group) = target else { return Vec::new() };
+    let user = |node: &Arc<RedisEndpoint>| User {
+        target: RedisTarget::Fixed(node.clone()),
+        uses: vec![format!("sentinel of {}", group.master)],
+        grants: rights::to_ask_sentinels(),
+        of_sentinel: true,
+    };
+    group.nodes.iter().filter(|node| node.username.is_some()).map(user).collect()
+}
+
+/// Adds what the sinks need.
+fn of_sinks(config: &Config, users: &mut Vec<User>) {
     for sink in &config.sinks {
         let target = match sink.connector.redis() {
             Some(RedisServer::OfTheQueues) => config.redis.named(config.redis_of_sink(&sink.name)),
@@ -93,7 +119,8 @@ pub fn users(config: &Config, purpose: Purpose) -> Vec<User> {
         let user = match users.iter().position(same) {
             Some(at) => &mut users[at],
             None => {
-                users.push(User { target: target.clone(), uses: Vec::new(), grants: Vec::new() });
+                let (target, of_sentinel) = (target.clone(), false);
+                users.push(User { target, uses: Vec::new(), grants: Vec::new(), of_sentinel });
                 users.last_mut().expect("it was just put there")
             }
         };
@@ -102,13 +129,13 @@ pub fn users(config: &Config, purpose: Purpose) -> Vec<User> {
         user.grants.push(rights::to_ask_for_rights());
         user.grants.extend(of_sink(config, &sink.name));
     }
-    users
 }
 
 /// The user for the queues and the jobs in one Redis.
 fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: Purpose) -> User {
     let queues = config.queues_on(name);
-    let mut user = User { target: target.clone(), uses: Vec::new(), grants: to_connect(target) };
+    let (uses, grants) = (Vec::new(), to_connect(target));
+    let mut user = User { target: target.clone(), uses, grants, of_sentinel: false };
     if !queues.is_empty() {
         user.uses.push("the queues".to_owned());
     }
@@ -192,6 +219,7 @@ pub fn least(config: &Config, purpose: Purpose, server: Server, user: Option<&st
         let configured = found.target.servers().username.as_deref();
         let default = match purpose {
             Purpose::Run => configured.unwrap_or("delaybridge"),
+            Purpose::Operator if found.of_sentinel => configured.unwrap_or("delaybridge"),
             // Never the daemon's: the line would take from it what it needs.
             Purpose::Operator => "delaybridge-operator",
         };
@@ -261,6 +289,27 @@ queues:
         assert_eq!(rules(1), other);
         assert_eq!(all[1].patterns(), ["s:*:a"]);
         assert!(!rules(0).join(" ").contains("never"), "a shadow delivers nothing");
+    }
+
+    #[test]
+    fn sentinels_with_users_have_one_each() {
+        let text = TWO_SERVERS.replace(
+            "redis: { url: 'redis://bridge:${P}@h/3' }",
+            "redis: { username: bridge, password: '${P}', sentinel: { master: m, nodes: [s1, s2], username: watcher, password: '${P}' } }",
+        );
+        for purpose in [Purpose::Run, Purpose::Operator] {
+            let least = least(&config(&text), purpose, Server::Seven, None).users;
+            let of_sentinels = &least[least.len() - 2..];
+            let shown: Vec<_> = of_sentinels.iter().map(|user| (&*user.server, &*user.user, user.configured)).collect();
+            assert_eq!(shown, [("s1:26379/0", "watcher", true), ("s2:26379/0", "watcher", true)]);
+            let rules = "on resetkeys resetchannels clearselectors -@all &+failover-state-send-slaveof-noone \
+                         &+switch-master +ping +sentinel|get-master-addr-by-name +subscribe";
+            assert_eq!(of_sentinels[0].rules.join(" "), rules);
+            assert_eq!(of_sentinels[0].uses, ["sentinel of m"]);
+        }
+        // Without a login of their own there is nothing to give.
+        let open = config(&text.replace(", username: watcher, password: '${P}'", ""));
+        assert!(users(&open, Purpose::Run).iter().all(|user| !user.of_sentinel));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
+pub(super) use self::sentinel::CHANNELS as SENTINEL_CHANNELS;
 use self::sentinel::Sentinels;
 use super::LinkOptions;
 use super::cluster::Cluster;

@@ -79,6 +79,8 @@ macro_rules! commands {
     };
 }
 
+/// `SENTINEL GET-MASTER-ADDR-BY-NAME`: not among [`ALL`], because only sentinels know it.
+pub const SENTINEL_MASTER: Command = one("sentinel|get-master-addr-by-name", LOOKS, &[]);
 /// `WAITAOF`: not among [`ALL`], because servers before 7.2 do not know it.
 pub const WAITAOF: Command = one("waitaof", LOOKS, &["0", "0", "1"]);
 

@@ -14,7 +14,7 @@ use super::durable::Durability;
 use super::error::LinkError;
 use command::{
     ACL_DRYRUN, ACL_WHOAMI, ASKING, CLIENT_INFO, CLIENT_LIST, CLIENT_SETNAME, CLUSTER_SLOTS, INFO, PING, SCRIPT_LOAD,
-    SELECT, WAIT, WAITAOF,
+    SELECT, SENTINEL_MASTER, SUBSCRIBE, WAIT, WAITAOF,
 };
 pub use grant::{Grant, Pattern};
 pub use rules::{Dialect, Rules};
@@ -28,6 +28,12 @@ pub fn to_connect(database: u32) -> Grant {
 /// What finds the master of a slot, and follows one that moves.
 pub fn to_follow_slots() -> Grant {
     Grant::plain([CLUSTER_SLOTS, ASKING])
+}
+
+/// What a sentinel has to allow.
+pub fn to_ask_sentinels() -> Vec<Grant> {
+    let channels = super::locator::SENTINEL_CHANNELS.map(Pattern::exact);
+    vec![Grant::plain([PING, SENTINEL_MASTER]), Grant::channels(channels, [SUBSCRIBE])]
 }
 
 /// What loads scripts.

@@ -208,7 +208,7 @@ pub fn endpoint(open: RedisEndpoint, config: &Config, more: &[&str]) -> RedisEnd
     let server = servers().get(&open.port).cloned().expect("a server that keeps its users");
     let both = [Purpose::Run, Purpose::Operator].into_iter().flat_map(|purpose| users(config, purpose));
     let grants = both.flat_map(|user| user.grants).collect();
-    let user = User { target: open.clone().into(), uses: Vec::new(), grants };
+    let user = User { target: open.clone().into(), uses: Vec::new(), grants, of_sentinel: false };
     let rules: Vec<_> = user.rules(server.dialect).into_iter().chain(more.iter().map(ToString::to_string)).collect();
     RedisEndpoint {
         username: Some(new_user(&server, &rules)),

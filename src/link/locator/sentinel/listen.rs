@@ -12,7 +12,7 @@ use crate::link::subscriber::{Subscriber, SubscriberEvent};
 
 /// Where sentinels announce a new master: when they take it over into their state, and, from the one that makes it a master,
 /// right before that. In between, a second or more, the former one still takes writes, which are lost.
-const CHANNELS: [&str; 2] = ["+switch-master", "+failover-state-send-slaveof-noone"];
+pub(in crate::link) const CHANNELS: [&str; 2] = ["+switch-master", "+failover-state-send-slaveof-noone"];
 /// Longest time between two looks at all sentinels; half of it is the shortest, so that many daemons do not ask in step.
 const LOOK: Duration = Duration::from_secs(20);
 

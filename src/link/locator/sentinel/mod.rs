@@ -4,6 +4,8 @@
 //! its connections are never replaced. Here only `SENTINEL GET-MASTER-ADDR-BY-NAME` and two channels are needed. A message makes every connection to the former master end at once; what the sentinels say together decides in all
 //! other cases.
 
+pub(in crate::link) use self::listen::CHANNELS;
+
 mod ask;
 mod listen;
 mod verdict;
