@@ -75,7 +75,12 @@ impl Client {
         timeout(Duration::from_secs(30), self.read()).await.expect("an answer in time")
     }
 
-    async fn read(&mut self) -> Option<Answer> {
+    /// The status of the next answer, of which nothing more is read; `None` if the server closes the connection.
+    pub(crate) async fn status(&mut self) -> Option<u16> {
+        timeout(Duration::from_secs(30), self.head()).await.expect("an answer in time").map(|(status, _)| status)
+    }
+
+    async fn head(&mut self) -> Option<(u16, BTreeMap<String, String>)> {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             head.push(self.stream.read_u8().await.ok()?);
@@ -87,6 +92,11 @@ impl Client {
             .map(|line| line.split_once(": ").unwrap())
             .map(|(name, value)| (name.to_lowercase(), value.into()))
             .collect();
+        Some((status, headers))
+    }
+
+    async fn read(&mut self) -> Option<Answer> {
+        let (status, headers) = self.head().await?;
         let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
         let mut body = vec![0; length];
         self.stream.read_exact(&mut body).await.unwrap();

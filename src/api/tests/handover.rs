@@ -49,10 +49,15 @@ async fn an_answer_that_nobody_reads_goes_back() {
         assert_eq!(world.add("large", &job).await.status, 201);
     }
     let mut stuck = Vec::new();
-    for _ in 0..4 {
+    while stuck.len() < 4 {
         let mut client = world.client().await;
         client.send("POST", "/v1/topics/large/pop?count=100", &[], b"").await;
-        stuck.push(client);
+        match client.status().await {
+            Some(200) => stuck.push(client),
+            // The reply of Redis was late. What that pop reserved goes back by itself.
+            Some(503) => {}
+            other => panic!("{other:?}"),
+        }
     }
     world.until_sizes("large", [0, 0, 16, 0]).await;
     drop(stuck);
