@@ -29,6 +29,7 @@ pub mod backoff;
 pub mod clock;
 pub mod pipeline;
 pub mod reload;
+pub mod spans;
 pub mod telemetry;
 
 pub mod cases;

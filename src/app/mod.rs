@@ -14,6 +14,7 @@ mod signals;
 mod sinks;
 mod systemd;
 mod tasks;
+mod traces;
 mod watch;
 
 use std::sync::Arc;
@@ -105,6 +106,8 @@ struct App {
     sinks: Arc<Sinks>,
     /// The job queue, if there is one.
     _jobs: Option<jobs::Jobs>,
+    /// Sends the spans of elements, if they are traced.
+    traces: Option<traces::Exporter>,
     /// Tasks that end only when the process stops.
     tasks: JoinSet<&'static str>,
 }
@@ -114,7 +117,8 @@ impl App {
         let mut owner = [0; 8];
         getrandom::fill(&mut owner).context("draw a random number for this process")?;
         let (in_flight, bytes) = (u64::from(config.limits.in_flight), config.limits.in_flight_bytes);
-        let process = Process::new(owner, Budget::new(in_flight, bytes), events.clone());
+        let (tracer, traces) = traces::start(config, &events, owner).unzip();
+        let process = Process::new(owner, Budget::new(in_flight, bytes), events.clone()).traced_by(tracer);
         let names: Vec<_> = config.redis.iter().map(|(name, _)| name.clone()).collect();
         let process = Arc::new(process.shared_by(names.iter(), in_flight, bytes));
         let connect =
@@ -140,7 +144,7 @@ impl App {
         if let (Some(jobs), Some(spec)) = (&jobs, &config.api) {
             api::start(spec, jobs, &process, &mut tasks)?;
         }
-        Ok(App { servers, process, groups: Arc::new(groups), sinks, _jobs: jobs, tasks })
+        Ok(App { servers, process, groups: Arc::new(groups), sinks, _jobs: jobs, traces, tasks })
     }
 
     async fn until_stopped(
@@ -184,6 +188,9 @@ impl App {
         // The reloads have ended; else the subscriptions end with them.
         if let Ok(groups) = Arc::try_unwrap(self.groups) {
             drop(tokio::time::timeout(CLOSE, join_all(groups.into_iter().map(Group::close))).await);
+        }
+        if let Some(traces) = self.traces {
+            traces.close().await;
         }
         let connected = join_all(self.servers.iter().map(Redis::close));
         drop(tokio::time::timeout(CLOSE, connected).await);

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::model::*;
 use crate::route::MessageSpec;
+use crate::settings::shown;
 use crate::settings::units::{show_duration, show_size};
 use crate::sink::SinkSpec;
 
@@ -24,6 +25,9 @@ pub fn describe_json(config: &Config) -> Value {
         "sinks": config.sinks.iter().map(|spec| (spec.name.to_string(), sink(spec))).collect::<Map<_, _>>(),
         "queues": config.queues.iter().map(|spec| (spec.id.to_string(), queue(spec, config.redis.count() > 1))).collect::<Map<_, _>>(),
     });
+    if let (Some(otlp), Some(fields)) = (&config.tracing, all.as_object_mut()) {
+        fields.insert("tracing".to_owned(), json!({ "otlp": shown::fields(otlp) }));
+    }
     if let (Some(jobs), Some(fields)) = (&config.jobs, all.as_object_mut()) {
         let mut shown = jobs.shown();
         if config.redis.count() > 1 {

@@ -9,6 +9,7 @@ use crate::settings::keys::{Kind, Table, tables};
 use crate::settings::tls;
 use crate::sink;
 use crate::source::spec;
+use crate::spans::config as spans;
 
 tables! {
     mod top at "", "The whole file." {
@@ -16,6 +17,7 @@ tables! {
         SHUTDOWN_TIMEOUT = key("shutdown_timeout", duration(1), "Longest duration of the drain after SIGTERM. Unsettled elements are released then. Keep it below the grace period of the service manager (Kubernetes: 30s).").default("25s");
         RELOAD = key("reload", Kind::Section(&reload::TABLE), "How the daemon takes a changed configuration. SIGHUP always asks for it.");
         LIMITS = key("limits", Kind::Section(&limits::TABLE), "Limits of all queues together in memory.");
+        TRACING = key("tracing", Kind::Section(&spans::tracing::TABLE), "Traces of elements. Without it nothing is traced.");
         REDIS = key("redis", Kind::SectionOrNamed(&redis::TABLE), "The Redis that holds the queues; or several by names, as in `redis: { orders: { url: ... }, mails: { url: ... } }`. Then each source names the one that it is in. One that does not answer holds up its own queues only.").required();
         RETRY = key("retry", Kind::Named(&retry::TABLE), "Retry policies by name. `default` always exists.");
         SINKS = key("sinks", Kind::Named(&sinks::TABLE), "Destination systems, by name. Required, unless every queue has `mode: rescue`.");
@@ -147,7 +149,10 @@ pub(super) fn all() -> Vec<&'static Table> {
     for table in TABLES.iter().copied() {
         all.push(table);
         match table.path {
-            path if path == limits::TABLE.path => all.extend([&redis::TABLE, &sentinel::keys::TABLE, &tls::TABLE]),
+            path if path == limits::TABLE.path => {
+                all.extend(spans::TABLES);
+                all.extend([&redis::TABLE, &sentinel::keys::TABLE, &tls::TABLE]);
+            }
             path if path == jobs::TABLE.path => all.extend(job_queue::TABLES.iter().chain(api::TABLES)),
             path if path == sinks::TABLE.path => all.extend(kinds().filter(|table| table.path.starts_with(path))),
             path if path == queue::TABLE.path => all.push(&durability::keys::TABLE),

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::pipeline::limits::budget::Budget;
+use crate::spans::Tracer;
 use crate::telemetry::events::Events;
 
 /// What all queues of the process share. Where a queue is kept is not among it: each has its own home.
@@ -43,6 +44,8 @@ pub struct Process {
     pub tasks: TaskTracker,
     /// Log lines, counters, probes.
     pub events: Events,
+    /// Takes the spans of elements, if they are traced.
+    pub tracer: Option<Tracer>,
     /// Number of the last claim.
     claims: AtomicU64,
 }
@@ -65,6 +68,7 @@ impl Process {
             failed: CancellationToken::new(),
             tasks: TaskTracker::new(),
             events,
+            tracer: None,
             claims: AtomicU64::new(0),
         }
     }
@@ -77,6 +81,12 @@ impl Process {
         let share = |name: &Arc<str>| (name.clone(), Budget::new((count / several).max(1), bytes / several));
         let shares = if several > 1 { redis.map(share).collect() } else { HashMap::new() };
         Process { shares, ..self }
+    }
+
+    /// Elements are traced.
+    #[must_use]
+    pub fn traced_by(self, tracer: Option<Tracer>) -> Self {
+        Process { tracer, ..self }
     }
 
     /// What the queues of this Redis may have in flight together.

@@ -222,6 +222,8 @@ catalogue! {
         "1 if the last reload of the configuration was carried out, or none was asked for; 0 if it was refused and the configuration before runs on. /readyz has the reason.";
     reload_success_timestamp: GaugeVec, "delaybridge_config_last_reload_success_timestamp_seconds", "seconds since the epoch", [], &[],
         "When the configuration that runs was loaded, by the clock of this machine.";
+    trace_spans: IntCounterVec, "delaybridge_trace_spans_total", "spans", ["outcome"], &[],
+        "Spans of traced elements: sent to the collector, or dropped because it was away, too slow, or refused them. Only with `tracing`.";
     build_info: IntGaugeVec, "delaybridge_build_info", "1", ["version", "revision"], &[],
         "Always 1; the labels have the running version.";
 }
@@ -281,7 +283,7 @@ mod tests {
              script_duration_seconds offered_overdue_seconds clock_skew_seconds \
              jobs jobs_oldest_ready_age_seconds jobs_ended_total redis_up \
              api_requests_total api_request_duration_seconds api_connections \
-             config_last_reload_successful config_last_reload_success_timestamp_seconds build_info";
+             config_last_reload_successful config_last_reload_success_timestamp_seconds trace_spans_total build_info";
         assert_eq!(names.join(" "), pinned);
     }
 

@@ -7,6 +7,7 @@
 pub mod api;
 mod gauges;
 mod process;
+pub mod spans;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};

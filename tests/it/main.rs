@@ -31,5 +31,7 @@ mod sentinel;
 mod servers;
 mod systemd;
 mod tidy;
+#[cfg(feature = "http")]
+mod traces;
 mod workflow;
 mod zset;

@@ -158,7 +158,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Tools for reading the file; a stage reads its own keys with them.
     ("settings", &["template"]),
     // The whole file: what stages offer is collected here.
-    ("config", &["message", "settings", "template", "route", "link", "sink", "source", "jobs", "api"]),
+    ("config", &["message", "settings", "template", "route", "link", "sink", "source", "jobs", "api", "spans"]),
     ("route", &["message", "template"]),
     ("link", &["message", "codes", "settings", "clock", "backoff"]),
     // Ids of elements that are texts of their payloads are templates. A topic of the job queue is a source as well: its keys
@@ -168,6 +168,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("jobs", &["clock", "link", "settings"]),
     ("sink", &["message", "codes", "settings", "template", "clock", "backoff", "link"]),
     ("telemetry", &["message", "clock", "metric"]),
+    // Traces: beside the metrics, with a way out of their own.
+    ("spans", &["message", "settings", "clock", "backoff", "telemetry"]),
     (
         "pipeline",
         &[
@@ -182,6 +184,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "source",
             "sink",
             "telemetry",
+            "spans",
         ],
     ),
     // Asking for a reload: data and a channel, so that who asks need not know who does it.
@@ -194,6 +197,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "app",
         &[
             "message",
+            "spans",
             "config",
             "clock",
             "route",

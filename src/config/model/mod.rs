@@ -24,6 +24,7 @@ pub use crate::settings::{Secret, TlsFiles};
 use crate::sink::{Destination, SinkSpec, Target};
 use crate::source::ledger::{Ledger, Use};
 use crate::source::{Activity, SourceSpec};
+pub use crate::spans::OtlpSpec;
 use crate::template::FillError;
 
 /// Everything that one daemon does.
@@ -39,6 +40,8 @@ pub struct Config {
     pub watch_file: bool,
     /// Limits of the whole process.
     pub limits: Limits,
+    /// The collector of traces, if elements are traced.
+    pub tracing: Option<OtlpSpec>,
     /// Every Redis that holds queues or jobs.
     pub redis: Servers,
     /// Sinks that at least one queue uses, in the order of the file.

@@ -20,6 +20,7 @@ use crate::link;
 use crate::settings::node::{Node, Value};
 use crate::settings::problem::Spot;
 use crate::settings::reader::{Context, Section};
+use crate::spans::config as spans;
 
 /// Reads the whole tree. `None` only where nothing can be built; problems are in the report.
 pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
@@ -43,6 +44,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     let shutdown_timeout = top.duration(&top::SHUTDOWN_TIMEOUT);
     let watch_file = top.section(&top::RELOAD).flag(&reload::WATCH).unwrap_or(false);
     let limits = limits(&top.section(&top::LIMITS));
+    let tracing = top.opt_section(&top::TRACING).and_then(|section| spans::read(&section));
     let redis = Servers::of(link::config::all(&top, &top::REDIS, ONLY));
     let policies = retry::policies(&top);
     let mut sinks = sink::sinks(&top);
@@ -97,6 +99,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         shutdown_timeout,
         watch_file,
         limits,
+        tracing,
         redis: redis?,
         sinks: sinks.into_iter().filter_map(|sink| Some(sink.known?.spec)).collect(),
         jobs,

@@ -109,6 +109,9 @@ impl Drop for Held {
 }
 
 fn settle(parts: Box<Parts>, verdict: Verdict) {
+    if let Some(traces) = &parts.claim.traces {
+        traces.judged(parts.place, verdict.as_str());
+    }
     let queue = parts.queue().clone();
     queue.settler.settle(parts, verdict);
 }

@@ -14,6 +14,7 @@ use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::reserved::Reserved;
 use crate::pipeline::queue::Queue;
 use crate::source::ledger::claims::{ClaimName, Element, Part, Whole};
+use crate::spans::Traces;
 
 /// A claim that this process holds.
 pub struct Claim {
@@ -31,6 +32,8 @@ pub struct Claim {
     has_bodies: bool,
     /// When its reply was read.
     pub since: Instant,
+    /// The traces of its elements; none where elements are not traced. Boxed, because most daemons have none.
+    pub traces: Option<Box<Traces>>,
     state: Mutex<State>,
 }
 
@@ -154,14 +157,16 @@ impl Claim {
         let counts = Counts { in_hand: elements.len(), ..Counts::default() };
         let stages = vec![Stage::InHand; elements.len()];
         let state = State { deadline, lost: false, stages, counts, rewritten: Vec::new(), room };
+        let since = Instant::now();
         let claim = Claim {
+            traces: queue.process.tracer.as_ref().map(|tracer| Box::new(tracer.claim(since))),
             queue: queue.clone(),
             name,
             not_after_ms,
             elements,
             unreadable,
             has_bodies,
-            since: Instant::now(),
+            since,
             state: Mutex::new(state),
         };
         let claim = Arc::new(claim);
@@ -273,6 +278,9 @@ impl Claim {
 
     /// The verdicts on these elements were answered. Their room is released; a claim that ends leaves the leases.
     pub fn ended(&self, places: impl IntoIterator<Item = usize>) {
+        let Some(traces) = &self.traces else { return self.leave(places, Stage::OnItsWay, Stage::Ended) };
+        let places: Vec<usize> = places.into_iter().collect();
+        traces.ended(places.iter().copied(), self.queue.home().now_ms());
         self.leave(places, Stage::OnItsWay, Stage::Ended);
     }
 

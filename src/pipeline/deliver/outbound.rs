@@ -13,8 +13,9 @@ pub use crate::pipeline::deliver::understand::unroutable;
 use crate::pipeline::deliver::understand::{self, Understood, dead, routed, understand};
 use crate::pipeline::settle::verdict::{Release, Verdict};
 use crate::route::ElementInfo;
-use crate::sink::Outbound;
+use crate::sink::{Destination, Outbound};
 use crate::source::NoPayload;
+use crate::spans::Subject as Traced;
 use crate::telemetry::labels::DeadReason;
 
 /// An element, as far as decoding and routing look at it.
@@ -31,14 +32,22 @@ pub struct Subject<'a> {
     pub attempts: u32,
     /// The topic of a job.
     pub topic: Option<Arc<str>>,
+    /// Its place in the claim.
+    pub place: usize,
 }
 
 impl<'a> Subject<'a> {
     /// The element that these parts are of.
     pub fn of(parts: &'a Parts) -> Self {
-        let Parts { claim, id, payload, header, element, .. } = parts;
+        let Parts { claim, id, payload, header, element, place, .. } = parts;
         let topic = claim.queue.store.topic(element);
-        Subject { claim, id, payload, due_ms: header.due_ms(), attempts: header.attempts, topic }
+        Subject { claim, id, payload, due_ms: header.due_ms(), attempts: header.attempts, topic, place: *place }
+    }
+
+    /// As its spans show it.
+    fn traced(&self) -> Traced<'_> {
+        let attempt = self.attempts.saturating_add(1);
+        Traced { queue: &self.claim.queue.spec.id, id: self.id, due_ms: self.due_ms, attempt }
     }
 
     fn lateness(&self) -> Option<Duration> {
@@ -49,6 +58,9 @@ impl<'a> Subject<'a> {
 /// The payload, or why the element needs no sink.
 pub fn readable(subject: &Subject<'_>) -> Result<Payload, Verdict> {
     let queue = &subject.claim.queue;
+    if let Some(traces) = &subject.claim.traces {
+        traces.begun(subject.place, &subject.traced());
+    }
     if subject.claim.name.is_exhausted() {
         let failure = Failure::new(
             Class::Unknown,
@@ -101,7 +113,13 @@ pub fn message(
     let attempt = subject.attempts.saturating_add(1);
     let element =
         ElementInfo { id: subject.id, queue: &queue.spec.id, due_ms, attempt, topic: subject.topic.as_deref() };
-    let routed = routed(spec, &element, payload)?;
+    let mut routed = routed(spec, &element, payload)?;
+    if let Some(traces) = &subject.claim.traces {
+        let to = &routed.destination;
+        let carries = matches!(to, Destination::Kafka(_) | Destination::Amqp(_) | Destination::Http(_));
+        let headers = &mut routed.message.headers;
+        traces.routed(subject.place, &subject.traced(), (place, &spec.sink), headers, carries);
+    }
     Ok(Outbound {
         id: subject.id.clone(),
         queue: queue.spec.id.clone(),

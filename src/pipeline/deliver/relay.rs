@@ -302,6 +302,9 @@ fn answered(held: &mut Held, found: &mut Found, place: usize, outcome: Outcome, 
     if let (Ok(()), Some(late)) = (&outcome, parts.lateness()) {
         route.metrics.late(late);
     }
+    if let Some(traces) = &parts.claim.traces {
+        traces.answered(parts.place, place, outcome.as_ref().err());
+    }
     let confirmed = outcome.is_ok();
     if let Some((_, destination)) = found.destinations.iter().find(|(sink, _)| *sink == place) {
         let answer = answer(parts.queue(), place, destination, outcome, &parts.header, now_ms);

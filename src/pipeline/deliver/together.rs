@@ -209,6 +209,10 @@ impl Together {
                 route.metrics.late(late);
             }
             queue.history.forget(sent.id);
+            if let Some(traces) = &self.claim.traces {
+                traces.answered(sent.place, 0, None);
+                traces.judged(sent.place, Verdict::Confirm.as_str());
+            }
             places.push(sent.place);
         }
         queue.release_hold();
@@ -218,6 +222,9 @@ impl Together {
     fn failed(&mut self, route: &Route, at: usize, failure: Failure) {
         let Some((sent, pass)) = self.take(at) else { return };
         let (sent_ms, destination) = (self.delivery.sent_ms(), self.delivery.destination(at).clone());
+        if let Some(traces) = &self.claim.traces {
+            traces.answered(sent.place, 0, Some(&failure));
+        }
         leave(&self.claim, sent.place, &self.isolation, |mut held| {
             if failure.is_stale() {
                 return held.drop_stale();
@@ -260,7 +267,7 @@ fn message(claim: &Claim, place: usize, now_ms: i64, send_before: Instant) -> Re
     let element = &claim.elements[place];
     let (id, payload) = claim.queue.store.open_element(element);
     let (due_ms, attempts, topic) = (element.due_ms(), element.attempts(), claim.queue.store.topic(element));
-    let subject = Subject { claim, id: &id, payload: &payload, due_ms, attempts, topic };
+    let subject = Subject { claim, id: &id, payload: &payload, due_ms, attempts, topic, place };
     let payload = outbound::readable(&subject)?;
     let message = outbound::message(&subject, &payload, 0, now_ms, send_before)
         .map_err(|failure| outbound::unroutable(0, failure))?;

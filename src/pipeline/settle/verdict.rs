@@ -99,6 +99,19 @@ pub enum Release {
 }
 
 impl Verdict {
+    /// One word for it, as spans show it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Verdict::Confirm => "confirm",
+            Verdict::Push { .. } => "push",
+            Verdict::Retry { .. } => "retry",
+            Verdict::Dead(_) => "dead",
+            Verdict::Gone => "gone",
+            Verdict::Return { .. } => "return",
+            Verdict::Release { .. } => "release",
+        }
+    }
+
     /// The move of the settle script that writes this verdict about an element with this header. `letter` makes the fields of a dead letter,
     /// and is called for [`Verdict::Dead`] only.
     pub fn step(&self, header: &Header, letter: impl FnOnce(&Death) -> Vec<(&'static str, Bytes)>) -> Move {

@@ -67,6 +67,7 @@ fn use_everything(metrics: &Metrics) {
     api.answered("add", 201, Duration::from_millis(2));
     drop(api.connected());
     metrics.reloaded(true);
+    metrics.spans().sent(5);
 }
 
 #[test]

@@ -184,6 +184,7 @@ pub fn rows() -> Vec<Row> {
                     .ask("time() - {}", "{{instance}}"),
                 lines("Versions", "build_info", "short", &["version", "revision"])
                     .ask("count by (version, revision) ({})", "{{version}} {{revision}}"),
+                rate("Spans to the collector of traces", "trace_spans_total", &["outcome"]),
             ],
         ),
         row(

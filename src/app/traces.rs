@@ -1,0 +1,41 @@
+//! The task that sends spans to their collector, if elements are traced. It outlives the drain, whose spans it sends last.
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::spans::{LAST_WORDS, Tracer, export};
+use crate::telemetry::events::Events;
+
+/// The task.
+pub(super) struct Exporter {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+/// Starts it for the process with this random number; none where nothing is traced.
+pub(super) fn start(config: &Config, events: &Events, owner: [u8; 8]) -> Option<(Tracer, Exporter)> {
+    let spec = config.tracing.clone()?;
+    let tracer = Tracer::new(spec.sample, events.metrics().spans());
+    let stop = CancellationToken::new();
+    let sending = export::run(tracer.clone(), spec, hex::encode(owner), stop.clone());
+    let events = events.clone();
+    // Its end costs spans, and no element.
+    let task = tokio::spawn(async move {
+        if AssertUnwindSafe(sending).catch_unwind().await.is_err() {
+            events.task_ended("traces", "it panicked");
+        }
+    });
+    Some((tracer, Exporter { stop, task }))
+}
+
+impl Exporter {
+    /// Sends what is left, as far as the collector takes it in time.
+    pub(super) async fn close(self) {
+        self.stop.cancel();
+        drop(tokio::time::timeout(LAST_WORDS, self.task).await);
+    }
+}

@@ -1,0 +1,81 @@
+//! Sends what the tracer has gathered: once a second, and as soon as a request is full. A request that the collector may take later is
+//! sent again, with growing waits, while the tracer's queue drops what finds no room.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::config::OtlpSpec;
+use super::send::{NotTaken, send};
+use super::{Finished, Tracer, proto};
+use crate::backoff::{Backoff, Jitter};
+
+/// Elements in one request: at 1 KB each far below the 4 MB that a collector takes.
+const REQUEST: usize = 512;
+/// How long the first element of a request waits for others.
+const GATHER: Duration = Duration::from_secs(1);
+/// Between two tries of a request.
+const WAITS: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30), Jitter::From(0.5));
+
+/// Sends until `stop`, and then what is left, once. `instance` names this process.
+pub async fn run(tracer: Tracer, spec: OtlpSpec, instance: String, stop: CancellationToken) {
+    // Whether the last request was not taken: the log has a line when that changes.
+    let mut failing = false;
+    loop {
+        let elements = tracer.next(REQUEST);
+        if elements.is_empty() {
+            // Order does not matter. Both may be left at any time.
+            tokio::select! {
+                () = tracer.0.knock.notified() => {}
+                () = stop.cancelled() => return,
+            }
+            // The knock may be an old one; then the next look finds nothing.
+            tokio::select! {
+                () = tokio::time::sleep(GATHER) => {}
+                () = stop.cancelled() => {}
+            }
+            continue;
+        }
+        deliver(&tracer, &spec, &instance, &elements, &stop, &mut failing).await;
+    }
+}
+
+/// Sends a request until it is taken, or never will be; at the end of the process once.
+async fn deliver(
+    tracer: &Tracer,
+    spec: &OtlpSpec,
+    instance: &str,
+    elements: &[Finished],
+    stop: &CancellationToken,
+    failing: &mut bool,
+) {
+    let message = proto::request(elements, instance);
+    let spans = elements.iter().map(Finished::spans).sum();
+    let metrics = &tracer.0.metrics;
+    for tries in 0.. {
+        let problem = match send(spec, &message).await {
+            Ok(()) => {
+                if std::mem::take(failing) {
+                    tracing::info!(endpoint = spec.endpoint, "the collector of traces takes spans again");
+                }
+                return metrics.sent(spans);
+            }
+            Err(problem) => problem,
+        };
+        if !std::mem::replace(failing, true) {
+            tracing::warn!(
+                endpoint = spec.endpoint,
+                "send spans to the collector of traces: {problem}; elements are delivered without it, spans that find no room are dropped \
+                 (delaybridge_trace_spans_total)"
+            );
+        }
+        if matches!(problem, NotTaken::Refused(_)) || stop.is_cancelled() {
+            return metrics.dropped(spans);
+        }
+        // Order does not matter. Both may be left at any time.
+        tokio::select! {
+            () = tokio::time::sleep(WAITS.wait(tries, fastrand::f64())) => {}
+            () = stop.cancelled() => {}
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! One request to the collector, over a connection of its own: there is one a second at most.
+
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, TE};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpStream;
+
+use super::config::{OtlpSpec, Protocol};
+
+/// Why a collector did not take a request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotTaken {
+    /// It may take it later.
+    #[error("{0}")]
+    Later(String),
+    /// It never will.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Nothing that a collector answers is longer.
+const ANSWER_MAX: usize = 64 << 10;
+
+/// Sends a request, within its time-out.
+///
+/// # Errors
+/// When it was not taken.
+pub(super) async fn send(spec: &OtlpSpec, message: &[u8]) -> Result<(), NotTaken> {
+    let sending = exchange(spec, message);
+    match tokio::time::timeout(spec.timeout, sending).await {
+        Ok(answer) => answer,
+        Err(_) => Err(NotTaken::Later(format!("no answer within {} ms", millis(spec.timeout)))),
+    }
+}
+
+fn millis(time: Duration) -> u128 {
+    time.as_millis()
+}
+
+fn later(error: impl std::fmt::Display) -> NotTaken {
+    NotTaken::Later(error.to_string())
+}
+
+async fn exchange(spec: &OtlpSpec, message: &[u8]) -> Result<(), NotTaken> {
+    let stream = TcpStream::connect((spec.host.as_str(), spec.port)).await.map_err(later)?;
+    let io = TokioIo::new(stream);
+    let request = request(spec, message).map_err(|error| NotTaken::Refused(error.to_string()))?;
+    // The connection moves only while it is polled: beside the request, and not after it.
+    let (status, head, trailers) = match spec.protocol {
+        Protocol::Grpc => {
+            let (mut sender, connection) = http2::handshake(TokioExecutor::new(), io).await.map_err(later)?;
+            beside(connection, async { answer(sender.send_request(request).await.map_err(later)?).await }).await?
+        }
+        Protocol::Http => {
+            let (mut sender, connection) = http1::handshake(io).await.map_err(later)?;
+            beside(connection, async { answer(sender.send_request(request).await.map_err(later)?).await }).await?
+        }
+    };
+    verdict(spec.protocol, status, &head, trailers.as_ref())
+}
+
+fn request(spec: &OtlpSpec, message: &[u8]) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
+    let authority = match spec.host.contains(':') {
+        true => format!("[{}]:{}", spec.host, spec.port),
+        false => format!("{}:{}", spec.host, spec.port),
+    };
+    match spec.protocol {
+        Protocol::Grpc => {
+            let mut framed = BytesMut::with_capacity(message.len() + 5);
+            // Not compressed, and its length.
+            framed.put_u8(0);
+            framed.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
+            framed.put_slice(message);
+            let request = Request::post(format!("http://{authority}{}", spec.path));
+            let request = request.header(CONTENT_TYPE, "application/grpc").header(TE, "trailers");
+            request.body(Full::new(framed.freeze()))
+        }
+        Protocol::Http => {
+            let request = Request::post(&spec.path).header(HOST, authority);
+            request.header(CONTENT_TYPE, "application/x-protobuf").body(Full::new(Bytes::copy_from_slice(message)))
+        }
+    }
+}
+
+type Answer = (u16, HeaderMap, Option<HeaderMap>);
+
+async fn answer(response: Response<Incoming>) -> Result<Answer, NotTaken> {
+    let (head, body) = response.into_parts();
+    let body = Limited::new(body, ANSWER_MAX).collect().await.map_err(later)?;
+    Ok((head.status.as_u16(), head.headers, body.trailers().cloned()))
+}
+
+/// Polls the connection until the exchange has ended.
+async fn beside<E>(
+    connection: impl Future<Output = Result<(), E>>,
+    exchange: impl Future<Output = Result<Answer, NotTaken>>,
+) -> Result<Answer, NotTaken> {
+    let mut exchange = std::pin::pin!(exchange);
+    // Order: an answer counts, even if the connection has ended with it.
+    tokio::select! {
+        biased;
+        answer = &mut exchange => answer,
+        _ = connection => exchange.await,
+    }
+}
+
+/// What an answer means. Pure. No unknown answer is a success.
+fn verdict(protocol: Protocol, status: u16, head: &HeaderMap, trailers: Option<&HeaderMap>) -> Result<(), NotTaken> {
+    match (protocol, status) {
+        (_, 429 | 502 | 503 | 504) => return Err(NotTaken::Later(format!("status {status}"))),
+        (Protocol::Http, 200) => return Ok(()),
+        (Protocol::Grpc, 200) => {}
+        (_, status) => return Err(NotTaken::Refused(format!("status {status}"))),
+    }
+    // An answer without a body has it in its head.
+    let code = trailers.and_then(|trailers| trailers.get("grpc-status")).or_else(|| head.get("grpc-status"));
+    let code = code.and_then(|code| code.to_str().ok()?.parse::<u32>().ok());
+    match code {
+        Some(0) => Ok(()),
+        // Those that the specification of OTLP names as passing.
+        Some(code @ (1 | 4 | 8 | 10 | 11 | 14 | 15)) => Err(NotTaken::Later(format!("gRPC status {code}"))),
+        Some(code) => Err(NotTaken::Refused(format!("gRPC status {code}"))),
+        None => Err(NotTaken::Refused("an answer without a gRPC status".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_success_is_one() {
+        let status = |code: &str| HeaderMap::from_iter([("grpc-status".parse().unwrap(), code.parse().unwrap())]);
+        let none = HeaderMap::new();
+        let http = |code| verdict(Protocol::Http, code, &none, None);
+        assert_eq!(http(200), Ok(()));
+        assert!(matches!(http(503), Err(NotTaken::Later(_))) && matches!(http(429), Err(NotTaken::Later(_))));
+        for code in [204, 301, 400, 404, 500] {
+            assert!(matches!(http(code), Err(NotTaken::Refused(_))), "{code}");
+        }
+        let grpc = |code: &str| verdict(Protocol::Grpc, 200, &none, Some(&status(code)));
+        assert_eq!(grpc("0"), Ok(()));
+        assert_eq!(verdict(Protocol::Grpc, 200, &status("0"), None), Ok(()));
+        assert!(matches!(grpc("14"), Err(NotTaken::Later(_))) && matches!(grpc("12"), Err(NotTaken::Refused(_))));
+        assert!(matches!(grpc("what"), Err(NotTaken::Refused(_))));
+        assert!(matches!(verdict(Protocol::Grpc, 200, &none, None), Err(NotTaken::Refused(_))));
+    }
+}
