@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
+use std::vec::IntoIter;
 
 use bytes::Bytes;
+use futures_util::stream::{Iter, iter};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::header::HeaderMap;
@@ -66,15 +68,15 @@ impl Drop for Collector {
     }
 }
 
+/// An answer's frames.
+type Frames = Iter<IntoIter<Result<Frame<Bytes>, Infallible>>>;
+
 async fn answer(
     request: Request<Incoming>,
     grpc: bool,
     keep: Arc<Mutex<Vec<Received>>>,
     codes: Arc<Mutex<VecDeque<u16>>>,
-) -> Result<
-    Response<StreamBody<futures_util::stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, Infallible>>>>>,
-    hyper::Error,
-> {
+) -> Result<Response<StreamBody<Frames>>, hyper::Error> {
     let (head, body) = request.into_parts();
     let text = |value: &hyper::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
@@ -92,5 +94,5 @@ async fn answer(
     } else {
         response = response.status(code);
     }
-    Ok(response.body(StreamBody::new(futures_util::stream::iter(frames))).expect("an answer"))
+    Ok(response.body(StreamBody::new(iter(frames))).expect("an answer"))
 }
