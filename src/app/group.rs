@@ -93,7 +93,7 @@ fn seats(config: &Config, process: &Arc<Process>, redis: &Redis, sinks: ByName) 
     let store = {
         let (redis, owner) = (redis.clone(), process.owner);
         move |spec: &QueueSpec| -> Arc<dyn Store> {
-            let store = RedisStore::new(&redis, source::build(&spec.source), owner);
+            let store = RedisStore::new(&redis, source::build(&spec.source), owner).in_order(spec.order.is_some());
             let durable = spec.durability.as_deref().copied().map(&beside);
             Arc::new(store.durable(durable.as_ref()))
         }

@@ -133,6 +133,11 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
             MaxInFlight::Fixed(count) => json!(count),
         },
         "max_in_flight_bytes": show_size(spec.max_in_flight_bytes),
+        "order": spec.order.as_ref().map_or("none", Ordered::as_str),
+        "order_key": match &spec.order {
+            Some(Ordered::Key(Some(template))) => Some(template.source().to_owned()),
+            _ => None,
+        },
         "max_rate": rate(spec.max_rate),
         "max_lateness": spec.max_lateness.map_or_else(none, show_duration),
         "on_expired": match spec.on_expired {

@@ -74,6 +74,8 @@ tables! {
         LEASE = key("lease", duration(1_000), "Duration of a claim without an extension. A killed daemon's elements come back after this time. 80 % of `lease` must exceed every sink's timeout.").default("30s");
         MAX_IN_FLIGHT = key("max_in_flight", count_or("auto", 1, 1_000_000), "Elements in flight; `auto` adapts to the sinks, up to 10,000.").default("auto");
         MAX_IN_FLIGHT_BYTES = key("max_in_flight_bytes", Kind::Size, "Bytes of elements in flight, counted as under `limits.in_flight_bytes`. A larger element is delivered alone.").default("16MiB");
+        ORDER = key("order", Kind::Word(&[now("none"), now("key"), now("queue")]), "What is delivered in the order of the due times, one element after the other: nothing, the elements with the same key, or all elements of the queue. One daemon at a time delivers then, and a retry holds up its key or its queue. [guarantees.md](guarantees.md) says what is not ordered.").default("none");
+        ORDER_KEY = key("order_key", Kind::Template, "With `order: key`: the key, as `${payload.orderId}`. Default: the `key` of the Kafka record.");
         MAX_RATE = key("max_rate", Kind::Rate, "Deliveries of this queue. Waiting elements count no attempts.").default("none");
         MAX_LATENESS = key("max_lateness", Kind::DurationOrNone, "Lateness after which an element is expired.").default("none");
         ON_EXPIRED = key("on_expired", Kind::Word(&[now("dead_letter"), now("deliver")]), "Handling of an expired element.").default("dead_letter");

@@ -1,6 +1,6 @@
 //! What the tasks of one queue share.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use crate::message::About;
 use crate::pipeline::claim::alarm::Alarm;
 use crate::pipeline::deliver::destinations::LaneKey;
 use crate::pipeline::deliver::dispatch::Dispatch;
+use crate::pipeline::deliver::in_order::Lines;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::leases::Leases;
 use crate::pipeline::limits::adaptive::Adaptive;
@@ -71,6 +72,10 @@ pub struct DeadLetterTarget {
     pub handle: Arc<SinkHandle>,
 }
 
+/// What is known of a queue in order; nothing before the first claim.
+const STANDBY: u8 = 1;
+const ACTIVE: u8 = 2;
+
 /// One queue at work.
 pub struct Queue {
     /// Its part of the configuration.
@@ -101,6 +106,8 @@ pub struct Queue {
     pub alarm: Alarm,
     /// Brings its claims to the sinks.
     pub dispatch: Dispatch,
+    /// What waits for an element before it, where the queue is in order.
+    pub lines: Lines,
     /// What its claimer waits for.
     pub watch: Watch,
     /// Writes its verdicts.
@@ -125,6 +132,8 @@ pub struct Queue {
     /// The latest time by Redis's clock at which nothing was seen to be due: an element that appears with an earlier due
     /// time was overdue when it was offered.
     nothing_due_ms: AtomicI64,
+    /// Where the queue is in order, whether this process delivers.
+    active: AtomicU8,
     /// Elements that ended: settled, and released undelivered.
     pub settled: AtomicU64,
     /// See [`settled`](Queue::settled).
@@ -190,6 +199,7 @@ impl Queue {
             adaptive,
             alarm: Alarm::new(),
             dispatch: Dispatch::default(),
+            lines: Lines::default(),
             watch: Watch::default(),
             settler: Settler::default(),
             history: History::default(),
@@ -203,6 +213,7 @@ impl Queue {
             sweep_due: false.into(),
             slot_migrating: false.into(),
             nothing_due_ms: i64::MIN.into(),
+            active: AtomicU8::new(0),
             settled: AtomicU64::new(0),
             released: AtomicU64::new(0),
             events,
@@ -240,6 +251,20 @@ impl Queue {
     /// Starts a task of the queue, as [`Process::spawn`] does.
     pub fn spawn(self: &Arc<Self>, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         self.process.spawn(name, self.tasks.track_future(task));
+    }
+
+    /// Redis says that another daemon delivers in order until then.
+    pub fn stands_by(&self, until_ms: i64) {
+        if self.active.swap(STANDBY, Ordering::Relaxed) != STANDBY {
+            self.events.stands_by(until_ms.saturating_sub(self.home().now_ms()));
+        }
+    }
+
+    /// Redis says that this process delivers, which is news where the queue is in order.
+    pub fn is_active(&self) {
+        if self.spec.order.is_some() && self.active.swap(ACTIVE, Ordering::Relaxed) != ACTIVE {
+            self.events.delivers_in_order();
+        }
     }
 
     /// Asks for a turn of the source's upkeep.

@@ -38,6 +38,11 @@ impl RedisStore {
         RedisStore { durable: durable.map(|durable| durable.at(&self.ledger.keys.leases)), ..self }
     }
 
+    /// The same of a queue that one daemon at a time delivers from, in order.
+    pub fn in_order(self, ordered: bool) -> Self {
+        RedisStore { ledger: self.ledger.in_order(ordered), ..self }
+    }
+
     /// Where it is.
     pub fn place(&self) -> &Place {
         &self.place
@@ -242,6 +247,10 @@ impl Claims for RedisStore {
 
     fn bury<'a>(&'a self, not_after_ms: i64, names: &'a [ClaimName]) -> Call<'a, claims::Buried> {
         async move { self.ledger.claims().bury(&self.conn()?, not_after_ms, names).await }.boxed()
+    }
+
+    fn leave_order(&self) -> Call<'_, bool> {
+        async move { self.ledger.claims().leave_order(&self.conn()?, self.ledger.owner).await }.boxed()
     }
 
     fn in_flight(&self) -> Call<'_, InFlight> {

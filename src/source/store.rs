@@ -126,6 +126,11 @@ pub trait Claims: Send + Sync + 'static {
     /// `not_after` of them.
     fn bury<'a>(&'a self, not_after_ms: i64, names: &'a [claims::ClaimName]) -> Call<'a, claims::Buried>;
 
+    /// Gives back the right to deliver in order, for a process with nothing in flight; nothing for other queues.
+    fn leave_order(&self) -> Call<'_, bool> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
+
     /// Elements in flight, over all processes: exact for at most 1,000 claims, else at least this many.
     fn in_flight(&self) -> Call<'_, InFlight>;
 

@@ -188,6 +188,8 @@ catalogue! {
         "1 while the queue is on hold: this daemon claims nothing from it until the cause is fixed. /readyz has the reason.";
     queue_paused: IntGaugeVec, "delaybridge_queue_paused", "0 or 1", ["queue"], &[],
         "1 while a person has paused the queue, or a sink of it: no daemon claims anything from it. Absent until it was paused once. /readyz has who and why.";
+    queue_active: IntGaugeVec, "delaybridge_queue_active", "0 or 1", ["queue"], &[],
+        "For a queue with order: 1 at the daemon that delivers, 0 at one that stands by. Absent until the daemon has asked for the first time.";
     sink_up: IntGaugeVec, "delaybridge_sink_up", "0 or 1", ["sink"], &[],
         "1 while the sink takes elements or answers to probes, 0 while it does not. Absent until it has answered or failed once.";
     sink_blocked: IntGaugeVec, "delaybridge_sink_blocked", "0 or 1", ["sink"], &[],
@@ -279,7 +281,7 @@ mod tests {
              late_acks_total stale_drops_total \
              panics_total decode_errors_total wakeups_total queue_stalls_total throttled_seconds_total \
              shadow_messages_total rescued_messages_total \
-             unknown_entries slot_migrations_total queue_held queue_paused sink_up sink_blocked sink_destinations_in_trouble sink_ack_duration_seconds \
+             unknown_entries slot_migrations_total queue_held queue_paused queue_active sink_up sink_blocked sink_destinations_in_trouble sink_ack_duration_seconds \
              script_duration_seconds offered_overdue_seconds clock_skew_seconds \
              jobs jobs_oldest_ready_age_seconds jobs_ended_total redis_up \
              api_requests_total api_request_duration_seconds api_connections \

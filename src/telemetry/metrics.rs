@@ -310,6 +310,10 @@ impl QueueMetrics {
         self.families().queue_held.with_label_values(&[self.label()]).set(held.into());
     }
 
+    pub(super) fn active(&self, active: bool) {
+        self.families().queue_active.with_label_values(&[self.label()]).set(active.into());
+    }
+
     pub(super) fn slot_migrates(&self) {
         self.families().slot_migrations.with_label_values(&[self.label()]).inc();
     }

@@ -25,7 +25,7 @@ use crate::sink::{Destination, SinkSpec, Target};
 use crate::source::ledger::{Ledger, Use};
 use crate::source::{Activity, SourceSpec};
 pub use crate::spans::OtlpSpec;
-use crate::template::FillError;
+use crate::template::{FillError, Template};
 
 /// Everything that one daemon does.
 #[derive(Debug, Clone)]
@@ -130,6 +130,8 @@ pub struct QueueSpec {
     pub unroutable: Unroutable,
     /// What a claim must have reached before its elements are delivered; `None` for nothing.
     pub durability: Option<Box<Durability>>,
+    /// What is delivered in the order of the due times, by one daemon at a time; `None` for nothing.
+    pub order: Option<Ordered>,
     /// What is done with due elements.
     pub mode: Mode,
     /// Destinations, each with a sink of its own: at least one, unless the mode is rescue.
@@ -177,9 +179,29 @@ impl QueueSpec {
             Some((list.clone(), side))
         });
         let trims_dead = self.dead_letter_max_len.is_some();
-        let mut grants = ledger.rights(activity, &Use { trims_dead, forwards: self.dead_letter_to.is_some(), push });
+        let (forwards, in_order) = (self.dead_letter_to.is_some(), self.order.is_some());
+        let mut grants = ledger.rights(activity, &Use { trims_dead, forwards, in_order, push });
         grants.extend(self.durability.as_deref().map(rights::to_wait));
         grants
+    }
+}
+
+/// What keeps the order of the due times.
+#[derive(Debug, Clone)]
+pub enum Ordered {
+    /// All elements of the queue.
+    Queue,
+    /// Those with the same key: what this template makes, else the key of the Kafka record.
+    Key(Option<Box<Template>>),
+}
+
+impl Ordered {
+    /// The word in the configuration.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Ordered::Queue => "queue",
+            Ordered::Key(_) => "key",
+        }
     }
 }
 

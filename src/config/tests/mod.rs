@@ -9,6 +9,7 @@ mod generated;
 mod http;
 mod job_pool;
 mod kafka;
+mod order;
 mod redis;
 mod servers;
 mod values;

@@ -5,6 +5,7 @@ mod classes;
 mod cross_checks;
 mod dead_letter;
 mod destination;
+mod order;
 mod queue;
 mod retry;
 mod route;

@@ -4,6 +4,7 @@ use redisson_codecs::{Classes, Codec, Coding, JavaTypes};
 
 use super::dead_letter;
 use super::destination::Destination;
+use super::order;
 use super::retry::Policy;
 use super::route::{self, Route};
 use super::sink::Sink;
@@ -101,6 +102,7 @@ fn one<'a>(
     let (to, targets, names) = routes(section, sinks, codec, slot);
     let dead = dead_letter::read(section, sinks, slot);
     let (dead_letter_to, dead_target) = dead.to.unzip();
+    let order = order::read(section, &source.spec, mode, codec, &to);
     let fixed = section.count(&queue::MAX_IN_FLIGHT).and_then(|count| u32::try_from(count).ok());
     Queue {
         report: &section.cx.report,
@@ -135,6 +137,7 @@ fn one<'a>(
             on_expired: on_expired.unwrap_or(OnExpired::DeadLetter),
             unroutable: unroutable(section),
             durability: durability(section, mode).map(Box::new),
+            order,
             mode,
             to,
             retry,

@@ -53,7 +53,7 @@ impl Claimer {
                 self.hints = claimed.hints.clone();
                 Ok(Batch { name: request.name, claimed })
             }
-            ClaimReply::Late { .. } | ClaimReply::Twice { .. } => {
+            ClaimReply::Late { .. } | ClaimReply::Twice { .. } | ClaimReply::Standby { .. } => {
                 Err(Ended::Failed("a claim came to Redis an hour after it was sent, or twice".to_owned()))
             }
         }

@@ -106,7 +106,7 @@ pub(super) async fn import(
         let again = || format!("{what} ({} moved before; run it again in a minute to go on)", done.moved);
         let claimed = match queue.ledger.claim(&queue.conn, &request).await.attempt(&again())? {
             ClaimReply::Claimed(claimed) => claimed,
-            ClaimReply::Late { .. } | ClaimReply::Twice { .. } => {
+            ClaimReply::Late { .. } | ClaimReply::Twice { .. } | ClaimReply::Standby { .. } => {
                 return Err(Error::failed(format!("{}: Redis was reached too late", again())));
             }
         };

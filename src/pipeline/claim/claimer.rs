@@ -39,6 +39,9 @@ const REFUSED: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::fro
 /// Waits while the cluster moves the queue's slot.
 const MIGRATING: Backoff = Backoff::doubling(Duration::from_millis(50), Duration::from_secs(1), Jitter::None);
 
+/// Between two looks whether everything has gone back.
+const SPILLING: Duration = Duration::from_millis(5);
+
 /// Longest wait when Redis only cannot answer now.
 const BUSY: Duration = Duration::from_millis(500);
 /// How long after its sending a claim may run, to begin with. Short, because that is how long a lost one delays its
@@ -59,6 +62,20 @@ pub async fn run(queue: Arc<Queue>, heartbeat: Heartbeat) {
 /// Claims until the process stops, or nothing is left to do: then the queue may go to rest.
 pub async fn until_rest(queue: Arc<Queue>, heartbeat: Heartbeat, seats: Arc<Seats>) {
     Claimer::new(queue, heartbeat, Some(seats)).run().await;
+}
+
+/// Gives the order back when nothing is in flight any more: another daemon need not wait for the end of a lease.
+async fn leave_order(queue: &Queue) {
+    if queue.spec.order.is_none() {
+        return;
+    }
+    while !queue.leases.is_empty() && !queue.give_up.is_cancelled() {
+        tokio::time::sleep(SPILLING).await;
+    }
+    if queue.leases.is_empty() {
+        // Without an answer it ends by itself.
+        drop(queue.store.leave_order().await);
+    }
 }
 
 struct Claimer {
@@ -124,10 +141,18 @@ impl Claimer {
                 }
                 continue;
             }
+            if queue.spec.order.is_some() && !self.may_claim_in_order().await {
+                continue;
+            }
             // Order: a stop goes first, and an answer before the next claim. Answers wait until they are taken; waiting and
             // getting ready are cancel safe: reservations are released.
             let follows = !self.outstanding.is_empty();
-            let take_over = if follows { None } else { self.expired.next(self.turns, self.backlog) };
+            let depth = if queue.spec.order.is_some() { 1 } else { DEPTH };
+            let take_over = match (follows, queue.spec.order.is_some()) {
+                (true, _) => None,
+                (false, true) => self.expired.first(),
+                (false, false) => self.expired.next(self.turns, self.backlog),
+            };
             let turn = Turn { number: self.turns, take_over, follows, rest: self.rest() };
             let prepared = tokio::select! {
                 biased;
@@ -137,7 +162,7 @@ impl Claimer {
                     Box::pin(self.receive(answered)).await;
                     continue;
                 }
-                prepared = prepare(&queue, turn), if !follows || self.backlog && self.outstanding.len() < DEPTH => prepared,
+                prepared = prepare(&queue, turn), if !follows || self.backlog && self.outstanding.len() < depth => prepared,
             };
             let ready = match prepared {
                 Prepared::Ready(ready) => ready,
@@ -163,6 +188,33 @@ impl Claimer {
             }
         }
         Box::pin(self.end()).await;
+    }
+
+    /// A queue in order: whether the next claim may be made. Not before everything that goes back is written; and what may kill
+    /// the process is alone, so it waits for what is before it.
+    async fn may_claim_in_order(&mut self) -> bool {
+        let queue = self.queue.clone();
+        let spilling = queue.lines.is_spilling();
+        if spilling {
+            self.receive_all().await;
+        }
+        let settled = || queue.lines.is_empty() && queue.settler.is_idle();
+        let waits = if spilling { !settled() } else { self.expired.is_first_suspect() && !queue.lines.is_empty() };
+        if spilling && !waits {
+            queue.lines.spilled();
+            queue.alarm.ring(Wakeup::More);
+        }
+        if waits && !queue.stopping.is_cancelled() {
+            self.heartbeat.rest();
+            // Order: a stop goes first; a sleep may be left at any time.
+            tokio::select! {
+                biased;
+                () = queue.stopping.cancelled() => {}
+                () = tokio::time::sleep(SPILLING) => {}
+            }
+            return false;
+        }
+        true
     }
 
     /// Looks for a lost claim. It goes before the next, with the room and the isolation that it was made with: waiting for
@@ -197,6 +249,7 @@ impl Claimer {
         if queue.process.stopping.is_cancelled() {
             queue.process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed);
         }
+        leave_order(&queue).await;
     }
 
     /// When it may end: not while there is anything that only this claimer knows.
@@ -305,7 +358,15 @@ impl Claimer {
                 queue.home().observe(now_ms);
                 self.lose(claim);
             }
+            // Another daemon delivers: it may end, or release the order earlier, so the safety poll looks too.
+            Ok(Reply::Claim(ClaimReply::Standby { now_ms, until_ms })) => {
+                self.answered(now_ms, claim.patience);
+                queue.refund_rate(most as u32);
+                queue.stands_by(until_ms);
+                queue.alarm.next(Some(until_ms.saturating_add(1)), false);
+            }
             Ok(Reply::Claim(ClaimReply::Claimed(claimed))) => {
+                queue.is_active();
                 process.events.metrics().script("claim").took(took);
                 self.answered(claimed.now_ms, claim.patience);
                 reply::look_at_due_times(&queue, &claimed, claim.nothing_due_ms);

@@ -27,11 +27,38 @@ impl Expired {
         let names = if names.len() < EXPIRED_SHOWN { names } else { self.page(queue, names).await };
         let (own, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.owner == queue.process.owner);
         self.names = others.into();
+        if queue.spec.order.is_some() {
+            self.sort(queue).await;
+        }
         let (here, strays): (Vec<_>, Vec<_>) = own.into_iter().partition(|name| queue.leases.contains(*name));
         if !here.is_empty() {
             keeper::extend(queue).await;
         }
         strays
+    }
+
+    /// A queue in order: what falls due first was claimed first, whatever process took it over since.
+    async fn sort(&mut self, queue: &Arc<Queue>) {
+        let mut by_due = Vec::with_capacity(self.names.len());
+        for name in self.names.drain(..) {
+            let first = match queue.store.contents(name).await {
+                Ok(contents) => contents.elements.iter().filter_map(|element| element.due_ms()).min(),
+                Err(_) => None,
+            };
+            by_due.push((first, name));
+        }
+        by_due.sort();
+        self.names = by_due.into_iter().map(|(_, name)| name).collect();
+    }
+
+    /// The first of them, for a queue in order.
+    pub fn first(&mut self) -> Option<ClaimName> {
+        self.names.pop_front()
+    }
+
+    /// Whether the first may kill the process.
+    pub fn is_first_suspect(&self) -> bool {
+        self.names.front().is_some_and(|name| name.taken_over_by([0; 8], 0).is_suspect())
     }
 
     /// Reads all of them. After a crash many are empty, and would hide what is in the others: those are buried.

@@ -74,6 +74,11 @@ impl Held {
         Some(Held { parts: Some(Box::new(parts)) })
     }
 
+    /// Due time in Redis ms; none for elements of the ready list.
+    pub fn due_ms(&self) -> Option<i64> {
+        self.parts.as_ref().and_then(|parts| parts.header.due_ms())
+    }
+
     /// The element.
     pub fn parts(&mut self) -> &mut Parts {
         // Only `settle`, `drop_stale` and `Drop` take the parts, and they consume the element.

@@ -31,6 +31,12 @@ pub fn without_sinks(mut held: Held, verdict: Verdict) {
 
 /// Judges what the sinks answered, and settles the element.
 pub(super) fn by_answers(mut held: Held, found: Found) {
+    let verdict = decide(&mut held, found);
+    held.settle(verdict);
+}
+
+/// Judges what the sinks answered. The caller settles the element, or tries it again.
+pub(super) fn decide(held: &mut Held, found: Found) -> Verdict {
     let parts = held.parts();
     let queue = parts.queue().clone();
     let Judged { mut verdict, confirmed, possible_duplicate } = judged(parts, &found);
@@ -44,7 +50,7 @@ pub(super) fn by_answers(mut held: Held, found: Found) {
     if verdict != Verdict::Confirm {
         record(parts, &confirmed, !found.asked.is_empty() || found.panicked);
     }
-    held.settle(verdict);
+    verdict
 }
 
 /// Adds to a verdict where the element was to go, as far as it may be shown.

@@ -9,6 +9,7 @@ pub mod conclude;
 pub mod delivery;
 pub mod destinations;
 pub mod dispatch;
+pub mod in_order;
 pub mod outbound;
 pub mod pass;
 pub mod probes;

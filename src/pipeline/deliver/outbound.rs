@@ -17,6 +17,7 @@ use crate::sink::{Destination, Outbound};
 use crate::source::NoPayload;
 use crate::spans::Subject as Traced;
 use crate::telemetry::labels::DeadReason;
+use crate::template::{Filler, Template};
 
 /// An element, as far as decoding and routing look at it.
 pub struct Subject<'a> {
@@ -94,6 +95,21 @@ pub fn readable(subject: &Subject<'_>) -> Result<Payload, Verdict> {
         queue.events.opaque(&why);
     }
     payload
+}
+
+/// The payload as templates see it, without a verdict and uncounted.
+pub fn peeked(subject: &Subject<'_>) -> Result<Payload, ()> {
+    let payload = subject.payload.as_ref().map_err(drop)?;
+    subject.claim.queue.spec.decode(payload).map_err(drop)
+}
+
+/// What a template makes of an element.
+pub fn text(subject: &Subject<'_>, payload: &Payload, template: &Template) -> Option<String> {
+    let queue = &subject.claim.queue;
+    let attempt = subject.attempts.saturating_add(1);
+    let (due_ms, topic) = (subject.due_ms, subject.topic.as_deref());
+    let element = ElementInfo { id: subject.id, queue: &queue.spec.id, due_ms, attempt, topic };
+    Filler::new(&element, payload, None).text(template, &"order_key").ok()
 }
 
 /// The element on its way to the sink of this place among the queue's destinations; a failure if a template has no value.

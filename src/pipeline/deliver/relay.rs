@@ -15,6 +15,7 @@ use crate::message::Outcome;
 use crate::pipeline::claim::{Batch, Held, Parts};
 use crate::pipeline::deliver::answer::answer;
 use crate::pipeline::deliver::conclude;
+use crate::pipeline::deliver::in_order;
 use crate::pipeline::deliver::outbound::{self, Subject};
 use crate::pipeline::deliver::pass::{Entry, Passed, pass};
 use crate::pipeline::deliver::together::{Together, is_common};
@@ -42,6 +43,9 @@ pub struct Begun<T> {
 /// Every element is at its sink's door when this returns, as far as the door is open and there is room: two batches, each in
 /// a task of its own, could overtake each other on the way there, and elements of one Kafka partition would change places.
 pub fn begin(batch: &mut Batch) -> Begun<Option<BoxFuture<'static, ()>>> {
+    if batch.claim().queue.spec.order.is_some() {
+        return Begun { work: in_order::begin(batch), lacks: None };
+    }
     if is_common(batch) {
         let Begun { work, lacks } = Together::begin(batch);
         return Begun { work: work.map(|together| together.finish().boxed()), lacks };
@@ -91,7 +95,7 @@ pub(super) struct Found {
 }
 
 /// Why an element's sinks have nothing to say about it.
-enum Early {
+pub(super) enum Early {
     /// The verdict is there without them.
     Decided(Verdict),
     /// The lease is over: not ours to send, and not ours to settle.
@@ -105,17 +109,25 @@ impl From<Verdict> for Early {
 }
 
 async fn relay(mut held: Held) {
+    match round(&mut held).await {
+        Err(Early::Stale) => held.drop_stale(),
+        Err(Early::Decided(verdict)) => conclude::without_sinks(held, verdict),
+        Ok(found) => conclude::by_answers(held, found),
+    }
+}
+
+/// One round: what the sinks said, or why they were not asked.
+pub(super) async fn round(held: &mut Held) -> Result<Found, Early> {
     let mut found = Found::default();
     let queue = held.parts().queue().clone();
     // Order: what a sink has answered counts, even if the drain's time is up.
     let ended = tokio::select! {
         biased;
-        ended = AssertUnwindSafe(attempt(&mut held, &mut found)).catch_unwind() => Some(ended),
+        ended = AssertUnwindSafe(attempt(held, &mut found)).catch_unwind() => Some(ended),
         () = queue.abandon.cancelled() => None,
     };
     match ended {
-        Some(Ok(Err(Early::Stale))) => return held.drop_stale(),
-        Some(Ok(Err(Early::Decided(verdict)))) => return conclude::without_sinks(held, verdict),
+        Some(Ok(Err(early))) => return Err(early),
         Some(Ok(Ok(()))) => {}
         Some(Err(_panic)) => {
             found.panicked = true;
@@ -124,7 +136,7 @@ async fn relay(mut held: Held) {
         }
         None => found.given_up = true,
     }
-    conclude::by_answers(held, found);
+    Ok(found)
 }
 
 /// Decodes, routes and delivers; fills `found` as it goes, so that what is known survives a panic or the end of the

@@ -13,6 +13,7 @@ mod fan_out;
 mod growth;
 mod leases;
 mod on_redis;
+mod order;
 mod outages;
 mod outcomes;
 mod pauses;
@@ -92,6 +93,7 @@ fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
         max_rate: None,
         max_lateness: None,
         on_expired: OnExpired::Deliver,
+        order: None,
         unroutable: Unroutable { after: Some(10 * MINUTE), action: OnUnroutable::DeadLetter },
         to: to.collect(),
         retry: RetryPolicy {

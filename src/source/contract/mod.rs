@@ -12,6 +12,7 @@ pub(crate) mod formats;
 pub(crate) mod leases;
 pub(crate) mod lost;
 pub(crate) mod on_redis;
+pub(crate) mod order;
 pub(crate) mod reads;
 pub(crate) mod takeovers;
 pub(crate) mod verdicts;
@@ -43,6 +44,9 @@ pub(crate) const C: u8 = 3;
 
 /// One queue on a server of its own. Its clock stops until the test moves it.
 pub(crate) trait Rig {
+    /// The same of a queue that one process at a time delivers from, in order.
+    fn store_in_order(&self, owner: u8) -> Arc<dyn Store>;
+
     /// The queue, as a process with this owner delivers from it. It may push to [`LIST`] and trim dead letters.
     fn store(&self, owner: u8) -> Arc<dyn Store>;
     /// The queue, as a process sees it that makes up for missing clients of the source.
@@ -339,6 +343,7 @@ macro_rules! contract_tests {
             leases::a_late_verdict_counts_while_no_process_took_over,
             leases::what_a_claim_without_a_lease_holds_is_not_replaced,
             leases::elements_in_flight_are_counted_over_all_processes,
+            order::one_process_delivers_in_order,
             lost::a_claim_with_a_lost_reply_is_found_by_its_name,
             lost::a_lost_claim_that_did_not_run_holds_nothing_and_runs_no_more,
             takeovers::a_whole_claim_is_taken_over,

@@ -129,6 +129,7 @@ impl Walk {
         let claimed = match rig.store(name.owner[0]).claim(&request).await.expect("the server claims") {
             ClaimReply::Late { .. } => return format!("{name} is late"),
             ClaimReply::Twice { .. } => return format!("{name} is sent twice"),
+            ClaimReply::Standby { .. } => return format!("{name} stands by"),
             ClaimReply::Claimed(claimed) => claimed,
         };
         let next = claimed.next_ms.map(|next_ms| next_ms - self.start_ms);

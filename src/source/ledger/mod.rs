@@ -63,6 +63,8 @@ pub struct Ledger {
     pub owner: [u8; 8],
     scripts: &'static Scripts,
     source: Arc<dyn Source>,
+    /// One daemon at a time delivers from the queue, in order.
+    ordered: bool,
     /// Mean size of the bodies that were met last, for a source with bodies: 0 for none.
     body_size: AtomicUsize,
 }
@@ -71,7 +73,12 @@ impl Ledger {
     /// The ledger of a source's queue. `owner` is this process's random number.
     pub fn new(source: Arc<dyn Source>, owner: [u8; 8]) -> Self {
         let keys = source.ledger_keys();
-        Ledger { keys, owner, scripts: source.scripts(), source, body_size: AtomicUsize::new(0) }
+        Ledger { keys, owner, scripts: source.scripts(), source, ordered: false, body_size: AtomicUsize::new(0) }
+    }
+
+    /// The same of a queue that one daemon at a time delivers from, in order.
+    pub fn in_order(self, ordered: bool) -> Self {
+        Ledger { ordered, ..self }
     }
 
     /// The foreign half of the queue.

@@ -15,6 +15,8 @@ pub struct Use {
     pub trims_dead: bool,
     /// Dead letters are forwarded.
     pub forwards: bool,
+    /// It is delivered in order.
+    pub in_order: bool,
     /// The list of exactly-once pushes, and the end that they go to.
     pub push: Option<(Bytes, Side)>,
 }
@@ -77,6 +79,9 @@ impl Ledger {
         ];
         if usage.trims_dead {
             grants.push(on(&k.dead, [XTRIM]));
+        }
+        if usage.in_order {
+            grants.push(Grant::on([exact(&k.state)], [EVALSHA, TYPE, HDEL, HMGET, HSET]));
         }
         if let Some((list, side)) = &usage.push {
             grants.push(Grant::on([k.of_claims(), exact(&k.retry), exact(&k.dead), exact(list)], [EVALSHA]));

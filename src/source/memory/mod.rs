@@ -118,6 +118,11 @@ impl MemoryServer {
         MemoryStore { server: self.clone(), name: name.into(), owner, clock }
     }
 
+    /// From now on one process at a time delivers from this queue, in order.
+    pub fn in_order(&self, name: &str) {
+        self.0.queues.lock().entry(name.into()).or_default().fence.on = true;
+    }
+
     /// The server's time in ms.
     pub fn now_ms(&self) -> i64 {
         START_MS.saturating_add(millis(self.0.started.elapsed()))
@@ -290,6 +295,11 @@ impl MemoryStore {
         let due_ms = self.server.now_ms().saturating_add(millis(delay));
         self.with(|queue| queue.scheduled.add(due_ms, element));
         due_ms
+    }
+
+    /// Offers an element that is due at this time in ms.
+    pub fn offer_at(&self, element: Bytes, due_ms: i64) {
+        self.with(|queue| queue.scheduled.add(due_ms, element));
     }
 
     /// Puts a bare payload on the ready list, as a client of the source does.

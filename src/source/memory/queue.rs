@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use bytes::Bytes;
 
-use super::claims::Keys;
+use super::claims::{Fence, Keys};
 use super::zset::Zset;
 use crate::link::Side;
 use crate::source::ledger::claims::{ClaimName, Element};
@@ -32,6 +32,7 @@ pub(super) struct Queue {
     pub(super) pauses: HashMap<String, Pause>,
     /// Ids given to payloads of the ready list.
     pub(super) given: u64,
+    pub(super) fence: Fence,
 }
 
 #[derive(Clone)]

@@ -30,6 +30,11 @@ impl Rig for MemoryRig {
         Arc::new(self.server.store("q", [owner; 8]))
     }
 
+    fn store_in_order(&self, owner: u8) -> Arc<dyn Store> {
+        self.server.in_order("q");
+        self.store(owner)
+    }
+
     fn rescuer(&self) -> Arc<dyn Store> {
         self.store(A)
     }

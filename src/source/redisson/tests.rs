@@ -48,7 +48,7 @@ impl RedissonRig {
         };
         let ledger = Ledger::new(source.clone(), [A; 8]);
         let rights = |side| {
-            let usage = Use { trims_dead: true, forwards: true, push: Some((LIST, side)) };
+            let usage = Use { trims_dead: true, forwards: true, in_order: true, push: Some((LIST, side)) };
             ledger.rights(Activity::Deliver, &usage)
         };
         // A queue pushes to one end of its list; the clauses do to both.
@@ -66,6 +66,11 @@ impl RedissonRig {
 impl Rig for RedissonRig {
     fn store(&self, owner: u8) -> Arc<dyn Store> {
         self.on(&self.daemon, owner)
+    }
+
+    fn store_in_order(&self, owner: u8) -> Arc<dyn Store> {
+        let source = self.source.clone();
+        Arc::new(RedisStore::new(self.daemon.clone(), source, [owner; 8]).in_order(true))
     }
 
     fn rescuer(&self) -> Arc<dyn Store> {

@@ -158,6 +158,18 @@ impl QueueEvents {
         );
     }
 
+    /// Another daemon delivers the queue in order, for so long if it does not extend that. Called when it changes.
+    pub fn stands_by(&self, left_ms: i64) {
+        self.0.metrics.active(false);
+        info!(queue = &**self.id(), left_ms, "another daemon delivers this queue in order; this one stands by");
+    }
+
+    /// This daemon delivers the queue in order. Called when it changes.
+    pub fn delivers_in_order(&self) {
+        self.0.metrics.active(true);
+        info!(queue = &**self.id(), "this daemon delivers the queue in order");
+    }
+
     /// The queue resumes.
     pub fn resumed(&self) {
         self.0.metrics.held(false);

@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::ask;
 use crate::harness::daemon::ConfigFile;
 use crate::harness::redisson::{Element, Layout};
-use crate::harness::{RedisServer, RedissonQueue};
+use crate::harness::{Daemon, RedisServer, RedissonQueue, eventually};
 use delaybridge::operate::acl::Purpose;
+use std::time::Duration;
 
 /// Later than any time that is due during a test.
 const LATER: i64 = 4_000_000_000_000;
@@ -301,4 +302,26 @@ async fn a_person_reads_what_is_wrong_and_what_a_repair_does() {
     }
     assert!(!answer.out.contains("the last copy"), "no payload");
     ask(&planted.config, "fsck unheard-of").failed(2, &["no queue with this id"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beside_a_daemon_at_work_nothing_is_a_fault() {
+    let mut planted = Planted::new().await;
+    let mut daemon = Daemon::start(&yaml(&planted.server).replace("http: none\n", "")).await;
+    let now_ms = planted.now_ms().await;
+    let elements: Vec<Element> =
+        (0..6_000).map(|n| Element::new(Layout::New, now_ms + 500 + n / 3, format!("element {n}"))).collect();
+    planted.queue.offer_bulk(&mut planted.redis, &elements).await;
+    let mut runs = 0;
+    while planted.redis.zcard::<_, usize>(&planted.queue.timeouts).await.unwrap() > 0 || runs < 2 {
+        let (code, found) = planted.fsck("texts --repair");
+        assert_eq!(code, 0, "{found}");
+        runs += 1;
+    }
+    eventually("everything to be delivered, once", Duration::from_secs(60), async || {
+        let delivered: usize = planted.redis.clone().llen("done").await.map_err(|error| error.to_string())?;
+        if delivered == elements.len() { Ok(()) } else { Err(format!("{delivered} delivered")) }
+    })
+    .await;
+    assert_eq!(daemon.stop().await, 0);
 }

@@ -1,5 +1,6 @@
 //! The daemon and a webhook: what a request is, what refusals and outages do, and how the daemon goes on afterwards.
 
+mod order;
 mod outages;
 pub mod receiver;
 mod refusals;

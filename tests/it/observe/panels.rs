@@ -113,6 +113,7 @@ pub fn rows() -> Vec<Row> {
             vec![
                 rare("Queue on hold", "queue_held", &["queue"]),
                 rare("Queue paused", "queue_paused", &["queue"]),
+                rare("Delivers in order", "queue_active", &["queue"]),
                 rate("Slots on the move", "slot_migrations_total", &["queue"]),
                 lines("Sink up", "sink_up", "short", &["sink"]).ask("min by (sink) ({})", "{{sink}}"),
                 gauge("Sink full", "sink_blocked", &["sink"]),

@@ -261,6 +261,10 @@ impl Claims for Wire {
         })
     }
 
+    fn leave_order(&self) -> Call<'_, bool> {
+        self.call(self.store.leave_order(), never)
+    }
+
     fn in_flight(&self) -> Call<'_, InFlight> {
         self.call(Claims::in_flight(&*self.store), never)
     }

@@ -70,7 +70,7 @@ impl PoolRig {
         let source = Arc::new(JobPool::of(&spec).on_test_clock());
         let ledger = Ledger::new(source.clone(), [A; 8]);
         let rights = |side| {
-            let usage = Use { trims_dead: true, forwards: true, push: Some((LIST, side)) };
+            let usage = Use { trims_dead: true, forwards: true, in_order: true, push: Some((LIST, side)) };
             ledger.rights(Activity::Deliver, &usage)
         };
         let clock = Grant::on([Pattern::exact(TEST_CLOCK)], [LRANGE]);
@@ -122,6 +122,10 @@ impl PoolRig {
 impl Rig for PoolRig {
     fn store(&self, owner: u8) -> Arc<dyn Store> {
         Arc::new(self.redis(owner))
+    }
+
+    fn store_in_order(&self, owner: u8) -> Arc<dyn Store> {
+        Arc::new(self.redis(owner).in_order(true))
     }
 
     fn rescuer(&self) -> Arc<dyn Store> {

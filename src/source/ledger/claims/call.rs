@@ -9,8 +9,8 @@ use super::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Confirm, Confirmed, Contents, EXPIRED_SHOWN, Extended, Scripts,
     Settled, TakeOverReply, TakeOverRequest, Verdict, Whole, reply, verdict,
 };
-use crate::link::Conn;
-use crate::source::ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, Keys, Ledger};
+use crate::link::{Conn, Script};
+use crate::source::ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, Keys, Ledger, truth};
 use crate::source::store::InFlight;
 use crate::source::{Source, SourceError, millis, text};
 
@@ -29,16 +29,43 @@ pub struct Claims<'a> {
     keys: &'a Keys,
     pub(super) source: &'a dyn Source,
     scripts: &'static Scripts,
+    /// One daemon at a time delivers from the queue, in order.
+    ordered: bool,
 }
 
 impl Ledger {
     /// The calls on claims.
     pub fn claims(&self) -> Claims<'_> {
-        Claims { keys: &self.keys, source: &*self.source, scripts: &self.scripts.claims }
+        Claims { keys: &self.keys, source: &*self.source, scripts: &self.scripts.claims, ordered: self.ordered }
     }
 }
 
 impl Claims<'_> {
+    /// A script and its keys: of a queue in order, the one with the fence, and the key that this needs.
+    fn fenced(
+        &self,
+        script: &'static Script,
+        in_order: &'static Script,
+        mut keys: Vec<Bytes>,
+    ) -> (&'static Script, Vec<Bytes>) {
+        if !self.ordered {
+            return (script, keys);
+        }
+        keys.push(self.keys.state.clone());
+        (in_order, keys)
+    }
+
+    /// Gives the order back, for a process with nothing in flight.
+    ///
+    /// # Errors
+    ///
+    /// After any error it may be sent again.
+    pub async fn leave_order(&self, conn: &Conn, owner: [u8; 8]) -> Result<bool, SourceError> {
+        let args = [text(format_args!("{:016x}", u64::from_be_bytes(owner)))];
+        let answer = conn.script(&self.scripts.in_order.leave, std::slice::from_ref(&self.keys.state), &args).await?;
+        Ok(truth("claims_leave", answer)?)
+    }
+
     /// Claims what is due. `name` is new, or that of a call with a lost answer.
     ///
     /// # Errors
@@ -65,7 +92,8 @@ impl Claims<'_> {
             text(request.rotation % 12), // Divides by two, three and four places alike.
         ];
         args.extend(self.source.claim_args(hints, request.ahead));
-        let answer = conn.script(&self.scripts.claim, &keys, &args).await?;
+        let (script, keys) = self.fenced(&self.scripts.claim, &self.scripts.in_order.claim, keys);
+        let answer = conn.script(script, &keys, &args).await?;
         Ok(reply::claim(self.source, answer, hints, request.ahead)?)
     }
 
@@ -76,7 +104,8 @@ impl Claims<'_> {
     /// After any error it may be sent again.
     pub async fn take_over(&self, conn: &Conn, request: &TakeOverRequest) -> Result<TakeOverReply, SourceError> {
         let ([old_d, old_h], [d, h]) = (self.keys.of_claim(request.old), self.keys.of_claim(request.new));
-        let keys = [self.keys.leases.clone(), old_d, old_h, d, h];
+        let keys = vec![self.keys.leases.clone(), old_d, old_h, d, h];
+        let (script, keys) = self.fenced(&self.scripts.take_over, &self.scripts.in_order.take_over, keys);
         let args = [
             text(request.old),
             text(request.new),
@@ -86,7 +115,7 @@ impl Claims<'_> {
             text(request.bytes.min(BATCH_BYTES)),
             text(request.largest),
         ];
-        Ok(reply::take_over(self.source, conn.script(&self.scripts.take_over, &keys, &args).await?)?)
+        Ok(reply::take_over(self.source, conn.script(script, &keys, &args).await?)?)
     }
 
     /// Names of claims with leases that were over at this time, the longest first; at most `most`. And how many names among
@@ -125,7 +154,9 @@ impl Claims<'_> {
         // At least one call, which tells the time.
         for names in names.chunks(NAMES).chain(names.is_empty().then_some(names)) {
             let args: Vec<_> = std::iter::once(text(millis(lease))).chain(names.iter().map(text)).collect();
-            let answer = conn.script(&self.scripts.extend, std::slice::from_ref(&self.keys.leases), &args).await?;
+            let keys = vec![self.keys.leases.clone()];
+            let (script, keys) = self.fenced(&self.scripts.extend, &self.scripts.in_order.extend, keys);
+            let answer = conn.script(script, &keys, &args).await?;
             let mut fields = Fields::of("claims_extend", answer)?;
             // The earliest: all leases run at least so long from then on.
             extended.now_ms = extended.now_ms.min(fields.int()?);

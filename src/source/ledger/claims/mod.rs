@@ -68,6 +68,13 @@ pub enum ClaimReply {
         /// Redis time in ms.
         now_ms: i64,
     },
+    /// The queue is delivered in order, by another daemon; nothing was done.
+    Standby {
+        /// Redis time in ms.
+        now_ms: i64,
+        /// Until when that one has the order, if it does not extend it.
+        until_ms: i64,
+    },
     /// It ran.
     Claimed(Claimed),
 }

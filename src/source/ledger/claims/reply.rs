@@ -22,8 +22,12 @@ pub(super) fn claim(
     match what.as_str() {
         "late" => return Ok(ClaimReply::Late { now_ms }),
         "twice" => return Ok(ClaimReply::Twice { now_ms }),
+        "standby" => {
+            let until_ms = fields.score()?.map_or(now_ms, Score::ceil_ms);
+            return Ok(ClaimReply::Standby { now_ms, until_ms });
+        }
         "ok" => {}
-        _ => return Err(BadReply { script: SCRIPT, expected: "ok, late or twice" }),
+        _ => return Err(BadReply { script: SCRIPT, expected: "ok, late, twice or standby" }),
     }
     let (bare_fields, mut entry_fields) = (fields.array()?, fields.array()?);
     let from_retry = usize::try_from(fields.int()?).unwrap_or(0);

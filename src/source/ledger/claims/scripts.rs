@@ -11,6 +11,16 @@ pub struct Scripts {
     pub(super) confirm: Script,
     pub(super) settle: Script,
     pub(super) bury: Script,
+    /// For queues in order. Loaded when one is first served.
+    pub(super) in_order: InOrder,
+}
+
+/// The same for queues in order: with the fence of the one daemon that delivers.
+pub struct InOrder {
+    pub(super) claim: Script,
+    pub(super) take_over: Script,
+    pub(super) extend: Script,
+    pub(super) leave: Script,
 }
 
 /// The Lua text that a source adds to the claim script: see the head of `claim.lua` for what each part must do.
@@ -52,14 +62,22 @@ impl Scripts {
             assert!(TEXTS.iter().any(|(name, _)| name == script), "no script of claims is called {script}");
         }
         let script = |name: &'static str| {
-            let mut text = text_of(name, fragments, clock);
+            let mut text = text_of(name, fragments, clock, false);
             for (_, from, to) in patches.iter().filter(|(script, ..)| *script == name) {
                 assert!(text.contains(from), "script {name} does not contain {from}");
                 text = text.replace(from, to);
             }
             Script::new(name, text)
         };
+        let ordered = |name: &str| Script::new(format!("{name}_in_order"), text_of(name, fragments, clock, true));
+        let in_order = InOrder {
+            claim: ordered("claim"),
+            take_over: ordered("take_over"),
+            extend: ordered("extend"),
+            leave: ordered("leave"),
+        };
         Scripts {
+            in_order,
             claim: script("claim"),
             take_over: script("take_over"),
             extend: script("extend"),
@@ -71,12 +89,13 @@ impl Scripts {
 
     /// All of them, to be loaded when a connection is made.
     pub fn all(&self) -> [&Script; 6] {
-        let Scripts { claim, take_over, extend, confirm, settle, bury } = self;
+        let Scripts { claim, take_over, extend, confirm, settle, bury, in_order: _ } = self;
         [claim, take_over, extend, confirm, settle, bury]
     }
 }
 
-const TEXTS: [(&str, &str); 6] = [
+const TEXTS: [(&str, &str); 7] = [
+    ("leave", include_str!("scripts/order/leave.lua")),
     ("claim", include_str!("scripts/claim.lua")),
     ("take_over", include_str!("scripts/take_over.lua")),
     ("extend", include_str!("scripts/extend.lua")),
@@ -85,10 +104,25 @@ const TEXTS: [(&str, &str); 6] = [
     ("bury", include_str!("scripts/bury.lua")),
 ];
 
+/// What a queue in order has in its scripts, and others have not.
+const ORDER: [(&str, &str); 6] = [
+    ("--#order keys", include_str!("scripts/order/keys.lua")),
+    ("--#order claim", include_str!("scripts/order/claim.lua")),
+    ("--#order places", include_str!("scripts/order/places.lua")),
+    ("--#order take_over", include_str!("scripts/order/take_over.lua")),
+    ("--#order extend", include_str!("scripts/order/extend.lua")),
+    // Last: the others have it in them.
+    ("--#order own", include_str!("scripts/order/own.lua")),
+];
+
 /// The text that Redis gets.
-fn text_of(name: &str, fragments: &Fragments, clock: Clock) -> String {
+fn text_of(name: &str, fragments: &Fragments, clock: Clock, ordered: bool) -> String {
     let body = TEXTS.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
     let Fragments { keys, look, quick, check, open, move_taken, finish } = fragments;
+    let mut body = body.to_owned();
+    for (place, text) in ORDER {
+        body = body.replace(place, if ordered { text } else { "" });
+    }
     let text = format!("{}\n{body}", include_str!("scripts/prelude.lua"))
         .replace("--#source keys", keys)
         .replace("--#source look", look)

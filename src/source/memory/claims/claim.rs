@@ -73,16 +73,38 @@ impl Queue {
         if self.has_run(request.name) {
             return ClaimReply::Twice { now_ms };
         }
+        if let Err(until_ms) = self.own(request.name, now_ms, now_ms.saturating_add(millis(request.lease))) {
+            return ClaimReply::Standby { now_ms, until_ms };
+        }
         let shown: Vec<_> = self.leases.until(now_ms).take(EXPIRED_SHOWN).collect();
         let expired: Vec<_> = shown.iter().filter_map(|(_, text)| name(text)).collect();
         let mut unknown = (shown.len() - expired.len()) as u64;
+        if self.fence.on && !expired.is_empty() {
+            // What was in flight comes first.
+            return ClaimReply::Claimed(Claimed {
+                now_ms,
+                expired,
+                unknown,
+                hints: request.hints.clone(),
+                ..Claimed::default()
+            });
+        }
         let ahead_ms = millis(request.ahead);
         let horizon_ms = now_ms.saturating_add(ahead_ms);
         let most = request.most.min(BATCH_ENTRIES);
         let due = [self.retry.until(now_ms).count(), self.ready.len(), self.scheduled.until(horizon_ms).count()];
-        let first = (request.rotation % PLACES as u64) as usize;
+        let first = if self.fence.on { 0 } else { (request.rotation % PLACES as u64) as usize };
         let order = [0, 1, 2].map(|turn| (turn + first) % PLACES);
-        let quotas = quotas(due, most, order);
+        let mut quotas = quotas(due, most, order);
+        if self.fence.on {
+            // What went back goes first, and nothing of the next place before all of it.
+            let mut left = most;
+            quotas = due.map(|due| {
+                let quota = due.min(left);
+                left -= quota;
+                quota
+            });
+        }
 
         let (mut keys, mut room) = (Keys::default(), Room::new(request.bytes));
         let (mut retried, mut ready) = (Zset::default(), Contents::default());

@@ -1,11 +1,13 @@
 //! Claims in memory: what each call does, and what a test sees of it.
 
 mod claim;
+mod order;
 mod settle;
 mod takeover;
 #[cfg(test)]
 mod tests;
 
+pub(super) use self::order::Fence;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -90,6 +92,12 @@ impl Queue {
 
     fn extend(&mut self, lease: Duration, names: &[ClaimName], now_ms: i64) -> Extended {
         let until_ms = now_ms.saturating_add(millis(lease));
+        if let Some(name) = names.first() {
+            if self.is_fenced(*name) {
+                return Extended { now_ms, held: vec![false; names.len()] };
+            }
+            drop(self.own(*name, now_ms, until_ms));
+        }
         let extend = |name: &ClaimName| {
             let held = self.leases.score(&text(*name)).is_some();
             if held {
@@ -186,6 +194,10 @@ impl Claims for MemoryStore {
 
     fn bury<'a>(&'a self, not_after_ms: i64, names: &'a [ClaimName]) -> Call<'a, Buried> {
         self.call(Some(Op::Bury), move |queue, now_ms| queue.bury(not_after_ms, names, now_ms))
+    }
+
+    fn leave_order(&self) -> Call<'_, bool> {
+        self.call(None, |queue, _| queue.leave_order(self.owner))
     }
 
     fn in_flight(&self) -> Call<'_, InFlight> {

@@ -19,6 +19,9 @@ impl Queue {
         if self.leases.score(&old).is_none_or(|until_ms| until_ms > now_ms) {
             return TakeOverReply::Nothing { now_ms };
         }
+        if self.own(request.new, now_ms, now_ms.saturating_add(millis(request.lease))).is_err() {
+            return TakeOverReply::Nothing { now_ms };
+        }
         let Some(held) = self.claims.get_mut(&request.old) else {
             self.leases.remove(&old);
             return TakeOverReply::Nothing { now_ms };

@@ -48,7 +48,7 @@ impl ZsetRig {
         let source = Arc::new(ZsetSource::of(&spec).on_test_clock());
         let ledger = Ledger::new(source.clone(), [A; 8]);
         let rights = |side| {
-            let usage = Use { trims_dead: true, forwards: true, push: Some((LIST, side)) };
+            let usage = Use { trims_dead: true, forwards: true, in_order: true, push: Some((LIST, side)) };
             ledger.rights(Activity::Deliver, &usage)
         };
         let clock = Grant::on([Pattern::exact(TEST_CLOCK)], [LRANGE]);
@@ -75,6 +75,10 @@ impl ZsetRig {
 impl Rig for ZsetRig {
     fn store(&self, owner: u8) -> Arc<dyn Store> {
         Arc::new(RedisStore::new(self.daemon.clone(), self.source.clone(), [owner; 8]))
+    }
+
+    fn store_in_order(&self, owner: u8) -> Arc<dyn Store> {
+        Arc::new(RedisStore::new(self.daemon.clone(), self.source.clone(), [owner; 8]).in_order(true))
     }
 
     fn rescuer(&self) -> Arc<dyn Store> {

@@ -167,6 +167,7 @@ impl World {
         let elements = match store.claim(&request).await.expect("the server claims") {
             ClaimReply::Late { .. } => return format!("{} late", request.name),
             ClaimReply::Twice { .. } => return format!("{} twice", request.name),
+            ClaimReply::Standby { .. } => return format!("{} standby", request.name),
             // The reply is lost: what it took is found by its name.
             ClaimReply::Claimed(_) if self.rng.u8(0..4) == 0 => {
                 store.contents(request.name).await.expect("the server reads").elements

@@ -21,7 +21,11 @@
 --   open    writes that remove nothing, one of each kind that it removes with
 --   move    writes: what was read goes to D or H, then away from its place
 --   finish  brings `added` up to date
+--
+-- For a queue in order (order/*.lua), the last of KEYS is the state hash, and {'standby', now, time} is returned while another
+-- daemon has the order until then.
 
+--#order keys
 local LEASES, D, H, RETRY = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 --#source keys
 local now, seconds, micros = clock()
@@ -72,6 +76,7 @@ end
 local n_retry, first_retry, retry_score, retry_size = look(RETRY, now, ARGV[9], tonumber)
 local expired = typed(LEASES, 'ZRANGE', LEASES, '-inf', ms(now), 'BYSCORE', 'LIMIT', 0, 8)
 if bad then return bad end
+--#order claim
 if offered + n_retry == 0 then
   if call('ZSCORE', LEASES, ARGV[1]) then return {'twice', now} end
   return {'ok', now, {}, {}, 0, retry_score, retry_size, expired, {0, 0}, added}
@@ -99,6 +104,7 @@ for round = 1, 2 do
     quotas[place], left = had + quota, left - quota
   end
 end
+--#order places
 for i = 0, #places - 1 do
   local place = (i + turn) % #places + 1
   if quotas[place] > 0 then

@@ -6,9 +6,13 @@
 --
 -- Sent twice: an end moves twice; of what is not the caller's any more, none.
 
+-- For a queue in order, the last of KEYS is the state hash: nothing is the caller's once another daemon has had the order.
+
+--#order keys
 local LEASES = KEYS[1]
 local now = clock()
 local deadline, answers = ms(now + tonumber(ARGV[1])), {}
+--#order extend
 -- Lua unpacks some 8,000 values at most.
 for first = 2, #ARGV, 2000 do
   local last, adds = math.min(first + 1999, #ARGV), {}

@@ -10,8 +10,12 @@
 -- Sent twice: the new name has a lease, until bury removes it after not_after, or the old one is gone. What stays in the
 -- old claim is under the old name: a late verdict of its owner is still welcome, one on what was taken finds nothing.
 
+-- For a queue in order, the last of KEYS is the state hash, and {'nothing', now} is returned while another daemon has the
+-- order.
+
 --#include reading.lua
 
+--#order keys
 local LEASES, OLD_D, OLD_H, D, H = unpack(KEYS)
 local now = clock()
 if now > tonumber(ARGV[3]) then return {'late', now} end
@@ -20,6 +24,7 @@ local n_d, n_h = typed(OLD_D, 'ZCARD', OLD_D), typed(OLD_H, 'ZCARD', OLD_H)
 if bad then return bad end
 if ends[2] or call('EXISTS', D, H) > 0 then return {'twice', now} end
 if not ends[1] or tonumber(ends[1]) > now then return {'nothing', now} end
+--#order take_over
 if n_d + n_h == 0 then
   call('ZREM', LEASES, ARGV[1])
   return {'nothing', now}

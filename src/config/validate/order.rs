@@ -1,0 +1,65 @@
+//! `order`, and what cannot keep one.
+
+use redisson_codecs::Coding;
+
+use super::destination::Destination;
+use crate::config::model::{Mode, Ordered, RouteSpec};
+use crate::config::tables::queue;
+use crate::settings::reader::Section;
+use crate::source::SourceSpec;
+
+/// Whether the queue is delivered in order; combinations that cannot keep it are refused.
+pub(super) fn read(
+    section: &Section<'_>,
+    source: &SourceSpec,
+    mode: Mode,
+    codec: Coding,
+    to: &[RouteSpec],
+) -> Option<Ordered> {
+    let report = &section.cx.report;
+    let spot = section.spot(&queue::ORDER);
+    let word = section.word(&queue::ORDER, &[("none", None), ("key", Some(false)), ("queue", Some(true))]).flatten();
+    let template = section.template(&queue::ORDER_KEY);
+    let own_key = section.has(&queue::ORDER_KEY);
+    if own_key && word != Some(false) {
+        let help = "write `order: key`, or remove `order_key`";
+        report.problem(&section.spot(&queue::ORDER_KEY), "`order_key` has no effect without `order: key`", help);
+    }
+    let whole_queue = word?;
+    if let Some(template) = &template {
+        let at = Destination { section, codec, slot: "", alone: false, dead: false };
+        at.fits(template, &section.spot(&queue::ORDER_KEY));
+    }
+    let has_key = to.first().is_some_and(|route| {
+        // The key of a Kafka record is the only one that a message has.
+        route.target.keys().contains_key("topic") && route.target.keys().contains_key("key")
+    });
+    if !whole_queue && !own_key && !has_key && !to.is_empty() {
+        let help =
+            "write `order_key: \"${payload.orderId}\"`, or a `key` at a Kafka destination that is the first under `to`";
+        report.problem(&spot, "`order: key` needs a key, and the messages have none", help);
+    }
+    let refuse = |what: &str, help: &str| report.problem(&spot, format!("`order` cannot be kept {what}"), help);
+    if mode != Mode::Deliver {
+        refuse(&format!("with `mode: {}`, which delivers nothing", mode.as_str()), "remove `order`");
+    }
+    if section.has(&queue::CLAIM_AHEAD) && !section.duration(&queue::CLAIM_AHEAD).is_zero() {
+        let why =
+            "with `claim_ahead`: an element that is offered later, and due earlier, would come after one that is held";
+        refuse(why, "remove `claim_ahead`");
+    }
+    let pushes =
+        |route: &RouteSpec| route.target.redis_write().is_some_and(|write| write.push_with_verdict().is_some());
+    if to.iter().any(pushes) {
+        refuse("with `exactly_once`: these pushes are written together with other verdicts", "remove `exactly_once`");
+    }
+    if let Some(pool) = source.job_pool() {
+        if pool.buckets.len() > 1 {
+            refuse("over several buckets: each has an order of its own", "name one bucket, or remove `order`");
+        }
+        if !pool.ready.is_empty() {
+            refuse("with `ready` lists: their jobs have no due time", "remove `ready`, or `order`");
+        }
+    }
+    Some(if whole_queue { Ordered::Queue } else { Ordered::Key(template.map(Box::new)) })
+}
