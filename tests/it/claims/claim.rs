@@ -85,6 +85,7 @@ impl World<'_> {
                 assert!(there, "{what}: it has no lease");
                 self.unchanged(&what).await;
             }
+            ClaimReply::Standby { .. } => panic!("{what}: the queue is not in order"),
             ClaimReply::Claimed(claimed) => {
                 assert!(now <= request.not_after_ms, "{what}: ran at {now}, not after {}", request.not_after_ms);
                 let taken: Vec<_> = claimed.elements.iter().map(|e| (e.part(), short(&e.bytes()))).collect();
