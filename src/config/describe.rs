@@ -134,10 +134,6 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
         },
         "max_in_flight_bytes": show_size(spec.max_in_flight_bytes),
         "order": spec.order.as_ref().map_or("none", Ordered::as_str),
-        "order_key": match &spec.order {
-            Some(Ordered::Key(Some(template))) => Some(template.source().to_owned()),
-            _ => None,
-        },
         "max_rate": rate(spec.max_rate),
         "max_lateness": spec.max_lateness.map_or_else(none, show_duration),
         "on_expired": match spec.on_expired {
@@ -163,7 +159,11 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
         },
         "dead_letter": dead_letter(spec),
     });
-    let all = [first, rest].into_iter().filter_map(|part| match part {
+    let order_key = match &spec.order {
+        Some(Ordered::Key(Some(template))) => Some(template.source().into()),
+        _ => None,
+    };
+    let all = [first, rest, object([("order_key", order_key)])].into_iter().filter_map(|part| match part {
         Value::Object(fields) => Some(fields),
         _ => None,
     });

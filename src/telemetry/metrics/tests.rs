@@ -41,6 +41,7 @@ fn use_everything(metrics: &Metrics) {
     queue.held(true);
     queue.slot_migrates();
     queue.paused(true);
+    queue.active(true);
     queue.orphans(&TERMS, 5);
     queue.unknown_entries(6);
     queue.shadowed(Fate::Deliver);
