@@ -1,6 +1,6 @@
 //! What the tasks of one queue share.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -72,10 +72,6 @@ pub struct DeadLetterTarget {
     pub handle: Arc<SinkHandle>,
 }
 
-/// What is known of a queue in order; nothing before the first claim.
-const STANDBY: u8 = 1;
-const ACTIVE: u8 = 2;
-
 /// One queue at work.
 pub struct Queue {
     /// Its part of the configuration.
@@ -132,8 +128,6 @@ pub struct Queue {
     /// The latest time by Redis's clock at which nothing was seen to be due: an element that appears with an earlier due
     /// time was overdue when it was offered.
     nothing_due_ms: AtomicI64,
-    /// Where the queue is in order, whether this process delivers.
-    active: AtomicU8,
     /// Elements that ended: settled, and released undelivered.
     pub settled: AtomicU64,
     /// See [`settled`](Queue::settled).
@@ -213,7 +207,6 @@ impl Queue {
             sweep_due: false.into(),
             slot_migrating: false.into(),
             nothing_due_ms: i64::MIN.into(),
-            active: AtomicU8::new(0),
             settled: AtomicU64::new(0),
             released: AtomicU64::new(0),
             events,
@@ -255,14 +248,12 @@ impl Queue {
 
     /// Redis says that another daemon delivers in order until then.
     pub fn stands_by(&self, until_ms: i64) {
-        if self.active.swap(STANDBY, Ordering::Relaxed) != STANDBY {
-            self.events.stands_by(until_ms.saturating_sub(self.home().now_ms()));
-        }
+        self.events.stands_by(until_ms.saturating_sub(self.home().now_ms()));
     }
 
     /// Redis says that this process delivers, which is news where the queue is in order.
     pub fn is_active(&self) {
-        if self.spec.order.is_some() && self.active.swap(ACTIVE, Ordering::Relaxed) != ACTIVE {
+        if self.spec.order.is_some() {
             self.events.delivers_in_order();
         }
     }

@@ -81,7 +81,9 @@ impl Ledger {
             grants.push(on(&k.dead, [XTRIM]));
         }
         if usage.in_order {
-            grants.push(Grant::on([exact(&k.state)], [EVALSHA, TYPE, HDEL, HMGET, HSET]));
+            // In one script with all others.
+            grants.push(Grant::on([&k.dead, &k.state].map(|key| exact(key)), [EVALSHA]));
+            grants.push(on(&k.state, [TYPE, HDEL, HMGET, HSET]));
         }
         if let Some((list, side)) = &usage.push {
             grants.push(Grant::on([k.of_claims(), exact(&k.retry), exact(&k.dead), exact(list)], [EVALSHA]));

@@ -1,6 +1,6 @@
 //! What can happen to one queue.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -28,7 +28,13 @@ struct QueueInner {
     orphans: AtomicU64,
     /// The same for overdue junk.
     junk: AtomicU64,
+    /// For a queue in order: what was last said about it. Here, because a queue at rest is dropped.
+    order: AtomicU8,
 }
+
+/// What was said of a queue in order.
+const STANDS_BY: u8 = 1;
+const DELIVERS: u8 = 2;
 
 /// How often each kind of line is written.
 struct Throttles {
@@ -77,7 +83,14 @@ impl QueueInner {
 impl QueueEvents {
     pub(super) fn new(metrics: QueueMetrics, status: Status) -> Self {
         let (orphans, junk) = (AtomicU64::new(0), AtomicU64::new(0));
-        QueueEvents(Arc::new(QueueInner { metrics, status, quiet: OnceLock::new(), orphans, junk }))
+        QueueEvents(Arc::new(QueueInner {
+            metrics,
+            status,
+            quiet: OnceLock::new(),
+            orphans,
+            junk,
+            order: AtomicU8::new(0),
+        }))
     }
 
     /// Whether there is anything in it that a new one would not have.
@@ -158,16 +171,20 @@ impl QueueEvents {
         );
     }
 
-    /// Another daemon delivers the queue in order, for so long if it does not extend that. Called when it changes.
+    /// Another daemon delivers the queue in order, for so long if it does not extend that.
     pub fn stands_by(&self, left_ms: i64) {
         self.0.metrics.active(false);
-        info!(queue = &**self.id(), left_ms, "another daemon delivers this queue in order; this one stands by");
+        if self.0.order.swap(STANDS_BY, Ordering::Relaxed) != STANDS_BY {
+            info!(queue = &**self.id(), left_ms, "another daemon delivers this queue in order; this one stands by");
+        }
     }
 
-    /// This daemon delivers the queue in order. Called when it changes.
+    /// This daemon delivers the queue in order.
     pub fn delivers_in_order(&self) {
         self.0.metrics.active(true);
-        info!(queue = &**self.id(), "this daemon delivers the queue in order");
+        if self.0.order.swap(DELIVERS, Ordering::Relaxed) != DELIVERS {
+            info!(queue = &**self.id(), "this daemon delivers the queue in order");
+        }
     }
 
     /// The queue resumes.
