@@ -185,7 +185,7 @@ pub async fn gauges(seats: Arc<Seats>) {
         drop(seats.server().look_at_memory().await);
         let slices = places.len().div_ceil(GAUGES_BUDGET).max(1);
         let slice = places.chunks(GAUGES_BUDGET).nth(turn % slices).unwrap_or_default();
-        let skips = |place: &usize| turn / slices % EMPTY_EVERY != 0 && seats.was_empty(*place);
+        let skips = |place: &usize| !(turn / slices).is_multiple_of(EMPTY_EVERY) && seats.was_empty(*place);
         let due: Vec<_> = slice.iter().copied().filter(|place| !skips(place)).collect();
         for some in due.chunks(GAUGES_AT_ONCE) {
             let asked = Asked::now();
