@@ -75,7 +75,7 @@ pub type Outcome = Result<Report, Vec<Problem>>;
 /// A wish, with the place for the answer.
 #[derive(Debug)]
 pub struct Wish {
-    /// Only to be told what would change.
+    /// Only to learn what would change.
     pub dry_run: bool,
     /// Whoever asked may be gone.
     pub answer: Option<oneshot::Sender<Outcome>>,

@@ -17,7 +17,7 @@ use crate::telemetry::status::Status;
 const EVERY: Duration = Duration::from_secs(5);
 /// Interval before the start is complete, because a person waits for it.
 const STARTING: Duration = Duration::from_millis(50);
-/// What may wait to be told while systemd does not read.
+/// Notifications that may wait while systemd does not read.
 const ORDERS: usize = 16;
 /// What closing sinks, Redis and the HTTP server may take after the drain.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -31,7 +31,7 @@ struct Telling {
     done: Receiver<()>,
 }
 
-/// What is to be told at once.
+/// A notification that does not wait for the next look.
 enum Order {
     /// A reload begins.
     Reloading,

@@ -38,7 +38,7 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) async fn run(global: &Global, args: &ReloadArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    // A mistake is told here, with its place, before the daemon logs it.
+    // A mistake is reported here, with its place, before the daemon logs it.
     let listen = load(global)?.config.http_listen;
     let reloaded = daemon::reload(&global.config, args.pid, listen, args.wait).await?;
     answer(global, out, &reloaded, text)?;
@@ -58,7 +58,7 @@ fn text(reloaded: &Reloaded) -> String {
             format!("{lines}\nProcess {pid} has refused the reload. The configuration before runs on.\n")
         }
         None => {
-            format!("Process {pid} was told. It has no HTTP server (`http: none`): its log says what came of it.\n")
+            format!("Process {pid} has the signal. It has no HTTP server (`http: none`): its log says whether the reload worked.\n")
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The daemon that runs on this machine with a configuration: found in the table of processes, asked over its read-only HTTP
-//! server, and told to reload by SIGHUP.
+//! server, and asked for a reload by SIGHUP.
 
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;

@@ -38,7 +38,7 @@ pub(super) struct Reloads {
     pub(super) process: Arc<Process>,
     pub(super) groups: Arc<Vec<Group>>,
     pub(super) sinks: Arc<Sinks>,
-    /// The service manager is told.
+    /// Notifies the service manager.
     pub(super) words: Words,
 }
 
