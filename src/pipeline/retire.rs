@@ -46,7 +46,7 @@ pub async fn drain(queue: &Arc<Queue>, within: Duration) -> usize {
     elements
 }
 
-/// Removes the names of the claims of a drained queue that nobody serves here from now on. What is not removed now is a name
+/// Removes the names of the claims of a drained queue that this process serves no more. What is not removed now is a name
 /// without elements: whoever meets it removes it.
 pub async fn bury(queue: &Arc<Queue>) {
     let started = Instant::now();
