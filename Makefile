@@ -6,7 +6,7 @@ CARGO ?= cargo
 threads := $(shell n=$$(nproc); echo $$((n < 8 ? 8 : n)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test fuzz check docs image-test demo demo-kafka demo-amqp bench deb deb-test audit release
+.PHONY: help setup build test fuzz chaos chaos-plant chaos-forget check docs image-test demo demo-kafka demo-amqp bench deb deb-test audit release
 
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
@@ -48,6 +48,19 @@ fuzz: ## damaged and made-up input: payloads of every codec, elements, files, re
 # No part of `make test`, which checks the links and the list of pages without mdBook.
 docs: ## the documentation as a site with search, target/docs/site; fetches mdBook the first time
 	@scripts/docs.sh
+
+# Random faults on real daemons and servers. ONLY=3,7 makes some faults of the schedule alone, FAULTS=kill,stop some kinds, PLAN=1
+# prints the schedule; docs/chaos.md has the rest.
+SEED ?= 1
+chaos: setup ## random faults by SEED=1 for MINUTES=10, and an oracle; ONLY=3,7 FAULTS=kill,stop PLAN=1
+	DELAYBRIDGE_CHAOS="--seed $(SEED) --minutes $(MINUTES) $(if $(ONLY),--only $(ONLY)) $(if $(FAULTS),--faults $(FAULTS)) \
+		$(if $(PLAN),--plan)" $(CARGO) test --locked --test chaos -- --exact suite::asked --ignored --nocapture
+
+chaos-plant: setup ## twelve daemons that lie, and the rule of the oracle that notices each
+	$(CARGO) test --locked --test chaos -- --exact suite::every_lie_is_noticed_by_its_rule --ignored --nocapture
+
+chaos-forget: setup ## servers that lose what they had confirmed: what they lose, and what we lose
+	$(CARGO) test --locked --test chaos -- --exact suite::what_redis_forgets_is_counted_apart --ignored --nocapture
 
 # No part of `make test`: it needs root, and the first time it compiles everything once more.
 image-test: ## builds the container image without a registry, and runs it; as root

@@ -15,6 +15,8 @@ pub mod codes;
 pub mod config;
 pub mod message;
 pub mod metric;
+#[doc(hidden)]
+pub mod plant;
 pub(crate) mod settings;
 pub mod template;
 

@@ -50,7 +50,7 @@ pub(super) async fn watch_redis(watched: Watched) {
             advise(&watched, &process);
             // What one Redis holds does not wait for the others.
             if !watched.started.swap(true, Ordering::Relaxed) {
-                process.events.started(watched.of.0, watched.of.1);
+                process.events.started(watched.of.0, watched.of.1, process.owner);
             }
             tell_missing_rights(&watched, &process).await;
             tell_consumers(&watched, &process).await;

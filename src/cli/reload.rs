@@ -58,7 +58,9 @@ fn text(reloaded: &Reloaded) -> String {
             format!("{lines}\nProcess {pid} has refused the reload. The configuration before runs on.\n")
         }
         None => {
-            format!("Process {pid} has the signal. It has no HTTP server (`http: none`): its log says whether the reload worked.\n")
+            format!(
+                "Process {pid} has the signal. It has no HTTP server (`http: none`): its log says whether the reload worked.\n"
+            )
         }
     }
 }

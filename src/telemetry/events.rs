@@ -115,9 +115,11 @@ impl Events {
     }
 
     /// The daemon claims from here on.
-    pub fn started(&self, queues: usize, sinks: usize) {
+    /// `owner`: the number that the names of its claims have.
+    pub fn started(&self, queues: usize, sinks: usize, owner: [u8; 8]) {
         self.status.started();
-        info!(queues, sinks, "started");
+        let owner = format!("{:016x}", u64::from_be_bytes(owner));
+        info!(queues, sinks, owner, "started");
     }
 
     /// The name of a Redis in a log line, where there are several.

@@ -150,6 +150,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Names of metrics are plain data: telemetry registers them, sources bring their own.
     ("metric", &[]),
     ("clock", &[]),
+    // Lies for the tests of the oracle: where a promise is kept, it can be broken.
+    ("plant", &[]),
     ("backoff", &[]),
     // Error codes with cause and cure: the type; each part keeps its own list.
     ("codes", &[]),
@@ -185,6 +187,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "sink",
             "telemetry",
             "spans",
+            "plant",
         ],
     ),
     // Asking for a reload: data and a channel, so that who asks need not know who does it.
@@ -200,6 +203,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "spans",
             "config",
             "clock",
+            "plant",
             "route",
             "link",
             "source",

@@ -25,6 +25,7 @@ use crate::pipeline::claim::reply;
 use crate::pipeline::leases::keeper;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::seats::Seats;
+use crate::plant::{Lie, planted};
 use crate::source::ledger::BATCH_ENTRIES;
 use crate::source::ledger::claims::{
     ClaimName, ClaimReply, ClaimRequest, Claimed, Element, TakeOverReply, TakeOverRequest,
@@ -302,6 +303,8 @@ impl Claimer {
         let not_after_ms = sent_ms.saturating_add(millis(patience));
         let most = room.room().count.min(BATCH_ENTRIES as u64) as usize;
         let (lease, bytes, number) = (queue.spec.lease, bytes as usize, process.next_claim());
+        let lease = if planted(Lie::EndlessLease) { lease * 1_000 } else { lease };
+        let ahead = if planted(Lie::Early) { Duration::from_millis(50) } else { ahead };
         let request = match take_over {
             Some(old) => Request::TakeOver(TakeOverRequest {
                 old,
@@ -392,6 +395,9 @@ impl Claimer {
             }
             Err(SourceError::Link(LinkError::NotSent { .. })) => {
                 queue.refund_rate(most as u32);
+                queue.alarm.ring(Wakeup::Reconnect);
+            }
+            Err(SourceError::Link(LinkError::Unknown { .. })) if planted(Lie::ResentScript) => {
                 queue.alarm.ring(Wakeup::Reconnect);
             }
             Err(SourceError::Link(LinkError::Unknown { .. })) => self.lose(claim),

@@ -12,6 +12,7 @@ use crate::pipeline::gate::Probe;
 use crate::pipeline::limits::growth::Growth;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Release, Verdict};
+use crate::plant::{Lie, planted};
 use crate::source::NoPayload;
 use crate::source::ledger::claims::{Element, Header, Writer};
 
@@ -59,7 +60,7 @@ impl Held {
             claim: claim.name.number,
             place: u32::try_from(place + 1).unwrap_or(u32::MAX),
         };
-        let parts = Parts {
+        let mut parts = Parts {
             claim: claim.clone(),
             place,
             header,
@@ -71,6 +72,10 @@ impl Held {
             growth: None,
             isolation,
         };
+        if claim.name.expiries > 0 {
+            // The owner of the lease that ran out may have sent it. The entry keeps that when the name is gone.
+            parts.was_tried();
+        }
         Some(Held { parts: Some(Box::new(parts)) })
     }
 
@@ -108,7 +113,8 @@ impl Drop for Held {
                 true => Release::Shutdown,
                 false => Release::Dropped,
             };
-            settle(parts, Verdict::Release { why });
+            let lie = planted(Lie::AckOnDrop);
+            settle(parts, if lie { Verdict::Confirm } else { Verdict::Release { why } });
         }
     }
 }
@@ -125,6 +131,15 @@ impl Parts {
     /// Its queue.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.claim.queue
+    }
+
+    /// It may have been at a sink: the next attempt is not the first one.
+    pub fn was_tried(&mut self) {
+        let now_ms = self.queue().home().now_ms();
+        self.header.last_attempt_ms = now_ms;
+        if self.header.first_attempt_ms == 0 {
+            self.header.first_attempt_ms = now_ms;
+        }
     }
 
     /// Takes room for bodies of so many bytes beyond what came, if there is any.

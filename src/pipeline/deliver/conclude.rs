@@ -97,15 +97,12 @@ fn judged(parts: &Parts, found: &Found) -> Judged {
 
 /// Notes the result of this round in the entry, for every verdict that keeps or reports the entry.
 fn record(parts: &mut Parts, confirmed: &[bool], attempted: bool) {
-    let now_ms = parts.queue().home().now_ms();
     let queue = parts.queue().clone();
-    let header = &mut parts.header;
     for (route, _) in queue.routes.iter().zip(confirmed).filter(|(_, confirmed)| **confirmed) {
-        header.confirm(route.handle.hash);
+        parts.header.confirm(route.handle.hash);
     }
     if attempted {
-        header.last_attempt_ms = now_ms;
-        header.first_attempt_ms = if header.first_attempt_ms == 0 { now_ms } else { header.first_attempt_ms };
+        parts.was_tried();
     }
 }
 

@@ -12,6 +12,7 @@ use crate::pipeline::claim::{Claim, Parts};
 pub use crate::pipeline::deliver::understand::unroutable;
 use crate::pipeline::deliver::understand::{self, Understood, dead, routed, understand};
 use crate::pipeline::settle::verdict::{Release, Verdict};
+use crate::plant::{Lie, planted};
 use crate::route::ElementInfo;
 use crate::sink::{Destination, Outbound};
 use crate::source::NoPayload;
@@ -31,6 +32,8 @@ pub struct Subject<'a> {
     pub due_ms: Option<i64>,
     /// Attempts that counted before.
     pub attempts: u32,
+    /// It may have been at a sink before, in an attempt that did not count, or at a daemon that died.
+    pub tried: bool,
     /// The topic of a job.
     pub topic: Option<Arc<str>>,
     /// Its place in the claim.
@@ -42,13 +45,24 @@ impl<'a> Subject<'a> {
     pub fn of(parts: &'a Parts) -> Self {
         let Parts { claim, id, payload, header, element, place, .. } = parts;
         let topic = claim.queue.store.topic(element);
-        Subject { claim, id, payload, due_ms: header.due_ms(), attempts: header.attempts, topic, place: *place }
+        let tried = header.last_attempt_ms != 0;
+        Subject { claim, id, payload, due_ms: header.due_ms(), attempts: header.attempts, tried, topic, place: *place }
     }
 
     /// As its spans show it.
     fn traced(&self) -> Traced<'_> {
-        let attempt = self.attempts.saturating_add(1);
-        Traced { queue: &self.claim.queue.spec.id, id: self.id, due_ms: self.due_ms, attempt }
+        Traced { queue: &self.claim.queue.spec.id, id: self.id, due_ms: self.due_ms, attempt: self.attempt() }
+    }
+
+    /// The number of this attempt, for whoever receives it: 1 only if no sink has had the element before. So it can be larger
+    /// than what counts towards `max_attempts`.
+    fn attempt(&self) -> u32 {
+        if planted(Lie::DroppedAttempt) {
+            return 1;
+        }
+        let expiries = u32::from(self.claim.name.expiries);
+        let attempt = self.attempts.saturating_add(expiries).saturating_add(1);
+        attempt.max(1 + u32::from(self.tried))
     }
 
     fn lateness(&self) -> Option<Duration> {
@@ -126,7 +140,7 @@ pub fn message(
     if place == 0 && subject.attempts == 0 && subject.id.text.is_none() && queue.spec.source.names_elements() {
         queue.events.metrics().id_by_hash();
     }
-    let attempt = subject.attempts.saturating_add(1);
+    let attempt = subject.attempt();
     let element =
         ElementInfo { id: subject.id, queue: &queue.spec.id, due_ms, attempt, topic: subject.topic.as_deref() };
     let mut routed = routed(spec, &element, payload)?;
@@ -144,9 +158,19 @@ pub fn message(
         now_ms,
         send_before,
         destination: routed.destination,
-        body: routed.message.body,
+        body: flipped(routed.message.body),
         headers: routed.message.headers,
     })
+}
+
+/// The body, unless another one is planted.
+fn flipped(body: Bytes) -> Bytes {
+    if body.len() <= 4_096 || !planted(Lie::FlippedByte) {
+        return body;
+    }
+    let mut other = body.to_vec();
+    other[4_096] ^= 1;
+    other.into()
 }
 
 /// What the message takes in memory beyond the bytes that came, until the sink has answered.

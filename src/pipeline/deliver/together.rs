@@ -19,6 +19,7 @@ use crate::pipeline::limits::growth::Growth;
 use crate::pipeline::queue::{Queue, Route};
 use crate::pipeline::settle::Writer;
 use crate::pipeline::settle::verdict::Verdict;
+use crate::plant::{Lie, planted};
 use crate::sink::Outbound;
 
 /// Elements of a claim at the one sink of their queue. Those without an answer when it is dropped are released.
@@ -146,6 +147,10 @@ impl Together {
     pub async fn finish(mut self) {
         let queue = self.claim.queue.clone();
         let Some(route) = queue.routes.first() else { return };
+        if planted(Lie::SettleBeforeAck) {
+            let all: Vec<usize> = (0..self.sent.len()).collect();
+            drop(self.confirmed(&queue, route, &all));
+        }
         let writer = loop {
             // Order: what a sink has answered counts, even if the drain's time is up.
             let answered = tokio::select! {
@@ -245,7 +250,7 @@ impl Together {
 impl Drop for Together {
     fn drop(&mut self) {
         for sent in self.sent.iter_mut().filter_map(Option::take) {
-            leave(&self.claim, sent.place, &self.isolation, drop);
+            leave(&self.claim, sent.place, &self.isolation, |mut held| held.parts().was_tried());
         }
     }
 }
@@ -267,7 +272,8 @@ fn message(claim: &Claim, place: usize, now_ms: i64, send_before: Instant) -> Re
     let element = &claim.elements[place];
     let (id, payload) = claim.queue.store.open_element(element);
     let (due_ms, attempts, topic) = (element.due_ms(), element.attempts(), claim.queue.store.topic(element));
-    let subject = Subject { claim, id: &id, payload: &payload, due_ms, attempts, topic, place };
+    let tried = element.header.as_ref().is_some_and(|header| header.last_attempt_ms != 0);
+    let subject = Subject { claim, id: &id, payload: &payload, due_ms, attempts, tried, topic, place };
     let payload = outbound::readable(&subject)?;
     let message = outbound::message(&subject, &payload, 0, now_ms, send_before)
         .map_err(|failure| outbound::unroutable(0, failure))?;

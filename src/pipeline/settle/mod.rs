@@ -27,6 +27,7 @@ use crate::pipeline::claim::{Claim, Parts};
 use crate::pipeline::dead_letters::fields;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Release, Verdict};
+use crate::plant::{Lie, planted};
 use crate::source::SourceError;
 use crate::source::ledger::claims::{Element, Header, Move};
 
@@ -85,6 +86,9 @@ impl Settler {
         if let Verdict::Retry { after, .. } | Verdict::Release { why: Release::Destination { after } } = verdict {
             let delay_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
             queue.alarm.announce(queue.home().now_ms().saturating_add_unsigned(delay_ms));
+        }
+        if planted(Lie::ForgottenAtShutdown) && matches!(verdict, Verdict::Release { why: Release::Shutdown }) {
+            return parts.claim.stale(parts.place);
         }
         let step = verdict.step(&parts.header, |death| fields::fields(&parts, death));
         parts.claim.decided(parts.place);
@@ -230,5 +234,7 @@ async fn look<T>(queue: &Queue, answer: Result<T, SourceError>, reported: &mut b
 fn delivered(claim: &Claim, count: usize) {
     let queue = &claim.queue;
     queue.settled.fetch_add(count as u64, Ordering::Relaxed);
-    queue.events.metrics().delivered(count as u64);
+    if !planted(Lie::SkippedCounter) {
+        queue.events.metrics().delivered(count as u64);
+    }
 }

@@ -39,7 +39,7 @@ fn each_route_answers_and_other_paths_list_the_routes() {
     check(&server, "GET /startupz", "503", r#""started": false"#);
     check(&server, "GET /readyz", "503", "not connected yet");
     events.redis_up(&"default".into(), "h:1/0", "7.0.15");
-    events.started(1, 1);
+    events.started(1, 1, [0; 8]);
     check(&server, "GET /startupz", "200", r#""started": true"#);
     check(&server, "GET /readyz", "200", r#""ready": true"#);
     check(&server, "GET /", "404", "/readyz");
@@ -50,7 +50,7 @@ fn each_route_answers_and_other_paths_list_the_routes() {
 fn readiness_says_which_queue_and_which_sink_and_why() {
     let (events, server) = start();
     events.redis_up(&"default".into(), "h:1/0", "7.0.15");
-    events.started(2, 1);
+    events.started(2, 1, [0; 8]);
     events.queue(&"orders".into()).on_hold(Some("shop"), "WRONGTYPE", "push", "key x holds a hash");
     let answer = ask(&server, "GET /readyz");
     let body: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();

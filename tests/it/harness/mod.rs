@@ -28,6 +28,7 @@ pub mod resp;
 pub mod sentinels;
 pub mod servers;
 pub mod tls;
+pub mod toxic;
 pub mod turn;
 pub mod vectors;
 

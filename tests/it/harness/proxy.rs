@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use super::least;
 use super::ports::free_port;
 use super::resp::{Frame, Scanner};
+use super::toxic::{self, Toxic};
 
 /// What the proxy does with connections and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,12 +120,13 @@ pub struct Proxy {
 }
 
 struct Shared {
-    target: SocketAddr,
+    target: Mutex<SocketAddr>,
     mode: watch::Sender<Mode>,
     /// Grows by one when all connections are to be dropped.
     generation: watch::Sender<u64>,
     rules: Mutex<Vec<Rule>>,
     trips: Mutex<Vec<(Vec<u8>, Arc<AtomicU64>)>>,
+    toxic: Mutex<Option<Toxic>>,
     connections: AtomicU64,
     /// Bytes that clients have sent, forwarded or not.
     received: AtomicU64,
@@ -150,11 +152,12 @@ impl Proxy {
         };
         least::leads_to(port, target_port);
         let shared = Arc::new(Shared {
-            target: SocketAddr::from(([127, 0, 0, 1], target_port)),
+            target: Mutex::new(SocketAddr::from(([127, 0, 0, 1], target_port))),
             mode: watch::Sender::new(Mode::Pass),
             generation: watch::Sender::new(0),
             rules: Mutex::default(),
             trips: Mutex::default(),
+            toxic: Mutex::default(),
             connections: AtomicU64::new(0),
             received: AtomicU64::new(0),
         });
@@ -183,6 +186,16 @@ impl Proxy {
         if mode == Mode::Refuse {
             self.drop_connections();
         }
+    }
+
+    /// New connections lead to another server on 127.0.0.1.
+    pub fn set_target(&self, port: u16) {
+        *lock(&self.shared.target) = SocketAddr::from(([127, 0, 0, 1], port));
+    }
+
+    /// Slows or spoils what passes from now on, in both directions; `None`: not any more.
+    pub fn set_toxic(&self, toxic: Option<Toxic>) {
+        *lock(&self.shared.toxic) = toxic;
     }
 
     /// Closes every connection that is open now.
@@ -279,7 +292,8 @@ async fn connection(client: TcpStream, shared: Arc<Shared>) {
     let relay = async {
         // Connecting waits, too: a frozen proxy must not even show that the server is there.
         open(&shared, &[Mode::Freeze]).await;
-        let Ok(server) = TcpStream::connect(shared.target).await else { return };
+        let target = *lock(&shared.target);
+        let Ok(server) = TcpStream::connect(target).await else { return };
         let _ = server.set_nodelay(true);
         let (from_client, to_client) = client.into_split();
         let (from_server, to_server) = server.into_split();
@@ -307,7 +321,7 @@ async fn commands(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shar
     let mut scanner = Scanner::new();
     let mut count = 0_u64;
     let mut buffer = vec![0; 64 * 1024];
-    let mut tail = Vec::new();
+    let (mut tail, mut passed) = (Vec::new(), 0);
     loop {
         let Ok(read @ 1..) = from.read(&mut buffer).await else { return };
         shared.received.fetch_add(read as u64, Ordering::Relaxed);
@@ -322,7 +336,8 @@ async fn commands(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shar
             }
             count += 1;
         });
-        if to.write_all(&buffer[..read]).await.is_err() {
+        let toxic = *lock(&shared.toxic);
+        if toxic::write(&mut to, &buffer[..read], toxic, &mut passed).await.is_err() {
             return;
         }
     }
@@ -360,14 +375,15 @@ fn ordered_cut(rules: &mut [Rule], command: &Frame) -> Option<Arc<Counts>> {
 }
 
 async fn replies(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, pending: &Mutex<Pending>) {
-    let mut relay = ReplyRelay::new();
+    let (mut relay, mut passed) = (ReplyRelay::new(), 0);
     let mut buffer = vec![0; 64 * 1024];
     loop {
         let Ok(read @ 1..) = from.read(&mut buffer).await else { return };
         open(shared, &[Mode::Freeze, Mode::Mute]).await;
         let orders: HashSet<u64> = lock(pending).cuts.iter().map(|(number, _)| *number).collect();
         let (pass, lost) = relay.take(&buffer[..read], &orders);
-        if !pass.is_empty() && to.write_all(&pass).await.is_err() {
+        let toxic = *lock(&shared.toxic);
+        if !pass.is_empty() && toxic::write(&mut to, &pass, toxic, &mut passed).await.is_err() {
             return;
         }
         if let Some(lost) = lost {

@@ -1,0 +1,230 @@
+//! Daemons: a place with a configuration and links of its own, and the processes that live there one after the other.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use delaybridge::operate::acl::Purpose;
+use rustix::process::Signal;
+
+use crate::daemon::ConfigFile;
+use crate::evidence::Lived;
+use crate::http;
+use crate::least::PASSWORD;
+use crate::logs::Lines;
+use crate::metrics::Metrics;
+use crate::plan::{Plan, Side};
+use crate::ports::free_port;
+use crate::process::{Process, command};
+use crate::proxy::Proxy;
+
+/// The binary that cargo built beside this test.
+const BINARY: &str = env!("CARGO_BIN_EXE_delaybridge");
+/// How long a daemon may take to end when it is asked to: its `shutdown_timeout`, and a busy machine.
+const END: Duration = Duration::from_secs(20);
+
+/// Metrics that the oracle looks at.
+const LOOKED_AT: [&str; 9] = [
+    "delaybridge_delivered_messages_total",
+    "delaybridge_dead_lettered_messages_total",
+    "delaybridge_possible_duplicates_total",
+    "delaybridge_leases_expired_total",
+    "delaybridge_recovered_messages_total",
+    "delaybridge_stale_acks_total",
+    "delaybridge_stale_drops_total",
+    "delaybridge_panics_total",
+    "delaybridge_jobs_without_body_total",
+];
+
+/// A process.
+pub struct Life {
+    number: usize,
+    process: Process,
+    log: Lines,
+}
+
+/// A daemon's place.
+pub struct Seat {
+    config: ConfigFile,
+    file: PathBuf,
+    port: u16,
+    links: [Proxy; 2],
+    lie: Option<String>,
+    life: tokio::sync::Mutex<Option<Life>>,
+    /// The process that `metrics` is of.
+    scraped: Mutex<Option<(usize, BTreeMap<String, f64>)>>,
+}
+
+impl Seat {
+    /// A place for a daemon of this plan, in front of these servers.
+    pub async fn new(plan: &Plan, source: u16, target: u16, lie: Option<String>) -> Seat {
+        let links = [Proxy::start(source).await, Proxy::start(target).await];
+        let port = free_port();
+        let config = ConfigFile::new(&yaml(plan, port, &links[0].url(), &links[1].url()));
+        // Once, and not for every process: a server that is down or frozen cannot take a user.
+        let file = config.confined(Purpose::Run);
+        Seat { config, file, port, links, lie, life: tokio::sync::Mutex::default(), scraped: Mutex::default() }
+    }
+
+    /// The link to this side.
+    pub fn link(&self, side: Side) -> &Proxy {
+        &self.links[usize::from(side == Side::Target)]
+    }
+
+    /// Its configuration as a person would use it.
+    pub fn config(&self) -> &ConfigFile {
+        &self.config
+    }
+
+    /// Starts a process, unless there is one.
+    pub async fn start(&self, number: usize) {
+        let mut life = self.life.lock().await;
+        if life.is_some() {
+            return;
+        }
+        let mut command = command(BINARY);
+        command.arg("run").arg("--config").arg(&self.file).envs([PASSWORD]);
+        command.env("CHAOS_LIFE", number.to_string()).stdout(Stdio::null()).stderr(Stdio::piped());
+        if let Some(lie) = &self.lie {
+            command.env("DELAYBRIDGE_PLANT", lie);
+        }
+        let mut process = Process::spawn("delaybridge", command).unwrap_or_else(|e| panic!("spawn {BINARY}: {e}"));
+        let log = Lines::collect(process.child_mut().stderr.take().expect("stderr is piped"));
+        *life = Some(Life { number, process, log });
+    }
+
+    /// Waits until `/readyz` says yes; `false` if it does not in time.
+    pub async fn ready(&self, patience: Duration) -> bool {
+        let until = tokio::time::Instant::now() + patience;
+        while tokio::time::Instant::now() < until {
+            if http::get(self.port, "/readyz", Duration::from_secs(1)).await.is_ok_and(|answer| answer.status == 200) {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        false
+    }
+
+    /// SIGKILL. `None` if there was no process.
+    pub async fn kill(&self) -> Option<Lived> {
+        let mut life = self.life.lock().await.take()?;
+        let resident = life.resident();
+        life.process.kill();
+        Some(self.lived(life, resident, None))
+    }
+
+    /// SIGTERM, and its end.
+    pub async fn terminate(&self) -> Option<Lived> {
+        let mut life = self.life.lock().await.take()?;
+        let resident = life.resident();
+        life.process.signal(Signal::TERM);
+        // It may be stopped by another fault, which no longer finds it.
+        life.process.signal(Signal::CONT);
+        let odd = match life.process.wait(END).await {
+            Some(status) => (status.code().is_none()).then(|| format!("ended by a signal: {status}")),
+            None => Some(format!("still there {END:?} after SIGTERM")),
+        };
+        Some(self.lived(life, resident, odd))
+    }
+
+    /// SIGSTOP, when every thread has stopped; `false` if there was no process.
+    pub async fn stop(&self) -> bool {
+        let mut life = self.life.lock().await;
+        life.as_mut().map(|life| life.process.freeze()).is_some()
+    }
+
+    /// SIGCONT.
+    pub async fn go_on(&self) {
+        if let Some(life) = self.life.lock().await.as_mut() {
+            life.process.signal(Signal::CONT);
+        }
+    }
+
+    /// The process, if it has ended without being asked.
+    pub async fn ended(&self) -> Option<Lived> {
+        let mut life = self.life.try_lock().ok()?;
+        let status = life.as_mut()?.process.exit_status()?;
+        let life = life.take()?;
+        Some(self.lived(life, 0, Some(format!("ended by itself: {status}"))))
+    }
+
+    /// Reads the metrics of the process that lives now.
+    pub async fn scrape(&self) -> Option<(usize, BTreeMap<String, f64>)> {
+        let number = self.number().await?;
+        let answer = http::get(self.port, "/metrics", Duration::from_secs(1)).await.ok()?;
+        if answer.status != 200 || self.number().await != Some(number) {
+            return None;
+        }
+        let metrics = Metrics::parse(&answer.body);
+        let found = LOOKED_AT.map(|name| (name.to_owned(), metrics.sum(name)));
+        let scraped = (number, BTreeMap::from(found));
+        *self.scraped.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(scraped.clone());
+        Some(scraped)
+    }
+
+    /// What is in its log, of the process that lives now.
+    pub async fn log(&self) -> Vec<String> {
+        self.life.lock().await.as_ref().map_or_else(Vec::new, |life| life.log.all())
+    }
+
+    async fn number(&self) -> Option<usize> {
+        self.life.lock().await.as_ref().map(|life| life.number)
+    }
+
+    fn lived(&self, mut life: Life, resident: u64, odd_end: Option<String>) -> Lived {
+        let scraped = self.scraped.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let metrics = scraped.clone().filter(|(number, _)| *number == life.number);
+        let code = life.process.exit_status().and_then(|status| status.code());
+        let panics = life.log.all().into_iter().filter(|line| line.contains("panicked at")).collect();
+        let (number, metrics) = (life.number, metrics.map(|(_, metrics)| metrics).unwrap_or_default());
+        let odd_end = odd_end.map(|odd| {
+            let all = life.log.all();
+            format!("{odd}; its last lines:\n{}", all[all.len().saturating_sub(15)..].join("\n"))
+        });
+        let owner = life.log.all().iter().find_map(|line| owner(line));
+        Lived { number, code, odd_end, metrics, panics, resident, owner, left: 0 }
+    }
+}
+
+impl Life {
+    fn resident(&mut self) -> u64 {
+        if self.process.exit_status().is_some() { 0 } else { self.process.usage().resident }
+    }
+}
+
+/// The number in the names of a daemon's claims, as it logs it at its start.
+fn owner(line: &str) -> Option<String> {
+    let fields: serde_json::Value = serde_json::from_str(line).ok()?;
+    (fields.get("message")?.as_str()? == "started").then(|| fields.get("owner")?.as_str().map(str::to_owned))?
+}
+
+/// The configuration: one queue of each source, one sink.
+fn yaml(plan: &Plan, port: u16, source: &str, target: &str) -> String {
+    let settings = &plan.settings;
+    let lease = settings.lease.as_millis();
+    // The sink's answer within four fifths of the lease; a lost reply is noticed in less than half of it.
+    let (timeout, command) = (lease * 7 / 10, lease * 2 / 5);
+    let queue = |source: &str, stream: &str| {
+        format!(
+            "{{ source: {source}, codec: json, lease: {lease}ms, max_in_flight: {}, \
+             to: [{{ sink: out, stream: {stream}, headers: {{ life: \"${{CHAOS_LIFE:-0}}\" }} }}] }}",
+            settings.max_in_flight
+        )
+    };
+    format!(
+        "http: {{ listen: 127.0.0.1:{port} }}\n\
+         shutdown_timeout: 4s\n\
+         redis: {{ url: {source}, connect_timeout: 1s, command_timeout: {command}ms }}\n\
+         retry: {{ default: {{ max_attempts: 6, initial_interval: 100ms, max_interval: 2s }} }}\n\
+         sinks: {{ out: {{ redis: {{ url: {target}, timeout: {timeout}ms, connect_timeout: 1s, command_timeout: {command}ms }} }} }}\n\
+         queues:\n  orders: {}\n  due: {}\n  pool: {}\n",
+        queue("{ redisson: { name: orders, ghost_max_age: 1s } }", "out-orders"),
+        queue("{ zset: { key: due, score: ms, id: \"${payload.n}\" } }", "out-due"),
+        queue(
+            "{ job_pool: { buckets: [\"{pool}:due\"], score: ms, id: member, job: { string: \"{pool}:job:{id}\" } } }",
+            "out-pool"
+        ),
+    )
+}

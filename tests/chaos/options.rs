@@ -1,0 +1,90 @@
+//! What a run is asked for: the arguments of `make chaos`, in the variable `DELAYBRIDGE_CHAOS`.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// The variable with the arguments.
+pub const VARIABLE: &str = "DELAYBRIDGE_CHAOS";
+
+/// The arguments.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Everything follows from it but the timing.
+    pub seed: u64,
+    /// How long faults are made.
+    pub length: Duration,
+    /// Only these faults of the schedule, by their numbers.
+    pub only: Option<BTreeSet<usize>>,
+    /// Kinds of faults to choose from; all if there is none.
+    pub kinds: Vec<String>,
+    /// Prints the schedule and ends.
+    pub plan: bool,
+    /// Replays a failed run with fewer faults for at most so long.
+    pub shrink: Duration,
+    /// The lie that the daemons are to tell.
+    pub lie: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            seed: 1,
+            length: Duration::from_secs(60),
+            only: None,
+            kinds: Vec::new(),
+            plan: false,
+            shrink: Duration::from_secs(1_200),
+            lie: None,
+        }
+    }
+}
+
+impl Options {
+    /// Reads `--seed 7 --minutes 10 --only 3,5 --faults kill,stop --plan --shrink MINUTES --lie NAME`.
+    pub fn parse(text: &str) -> Result<Options, String> {
+        let mut options = Options::default();
+        let mut words = text.split_whitespace();
+        while let Some(word) = words.next() {
+            if word == "--plan" {
+                options.plan = true;
+                continue;
+            }
+            let value = words.next().ok_or_else(|| format!("{word}: a value is missing"))?;
+            match word {
+                "--seed" => options.seed = value.parse().map_err(|e| format!("--seed {value}: {e}"))?,
+                "--minutes" => options.length = minutes(word, value)?,
+                "--shrink" => options.shrink = minutes(word, value)?,
+                "--only" => {
+                    let numbers = value.split(',').map(str::parse).collect::<Result<_, _>>();
+                    options.only = Some(numbers.map_err(|e| format!("--only {value}: {e}"))?);
+                }
+                "--faults" => options.kinds = value.split(',').map(str::to_owned).collect(),
+                "--lie" => options.lie = Some(value.to_owned()),
+                _ => {
+                    return Err(format!(
+                        "{word}: unknown; there are --seed, --minutes, --only, --faults, --plan, --shrink, --lie"
+                    ));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn minutes(word: &str, value: &str) -> Result<Duration, String> {
+    let minutes: f64 = value.parse().map_err(|e| format!("{word} {value}: {e}"))?;
+    Duration::try_from_secs_f64(minutes * 60.0).map_err(|e| format!("{word} {value}: {e}"))
+}
+
+#[test]
+fn arguments_are_read_and_wrong_ones_are_named() {
+    let read = Options::parse("--seed 7 --minutes 0.5 --only 3,1 --faults kill,stop --plan").expect("good arguments");
+    assert_eq!((read.seed, read.length, read.plan), (7, Duration::from_secs(30), true));
+    assert_eq!((read.only, read.kinds.len()), (Some([1, 3].into()), 2));
+    for (text, expected) in
+        [("--seed", "a value is missing"), ("--seed x", "--seed x"), ("--sead 7", "unknown"), ("--minutes -1", "-1")]
+    {
+        let error = Options::parse(text).expect_err(text);
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}

@@ -1,0 +1,354 @@
+//! The schedule: what happens when, made from the seed before anything starts.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::options::Options;
+use crate::toxic::Toxic;
+
+/// Time before the first fault.
+const WARM_UP: Duration = Duration::from_secs(3);
+
+/// How the daemons are set up, and what they have to do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Daemons on the same queues.
+    pub daemons: usize,
+    /// Lease of all queues.
+    pub lease: Duration,
+    /// `max_in_flight` of all queues.
+    pub max_in_flight: usize,
+    /// Elements a second, to each queue.
+    pub rate: u32,
+}
+
+/// The other end of a daemon's link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The Redis with the queues.
+    Source,
+    /// The Redis with the destinations.
+    Target,
+}
+
+/// What is wrong with a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// Open, and not a byte passes.
+    Freeze,
+    /// Commands arrive, answers do not.
+    Mute,
+    /// Connections are refused.
+    Refuse,
+    /// Connections are dropped again and again.
+    Drop,
+    /// The answers to each n-th claim are lost, after it ran.
+    LoseClaims(u64),
+    /// The answers to each n-th verdict are lost, after it was written.
+    LoseVerdicts(u64),
+    /// The answers to each n-th extension of leases are lost.
+    LoseExtensions(u64),
+    /// The answers to each n-th message are lost, after it arrived.
+    LoseMessages(u64),
+    /// The toxics of toxiproxy.
+    Toxic(Toxic),
+}
+
+/// What is wrong with a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ill {
+    /// SIGSTOP.
+    Freeze,
+    /// SIGKILL, and a start with what the append-only file has.
+    Kill,
+    /// `maxmemory` reached.
+    Full,
+    /// SCRIPT FLUSH, several times.
+    ScriptFlush,
+    /// CLIENT KILL of all connections.
+    Disconnect,
+}
+
+/// A kind of fault, with its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// SIGKILL; started again when the fault ends.
+    Kill(usize),
+    /// SIGSTOP; SIGCONT when the fault ends.
+    Stop(usize),
+    /// SIGTERM; started again when the fault ends.
+    Terminate(usize),
+    /// SIGTERM and a start of each daemon, one after the other.
+    Rolling,
+    /// A link of a daemon.
+    Link(usize, Side, Trouble),
+    /// A server.
+    Server(Side, Ill),
+    /// The destination of a queue has a wrong type.
+    WrongType(usize),
+    /// A queue is paused by a person, and resumed.
+    Pause(usize),
+    /// Members that no program of ours wrote.
+    Junk(usize),
+}
+
+impl What {
+    /// The kind, as `--faults` names it and the tables show it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            What::Kill(_) => "kill",
+            What::Stop(_) => "stop",
+            What::Terminate(_) => "terminate",
+            What::Rolling => "rolling",
+            What::Link(_, _, Trouble::Freeze) => "link-freeze",
+            What::Link(_, _, Trouble::Mute) => "link-mute",
+            What::Link(_, _, Trouble::Refuse) => "link-refuse",
+            What::Link(_, _, Trouble::Drop) => "link-drop",
+            What::Link(_, _, Trouble::LoseClaims(_)) => "lose-claims",
+            What::Link(_, _, Trouble::LoseVerdicts(_)) => "lose-verdicts",
+            What::Link(_, _, Trouble::LoseExtensions(_)) => "lose-extensions",
+            What::Link(_, _, Trouble::LoseMessages(_)) => "lose-messages",
+            What::Link(_, _, Trouble::Toxic(Toxic::Latency { .. })) => "latency",
+            What::Link(_, _, Trouble::Toxic(Toxic::Bandwidth { .. })) => "bandwidth",
+            What::Link(_, _, Trouble::Toxic(Toxic::Slicer { .. })) => "slicer",
+            What::Link(_, _, Trouble::Toxic(Toxic::LimitData { .. })) => "limit-data",
+            What::Server(Side::Source, Ill::Freeze) => "redis-freeze",
+            What::Server(Side::Source, Ill::Kill) => "redis-kill",
+            What::Server(Side::Source, Ill::Full) => "redis-full",
+            What::Server(Side::Source, Ill::ScriptFlush) => "script-flush",
+            What::Server(Side::Source, Ill::Disconnect) => "client-kill",
+            What::Server(Side::Target, Ill::Freeze) => "sink-freeze",
+            What::Server(Side::Target, Ill::Kill) => "sink-kill",
+            What::Server(Side::Target, Ill::Full) => "sink-full",
+            What::Server(Side::Target, Ill::ScriptFlush | Ill::Disconnect) => "sink-disconnect",
+            What::WrongType(_) => "sink-wrong-type",
+            What::Pause(_) => "pause",
+            What::Junk(_) => "junk",
+        }
+    }
+
+    /// Whether a sink or Redis may be taken for broken.
+    fn opens_breakers(&self) -> bool {
+        matches!(self, What::Link(..) | What::Server(..) | What::WrongType(_))
+    }
+
+    /// Whether it leaves the attempts of elements alone, provided that it ends well before the lease.
+    pub fn spares_attempts(&self) -> bool {
+        matches!(
+            self,
+            What::Terminate(_)
+                | What::Rolling
+                | What::Pause(_)
+                | What::Junk(_)
+                | What::Server(Side::Source, Ill::ScriptFlush | Ill::Disconnect | Ill::Full)
+                | What::Link(
+                    _,
+                    Side::Source,
+                    Trouble::Drop
+                        | Trouble::LoseClaims(_)
+                        | Trouble::LoseVerdicts(_)
+                        | Trouble::LoseExtensions(_)
+                        | Trouble::Toxic(Toxic::Slicer { .. } | Toxic::LimitData { .. })
+                )
+        )
+    }
+}
+
+/// A fault of the schedule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fault {
+    /// Its number, for `--only`.
+    pub number: usize,
+    /// When it begins, from the start of the run.
+    pub at: Duration,
+    /// How long it lasts.
+    pub lasts: Duration,
+    /// What happens.
+    pub what: What,
+    /// Faults of the same strand follow each other.
+    pub strand: usize,
+}
+
+/// Everything about a run but its timing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// What it was made from.
+    pub seed: u64,
+    /// Faults end before.
+    pub length: Duration,
+    /// How the daemons are set up.
+    pub settings: Settings,
+    /// The faults in the order of their beginnings.
+    pub faults: Vec<Fault>,
+}
+
+impl Plan {
+    /// The schedule of these options.
+    pub fn new(options: &Options) -> Plan {
+        let mut random = Rng::with_seed(options.seed);
+        let settings = Settings::random(&mut random);
+        let mut faults = Vec::new();
+        for (strand, choices) in strands(&settings).into_iter().enumerate() {
+            let wanted = |what: &What| options.kinds.is_empty() || options.kinds.iter().any(|kind| kind == what.kind());
+            let choices: Vec<What> = choices.into_iter().filter(wanted).collect();
+            // Of its own, so that a strand more changes nothing of the others.
+            let mut random = Rng::with_seed(options.seed.wrapping_mul(31).wrapping_add(strand as u64));
+            // Fewer kinds come more often.
+            let gap = if options.kinds.is_empty() { 9_000 } else { 2_500 };
+            let mut at = WARM_UP + millis(&mut random, 0, gap);
+            while let Some(&what) = random.choice(&choices) {
+                let what = vary(what, &mut random);
+                let lasts = lasts(what, &settings, &mut random);
+                if at + lasts > options.length {
+                    break;
+                }
+                faults.push(Fault { number: 0, at, lasts, what, strand });
+                at += lasts + millis(&mut random, 500, gap);
+            }
+        }
+        faults.sort_by_key(|fault| (fault.at, fault.strand));
+        for (place, fault) in faults.iter_mut().enumerate() {
+            fault.number = place + 1;
+        }
+        let plan = Plan { seed: options.seed, length: options.length, settings, faults };
+        options.only.as_ref().map_or_else(|| plan.clone(), |only| plan.only(only))
+    }
+
+    /// The same with these faults alone.
+    pub fn only(&self, numbers: &BTreeSet<usize>) -> Plan {
+        let faults = self.faults.iter().filter(|fault| numbers.contains(&fault.number)).cloned().collect();
+        Plan { faults, ..self.clone() }
+    }
+
+    /// How long everything may take to finish once all is healed: leases run out, and the breaker of a sink that was away
+    /// probes every 30 s at the latest, as does a claim that Redis refused.
+    pub fn bound(&self) -> Duration {
+        let probes = self.faults.iter().any(|fault| fault.what.opens_breakers());
+        self.settings.lease * 3 + Duration::from_secs(if probes { 45 } else { 15 })
+    }
+}
+
+impl Settings {
+    fn random(random: &mut Rng) -> Settings {
+        let max_in_flight = [1, 2, 7, 60, 500][random.usize(..5)];
+        Settings {
+            daemons: random.usize(2..=3),
+            lease: Duration::from_millis([1_000, 2_000, 3_000, 5_000][random.usize(..4)]),
+            max_in_flight,
+            rate: if max_in_flight < 3 { 8 } else { random.u32(15..=40) },
+        }
+    }
+}
+
+/// What may happen at the same time, and in each strand what happens one after the other.
+fn strands(settings: &Settings) -> Vec<Vec<What>> {
+    let mut strands = vec![
+        [Ill::Freeze, Ill::Kill, Ill::Full, Ill::ScriptFlush, Ill::Disconnect]
+            .map(|ill| What::Server(Side::Source, ill))
+            .to_vec(),
+        [Ill::Freeze, Ill::Kill, Ill::Full, Ill::Disconnect]
+            .map(|ill| What::Server(Side::Target, ill))
+            .into_iter()
+            .chain([What::WrongType(0), What::WrongType(1), What::WrongType(2)])
+            .collect(),
+        vec![What::Pause(0), What::Pause(1), What::Pause(2), What::Junk(0), What::Rolling],
+    ];
+    for daemon in 0..settings.daemons {
+        strands.push(vec![What::Kill(daemon), What::Stop(daemon), What::Terminate(daemon)]);
+    }
+    for daemon in 0..settings.daemons {
+        let slow = [
+            Toxic::Latency { ms: 0, jitter: 0 },
+            Toxic::Bandwidth { kb: 0 },
+            Toxic::Slicer { bytes: 0 },
+            Toxic::LimitData { bytes: 0 },
+        ];
+        let both = [Trouble::Freeze, Trouble::Mute, Trouble::Refuse, Trouble::Drop];
+        let both: Vec<Trouble> = both.into_iter().chain(slow.map(Trouble::Toxic)).collect();
+        let lost = [Trouble::LoseClaims(0), Trouble::LoseVerdicts(0), Trouble::LoseExtensions(0)];
+        let source = both.iter().copied().chain(lost).map(|trouble| What::Link(daemon, Side::Source, trouble));
+        strands.push(source.collect());
+        let target = both.iter().copied().chain([Trouble::LoseMessages(0), Trouble::LoseMessages(0)]);
+        strands.push(target.map(|trouble| What::Link(daemon, Side::Target, trouble)).collect());
+    }
+    strands
+}
+
+/// The fault with figures of its own.
+fn vary(what: What, random: &mut Rng) -> What {
+    let What::Link(daemon, side, trouble) = what else { return what };
+    let nth = random.u64(1..=4);
+    let trouble = match trouble {
+        Trouble::LoseClaims(_) => Trouble::LoseClaims(nth),
+        Trouble::LoseVerdicts(_) => Trouble::LoseVerdicts(nth),
+        Trouble::LoseExtensions(_) => Trouble::LoseExtensions(nth),
+        Trouble::LoseMessages(_) => Trouble::LoseMessages(nth),
+        Trouble::Toxic(Toxic::Latency { .. }) => {
+            Trouble::Toxic(Toxic::Latency { ms: random.u64(5..150), jitter: random.u64(1..150) })
+        }
+        Trouble::Toxic(Toxic::Bandwidth { .. }) => Trouble::Toxic(Toxic::Bandwidth { kb: random.u64(20..500) }),
+        Trouble::Toxic(Toxic::Slicer { .. }) => Trouble::Toxic(Toxic::Slicer { bytes: random.usize(1..200) }),
+        Trouble::Toxic(Toxic::LimitData { .. }) => Trouble::Toxic(Toxic::LimitData { bytes: random.u64(500..50_000) }),
+        plain => plain,
+    };
+    What::Link(daemon, side, trouble)
+}
+
+fn lasts(what: What, settings: &Settings, random: &mut Rng) -> Duration {
+    match what {
+        // Longer than the lease, so that another daemon takes over.
+        What::Stop(_) => settings.lease + millis(random, 500, 3_000),
+        What::Kill(_) | What::Terminate(_) => millis(random, 0, 2_500),
+        What::Rolling => Duration::ZERO,
+        What::Link(_, _, Trouble::Toxic(_)) => millis(random, 1_000, 5_000),
+        What::Link(..) => millis(random, 300, 4_000),
+        What::Server(_, Ill::ScriptFlush | Ill::Disconnect) => millis(random, 100, 1_000),
+        What::Server(..) | What::WrongType(_) => millis(random, 300, 4_000),
+        What::Pause(_) => millis(random, 500, 3_000),
+        What::Junk(_) => Duration::ZERO,
+    }
+}
+
+fn millis(random: &mut Rng, from: u64, to: u64) -> Duration {
+    Duration::from_millis(random.u64(from..to))
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (at, lasts) = (self.at.as_secs_f64(), self.lasts.as_secs_f64());
+        write!(f, "{:>4}  at {at:>7.2} s  for {lasts:>5.2} s  {:<16} {:?}", self.number, self.what.kind(), self.what)
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Settings { daemons, lease, max_in_flight, rate } = self.settings;
+        writeln!(
+            f,
+            "seed {}, faults for {:?}, then at most {:?} until all is settled",
+            self.seed,
+            self.length,
+            self.bound()
+        )?;
+        writeln!(
+            f,
+            "{daemons} daemons, lease {lease:?}, max_in_flight {max_in_flight}, {rate} elements/s to each queue"
+        )?;
+        self.faults.iter().try_for_each(|fault| writeln!(f, "{fault}"))
+    }
+}
+
+#[test]
+fn a_seed_is_one_schedule_and_a_subset_keeps_its_numbers() {
+    let options = Options { seed: 5, length: Duration::from_secs(300), ..Options::default() };
+    let plan = Plan::new(&options);
+    assert_eq!(plan, Plan::new(&options));
+    assert_ne!(plan.faults, Plan::new(&Options { seed: 6, ..options.clone() }).faults);
+    assert!(plan.faults.len() > 50, "{plan}");
+    assert!(plan.faults.iter().all(|fault| fault.at >= WARM_UP && fault.at + fault.lasts <= plan.length), "{plan}");
+    let some = Plan::new(&Options { only: Some([2, 9].into()), ..options });
+    assert_eq!(some.faults, [plan.faults[1].clone(), plan.faults[8].clone()]);
+}

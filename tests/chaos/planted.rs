@@ -1,0 +1,61 @@
+//! Daemons that lie: each lie of `src/plant.rs` is noticed, by the rule that it breaks.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::judge::Rule;
+use crate::options::Options;
+use crate::plan::Plan;
+use crate::report::report;
+use crate::run::{run, write};
+
+/// A lie, the faults that bring it out, and the rule that must notice it.
+pub struct Planted {
+    /// Its name.
+    pub lie: &'static str,
+    /// Faults; none if it shows in good weather.
+    pub kinds: &'static [&'static str],
+    /// The rule.
+    pub rule: Rule,
+}
+
+/// All of them.
+pub const ALL: [Planted; 12] = [
+    planted("settle_before_ack", &["sink-kill", "link-refuse"], Rule::Lost),
+    planted("ack_on_drop", &["rolling", "latency", "lose-claims"], Rule::Lost),
+    planted("claim_without_fence", &["junk"], Rule::Unannounced),
+    planted("early", &["junk"], Rule::Early),
+    planted("flipped_byte", &["junk"], Rule::WrongBytes),
+    planted("swallowed_retry", &["lose-messages", "sink-kill"], Rule::Lost),
+    planted("forgotten_at_shutdown", &["rolling", "terminate", "sink-freeze"], Rule::Residue),
+    planted("dead_at_first_failure", &["lose-messages"], Rule::DeadLetterCause),
+    planted("skipped_counter", &["junk"], Rule::Counters),
+    planted("dropped_attempt", &["lose-messages", "link-mute"], Rule::Unannounced),
+    planted("endless_lease", &["kill"], Rule::Stuck),
+    planted("resent_script", &["lose-claims"], Rule::AttemptsBurnt),
+];
+
+const fn planted(lie: &'static str, kinds: &'static [&'static str], rule: Rule) -> Planted {
+    Planted { lie, kinds, rule }
+}
+
+/// Plays a lie; how long it took until it was noticed, or what was said instead.
+pub async fn notice(planted: &Planted, folder: &Path) -> Result<Duration, String> {
+    let kinds = planted.kinds.iter().map(|kind| (*kind).to_owned()).collect();
+    let options = Options { seed: 12, length: Duration::from_secs(12), kinds, ..Options::default() };
+    let mut plan = Plan::new(&options);
+    plan.settings.lease = Duration::from_secs(3);
+    plan.settings.max_in_flight = 60;
+    plan.settings.rate = 20;
+    let began = Instant::now();
+    let outcome = run(&plan, Some(planted.lie), &folder.join(planted.lie)).await;
+    let took = began.elapsed();
+    let text = report(&outcome);
+    write(&outcome.folder, "report.txt", &text);
+    match outcome.violations.iter().any(|violation| violation.rule == planted.rule) {
+        true => Ok(took),
+        false => Err(format!("{} was not noticed by `{}`:\n{text}", planted.lie, planted.rule.name())),
+    }
+}

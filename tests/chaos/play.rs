@@ -1,0 +1,264 @@
+//! Plays faults: each begins, lasts, and is undone.
+
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::daemon::command_line;
+use crate::evidence::Struck;
+use crate::offers::{Answer, Book, Kind, QUEUES, now_ms};
+use crate::plan::{Fault, Ill, Plan, Side, Trouble, What};
+use crate::produce::connect;
+use crate::proxy::{Cut, CutCount, Mode, Proxy};
+use crate::quiet;
+use crate::resp::Frame;
+use crate::stage::Stage;
+
+/// How long a process may take until it is ready again, before the schedule goes on.
+const READY: Duration = Duration::from_secs(10);
+/// After so long a server counts as away.
+const AWAY: Duration = Duration::from_secs(2);
+/// Pause between two strikes of a fault that strikes again and again.
+const AGAIN: Duration = Duration::from_millis(150);
+
+/// Plays one strand of the schedule.
+pub async fn strand(stage: Arc<Stage>, book: Arc<Book>, began: Instant, faults: Vec<Fault>) {
+    for fault in faults {
+        sleep_until(began + fault.at).await;
+        let from_ms = now_ms();
+        let times = fault_of(&stage, &book, &fault).await;
+        stage.struck(Struck { fault, from_ms, till_ms: now_ms(), times });
+    }
+}
+
+/// The strands of a schedule.
+pub fn strands(plan: &Plan) -> Vec<Vec<Fault>> {
+    let last = plan.faults.iter().map(|fault| fault.strand + 1).max().unwrap_or(0);
+    (0..last).map(|strand| plan.faults.iter().filter(|fault| fault.strand == strand).cloned().collect()).collect()
+}
+
+/// Makes a fault and undoes it; how often it struck.
+async fn fault_of(stage: &Stage, book: &Book, fault: &Fault) -> u64 {
+    let lasts = fault.lasts;
+    match fault.what {
+        What::Kill(daemon) => {
+            let killed = stage.seats[daemon].kill().await;
+            let times = u64::from(killed.is_some());
+            stage.ended(killed);
+            sleep(lasts).await;
+            stage.start_daemon(daemon).await;
+            times
+        }
+        What::Stop(daemon) => {
+            let times = u64::from(stage.seats[daemon].stop().await);
+            sleep(lasts).await;
+            stage.seats[daemon].go_on().await;
+            times
+        }
+        What::Terminate(daemon) => {
+            let times = terminate(stage, daemon).await;
+            sleep(lasts).await;
+            stage.start_daemon(daemon).await;
+            times
+        }
+        What::Rolling => {
+            let mut times = 0;
+            for daemon in 0..stage.seats.len() {
+                times += terminate(stage, daemon).await;
+                stage.start_daemon(daemon).await;
+                stage.seats[daemon].ready(READY).await;
+            }
+            times
+        }
+        What::Link(daemon, side, trouble) => link(stage.seats[daemon].link(side), trouble, lasts).await,
+        What::Server(side, ill) => server(stage, side, ill, lasts).await,
+        What::WrongType(queue) => wrong_type(stage, queue, lasts).await,
+        What::Pause(queue) => pause(stage, queue, lasts).await,
+        What::Junk(queue) => junk(stage, book, queue).await,
+    }
+}
+
+async fn terminate(stage: &Stage, daemon: usize) -> u64 {
+    let Some(mut ended) = stage.seats[daemon].terminate().await else { return 0 };
+    if let (Some(0), Some(owner)) = (ended.code, &ended.owner) {
+        // While Redis is away, nothing can be said.
+        let look = async { quiet::claims_of(&mut connect(stage.url(Side::Source)).await?, owner).await };
+        ended.left = tokio::time::timeout(AWAY, look).await.ok().and_then(Result::ok).unwrap_or(0);
+    }
+    stage.ended(Some(ended));
+    1
+}
+
+async fn link(proxy: &Proxy, trouble: Trouble, lasts: Duration) -> u64 {
+    let mode = match trouble {
+        Trouble::Freeze => Mode::Freeze,
+        Trouble::Mute => Mode::Mute,
+        Trouble::Refuse => Mode::Refuse,
+        Trouble::Drop => {
+            let until = Instant::now() + lasts;
+            let mut times = 0;
+            while times == 0 || Instant::now() < until {
+                proxy.drop_connections();
+                times += 1;
+                sleep(AGAIN).await;
+            }
+            return times;
+        }
+        Trouble::Toxic(toxic) => {
+            let before = proxy.received();
+            proxy.set_toxic(Some(toxic));
+            sleep(lasts).await;
+            proxy.set_toxic(None);
+            return u64::from(proxy.received() > before);
+        }
+        Trouble::LoseClaims(nth) => return lose(proxy, |frame| runs(frame, &CLAIMS), nth, lasts).await,
+        Trouble::LoseVerdicts(nth) => {
+            let verdict = |frame: &Frame| frame.command() == "UNLINK" || runs(frame, &VERDICTS);
+            return lose(proxy, verdict, nth, lasts).await;
+        }
+        Trouble::LoseExtensions(nth) => return lose(proxy, |frame| runs(frame, &EXTENSIONS), nth, lasts).await,
+        Trouble::LoseMessages(nth) => return lose(proxy, |frame| frame.command() == "XADD", nth, lasts).await,
+    };
+    proxy.set_mode(mode);
+    sleep(lasts).await;
+    proxy.set_mode(Mode::Pass);
+    1
+}
+
+/// Loses the answers to each n-th of these commands.
+async fn lose(proxy: &Proxy, which: impl Fn(&Frame) -> bool + Send + 'static, nth: u64, lasts: Duration) -> u64 {
+    let count: CutCount = proxy.cut(Cut::matching(which).every(nth).times(u64::MAX));
+    sleep(lasts).await;
+    proxy.stop_cutting();
+    count.lost()
+}
+
+type Names = LazyLock<HashSet<String>>;
+static CLAIMS: Names = LazyLock::new(|| scripts(&["claim", "take_over"]));
+static VERDICTS: Names = LazyLock::new(|| scripts(&["settle", "confirm"]));
+static EXTENSIONS: Names = LazyLock::new(|| scripts(&["extend"]));
+
+/// The hashes of the scripts of these names, of all sources.
+fn scripts(names: &[&str]) -> HashSet<String> {
+    let sources = [
+        delaybridge::source::redisson::SCRIPTS.all(),
+        delaybridge::source::zset::SCRIPTS.ledger.all(),
+        delaybridge::source::job_pool::SCRIPTS.all(),
+    ];
+    let scripts = sources.into_iter().flatten();
+    scripts.filter(|script| names.contains(&script.name())).map(|script| script.sha1().to_ascii_lowercase()).collect()
+}
+
+fn runs(frame: &Frame, which: &HashSet<String>) -> bool {
+    frame.script().is_some_and(|sha| which.contains(&sha))
+}
+
+async fn server(stage: &Stage, side: Side, ill: Ill, lasts: Duration) -> u64 {
+    let mut server = stage.server(side).lock().await;
+    match ill {
+        Ill::Freeze => {
+            server.running().freeze();
+            sleep(lasts).await;
+            server.resume();
+            1
+        }
+        Ill::Kill => {
+            server.kill();
+            sleep(lasts).await;
+            server.boot().await.unwrap_or_else(|log| panic!("start the {side:?} Redis again: {log}"));
+            1
+        }
+        Ill::Full => {
+            let mut redis = stage.client(side).await;
+            limit(&mut redis, 1).await;
+            sleep(lasts).await;
+            limit(&mut redis, 0).await;
+            1
+        }
+        Ill::ScriptFlush => again(stage, side, &["SCRIPT", "FLUSH"], lasts).await,
+        Ill::Disconnect => again(stage, side, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"], lasts).await,
+    }
+}
+
+/// `maxmemory` in bytes; 0 is none.
+async fn limit(redis: &mut MultiplexedConnection, bytes: u64) {
+    let mut set = redis::cmd("CONFIG");
+    set.arg("SET").arg("maxmemory").arg(bytes).arg("maxmemory-policy").arg("noeviction");
+    set.exec_async(redis).await.expect("set maxmemory");
+}
+
+async fn again(stage: &Stage, side: Side, words: &[&str], lasts: Duration) -> u64 {
+    let mut redis = stage.client(side).await;
+    let mut command = redis::cmd(words[0]);
+    command.arg(&words[1..]);
+    let until = Instant::now() + lasts;
+    let mut times = 0;
+    while times == 0 || Instant::now() < until {
+        command.exec_async(&mut redis).await.unwrap_or_else(|e| panic!("{words:?}: {e}"));
+        times += 1;
+        sleep(AGAIN).await;
+    }
+    times
+}
+
+/// The stream of a queue is put aside, and something else is in its place.
+async fn wrong_type(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
+    let mut redis = stage.client(Side::Target).await;
+    let (stream, aside) = (format!("out-{}", QUEUES[queue]), format!("aside-{}", QUEUES[queue]));
+    let mut breaks = redis::pipe();
+    breaks.atomic().rename(&stream, &aside).set(&stream, "no stream");
+    // Nothing has arrived there yet.
+    if breaks.exec_async(&mut redis).await.is_err() {
+        let _ = redis::cmd("DEL").arg(&stream).exec_async(&mut redis).await;
+        return 0;
+    }
+    sleep(lasts).await;
+    let mut repairs = redis::pipe();
+    repairs.atomic().del(&stream).rename(&aside, &stream);
+    repairs.exec_async(&mut redis).await.expect("put the stream back");
+    1
+}
+
+/// As a person does it, on the command line.
+async fn pause(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
+    let paused = operate(stage, &["pause", QUEUES[queue], "--why", "chaos"]).await;
+    sleep(lasts).await;
+    if !paused {
+        // It may be paused all the same: the answer was lost.
+        while !operate(stage, &["resume", QUEUES[queue]]).await {
+            sleep(AGAIN).await;
+        }
+        return 0;
+    }
+    while !operate(stage, &["resume", QUEUES[queue]]).await {
+        sleep(AGAIN).await;
+    }
+    1
+}
+
+/// Runs a command of the binary with the configuration of the first daemon.
+async fn operate(stage: &Stage, arguments: &[&str]) -> bool {
+    let mut command = command_line(stage.seats[0].config(), arguments);
+    let output = tokio::task::spawn_blocking(move || command.output()).await.expect("no panic");
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// Members without a layout among those of Redisson.
+async fn junk(stage: &Stage, book: &Book, queue: usize) -> u64 {
+    let mut redis = stage.client(Side::Source).await;
+    let key = format!("redisson_delay_queue_timeout:{{{}}}", QUEUES[queue]);
+    let mut times = 0;
+    for _ in 0..3 {
+        let due_ms = now_ms() + 300;
+        let n = book.note(queue, 0, due_ms, Kind::Junk, |n| format!("junk {n}"));
+        let member = format!("junk {{\"n\":{n},");
+        let added: redis::RedisResult<i64> =
+            redis::cmd("ZADD").arg(&key).arg(due_ms).arg(member).query_async(&mut redis).await;
+        book.taken(n, if added.is_ok() { Answer::Yes } else { Answer::Unknown });
+        times += u64::from(added.is_ok());
+    }
+    times
+}

@@ -1,0 +1,211 @@
+//! The producers: they write past all proxies what Redisson's clients and programs with sorted sets and job pools write.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, ErrorKind, RedisError, RedisResult};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::offers::{Answer, Book, Kind, QUEUES, now_ms};
+use crate::payload::{payload, undecodable};
+use crate::redisson::{Layout, OFFER, REMOVE, RedissonQueue};
+
+/// Longest wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long before its due time an element is withdrawn.
+const IN_TIME_MS: i64 = 300;
+
+/// A producer of one queue.
+pub struct Producer {
+    url: String,
+    seed: u64,
+    queue: usize,
+    book: Arc<Book>,
+    random: Rng,
+    redis: Option<MultiplexedConnection>,
+    /// Elements that are to be withdrawn, with what is needed for it.
+    doomed: Vec<(u64, i64, Layout, Vec<u8>)>,
+}
+
+/// How an element is written.
+struct Written {
+    layout: Layout,
+    id: [u8; 8],
+    body: Vec<u8>,
+    due_ms: i64,
+}
+
+impl Producer {
+    /// A producer of this queue.
+    pub fn new(url: &str, seed: u64, queue: usize, book: Arc<Book>) -> Self {
+        let random = Rng::with_seed(seed.wrapping_mul(97).wrapping_add(queue as u64));
+        Producer { url: url.to_owned(), seed, queue, book, random, redis: None, doomed: Vec::new() }
+    }
+
+    /// Offers `rate` elements a second until `end`.
+    pub async fn run(mut self, rate: u32, end: Instant) {
+        let pause = Duration::from_secs(1) / rate.max(1);
+        let mut next = Instant::now();
+        while next < end {
+            self.offer(None).await;
+            self.withdraw().await;
+            // What was held up by a fault comes at once afterwards, but not all of it.
+            next = (next + pause).max(Instant::now().checked_sub(Duration::from_secs(1)).unwrap_or(next));
+            sleep_until(next).await;
+        }
+    }
+
+    /// One good element of each of these sizes, due now. For the end, when everything is well again.
+    pub async fn probe(mut self, sizes: &[usize]) {
+        for size in sizes {
+            self.offer(Some(*size)).await;
+        }
+    }
+
+    async fn offer(&mut self, probe: Option<usize>) {
+        let random = &mut self.random;
+        let size = match random.u32(..1000) {
+            0..800 => random.usize(40..400),
+            800..980 => random.usize(4_200..9_000),
+            980..998 => random.usize(40_000..120_000),
+            _ => 1_000_000,
+        };
+        let kind = if random.u32(..200) == 0 { Kind::Undecodable } else { Kind::Good };
+        let doomed = random.u32(..40) == 0;
+        let delay_ms = if doomed { 2_500 } else { random.i64(-200..2_500) };
+        let layout = if random.bool() { Layout::New } else { Layout::Old };
+        let id: [u8; 8] = match layout {
+            Layout::New => random.u64(..).to_le_bytes(),
+            #[allow(clippy::cast_precision_loss, reason = "the loss is what Redisson's conversion does")]
+            Layout::Old => (random.i64(..) as f64).to_le_bytes(),
+        };
+        let (size, kind, doomed, delay_ms) = match probe {
+            Some(size) => (size, Kind::Good, false, 0),
+            None => (size, kind, doomed, delay_ms),
+        };
+        let due_ms = now_ms() + delay_ms;
+        let text = |n: u64| if self.queue == 0 { hex::encode(id) } else { n.to_string() };
+        let n = self.book.note(self.queue, size, due_ms, kind, text);
+        let body = match kind {
+            Kind::Good => payload(self.seed, n, size),
+            _ => undecodable(self.seed, n, size),
+        };
+        let written = Written { layout, id, body, due_ms };
+        let answer = self.send(n, &written).await;
+        self.book.taken(n, answer);
+        if doomed && kind == Kind::Good && answer == Answer::Yes {
+            self.doomed.push((n, due_ms, layout, written.body));
+        }
+    }
+
+    async fn send(&mut self, n: u64, element: &Written) -> Answer {
+        let queue = RedissonQueue::new(QUEUES[0]);
+        let Written { layout, id, body, due_ms } = element;
+        let sent = match self.queue {
+            0 => {
+                let queue = queue.with_layout(*layout);
+                let script = queue.script(OFFER);
+                let mut call = script.prepare_invoke();
+                call.key(&queue.timeouts).key(&queue.list).key(&queue.channel).arg(due_ms);
+                match layout {
+                    Layout::New => call.arg(&id[..]),
+                    Layout::Old => call.arg(format!("{:?}", f64::from_le_bytes(*id))),
+                };
+                call.arg(&body[..]);
+                self.ask(async move |mut redis| call.invoke_async::<redis::Value>(&mut redis).await).await
+            }
+            1 => {
+                let command = redis::cmd("ZADD").arg(QUEUES[1]).arg(due_ms).arg(&body[..]).to_owned();
+                self.ask(async move |mut redis| command.query_async::<redis::Value>(&mut redis).await).await
+            }
+            _ => {
+                let mut pipe = redis::pipe();
+                pipe.atomic().set(format!("{{pool}}:job:{n}"), &body[..]).zadd("{pool}:due", n, due_ms);
+                self.ask(async move |mut redis| pipe.query_async::<redis::Value>(&mut redis).await).await
+            }
+        };
+        match sent {
+            Ok(_) => Answer::Yes,
+            Err(error) if refused(&error) => Answer::No,
+            Err(_) => {
+                self.redis = None;
+                Answer::Unknown
+            }
+        }
+    }
+
+    /// Withdraws what is to be withdrawn and will be due soon.
+    async fn withdraw(&mut self) {
+        let soon = now_ms() + 1_500;
+        let Some(at) = self.doomed.iter().position(|(_, due_ms, ..)| *due_ms < soon) else { return };
+        let (n, due_ms, layout, body) = self.doomed.swap_remove(at);
+        // Noted first, as unknown.
+        self.book.withdrawn(n, Answer::Unknown);
+        let removed = match self.queue {
+            0 => {
+                let queue = RedissonQueue::new(QUEUES[0]).with_layout(layout);
+                // The script of a client of one layout fails at an element of the other one, as Redisson's does.
+                let script =
+                    queue.script(&REMOVE.replace("local _, payload = struct.unpack('FORMAT', element)", UNPACK));
+                let mut call = script.prepare_invoke();
+                call.key(&queue.list).key(&queue.timeouts).arg(&body[..]);
+                self.ask(async move |mut redis| call.invoke_async::<i64>(&mut redis).await).await
+            }
+            1 => {
+                let command = redis::cmd("ZREM").arg(QUEUES[1]).arg(&body[..]).to_owned();
+                self.ask(async move |mut redis| command.query_async::<i64>(&mut redis).await).await
+            }
+            _ => {
+                let mut pipe = redis::pipe();
+                pipe.atomic().zrem("{pool}:due", n).del(format!("{{pool}}:job:{n}")).ignore();
+                self.ask(async move |mut redis| pipe.query_async::<Vec<i64>>(&mut redis).await.map(|all| all[0])).await
+            }
+        };
+        let answer = match removed {
+            // Later it says nothing: Redisson's script also takes out what was claimed.
+            Ok(_) if now_ms() > due_ms - IN_TIME_MS => Answer::Unknown,
+            Ok(0) => Answer::No,
+            Ok(_) => Answer::Yes,
+            Err(error) if refused(&error) => Answer::No,
+            Err(_) => {
+                self.redis = None;
+                Answer::Unknown
+            }
+        };
+        self.book.withdrawn(n, answer);
+    }
+
+    async fn ask<T>(&mut self, send: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>) -> RedisResult<T> {
+        let late = || RedisError::from((ErrorKind::Io, "no answer in time"));
+        if self.redis.is_none() {
+            self.redis = Some(timeout(PATIENCE, connect(&self.url)).await.map_err(|_| late())??);
+        }
+        let Some(redis) = self.redis.clone() else { return Err(late()) };
+        timeout(PATIENCE, send(redis)).await.map_err(|_| late())?
+    }
+}
+
+/// Reads the payload of an element of either layout; an element of another one is passed over.
+const UNPACK: &str = "local payload = nil
+  for _, format in ipairs({'Bc0Lc0', 'dLc0'}) do
+    local ok, _, found = pcall(struct.unpack, format, element)
+    if ok and found == ARGV[1] then payload = found end
+  end";
+
+/// A connection of a patient client.
+pub async fn connect(url: &str) -> RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(Duration::from_secs(10)))
+        .set_response_timeout(Some(Duration::from_secs(30)));
+    redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
+}
+
+/// Whether the server answered, and did nothing.
+fn refused(error: &RedisError) -> bool {
+    error
+        .code()
+        .is_some_and(|code| matches!(code, "OOM" | "LOADING" | "BUSY" | "MASTERDOWN" | "READONLY" | "EXECABORT"))
+        || error.to_string().contains("OOM")
+}

@@ -1,0 +1,153 @@
+//! Whether everything is settled: decided by what is in Redis, never by waiting.
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use tokio::time::Instant;
+
+use crate::evidence::{Arrival, Dead};
+use crate::offers::{Book, Kind, QUEUES};
+use crate::oracle::read_stream;
+use crate::payload::{number, payload};
+use crate::redisson::RedissonQueue;
+
+/// How often the same must be seen.
+const LOOKS: usize = 3;
+/// Pause between two looks.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What a queue is called in the names of our keys.
+fn tag(queue: usize) -> String {
+    // The key of a sorted set that has a hash tag is one already.
+    if queue == 2 { "{pool}:due".to_owned() } else { format!("{{{}}}", QUEUES[queue]) }
+}
+
+/// The keys with elements that are not settled.
+fn pending(queue: usize) -> Vec<String> {
+    let tag = tag(queue);
+    let mut keys = vec![format!("delaybridge:retry:{tag}"), format!("delaybridge:leases:{tag}")];
+    match queue {
+        0 => {
+            let redisson = RedissonQueue::new(QUEUES[0]);
+            keys.extend([redisson.timeouts, redisson.list, QUEUES[0].to_owned()]);
+            keys.extend(["ghosts", "ghosts-turn"].map(|part| format!("delaybridge:{part}:{tag}")));
+        }
+        1 => keys.push(QUEUES[1].to_owned()),
+        _ => keys.push("{pool}:due".to_owned()),
+    }
+    keys
+}
+
+/// Waits until nothing is left to do; else what is left.
+pub async fn settled(redis: &mut MultiplexedConnection, until: Instant) -> Result<(), String> {
+    let mut quiet = 0;
+    loop {
+        let left = left(redis).await;
+        match &left {
+            Ok(left) if left.is_empty() => quiet += 1,
+            _ => quiet = 0,
+        }
+        if quiet == LOOKS {
+            return Ok(());
+        }
+        if Instant::now() > until {
+            return Err(left.map_or_else(|e| e, |left| left.join(", ")));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Keys with something to do, and how much.
+async fn left(redis: &mut MultiplexedConnection) -> Result<Vec<String>, String> {
+    let keys: Vec<String> = (0..QUEUES.len()).flat_map(pending).collect();
+    let mut found = Vec::new();
+    for key in keys {
+        let kind: String = redis::cmd("TYPE").arg(&key).query_async(redis).await.map_err(|e| e.to_string())?;
+        let count = match &kind[..] {
+            "none" => continue,
+            "zset" => "ZCARD",
+            "list" => "LLEN",
+            "set" => "SCARD",
+            _ => "STRLEN",
+        };
+        let count: usize = redis::cmd(count).arg(&key).query_async(redis).await.map_err(|e| e.to_string())?;
+        found.push(format!("{key}: {count}"));
+    }
+    Ok(found)
+}
+
+/// Keys that should not be there when all is settled.
+pub async fn residue(redis: &mut MultiplexedConnection) -> Vec<String> {
+    let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(redis).await.expect("read the keys");
+    let kept = |key: &String| {
+        ["delaybridge:dead:", "delaybridge:state:", "delaybridge:sweep:"].iter().any(|kept| key.starts_with(kept))
+    };
+    keys.retain(|key| !kept(key));
+    keys.sort();
+    keys
+}
+
+/// How many claims of this owner hold anything.
+pub async fn claims_of(redis: &mut MultiplexedConnection, owner: &str) -> redis::RedisResult<usize> {
+    let mut count = 0;
+    for queue in 0..QUEUES.len() {
+        let tag = tag(queue);
+        let mut read = redis::cmd("ZRANGE");
+        let names: Vec<String> =
+            read.arg(format!("delaybridge:leases:{tag}")).arg(0).arg(-1).query_async(redis).await?;
+        for name in names.iter().filter(|name| name.split('.').nth(1) == Some(owner)) {
+            let parts = ["d", "h"].map(|part| format!("delaybridge:claim:{name}:{part}:{tag}"));
+            count += usize::from(redis::cmd("EXISTS").arg(&parts).query_async::<i64>(redis).await? > 0);
+        }
+    }
+    Ok(count)
+}
+
+/// What has arrived, compared with what was offered.
+pub async fn arrivals(redis: &mut MultiplexedConnection, seed: u64, book: &Book) -> Vec<Arrival> {
+    let mut arrivals = Vec::new();
+    for (queue, name) in QUEUES.iter().enumerate() {
+        for delivery in read_stream(redis, &format!("out-{name}")).await {
+            let n = number(&delivery.payload);
+            let offer = n.and_then(|n| book.get(n));
+            let made = offer.filter(|offer| offer.kind == Kind::Good).zip(n);
+            let whole = made.is_some_and(|(offer, n)| {
+                payload(seed, n, offer.size) == delivery.payload && delivery.due_ms == Some(offer.due_ms)
+            });
+            let life = delivery.headers.get("life").and_then(|life| std::str::from_utf8(life).ok()?.parse().ok());
+            arrivals.push(Arrival {
+                queue,
+                n,
+                id: delivery.id.unwrap_or_default(),
+                attempt: delivery.attempt.unwrap_or(0),
+                at_ms: delivery.arrived_ms.unwrap_or(0),
+                life: life.unwrap_or(0),
+                whole,
+            });
+        }
+    }
+    arrivals
+}
+
+/// All dead letters.
+pub async fn dead_letters(redis: &mut MultiplexedConnection) -> Vec<Dead> {
+    let mut letters = Vec::new();
+    for queue in 0..QUEUES.len() {
+        let key = format!("delaybridge:dead:{}", tag(queue));
+        let all: redis::streams::StreamRangeReply =
+            redis::cmd("XRANGE").arg(key).arg("-").arg("+").query_async(redis).await.expect("read dead letters");
+        for letter in all.ids {
+            let text = |name: &str| letter.get::<String>(name).unwrap_or_default();
+            let bytes = |name: &str| letter.get::<Vec<u8>>(name).unwrap_or_default();
+            let n = number(&bytes("element")).or_else(|| number(&bytes("body"))).or_else(|| text("id").parse().ok());
+            letters.push(Dead {
+                queue,
+                n,
+                reason: text("reason"),
+                attempts: text("attempts").parse().unwrap_or(0),
+                expiries: text("expiries").parse().unwrap_or(0),
+            });
+        }
+    }
+    letters
+}

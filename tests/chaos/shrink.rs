@@ -1,0 +1,51 @@
+//! Finds few faults that are enough to fail: replays with parts of the schedule, by the method of delta debugging.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::judge::Rule;
+use crate::plan::Plan;
+use crate::run::run;
+
+/// The smallest set that was found to break the same rule, within this time. Timing is not repeatable: what fails now and
+/// then may seem to need more faults than it does.
+pub async fn shrink(plan: &Plan, rule: Rule, lie: Option<&str>, folder: &Path, patience: Duration) -> BTreeSet<usize> {
+    let until = Instant::now() + patience;
+    let mut numbers: Vec<usize> = plan.faults.iter().map(|fault| fault.number).collect();
+    let mut parts = 2;
+    while numbers.len() > 1 && parts <= numbers.len() {
+        let size = numbers.len().div_ceil(parts);
+        let pieces: Vec<Vec<usize>> = numbers.chunks(size).map(<[usize]>::to_vec).collect();
+        // Each part alone, then all but each part.
+        let without = |piece: &Vec<usize>| numbers.iter().copied().filter(|n| !piece.contains(n)).collect::<Vec<_>>();
+        let rests: Vec<Vec<usize>> = if parts > 2 { pieces.iter().map(without).collect() } else { Vec::new() };
+        let mut smaller = None;
+        for (alone, some) in
+            pieces.into_iter().map(|some| (true, some)).chain(rests.into_iter().map(|some| (false, some)))
+        {
+            if Instant::now() + plan.length > until {
+                return numbers.into_iter().collect();
+            }
+            let tried = plan.only(&some.iter().copied().collect());
+            let outcome = run(&tried, lie, &folder.join("shrink")).await;
+            let broken = outcome.violations.iter().any(|violation| violation.rule == rule);
+            println!("with {} faults: {}", some.len(), if broken { "fails as well" } else { "passes" });
+            if broken {
+                smaller = Some((alone, some));
+                break;
+            }
+        }
+        match smaller {
+            Some((alone, some)) => {
+                numbers = some;
+                parts = if alone { 2 } else { (parts - 1).max(2) };
+            }
+            None if parts == numbers.len() => break,
+            None => parts = (parts * 2).min(numbers.len()),
+        }
+    }
+    numbers.into_iter().collect()
+}

@@ -1,0 +1,102 @@
+//! What runs: one seed for `make chaos`, and the fixed ones of the tests.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::forgets::{How, forget};
+use crate::options::{Options, VARIABLE};
+use crate::plan::Plan;
+use crate::planted::{ALL, notice};
+use crate::report::report;
+use crate::run::{Outcome, run, write};
+use crate::shrink::shrink;
+
+/// Where the files of runs are.
+fn folder(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("chaos").join(name)
+}
+
+async fn play(options: &Options, plan: &Plan, name: &str) -> Outcome {
+    let outcome = run(plan, options.lie.as_deref(), &folder(name)).await;
+    let text = report(&outcome);
+    write(&outcome.folder, "report.txt", &text);
+    println!("{text}");
+    outcome
+}
+
+/// `make chaos`: the run that the variable asks for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "make chaos"]
+async fn asked() {
+    let text = std::env::var(VARIABLE).unwrap_or_default();
+    let options = Options::parse(&text).unwrap_or_else(|e| panic!("{VARIABLE}={text:?}: {e}"));
+    let plan = Plan::new(&options);
+    println!("{plan}");
+    if options.plan {
+        return;
+    }
+    let name = format!("seed-{}", options.seed);
+    let outcome = play(&options, &plan, &name).await;
+    let Some(first) = outcome.violations.first() else { return };
+    let few = shrink(&plan, first.rule, options.lie.as_deref(), &outcome.folder, options.shrink).await;
+    let few: Vec<String> = few.iter().map(ToString::to_string).collect();
+    panic!(
+        "seed {} breaks {}; these faults are enough: --only {} (files in {})",
+        options.seed,
+        first.rule.name(),
+        few.join(","),
+        outcome.folder.display()
+    );
+}
+
+/// One seed that is always played.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_fixed_seed_breaks_no_rule() {
+    let options = Options { seed: 19, length: Duration::from_secs(25), ..Options::default() };
+    let outcome = play(&options, &Plan::new(&options), "fixed").await;
+    assert!(outcome.violations.is_empty(), "{:#?}", outcome.violations);
+}
+
+/// Two lies that always are told. `make chaos-plant` tells all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_lies_are_noticed_by_their_rules() {
+    for planted in ALL.iter().filter(|planted| ["swallowed_retry", "dropped_attempt"].contains(&planted.lie)) {
+        let took = notice(planted, &folder("planted")).await.unwrap_or_else(|instead| panic!("{instead}"));
+        println!("{}: noticed by `{}` after {:.0} s", planted.lie, planted.rule.name(), took.as_secs_f64());
+    }
+}
+
+/// `make chaos-plant`: all lies, with the seconds until each was noticed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "make chaos-plant"]
+async fn every_lie_is_noticed_by_its_rule() {
+    let mut missed = Vec::new();
+    println!("| lie | noticed by | after |\n|---|---|---|");
+    for planted in &ALL {
+        match notice(planted, &folder("planted")).await {
+            Ok(took) => println!("| {} | {} | {:.0} s |", planted.lie, planted.rule.name(), took.as_secs_f64()),
+            Err(instead) => missed.push(instead),
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n\n"));
+}
+
+/// `make chaos-forget`: what Redis itself loses, apart from what we lose.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "make chaos-forget"]
+async fn what_redis_forgets_is_counted_apart() {
+    println!(
+        "| Redis | taken | lost by Redis | lost by us | back | twice | unannounced |\n|---|---|---|---|---|---|---|"
+    );
+    let mut lost = Vec::new();
+    for how in [How::EverySecond, How::Snapshot, How::Replica] {
+        for seed in 1..=3 {
+            let forgot = forget(how, seed).await;
+            println!("| {how:?} | {forgot} |");
+            if forgot.lost_by_us > 0 {
+                lost.push((how, seed, forgot));
+            }
+        }
+    }
+    assert!(lost.is_empty(), "{lost:#?}");
+}
