@@ -56,7 +56,7 @@ chaos: setup ## random faults by SEED=1 for MINUTES=10, and an oracle; ONLY=3,7 
 	DELAYBRIDGE_CHAOS="--seed $(SEED) --minutes $(MINUTES) $(if $(ONLY),--only $(ONLY)) $(if $(FAULTS),--faults $(FAULTS)) \
 		$(if $(PLAN),--plan)" $(CARGO) test --locked --test chaos -- --exact suite::asked --ignored --nocapture
 
-chaos-plant: setup ## twelve daemons that lie, and the rule of the oracle that notices each
+chaos-plant: setup ## twelve daemons that lie, and the rule that notices each; twelve minutes
 	$(CARGO) test --locked --test chaos -- --exact suite::every_lie_is_noticed_by_its_rule --ignored --nocapture
 
 chaos-forget: setup ## servers that lose what they had confirmed: what they lose, and what we lose

@@ -30,4 +30,9 @@ export CFLAGS="${c[*]}" CXXFLAGS="${c[*]}"
 DELAYBRIDGE_REVISION=${DELAYBRIDGE_REVISION:-$(git describe --always --dirty --abbrev=40 --exclude '*')}
 export DELAYBRIDGE_REVISION
 
-exec "${CARGO:-cargo}" build --release --locked --bin delaybridge
+"${CARGO:-cargo}" build --release --locked --bin delaybridge
+# src/plant.rs: the lies that tests plant are in debug builds alone.
+if grep -q DELAYBRIDGE_PLANT "$CARGO_TARGET_DIR/release/delaybridge"; then
+  echo "build.sh: the release binary can be made to lie: it was built with debug assertions; see src/plant.rs" >&2
+  exit 1
+fi

@@ -52,7 +52,8 @@ pub struct Outbound {
     pub queue: Arc<str>,
     /// Due time in Redis milliseconds since the epoch; absent for elements of the ready list.
     pub due_ms: Option<i64>,
-    /// Number of this attempt, starting at 1; attempts that do not count do not raise it.
+    /// Number of this attempt: 1 only if no sink can have had the element before. What does not count towards `max_attempts`
+    /// raises it to 2 at least.
     pub attempt: u32,
     /// Redis time, in milliseconds since the epoch, at which the element was given to the sink.
     pub now_ms: i64,

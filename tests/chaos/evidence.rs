@@ -71,7 +71,7 @@ pub struct Lived {
     /// The number in the names of its claims.
     pub owner: Option<String>,
     /// Claims with elements under its lease after it had ended with code 0.
-    pub left: usize,
+    pub left: Vec<String>,
 }
 
 /// Everything.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use delaybridge::operate::acl::Purpose;
@@ -24,6 +24,12 @@ use crate::proxy::Proxy;
 const BINARY: &str = env!("CARGO_BIN_EXE_delaybridge");
 /// How long a daemon may take to end when it is asked to: its `shutdown_timeout`, and a busy machine.
 const END: Duration = Duration::from_secs(20);
+
+/// Pause between two looks at the metrics of a process that ends.
+const SCRAPE: Duration = Duration::from_millis(50);
+
+/// The number of a process, and what it counts.
+type Scraped = (usize, BTreeMap<String, f64>);
 
 /// Metrics that the oracle looks at.
 const LOOKED_AT: [&str; 9] = [
@@ -53,8 +59,8 @@ pub struct Seat {
     links: [Proxy; 2],
     lie: Option<String>,
     life: tokio::sync::Mutex<Option<Life>>,
-    /// The process that `metrics` is of.
-    scraped: Mutex<Option<(usize, BTreeMap<String, f64>)>>,
+    /// The last scrape.
+    scraped: Mutex<Option<Scraped>>,
 }
 
 impl Seat {
@@ -117,14 +123,27 @@ impl Seat {
 
     /// SIGTERM, and its end.
     pub async fn terminate(&self) -> Option<Lived> {
-        let mut life = self.life.lock().await.take()?;
+        // Held until it has ended: no other process may begin in its place.
+        let mut place = self.life.lock().await;
+        let mut life = place.take()?;
         let resident = life.resident();
         life.process.signal(Signal::TERM);
         // It may be stopped by another fault, which no longer finds it.
         life.process.signal(Signal::CONT);
-        let odd = match life.process.wait(END).await {
-            Some(status) => (status.code().is_none()).then(|| format!("ended by a signal: {status}")),
-            None => Some(format!("still there {END:?} after SIGTERM")),
+        // What it counts in its drain is worth knowing: its endpoint is the last that ends.
+        let until = tokio::time::Instant::now() + END;
+        let odd = loop {
+            match life.process.wait(SCRAPE).await {
+                Some(status) => break (status.code().is_none()).then(|| format!("ended by a signal: {status}")),
+                None if tokio::time::Instant::now() > until => {
+                    break Some(format!("still there {END:?} after SIGTERM"));
+                }
+                None => {
+                    if let Some(metrics) = self.metrics().await {
+                        *self.scraped() = Some((life.number, metrics));
+                    }
+                }
+            }
         };
         Some(self.lived(life, resident, odd))
     }
@@ -143,25 +162,29 @@ impl Seat {
     }
 
     /// The process, if it has ended without being asked.
-    pub async fn ended(&self) -> Option<Lived> {
+    pub fn ended(&self) -> Option<Lived> {
         let mut life = self.life.try_lock().ok()?;
         let status = life.as_mut()?.process.exit_status()?;
         let life = life.take()?;
         Some(self.lived(life, 0, Some(format!("ended by itself: {status}"))))
     }
 
-    /// Reads the metrics of the process that lives now.
-    pub async fn scrape(&self) -> Option<(usize, BTreeMap<String, f64>)> {
-        let number = self.number().await?;
-        let answer = http::get(self.port, "/metrics", Duration::from_secs(1)).await.ok()?;
-        if answer.status != 200 || self.number().await != Some(number) {
-            return None;
+    /// Reads the metrics of the process that lives now; of one that begins or ends meanwhile, nothing.
+    pub async fn scrape(&self) {
+        let now = || self.life.try_lock().ok()?.as_ref().map(|life| life.number);
+        let number = now();
+        let metrics = self.metrics().await;
+        if let (Some(number), Some(metrics)) = (number, metrics)
+            && now() == Some(number)
+        {
+            *self.scraped() = Some((number, metrics));
         }
-        let metrics = Metrics::parse(&answer.body);
-        let found = LOOKED_AT.map(|name| (name.to_owned(), metrics.sum(name)));
-        let scraped = (number, BTreeMap::from(found));
-        *self.scraped.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(scraped.clone());
-        Some(scraped)
+    }
+
+    async fn metrics(&self) -> Option<BTreeMap<String, f64>> {
+        let answer = http::get(self.port, "/metrics", Duration::from_secs(1)).await.ok()?;
+        let metrics = (answer.status == 200).then(|| Metrics::parse(&answer.body))?;
+        Some(LOOKED_AT.map(|name| (name.to_owned(), metrics.sum(name))).into())
     }
 
     /// What is in its log, of the process that lives now.
@@ -169,22 +192,23 @@ impl Seat {
         self.life.lock().await.as_ref().map_or_else(Vec::new, |life| life.log.all())
     }
 
-    async fn number(&self) -> Option<usize> {
-        self.life.lock().await.as_ref().map(|life| life.number)
+    fn scraped(&self) -> MutexGuard<'_, Option<Scraped>> {
+        self.scraped.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     fn lived(&self, mut life: Life, resident: u64, odd_end: Option<String>) -> Lived {
-        let scraped = self.scraped.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let metrics = scraped.clone().filter(|(number, _)| *number == life.number);
+        let metrics = self.scraped().clone().filter(|(number, _)| *number == life.number);
         let code = life.process.exit_status().and_then(|status| status.code());
         let panics = life.log.all().into_iter().filter(|line| line.contains("panicked at")).collect();
+        let owner = life.log.all().iter().find_map(|line| owner(line));
+        // Before it listens for signals it has nothing to end in order.
+        let odd_end = odd_end.filter(|odd| owner.is_some() || !odd.contains("(SIGTERM)"));
         let (number, metrics) = (life.number, metrics.map(|(_, metrics)| metrics).unwrap_or_default());
         let odd_end = odd_end.map(|odd| {
             let all = life.log.all();
             format!("{odd}; its last lines:\n{}", all[all.len().saturating_sub(15)..].join("\n"))
         });
-        let owner = life.log.all().iter().find_map(|line| owner(line));
-        Lived { number, code, odd_end, metrics, panics, resident, owner, left: 0 }
+        Lived { number, code, odd_end, metrics, panics, resident, owner, left: Vec::new() }
     }
 }
 

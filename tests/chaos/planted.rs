@@ -41,14 +41,28 @@ const fn planted(lie: &'static str, kinds: &'static [&'static str], rule: Rule) 
     Planted { lie, kinds, rule }
 }
 
-/// Plays a lie; how long it took until it was noticed, or what was said instead.
-pub async fn notice(planted: &Planted, folder: &Path) -> Result<Duration, String> {
+fn plan(planted: &Planted) -> Plan {
     let kinds = planted.kinds.iter().map(|kind| (*kind).to_owned()).collect();
     let options = Options { seed: 12, length: Duration::from_secs(12), kinds, ..Options::default() };
     let mut plan = Plan::new(&options);
     plan.settings.lease = Duration::from_secs(3);
     plan.settings.max_in_flight = 60;
     plan.settings.rate = 20;
+    plan
+}
+
+/// Plays the same without the lie; what was noticed.
+pub async fn honest(planted: &Planted, folder: &Path) -> Result<(), String> {
+    let outcome = run(&plan(planted), None, &folder.join(format!("not-{}", planted.lie))).await;
+    match outcome.violations.is_empty() {
+        true => Ok(()),
+        false => Err(format!("without {}:\n{}", planted.lie, report(&outcome))),
+    }
+}
+
+/// Plays a lie; how long it took until it was noticed, or what was said instead.
+pub async fn notice(planted: &Planted, folder: &Path) -> Result<Duration, String> {
+    let plan = plan(planted);
     let began = Instant::now();
     let outcome = run(&plan, Some(planted.lie), &folder.join(planted.lie)).await;
     let took = began.elapsed();

@@ -85,8 +85,9 @@ async fn terminate(stage: &Stage, daemon: usize) -> u64 {
     let Some(mut ended) = stage.seats[daemon].terminate().await else { return 0 };
     if let (Some(0), Some(owner)) = (ended.code, &ended.owner) {
         // While Redis is away, nothing can be said.
-        let look = async { quiet::claims_of(&mut connect(stage.url(Side::Source)).await?, owner).await };
-        ended.left = tokio::time::timeout(AWAY, look).await.ok().and_then(Result::ok).unwrap_or(0);
+        let look =
+            async { quiet::claims_of(&mut connect(stage.url(Side::Source)).await?, owner, stage.margin_ms).await };
+        ended.left = tokio::time::timeout(AWAY, look).await.ok().and_then(Result::ok).unwrap_or_default();
     }
     stage.ended(Some(ended));
     1
@@ -248,7 +249,7 @@ async fn operate(stage: &Stage, arguments: &[&str]) -> bool {
 
 /// Members without a layout among those of Redisson.
 async fn junk(stage: &Stage, book: &Book, queue: usize) -> u64 {
-    let mut redis = stage.client(Side::Source).await;
+    let mut redis = stage.client_when_well(Side::Source).await;
     let key = format!("redisson_delay_queue_timeout:{{{}}}", QUEUES[queue]);
     let mut times = 0;
     for _ in 0..3 {

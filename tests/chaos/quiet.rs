@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
 use crate::evidence::{Arrival, Dead};
-use crate::offers::{Book, Kind, QUEUES};
+use crate::offers::{Book, Kind, QUEUES, now_ms};
 use crate::oracle::read_stream;
 use crate::payload::{number, payload};
 use crate::redisson::RedissonQueue;
@@ -87,20 +87,24 @@ pub async fn residue(redis: &mut MultiplexedConnection) -> Vec<String> {
     keys
 }
 
-/// How many claims of this owner hold anything.
-pub async fn claims_of(redis: &mut MultiplexedConnection, owner: &str) -> redis::RedisResult<usize> {
-    let mut count = 0;
+/// Claims of this owner that hold anything, with a lease that lasts for `least` ms more. What a daemon drops because too
+/// little of its lease is left stays where it is until then.
+pub async fn claims_of(redis: &mut MultiplexedConnection, owner: &str, least: i64) -> redis::RedisResult<Vec<String>> {
+    let mut found = Vec::new();
     for queue in 0..QUEUES.len() {
         let tag = tag(queue);
         let mut read = redis::cmd("ZRANGE");
-        let names: Vec<String> =
-            read.arg(format!("delaybridge:leases:{tag}")).arg(0).arg(-1).query_async(redis).await?;
-        for name in names.iter().filter(|name| name.split('.').nth(1) == Some(owner)) {
+        read.arg(format!("delaybridge:leases:{tag}")).arg(0).arg(-1).arg("WITHSCORES");
+        for (name, till_ms) in read.query_async::<Vec<(String, i64)>>(redis).await? {
             let parts = ["d", "h"].map(|part| format!("delaybridge:claim:{name}:{part}:{tag}"));
-            count += usize::from(redis::cmd("EXISTS").arg(&parts).query_async::<i64>(redis).await? > 0);
+            let left = till_ms - now_ms();
+            let of_owner = name.split('.').nth(1) == Some(owner) && left > least;
+            if of_owner && redis::cmd("EXISTS").arg(&parts).query_async::<i64>(redis).await? > 0 {
+                found.push(format!("{name} of {}, {left} ms left", QUEUES[queue]));
+            }
         }
     }
-    Ok(count)
+    Ok(found)
 }
 
 /// What has arrived, compared with what was offered.

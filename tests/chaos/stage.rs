@@ -27,6 +27,8 @@ pub struct Stage {
     urls: [String; 2],
     /// The daemons.
     pub seats: Vec<Seat>,
+    /// In the last ms of a lease nothing is sent any more, and what was not sent is left where it is: a fifth of it.
+    pub margin_ms: i64,
     lives: AtomicUsize,
     seen: Mutex<Seen>,
 }
@@ -50,7 +52,8 @@ impl Stage {
             seats.push(Seat::new(plan, ports.0, ports.1, lie.map(str::to_owned)).await);
         }
         let servers = [source, target].map(tokio::sync::Mutex::new);
-        let stage = Stage { servers, urls, seats, lives: AtomicUsize::new(0), seen: Mutex::default() };
+        let margin_ms = i64::try_from(plan.settings.lease.as_millis() / 5).expect("a lease of seconds");
+        let stage = Stage { servers, urls, seats, margin_ms, lives: AtomicUsize::new(0), seen: Mutex::default() };
         for seat in 0..stage.seats.len() {
             stage.start_daemon(seat).await;
         }
@@ -73,6 +76,16 @@ impl Stage {
     /// A connection to a server that is well.
     pub async fn client(&self, side: Side) -> MultiplexedConnection {
         connect(self.url(side)).await.unwrap_or_else(|e| panic!("connect to the {side:?} Redis: {e}"))
+    }
+
+    /// The same as soon as it is well.
+    pub async fn client_when_well(&self, side: Side) -> MultiplexedConnection {
+        loop {
+            match connect(self.url(side)).await {
+                Ok(redis) => return redis,
+                Err(_) => tokio::time::sleep(LOOK).await,
+            }
+        }
     }
 
     /// Starts a process of this daemon, unless there is one.
@@ -107,7 +120,7 @@ impl Stage {
         while !end.is_cancelled() {
             for (place, seat) in self.seats.iter().enumerate() {
                 seat.scrape().await;
-                if let Some(ended) = seat.ended().await {
+                if let Some(ended) = seat.ended() {
                     self.ended(Some(ended));
                     self.start_daemon(place).await;
                 }

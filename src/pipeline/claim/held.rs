@@ -55,12 +55,14 @@ impl Held {
         let element = claim.element(place)?;
         let (id, payload) = claim.queue.store.open_element(&element);
         let mut header = element.header();
+        // The owner of the lease that ran out may have sent it. The entry keeps that when the name is gone.
+        header.doubt |= claim.name.expiries > 0;
         header.writer = Writer {
             owner: claim.queue.process.owner,
             claim: claim.name.number,
             place: u32::try_from(place + 1).unwrap_or(u32::MAX),
         };
-        let mut parts = Parts {
+        let parts = Parts {
             claim: claim.clone(),
             place,
             header,
@@ -72,10 +74,6 @@ impl Held {
             growth: None,
             isolation,
         };
-        if claim.name.expiries > 0 {
-            // The owner of the lease that ran out may have sent it. The entry keeps that when the name is gone.
-            parts.was_tried();
-        }
         Some(Held { parts: Some(Box::new(parts)) })
     }
 
@@ -131,15 +129,6 @@ impl Parts {
     /// Its queue.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.claim.queue
-    }
-
-    /// It may have been at a sink: the next attempt is not the first one.
-    pub fn was_tried(&mut self) {
-        let now_ms = self.queue().home().now_ms();
-        self.header.last_attempt_ms = now_ms;
-        if self.header.first_attempt_ms == 0 {
-            self.header.first_attempt_ms = now_ms;
-        }
     }
 
     /// Takes room for bodies of so many bytes beyond what came, if there is any.

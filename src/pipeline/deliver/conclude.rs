@@ -42,6 +42,7 @@ pub(super) fn decide(held: &mut Held, found: Found) -> Verdict {
     let Judged { mut verdict, confirmed, possible_duplicate } = judged(parts, &found);
     if possible_duplicate {
         queue.events.metrics().possible_duplicates(1);
+        parts.header.doubt = true;
     }
     note(parts, &found.answers, found.panicked);
     complete(&queue, &found, &mut verdict);
@@ -97,12 +98,15 @@ fn judged(parts: &Parts, found: &Found) -> Judged {
 
 /// Notes the result of this round in the entry, for every verdict that keeps or reports the entry.
 fn record(parts: &mut Parts, confirmed: &[bool], attempted: bool) {
+    let now_ms = parts.queue().home().now_ms();
     let queue = parts.queue().clone();
+    let header = &mut parts.header;
     for (route, _) in queue.routes.iter().zip(confirmed).filter(|(_, confirmed)| **confirmed) {
-        parts.header.confirm(route.handle.hash);
+        header.confirm(route.handle.hash);
     }
     if attempted {
-        parts.was_tried();
+        header.last_attempt_ms = now_ms;
+        header.first_attempt_ms = if header.first_attempt_ms == 0 { now_ms } else { header.first_attempt_ms };
     }
 }
 

@@ -16,6 +16,7 @@ use crate::plant::{Lie, planted};
 use crate::route::ElementInfo;
 use crate::sink::{Destination, Outbound};
 use crate::source::NoPayload;
+use crate::source::ledger::claims::Header;
 use crate::spans::Subject as Traced;
 use crate::telemetry::labels::DeadReason;
 use crate::template::{Filler, Template};
@@ -32,8 +33,8 @@ pub struct Subject<'a> {
     pub due_ms: Option<i64>,
     /// Attempts that counted before.
     pub attempts: u32,
-    /// It may have been at a sink before, in an attempt that did not count, or at a daemon that died.
-    pub tried: bool,
+    /// A sink may have had it in an attempt that did not count.
+    pub doubt: bool,
     /// The topic of a job.
     pub topic: Option<Arc<str>>,
     /// Its place in the claim.
@@ -45,8 +46,8 @@ impl<'a> Subject<'a> {
     pub fn of(parts: &'a Parts) -> Self {
         let Parts { claim, id, payload, header, element, place, .. } = parts;
         let topic = claim.queue.store.topic(element);
-        let tried = header.last_attempt_ms != 0;
-        Subject { claim, id, payload, due_ms: header.due_ms(), attempts: header.attempts, tried, topic, place: *place }
+        let Header { attempts, doubt, .. } = *header;
+        Subject { claim, id, payload, due_ms: header.due_ms(), attempts, doubt, topic, place: *place }
     }
 
     /// As its spans show it.
@@ -62,7 +63,7 @@ impl<'a> Subject<'a> {
         }
         let expiries = u32::from(self.claim.name.expiries);
         let attempt = self.attempts.saturating_add(expiries).saturating_add(1);
-        attempt.max(1 + u32::from(self.tried))
+        attempt.max(1 + u32::from(self.doubt))
     }
 
     fn lateness(&self) -> Option<Duration> {

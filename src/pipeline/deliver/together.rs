@@ -250,7 +250,7 @@ impl Together {
 impl Drop for Together {
     fn drop(&mut self) {
         for sent in self.sent.iter_mut().filter_map(Option::take) {
-            leave(&self.claim, sent.place, &self.isolation, |mut held| held.parts().was_tried());
+            leave(&self.claim, sent.place, &self.isolation, |mut held| held.parts().header.doubt = true);
         }
     }
 }
@@ -272,8 +272,8 @@ fn message(claim: &Claim, place: usize, now_ms: i64, send_before: Instant) -> Re
     let element = &claim.elements[place];
     let (id, payload) = claim.queue.store.open_element(element);
     let (due_ms, attempts, topic) = (element.due_ms(), element.attempts(), claim.queue.store.topic(element));
-    let tried = element.header.as_ref().is_some_and(|header| header.last_attempt_ms != 0);
-    let subject = Subject { claim, id: &id, payload: &payload, due_ms, attempts, tried, topic, place };
+    let doubt = element.header.as_ref().is_some_and(|header| header.doubt);
+    let subject = Subject { claim, id: &id, payload: &payload, due_ms, attempts, doubt, topic, place };
     let payload = outbound::readable(&subject)?;
     let message = outbound::message(&subject, &payload, 0, now_ms, send_before)
         .map_err(|failure| outbound::unroutable(0, failure))?;

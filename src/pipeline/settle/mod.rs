@@ -87,7 +87,7 @@ impl Settler {
             let delay_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
             queue.alarm.announce(queue.home().now_ms().saturating_add_unsigned(delay_ms));
         }
-        if planted(Lie::ForgottenAtShutdown) && matches!(verdict, Verdict::Release { why: Release::Shutdown }) {
+        if planted(Lie::ForgottenAtShutdown) && queue.process.stopping.is_cancelled() {
             return parts.claim.stale(parts.place);
         }
         let step = verdict.step(&parts.header, |death| fields::fields(&parts, death));

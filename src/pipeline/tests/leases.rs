@@ -41,6 +41,7 @@ async fn what_a_silent_process_holds_is_taken_over_and_its_verdicts_are_refused_
     tokio::time::sleep(55 * SECOND).await;
     assert!(well.attempts().is_empty(), "the lease is not over");
     second.metric_is(DELIVERED, 10.0).await;
+    assert!(well.taken().iter().all(|message| message.attempt == 2), "the first may have sent them");
     silent.stall(false);
     first.metric_is(STALE_ACKS, 10.0).await;
     assert_eq!((first.metric(DELIVERED), second.metric(STALE_ACKS)), (0.0, 0.0));

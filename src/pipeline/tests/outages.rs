@@ -49,7 +49,10 @@ async fn an_hour_of(class: Class, code: &'static str, is_open: impl Fn(&Bridge) 
     world.until_empty().await;
     assert!(!is_open(&bridge));
     assert_eq!(arrived(&sink), (0..350).collect::<Vec<_>>());
-    assert!(sink.taken().iter().all(|message| message.attempt == 1), "no attempt of an outage counts");
+    // What the sink may have had says so, and counts as little.
+    let most = if class == Class::Ambiguous { 2 } else { 1 };
+    assert!(sink.taken().iter().all(|message| message.attempt <= most), "no attempt of an outage counts");
+    assert_eq!(sink.taken().iter().any(|message| message.attempt == 2), class == Class::Ambiguous);
     assert!(world.store.dead().is_empty());
     bridge.metric_is(DELIVERED, 350.0).await;
     (bridge, sink)

@@ -12,7 +12,7 @@
 //! | 8 | 1 | origin: `D` sorted set, `R` ready list |
 //! | 9 | 1 | class of the last failure, 0 for none, else its place in [`Class::ALL`] plus 1 |
 //! | 10 | 1 | number of sinks that have confirmed |
-//! | 11 | 1 | reserved, 0 |
+//! | 11 | 1 | 1 if a sink may have had the element, else 0; the other bits are reserved, 0 |
 //! | 12 | 8 | owner: random, one for each process |
 //! | 20 | 8 | number of the claim in which that owner wrote the header |
 //! | 28 | 4 | place in that claim, from 1 |
@@ -55,6 +55,8 @@ pub struct Header {
     pub origin: Origin,
     /// Class of the last failure.
     pub class: Option<Class>,
+    /// A sink may have had the element: an answer was ambiguous or never came, or a lease ran out.
+    pub doubt: bool,
     /// Who wrote it.
     pub writer: Writer,
     /// Id given at the claim, for elements of the ready list; for others what the source keeps of the score.
@@ -94,6 +96,7 @@ impl Header {
             attempts: 0,
             origin,
             class: None,
+            doubt: false,
             writer: Writer::default(),
             given_id: id.0,
             time_ms,
@@ -162,7 +165,7 @@ impl Header {
         });
         out.push(self.class.and_then(|c| Class::ALL.iter().position(|&x| x == c)).map_or(0, |i| i as u8 + 1));
         out.push(self.confirmed.len() as u8);
-        out.push(0);
+        out.push(self.doubt.into());
         out.extend_from_slice(&self.writer.owner);
         out.extend_from_slice(&self.writer.claim.to_le_bytes());
         out.extend_from_slice(&self.writer.place.to_le_bytes());
@@ -199,6 +202,7 @@ impl Header {
                 0 => None,
                 n => Some(*Class::ALL.get(usize::from(*n) - 1)?),
             },
+            doubt: member.get(11)? & 1 == 1,
             writer: Writer {
                 owner: field(member, 12)?,
                 claim: u64::from_le_bytes(field(member, 20)?),
@@ -370,6 +374,7 @@ mod tests {
     fn sample() -> Header {
         let mut header = Header::redriven(Origin::Ready, MessageId(*b"RANDOM8B"), 1_795_251_632_252, vec![1, 2]);
         header.attempts = 3;
+        header.doubt = true;
         header.writer = Writer { owner: [9; 8], claim: 11, place: 4 };
         header.first_attempt_ms = 5;
         header.last_attempt_ms = 6;
