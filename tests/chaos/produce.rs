@@ -59,6 +59,8 @@ impl Producer {
 
     /// One good element of each of these sizes, due now. For the end, when everything is well again.
     pub async fn probe(mut self, sizes: &[usize]) {
+        // Not the ids of the first offers once more.
+        self.random = Rng::with_seed(!self.seed.wrapping_add(self.queue as u64));
         for size in sizes {
             self.offer(Some(*size)).await;
         }
