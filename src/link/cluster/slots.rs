@@ -83,7 +83,7 @@ impl Slots {
             if let Some(master) = nodes.next().transpose()?.flatten() {
                 let place = *places.entry(master).or_insert_with_key(|master| {
                     slots.masters.push(master.clone());
-                    u16::try_from(slots.masters.len() - 1).unwrap_or(NOBODY)
+                    u16::try_from(slots.masters.len() - 1).unwrap_or(NO_MASTER)
                 });
                 slots.owners[usize::from(first)..=usize::from(last)].fill(place);
             }

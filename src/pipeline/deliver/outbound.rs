@@ -121,7 +121,7 @@ pub fn peeked(subject: &Subject<'_>) -> Result<Payload, ()> {
 /// What a template makes of an element.
 pub fn text(subject: &Subject<'_>, payload: &Payload, template: &Template) -> Option<String> {
     let queue = &subject.claim.queue;
-    let attempt = subject.attempts.saturating_add(1);
+    let attempt = subject.attempt();
     let (due_ms, topic) = (subject.due_ms, subject.topic.as_deref());
     let element = ElementInfo { id: subject.id, queue: &queue.spec.id, due_ms, attempt, topic };
     Filler::new(&element, payload, None).text(template, &"order_key").ok()
