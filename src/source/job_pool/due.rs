@@ -66,17 +66,19 @@ fn written(format: Format, old: i64, new: i64) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::Field;
+    use super::super::layout::{IdIn, Names, Place, Wanted};
     use super::*;
-    use crate::source::job_pool::config::JobPoolSpec;
+    use crate::source::score::Unit;
 
+    /// As ouqiang/delay-queue keeps its jobs.
     fn layout() -> Layout {
-        let yaml = "redis: { url: 'redis://h' }\nsinks: { out: { stdout: {} } }\nqueues: { q: { source: { job_pool: { preset: \
-                    ouqiang } }, to: [{ sink: out }] } }\n";
-        let loaded = crate::config::load_str(yaml, "c.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
-        match &loaded.config.queues[0].source {
-            crate::source::SourceSpec::JobPool(spec) => JobPoolSpec::clone(spec).layout,
-            _ => unreachable!("it is a pool"),
+        Layout {
+            id: IdIn::Member,
+            place: Place::Value("{id}".to_owned()),
+            names: Names::Plain,
+            record: Format::Msgpack,
+            wanted: Wanted { due: Some(("3".to_owned(), Unit::Seconds)), ..Wanted::default() },
+            status: None,
         }
     }
 

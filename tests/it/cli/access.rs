@@ -30,7 +30,12 @@ async fn a_command_needs_no_secret_but_that_of_redis() {
     }
     let row = ask(&config, "queues").well();
     assert!(row.contains("deliver  events, shop") && row.contains("DAEMONS"), "{row}");
-    ask(&config, "check").failed(2, &["/nowhere/kafka", "NO_SUCH_PASSWORD"]);
+    let check = ask(&config, "check");
+    assert!(
+        check.code == 2 && check.out.contains("/nowhere/kafka") && check.out.contains("NO_SUCH_PASSWORD"),
+        "{}",
+        check.out
+    );
     // What names a queue is needed by everybody.
     let broken = config.write(
         "broken.yaml",
