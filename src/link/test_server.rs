@@ -123,7 +123,9 @@ impl TestServer {
     /// Runs one command; the test fails with it.
     pub(crate) async fn command(&self, words: &[&str]) {
         let mut command = redis::cmd(words[0]);
-        words[1..].iter().for_each(|word| drop(command.arg(*word)));
+        for word in &words[1..] {
+            command.arg(*word);
+        }
         let _: redis::Value = command.query_async(&mut self.admin().await).await.unwrap();
     }
 
