@@ -123,6 +123,8 @@ public final class Client {
             case "offer":
                 offer(command);
                 return null;
+            case "offer_each":
+                return offerEach(command);
             case "remove":
                 return JSON.valueToTree(delayed(command).remove(value(command.get("value"))));
             case "contains":
@@ -142,9 +144,28 @@ public final class Client {
         }
     }
 
+    /** One server by its address, {@code cluster:PORT,PORT}, or {@code sentinel:MASTER:PORT,PORT}. */
     private static RedissonClient connect(String url) {
         Config config = new Config();
         config.setThreads(2).setNettyThreads(2);
+        if (url.startsWith("cluster:")) {
+            config.useClusterServers()
+                    .addNodeAddress(local(url.substring("cluster:".length())))
+                    .setScanInterval(500)
+                    .setConnectTimeout(30_000)
+                    .setTimeout(5_000);
+            return Redisson.create(config);
+        }
+        if (url.startsWith("sentinel:")) {
+            String[] parts = url.split(":", 3);
+            config.useSentinelServers()
+                    .setMasterName(parts[1])
+                    .addSentinelAddress(local(parts[2]))
+                    .setScanInterval(500)
+                    .setConnectTimeout(30_000)
+                    .setTimeout(5_000);
+            return Redisson.create(config);
+        }
         config.useSingleServer()
                 .setAddress(url)
                 .setDnsMonitoringInterval(-1)
@@ -157,6 +178,32 @@ public final class Client {
                 .setConnectTimeout(30_000)
                 .setTimeout(30_000);
         return Redisson.create(config);
+    }
+
+    private static String[] local(String ports) {
+        return java.util.Arrays.stream(ports.split(",")).map(port -> "redis://127.0.0.1:" + port).toArray(String[]::new);
+    }
+
+    /** Offers each of the values with its delay; which of the offers were acknowledged. */
+    private JsonNode offerEach(JsonNode command) throws Exception {
+        RDelayedQueue<Object> queue = delayed(command);
+        List<RFuture<Void>> offers = new ArrayList<>();
+        for (JsonNode element : command.get("elements")) {
+            Object value = value(element.get("value"));
+            offers.add(queue.offerAsync(value, element.get("delay_ms").asLong(), TimeUnit.MILLISECONDS));
+        }
+        ArrayNode acknowledged = JSON.createArrayNode();
+        for (RFuture<Void> offer : offers) {
+            boolean done;
+            try {
+                offer.get();
+                done = true;
+            } catch (java.util.concurrent.ExecutionException failed) {
+                done = false;
+            }
+            acknowledged.add(done);
+        }
+        return acknowledged;
     }
 
     /** Offers each of the values with its delay, many at a time. */

@@ -3,7 +3,9 @@
 
 mod failures;
 mod jobs;
+pub mod redisson;
 mod slots;
+mod tls;
 
 use std::time::Duration;
 
@@ -210,5 +212,43 @@ async fn a_list_in_the_cluster_is_pushed_to_where_it_is() {
         })
         .await;
     }
+    assert_eq!(daemon.stop().await, 0);
+}
+
+#[tokio::test]
+async fn streams_in_the_cluster_are_written_to_where_they_are() {
+    let mut world = World::start(3).await;
+    let queues: String = (0..3)
+        .map(|n| {
+            let to = format!("to: [{{ sink: own, stream: 'out-{n}' }}]");
+            format!("  queue-{n}: {{ source: {{ redisson: {{ name: queue-{n} }} }}, {to} }}\n")
+        })
+        .collect();
+    let yaml = format!("redis: {}\nsinks: {{ own: {{ redis: {{}} }} }}\nqueues:\n{queues}", world.cluster.yaml());
+    let mut daemon = Daemon::start(&yaml).await;
+    let arrived = async |world: &World, count: usize| {
+        for stream in ["out-0", "out-1", "out-2"] {
+            eventually("the stream to be full", PATIENCE, async || {
+                let mut redis = world.cluster.at(stream).await;
+                match redis.xlen::<_, usize>(stream).await {
+                    Ok(found) if found == count => Ok(()),
+                    other => Err(format!("{stream}: {other:?}")),
+                }
+            })
+            .await;
+        }
+    };
+    for queue in 0..3 {
+        world.offer(queue, 50, -1_000, 1).await;
+    }
+    arrived(&world, 50).await;
+    // One of them moves to another master while it is written to.
+    let to = (world.cluster.owner("out-0").await + 1) % 3;
+    for queue in 0..3 {
+        world.offer(queue, 50, 0, 10).await;
+    }
+    world.cluster.move_slot("out-0", to).await;
+    arrived(&world, 100).await;
+    assert_eq!(daemon.metric("delaybridge_possible_duplicates_total").await, 0.0);
     assert_eq!(daemon.stop().await, 0);
 }

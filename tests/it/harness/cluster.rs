@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
+use tempfile::TempDir;
 
 use super::least;
 use super::ports::free_port;
 use super::redis_server::{RedisServer, ServerOptions};
+use super::tls::Pki;
 
 /// How long a step of the cluster may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,10 +30,12 @@ pub struct RedisCluster {
     pub nodes: Vec<RedisServer>,
     /// When a failover ended last: votes for one shard must be apart.
     failed_over: Option<Instant>,
+    /// The certificates, valid for `localhost` only, where nodes announce that name.
+    secured: Option<(TempDir, Pki)>,
 }
 
 /// A node that belongs to no cluster yet, and the port of its bus.
-async fn node() -> (RedisServer, u16) {
+async fn node(pki: Option<&Pki>) -> (RedisServer, u16) {
     let bus = free_port();
     let lines = [
         ("cluster-enabled", "yes".to_owned()),
@@ -42,7 +46,13 @@ async fn node() -> (RedisServer, u16) {
         ("cluster-require-full-coverage", "no".to_owned()),
         ("repl-diskless-sync-delay", "0".to_owned()),
     ];
-    let options = lines.iter().fold(ServerOptions::default(), |options, (key, value)| options.line(key, value));
+    let mut options = lines.iter().fold(ServerOptions::default(), |options, (key, value)| options.line(key, value));
+    if let Some(pki) = pki {
+        // The TLS port is the one that the nodes tell about each other and their clients.
+        options = options.tls_with(pki).line("tls-cluster", "yes").line("tls-replication", "yes");
+        options = options.line("cluster-announce-hostname", "localhost");
+        options = options.line("cluster-preferred-endpoint-type", "hostname");
+    }
     (RedisServer::start_with(options).await, bus)
 }
 
@@ -58,10 +68,25 @@ async fn ask<T: FromRedisValue>(node: &RedisServer, words: &[&str]) -> redis::Re
 impl RedisCluster {
     /// Starts six nodes and waits until all of them agree.
     pub async fn start() -> RedisCluster {
+        Self::start_with(None).await
+    }
+
+    /// The same with TLS between nodes and for clients, which hear of nodes by the name `localhost`; the certificates are valid for
+    /// nothing else.
+    pub async fn secured() -> RedisCluster {
+        let dir = TempDir::with_prefix("delaybridge-tls-").expect("make a directory for certificates");
+        let pki = Pki::create_for(dir.path(), &["localhost"]);
+        Self::start_with(Some((dir, pki))).await
+    }
+
+    async fn start_with(secured: Option<(TempDir, Pki)>) -> RedisCluster {
+        let pki = secured.as_ref().map(|(_, pki)| pki);
         let started = Instant::now();
-        let (nodes, buses): (Vec<_>, Vec<_>) = join_all((0..2 * MASTERS).map(|_| node())).await.into_iter().unzip();
-        least::are_one_cluster(&nodes.iter().map(RedisServer::port).collect::<Vec<_>>());
-        let cluster = RedisCluster { nodes, failed_over: None };
+        let (nodes, buses): (Vec<_>, Vec<_>) = join_all((0..2 * MASTERS).map(|_| node(pki))).await.into_iter().unzip();
+        let plain = nodes.iter().map(RedisServer::port);
+        let secured_ports = nodes.iter().filter(|_| secured.is_some()).map(|node| node.tls().0);
+        least::are_one_cluster(&plain.chain(secured_ports).collect::<Vec<_>>());
+        let cluster = RedisCluster { nodes, failed_over: None, secured };
         for (number, master) in cluster.nodes[..MASTERS].iter().enumerate() {
             let mut slots = redis::cmd("CLUSTER");
             slots.arg("ADDSLOTS");
@@ -75,7 +100,7 @@ impl RedisCluster {
             ask::<()>(node, &["CLUSTER", "SET-CONFIG-EPOCH", &(epoch + 1).to_string()]).await.expect("an epoch");
         }
         for (node, bus) in cluster.nodes.iter().zip(&buses).skip(1) {
-            let (port, bus) = (node.port().to_string(), bus.to_string());
+            let (port, bus) = (cluster.known_port(node).to_string(), bus.to_string());
             ask::<()>(&cluster.nodes[0], &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await.expect("a meeting");
         }
         for (master, replica) in cluster.nodes[..MASTERS].iter().zip(&cluster.nodes[MASTERS..]) {
@@ -110,6 +135,19 @@ impl RedisCluster {
             true => Ok(()),
             false => Err(format!("{info}\n{nodes}\n{replication}")),
         }
+    }
+
+    /// The port by which the cluster knows a node.
+    fn known_port(&self, node: &RedisServer) -> u16 {
+        if self.secured.is_some() { node.tls().0 } else { node.port() }
+    }
+
+    /// The value of `redis:` for a cluster with TLS.
+    pub fn secured_yaml(&self) -> String {
+        let ca = self.secured.as_ref().expect("a cluster with TLS").1.ca.display();
+        let seeds: Vec<_> = self.nodes.iter().take(2).map(|node| format!("'localhost:{}'", node.tls().0)).collect();
+        let patience = "connect_timeout: 10s, command_timeout: 5s";
+        format!("{{ cluster: [{}], tls: {{ ca_file: {ca} }}, {patience} }}", seeds.join(", "))
     }
 
     /// The value of `redis:` in a configuration: some of the nodes, patient as in the other tests.
@@ -161,7 +199,7 @@ impl RedisCluster {
 
     /// The replica of a master, by numbers.
     pub async fn replica_of(&self, master: usize) -> usize {
-        let port = self.nodes[master].port();
+        let port = self.known_port(&self.nodes[master]);
         let mut found = None;
         until("a master to have a replica", async || {
             for (number, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.is_running()) {
@@ -227,7 +265,7 @@ impl RedisCluster {
 
     /// A further master, without slots; answers with its number.
     pub async fn add_master(&mut self) -> usize {
-        let (node, bus) = node().await;
+        let (node, bus) = node(None).await;
         least::joins_cluster(node.port(), self.nodes[0].port());
         let (port, bus) = (node.port().to_string(), bus.to_string());
         ask::<()>(&node, &["CLUSTER", "SET-CONFIG-EPOCH", "100"]).await.expect("an epoch");

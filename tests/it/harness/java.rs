@@ -118,7 +118,7 @@ pub struct JavaClient {
 }
 
 impl JavaClient {
-    /// Connects. Each client has connections and transfer tasks of its own, also beside others of its version.
+    /// Connects to a server by its URL, `cluster:PORT,PORT` or `sentinel:MASTER:PORT,PORT`. Each client has connections and transfer tasks of its own, also beside others of its version.
     pub async fn connect(version: &'static str, url: &str) -> Self {
         static CLIENTS: AtomicU64 = AtomicU64::new(0);
         let java = tokio::task::spawn_blocking(move || Java::of(version)).await.expect("start Java");
@@ -181,6 +181,15 @@ impl JavaQueue<'_> {
     /// `offer(value, delay)`.
     pub async fn offer(&self, value: &Value, delay: Duration) {
         self.offer_all(&[(value.clone(), delay)]).await;
+    }
+
+    /// Offers each by itself; which of the offers were acknowledged.
+    pub async fn offer_each(&self, elements: &[(Value, Duration)]) -> Vec<bool> {
+        let element =
+            |(value, delay): &(Value, Duration)| json!({ "value": value, "delay_ms": delay.as_millis() as u64 });
+        let elements: Vec<Value> = elements.iter().map(element).collect();
+        let answer = self.ask("offer_each", json!({ "elements": elements })).await;
+        answer.as_array().expect("a list").iter().map(|done| done.as_bool().expect("yes or no")).collect()
     }
 
     /// Offers many, hundreds at a time.

@@ -52,9 +52,11 @@ pub struct ServerOptions {
     lines: Vec<(String, String)>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct TlsOptions {
     client_certificate: bool,
+    /// Certificates that several servers share; else it makes its own.
+    pki: Option<Pki>,
 }
 
 impl ServerOptions {
@@ -87,7 +89,13 @@ impl ServerOptions {
 
     /// A second port with TLS, under a private authority; clients must show a certificate if asked for.
     pub fn tls(mut self, client_certificate: bool) -> Self {
-        self.tls = Some(TlsOptions { client_certificate });
+        self.tls = Some(TlsOptions { client_certificate, pki: None });
+        self
+    }
+
+    /// A second port with TLS and these certificates.
+    pub fn tls_with(mut self, pki: &Pki) -> Self {
+        self.tls = Some(TlsOptions { client_certificate: false, pki: Some(pki.clone()) });
         self
     }
 
@@ -129,7 +137,7 @@ impl RedisServer {
     /// Starts a server and waits until it answers.
     pub async fn start_with(options: ServerOptions) -> Self {
         let dir = TempDir::with_prefix("delaybridge-redis-").expect("make a directory for redis-server");
-        let pki = options.tls.map(|_| Pki::create(dir.path()));
+        let pki = options.tls.as_ref().map(|tls| tls.pki.clone().unwrap_or_else(|| Pki::create(dir.path())));
         std::fs::write(dir.path().join(USERS), "").expect("make the file of the server's users");
         let (program, major) = (options.named_program(), options.major());
         let mut server = RedisServer { options, dir, port: 0, tls: None, process: None, program, major };
@@ -287,7 +295,7 @@ impl RedisServer {
             lines.push(("maxmemory", size.clone()));
             lines.push(("maxmemory-policy", "noeviction".into()));
         }
-        if let (Some((port, pki)), Some(tls)) = (&self.tls, self.options.tls) {
+        if let (Some((port, pki)), Some(tls)) = (&self.tls, &self.options.tls) {
             lines.push(("tls-port", port.to_string()));
             lines.push(("tls-cert-file", pki.server_cert.display().to_string()));
             lines.push(("tls-key-file", pki.server_key.display().to_string()));

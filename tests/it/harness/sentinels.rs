@@ -13,6 +13,7 @@ use super::least;
 use super::ports::free_port;
 use super::process::{Process, command};
 use super::redis_server::{RedisServer, ServerOptions, program};
+use super::tls::Pki;
 
 /// The name of the master.
 pub const MASTER: &str = "orders";
@@ -26,10 +27,16 @@ pub const PASSWORD: &str = "watched";
 pub struct Sentinels {
     servers: Vec<RedisServer>,
     sentinels: Vec<Sentinel>,
+    secured: Option<(TempDir, Pki)>,
 }
+
+/// The user of sentinels with TLS; its password is [`PASSWORD`].
+pub const WATCHER: &str = "watcher";
 
 struct Sentinel {
     port: u16,
+    /// Its port with TLS.
+    tls: Option<u16>,
     /// Whether it asks for [`PASSWORD`].
     password: bool,
     process: Process,
@@ -39,24 +46,34 @@ struct Sentinel {
 impl Sentinels {
     /// Starts all six, and waits until the sentinels know each other and the replicas.
     pub async fn start() -> Self {
-        Self::start_with(false).await
+        Self::start_with(false, None).await
+    }
+
+    /// The same with sentinels that have a second port with TLS, and let the user [`WATCHER`] do nothing yet.
+    pub async fn secured() -> Self {
+        let dir = TempDir::with_prefix("delaybridge-tls-").expect("make a directory for certificates");
+        let pki = Pki::create(dir.path());
+        Self::start_with(false, Some((dir, pki))).await
     }
 
     /// The same with sentinels that ask for a password.
     pub async fn with_password() -> Self {
-        Self::start_with(true).await
+        Self::start_with(true, None).await
     }
 
-    async fn start_with(password: bool) -> Self {
+    async fn start_with(password: bool, secured: Option<(TempDir, Pki)>) -> Self {
         // Replicas that come back are served at once.
         let options = ServerOptions::default().line("repl-diskless-sync-delay", "0");
         let master = RedisServer::start_with(options.clone()).await;
         let of_master = options.line("replicaof", &format!("127.0.0.1 {}", master.port()));
         let replicas = tokio::join!(RedisServer::start_with(of_master.clone()), RedisServer::start_with(of_master));
         let servers = vec![master, replicas.0, replicas.1];
-        let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(servers[0].port(), password)).collect();
-        least::watches(sentinels[0].port, servers.iter().map(RedisServer::port).collect());
-        let group = Sentinels { servers, sentinels };
+        let pki = secured.as_ref().map(|(_, pki)| pki);
+        let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(servers[0].port(), password, pki)).collect();
+        for port in [Some(sentinels[0].port), sentinels[0].tls].into_iter().flatten() {
+            least::watches(port, servers.iter().map(RedisServer::port).collect());
+        }
+        let group = Sentinels { servers, sentinels, secured };
         group.wait_until_whole().await;
         group
     }
@@ -66,6 +83,25 @@ impl Sentinels {
         let nodes: Vec<_> = self.sentinels.iter().map(|sentinel| format!("'127.0.0.1:{}'", sentinel.port)).collect();
         let login = if self.sentinels[0].password { format!(", password: {PASSWORD}") } else { String::new() };
         format!("sentinel: {{ master: {MASTER}, nodes: [{}]{login} }}", nodes.join(", "))
+    }
+
+    /// The keys of a configuration that name the master, with TLS and the user [`WATCHER`] at the sentinels.
+    pub fn secured_yaml(&self) -> String {
+        let ca = self.secured.as_ref().expect("sentinels with TLS").1.ca.display();
+        let node = |sentinel: &Sentinel| format!("'127.0.0.1:{}'", sentinel.tls.expect("a port with TLS"));
+        let nodes: Vec<_> = self.sentinels.iter().map(node).collect();
+        let login = format!("username: {WATCHER}, password: {PASSWORD}, tls: {{ ca_file: {ca} }}");
+        format!("sentinel: {{ master: {MASTER}, nodes: [{}], {login} }}", nodes.join(", "))
+    }
+
+    /// Gives the user [`WATCHER`] these rights at all sentinels.
+    pub async fn let_watch(&self, rules: &[String]) {
+        for sentinel in &self.sentinels {
+            let mut connection = sentinel.client().await.expect("connect to a sentinel");
+            let mut command = redis::cmd("ACL");
+            command.arg("SETUSER").arg(WATCHER).arg(format!(">{PASSWORD}")).arg(rules);
+            command.exec_async(&mut connection).await.expect("a user of a sentinel");
+        }
     }
 
     /// The ports of the sentinels.
@@ -165,7 +201,7 @@ impl Sentinels {
 }
 
 impl Sentinel {
-    fn start(master: u16, password: bool) -> Sentinel {
+    fn start(master: u16, password: bool, pki: Option<&Pki>) -> Sentinel {
         for _ in 0..5 {
             let (dir, port) = (TempDir::with_prefix("delaybridge-sentinel-").expect("make a directory"), free_port());
             let mut lines = vec![
@@ -177,6 +213,16 @@ impl Sentinel {
                 format!("sentinel failover-timeout {MASTER} 3000"),
                 format!("sentinel parallel-syncs {MASTER} 2"),
             ];
+            let tls = pki.map(|_| free_port());
+            if let (Some(pki), Some(tls)) = (pki, tls) {
+                lines.extend([
+                    format!("tls-port {tls}"),
+                    format!("tls-cert-file {}", pki.server_cert.display()),
+                    format!("tls-key-file {}", pki.server_key.display()),
+                    format!("tls-ca-cert-file {}", pki.ca.display()),
+                    "tls-auth-clients no".to_owned(),
+                ]);
+            }
             if password {
                 lines.extend([format!("requirepass {PASSWORD}"), format!("sentinel sentinel-pass {PASSWORD}")]);
             }
@@ -189,7 +235,7 @@ impl Sentinel {
             let until = Instant::now() + Duration::from_secs(30);
             while Instant::now() < until && process.exit_status().is_none() {
                 if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                    return Sentinel { port, password, process, _dir: dir };
+                    return Sentinel { port, tls, password, process, _dir: dir };
                 }
                 std::thread::sleep(Duration::from_millis(5));
             }

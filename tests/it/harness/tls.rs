@@ -22,6 +22,11 @@ pub struct Pki {
 impl Pki {
     /// Makes all of them new.
     pub fn create(dir: &Path) -> Self {
+        Self::create_for(dir, &["127.0.0.1", "localhost"])
+    }
+
+    /// The same with a server's certificate that is valid for these hosts only.
+    pub fn create_for(dir: &Path, hosts: &[&str]) -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("an authority has no names to refuse");
         // A name of its own: OpenSSL takes a leaf that is called like its issuer for self-signed.
         params.distinguished_name.push(DnType::CommonName, "delaybridge test authority");
@@ -43,7 +48,7 @@ impl Pki {
             let cert = params.signed_by(&key, &authority).expect("sign a leaf certificate");
             (write(&format!("{name}.crt"), &cert.pem()), write(&format!("{name}.key"), &key.serialize_pem()))
         };
-        let (server_cert, server_key) = leaf("server", &["127.0.0.1", "localhost"]);
+        let (server_cert, server_key) = leaf("server", hosts);
         let (client_cert, client_key) = leaf("client", &["delaybridge-client"]);
         Pki { ca: write("ca.crt", &authority.pem()), server_cert, server_key, client_cert, client_key }
     }

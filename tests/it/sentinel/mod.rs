@@ -3,3 +3,5 @@
 mod commands;
 mod durability;
 mod failover;
+mod redisson;
+mod tls;

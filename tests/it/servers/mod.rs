@@ -4,6 +4,7 @@
 mod errors;
 mod managed;
 mod matrix;
+mod waitaof;
 
 use std::time::Duration;
 
