@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::error::{Attempt, Error, QueueError, explained};
 use super::queues::{QueueState, state};
 use super::session::{Queue, Session, find};
-use crate::config::{Mode, QueueSpec};
+use crate::config::QueueSpec;
 
 /// Queues that are read at the same time.
 const SIDE_BY_SIDE: usize = 64;
@@ -36,10 +36,6 @@ pub struct Row {
     /// Its numbers.
     #[serde(flatten)]
     pub state: QueueState,
-    /// `deliver`, `shadow` or `rescue`.
-    pub mode: String,
-    /// The sinks that it delivers to.
-    pub sinks: Vec<String>,
     /// What the daemon that answered knows; none where Redis was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub here: Option<Here>,
@@ -147,7 +143,7 @@ async fn row(session: &Session, spec: &Arc<QueueSpec>) -> Result<Row, QueueError
         Err(error) => Err(error.to_string()),
     };
     match found {
-        Ok(state) => Ok(Row { state, mode: mode(spec.mode).to_owned(), sinks: sinks(spec), here: None }),
+        Ok(state) => Ok(Row { state, here: None }),
         Err(message) => Err(QueueError { queue: spec.id.to_string(), message }),
     }
 }
@@ -159,21 +155,7 @@ async fn row(session: &Session, spec: &Arc<QueueSpec>) -> Result<Row, QueueError
 /// When Redis cannot be asked.
 pub async fn row_of(queue: &Queue) -> Result<Row, Error> {
     let state = state(queue).await.attempt(&format!("look at queue `{}`", queue.id()))?;
-    Ok(Row { state, mode: mode(queue.spec.mode).to_owned(), sinks: sinks(&queue.spec), here: None })
-}
-
-/// The sinks that elements of a queue go to.
-fn sinks(spec: &QueueSpec) -> Vec<String> {
-    spec.to.iter().map(|route| route.sink.to_string()).collect()
-}
-
-/// The word of the configuration.
-fn mode(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Deliver => "deliver",
-        Mode::Shadow => "shadow",
-        Mode::Rescue { .. } => "rescue",
-    }
+    Ok(Row { state, here: None })
 }
 
 impl Overview {
@@ -190,12 +172,8 @@ impl Overview {
 impl Row {
     /// What a daemon answered; `None` if that is something else.
     pub fn read(answer: &Value) -> Option<Row> {
-        let text = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
-        let sinks = answer.get("sinks")?.as_array()?.iter().map(|sink| sink.as_str().map(str::to_owned));
         Some(Row {
             state: QueueState::deserialize(answer).ok()?,
-            mode: text("mode")?,
-            sinks: sinks.collect::<Option<_>>()?,
             here: answer.get("here").and_then(|here| Here::deserialize(here).ok()),
         })
     }
@@ -213,13 +191,15 @@ mod tests {
             queue: "a".to_owned(),
             now_ms: 1_795_251_632_252,
             scheduled: 3,
+            mode: "deliver".to_owned(),
+            sinks: vec!["k".to_owned()],
             oldest_overdue_ms: Some(6_000),
             paused: vec![pause],
             ..QueueState::default()
         };
         let held = Some(Hold { reason: "no topic".to_owned(), seconds: 4 });
         let here = Here { held, delivered_per_second: 12.5, lateness_p99_ms: Some(0.25), ..Here::default() };
-        let row = Row { state, mode: "deliver".to_owned(), sinks: vec!["k".to_owned()], here: Some(here) };
+        let row = Row { state, here: Some(here) };
         let error = QueueError { queue: "b".to_owned(), message: "gone".to_owned() };
         let page = Overview { queues: vec![row], errors: vec![error], next: Some("b".to_owned()) };
         let text = serde_json::to_string(&page).unwrap();

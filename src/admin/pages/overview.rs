@@ -135,7 +135,7 @@ fn queue(row: &Row, sinks: &Sinks) -> Markup {
         tr class=[(!obstacles.is_empty()).then_some("noted")] {
             th scope="row" {
                 a href={ "queues/" (encoded(&s.queue)) } { (s.queue) }
-                span.to { "→ " (row.sinks.join(", ")) }
+                span.to { "→ " (row.state.sinks.join(", ")) }
             }
             (count("Scheduled", s.scheduled, "n"))
             (count("Due", s.due, "n"))

@@ -32,7 +32,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
         View::of(&format!("/queues/{}", encoded(id)), call.caller.name.as_deref(), admin.access.has_tokens());
     view.live = call.query.text("still").is_none();
     let mut sinks = admin.sinks();
-    sinks.sinks.retain(|sink| found.row.sinks.contains(&sink.sink));
+    sinks.sinks.retain(|sink| found.row.state.sinks.contains(&sink.sink));
     let body = html! {
         nav.crumbs aria-label="Where you are" { a href=(view.up) { "Queues" } " / " span aria-current="page" { (id) } }
         h1 { (id) }

@@ -82,7 +82,7 @@ pub fn obstacles(row: &Row, sinks: &Sinks) -> Vec<(&'static str, &'static str, S
     if let Some(hold) = row.here.as_ref().and_then(|here| here.held.as_ref()) {
         all.push(("bad", "held", format!("{} (for {})", hold.reason, duration(hold.seconds.saturating_mul(1_000)))));
     }
-    for sink in sinks.sinks.iter().filter(|sink| row.sinks.contains(&sink.sink)) {
+    for sink in sinks.sinks.iter().filter(|sink| row.state.sinks.contains(&sink.sink)) {
         let (class, word) = match sink.state.as_str() {
             "down" => ("bad", "sink down"),
             "blocked" => ("warn", "sink full"),
@@ -97,12 +97,12 @@ pub fn obstacles(row: &Row, sinks: &Sinks) -> Vec<(&'static str, &'static str, S
         let what = if pause.sink.is_some() { "sink paused" } else { "paused" };
         all.push(("warn", what, pause.line(row.state.now_ms)));
     }
-    if row.mode != "deliver" {
-        let text = match row.mode.as_str() {
+    if row.state.mode != "deliver" {
+        let text = match row.state.mode.as_str() {
             "shadow" => "nothing is claimed or sent: the log says what would be",
             _ => "overdue elements are moved to the ready list, nothing is sent",
         };
-        all.push(("info", if row.mode == "shadow" { "shadow" } else { "rescue" }, text.to_owned()));
+        all.push(("info", if row.state.mode == "shadow" { "shadow" } else { "rescue" }, text.to_owned()));
     }
     all
 }

@@ -13,8 +13,10 @@ use crate::operate::queues::QueueState;
 
 fn row(queue: &str, due: i64, dead: i64) -> Row {
     let state =
-        QueueState { queue: queue.to_owned(), now_ms: 10_000, scheduled: 7, due, dead, ..QueueState::default() };
-    Row { state, mode: "deliver".to_owned(), sinks: vec!["events".to_owned()], here: Some(Here::default()) }
+        QueueState { queue: queue.to_owned(), now_ms: 10_000, scheduled: 7, due, dead, mode: "deliver".to_owned(),
+        sinks: vec!["events".to_owned()],
+        ..QueueState::default() };
+    Row { state, here: Some(Here::default()) }
 }
 
 fn screen() -> Screen {

@@ -87,7 +87,7 @@ fn obstacle(row: &Row) -> (String, Style) {
     match (held, row.state.paused.first()) {
         (Some(hold), _) => (format!("held: {}", escaped(&hold.reason)), BAD),
         (None, Some(pause)) => (escaped(&pause.line(row.state.now_ms)), WARN),
-        (None, None) if row.mode != "deliver" => (row.mode.clone(), QUIET),
+        (None, None) if row.state.mode != "deliver" => (row.state.mode.clone(), QUIET),
         (None, None) => (String::new(), Style::new()),
     }
 }
@@ -151,8 +151,8 @@ fn queue(frame: &mut Frame<'_>, area: Rect, screen: &Screen, row: &Row) {
     let mut lines = vec![
         Line::from(Span::styled(s.queue.clone(), STRONG)),
         Line::default(),
-        field("sinks", row.sinks.join(", ")),
-        field("mode", row.mode.clone()),
+        field("sinks", row.state.sinks.join(", ")),
+        field("mode", row.state.mode.clone()),
         field("scheduled", s.scheduled.to_string()),
         field("due", s.due.to_string()),
         field("in flight", format!("{}{}", if s.in_flight_at_least { ">=" } else { "" }, s.in_flight)),
@@ -175,7 +175,7 @@ fn queue(frame: &mut Frame<'_>, area: Rect, screen: &Screen, row: &Row) {
         ));
     }
     lines.extend(s.paused.iter().map(|pause| Line::styled(escaped(&pause.line(s.now_ms)), WARN)));
-    let sinks = screen.sinks.iter().flat_map(|sinks| &sinks.sinks).filter(|sink| row.sinks.contains(&sink.sink));
+    let sinks = screen.sinks.iter().flat_map(|sinks| &sinks.sinks).filter(|sink| row.state.sinks.contains(&sink.sink));
     for sink in sinks.filter(|sink| sink.state != "up") {
         let why = sink.reason.as_deref().unwrap_or_default();
         lines.push(Line::styled(format!("sink {} is {}: {}", sink.sink, sink.state, escaped(why)), BAD));

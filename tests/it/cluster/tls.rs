@@ -1,5 +1,7 @@
 //! TLS in a cluster whose nodes are known by a host name: certificates have names, and no addresses.
 
+use std::time::Duration;
+
 use super::{World, assert_first_attempts};
 use crate::faults::rig::readyz;
 use crate::harness::{Daemon, Oracle, RedisCluster, RedisServer, RedissonQueue};
@@ -8,7 +10,7 @@ use crate::harness::{Daemon, Oracle, RedisCluster, RedisServer, RedissonQueue};
 async fn nodes_are_found_by_the_name_that_their_certificates_have() {
     let (cluster, done) = tokio::join!(RedisCluster::secured(), RedisServer::start());
     let queues = (0..3).map(|number| RedissonQueue::new(&format!("queue-{number}"))).collect();
-    let mut world = World { cluster, done, queues, oracle: Oracle::new() };
+    let mut world = World { cluster, done, queues, oracle: Oracle::new(), last: Duration::ZERO };
     for queue in 0..3 {
         world.offer(queue, 50, -1_000, 1).await;
     }

@@ -6,9 +6,10 @@ use std::time::Duration;
 use redis::AsyncCommands;
 
 use crate::cluster::redisson::offer_meanwhile;
+use crate::harness::failovers::Failover;
 use crate::harness::oracle::read_stream;
 use crate::harness::sentinels::MASTER;
-use crate::harness::{Daemon, Failover, JavaClient, RedisServer, Sentinels, eventually};
+use crate::harness::{Daemon, JavaClient, RedisServer, Sentinels, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(90);
 
