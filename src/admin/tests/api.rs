@@ -136,7 +136,7 @@ async fn mistakes_are_explained() {
     check("POST", "/v1/queues/orders/pause", r#"{"why":"x","until_ms":1}"#, "the end is over already").await;
     check("POST", "/v1/sinks/outt/pause", r#"{"why":"x"}"#, "did you mean `out`?").await;
     check("POST", "/v1/queues", "", "it has GET, not POST").await;
-    check("GET", "/v2", "", "there is none of this name").await;
+    check("GET", "/v1/gone", "", "there is none of this name").await;
 }
 
 #[tokio::test]

@@ -12,10 +12,16 @@ use crate::operate::pause::PauseState;
 use crate::operate::queues::QueueState;
 
 fn row(queue: &str, due: i64, dead: i64) -> Row {
-    let state =
-        QueueState { queue: queue.to_owned(), now_ms: 10_000, scheduled: 7, due, dead, mode: "deliver".to_owned(),
+    let state = QueueState {
+        queue: queue.to_owned(),
+        now_ms: 10_000,
+        scheduled: 7,
+        due,
+        dead,
+        mode: "deliver".to_owned(),
         sinks: vec!["events".to_owned()],
-        ..QueueState::default() };
+        ..QueueState::default()
+    };
     Row { state, here: Some(Here::default()) }
 }
 

@@ -95,11 +95,24 @@ fn obstacle(row: &Row) -> (String, Style) {
 fn list(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
     let heads =
         ["QUEUE", "SCHEDULED", "DUE", "IN FLIGHT", "RETRY", "DEAD", "p50", "p99", "RATE/s", "OVERDUE", "WHY NOT"];
-    let header = heads.iter().enumerate().map(|(at, name)| match at {
+    let rows = screen.rows();
+    // As many columns as fit: half of a number says something else.
+    let name = rows.iter().map(|row| row.state.queue.chars().count()).max().unwrap_or(5).clamp(5, 40);
+    let widths = [u16::try_from(name).unwrap_or(40), 9, 8, 9, 7, 7, 7, 7, 8, 8, 8];
+    let mut end = 0;
+    let fit = widths.iter().take_while(|width| {
+        end += **width + 1;
+        end <= area.width + 1
+    });
+    let columns = fit.count().max(1);
+    let widths = widths.iter().take(columns).enumerate().map(|(at, width)| match at {
+        10 => Constraint::Min(*width),
+        _ => Constraint::Length(*width),
+    });
+    let header = heads.iter().take(columns).enumerate().map(|(at, name)| match at {
         0 | 10 => Cell::from(*name),
         _ => right((*name).to_owned()),
     });
-    let rows = screen.rows();
     let lines = rows.iter().map(|row| {
         let s = &row.state;
         let here = row.here.clone().unwrap_or_default();
@@ -108,7 +121,7 @@ fn list(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
             true => right(format!(">={}", s.in_flight)),
             false => number(s.in_flight, Style::new()),
         };
-        Cells::new([
+        let cells = [
             Cell::from(s.queue.clone()),
             number(s.scheduled, Style::new()),
             number(s.due, WARN),
@@ -120,22 +133,9 @@ fn list(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
             right(format!("{:.1}", here.delivered_per_second)),
             right(s.oldest_overdue_ms.map_or_else(|| "-".to_owned(), duration)),
             Cell::from(why).style(style),
-        ])
+        ];
+        Cells::new(cells.into_iter().take(columns))
     });
-    let name = rows.iter().map(|row| row.state.queue.chars().count()).max().unwrap_or(5).clamp(5, 40);
-    let widths = [
-        Constraint::Length(u16::try_from(name).unwrap_or(40)),
-        Constraint::Length(9),
-        Constraint::Length(8),
-        Constraint::Length(9),
-        Constraint::Length(7),
-        Constraint::Length(7),
-        Constraint::Length(7),
-        Constraint::Length(7),
-        Constraint::Length(8),
-        Constraint::Length(8),
-        Constraint::Min(8),
-    ];
     let table = Table::new(lines, widths)
         .header(Cells::new(header).style(QUIET))
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));

@@ -368,7 +368,7 @@ fn the_operators_listener_says_what_is_wrong_with_its_tokens() {
     assert_eq!(problem("listen: '127.0.0.1:1'"), "");
     let short = problem(&format!("token_file: {}", file.path().display()));
     assert!(
-        short.contains("http.admin.token_file: read the tokens from") && short.contains("line 1: a token"),
+        short.contains("http.admin.token_file\n  read the tokens from") && short.contains("line 1: a token"),
         "{short}"
     );
     assert!(problem("lisen: '127.0.0.1:1'").contains("did you mean `listen`?"));
