@@ -133,7 +133,7 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
             MaxInFlight::Fixed(count) => json!(count),
         },
         "max_in_flight_bytes": show_size(spec.max_in_flight_bytes),
-        "order": spec.order.as_ref().map_or("none", Ordered::as_str),
+        "order": spec.order.as_ref().map_or("none", |order| order.as_str()),
         "max_rate": rate(spec.max_rate),
         "max_lateness": spec.max_lateness.map_or_else(none, show_duration),
         "on_expired": match spec.on_expired {
@@ -159,7 +159,7 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
         },
         "dead_letter": dead_letter(spec),
     });
-    let order_key = match &spec.order {
+    let order_key = match spec.order.as_deref() {
         Some(Ordered::Key(Some(template))) => Some(template.source().into()),
         _ => None,
     };

@@ -182,6 +182,10 @@ async fn wait(conn: &Conn, need: Durability) -> Answer {
             conn.report_broken();
             return Err(LinkError::Unknown { address: conn.address().into(), reason: NoAnswer::Broken(message) });
         }
+        // Nothing is written to a file.
+        Err(LinkError::Server { message, .. }) if aof && message.contains("appendonly is disabled") => {
+            return Ok(Err(Shortfall { need, replicas: 0, on_disk: false }));
+        }
         found => found?,
     };
     let malformed = |error: redis::ParsingError| LinkError::Malformed(error.to_string());

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::Notify;
 
 use crate::config::{Mode, QueueSpec};
@@ -47,7 +47,7 @@ pub struct Seats {
     store: OpenStore,
     sinks: RwLock<HashMap<Arc<str>, Arc<SinkHandle>>>,
     /// Locked after `state`, where both are.
-    seats: RwLock<Vec<Arc<Seat>>>,
+    seats: RwLock<Vec<Seat>>,
     state: Mutex<State>,
     /// How often a queue came, went, or was changed.
     changes: AtomicU64,
@@ -133,7 +133,7 @@ impl Seats {
         process.events.status().add_queues(specs.len());
         let Parts { store, sinks } = parts;
         let seats = Seats {
-            seats: RwLock::new(specs.iter().map(|spec| Arc::new(Seat::new(spec.clone(), None))).collect()),
+            seats: RwLock::new(specs.iter().map(|spec| Seat::new(spec.clone(), None)).collect()),
             process,
             server,
             store,
@@ -208,8 +208,9 @@ impl Seats {
         self.seat(place).spec.clone()
     }
 
-    fn seat(&self, place: usize) -> Arc<Seat> {
-        self.seats.read()[place].clone()
+    /// Never held while the state is locked afterwards: who changes seats has locked the state.
+    fn seat(&self, place: usize) -> MappedRwLockReadGuard<'_, Seat> {
+        RwLockReadGuard::map(self.seats.read(), |seats| &seats[place])
     }
 
     /// The store of a queue, which need not be at work.

@@ -4,7 +4,7 @@ mod screen;
 mod view;
 
 use std::io::IsTerminal;
-use std::time::{Duration, Instant as Timer};
+use std::time::Duration;
 
 use clap::Args;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
@@ -140,16 +140,17 @@ async fn watch(
             }
         }
     });
-    let mut next = Timer::now() + every;
+    // The first is there already.
+    let mut looks = tokio::time::interval(every);
+    looks.tick().await;
     loop {
         terminal.draw(|frame| view::draw(frame, screen))?;
         // Order: a key goes first. What is not read yet stays in the channel.
         let event = tokio::select! {
             biased;
             event = keys.recv() => event,
-            () = tokio::time::sleep_until(next.into()) => {
+            _ = looks.tick() => {
                 screen.saw(place.look().await.map_err(|error| error.message));
-                next = Timer::now() + every;
                 continue;
             }
         };
@@ -168,7 +169,7 @@ async fn watch(
             None => continue,
         }
         screen.saw(place.look().await.map_err(|error| error.message));
-        next = Timer::now() + every;
+        looks.reset();
     }
 }
 

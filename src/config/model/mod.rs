@@ -131,7 +131,7 @@ pub struct QueueSpec {
     /// What a claim must have reached before its elements are delivered; `None` for nothing.
     pub durability: Option<Box<Durability>>,
     /// What is delivered in the order of the due times, by one daemon at a time; `None` for nothing.
-    pub order: Option<Ordered>,
+    pub order: Option<Box<Ordered>>,
     /// What is done with due elements.
     pub mode: Mode,
     /// Destinations, each with a sink of its own: at least one, unless the mode is rescue.

@@ -137,7 +137,7 @@ fn one<'a>(
             on_expired: on_expired.unwrap_or(OnExpired::DeadLetter),
             unroutable: unroutable(section),
             durability: durability(section, mode).map(Box::new),
-            order,
+            order: order.map(Box::new),
             mode,
             to,
             retry,

@@ -7,7 +7,7 @@
 use crate::clock::Instant;
 use crate::message::{Class, Failure};
 use crate::pipeline::deliver::destinations::LaneKey;
-use crate::pipeline::limits::circuit::{Circuit, Transition};
+use crate::pipeline::limits::circuit::{Allow, Circuit, Transition};
 
 /// The breaker of the sink as a whole, and who is to blame for what it has seen.
 pub(super) struct Breaker {
@@ -31,10 +31,19 @@ impl Breaker {
 
     /// Whether it speaks for elements of this destination; `None` where destinations differ from element to element, and
     /// each is asked by itself.
-    pub(super) fn is_about(&self, only: Option<LaneKey>) -> bool {
+    fn is_about(&self, only: Option<LaneKey>) -> bool {
         match self.blamed {
             Some(Blamed::One(lane)) => only == Some(lane),
             Some(Blamed::Sink) | None => true,
+        }
+    }
+
+    /// What it allows elements of this destination.
+    pub(super) fn allows(&self, only: Option<LaneKey>, now: Instant) -> Allow {
+        // Asked for every element: while it is closed, who is to blame does not matter.
+        match self.circuit.why() {
+            Some(_) if self.is_about(only) => self.circuit.allows(now),
+            _ => Allow::Free,
         }
     }
 

@@ -119,7 +119,7 @@ pub fn begin(batch: &mut Batch) -> Option<BoxFuture<'static, ()>> {
 fn key_of(held: &mut Held) -> u64 {
     let parts = held.parts();
     let queue = parts.queue().clone();
-    let Some(Ordered::Key(template)) = &queue.spec.order else { return 0 };
+    let Some(Ordered::Key(template)) = queue.spec.order.as_deref() else { return 0 };
     let own = u64::from_be_bytes(parts.id.id.0);
     let subject = Subject::of(parts);
     let Ok(payload) = outbound::peeked(&subject) else { return own };

@@ -15,7 +15,7 @@ use crate::clock::Instant;
 use crate::message::{Class, Failure, Outcome};
 use crate::pipeline::deliver::blame::{Breaker, Concern, concerns_destination, concerns_sink};
 use crate::pipeline::deliver::delivery::Delivery;
-use crate::pipeline::deliver::destinations::{Admission, Ask, Destinations, LaneKey, Trouble};
+use crate::pipeline::deliver::destinations::{Admission, Ask, Change, Destinations, LaneKey, Trouble};
 use crate::pipeline::deliver::redact::{name, redacted};
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::circuit::{Allow, LONGEST_WAIT, Transition, Why};
@@ -114,51 +114,27 @@ impl SinkHandle {
     /// Whether the breakers let elements through: that of the sink, and that of the destination where all elements of the
     /// caller have `only` that one.
     pub fn allows(&self, only: Option<LaneKey>) -> Allow {
-        let (sink, lane) = self.both(only);
-        match (sink, lane) {
-            (Allow::No { retry_at: a }, Allow::No { retry_at: b }) => Allow::No { retry_at: a.max(b) },
-            (no @ Allow::No { .. }, _) | (_, no @ Allow::No { .. }) => no,
-            (Allow::Probe, _) | (_, Allow::Probe) => Allow::Probe,
-            (Allow::Free, Allow::Free) => Allow::Free,
-        }
-    }
-
-    fn both(&self, only: Option<LaneKey>) -> (Allow, Allow) {
         let now = Instant::now();
-        let sink = {
-            let breaker = self.breaker();
-            // Asked for every element: while it is closed, the time does not matter.
-            match breaker.circuit.why() {
-                Some(_) if breaker.is_about(only) => breaker.circuit.allows(now),
-                _ => Allow::Free,
-            }
-        };
-        (sink, only.map_or(Allow::Free, |lane| self.destinations().allows(lane, now)))
+        let sink = self.breaker().allows(only, now);
+        sink.and(only.map_or(Allow::Free, |lane| self.destinations().allows(lane, now)))
     }
 
     /// Takes the one probe that half-open breakers permit; `None` if there is none to take.
     pub fn start_probe(&self, only: Option<LaneKey>) -> Option<Started> {
         let now = Instant::now();
-        let (sink, lane) = self.both(only);
-        let mut started = Started { sink: false, lane: None };
+        // Both are looked at and taken under both locks. Else another queue may take the probe of the sink in between, and
+        // that of the destination would be taken for an element that is never sent: nothing would end it.
+        let (mut breaker, mut destinations) = (self.breaker(), self.destinations());
+        let sink = breaker.allows(only, now);
+        let lane = only.map_or(Allow::Free, |lane| destinations.allows(lane, now));
+        if sink.and(lane) != Allow::Probe {
+            return None;
+        }
         if sink == Allow::Probe {
-            let mut breaker = self.breaker();
-            // Another queue may have been faster.
-            started.sink = breaker.circuit.allows(now) == Allow::Probe;
-            if !started.sink {
-                return None;
-            }
             breaker.circuit.probe_started();
         }
-        if lane == Allow::Probe {
-            started.lane = only.filter(|lane| self.destinations().start_probe(*lane, now));
-            if started.lane.is_none() {
-                self.abandon_probe(started);
-                return None;
-            }
-        }
-        let allowed = |allow| matches!(allow, Allow::Free | Allow::Probe);
-        (allowed(sink) && allowed(lane) && (started.sink || started.lane.is_some())).then_some(started)
+        let lane = only.filter(|key| lane == Allow::Probe && destinations.start_probe(*key, now));
+        Some(Started { sink: sink == Allow::Probe, lane })
     }
 
     /// The probe ended without an answer.
@@ -191,6 +167,10 @@ impl SinkHandle {
     /// An element that was admitted has left.
     pub fn left(&self, lane: LaneKey, size: u64, probe: bool) {
         self.destinations().left(lane, size, probe, Instant::now());
+        if probe {
+            // Without an answer, another may be made at once.
+            self.gates.send_modify(|n| *n += 1);
+        }
     }
 
     /// The trouble of the destination of an element that it refused.
@@ -310,13 +290,14 @@ impl SinkHandle {
         self.confirmed_ms.fetch_max(now_ms, Ordering::Relaxed);
         let over = lane.and_then(|lane| {
             let mut destinations = self.destinations();
-            let over = destinations.confirmed(lane, now_ms, Instant::now());
-            over.map(|_| (lane, destinations.in_trouble()))
+            let over = destinations.confirmed(lane, now_ms, Instant::now())?;
+            Some((lane, over, destinations.in_trouble()))
         });
-        if let Some((lane, in_trouble)) = over {
+        if let Some((lane, Change::Over { shown: true }, in_trouble)) = over {
             self.events.destination_works(lane.id(), in_trouble);
         }
         self.is_up(transition.is_some());
+        // Also where its trouble was not shown: claimers wait for it all the same.
         if transition.is_some() || over.is_some() {
             self.gates.send_modify(|n| *n += 1);
         }
@@ -438,3 +419,6 @@ impl SinkHandle {
         self.destinations.lock()
     }
 }
+
+#[cfg(test)]
+mod tests;

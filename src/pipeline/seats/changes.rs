@@ -47,14 +47,14 @@ impl Seats {
         if let Some(events) = &events {
             events.changed();
         }
-        self.seats.write()[place] = Arc::new(Seat::new(spec, events));
+        self.seats.write()[place] = Seat::new(spec, events);
         self.seat_now(&mut state, place, before.as_deref());
     }
 
     /// A further queue. It looks at once.
     pub fn add(&self, spec: Arc<QueueSpec>) -> usize {
         let mut state = self.state.lock();
-        let seat = Arc::new(Seat::new(spec, None));
+        let seat = Seat::new(spec, None);
         let place = match state.free.pop_first() {
             Some(place) => {
                 self.seats.write()[place] = seat;

@@ -1,5 +1,6 @@
 //! Outages of a part: one destination of a sink is down, others work.
 
+use super::rest::Many;
 use super::*;
 use crate::source::memory::element;
 use crate::telemetry::labels::Wakeup;
@@ -204,4 +205,33 @@ async fn words_of_payloads_are_shown_in_dead_letters_only() {
     within(5 * MINUTE, "the dead letter", || world.store.dead().len() == 1).await;
     let letter = format!("{:?}", world.store.dead());
     assert!(letter.contains("list ann"), "{letter}");
+}
+
+/// Elements of each queue go to a list of its own.
+fn own_list(spec: &mut QueueSpec) {
+    let list = crate::template::Template::compile(&format!("of-{}", spec.id)).unwrap();
+    let target = crate::sink::redis::RedisTarget::List { list, push: crate::link::Side::Right, exactly_once: false };
+    spec.to[0].target = Arc::new(target);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_queue_goes_on_as_soon_as_its_own_destination_works_again() {
+    let sink = sink();
+    let many = Many::start(2, &sink, own_list);
+    sink.outage(Some(failure(Class::Ambiguous, "connection_lost")));
+    for n in 0..40 {
+        many.offer_in(n % 2, Duration::ZERO, n as u64);
+    }
+    tokio::time::sleep(3 * SECOND).await;
+    let of = |queue: usize| sink.attempts().iter().filter(|message| *message.queue == *format!("q{queue}")).count();
+    assert!(of(0) >= 5 && of(1) >= 5, "both have failed often enough: {} and {}", of(0), of(1));
+    // The first that is confirmed says that the sink works. The destination of the other queue has a probe of its own, and
+    // the claimer waits for what comes of it.
+    sink.otherwise(|_| Step::ConfirmAfter(Duration::from_millis(5)));
+    sink.outage(None);
+    let all = || {
+        (0..2).all(|queue| many.metric(&format!("delaybridge_delivered_messages_total{{queue=\"q{queue}\"}}")) == 20.0)
+    };
+    within(20 * SECOND, "all to be delivered", all).await;
+    many.stop().await;
 }

@@ -9,7 +9,7 @@ const ACTIVE: &str = "delaybridge_queue_active{queue=\"q\"}";
 
 /// A queue in order.
 fn in_order(sinks: &[(&str, Arc<FakeSink>)], order: Ordered) -> QueueSpec {
-    QueueSpec { order: Some(order), codec: Codec::String.into(), ..spec(sinks) }
+    QueueSpec { order: Some(Box::new(order)), codec: Codec::String.into(), ..spec(sinks) }
 }
 
 fn world() -> World {

@@ -21,7 +21,7 @@ pub async fn start(redis: &RedisServer) -> (Daemon, u16) {
     let yaml = format!(
         "redis: {{ url: \"{}\" }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\nqueues:\n  \
          orders: {{ source: {{ zset: {{ key: orders, score: ms, id: \"${{payload.id}}\" }} }}, codec: json, to: [{{ sink: out }}] }}\n  \
-         evil: {{ source: {{ zset: {{ key: evil, score: ms, id: \"${{payload.id}}\" }} }}, codec: json, to: [{{ sink: out, list: evil }}] }}\n",
+         evil: {{ source: {{ zset: {{ key: evil, score: ms, id: \"${{payload.id}}\" }} }}, codec: json, to: [{{ sink: out, list: evil_done }}] }}\n",
         redis.url()
     );
     Daemon::start_for_operators(&yaml).await

@@ -58,18 +58,20 @@ queues:
   down: {{ source: {{ redisson: {{ name: down }} }}, to: [{{ sink: gone }}] }}
   blocked: {{ source: {{ redisson: {{ name: blocked }} }}, to: [{{ sink: full }}] }}
   doubled: {{ source: {{ redisson: {{ name: doubled }} }}, to: [{{ sink: cut }}] }}
-  late: {{ source: {{ redisson: {{ name: late }} }}, max_lateness: 1ms, on_expired: deliver, to: [{{ sink: out }}] }}
+  late: {{ source: {{ redisson: {{ name: late }} }}, order: queue, max_lateness: 1ms, on_expired: deliver, to: [{{ sink: out }}] }}
   seen: {{ source: {{ redisson: {{ name: seen }} }}, mode: shadow, to: [{{ sink: out }}] }}
   stopped: {{ source: {{ redisson: {{ name: stopped }} }}, to: [{{ sink: out }}] }}
   saved: {{ source: {{ redisson: {{ name: saved, rescue_after: 1s }} }}, mode: rescue }}
   pool: {{ source: {{ job_pool: {{ preset: ouqiang }} }}, to: [{{ sink: out }}] }}
   plain: {{ source: {{ zset: {{ key: plain, score: s, id: \"${{payload.id}}\" }} }}, to: [{{ sink: out }}] }}
 jobs: {{ http: {{ listen: \"127.0.0.1:{api}\" }} }}
+tracing: {{ otlp: {{ endpoint: \"http://127.0.0.1:{}\", sample: 1 }} }}
 ",
         server.url(),
         free_port(),
         full.url(),
-        cutting.url()
+        cutting.url(),
+        free_port()
     )
 }
 
@@ -204,6 +206,7 @@ async fn every_panel_shows_data_and_every_rule_is_evaluated() {
         "entries of a newer format",
         "cannot reach Redis",
         "elements dropped here",
+        "send spans to the collector",
     ] {
         daemon.expect_log(told);
     }

@@ -34,6 +34,8 @@ async fn what_redisson_offers_through_a_failover_arrives() {
     let failover = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
         group.fail_over(Failover::Command).await;
+        // From here on the client cannot write to the former master.
+        group.wait_until_whole().await;
     };
     let (acknowledged, failed) = offer_meanwhile(&client, "offered", failover).await;
     println!("{} offers acknowledged, {failed} failed", acknowledged.len());

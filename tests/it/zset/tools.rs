@@ -48,7 +48,7 @@ async fn every_command_works_or_says_why_not() {
     assert_eq!(peeked["elements"][1]["id"], "b4a577edbccf1d805741");
     assert_eq!(peeked["elements"][1]["due_ms"], later * 1_000 + 457);
     assert!(well(&config, "queues").contains("jobs"));
-    assert!(well(&config, "cancel jobs b4a577edbccf1d805743").contains("cancelled"));
+    assert!(well(&config, "cancel jobs b4a577edbccf1d805743").contains("is gone"));
     assert_eq!(ask(&config, "cancel jobs b4a577edbccf1d805743").0, 1);
     assert!(well(&config, "decode --queue jobs --id b4a577edbccf1d805742").contains("Mail"));
     for (line, words) in [

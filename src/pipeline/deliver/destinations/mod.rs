@@ -82,13 +82,16 @@ pub struct Trouble {
     pub worked: bool,
 }
 
-/// A change that is to be reported.
+/// A change that others wait for, or that is to be reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// It is in trouble, or for another reason than before.
     Trouble,
     /// It works again.
-    Over,
+    Over {
+        /// Its trouble was reported, so this is too.
+        shown: bool,
+    },
 }
 
 /// The destinations of one sink.
@@ -133,7 +136,7 @@ impl Destinations {
         let lane = self.lane(key, now);
         let over = lane.confirmed(redis_ms, now).is_some();
         let shown = std::mem::take(&mut lane.shown);
-        (over && shown).then_some(Change::Over)
+        over.then_some(Change::Over { shown })
     }
 
     /// The sink answers again: destinations that failed as a part of it are free. Those in trouble of their own stay in it.

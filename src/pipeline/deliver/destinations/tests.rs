@@ -38,7 +38,7 @@ fn one_that_fails_holds_its_own_elements_and_no_others() {
     let later = now.after(SECOND);
     let admitted = admit(&mut all, [ask(0), ask(0)], later);
     assert!(matches!(admitted[..], [Admission::Probe, Admission::Hold(_)]), "{admitted:?}");
-    assert_eq!(all.confirmed(key(0), 1, later), Some(Change::Over));
+    assert_eq!(all.confirmed(key(0), 1, later), Some(Change::Over { shown: true }));
     assert_eq!(admit(&mut all, [ask(0), ask(0)], later), [Admission::Send; 2]);
 }
 

@@ -80,6 +80,19 @@ pub enum Allow {
     },
 }
 
+impl Allow {
+    /// What two circuits allow together.
+    #[must_use]
+    pub fn and(self, other: Allow) -> Allow {
+        match (self, other) {
+            (Allow::No { retry_at: a }, Allow::No { retry_at: b }) => Allow::No { retry_at: a.max(b) },
+            (no @ Allow::No { .. }, _) | (_, no @ Allow::No { .. }) => no,
+            (Allow::Probe, _) | (_, Allow::Probe) => Allow::Probe,
+            (Allow::Free, Allow::Free) => Allow::Free,
+        }
+    }
+}
+
 impl Circuit {
     /// The breaker of a sink: opens after five failures in a row, and at once when the sink is full.
     pub fn breaker() -> Self {

@@ -1,0 +1,65 @@
+//! Tests of the probes of a sink and of its destinations, where two queues ask for them at once.
+
+use super::*;
+use crate::clock::follow_tokio;
+use crate::sink::fake::FakeSink;
+use crate::sink::stdout::StdoutDestination;
+use crate::telemetry::events::Events;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A sink that has failed as a whole, with two of its destinations; all three may be probed.
+async fn broken() -> (SinkHandle, LaneKey, LaneKey) {
+    let (name, events): (Arc<str>, _) = ("s".into(), Events::default());
+    let sink = Arc::new(FakeSink::new(SECOND));
+    let handle = SinkHandle::new(name.clone(), sink, None, events.sink(&name), watch::Sender::new(0));
+    let [a, b] = [1, 2].map(|part| LaneKey::of(&StdoutDestination.into(), Some(part)));
+    for lane in [a, b].repeat(5) {
+        handle.breaker().failed(Some(lane), Class::Ambiguous);
+        handle.destinations().failed(lane, Class::Ambiguous, false, Instant::now(), 1.0);
+    }
+    tokio::time::sleep(SECOND).await;
+    assert_eq!([None, Some(a), Some(b)].map(|only| handle.allows(only)), [Allow::Probe; 3]);
+    (handle, a, b)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_comes_second_takes_no_part_of_a_probe() {
+    let _clock = follow_tokio();
+    let (handle, a, b) = broken().await;
+    let first = handle.start_probe(Some(a));
+    assert!(first.is_some_and(|started| started.sink && started.lane == Some(a)));
+    // It was allowed to when it asked, at the same moment.
+    assert!(handle.start_probe(Some(b)).is_none());
+    handle.confirmed_at(Some(a), 1);
+    assert_eq!((handle.allows(Some(a)), handle.allows(Some(b))), (Allow::Free, Allow::Probe));
+    assert!(handle.start_probe(Some(b)).is_some_and(|started| !started.sink && started.lane == Some(b)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_probe_of_the_sink_is_not_taken_for_a_destination_that_waits() {
+    let _clock = follow_tokio();
+    let (handle, a, b) = broken().await;
+    // An element of a queue with several destinations finds out about this one.
+    assert!(handle.destinations().start_probe(b, Instant::now()));
+    assert!(handle.start_probe(Some(b)).is_none());
+    assert!(handle.start_probe(Some(a)).is_some_and(|started| started.sink));
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_end_of_a_probe_is_a_change_that_claimers_see() {
+    let _clock = follow_tokio();
+    let (handle, a, b) = broken().await;
+    let mut changes = handle.gates.subscribe();
+    let mut news = || std::mem::replace(&mut changes, handle.gates.subscribe()).has_changed().unwrap();
+    assert!(handle.start_probe(Some(a)).is_some());
+    handle.confirmed_at(Some(a), 1);
+    assert!(news(), "the sink works");
+    assert!(handle.start_probe(Some(b)).is_some());
+    assert_eq!(handle.allows(Some(b)), Allow::No { retry_at: None });
+    handle.confirmed_at(Some(b), 2);
+    assert_eq!(handle.allows(Some(b)), Allow::Free);
+    assert!(news(), "the sink worked before, and this destination works as well");
+    handle.left(b, 1, true);
+    assert!(news(), "it ended without an answer");
+}
