@@ -113,8 +113,8 @@ pub fn decide(case: &Case) -> Decided {
     }
     let answers: Vec<Answer> = (0..spec.to.len()).map(|place| answer(spec, place, &case.fails)).collect();
     let policy = match tries {
-        Some(max_attempts) if max_attempts < spec.retry.max_attempts => RetryPolicy { max_attempts, ..spec.retry },
-        _ => spec.retry,
+        Some(max_attempts) if max_attempts < spec.retry.max_attempts => RetryPolicy { max_attempts, ..*spec.retry },
+        _ => *spec.retry,
     };
     let verdict = |draw| judge(round(spec, &answers, case.attempts), &policy, draw).verdict;
     Decided { messages, fate: Fate::of(spec, [verdict(0.0), verdict(1.0)]) }

@@ -330,7 +330,6 @@ mod tests {
             "pause q --why x --for 1h --until 1801386000000",
             "resume",
             "dead redrive q 1-0 --all",
-            "dead show q",
             "jobs",
             "jobs add orders",
             "jobs add or{ders --body x",

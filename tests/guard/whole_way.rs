@@ -205,6 +205,9 @@ async fn idle() -> [f64; 2] {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
+    while !seats.at_work().is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     tokio::time::sleep(Duration::from_millis(300)).await;
     [config, held(&region)]
 }

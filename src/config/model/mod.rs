@@ -137,7 +137,7 @@ pub struct QueueSpec {
     /// Destinations, each with a sink of its own: at least one, unless the mode is rescue.
     pub to: Vec<RouteSpec>,
     /// When and how often a failed element is tried again.
-    pub retry: RetryPolicy,
+    pub retry: Arc<RetryPolicy>,
     /// Exact length that the dead-letter stream is trimmed to; only with `allow_loss: true`.
     pub dead_letter_max_len: Option<u64>,
     /// Where dead letters are forwarded to; they stay in the stream until that sink has confirmed them.

@@ -1,5 +1,7 @@
 //! Queues.
 
+use std::sync::Arc;
+
 use redisson_codecs::{Classes, Codec, Coding, JavaTypes};
 
 use super::dead_letter;
@@ -209,8 +211,8 @@ fn source(queue: &Section<'_>) -> (SourceSettings, Option<Scalar>) {
     (spec::read(&section), section.text(&table::REDIS))
 }
 
-fn retry(section: &Section<'_>, policies: &[Policy<'_>]) -> (String, RetryPolicy) {
-    let find = |name: &str| policies.iter().find(|policy| policy.name == name).map(|policy| policy.policy);
+fn retry(section: &Section<'_>, policies: &[Policy<'_>]) -> (String, Arc<RetryPolicy>) {
+    let find = |name: &str| policies.iter().find(|policy| policy.name == name).map(|policy| policy.policy.clone());
     let name = section.text(&queue::RETRY);
     let written = name.as_ref().map_or("default", |name| name.value.as_str()).to_owned();
     let policy = find(&written).or_else(|| {
@@ -223,14 +225,14 @@ fn retry(section: &Section<'_>, policies: &[Policy<'_>]) -> (String, RetryPolicy
         find("default")
     });
     // `default` is always among the policies.
-    let builtin = RetryPolicy {
+    let builtin = || RetryPolicy {
         max_attempts: 1,
         initial_interval: std::time::Duration::ZERO,
         max_interval: std::time::Duration::ZERO,
         multiplier: 1.0,
         full_jitter: true,
     };
-    (written, policy.unwrap_or(builtin))
+    (written, policy.unwrap_or_else(|| builtin().into()))
 }
 
 /// The mode, and what contradicts it.

@@ -1,5 +1,7 @@
 //! Named retry policies.
 
+use std::sync::Arc;
+
 use crate::config::model::RetryPolicy;
 use crate::config::tables::{retry, top};
 use crate::settings::problem::Spot;
@@ -9,7 +11,7 @@ use crate::settings::units::show_duration;
 /// A policy and its place; the built-in `default` has none.
 pub(super) struct Policy<'a> {
     pub(super) name: String,
-    pub(super) policy: RetryPolicy,
+    pub(super) policy: Arc<RetryPolicy>,
     pub(super) written: Option<(Spot, &'a crate::settings::problem::Report)>,
 }
 
@@ -20,12 +22,12 @@ pub(super) fn policies<'a>(top: &Section<'a>) -> Vec<Policy<'a>> {
         .into_iter()
         .map(|(name, section)| {
             let written = Some((section.spot.clone(), &section.cx.report));
-            Policy { name, policy: policy(&section), written }
+            Policy { name, policy: policy(&section).into(), written }
         })
         .collect();
     if !policies.iter().any(|policy| policy.name == "default") {
         let section = Section::open(top.cx, top.spot(&top::RETRY), &retry::TABLE, None);
-        policies.push(Policy { name: "default".to_owned(), policy: policy(&section), written: None });
+        policies.push(Policy { name: "default".to_owned(), policy: policy(&section).into(), written: None });
     }
     policies
 }

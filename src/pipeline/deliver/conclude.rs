@@ -91,7 +91,7 @@ fn judged(parts: &Parts, found: &Found) -> Judged {
     };
     let policy = &queue.spec.retry;
     match queue.store.tries(&parts.element).filter(|tries| *tries < policy.max_attempts) {
-        Some(max_attempts) => judge::judge(round, &RetryPolicy { max_attempts, ..*policy }, fastrand::f64()),
+        Some(max_attempts) => judge::judge(round, &RetryPolicy { max_attempts, ..**policy }, fastrand::f64()),
         None => judge::judge(round, policy, fastrand::f64()),
     }
 }

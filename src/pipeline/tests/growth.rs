@@ -105,8 +105,8 @@ async fn a_sink_that_fails_and_a_lease_that_is_long_lose_no_room() {
         }
     });
     offer(&world, "q", 0..20);
-    let patient = RetryPolicy { max_attempts: 1_000, ..spec(&sinks).retry };
-    let bridge = world.bridge_with(1, &sinks, QueueSpec { retry: patient, ..unpacking(&sinks, 4 << 20) });
+    let patient = RetryPolicy { max_attempts: 1_000, ..*spec(&sinks).retry };
+    let bridge = world.bridge_with(1, &sinks, QueueSpec { retry: patient.into(), ..unpacking(&sinks, 4 << 20) });
     within(HOUR, "the queue to be empty", || world.store.is_empty()).await;
     let mut all = arrived(&sink);
     all.dedup();

@@ -102,7 +102,8 @@ fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
             max_interval: Duration::from_millis(50),
             multiplier: 2.0,
             full_jitter: false,
-        },
+        }
+        .into(),
         dead_letter_max_len: None,
         dead_letter_to: None,
     }

@@ -92,9 +92,10 @@ impl Schedule {
         let sinks: Vec<_> = names.iter().zip(&moods).map(|(name, mood)| (*name, moody(mood, draw.u64(..)))).collect();
         let mut spec = QueueSpec { claim_ahead, ..spec(&sinks) };
         // Only what is refused for good may die.
-        spec.retry.max_attempts = u32::MAX;
-        spec.retry.initial_interval = SECOND;
-        spec.retry.max_interval = CEILING;
+        let retry = Arc::make_mut(&mut spec.retry);
+        retry.max_attempts = u32::MAX;
+        retry.initial_interval = SECOND;
+        retry.max_interval = CEILING;
         let (bridges, counters) = (Vec::new(), Vec::new());
         Schedule { world, draw, moods, sinks, spec, bridges, counters, offered: 0 }
     }

@@ -202,7 +202,7 @@ async fn after_a_reconnect_every_queue_is_looked_at() {
 #[tokio::test(start_paused = true)]
 async fn a_queue_on_hold_and_one_with_retries_stay_at_work() {
     let sink = sink();
-    let many = Many::start(1, &sink, |spec| spec.retry.initial_interval = MINUTE);
+    let many = Many::start(1, &sink, |spec| Arc::make_mut(&mut spec.retry).initial_interval = MINUTE);
     sink.otherwise(|_| Step::Fail(failure(Class::Transient, "T")));
     many.offer_in(0, Duration::ZERO, 1);
     eventually("an attempt", || sink.attempts().len() == 1).await;
