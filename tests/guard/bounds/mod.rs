@@ -7,6 +7,7 @@
 
 mod claims;
 mod coverage;
+mod fsck;
 mod jobs;
 mod ledger;
 mod pools;

@@ -47,7 +47,8 @@ async fn beside(server: &RedisServer, daemon: &Daemon, oracle: &mut Oracle, from
     (daemon.metric(IN_TIME).await - before.0) / count
 }
 
-/// Everything has arrived where it belongs, at its first counted attempt, and twice only where that was announced.
+/// Everything has arrived where it belongs, with no attempt that counted, and twice only where that was announced. What may have
+/// been there before has attempt 2.
 async fn all_arrived(server: &RedisServer, daemon: &Daemon, rabbit: &Rabbit, queues: &[(&str, &Oracle)]) {
     for (queue, oracle) in queues {
         let mut arrived = Arrived::at(rabbit);
@@ -55,7 +56,7 @@ async fn all_arrived(server: &RedisServer, daemon: &Daemon, rabbit: &Rabbit, que
         settled(&mut server.client().await, &RedissonQueue::new("q")).await;
         let announced = daemon.metrics().await.sum("delaybridge_possible_duplicates_total");
         let deliveries = arrived.all(queue, oracle).await;
-        let counted = deliveries.iter().filter(|delivery| delivery.attempt != Some(1)).count();
+        let counted = deliveries.iter().filter(|delivery| delivery.attempt > Some(2)).count();
         let report = oracle.judge(deliveries);
         println!("{queue}: {report}, {announced} announced, {counted} after a counted attempt");
         report.assert_complete(announced as usize);
