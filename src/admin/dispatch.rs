@@ -16,13 +16,12 @@ use super::{Admin, pages};
 use crate::api::call::{Call, Query};
 use crate::api::dispatch::{Connection, allow, finish, request_id};
 use crate::api::handover::ReplyBody;
+use crate::api::problem::Page;
 use crate::api::problem::{Kind, Problem};
 use crate::api::reply::Reply;
 use crate::clock::Instant;
 use crate::telemetry::events::api::Answered;
 
-/// The page that describes the kinds of problems.
-const PAGE: &str = "admin.md";
 /// How long a look may take. A change has no such bound: it goes on by itself.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -84,7 +83,7 @@ pub async fn respond(admin: Arc<Admin>, connection: Connection, request: Request
 
 /// A problem, as the API or the page shows it.
 fn refuse(mut problem: Problem, path: &str, admin: &Admin, name: Option<&str>) -> Reply {
-    problem.page = PAGE;
+    problem.page = Page::Admin;
     let reply = match is_api(path) {
         true => Reply::from(problem.clone()),
         false => pages::problem::show(&problem, path, name, admin.access.has_tokens()),

@@ -20,7 +20,25 @@ pub struct Problem {
     /// Further fields of the answer.
     pub fields: Map<String, Value>,
     /// The page that describes the kind.
-    pub page: &'static str,
+    pub page: Page,
+}
+
+/// A page of the documentation with kinds of problems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Page {
+    /// That of the job queue's API.
+    HttpApi,
+    /// That of the admin API.
+    Admin,
+}
+
+impl Page {
+    fn file(self) -> &'static str {
+        match self {
+            Page::HttpApi => "http-api.md",
+            Page::Admin => "admin.md",
+        }
+    }
 }
 
 macro_rules! kinds {
@@ -98,7 +116,7 @@ const PAGES: &str = "https://github.com/delaybridge/delaybridge/blob/main/docs/"
 impl Problem {
     /// A problem of a kind, with what was attempted, what happened and what to do.
     pub fn new(kind: Kind, detail: impl Into<String>) -> Problem {
-        Problem { kind, detail: detail.into(), retry_after: None, fields: Map::new(), page: "http-api.md" }
+        Problem { kind, detail: detail.into(), retry_after: None, fields: Map::new(), page: Page::HttpApi }
     }
 
     /// A request that means nothing.
@@ -121,7 +139,7 @@ impl Problem {
     /// The body of the answer.
     pub fn body(&self) -> Value {
         let mut body = json!({
-            "type": format!("{PAGES}{}#{}", self.page, self.kind.as_str()),
+            "type": format!("{PAGES}{}#{}", self.page.file(), self.kind.as_str()),
             "title": self.kind.title(),
             "status": self.kind.status().as_u16(),
             "detail": self.detail,

@@ -15,7 +15,7 @@ pub fn number(number: impl Into<i128>) -> String {
         text.push('-');
     }
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -43,7 +43,7 @@ pub fn late(ms: Option<f64>) -> String {
 /// `12.5/s`.
 pub fn rate(per_second: f64) -> String {
     match per_second {
-        n if n == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         n if n < 0.05 => "< 0.1/s".to_owned(),
         n if n < 10.0 => format!("{n:.1}/s"),
         n => format!("{}/s", number(n.round() as i64)),

@@ -34,7 +34,7 @@ pub fn of_query(query: &Query) -> Result<Filter, Problem> {
         newer_than: age("newer_than", text("newer_than"))?,
         id_prefix: text("id_prefix").map(str::to_owned),
         // A value may have commas in it.
-        fields: text("field").map(|field| read_field(field)).transpose()?.into_iter().collect(),
+        fields: text("field").map(read_field).transpose()?.into_iter().collect(),
     };
     checked(filter)
 }

@@ -60,10 +60,10 @@ pub async fn find(queue: &Queue, id: &str) -> Result<Found, Error> {
 
 /// The element that is meant, alive or dead.
 pub(super) async fn meet(queue: &Queue, id: &str, what: &str) -> Result<Met, Error> {
-    if super::dead::is_place(id) {
-        if let Some(letter) = queue.ledger.dead_letter(&queue.conn, id).await.attempt(what)? {
-            return Ok(Met::Dead(Box::new(letter)));
-        }
+    if super::dead::is_place(id)
+        && let Some(letter) = queue.ledger.dead_letter(&queue.conn, id).await.attempt(what)?
+    {
+        return Ok(Met::Dead(Box::new(letter)));
     }
     let wanted = queue.identity(id)?;
     for _ in 0..SEARCHES {

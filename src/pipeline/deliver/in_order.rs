@@ -122,7 +122,7 @@ fn key_of(held: &mut Held) -> u64 {
     let Some(Ordered::Key(template)) = queue.spec.order.as_deref() else { return 0 };
     let own = u64::from_be_bytes(parts.id.id.0);
     let subject = Subject::of(parts);
-    let Ok(payload) = outbound::peeked(&subject) else { return own };
+    let Some(payload) = outbound::peeked(&subject) else { return own };
     match template {
         Some(template) => outbound::text(&subject, &payload, template).map_or(own, |key| xxh3_64(key.as_bytes())),
         None => {

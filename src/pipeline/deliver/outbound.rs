@@ -113,9 +113,9 @@ pub fn readable(subject: &Subject<'_>) -> Result<Payload, Verdict> {
 }
 
 /// The payload as templates see it, without a verdict and uncounted.
-pub fn peeked(subject: &Subject<'_>) -> Result<Payload, ()> {
-    let payload = subject.payload.as_ref().map_err(drop)?;
-    subject.claim.queue.spec.decode(payload).map_err(drop)
+pub fn peeked(subject: &Subject<'_>) -> Option<Payload> {
+    let payload = subject.payload.as_ref().ok()?;
+    subject.claim.queue.spec.decode(payload).ok()
 }
 
 /// What a template makes of an element.

@@ -163,17 +163,12 @@ impl RedissonSource {
             }
         }
         let now_ms = redis_now_ms(conn).await?;
-        if let [until, Some(left)] = of_turn {
-            if until.unwrap_or(0.0) + (ABANDONED_MS as f64) < now_ms as f64 {
-                let args = vec![text("turn"), text("left"), text(ABANDONED_MS)];
-                let check = Check::new(&SWEEP, vec![self.keys.sweep.clone()], args);
-                found.add(Suspect::new(
-                    Fault::SweepAbandoned,
-                    format!("a turn with {left:.0} to go"),
-                    Repair::Turn,
-                    check,
-                ));
-            }
+        if let [until, Some(left)] = of_turn
+            && until.unwrap_or(0.0) + (ABANDONED_MS as f64) < now_ms as f64
+        {
+            let args = vec![text("turn"), text("left"), text(ABANDONED_MS)];
+            let check = Check::new(&SWEEP, vec![self.keys.sweep.clone()], args);
+            found.add(Suspect::new(Fault::SweepAbandoned, format!("a turn with {left:.0} to go"), Repair::Turn, check));
         }
         Ok(())
     }

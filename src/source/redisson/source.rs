@@ -224,7 +224,7 @@ impl Source for RedissonSource {
 
     fn typed_keys(&self) -> Vec<(Bytes, &'static str)> {
         let types = ["zset", "list", "list", "set", "set", "hash"];
-        self.keys.in_scripts().into_iter().map(Bytes::clone).zip(types).collect()
+        self.keys.in_scripts().into_iter().cloned().zip(types).collect()
     }
 
     fn elements_are_unique(&self) -> bool {

@@ -15,6 +15,7 @@ pub struct Look {
     /// Whether nothing is in the way of deliveries.
     pub ready: bool,
     /// Every Redis, and why it is away and for how many seconds.
+    #[allow(clippy::type_complexity, reason = "one use, explained above")]
     pub redis: Vec<(Arc<str>, Option<(String, u64)>)>,
     /// Queues on hold, why, and for how many seconds.
     pub held: BTreeMap<Arc<str>, (String, u64)>,

@@ -92,10 +92,10 @@ impl Queue {
 
     fn extend(&mut self, lease: Duration, names: &[ClaimName], now_ms: i64) -> Extended {
         let until_ms = now_ms.saturating_add(millis(lease));
-        if let Some(name) = names.first() {
-            if self.is_fenced(*name) || self.own(*name, now_ms, until_ms).is_err() {
-                return Extended { now_ms, held: vec![false; names.len()] };
-            }
+        if let Some(name) = names.first()
+            && (self.is_fenced(*name) || self.own(*name, now_ms, until_ms).is_err())
+        {
+            return Extended { now_ms, held: vec![false; names.len()] };
         }
         let extend = |name: &ClaimName| {
             let held = self.leases.score(&text(*name)).is_some();

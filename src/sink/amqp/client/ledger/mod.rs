@@ -138,8 +138,9 @@ impl<T> Ledger<T> {
     /// Takes out the messages without an answer for which this holds: nobody waits for them any more. Their answers are still
     /// expected.
     pub(super) fn release(&mut self, matches: impl Fn(&T) -> bool) -> Vec<T> {
-        let open = self.open.extract_if(.., |_, entry| entry.state == State::Unanswered && matches(&entry.item));
-        open.map(|(_, entry)| entry.item).collect()
+        let waits = |entry: &Entry<T>| entry.state == State::Unanswered && matches(&entry.item);
+        let numbers: Vec<u64> = self.open.iter().filter(|(_, entry)| waits(entry)).map(|(number, _)| *number).collect();
+        numbers.iter().filter_map(|number| self.open.remove(number)).map(|entry| entry.item).collect()
     }
 
     /// Whether publishing has to pause so that rule 3 comes to an end: where nearly all messages come back, no answer
