@@ -77,7 +77,7 @@ pub struct WhichArgs {
 
 impl WhichArgs {
     /// Whether the ids come from standard input.
-    pub fn from_stdin(&self) -> bool {
+    pub fn reads_stdin(&self) -> bool {
         self.ids.iter().any(|id| id == "-")
     }
 
@@ -88,7 +88,7 @@ impl WhichArgs {
     /// Where none are named in any way.
     pub fn which(&self, verb: &str) -> Result<Which, Failed> {
         let which = Which { ids: self.ids.clone(), all: self.all, filter: self.filter.filter(), after: None };
-        if self.from_stdin() && self.ids.len() > 1 {
+        if self.reads_stdin() && self.ids.len() > 1 {
             return Err(Failed::usage(format!("{verb} dead letters: write ids, or `-` for those on standard input")));
         }
         match which.ids.is_empty() && !which.all && which.filter.is_empty() {

@@ -217,7 +217,7 @@ async fn redrive(global: &Global, args: &RedriveArgs, out: &mut (dyn Write + Sen
     let (_session, queue) = on_letters(global, &args.which.queue, &which.ids).await?;
     let mut watch = Progress::start("dead redrive");
     let mut done = Redriven::default();
-    if args.which.from_stdin() {
+    if args.which.reads_stdin() {
         let mut lines = 0;
         while !done.stopped {
             which.ids = ids_of_stdin(&mut lines)?;
@@ -257,7 +257,7 @@ async fn redrive(global: &Global, args: &RedriveArgs, out: &mut (dyn Write + Sen
 
 async fn purge(global: &Global, args: &PurgeArgs, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
     let (mut which, pace) = (args.which.which("purge")?, args.pace.pace());
-    let many = which.all || !which.filter.is_empty() || args.which.from_stdin();
+    let many = which.all || !which.filter.is_empty() || args.which.reads_stdin();
     if !args.yes && !pace.dry_run && (many || !std::io::stdin().is_terminal()) {
         return Err(Failed::usage(format!(
             "purge dead letters of `{}`: nothing was removed; the removal is permanent: see with --dry-run how many it would be, \
@@ -268,7 +268,7 @@ async fn purge(global: &Global, args: &PurgeArgs, out: &mut (dyn Write + Send)) 
     let (_session, queue) = on_letters(global, &args.which.queue, &which.ids).await?;
     let mut watch = Progress::start("dead purge");
     let mut done = Purged::default();
-    if args.which.from_stdin() {
+    if args.which.reads_stdin() {
         let mut lines = 0;
         while !done.stopped {
             which.ids = ids_of_stdin(&mut lines)?;
