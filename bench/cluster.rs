@@ -36,7 +36,7 @@ const COLUMNS: &[&str] = &[
 
 /// Where the queues are; each master has a replica.
 enum Servers {
-    One(RedisServer, #[expect(dead_code, reason = "it only follows")] RedisServer),
+    One(Box<RedisServer>, #[expect(dead_code, reason = "it only follows")] Box<RedisServer>),
     Cluster(RedisCluster),
 }
 
@@ -84,7 +84,7 @@ impl Servers {
         let master = RedisServer::start().await;
         let follows = format!("127.0.0.1 {}", master.port());
         let replica = RedisServer::start_with(ServerOptions::default().line("replicaof", &follows)).await;
-        Servers::One(master, replica)
+        Servers::One(Box::new(master), Box::new(replica))
     }
 
     /// The value of `redis:` in a configuration.
@@ -105,7 +105,7 @@ impl Servers {
     /// CPU that each master has used.
     fn cpu(&mut self) -> Vec<Duration> {
         let masters = match self {
-            Servers::One(master, _) => std::slice::from_mut(master),
+            Servers::One(master, _) => std::slice::from_mut(master.as_mut()),
             Servers::Cluster(cluster) => &mut cluster.nodes[..MASTERS],
         };
         masters.iter_mut().map(|master| master.running().usage().cpu).collect()

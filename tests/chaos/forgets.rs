@@ -82,7 +82,7 @@ pub async fn forget(how: How, seed: u64) -> Forgot {
     let end = Instant::now() + OFFERS;
     let producer = Producer::new(&source.url(), seed, 0, Arc::clone(&book));
     let producing = tokio::spawn(producer.run(200, end));
-    sleep(OFFERS - BEHIND).await;
+    sleep(OFFERS.saturating_sub(BEHIND)).await;
     let mut redis = source.client().await;
     match (&replica, how) {
         (Some(replica), _) => replica.link.set_mode(Mode::Freeze),

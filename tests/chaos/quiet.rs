@@ -91,7 +91,7 @@ pub async fn residue(redis: &mut MultiplexedConnection) -> Vec<String> {
 /// little of its lease is left stays where it is until then.
 pub async fn claims_of(redis: &mut MultiplexedConnection, owner: &str, least: i64) -> redis::RedisResult<Vec<String>> {
     let mut found = Vec::new();
-    for queue in 0..QUEUES.len() {
+    for (queue, name_of_queue) in QUEUES.iter().enumerate() {
         let tag = tag(queue);
         let mut read = redis::cmd("ZRANGE");
         read.arg(format!("delaybridge:leases:{tag}")).arg(0).arg(-1).arg("WITHSCORES");
@@ -100,7 +100,7 @@ pub async fn claims_of(redis: &mut MultiplexedConnection, owner: &str, least: i6
             let left = till_ms - now_ms();
             let of_owner = name.split('.').nth(1) == Some(owner) && left > least;
             if of_owner && redis::cmd("EXISTS").arg(&parts).query_async::<i64>(redis).await? > 0 {
-                found.push(format!("{name} of {}, {left} ms left", QUEUES[queue]));
+                found.push(format!("{name} of {name_of_queue}, {left} ms left"));
             }
         }
     }

@@ -220,6 +220,7 @@ async fn redissons_list_is_what_is_scheduled() {
 
 impl Planted {
     /// An hour from now.
+    #[expect(clippy::disallowed_methods, reason = "an hour from now, by any clock")]
     fn now_ms_later(&self) -> i64 {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
         i64::try_from(now.as_millis()).expect("a time") + 3_600_000
