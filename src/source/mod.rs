@@ -5,6 +5,8 @@
 //! and what else has to go with them belongs to a foreign program; each kind of it is an implementation of [`Source`].
 //! A script is put together from our half and the half of the source.
 
+mod answers;
+mod bodies;
 pub mod competitors;
 #[cfg(test)]
 pub(crate) mod contract;
@@ -27,6 +29,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
+pub use self::answers::{Announcement, ClaimAdded, Depths, Read};
+pub use self::bodies::{AllBodies, Beside, Noted};
 use self::ledger::claims::{Body, BodyAt, Element};
 use self::ledger::{BadReply, Fields, Hints, Packed, Scripts};
 pub use self::score::Score;
@@ -389,86 +393,6 @@ pub trait Source: Send + Sync + 'static {
     }
 }
 
-/// Where all bodies of a source are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AllBodies {
-    /// Each is a field of this hash.
-    Fields {
-        /// The hash.
-        key: Bytes,
-    },
-    /// Each has a key of its own, with its id between these two; the body is all of it, or this field.
-    Keys {
-        /// What is before the id.
-        before: Bytes,
-        /// What is behind the id.
-        behind: Bytes,
-        /// The field, where each key is a hash.
-        field: Option<Bytes>,
-    },
-}
-
-impl AllBodies {
-    /// The body with this name: a field, or a key.
-    pub fn at(&self, name: &Bytes) -> Option<BodyAt> {
-        Some(match self {
-            AllBodies::Fields { key } => BodyAt::Shared { key: key.clone(), field: name.clone() },
-            AllBodies::Keys { before, behind, field } => {
-                self.id_in(name).filter(|id| !id.is_empty() && name.len() > before.len() + behind.len())?;
-                match field {
-                    Some(field) => BodyAt::Own { key: name.clone(), field: field.clone() },
-                    None => BodyAt::Value { key: name.clone() },
-                }
-            }
-        })
-    }
-
-    /// The id in the name of a body.
-    pub fn id_in<'a>(&self, name: &'a [u8]) -> Option<&'a [u8]> {
-        match self {
-            AllBodies::Fields { .. } => Some(name),
-            AllBodies::Keys { before, behind, .. } => name.strip_prefix(&before[..])?.strip_suffix(&behind[..]),
-        }
-    }
-}
-
-/// Where elements are, in the words of a status that the source's programs keep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Noted {
-    /// A daemon has them.
-    Reserved,
-    /// They go back to the source.
-    Back,
-}
-
-/// What is of no use without a body, or has to outlive it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Beside {
-    /// A field of a hash: removed.
-    Field {
-        /// The hash.
-        key: Bytes,
-        /// The field.
-        field: Bytes,
-    },
-    /// A member of a sorted set: removed.
-    Member {
-        /// The sorted set.
-        key: Bytes,
-        /// The member.
-        member: Bytes,
-    },
-    /// A member of a sorted set: added, with a time in ms as its score.
-    Remembered {
-        /// The sorted set.
-        key: Bytes,
-        /// The member.
-        member: Bytes,
-        /// How long from now on, in ms.
-        ms: i64,
-    },
-}
-
 /// What a daemon or a command does with a queue, as far as rights differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
@@ -480,63 +404,6 @@ pub enum Activity {
     Rescue,
     /// Commands of an operator.
     Operate,
-}
-
-/// What an announcement means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Announcement {
-    /// Something falls due at this Redis time in ms.
-    DueAt(i64),
-    /// Something has changed: look.
-    Changed,
-    /// A pause begins or ends: see what is paused.
-    Pause,
-}
-
-/// A read that costs next to nothing and answers a number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Read {
-    /// Members of a sorted set up to this score.
-    DueBefore {
-        /// The sorted set.
-        key: Bytes,
-        /// Last score.
-        until: Score,
-    },
-    /// Length of a list.
-    Length {
-        /// The list.
-        key: Bytes,
-    },
-}
-
-/// What the source's half of a claim learned.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ClaimAdded {
-    /// When something falls due next at the source, in Redis ms.
-    pub next_ms: Option<i64>,
-    /// A score before which nothing is due, because the head is large.
-    pub large: Option<Score>,
-    /// What claims have left behind, if the claim looked.
-    pub leftovers: Option<Leftovers>,
-}
-
-/// How much a source holds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Depths {
-    /// Elements that wait for their due time or are due.
-    pub scheduled: i64,
-    /// Those of them that are due.
-    pub due: i64,
-    /// Elements that the source's own clients have made ready.
-    pub ready: i64,
-    /// Due time of the first, in ms. That of a large one is not read: how far it is from now is right to a factor of two,
-    /// and never too much.
-    pub head_ms: Option<i64>,
-    /// What claims have left behind.
-    pub leftovers: Leftovers,
-    /// Entries without an element that no claim recorded: at least this many.
-    pub orphans: i64,
 }
 
 /// The source that a queue's configuration describes.
@@ -597,21 +464,4 @@ fn text(value: impl std::fmt::Display) -> Bytes {
 /// A duration in whole milliseconds, as scripts take it.
 pub fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_turn_waits_for_many_ghosts_and_for_what_is_due_but_not_for_ever() {
-        let (young, old, max_age) = (Duration::from_secs(1), Duration::from_secs(30), Duration::from_secs(30));
-        let want = |count, oldest, more_due| Leftovers { count, of: 100, oldest }.want_turn(max_age, more_due);
-        assert!(!want(0, Duration::ZERO, false));
-        assert!(!want(50, young, false));
-        assert!(want(51, young, false));
-        assert!(!want(100, young, true));
-        assert!(want(1, old, false));
-        assert!(want(1, old, true));
-    }
 }

@@ -14,14 +14,16 @@ pub struct Look {
     pub stopping: bool,
     /// Whether nothing is in the way of deliveries.
     pub ready: bool,
-    /// Every Redis, and why it is away and for how many seconds.
-    #[allow(clippy::type_complexity, reason = "one use, explained above")]
-    pub redis: Vec<(Arc<str>, Option<(String, u64)>)>,
+    /// Every Redis, and whether it is away.
+    pub redis: Vec<(Arc<str>, Option<Away>)>,
     /// Queues on hold, why, and for how many seconds.
     pub held: BTreeMap<Arc<str>, (String, u64)>,
     /// Sinks by name.
     pub sinks: BTreeMap<Arc<str>, SinkLook>,
 }
+
+/// Why a Redis is away, and for how many seconds.
+pub type Away = (String, u64);
 
 /// A sink on the board.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! Tests of the board: what makes a daemon unready, and how long the answer may get.
 
+use std::time::Duration;
+
 use super::*;
 use crate::telemetry::labels::Stage;
 

@@ -1,0 +1,201 @@
+//! What becomes of the answer to a claim or a takeover.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::{BUSY, Claimer, LINGER, PATIENCE};
+use crate::backoff::{Backoff, Jitter};
+use crate::link::LinkError;
+use crate::pipeline::claim::lost::Lost;
+use crate::pipeline::claim::outstanding::{Answered, Reply, Sending};
+use crate::pipeline::claim::record::Taken;
+use crate::pipeline::claim::reply;
+use crate::plant::{Lie, planted};
+use crate::source::SourceError;
+use crate::source::ledger::claims::{ClaimReply, Claimed, Element, TakeOverReply};
+use crate::telemetry::labels::{ReleaseReason, Stage, Wakeup};
+
+/// Waits after Redis refused claims.
+const REFUSED: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30), Jitter::None);
+
+/// Waits while the cluster moves the queue's slot.
+const MIGRATING: Backoff = Backoff::doubling(Duration::from_millis(50), Duration::from_secs(1), Jitter::None);
+
+impl Claimer {
+    pub(super) async fn receive(&mut self, answered: Box<Answered>) {
+        let queue = self.queue.clone();
+        let process = &queue.process;
+        let Answered { claim, answer, took } = *answered;
+        let most = claim.request.most();
+        self.backlog = false;
+        match answer {
+            Ok(Reply::Claim(ClaimReply::Late { now_ms }) | Reply::TakeOver(TakeOverReply::Late { now_ms })) => {
+                queue.home().observe(now_ms);
+                self.patience = claim.patience.saturating_mul(2);
+                queue.refund_rate(most as u32);
+                queue.alarm.ring(Wakeup::More);
+            }
+            // Another sending of it has run: what it took is found by its name.
+            Ok(Reply::Claim(ClaimReply::Twice { now_ms }) | Reply::TakeOver(TakeOverReply::Twice { now_ms })) => {
+                queue.home().observe(now_ms);
+                self.lose(claim);
+            }
+            // Another daemon delivers: it may end, or release the order earlier, so the safety poll looks too.
+            Ok(Reply::Claim(ClaimReply::Standby { now_ms, until_ms })) => {
+                self.answered(now_ms, claim.patience);
+                queue.refund_rate(most as u32);
+                queue.stands_by(until_ms);
+                queue.alarm.next(Some(until_ms.saturating_add(1)), false);
+            }
+            Ok(Reply::Claim(ClaimReply::Claimed(claimed))) => {
+                queue.is_active();
+                process.events.metrics().script("claim").took(took);
+                self.answered(claimed.now_ms, claim.patience);
+                reply::look_at_due_times(&queue, &claimed, claim.nothing_due_ms);
+                reply::look_for_repeats(&queue, &claimed);
+                self.take_up(claimed, claim).await;
+            }
+            Ok(Reply::TakeOver(TakeOverReply::Nothing { now_ms })) => {
+                process.events.metrics().script("take_over").took(took);
+                self.answered(now_ms, claim.patience);
+                queue.refund_rate(most as u32);
+                queue.alarm.ring(Wakeup::More);
+            }
+            Ok(Reply::TakeOver(TakeOverReply::Taken { now_ms, mut elements, unknown, damaged, .. })) => {
+                process.events.metrics().script("take_over").took(took);
+                self.answered(now_ms, claim.patience);
+                let unknown = unknown.saturating_sub(damaged.len() as u64);
+                elements.extend(damaged);
+                if unknown > 0 {
+                    queue.events.unknown_entries(unknown);
+                }
+                self.hand_over(elements, 0, unknown > 0, claim);
+                queue.alarm.ring(Wakeup::More);
+            }
+            Err(SourceError::Link(LinkError::NotSent { .. })) => {
+                queue.refund_rate(most as u32);
+                queue.alarm.ring(Wakeup::Reconnect);
+            }
+            Err(SourceError::Link(LinkError::Unknown { .. })) if planted(Lie::ResentScript) => {
+                queue.alarm.ring(Wakeup::Reconnect);
+            }
+            Err(SourceError::Link(LinkError::Unknown { .. })) => self.lose(claim),
+            Err(problem) => {
+                queue.refund_rate(most as u32);
+                drop(claim);
+                // What the next one took does not wait until Redis may be asked again.
+                self.receive_all().await;
+                self.refused(&problem).await;
+            }
+        }
+    }
+
+    /// Redis has run a claim or a takeover.
+    fn answered(&mut self, now_ms: i64, patience: Duration) {
+        self.queue.home().observe(now_ms);
+        self.patience = PATIENCE.max(patience / 2);
+        let migrated = self.queue.slot_migrating.swap(false, Ordering::Relaxed);
+        if std::mem::take(&mut self.refusals) > 0 || migrated {
+            self.queue.resume();
+        }
+    }
+
+    fn lose(&mut self, claim: Sending) {
+        let (name, not_after_ms) = (claim.request.name(), claim.request.not_after_ms());
+        self.lost.push(Lost::reply(name, not_after_ms, claim.sent.after(claim.patience), claim.room, claim.isolation));
+    }
+
+    /// Redis refuses: a key of a wrong type, a missing right. Nothing was changed.
+    pub(super) async fn refused(&mut self, problem: &SourceError) {
+        self.heartbeat.rest();
+        let queue = &self.queue;
+        queue.watch.at(Stage::Refused);
+        let migrating = matches!(problem, SourceError::Link(LinkError::Server { code: "TRYAGAIN", .. }));
+        match migrating {
+            true => queue.slot_migrates(),
+            false => queue.events.on_hold(None, "claim", "", &format!("claim: {problem}")),
+        }
+        self.extend_first |= migrating;
+        if let SourceError::NotDurable { released, .. } = problem {
+            queue.events.metrics().released(ReleaseReason::NotDurable, *released);
+        }
+        let passing = matches!(
+            problem,
+            SourceError::NotDurable { .. }
+                | SourceError::Link(LinkError::Server {
+                    code: "LOADING"
+                        | "BUSY"
+                        | "READONLY"
+                        | "MASTERDOWN"
+                        | "CLUSTERDOWN"
+                        | "MOVED"
+                        | "ASK"
+                        | "NOREPLICAS"
+                        | "MISCONF",
+                    ..
+                })
+        );
+        let wait = match (migrating, passing) {
+            (true, _) => MIGRATING.bound(self.refusals),
+            (false, true) => BUSY,
+            (false, false) => REFUSED.bound(self.refusals),
+        };
+        self.refusals = self.refusals.saturating_add(1);
+        queue.alarm.ring(Wakeup::Poll);
+        // In the drain a lost claim is still looked for, but not without a pause.
+        let stopping = queue.stopping.is_cancelled();
+        let end = if stopping { &queue.abandon } else { &queue.stopping };
+        // Order: the end goes first; a sleep may be left at any time.
+        tokio::select! {
+            biased;
+            () = end.cancelled() => {}
+            () = tokio::time::sleep(if stopping { BUSY } else { wait }) => {}
+        }
+    }
+
+    async fn take_up(&mut self, mut claimed: Claimed, claim: Sending) {
+        let queue = self.queue.clone();
+        reply::take_damaged(&mut claimed);
+        let (most, probing) = (claim.request.most(), claim.probe.is_some());
+        let (taken, more_due) = (claimed.elements.len(), reply::more_is_due(&claimed));
+        claimed.unknown += self.expired.unknown;
+        reply::note(&queue, &claimed);
+        *queue.hints() = claimed.hints;
+        queue.alarm.next(claimed.next_ms, taken > 0);
+        self.hand_over(claimed.elements, claimed.retried, claimed.unreadable > 0, claim);
+        let strays = self.expired.met(&queue, claimed.expired).await;
+        self.look_for(strays, claimed.now_ms);
+        // A probe that found nothing but expired leases waits for the safety poll: the gate would let it through again at
+        // once.
+        let left = taken >= most || claimed.more;
+        self.backlog = left && !probing;
+        let probed_nothing = probing && taken == 0;
+        if left || !self.expired.is_empty() && !probed_nothing {
+            queue.alarm.ring(Wakeup::More);
+        } else if taken == 0 && more_due {
+            // Another daemon was faster: not again in lockstep.
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(1..5))).await;
+        }
+    }
+
+    /// Gives what was taken to the delivery. What was reserved for more is released.
+    fn hand_over(&mut self, elements: Vec<Element>, retried: usize, unreadable: bool, claim: Sending) {
+        let queue = &self.queue;
+        let Sending { request, sent, room, isolation, probe, .. } = claim;
+        let unused = request.most().saturating_sub(elements.len());
+        queue.refund_rate(u32::try_from(unused).unwrap_or(0));
+        if queue.give_up.is_cancelled() {
+            // Too late to write a verdict: left to its lease, and not sent.
+            return;
+        }
+        let deadline = sent.after(queue.spec.lease);
+        let (name, not_after_ms) = (request.name(), request.not_after_ms());
+        if !elements.is_empty() {
+            self.rest_from = sent.after(LINGER);
+        }
+        let taken = Taken { name, not_after_ms, elements, unreadable, deadline };
+        if let Some(batch) = reply::accept(queue, taken, retried, (room, isolation, probe)) {
+            queue.dispatch.push(queue, batch);
+        }
+    }
+}
