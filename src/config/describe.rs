@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use redisson_codecs::JavaTypes;
 use serde_json::{Map, Value, json};
+use xxhash_rust::xxh3::Xxh3Default;
 
 use super::model::*;
 use crate::route::MessageSpec;
@@ -13,6 +14,16 @@ use crate::sink::SinkSpec;
 
 /// The settings in effect, in the shape and the units of the YAML.
 pub fn describe_json(config: &Config) -> Value {
+    let mut all = shared(config);
+    all["sinks"] = config.sinks.iter().map(|spec| (spec.name.to_string(), sink(spec))).collect::<Map<_, _>>().into();
+    let several = config.redis.count() > 1;
+    all["queues"] =
+        config.queues.iter().map(|spec| (spec.id.to_string(), queue(spec, several))).collect::<Map<_, _>>().into();
+    all
+}
+
+/// The settings that belong to no queue and no sink. Those have their places.
+fn shared(config: &Config) -> Value {
     let mut all = json!({
         "http": config.http_listen.map_or(json!("none"), |listen| http(listen, config.admin.as_ref())),
         "shutdown_timeout": show_duration(config.shutdown_timeout),
@@ -22,8 +33,8 @@ pub fn describe_json(config: &Config) -> Value {
             "in_flight_bytes": show_size(config.limits.in_flight_bytes),
         },
         "redis": config.redis.settings(),
-        "sinks": config.sinks.iter().map(|spec| (spec.name.to_string(), sink(spec))).collect::<Map<_, _>>(),
-        "queues": config.queues.iter().map(|spec| (spec.id.to_string(), queue(spec, config.redis.count() > 1))).collect::<Map<_, _>>(),
+        "sinks": {},
+        "queues": {},
     });
     if let (Some(otlp), Some(fields)) = (&config.tracing, all.as_object_mut()) {
         fields.insert("tracing".to_owned(), json!({ "otlp": shown::fields(otlp) }));
@@ -54,7 +65,14 @@ fn http(listen: SocketAddr, admin: Option<&AdminSpec>) -> Value {
 
 /// A hash of the settings in effect, to see whether two configurations mean the same; no secret is in it.
 pub fn summary(config: &Config) -> String {
-    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(describe_json(config).to_string().as_bytes()))
+    let mut hash = Xxh3Default::new();
+    let mut add = |name: &str, settings: Value| hash.update(format!("{name} {settings}\n").as_bytes());
+    add("", shared(config));
+    // One after the other: ten thousand queues as one value take a hundred megabytes.
+    config.sinks.iter().for_each(|spec| add(&spec.name, sink(spec)));
+    let several = config.redis.count() > 1;
+    config.queues.iter().for_each(|spec| add(&spec.id, queue(spec, several)));
+    format!("{:016x}", hash.digest())
 }
 
 /// The settings in effect as YAML-like text, for a person.
