@@ -1,9 +1,9 @@
 //! Failovers, killed and frozen masters: the others' queues do not notice.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{QUEUES, World, long, show_lateness};
-use crate::harness::failovers::{FailedOver, Failover, Guide, Producer, judge, show};
+use crate::harness::failovers::{Failover, Guide, Producer, judge, many, show};
 
 /// Lateness that a busy machine explains, in ms. A queue that waited for a silent node would be later by its time-outs.
 const NOT_LATE_MS: i64 = 2_000;
@@ -13,7 +13,7 @@ const NOT_LATE_MS: i64 = 2_000;
 #[tokio::test]
 async fn deliveries_go_on_at_the_new_master_and_lose_only_what_replication_loses() {
     let (ways, per_second) = match long() {
-        true => ((0..20).map(|n| [Failover::Command, Failover::Kill][n % 2]).collect(), 2_000),
+        true => (many(), 2_000),
         false => (vec![Failover::Command], 400),
     };
     let mut world = World::start(2).await;
@@ -24,23 +24,7 @@ async fn deliveries_go_on_at_the_new_master_and_lose_only_what_replication_loses
     let queue = world.queues[0].clone();
     let (ports, slot) = (world.cluster.ports(), world.cluster.slot(&queue.timeouts).await);
     let producer = Producer::start(Guide::Cluster(ports, slot), 1, queue.clone(), per_second);
-    let mut done = Vec::new();
-    for way in &ways {
-        world.more_delivered(per_second).await;
-        world.cluster.let_votes_expire().await;
-        let old = world.cluster.owner(&queue.timeouts).await;
-        let began = Instant::now();
-        let new = match way {
-            Failover::Command => world.cluster.fail_over(old).await,
-            Failover::Kill => world.cluster.kill(old).await,
-        };
-        done.push(FailedOver::ended(old, new, began));
-        world.more_delivered(per_second).await;
-        if *way == Failover::Kill {
-            world.cluster.nodes[old].boot().await.expect("a killed node starts again");
-        }
-        assert_eq!(world.cluster.replica_of(new).await, old);
-    }
+    let done = world.fail_over(&queue, &ways, per_second).await;
     let offered = producer.stop().await;
     world.emptied(0).await;
     let announced = daemon.metric("delaybridge_possible_duplicates_total").await as usize;

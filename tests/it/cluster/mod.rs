@@ -7,11 +7,12 @@ pub mod redisson;
 mod slots;
 mod tls;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
+use crate::harness::failovers::{FailedOver, Failover};
 use crate::harness::oracle::{Report, read_stream};
 use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, Delivery, Element, Layout, Oracle, RedisCluster, RedisServer, RedissonQueue, eventually};
@@ -109,6 +110,28 @@ impl World {
             }
         })
         .await;
+    }
+
+    /// Replaces the master of a queue in each of these ways, with so many deliveries before and after each.
+    async fn fail_over(&mut self, queue: &RedissonQueue, ways: &[Failover], deliveries: usize) -> Vec<FailedOver> {
+        let mut done = Vec::new();
+        for way in ways {
+            self.more_delivered(deliveries).await;
+            self.cluster.let_votes_expire().await;
+            let old = self.cluster.owner(&queue.timeouts).await;
+            let began = Instant::now();
+            let new = match way {
+                Failover::Command => self.cluster.fail_over(old).await,
+                Failover::Kill => self.cluster.kill(old).await,
+            };
+            done.push(FailedOver::ended(old, new, began));
+            self.more_delivered(deliveries).await;
+            if *way == Failover::Kill {
+                self.cluster.nodes[old].boot().await.expect("a killed node starts again");
+            }
+            assert_eq!(self.cluster.replica_of(new).await, old);
+        }
+        done
     }
 
     /// How late the elements of these queues were when they arrived, in ms.

@@ -48,9 +48,23 @@ impl FailedOver {
     }
 }
 
+/// Whether this time in ms is within a failover, or so long before its begin or after its end.
+pub fn is_around(failovers: &[FailedOver], at_ms: i64, before_ms: i64, after_ms: i64) -> bool {
+    let around = |failover: &FailedOver| {
+        let end = failover.began_ms + millis(failover.took);
+        (failover.began_ms - before_ms..=end + after_ms).contains(&at_ms)
+    };
+    failovers.iter().any(around)
+}
+
+/// Twenty, half of them by a kill: the long version is for people.
+pub fn many() -> Vec<Failover> {
+    (0..20).map(|n| [Failover::Command, Failover::Kill][n % 2]).collect()
+}
+
 /// This machine's time, which is that of all servers on it.
 #[allow(clippy::disallowed_methods, reason = "events of several servers are compared")]
-fn now_ms() -> i64 {
+pub fn now_ms() -> i64 {
     millis(std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time after 1970"))
 }
 
@@ -227,14 +241,19 @@ pub fn judge(offered: &Offered, deliveries: &[Delivery], failovers: &[FailedOver
         delivery.id.as_ref().and_then(|id| offered.due.get(id)).is_some_and(|due| arrived(delivery) < *due)
     });
     assert_eq!(early.count(), 0, "deliveries before their due time");
-    let mut arrivals: Vec<_> = deliveries.iter().map(arrived).collect();
-    arrivals.sort_unstable();
     Judged {
         lost: report.missing.iter().filter(|id| offered.acknowledged.contains(*id)).count(),
         duplicates: report.duplicates,
         unannounced: report.duplicates.saturating_sub(announced),
-        pauses: failovers.iter().map(|failover| Pause::of(failover, &arrivals)).collect(),
+        pauses: pauses(failovers, deliveries),
     }
+}
+
+/// The longest time without a delivery around each failover.
+pub fn pauses(failovers: &[FailedOver], deliveries: &[Delivery]) -> Vec<Pause> {
+    let mut arrivals: Vec<_> = deliveries.iter().map(|delivery| delivery.arrived_ms.expect("a time")).collect();
+    arrivals.sort_unstable();
+    failovers.iter().map(|failover| Pause::of(failover, &arrivals)).collect()
 }
 
 /// Ids that were delivered more than once, with the times of their deliveries.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::AsyncCommands;
 
-use crate::harness::failovers::{FailedOver, Failover, Guide, Producer, doubled, judge, show};
+use crate::harness::failovers::{FailedOver, Failover, Guide, Producer, doubled, is_around, judge, many, show};
 use crate::harness::oracle::read_stream;
 use crate::harness::{Daemon, RedisServer, RedissonQueue, Sentinels, eventually};
 
@@ -84,26 +84,21 @@ async fn run(what: &str, failovers: &[Failover], per_second: usize, more: &str) 
     if judged.unannounced > 0 {
         assert!(more.is_empty(), "{} duplicates were not announced, and claims were durable", judged.unannounced);
         // Only a claim that the new master did not have: what was delivered right before the switch, or during it.
-        let around = |at: i64| {
-            done.iter().any(|failover| {
-                let took = i64::try_from(failover.took.as_millis()).expect("a short time");
-                (failover.began_ms - 1_000..=failover.began_ms + took + 1_000).contains(&at)
-            })
-        };
-        let elsewhere = doubled(&deliveries).into_iter().filter(|(_, times)| !around(times[0])).count();
+        let around = |(_, times): &(String, Vec<i64>)| is_around(&done, times[0], 1_000, 1_000);
+        let elsewhere = doubled(&deliveries).into_iter().filter(|twice| !around(twice)).count();
         assert!(elsewhere <= announced, "{elsewhere} duplicates away from failovers, {announced} announced");
     }
     done
 }
 
-fn is_long() -> bool {
+pub fn is_long() -> bool {
     std::env::var_os("DELAYBRIDGE_LONG").is_some()
 }
 
 /// One of each kind; the long version is for people.
 fn kinds() -> (Vec<Failover>, usize) {
     match is_long() {
-        true => ((0..20).map(|n| [Failover::Command, Failover::Kill][n % 2]).collect(), 2_000),
+        true => (many(), 2_000),
         false => (vec![Failover::Command, Failover::Kill], 400),
     }
 }
