@@ -123,5 +123,6 @@ fn here(queue: &str, look: &Look, lately: Option<Lately>) -> Here {
         failed_per_second: rate(lately.failed_per_second),
         lateness_p50_ms: lately.late_p50.map(ms),
         lateness_p99_ms: lately.late_p99.map(ms),
+        in_flight_oldest_due_age_ms: (lately.oldest_in_flight * 1_000.0) as u64,
     }
 }

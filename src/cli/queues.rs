@@ -11,8 +11,9 @@ use super::remote::DaemonArgs;
 use super::table::{Align, Table};
 use super::top::every;
 use super::{Failed, Global, Output, answer, load_queues, show};
-use crate::operate::overview::Overview;
-use crate::operate::queues::{QueueState, Queues, queues};
+use crate::operate::content::escaped;
+use crate::operate::overview::{Overview, Row, SinkRow};
+use crate::operate::queues::{Queues, queues};
 use crate::operate::remote::{self, Daemon};
 use crate::operate::{Session, words};
 
@@ -20,8 +21,11 @@ use crate::operate::{Session, words};
 ///
 /// Every element is in one state: a due element does not count as scheduled. GHOSTS are entries of Redisson's list
 /// with claimed elements. ORPHANS are entries of that list in no sorted set; they are kept. OLDEST DUE is how long the oldest
-/// element is due that is scheduled or waits for a retry. DAEMONS are those that deliver from the queue and are connected; why one
-/// of them holds a queue is in its /readyz.
+/// element is due that is scheduled, waits for a retry, or is in flight. DAEMONS are those that deliver from the queue and are
+/// connected. HOLD is for how long the daemon has held the queue.
+///
+/// Only a daemon knows what it holds, and how old what it has in flight is: with --daemon both are shown, with the reasons and the
+/// sinks that are not up. Without it HOLD is `?`.
 ///
 /// SCHEDULED -> DUE -> IN FLIGHT -> gone | RETRY | DEAD; READY: by a Redisson client
 ///
@@ -78,8 +82,9 @@ async fn once(global: &Global, place: &Place, out: &mut dyn Write) -> Result<u8,
     let found = match place {
         Place::Redis(session) => queues(session).await,
         Place::Daemon(daemon) => {
-            let Overview { queues, errors, .. } = remote::overview(daemon, "").await?;
-            Queues { queues: queues.into_iter().map(|row| row.state).collect(), topics: None, errors }
+            let (found, sinks) = tokio::join!(remote::overview(daemon, ""), remote::sinks(daemon));
+            let Overview { queues, errors, .. } = found?;
+            Queues { queues, topics: None, sinks: Some(sinks?.sinks), errors }
         }
     };
     answer(global, out, &found, text)?;
@@ -94,38 +99,71 @@ fn text(found: &Queues) -> String {
     columns.extend(numbers.map(|name| (name, Align::Right)));
     columns.extend(["NEXT DUE", "OLDEST DUE"].map(|name| (name, Align::Left)));
     columns.push(("DAEMONS", Align::Right));
-    columns.extend(["MODE", "SINKS"].map(|name| (name, Align::Left)));
+    columns.extend(["HOLD", "MODE", "SINKS"].map(|name| (name, Align::Left)));
     let mut table = Table::new(&columns);
     let rows = found.queues.len() + found.errors.len();
-    for s in &found.queues {
+    for row in &found.queues {
+        let s = &row.state;
         let in_flight = format!("{}{}", if s.in_flight_at_least { ">=" } else { "" }, s.in_flight);
         let numbers: [&dyn Display; 8] =
             [&s.scheduled, &s.due, &in_flight, &s.retry, &s.dead, &s.ready, &s.ghosts, &s.orphans];
         let next = s.next_due_ms.map_or("-".to_owned(), |ms| show::relative(ms.max(s.now_ms), s.now_ms));
-        let oldest = s.oldest_due_age_ms.map_or("-".to_owned(), words::duration);
+        let oldest = row.oldest_due_age_ms().map_or("-".to_owned(), words::duration);
         let daemons = s.daemons.map_or("?".to_owned(), |daemons| daemons.to_string());
-        let rest = [next, oldest, daemons, s.mode.clone(), s.sinks.join(", ")];
+        let hold = match row.here.as_ref().map(|here| &here.held) {
+            None => "?".to_owned(),
+            Some(None) => "-".to_owned(),
+            Some(Some(hold)) => lasted(hold.seconds),
+        };
+        let rest = [next, oldest, daemons, hold, s.mode.clone(), s.sinks.join(", ")];
         table.row(std::iter::once(s.queue.clone()).chain(numbers.map(|n| n.to_string())).chain(rest));
     }
     for error in &found.errors {
         table.row([error.queue.clone(), "?".to_owned()]);
     }
-    let of_queue = |s: &QueueState| -> String {
-        s.paused.iter().map(|pause| format!("{}: {}\n", s.queue, pause.line(s.now_ms))).collect()
-    };
-    let paused: String = found.queues.iter().map(of_queue).collect();
-    let paused = if paused.is_empty() { paused } else { format!("\n{paused}") };
+    let obstacles: String = found.queues.iter().map(obstacles).collect();
+    let sinks: String = found.sinks.iter().flatten().filter(|sink| sink.state != "up").map(in_trouble).collect();
+    let notes = obstacles + &sinks;
+    let notes = if notes.is_empty() { notes } else { format!("\n{notes}") };
     match &found.topics {
-        None => table.render() + &paused,
+        None => table.render() + &notes,
         Some(found) if rows == 0 => topics(found),
-        Some(found) => format!("{}{paused}\n{}", table.render(), topics(found)),
+        Some(found) => format!("{}{notes}\n{}", table.render(), topics(found)),
     }
+}
+
+/// Why nothing is claimed from a queue, a line for each reason.
+fn obstacles(row: &Row) -> String {
+    let s = &row.state;
+    let held = row.here.iter().filter_map(|here| here.held.as_ref());
+    let held =
+        held.map(|hold| format!("{}: on hold for {}: {}\n", s.queue, lasted(hold.seconds), escaped(&hold.reason)));
+    let paused = s.paused.iter().map(|pause| format!("{}: {}\n", s.queue, pause.line(s.now_ms)));
+    held.chain(paused).collect()
+}
+
+fn in_trouble(sink: &SinkRow) -> String {
+    let reason = sink.reason.as_deref().map(|reason| format!(": {}", escaped(reason))).unwrap_or_default();
+    format!("sink {}: {} for {}{reason}\n", sink.sink, sink.state, lasted(sink.seconds))
+}
+
+fn lasted(seconds: u64) -> String {
+    words::duration(seconds.saturating_mul(1_000))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::operate::QueueError;
+    use crate::operate::overview::{Here, Hold};
+    use crate::operate::queues::QueueState;
+
+    fn cells(found: &Queues) -> (Vec<Vec<String>>, Vec<String>) {
+        let text = text(found);
+        let (table, notes) = text.split_once("\n\n").unwrap_or((&text, ""));
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+        (table.lines().skip(1).map(words).collect(), notes.lines().map(str::to_owned).collect())
+    }
 
     #[test]
     fn a_row_says_what_is_late_and_what_comes_next() {
@@ -151,11 +189,37 @@ mod tests {
         };
         let many = QueueState { queue: "m".to_owned(), in_flight: 1_000, in_flight_at_least: true, ..ahead.clone() };
         let error = QueueError { queue: "c".to_owned(), message: "x".to_owned() };
-        let text = text(&Queues { queues: vec![ahead, late, many], topics: None, errors: vec![error] });
-        let cells: Vec<Vec<_>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(cells[0], ["a", "3", "0", "0", "0", "0", "0", "0", "0", "in", "5s", "-", "?"]);
-        assert_eq!(cells[1], ["b", "1", "2", "0", "0", "1", "0", "0", "0", "now", "6s", "2", "deliver", "events"]);
+        let queues = [ahead, late, many].map(|state| Row { state, here: None }).into();
+        let (cells, _) = cells(&Queues { queues, topics: None, sinks: None, errors: vec![error] });
+        assert_eq!(cells[0], ["a", "3", "0", "0", "0", "0", "0", "0", "0", "in", "5s", "-", "?", "?"]);
+        assert_eq!(cells[1], ["b", "1", "2", "0", "0", "1", "0", "0", "0", "now", "6s", "2", "?", "deliver", "events"]);
         assert_eq!(cells[2][..4], ["m", "3", "0", ">=1000"]);
         assert_eq!(cells[3], ["c", "?"]);
+    }
+
+    #[test]
+    fn a_daemon_says_why_nothing_moves() {
+        let state = QueueState {
+            queue: "a".to_owned(),
+            oldest_due_age_ms: Some(6_000),
+            daemons: Some(1),
+            ..Default::default()
+        };
+        let hold = Hold { reason: "sink events: no\ntopic".to_owned(), seconds: 240 };
+        let here = Here { held: Some(hold), in_flight_oldest_due_age_ms: 9_000, ..Here::default() };
+        let free = Row { state: QueueState { queue: "b".to_owned(), ..state.clone() }, here: Some(Here::default()) };
+        let sink = |name: &str, state: &str, reason: Option<&str>| SinkRow {
+            sink: name.to_owned(),
+            state: state.to_owned(),
+            reason: reason.map(str::to_owned),
+            seconds: 3,
+            ..SinkRow::default()
+        };
+        let sinks = Some(vec![sink("events", "down", Some("no broker")), sink("good", "up", None)]);
+        let queues = vec![Row { state, here: Some(here) }, free];
+        let (cells, notes) = cells(&Queues { queues, topics: None, sinks, errors: Vec::new() });
+        assert_eq!(cells[0][9..], ["-", "9s", "1", "4m"], "what is in flight is the oldest");
+        assert_eq!(cells[1][9..], ["-", "6s", "1", "-"]);
+        assert_eq!(notes, [r"a: on hold for 4m: sink events: no\ntopic", "sink events: down for 3s: no broker"]);
     }
 }

@@ -54,6 +54,9 @@ pub struct Here {
     pub lateness_p50_ms: Option<f64>,
     /// Its 99th percentile.
     pub lateness_p99_ms: Option<f64>,
+    /// How long the oldest element is due that this daemon has in flight.
+    #[serde(default)]
+    pub in_flight_oldest_due_age_ms: u64,
 }
 
 /// A queue on hold.
@@ -170,6 +173,12 @@ impl Overview {
 }
 
 impl Row {
+    /// How long the oldest of its elements is due, in whatever state. What is in flight only its daemon knows.
+    pub fn oldest_due_age_ms(&self) -> Option<u64> {
+        let in_flight = self.here.as_ref().map(|here| here.in_flight_oldest_due_age_ms).filter(|age| *age > 0);
+        self.state.oldest_due_age_ms.max(in_flight)
+    }
+
     /// What a daemon answered; `None` if that is something else.
     pub fn read(answer: &Value) -> Option<Row> {
         Some(Row {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{QueueError, explained};
 use super::jobs::Topics;
+use super::overview::{Row, SinkRow};
 use super::pause::{PauseState, paused};
 use super::session::{Queue, Session};
 use crate::message::LATEST_MS;
@@ -14,10 +15,13 @@ use crate::source::{SourceError, millis};
 #[derive(Debug, Clone, Serialize)]
 pub struct Queues {
     /// Queues that could be read.
-    pub queues: Vec<QueueState>,
+    pub queues: Vec<Row>,
     /// Topics of the job queue, where the configuration has one.
     #[serde(flatten)]
     pub topics: Option<Topics>,
+    /// The sinks, as the daemon that answered sees them; none where Redis was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sinks: Option<Vec<SinkRow>>,
     /// Queues that could not.
     pub errors: Vec<QueueError>,
 }
@@ -69,14 +73,14 @@ pub struct QueueState {
 
 /// Reads every queue; one that cannot be read does not keep the others from being read.
 pub async fn queues(session: &Session) -> Queues {
-    let mut answer = Queues { queues: Vec::new(), topics: None, errors: Vec::new() };
+    let mut answer = Queues { queues: Vec::new(), topics: None, sinks: None, errors: Vec::new() };
     for spec in &session.config.queues {
         let found = match session.queue(spec.clone()).await {
             Ok(queue) => state(&queue).await.map_err(|error| explained(&error)),
             Err(error) => Err(error.to_string()),
         };
         match found {
-            Ok(state) => answer.queues.push(state),
+            Ok(state) => answer.queues.push(Row { state, here: None }),
             Err(message) => answer.errors.push(QueueError { queue: spec.id.to_string(), message }),
         }
     }

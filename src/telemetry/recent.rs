@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use prometheus::core::Collector;
 
-use super::labels::OK;
+use super::labels::{LateState, OK};
 use super::metrics::Metrics;
 use crate::clock::Instant;
 
@@ -24,6 +24,8 @@ struct Counters {
     failed: u64,
     /// Cumulative counts of the histogram's buckets, over all sinks.
     late: Vec<u64>,
+    /// Seconds since the oldest element in flight was due. No counter: only the latest look counts.
+    oldest_in_flight: f64,
 }
 
 /// All queues at one time.
@@ -44,6 +46,8 @@ pub struct Lately {
     pub late_p50: Option<f64>,
     /// Its 99th percentile.
     pub late_p99: Option<f64>,
+    /// Seconds since the oldest element in flight was due, at the latest look at the queue.
+    pub oldest_in_flight: f64,
 }
 
 /// The samples of the last minute.
@@ -115,6 +119,14 @@ impl Recent {
                 }
             }
         }
+        let in_flight = LateState::InFlight.as_str();
+        for family in families.oldest_due_age_by_state.collect() {
+            let of_state = |metric: &&prometheus::proto::Metric| label(metric, "state").as_deref() == Some(in_flight);
+            for metric in family.get_metric().iter().filter(of_state) {
+                let queue = label(metric, "queue").unwrap_or_default();
+                queues.entry(queue).or_default().oldest_in_flight = metric.get_gauge().get_value();
+            }
+        }
         Sample { at: Instant::now(), queues }
     }
 }
@@ -133,6 +145,7 @@ fn lately(before: &Counters, now: &Counters, seconds: f64) -> Lately {
         failed_per_second: rate(before.failed, now.failed),
         late_p50: quantile(&late, 0.5),
         late_p99: quantile(&late, 0.99),
+        oldest_in_flight: now.oldest_in_flight,
     }
 }
 
@@ -156,6 +169,7 @@ fn quantile(cumulative: &[u64], q: f64) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::telemetry::events::Events;
+    use crate::telemetry::metrics::QueueSizes;
 
     #[test]
     fn two_samples_tell_rate_and_lateness() {
@@ -174,6 +188,19 @@ mod tests {
         assert!(found.late_p50.unwrap() < 0.01 && found.late_p99.unwrap() < 0.01, "{found:?}");
         drop(samples);
         assert!(recent.lately()["orders"].late_p50.is_some());
+    }
+
+    #[test]
+    fn the_age_of_what_is_in_flight_is_that_of_the_latest_look() {
+        let events = Events::default();
+        let recent = Recent::new(events.metrics().clone());
+        let oldest = LateState::ALL.map(|state| match state {
+            LateState::InFlight => Duration::from_secs(7),
+            _ => Duration::from_secs(9),
+        });
+        let sizes = QueueSizes { messages: Default::default(), oldest, next_due_ms: None };
+        events.metrics().queue(&"orders".into()).sizes(&sizes);
+        assert_eq!(recent.lately()["orders"].oldest_in_flight, 7.0);
     }
 
     #[test]

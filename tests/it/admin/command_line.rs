@@ -35,7 +35,10 @@ async fn commands_over_a_daemon_have_the_results_that_they_have_over_redis() {
         let mut value: Value = serde_json::from_str(&text).expect("JSON");
         for queue in value["queues"].as_array_mut().expect("queues") {
             queue["now_ms"] = Value::Null;
+            // Redis does not know what a daemon holds.
+            let _ = queue.as_object_mut().expect("a queue").remove("here");
         }
+        let _ = value.as_object_mut().expect("an object").remove("sinks");
         value.to_string()
     };
     let found = same(&["queues", "--output", "json"], &steady);
