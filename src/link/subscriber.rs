@@ -26,6 +26,8 @@ const CHUNK: usize = 256;
 const BUFFER: usize = 1024;
 /// Upper bound of the wait between two attempts.
 const MAX_WAIT: Duration = Duration::from_secs(2);
+/// Refused channels that are asked for again at a heartbeat.
+const ASKED_AGAIN: usize = 16;
 /// Time between two heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
@@ -54,7 +56,7 @@ pub enum SubscriberState {
         /// Why the last attempt failed.
         last_error: Option<Arc<ConnectError>>,
     },
-    /// Subscribed to all channels.
+    /// Subscribed to all channels, but for those that the user may not listen to.
     Subscribed,
 }
 
@@ -77,7 +79,9 @@ impl Subscriber {
         let stop = CancellationToken::new();
         let channels = in_order(channels);
         let (wanted, wants) = watch::channel(channels.clone());
-        let worker = Worker { locator: at.into(), channels, wants, events, state, stop: stop.clone(), missed: false };
+        let (locator, stop_too) = (at.into(), stop.clone());
+        let worker =
+            Worker { locator, channels, wants, events, state, stop: stop_too, refused: Vec::new(), missed: false };
         let task = tokio::spawn(worker.run());
         let stop_on_drop = stop.clone().drop_guard();
         (Subscriber { wanted, state: state_seen, _stop_on_drop: stop_on_drop, stop, task }, receiver)
@@ -110,6 +114,8 @@ struct Worker {
     events: mpsc::Sender<SubscriberEvent>,
     state: watch::Sender<SubscriberState>,
     stop: CancellationToken,
+    /// Channels that the user may not listen to. They are asked for again.
+    refused: Vec<Arc<str>>,
     /// The receiver has to check everything, and there was no room for that message.
     missed: bool,
 }
@@ -133,9 +139,10 @@ impl Worker {
             self.channels = self.wants.borrow_and_update().clone();
             let subscribing = &*self;
             match self.locator.first(|server| async move { subscribing.subscribe(&server).await }.boxed()).await {
-                Ok((server, (sink, stream))) => {
+                Ok((server, (sink, stream, refused))) => {
                     let since = Instant::now();
-                    tracing::debug!(redis = %server.address(), channels = self.channels.len(), "subscribed");
+                    self.refused = refused;
+                    tracing::debug!(redis = %server.address(), channels = self.channels.len(), refused = self.refused.len(), "subscribed");
                     self.state.send_replace(SubscriberState::Subscribed);
                     self.missed = true;
                     let locator = self.locator.clone();
@@ -176,37 +183,36 @@ impl Worker {
         });
     }
 
-    /// Subscribes at this server. It may be a replica, which hears what its master does.
-    async fn subscribe(&self, server: &Arc<RedisEndpoint>) -> Result<(PubSubSink, PubSubStream), ConnectError> {
+    /// Subscribes at this server. It may be a replica, which hears what its master does. Answers the channels that were refused.
+    async fn subscribe(
+        &self,
+        server: &Arc<RedisEndpoint>,
+    ) -> Result<(PubSubSink, PubSubStream, Vec<Arc<str>>), ConnectError> {
         let error = |kind, message| ConnectError { kind, address: server.address(), message };
         let (mut sink, stream) = connect_pubsub(server).await?.split();
-        for chunk in self.channels.chunks(CHUNK) {
-            let chunk: Vec<&str> = chunk.iter().map(|channel| &**channel).collect();
-            let deadline = server.command_timeout;
-            let refused = match tokio::time::timeout(deadline, sink.subscribe(&chunk)).await {
-                Ok(Ok(())) => continue,
-                Ok(Err(refused)) => refused,
-                Err(_elapsed) => {
-                    return Err(error(ConnectErrorKind::Timeout, format!("SUBSCRIBE: no answer within {deadline:?}")));
-                }
-            };
-            let user = server.username.as_deref().unwrap_or("default");
-            return Err(match refused.code() {
-                Some("NOPERM") => error(
-                    ConnectErrorKind::Permission,
-                    format!(
-                        "user `{user}` may not subscribe ({refused}): grant `+subscribe` and the channels with `ACL SETUSER {user} {}`",
-                        patterns(&self.channels)
-                    ),
+        let within = server.command_timeout;
+        let refused = match join(&mut sink, &self.channels, within).await {
+            Ok(without) => return Ok((sink, stream, without)),
+            Err(NotJoined::Silent) => {
+                return Err(error(ConnectErrorKind::Timeout, format!("SUBSCRIBE: no answer within {within:?}")));
+            }
+            Err(NotJoined::Refused(refused)) => refused,
+        };
+        let user = server.username.as_deref().unwrap_or("default");
+        Err(match refused.code() {
+            Some("NOPERM") => error(
+                ConnectErrorKind::Permission,
+                format!(
+                    "user `{user}` may not subscribe ({refused}): grant `+subscribe` and the channels with `ACL SETUSER {user} {}`",
+                    patterns(&self.channels)
                 ),
-                Some("NOAUTH") => error(
-                    ConnectErrorKind::Auth,
-                    format!("the server asks for a password and none is configured: set `password_file` ({refused})"),
-                ),
-                _ => error(ConnectErrorKind::Server, format!("SUBSCRIBE failed: {refused}")),
-            });
-        }
-        Ok((sink, stream))
+            ),
+            Some("NOAUTH") => error(
+                ConnectErrorKind::Auth,
+                format!("the server asks for a password and none is configured: set `password_file` ({refused})"),
+            ),
+            _ => error(ConnectErrorKind::Server, format!("SUBSCRIBE failed: {refused}")),
+        })
     }
 
     /// Hands on messages until the connection ends or stops answering; returns why.
@@ -236,7 +242,11 @@ impl Worker {
                 _ = heartbeat.tick() => {
                     let ping = sink.ping::<redis::Value>();
                     match tokio::time::timeout(server.command_timeout, ping).await {
-                        Ok(Ok(_)) => {}
+                        Ok(Ok(_)) => {
+                            if let Err(why) = self.ask_again(server, &mut sink).await {
+                                return why;
+                            }
+                        }
                         Ok(Err(_)) => return "the connection broke",
                         Err(_elapsed) => return "the server stopped answering",
                     }
@@ -263,18 +273,43 @@ impl Worker {
                 return Err("it could not leave a channel");
             }
         }
-        for chunk in more.chunks(CHUNK) {
-            let chunk: Vec<&str> = chunk.iter().map(|channel| &**channel).collect();
-            if !matches!(tokio::time::timeout(within, sink.subscribe(&chunk)).await, Ok(Ok(()))) {
-                // The next attempt to subscribe to all of them says why.
-                return Err("it could not subscribe to a further channel");
+        let refused = match join(sink, &more, within).await {
+            Ok(refused) => refused,
+            // With a channel that is heard already, others are not given up for these.
+            Err(NotJoined::Refused(error)) if error.code() == Some("NOPERM") => more.clone(),
+            // The next attempt to subscribe to all of them says why.
+            Err(_) => return Err("it could not subscribe to a further channel"),
+        };
+        self.refused.retain(|channel| wanted.binary_search(channel).is_ok());
+        let joined: Vec<_> = more.into_iter().filter(|channel| !refused.contains(channel)).collect();
+        self.refused.extend(refused);
+        self.channels = wanted;
+        self.announce(joined);
+        Ok(())
+    }
+
+    /// Asks for some of the channels that were refused: the user may have been given the right.
+    async fn ask_again(&mut self, server: &RedisEndpoint, sink: &mut PubSubSink) -> Result<(), &'static str> {
+        let count = self.refused.len().min(ASKED_AGAIN);
+        let some: Vec<_> = self.refused.drain(..count).collect();
+        let mut joined = Vec::new();
+        for channel in some {
+            match ask(sink, std::slice::from_ref(&channel), server.command_timeout).await {
+                Ok(()) => joined.push(channel),
+                // At the end of the line.
+                Err(NotJoined::Refused(_)) => self.refused.push(channel),
+                Err(NotJoined::Silent) => return Err("the server stopped answering"),
             }
         }
-        self.channels = wanted;
-        if !more.is_empty() {
-            self.missed |= self.events.try_send(SubscriberEvent::More(more)).is_err();
-        }
+        self.announce(joined);
         Ok(())
+    }
+
+    /// The receiver has to look at these.
+    fn announce(&mut self, joined: Vec<Arc<str>>) {
+        if !joined.is_empty() {
+            self.missed |= self.events.try_send(SubscriberEvent::More(joined)).is_err();
+        }
     }
 
     /// Never waits: a slow receiver must not make the server drop us; it looks at everything instead.
@@ -288,6 +323,52 @@ impl Worker {
         let payload = Bytes::copy_from_slice(message.get_payload_bytes());
         let event = SubscriberEvent::Message { channel: channel.clone(), payload };
         self.missed = self.events.try_send(event).is_err();
+    }
+}
+
+/// Why channels are not listened to.
+enum NotJoined {
+    /// The server refused, or the connection broke.
+    Refused(redis::RedisError),
+    /// It did not answer.
+    Silent,
+}
+
+/// Subscribes to these channels; answers those that the user may not listen to. Redis refuses a whole command because of one of
+/// them. Then each is asked for alone, so that a queue without its rights does not silence the others.
+async fn join(sink: &mut PubSubSink, channels: &[Arc<str>], within: Duration) -> Result<Vec<Arc<str>>, NotJoined> {
+    let (mut refused, mut joined) = (Vec::new(), false);
+    for chunk in channels.chunks(CHUNK) {
+        let all = match ask(sink, chunk, within).await {
+            Ok(()) => {
+                joined = true;
+                continue;
+            }
+            Err(NotJoined::Refused(error)) if error.code() == Some("NOPERM") => error,
+            Err(other) => return Err(other),
+        };
+        for channel in chunk {
+            match ask(sink, std::slice::from_ref(channel), within).await {
+                Ok(()) => joined = true,
+                Err(NotJoined::Refused(error)) if error.code() == Some("NOPERM") => refused.push(channel.clone()),
+                Err(other) => return Err(other),
+            }
+        }
+        // Not one so far: the right to subscribe is missing altogether.
+        if !joined {
+            return Err(NotJoined::Refused(all));
+        }
+    }
+    Ok(refused)
+}
+
+/// One `SUBSCRIBE`.
+async fn ask(sink: &mut PubSubSink, channels: &[Arc<str>], within: Duration) -> Result<(), NotJoined> {
+    let names: Vec<&str> = channels.iter().map(|channel| &**channel).collect();
+    match tokio::time::timeout(within, sink.subscribe(&names)).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(NotJoined::Refused(error)),
+        Err(_elapsed) => Err(NotJoined::Silent),
     }
 }
 

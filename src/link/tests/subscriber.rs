@@ -111,6 +111,28 @@ async fn a_slow_receiver_is_asked_to_check_everything() {
 }
 
 #[tokio::test]
+async fn a_channel_without_the_right_to_it_silences_no_other() {
+    let server = TestServer::start();
+    let mut admin = server.admin().await;
+    run(&mut admin, "ACL SETUSER u on >p ~* +@all resetchannels &a &b").await;
+    let endpoint = Arc::new(server.endpoint_as(Some("u"), "p"));
+    let (subscriber, mut events) = Subscriber::start(endpoint, channels(&["a", "forbidden"]));
+    assert_eq!(next(&mut events).await, SubscriberEvent::Subscribed);
+    // The same on a connection that is there.
+    subscriber.listen_to(channels(&["a", "b", "forbidden", "forbidden:too"]));
+    assert_eq!(next(&mut events).await, SubscriberEvent::More(channels(&["b"])));
+    for (channel, payload) in [("forbidden", "1"), ("a", "2")] {
+        run(&mut admin, &format!("PUBLISH {channel} {payload}")).await;
+    }
+    assert_eq!(next(&mut events).await, message("a", b"2"));
+    // Once the right is there it is noticed without a new connection.
+    run(&mut admin, "ACL SETUSER u &forbidden").await;
+    assert_eq!(next(&mut events).await, SubscriberEvent::More(channels(&["forbidden"])));
+    run(&mut admin, "PUBLISH forbidden 3").await;
+    assert_eq!(next(&mut events).await, message("forbidden", b"3"));
+}
+
+#[tokio::test]
 async fn a_user_without_the_right_to_subscribe_gets_an_error() {
     let server = TestServer::start();
     run(&mut server.admin().await, "ACL SETUSER u on >p ~* +@all resetchannels").await;
