@@ -3,7 +3,7 @@
 //! Numbers are for everybody who reaches the listener. What changes something, and payloads, are for callers with a token: in the
 //! `Authorization` header, or in a session of the page. Without a file of tokens they are for callers on this machine.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::HeaderMap;
@@ -18,6 +18,7 @@ use crate::api::problem::{Kind, Problem};
 use crate::config::AdminSpec;
 use crate::telemetry::events::admin::AdminEvents;
 use crate::telemetry::events::api::ApiEvents;
+use crate::telemetry::peer::Peer;
 
 /// The name of a caller on this machine, where there are no tokens.
 const LOCAL: &str = "local";
@@ -82,7 +83,7 @@ impl Access {
     ///
     /// # Errors
     /// A token that is not known; too many of them; a name of this machine that another one may have given it.
-    pub fn caller(&self, headers: &HeaderMap, peer: SocketAddr, events: &AdminEvents) -> Result<Caller, Problem> {
+    pub fn caller(&self, headers: &HeaderMap, peer: Peer, events: &AdminEvents) -> Result<Caller, Problem> {
         let Some(tokens) = self.tokens(&events.api) else {
             let local = is_local(headers, peer);
             return Ok(Caller { name: local.then(|| LOCAL.into()), by_session: false });
@@ -95,14 +96,8 @@ impl Access {
     }
 
     /// The name of the token.
-    fn owner(
-        &self,
-        tokens: &NamedTokens,
-        token: &str,
-        peer: SocketAddr,
-        events: &AdminEvents,
-    ) -> Result<Arc<str>, Problem> {
-        let ip = peer.ip().to_canonical();
+    fn owner(&self, tokens: &NamedTokens, token: &str, peer: Peer, events: &AdminEvents) -> Result<Arc<str>, Problem> {
+        let ip = peer.ip();
         if let Some(wait) = self.failures.locked(ip) {
             let detail = "authenticate: too many wrong tokens came from your address; wait";
             return Err(Problem::new(Kind::TooMany, detail).retry_after(wait));
@@ -121,9 +116,12 @@ impl Access {
     ///
     /// # Errors
     /// As for [`caller`](Access::caller); or there are no tokens.
-    pub fn log_in(&self, token: &str, peer: SocketAddr, events: &AdminEvents) -> Result<(String, Arc<str>), Problem> {
+    pub fn log_in(&self, token: &str, peer: Peer, events: &AdminEvents) -> Result<(String, Arc<str>), Problem> {
         let Some(tokens) = self.tokens(&events.api) else {
-            return Err(Problem::new(Kind::Conflict, "log in: there is no `http.admin.token_file`, so nobody has to"));
+            return Err(Problem::new(
+                Kind::Conflict,
+                "log in: there is no `http.admin.token_file`, so no login is needed",
+            ));
         };
         let name = self.owner(&tokens, token, peer, events)?;
         Ok((self.sessions.begin(hash(token))?, name))
@@ -155,9 +153,9 @@ impl Access {
 }
 
 /// Whether the request comes from this machine, and from no page that only calls itself so.
-fn is_local(headers: &HeaderMap, peer: SocketAddr) -> bool {
+fn is_local(headers: &HeaderMap, peer: Peer) -> bool {
     let proxied = PROXIED.iter().any(|name| headers.contains_key(*name));
-    peer.ip().to_canonical().is_loopback() && !proxied && host(headers).is_some_and(names_this_machine)
+    peer.ip().is_loopback() && !proxied && host(headers).is_some_and(names_this_machine)
 }
 
 /// A name of the Internet can be pointed at this machine by its owner, whose page would then be of the same origin.
@@ -215,10 +213,21 @@ mod tests {
         pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
     }
 
+    fn address(text: &str) -> Peer {
+        Peer::Tcp(text.parse().unwrap())
+    }
+
     #[test]
-    fn only_names_that_nobody_else_can_point_here_are_this_machine() {
+    fn over_a_unix_socket_every_caller_is_of_this_machine_unless_a_proxy_is_between() {
+        assert!(is_local(&headers(&[("host", "localhost")]), Peer::Unix));
+        assert!(!is_local(&headers(&[("host", "ops.example")]), Peer::Unix));
+        assert!(!is_local(&headers(&[("host", "localhost"), ("forwarded", "for=10.0.0.7")]), Peer::Unix));
+    }
+
+    #[test]
+    fn only_names_that_no_other_machine_can_have_are_this_machine() {
         let check = |host: &str, peer: &str, local: bool| {
-            assert_eq!(is_local(&headers(&[("host", host)]), peer.parse().unwrap()), local, "{host} {peer}");
+            assert_eq!(is_local(&headers(&[("host", host)]), address(peer)), local, "{host} {peer}");
         };
         check("127.0.0.1:9465", "127.0.0.1:5000", true);
         check("localhost:9465", "127.0.0.1:5000", true);
@@ -227,8 +236,8 @@ mod tests {
         check("evil.example:9465", "127.0.0.1:5000", false);
         check("127.0.0.1:9465", "10.0.0.7:5000", false);
         let proxied = headers(&[("host", "localhost"), ("x-forwarded-for", "10.0.0.7")]);
-        assert!(!is_local(&proxied, "127.0.0.1:5000".parse().unwrap()));
-        assert!(!is_local(&HeaderMap::new(), "127.0.0.1:5000".parse().unwrap()));
+        assert!(!is_local(&proxied, address("127.0.0.1:5000")));
+        assert!(!is_local(&HeaderMap::new(), address("127.0.0.1:5000")));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Changes that operators ask for. Each runs as a task of its own: a client that goes away in the middle does not stop it half way,
 //! and the log says in any case who asked for what, and what came of it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::Admin;
@@ -11,6 +10,7 @@ use crate::api::call::Call;
 use crate::api::problem::{Kind, Problem};
 use crate::operate::Error;
 use crate::telemetry::events::admin::Change;
+use crate::telemetry::peer::Peer;
 
 /// What is changed, for the log.
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ pub struct Subject {
 pub struct Asker {
     /// The name of the token, or `local`.
     pub name: Arc<str>,
-    peer: SocketAddr,
+    peer: Peer,
 }
 
 impl Asker {

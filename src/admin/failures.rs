@@ -12,7 +12,7 @@ use crate::clock::Instant;
 const ALLOWED: u32 = 10;
 /// How long they are remembered, and how long none is accepted after them.
 const WHILE: Duration = Duration::from_secs(60);
-/// Addresses that are told apart. What comes beyond them shares one place.
+/// Addresses with a count of their own. Those beyond share one.
 const ADDRESSES: usize = 1_024;
 
 /// The wrong tokens of the last minute.

@@ -48,6 +48,7 @@ use crate::telemetry::events::admin::AdminEvents;
 use crate::telemetry::events::api::ApiEvents;
 use crate::telemetry::recent::{Recent, STEP};
 use crate::telemetry::status::Status;
+use crate::telemetry::tail::Tail;
 
 /// What the daemon calls itself towards Redis where it asks for operators.
 const CLIENT: &str = "delaybridge-admin";
@@ -72,6 +73,8 @@ pub struct Admin {
     status: Status,
     /// What it did lately.
     recent: Recent,
+    /// What becomes of single elements.
+    tail: Tail,
     /// Changes under way.
     changes: TaskTracker,
     events: AdminEvents,
@@ -100,6 +103,7 @@ impl Admin {
             looks: Looks::default(),
             status: events.status().clone(),
             recent: Recent::new(events.metrics().clone()),
+            tail: events.tail().clone(),
             changes: TaskTracker::new(),
             events: events.admin(),
             stopping,

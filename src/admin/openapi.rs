@@ -202,6 +202,16 @@ fn operation(name: &str) -> Option<Operation> {
             problems: &[Kind::NotFound],
             ..nothing()
         },
+        "events" => Operation {
+            summary: "Follow what becomes of single elements, by server-sent events",
+            description: "Events have the name `element`, and an `Event` as JSON in `data`. They are recorded while a client follows them. The \
+                stream ends after ten minutes: connect again with `Last-Event-ID`. A client that does not read fast enough is disconnected.",
+            query: &["queue", "fate", "after"],
+            answers: vec![(200, "The events that are kept, and those that follow", Some(json!({ "type": "string" })))],
+            media_type: Some("text/event-stream"),
+            problems: &[Kind::NotFound],
+            ..nothing()
+        },
         "sinks" => Operation {
             summary: "List the sinks with their state, as this daemon sees them",
             answers: vec![(200, "The sinks", ok("Sinks"))],
@@ -227,6 +237,10 @@ fn parameter(name: &str, place: &str) -> Value {
         "older_than" => (text(), "Dead for longer than this, as 2h"),
         "newer_than" => (text(), "Dead for less than this, as 2h"),
         "id_prefix" => (text(), "How the element's id begins"),
+        "fate" => (
+            text(),
+            "What became of the elements: delivered, retry, waits, dead, held, gone; several with commas between",
+        ),
         "field" => (text(), "What the decoded payload has, as orderId=7"),
         "limit" => (json!({ "type": "integer", "minimum": 1, "maximum": 200 }), "Most of them"),
         "state" => (

@@ -16,7 +16,7 @@ pub const LASTS: Duration = Duration::from_secs(12 * 3600);
 /// Most sessions; the oldest goes for a new one.
 const MOST: usize = 256;
 
-/// The sessions, by the hashes of their cookies: looked up by what nobody can compare byte by byte.
+/// The sessions, by the hashes of their cookies: looked up by what cannot be guessed byte by byte.
 #[derive(Default)]
 pub struct Sessions(Mutex<HashMap<Hash, Session>>);
 

@@ -2,7 +2,6 @@
 //!
 //! A topic comes out of it only together with the right to use it, so no handler can forget to ask.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use super::fields::clip;
 use super::gzip;
 use super::problem::{Kind, Problem};
 use crate::jobs::{JobId, Topic};
+use crate::telemetry::peer::Peer;
 
 /// A client that has not sent its body by then is cut off.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -47,7 +47,7 @@ fn kib(bytes: usize) -> u32 {
 /// One request, from a caller of this kind.
 pub struct Call<C = Caller> {
     /// The other end.
-    pub peer: SocketAddr,
+    pub peer: Peer,
     /// Who sent it, once that is known.
     pub caller: C,
     /// Its headers.

@@ -1,7 +1,6 @@
 //! From a request to its answer: find the route, learn who asks, let the handler answer, write it down.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -20,6 +19,7 @@ use super::reply::Reply;
 use super::routes::{Dialect, Route};
 use crate::clock::Instant;
 use crate::telemetry::events::api::Answered;
+use crate::telemetry::peer::Peer;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TOKEN: HeaderName = HeaderName::from_static("x-token");
@@ -28,7 +28,7 @@ const TOKEN: HeaderName = HeaderName::from_static("x-token");
 #[derive(Clone, Debug)]
 pub struct Connection {
     /// The other end.
-    pub peer: SocketAddr,
+    pub peer: Peer,
     /// Jobs that are written to it and not yet on their way.
     pub unflushed: Unflushed,
 }
@@ -195,7 +195,7 @@ async fn caller(api: &Api, dialect: Dialect, call: &Call) -> Result<Caller, Prob
             None => dialect.owner(api, token, call).await,
         },
         (Some(_), None) => Err(dialect.no_token()),
-        (None, _) if !call.peer.ip().to_canonical().is_loopback() => Err(Problem::new(
+        (None, _) if !call.peer.ip().is_loopback() => Err(Problem::new(
             Kind::Forbidden,
             "authenticate: without `jobs.http.tokens_file` only clients on the same machine are served",
         )),
@@ -223,10 +223,10 @@ pub fn request_id(headers: &HeaderMap) -> HeaderValue {
 
 /// The answer as it leaves.
 pub fn finish(reply: Reply, asked: &HeaderMap, id: HeaderValue, unflushed: Unflushed) -> Response<ReplyBody> {
-    let Reply { status, headers, body, reserved } = reply;
+    let Reply { status, headers, body, reserved, feed } = reply;
     let packed = gzip::pack(asked, &body);
     let coded = packed.is_some();
-    let mut response = Response::new(ReplyBody::new(packed.unwrap_or(body), reserved, unflushed));
+    let mut response = Response::new(ReplyBody::new(packed.unwrap_or(body), reserved, unflushed).followed_by(feed));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     let headers = response.headers_mut();

@@ -16,6 +16,8 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 
+use super::feed::Feed;
+
 /// Gives jobs back that no client has.
 type GiveBack = Box<dyn FnOnce() + Send + Sync>;
 
@@ -66,12 +68,18 @@ pub struct ReplyBody {
     data: Option<Bytes>,
     reserved: Option<Reserved>,
     unflushed: Unflushed,
+    feed: Option<Feed>,
 }
 
 impl ReplyBody {
     /// A body with the jobs in it, on the connection of `unflushed`.
     pub fn new(data: Bytes, reserved: Option<Reserved>, unflushed: Unflushed) -> ReplyBody {
-        ReplyBody { data: Some(data).filter(|data| !data.is_empty()), reserved, unflushed }
+        ReplyBody { data: Some(data).filter(|data| !data.is_empty()), reserved, unflushed, feed: None }
+    }
+
+    /// The same, with what follows it.
+    pub fn followed_by(self, feed: Option<Feed>) -> ReplyBody {
+        ReplyBody { feed, ..self }
     }
 }
 
@@ -79,8 +87,11 @@ impl Body for ReplyBody {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let Some(data) = self.data.take() else { return Poll::Ready(None) };
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let Some(data) = self.data.take() else {
+            let Some(feed) = &mut self.feed else { return Poll::Ready(None) };
+            return feed.poll_next(cx).map(|part| part.map(|part| Ok(Frame::data(part))));
+        };
         // Hyper puts the bytes into its buffer before it flushes again, and one task does both.
         if let Some(reserved) = self.reserved.take() {
             self.unflushed.0.lock().push(reserved);
@@ -89,10 +100,13 @@ impl Body for ReplyBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.data.is_none()
+        self.data.is_none() && self.feed.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
+        if self.feed.is_some() {
+            return SizeHint::default();
+        }
         SizeHint::with_exact(self.data.as_ref().map_or(0, |data| data.len() as u64))
     }
 }

@@ -5,6 +5,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, StatusCode, header};
 use serde::Serialize;
 
+use super::feed::Feed;
 use super::handover::Reserved;
 use super::problem::{Kind, Problem};
 
@@ -23,12 +24,14 @@ pub struct Reply {
     pub body: Bytes,
     /// Jobs that are in it: they go back unless the client gets it.
     pub reserved: Option<Reserved>,
+    /// What follows the body.
+    pub feed: Option<Feed>,
 }
 
 impl Reply {
     /// No body.
     pub fn empty(status: StatusCode) -> Reply {
-        Reply { status, headers: HeaderMap::new(), body: Bytes::new(), reserved: None }
+        Reply { status, headers: HeaderMap::new(), body: Bytes::new(), reserved: None, feed: None }
     }
 
     /// A value as JSON.
@@ -58,6 +61,12 @@ impl Reply {
     /// The same with jobs that go back unless the client gets the answer.
     pub fn hands_over(mut self, reserved: Reserved) -> Reply {
         self.reserved = Some(reserved);
+        self
+    }
+
+    /// The same, followed by this.
+    pub fn followed_by(mut self, feed: Feed) -> Reply {
+        self.feed = Some(feed);
         self
     }
 

@@ -1,7 +1,6 @@
 //! The listener and its connections: as many as are allowed, none of them slow, all of them ended in order.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,18 +10,20 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::dispatch::Connection;
 use super::handover::Unflushed;
+use super::listener::{Accepted, Listener};
 use super::stream::Watched;
 use super::tls::Certificates;
 use crate::telemetry::events::api::ApiEvents;
+use crate::telemetry::peer::Peer;
 
 /// A client that has not sent its request head by then is cut off; so is a connection without a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -32,8 +33,6 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const HEAD_BYTES: usize = 16 * 1024;
 /// Most headers of a request.
 const HEADERS: usize = 64;
-/// Connections that the kernel keeps until they are accepted.
-const BACKLOG: i32 = 1024;
 /// Bytes that the kernel takes for a client that does not read; it doubles the number.
 const SEND_BUFFER: usize = 64 * 1024;
 /// After this, a failing `accept` (no file descriptors left) is tried again.
@@ -63,34 +62,9 @@ pub trait Served: Send + Sync + 'static {
     fn events(&self) -> &ApiEvents;
 }
 
-/// A bound socket: connections wait in the kernel until [`serve`] accepts them.
-#[derive(Debug)]
-pub struct Listener {
-    socket: std::net::TcpListener,
-    /// Where it listens; the port is the real one if 0 was asked for.
-    pub address: SocketAddr,
-}
-
-impl Listener {
-    /// Binds the address.
-    ///
-    /// # Errors
-    /// It is taken, not ours, or not allowed.
-    pub fn bind(address: SocketAddr) -> std::io::Result<Listener> {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        // A restart must not wait for the connections of the process before.
-        socket.set_reuse_address(true)?;
-        socket.bind(&address.into())?;
-        socket.listen(BACKLOG)?;
-        socket.set_nonblocking(true)?;
-        let socket: std::net::TcpListener = socket.into();
-        Ok(Listener { address: socket.local_addr()?, socket })
-    }
-}
-
 /// Serves until it is stopping, then lets what is under way come to its end.
 pub async fn serve<S: Served>(listener: Listener, api: Arc<S>, certificates: Option<Arc<Certificates>>) {
-    let listener = match TcpListener::from_std(listener.socket) {
+    let listener = match listener.into_async() {
         Ok(listener) => listener,
         // Essential: the end of this task ends the process, which says so.
         Err(error) => return api.events().failed(&format!("take the listening socket: {error}")),
@@ -109,8 +83,16 @@ pub async fn serve<S: Served>(listener: Listener, api: Arc<S>, certificates: Opt
             biased;
             () = api.stopping().cancelled() => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => {
-                    drop(connections.spawn(connection(stream, peer, api.clone(), certificates.clone(), place)));
+                Ok(Accepted::Tcp(stream, peer)) => {
+                    drop(connections.spawn(connection(stream, peer.into(), api.clone(), certificates.clone(), place)));
+                }
+                Ok(Accepted::Unix(stream)) => {
+                    let api = api.clone();
+                    drop(connections.spawn(async move {
+                        let _place = place;
+                        let _open = api.events().metrics.connected();
+                        serve_on(stream, Peer::Unix, api.clone()).await;
+                    }));
                 }
                 // Without the pause this would spin until a descriptor is free.
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
@@ -134,7 +116,7 @@ async fn place(places: &Arc<Semaphore>, api: &impl Served) -> Option<OwnedSemaph
 
 async fn connection<S: Served>(
     stream: TcpStream,
-    peer: SocketAddr,
+    peer: Peer,
     api: Arc<S>,
     certificates: Option<Arc<Certificates>>,
     place: Option<OwnedSemaphorePermit>,
@@ -156,7 +138,7 @@ async fn connection<S: Served>(
     }
 }
 
-async fn serve_on<A: Served>(stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr, api: Arc<A>) {
+async fn serve_on<A: Served>(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer, api: Arc<A>) {
     let unflushed = Unflushed::default();
     let connection = Connection { peer, unflushed: unflushed.clone() };
     let stopping = api.stopping().clone();

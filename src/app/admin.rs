@@ -7,7 +7,8 @@ use tokio::task::JoinSet;
 
 use super::tasks::named;
 use crate::admin::Admin;
-use crate::api::server::{Listener, Served, serve};
+use crate::api::listener::Listener;
+use crate::api::server::{Served, serve};
 use crate::config::Config;
 use crate::pipeline::process::Process;
 use crate::reload::ReloadHandle;
@@ -22,9 +23,9 @@ pub(super) fn start(
     let Some(spec) = &config.admin else { return Ok(()) };
     let admin = Admin::new(spec, reload.clone(), &process.events, process.stopping.clone());
     let admin = Arc::new(admin.map_err(|problem| anyhow!(problem))?);
-    let listener = Listener::bind(spec.listen)
+    let listener = Listener::bind(&spec.listen)
         .with_context(|| format!("listen for operators on {}; choose another http.admin.listen", spec.listen))?;
-    admin.events().listening(listener.address, false, admin.tokens());
+    admin.events().listening(&listener.address, false, admin.tokens());
     tasks.spawn(named("admin", admin.clone().keep()));
     tasks.spawn(named("admin API", serve(listener, admin, None)));
     Ok(())

@@ -9,7 +9,8 @@ use super::jobs::Jobs;
 use super::tasks::named;
 use crate::api::Api;
 use crate::api::config::ApiSpec;
-use crate::api::server::{Listener, Served, serve};
+use crate::api::listener::Listener;
+use crate::api::server::{Served, serve};
 use crate::api::tls::Certificates;
 use crate::pipeline::process::Process;
 
@@ -23,9 +24,9 @@ pub(super) fn start(
     let parts = (jobs.queue.clone(), jobs.dispenser.clone());
     let api = Api::new(spec, parts, process.events.api(), process.stopping.clone())?;
     let certificates = spec.tls.clone().map(Certificates::read).transpose().map_err(|problem| anyhow!(problem))?;
-    let listener = Listener::bind(spec.listen)
+    let listener = Listener::bind(&spec.listen.into())
         .with_context(|| format!("listen for the job queue on {}; choose another jobs.http.listen", spec.listen))?;
-    api.events().listening(listener.address, certificates.is_some(), api.tokens());
+    api.events().listening(&listener.address, certificates.is_some(), api.tokens());
     tasks.spawn(named("job API", serve(listener, Arc::new(api), certificates.map(Arc::new))));
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::operate::remote::Daemon;
 /// A running daemon.
 #[derive(Debug, Args)]
 pub struct DaemonArgs {
-    /// Ask this daemon's admin API instead of Redis; no configuration is read
+    /// Ask this daemon's admin API instead of Redis: http://HOST:PORT, or unix:PATH; no configuration is read
     #[arg(long = "daemon", value_name = "URL", env = "DELAYBRIDGE_DAEMON")]
     pub url: Option<String>,
     /// File with the token for it

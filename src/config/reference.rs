@@ -72,6 +72,7 @@ fn value(key: &Key) -> String {
         Kind::Secret => "text, never shown".to_owned(),
         Kind::File => "path".to_owned(),
         Kind::Address => "address:port".to_owned(),
+        Kind::Listen => "address:port or `unix:/path`".to_owned(),
         Kind::Template | Kind::TemplateOrEmpty => "template".to_owned(),
         Kind::NumberTemplate => "number or template".to_owned(),
         Kind::Headers => "names with templates".to_owned(),

@@ -92,7 +92,7 @@ fn value(kind: Kind) -> Value {
         }
         Kind::Factor { min, max } => or_variable(json!({ "type": "number", "minimum": min, "maximum": max })),
         Kind::Flag => or_variable(json!({ "type": "boolean" })),
-        Kind::Text | Kind::Secret | Kind::File | Kind::Address | Kind::Template => {
+        Kind::Text | Kind::Secret | Kind::File | Kind::Address | Kind::Listen | Kind::Template => {
             json!({ "type": "string", "minLength": 1 })
         }
         Kind::TextOrEmpty | Kind::TemplateOrEmpty => json!({ "type": "string" }),

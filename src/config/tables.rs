@@ -34,7 +34,7 @@ tables! {
         ADMIN = key("admin", Kind::Section(&admin::TABLE), "A second listener for operators: the admin API and the web page. Without it there is none. See [admin.md](admin.md).");
     }
     mod admin at "http.admin", "The admin API under `/v1/`, and the web page `/`. `acl` grants the daemon what operators need then." {
-        LISTEN = key("listen", Kind::Address, "Address and port. Keep it away from networks that are not trusted: it has no TLS.").default("127.0.0.1:9465");
+        LISTEN = key("listen", Kind::Listen, "Address and port, or a Unix socket, which only the user of the daemon and root may open. Keep an address away from networks that are not trusted: it has no TLS.").default("127.0.0.1:9465");
         TOKEN_FILE = key("token_file", Kind::File, "File with tokens, one a line: `NAME TOKEN`, or `TOKEN` alone. In place of a token its hash may be there, as `sha256:` and 64 hex digits. A change is noticed within a second. A token is needed for what changes something and for payloads. Without the file both are for clients on the same machine.");
     }
     mod reload at "reload", "The whole file is checked first. After a mistake the configuration before runs on. What a reload cannot change is refused by name. See [operations.md](operations.md#reload)." {

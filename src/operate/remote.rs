@@ -1,6 +1,6 @@
 //! The same use cases, asked of a running daemon over its admin API instead of Redis. The answers are of the same shapes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +11,8 @@ use hyper::{Method, Request, Uri};
 use hyper_util::rt::TokioIo;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use super::error::{Error, Kind};
@@ -28,12 +29,29 @@ const QUEUES: usize = 100_000;
 /// A daemon that is reached over HTTP.
 #[derive(Debug, Clone)]
 pub struct Daemon {
-    /// `host:port`.
-    authority: String,
+    /// Where it listens.
+    place: Place,
     /// What is in front of `/v1`, where a proxy put it somewhere else.
     base: String,
     /// The token, and never its text in an error.
     token: Option<Token>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    /// `host:port`.
+    Tcp(String),
+    /// The path of its socket.
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Tcp(authority) => f.write_str(authority),
+            Place::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -45,6 +63,28 @@ impl std::fmt::Debug for Token {
     }
 }
 
+/// Either kind of connection.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+impl Place {
+    async fn connect(&self) -> std::io::Result<Box<dyn Stream>> {
+        Ok(match self {
+            Place::Tcp(authority) => Box::new(TcpStream::connect(authority).await?),
+            Place::Unix(path) => Box::new(UnixStream::connect(path).await?),
+        })
+    }
+
+    /// What the request calls the daemon.
+    fn host(&self) -> &str {
+        match self {
+            Place::Tcp(authority) => authority,
+            Place::Unix(_) => "localhost",
+        }
+    }
+}
+
 impl Daemon {
     /// At this URL, with the token of a file: the file's text, or the last word of its first line.
     ///
@@ -52,7 +92,18 @@ impl Daemon {
     ///
     /// What is wrong with the URL or the file.
     pub fn at(url: &str, token_file: Option<&Path>) -> Result<Daemon, Error> {
-        let bad = |problem: &str| Error::invalid(format!("read --daemon: {problem}; write http://127.0.0.1:9465"));
+        let bad = |problem: &str| {
+            Error::invalid(format!(
+                "read --daemon: {problem}; write http://127.0.0.1:9465 or unix:/run/delaybridge/admin.sock"
+            ))
+        };
+        let token = token_file.map(read_token).transpose();
+        if let Some(path) = url.strip_prefix("unix:") {
+            if !path.starts_with('/') {
+                return Err(bad("the path of a socket begins with `/`"));
+            }
+            return Ok(Daemon { place: Place::Unix(path.into()), base: String::new(), token: token? });
+        }
         let uri: Uri = url.parse().map_err(|_| bad("it is no URL"))?;
         match uri.scheme_str() {
             Some("http") => {}
@@ -63,14 +114,13 @@ impl Daemon {
         }
         let authority = uri.authority().ok_or_else(|| bad("it names no host"))?;
         let port = authority.port_u16().unwrap_or(9465);
-        let token = token_file.map(read_token).transpose()?;
         let base = uri.path().trim_end_matches('/').to_owned();
-        Ok(Daemon { authority: format!("{}:{port}", authority.host()), base, token })
+        Ok(Daemon { place: Place::Tcp(format!("{}:{port}", authority.host())), base, token: token? })
     }
 
     /// Where it is, for a person.
-    pub fn address(&self) -> &str {
-        &self.authority
+    pub fn address(&self) -> String {
+        self.place.to_string()
     }
 
     async fn get(&self, path: &str) -> Result<Value, Error> {
@@ -82,10 +132,10 @@ impl Daemon {
     }
 
     async fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Value, Error> {
-        let what = format!("ask the daemon at {}", self.authority);
+        let what = format!("ask the daemon at {}", self.place);
         let changes = method != Method::GET;
         let failed = |problem: &str| Error::failed(format!("{what}: {problem}"));
-        let connected = timeout(PATIENCE, TcpStream::connect(&self.authority)).await;
+        let connected = timeout(PATIENCE, self.place.connect()).await;
         let stream = match connected {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
@@ -94,7 +144,7 @@ impl Daemon {
             Err(_) => return Err(failed("no connection within 30 s")),
         };
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
-        request = request.header(HOST, &self.authority).header(CONTENT_TYPE, "application/json");
+        request = request.header(HOST, self.place.host()).header(CONTENT_TYPE, "application/json");
         if let Some(Token(token)) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
@@ -102,7 +152,7 @@ impl Daemon {
             request.body(Full::new(body)).map_err(|_| failed("the token or the path has a forbidden letter"))?;
         let exchange = async {
             let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-            // The sender goes with the answer: the connection ends once nobody can send on it.
+            // The sender goes with the answer, and the connection with the sender.
             let answer = async move {
                 let response = sender.send_request(request).await?;
                 let status = response.status();
@@ -199,6 +249,15 @@ pub async fn sinks(daemon: &Daemon) -> Result<Sinks, Error> {
     Sinks::deserialize(daemon.get("/v1/sinks").await?).map_err(|_| strange(daemon))
 }
 
+/// The settings that run, without secrets.
+///
+/// # Errors
+///
+/// When the daemon does not answer, or wants a token.
+pub async fn config(daemon: &Daemon) -> Result<Value, Error> {
+    daemon.get("/v1/config").await
+}
+
 /// Pauses a queue or a sink.
 ///
 /// # Errors
@@ -235,7 +294,7 @@ fn path_of(target: Target<'_>, verb: &str) -> String {
 fn strange(daemon: &Daemon) -> Error {
     Error::failed(format!(
         "ask the daemon at {}: its answer is of another version; look at `delaybridge --version`",
-        daemon.authority
+        daemon.place
     ))
 }
 
@@ -245,15 +304,20 @@ mod tests {
 
     #[test]
     fn a_url_is_checked_before_it_is_used() {
-        let at = |url| Daemon::at(url, None).map(|daemon| (daemon.authority, daemon.base));
+        let at = |url| Daemon::at(url, None).map(|daemon| (daemon.place.to_string(), daemon.base));
         assert_eq!(at("http://127.0.0.1:9465"), Ok(("127.0.0.1:9465".to_owned(), String::new())));
         assert_eq!(
             at("http://ops.internal/delaybridge/"),
             Ok(("ops.internal:9465".to_owned(), "/delaybridge".to_owned()))
         );
-        for (url, expected) in
-            [("https://h:1", "has no TLS"), ("h:1", "http://"), ("ftp://h", "http://"), ("http://", "URL")]
-        {
+        assert_eq!(at("unix:/run/d/a.sock"), Ok(("unix:/run/d/a.sock".to_owned(), String::new())));
+        for (url, expected) in [
+            ("https://h:1", "has no TLS"),
+            ("h:1", "http://"),
+            ("ftp://h", "http://"),
+            ("http://", "URL"),
+            ("unix:a.sock", "begins with"),
+        ] {
             let problem = at(url).unwrap_err();
             assert!(problem.kind == Kind::Invalid && problem.message.contains(expected), "{url}: {problem}");
         }

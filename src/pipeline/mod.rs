@@ -20,6 +20,7 @@ pub mod queue;
 pub mod retire;
 pub mod seats;
 pub mod settle;
+pub mod tail;
 pub mod upkeep;
 pub mod watch;
 

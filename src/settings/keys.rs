@@ -67,6 +67,8 @@ pub enum Kind {
     File,
     /// `address:port`.
     Address,
+    /// `address:port`, or `unix:/path`.
+    Listen,
     /// Text with `${...}` holes that are filled for every element.
     Template,
     /// Text that may be empty.

@@ -4,6 +4,7 @@
 //! belongs, with these tools. Values that several parts share, such as certificates and passwords, are read here.
 
 pub mod keys;
+mod listen;
 pub mod node;
 pub mod problem;
 pub mod reader;
@@ -15,5 +16,6 @@ pub mod url;
 
 mod expand;
 
+pub use listen::Listen;
 pub use secrets::Secret;
 pub use tls::TlsFiles;

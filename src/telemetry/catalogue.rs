@@ -189,7 +189,7 @@ catalogue! {
     queue_paused: IntGaugeVec, "delaybridge_queue_paused", "0 or 1", ["queue"], &[],
         "1 while a person has paused the queue, or a sink of it: no daemon claims anything from it. Absent until it was paused once. /readyz has who and why.";
     queue_active: IntGaugeVec, "delaybridge_queue_active", "0 or 1", ["queue"], &[],
-        "For a queue with order: 1 at the daemon that delivers, 0 at one that stands by. Absent until the daemon has asked for the first time.";
+        "For a queue with order: 1 at the daemon that delivers, 0 at one that waits to take over. Absent until the daemon has asked for the first time.";
     sink_up: IntGaugeVec, "delaybridge_sink_up", "0 or 1", ["sink"], &[],
         "1 while the sink takes elements or answers to probes, 0 while it does not. Absent until it has answered or failed once.";
     sink_blocked: IntGaugeVec, "delaybridge_sink_blocked", "0 or 1", ["sink"], &[],

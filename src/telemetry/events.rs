@@ -21,6 +21,7 @@ use super::jobs::JobEvents;
 use super::labels::Stage;
 use super::metrics::Metrics;
 use super::status::{LeftOut, Reason, Refusal, Status};
+use super::tail::Tail;
 use crate::message::Failure;
 
 /// Shortest time between two lines of one kind about one queue.
@@ -68,12 +69,13 @@ pub struct Paused {
 pub struct Events {
     metrics: Metrics,
     status: Status,
+    tail: Tail,
 }
 
 impl Events {
     /// Reports to these two.
     pub fn new(metrics: Metrics, status: Status) -> Self {
-        Events { metrics, status }
+        Events { metrics, status, tail: Tail::default() }
     }
 
     /// The counters without a log line.
@@ -84,6 +86,11 @@ impl Events {
     /// The board behind the probes.
     pub fn status(&self) -> &Status {
         &self.status
+    }
+
+    /// What becomes of single elements, for people who watch.
+    pub fn tail(&self) -> &Tail {
+        &self.tail
     }
 
     /// The events of one queue. Call it once and keep the result: it holds the quiet time.

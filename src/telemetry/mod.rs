@@ -10,6 +10,8 @@ pub mod jobs;
 pub mod labels;
 pub mod logging;
 pub mod metrics;
+pub mod peer;
 pub mod recent;
 pub mod status;
+pub mod tail;
 mod throttle;

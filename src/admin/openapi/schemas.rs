@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::api::openapi::schemas::{list, object, text, whole};
+use crate::telemetry::tail::Fate;
 
 fn flag(description: &str) -> Value {
     json!({ "type": "boolean", "description": description })
@@ -92,6 +93,7 @@ pub fn all() -> Value {
             ("failed_per_second", rate("Failed attempts of this daemon, over the last minute")),
             ("lateness_p50_ms", or_null(rate("Median of the lateness over the last minute"))),
             ("lateness_p99_ms", or_null(rate("99th percentile of the lateness over the last minute"))),
+            ("in_flight_oldest_due_age_ms", whole("How long the oldest element is due that this daemon has in flight; 0 if none is")),
         ]),
         "PauseState": object(&[
             ("?sink", text("The sink, if it is not the queue")),
@@ -165,6 +167,25 @@ pub fn all() -> Value {
             ("?newer_than", text("Dead for less than this, as 2h")),
             ("?id_prefix", text("How the element's id begins")),
             ("?field", texts("What the decoded payload has, as orderId=7")),
+        ]),
+        "Event": open(&[
+            ("number", whole("One more than that of the event before")),
+            ("left_out", whole("Events that were left out since then: more than 100 in a second")),
+            ("at_ms", whole("When, by the clock of Redis")),
+            ("queue", text("The queue")),
+            ("id", text("The element")),
+            ("fate", json!({ "type": "string", "enum": Fate::ALL.map(Fate::as_str), "description": "What became of it" })),
+            ("sink", or_null(text("The sinks that confirmed it, or the one that decided"))),
+            ("due_ms", or_null(whole("When it was due"))),
+            ("late_ms", or_null(whole("How late that is"))),
+            ("attempt", whole("The number of the attempt")),
+            ("next_ms", or_null(whole("When it is tried again, at the earliest"))),
+            ("class", or_null(text("Class of the failure"))),
+            ("code", or_null(text("Code of the failure"))),
+            ("?message", text("What the sink said; with a token")),
+            ("size", whole("Bytes of the payload")),
+            ("?payload", text("The payload as text, up to 4096 bytes; with a token")),
+            ("?payload_base64", text("The same where it is no text")),
         ]),
         "Sinks": object(&[("sinks", list("Sink"))]),
         "Sink": object(&[

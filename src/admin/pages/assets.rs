@@ -15,6 +15,7 @@ use crate::api::reply::Reply;
 const FILES: &[(&str, &str, &str)] = &[
     ("style.css", "text/css; charset=utf-8", include_str!("../assets/style.css")),
     ("live.js", "text/javascript; charset=utf-8", include_str!("../assets/live.js")),
+    ("events.js", "text/javascript; charset=utf-8", include_str!("../assets/events.js")),
     ("icon.svg", "image/svg+xml", include_str!("../assets/icon.svg")),
 ];
 

@@ -21,6 +21,8 @@ pub struct View {
     pub tokens: bool,
     /// Whether the page looks again by itself.
     pub live: bool,
+    /// Whether it follows the events.
+    pub follows: bool,
     /// The path of this page from the first one, for the way back after a login.
     pub here: String,
 }
@@ -31,7 +33,7 @@ impl View {
         let depth = path.trim_start_matches('/').matches('/').count();
         let up = if depth == 0 { "./".to_owned() } else { "../".repeat(depth) };
         let here = path.trim_start_matches('/').to_owned();
-        View { up, name: name.map(str::to_owned), tokens, live: false, here }
+        View { up, name: name.map(str::to_owned), tokens, live: false, follows: false, here }
     }
 }
 
@@ -48,10 +50,10 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
                 title { (title) " · delaybridge" }
                 link rel="icon" href={ (up) "assets/icon.svg" } type="image/svg+xml";
                 link rel="stylesheet" href={ (up) "assets/style.css" };
-                @if view.live {
+                @if view.live || view.follows {
                     // Without a script the browser loads the page again.
                     noscript { meta http-equiv="refresh" content=(EVERY); }
-                    script src={ (up) "assets/live.js" } defer {}
+                    script src={ (up) "assets/" (if view.live { "live.js" } else { "events.js" }) } defer {}
                 }
             }
             body {
@@ -61,6 +63,7 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
                     nav aria-label="Pages" {
                         a href=(up) { "Queues" }
                         a href={ (up) "#sinks" } { "Sinks" }
+                        a href={ (up) "events" } { "Events" }
                         a href={ (up) "config" } { "Configuration" }
                         a href={ (up) "v1/openapi.json" } { "API" }
                     }
@@ -82,6 +85,10 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
                 footer {
                     @if view.live {
                         span data-state="" { "This page looks again every " (EVERY) " seconds. " }
+                        a href="?still=1" { "Keep it still" }
+                    }
+                    @if view.follows {
+                        span data-state="" { "New events are added as they happen. " }
                         a href="?still=1" { "Keep it still" }
                     }
                     span.version { "delaybridge " (env!("CARGO_PKG_VERSION")) }

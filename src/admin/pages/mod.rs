@@ -9,6 +9,7 @@ pub mod config;
 pub mod dead;
 pub mod element;
 pub mod elements;
+pub mod events;
 mod layout;
 pub mod login;
 pub mod overview;

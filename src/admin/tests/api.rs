@@ -198,7 +198,7 @@ async fn an_element_is_found_moved_killed_and_comes_back() {
     let letters = world.get("/v1/queues/orders/dead?field=orderId%3D7").await;
     let letter = &letters["dead_letters"][0];
     assert!(letter["message"].as_str().unwrap().contains("killed by ann: a test"), "{letter}");
-    // Whether a payload has a value is told with a token only.
+    // Whether a payload has a value is shown with a token only.
     assert_eq!(world.send("GET", "/v1/queues/orders/dead?field=orderId%3D7", &[], "").await.status, 401);
     assert_eq!(world.send("GET", "/v1/queues/orders/dead", &[], "").await.status, 200);
     assert_eq!(world.get("/v1/queues/orders/dead/count").await["matched"], 1);

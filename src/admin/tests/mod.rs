@@ -1,6 +1,7 @@
 //! The API and the page over real connections and a real Redis.
 
 mod api;
+mod events;
 mod pages;
 
 use std::net::SocketAddr;
@@ -12,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Admin;
 use super::openapi::document;
-use crate::api::server::{Listener, serve};
+use crate::api::listener::Listener;
+use crate::api::server::serve;
 use crate::api::tests::{Answer, Client, conforms};
 use crate::config::load_str;
 use crate::link::test_server::TestServer;
@@ -27,7 +29,7 @@ pub(super) struct World {
     pub(super) redis: TestServer,
     pub(super) events: Events,
     pub(super) address: SocketAddr,
-    stop: CancellationToken,
+    pub(super) stop: CancellationToken,
     pub(super) wishes: Receiver<Wish>,
     _tokens: tempfile::NamedTempFile,
 }
@@ -60,8 +62,8 @@ impl World {
         let spec = loaded.config.admin.clone().unwrap();
         let (reload, wishes) = ReloadHandle::new(Arc::new(loaded.config), loaded.parts);
         let admin = Arc::new(Admin::new(&spec, reload, &events, stop.clone()).unwrap());
-        let listener = Listener::bind(spec.listen).unwrap();
-        let address = listener.address;
+        let listener = Listener::bind(&spec.listen).unwrap();
+        let address = listener.address.tcp().unwrap();
         drop(tokio::spawn(admin.clone().keep()));
         drop(tokio::spawn(serve(listener, admin, None)));
         World { redis, events, address, stop, wishes, _tokens: file }

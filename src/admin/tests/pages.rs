@@ -48,7 +48,10 @@ async fn every_page_has_the_policy_and_no_inline_script_or_style() {
         // A script has an address and nothing in it; no address is absolute, so the page works under any path.
         assert!(text.matches("<script").count() == text.matches("></script>").count(), "{path}");
         assert!(!text.contains("href=\"/") && !text.contains("src=\"/") && !text.contains("action=\"/"), "{path}");
-        assert!(!text.contains("http://") && !text.contains("https://"), "{path}: nobody else is asked for anything");
+        assert!(
+            !text.contains("http://") && !text.contains("https://"),
+            "{path}: the page loads nothing from another server"
+        );
     }
 }
 

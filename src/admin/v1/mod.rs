@@ -3,6 +3,7 @@
 pub mod dead;
 pub mod elements;
 pub mod errors;
+pub mod events;
 pub mod filter;
 pub mod meta;
 pub mod pause;

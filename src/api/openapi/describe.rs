@@ -16,6 +16,8 @@ pub struct Operation {
     pub body: Option<Value>,
     /// Status and schema of answers that are no problems; no schema is no body.
     pub answers: Vec<(u16, &'static str, Option<Value>)>,
+    /// Media type of these answers, if it is not JSON.
+    pub media_type: Option<&'static str>,
     /// Kinds of problems beside those that every endpoint may answer.
     pub problems: &'static [Kind],
 }
@@ -41,7 +43,7 @@ pub fn described(place: &Place, parameter: fn(&str, &str) -> Value, operation: O
     for (status, description, schema) in operation.answers {
         let mut answer = json!({ "description": description });
         if let Some(schema) = schema {
-            answer["content"] = json!({ "application/json": { "schema": schema } });
+            answer["content"] = json!({ operation.media_type.unwrap_or("application/json"): { "schema": schema } });
         }
         responses.insert(status.to_string(), answer);
     }

@@ -19,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::client::{Answer, Client};
 use super::Api;
 use super::config::{ApiSpec, Compat};
-use super::server::{Listener, serve};
+use super::listener::Listener;
+use super::server::serve;
 use crate::jobs::{Dispenser, JobQueue, JobSettings, SCRIPTS, WAKE};
 use crate::link::test_server::TestServer;
 use crate::link::{Link, LinkOptions, Subscriber};
@@ -58,8 +59,8 @@ impl World {
         let dispensing = tokio::spawn(dispensing.run(heard, stop.clone()));
         let api = Api::new(&spec, (queue.clone(), dispenser), events.api(), stop.clone()).unwrap();
         let certificates = spec.tls.map(|files| Arc::new(super::tls::Certificates::read(files).unwrap()));
-        let listener = Listener::bind(spec.listen).unwrap();
-        let address = listener.address;
+        let listener = Listener::bind(&spec.listen.into()).unwrap();
+        let address = listener.address.tcp().unwrap();
         let served = tokio::spawn(serve(listener, Arc::new(api), certificates));
         World { redis, queue, events, address, stop, served, dispensing, _subscriber: subscriber }
     }

@@ -107,7 +107,7 @@ pub(super) async fn run(global: &Global, args: &TopArgs) -> Result<u8, Failed> {
     }
     let (place, name) = match args.daemon.daemon()? {
         Some(daemon) => {
-            let name = daemon.address().to_owned();
+            let name = daemon.address();
             (Place::Daemon(daemon), name)
         }
         None => (Place::Redis(Box::new(Session::open(load_queues(global)?).await?)), "Redis".to_owned()),

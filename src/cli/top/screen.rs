@@ -1,4 +1,4 @@
-//! What the screen shows, and what each key makes of it. Pure: asks nobody and draws nothing.
+//! What the screen shows, and what each key makes of it. Pure: asks no server and draws nothing.
 
 use std::cmp::Reverse;
 

@@ -20,7 +20,7 @@ pub use crate::jobs::JobSettings;
 use crate::link::rights::{self, Grant};
 pub use crate::link::{Durability, RedisEndpoint, RedisTarget};
 use crate::route::{ElementInfo, Message, MessageSpec};
-pub use crate::settings::{Secret, TlsFiles};
+pub use crate::settings::{Listen, Secret, TlsFiles};
 use crate::sink::{Destination, SinkSpec, Target};
 use crate::source::ledger::{Ledger, Use};
 use crate::source::{Activity, SourceSpec};
@@ -80,8 +80,8 @@ impl Config {
 /// How the operators' API and page are served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminSpec {
-    /// Address and port.
-    pub listen: SocketAddr,
+    /// Where it listens.
+    pub listen: Listen,
     /// The tokens' file.
     pub token_file: Option<PathBuf>,
 }

@@ -22,6 +22,7 @@ fn every_default_of_the_table_reads_back() {
             Kind::DurationOrNever => default == "never" || units::duration(default).is_ok(),
             Kind::DurationOrAuto { .. } => default == "auto",
             Kind::Address => default.parse::<std::net::SocketAddr>().is_ok(),
+            Kind::Listen => crate::settings::Listen::parse(default).is_some(),
             Kind::Flag => matches!(default, "true" | "false"),
             Kind::Words(_) => default == "[delayed, ready]",
             Kind::Text => !default.is_empty(),

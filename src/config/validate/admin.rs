@@ -17,9 +17,9 @@ pub(super) fn read(section: &Section<'_>) -> Option<AdminSpec> {
         let help = "write one token a line, `NAME TOKEN`; `openssl rand -hex 24` makes one";
         report.problem(&section.spot(&admin::TOKEN_FILE), problem, help);
     }
-    let listen = section.address(&admin::LISTEN);
-    if let (Some(listen), false) = (listen, section.has(&admin::TOKEN_FILE))
-        && !listen.ip().is_loopback()
+    let listen = section.listen(&admin::LISTEN);
+    if let (Some(listen), false) = (&listen, section.has(&admin::TOKEN_FILE))
+        && !listen.is_local()
     {
         report.warning(
             &section.spot(&admin::LISTEN),

@@ -65,8 +65,8 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
         let conns = redis_with_queues(config, name, &redis, &mut findings).await;
         servers.push((name, redis, conns.and_then(|conns| conns.into_iter().next())));
     }
-    findings.extend(config.http_listen.and_then(server::port));
-    findings.extend(config.admin.as_ref().and_then(|admin| server::port(admin.listen)));
+    findings.extend(config.http_listen.and_then(|listen| server::port(listen, "http.listen")));
+    findings.extend(config.admin.as_ref().and_then(|admin| server::listener(&admin.listen)));
     for spec in &config.sinks {
         let of_queues = config.redis_of_sink(&spec.name);
         let found = servers.iter().find(|(name, ..)| &***name == of_queues).or(servers.first());

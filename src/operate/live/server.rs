@@ -2,8 +2,10 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 
 use super::{Finding, State, finding};
+use crate::config::Listen;
 use crate::link::{Conn, Storage, storage};
 use crate::operate::error::explained;
 
@@ -55,8 +57,30 @@ fn persistence(storage: &Storage) -> Finding {
     }
 }
 
+/// Whether the daemon could listen there.
+pub(super) fn listener(listen: &Listen) -> Option<Finding> {
+    match listen {
+        Listen::Tcp(address) => port(*address, "http.admin.listen"),
+        Listen::Unix(path) => Some(socket(path)),
+    }
+}
+
+/// Whether a socket could be made at this path. A file that is there is looked at by the daemon, which knows whether it is its own.
+fn socket(path: &Path) -> Finding {
+    let what = format!("http unix:{}", path.display());
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    match std::fs::metadata(directory) {
+        Ok(found) if found.is_dir() => finding(what, State::Well, "its directory is there"),
+        Ok(_) => finding(what, State::Failed, format!("{} is no directory", directory.display())),
+        Err(error) => {
+            let text = format!("{}: {error}; make the directory for the user of the daemon", directory.display());
+            finding(what, State::Failed, text)
+        }
+    }
+}
+
 /// Whether the daemon could listen here; nothing to say where any port will do.
-pub(super) fn port(listen: SocketAddr) -> Option<Finding> {
+pub(super) fn port(listen: SocketAddr, key: &str) -> Option<Finding> {
     if listen.port() == 0 {
         return None;
     }
@@ -65,11 +89,12 @@ pub(super) fn port(listen: SocketAddr) -> Option<Finding> {
         Ok(_listener) => finding(what, State::Well, "free"),
         // The daemon that this configuration is for may be running.
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
-            let text = "taken: by a daemon with this configuration that runs already, or by another program; a second one \
-                        needs another `http.listen`";
+            let text = format!(
+                "taken: by a daemon with this configuration that runs already, or by another program; a second one needs another `{key}`"
+            );
             finding(what, State::Warning, text)
         }
-        Err(error) => finding(what, State::Failed, format!("{error}; choose another `http.listen`")),
+        Err(error) => finding(what, State::Failed, format!("{error}; choose another `{key}`")),
     })
 }
 
@@ -105,13 +130,21 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_needs_its_directory() {
+        let of = |path: &str| listener(&Listen::Unix(path.into())).unwrap();
+        assert_eq!(of("/tmp/delaybridge.sock").state, State::Well);
+        let found = of("/gone/delaybridge.sock");
+        assert!(found.state == State::Failed && found.detail.starts_with("/gone: "), "{}", found.detail);
+    }
+
+    #[test]
     fn a_port_that_is_taken_is_seen() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-        let found = port(taken.local_addr().unwrap()).unwrap();
+        let found = port(taken.local_addr().unwrap(), "http.listen").unwrap();
         assert!(found.state == State::Warning && found.detail.starts_with("taken"), "{}", found.detail);
         let free = taken.local_addr().unwrap();
         drop(taken);
-        assert_eq!(port(free).unwrap().state, State::Well);
-        assert_eq!(port(([127, 0, 0, 1], 0).into()), None);
+        assert_eq!(port(free, "http.listen").unwrap().state, State::Well);
+        assert_eq!(port(([127, 0, 0, 1], 0).into(), "http.listen"), None);
     }
 }

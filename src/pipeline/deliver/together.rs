@@ -19,6 +19,7 @@ use crate::pipeline::limits::growth::Growth;
 use crate::pipeline::queue::{Queue, Route};
 use crate::pipeline::settle::Writer;
 use crate::pipeline::settle::verdict::Verdict;
+use crate::pipeline::tail;
 use crate::plant::{Lie, planted};
 use crate::sink::Outbound;
 
@@ -204,7 +205,7 @@ impl Together {
         if confirmed.is_empty() {
             return None;
         }
-        let now_ms = queue.home().now_ms();
+        let (now_ms, watched) = (queue.home().now_ms(), queue.process.events.tail().is_watched());
         let mut places = Vec::with_capacity(confirmed.len());
         for at in confirmed {
             let Some((sent, _pass)) = self.take(*at) else { continue };
@@ -214,6 +215,9 @@ impl Together {
                 route.metrics.late(late);
             }
             queue.history.forget(sent.id);
+            if watched {
+                tail::delivered(&self.claim, sent.place);
+            }
             if let Some(traces) = &self.claim.traces {
                 traces.answered(sent.place, 0, None);
                 traces.judged(sent.place, Verdict::Confirm.as_str());

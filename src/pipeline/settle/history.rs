@@ -56,6 +56,11 @@ impl History {
         }
     }
 
+    /// The sink of the last failed attempt of an element.
+    pub fn last_sink(&self, id: MessageId) -> Option<String> {
+        self.0.lock().attempts.get(&id)?.last().map(|attempt| attempt.sink.clone()).filter(|sink| !sink.is_empty())
+    }
+
     /// Whether nothing is known of any element.
     pub fn is_empty(&self) -> bool {
         self.0.lock().attempts.is_empty()

@@ -27,6 +27,7 @@ use crate::pipeline::claim::{Claim, Parts};
 use crate::pipeline::dead_letters::fields;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Release, Verdict};
+use crate::pipeline::tail;
 use crate::plant::{Lie, planted};
 use crate::source::SourceError;
 use crate::source::ledger::claims::{Element, Header, Move};
@@ -81,6 +82,7 @@ impl Settler {
         let queue = parts.queue().clone();
         if verdict == Verdict::Confirm {
             queue.history.forget(parts.id.id);
+            tail::settled(&parts, &verdict);
             return self.confirmed(&parts.claim, [parts.place]);
         }
         if let Verdict::Retry { after, .. } | Verdict::Release { why: Release::Destination { after } } = verdict {

@@ -12,6 +12,7 @@ use crate::pipeline::claim::{Claim, Parts};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Release, Verdict};
 use crate::pipeline::settle::{Tried, delivered, look, wholes};
+use crate::pipeline::tail;
 use crate::source::ledger::claims::{Element, Move, Verdict as Written};
 use crate::source::ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES};
 
@@ -171,6 +172,7 @@ fn count(verdict: Verdict, parts: Box<Parts>, done: bool, late: bool) {
     if late {
         queue.events.metrics().late_acks(1);
     }
+    tail::settled(&parts, &verdict);
     match verdict {
         Verdict::Release { why } => {
             queue.events.metrics().released(why.reason(), 1);

@@ -21,6 +21,7 @@ mod probes;
 mod random;
 mod rest;
 mod stalls;
+mod tail;
 pub(super) mod world;
 
 use std::sync::Arc;

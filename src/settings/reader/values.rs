@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Context, Scalar, Section, clip};
+use crate::settings::Listen;
 use crate::settings::keys::{Key, Kind, Word, nearest};
 use crate::settings::problem::Spot;
 use crate::settings::units::{self, BadUnit};
@@ -164,6 +165,18 @@ impl Section<'_> {
             text.parse().map_err(|_| BadUnit {
                 message: format!("`{}` is not an address with a port", clip(text)),
                 help: "write an IP address and a port, as in `0.0.0.0:9464` or `[::1]:9464`".to_owned(),
+            })
+        })
+    }
+
+    /// An address, or the path of a Unix socket.
+    pub fn listen(&self, key: &Key) -> Option<Listen> {
+        self.parsed(key, |text| {
+            Listen::parse(text).ok_or_else(|| BadUnit {
+                message: format!("`{}` is neither an address with a port nor the path of a socket", clip(text)),
+                help: "write an IP address and a port, as in `127.0.0.1:9465`, or a whole path of at most 107 bytes, as in \
+                       `unix:/run/delaybridge/admin.sock`"
+                    .to_owned(),
             })
         })
     }

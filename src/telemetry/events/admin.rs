@@ -1,10 +1,9 @@
 //! What can happen on the operators' API and page.
 
-use std::net::SocketAddr;
-
 use tracing::{info, warn};
 
 use super::api::ApiEvents;
+use crate::telemetry::peer::Peer;
 
 /// The events of the operators' API. Cheap to clone.
 #[derive(Clone)]
@@ -25,7 +24,7 @@ pub struct Change<'a> {
     /// The name of the token, or `local`.
     pub by: &'a str,
     /// The other end.
-    pub peer: SocketAddr,
+    pub peer: Peer,
     /// What came of it.
     pub result: Result<&'a str, &'a str>,
 }
@@ -44,8 +43,13 @@ impl AdminEvents {
         }
     }
 
+    /// A client that followed the events did not read fast enough.
+    pub fn listener_dropped(&self, peer: Peer) {
+        warn!(%peer, "a client that follows the events is too slow; its connection is closed");
+    }
+
     /// Someone guesses tokens: for a while none is accepted from there.
-    pub fn locked_out(&self, peer: SocketAddr, failures: u32, seconds: u64) {
+    pub fn locked_out(&self, peer: Peer, failures: u32, seconds: u64) {
         warn!(%peer, failures, seconds, "too many wrong tokens for the admin API; no token is accepted from there for a while");
     }
 }

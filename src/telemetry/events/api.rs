@@ -1,6 +1,5 @@
 //! What can happen on an HTTP API: that of the job queue, and that of operators.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tracing::{debug, error, info, warn};
@@ -8,6 +7,7 @@ use tracing::{debug, error, info, warn};
 use super::QUIET;
 use crate::clock::Instant;
 use crate::telemetry::metrics::api::ApiMetrics;
+use crate::telemetry::peer::Peer;
 use crate::telemetry::throttle::Throttle;
 
 /// The events of the API. Cheap to clone.
@@ -35,7 +35,7 @@ pub struct Answered<'a> {
     /// The answer's status.
     pub status: u16,
     /// The other end.
-    pub peer: SocketAddr,
+    pub peer: Peer,
     /// Name of the token.
     pub token: &'a str,
     /// `X-Request-Id` of the answer.
@@ -56,7 +56,7 @@ impl ApiEvents {
     }
 
     /// It listens.
-    pub fn listening(&self, address: SocketAddr, tls: bool, tokens: Option<usize>) {
+    pub fn listening(&self, address: &impl std::fmt::Display, tls: bool, tokens: Option<usize>) {
         match tokens {
             Some(tokens) => info!(%address, tls, tokens, "the {} listens", self.what),
             None => {
@@ -92,7 +92,7 @@ impl ApiEvents {
     }
 
     /// A client could not agree on TLS.
-    pub fn handshake_failed(&self, peer: SocketAddr, problem: &str) {
+    pub fn handshake_failed(&self, peer: Peer, problem: &str) {
         if let Some(left_out) = self.quiet.handshakes.admit(Instant::now(), 1) {
             warn!(%peer, problem, left_out, "a TLS handshake with a client of the {} failed", self.what);
         }

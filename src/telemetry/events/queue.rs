@@ -175,7 +175,10 @@ impl QueueEvents {
     pub fn stands_by(&self, left_ms: i64) {
         self.0.metrics.active(false);
         if self.0.order.swap(STANDS_BY, Ordering::Relaxed) != STANDS_BY {
-            info!(queue = &**self.id(), left_ms, "another daemon delivers this queue in order; this one stands by");
+            info!(
+                queue = &**self.id(),
+                left_ms, "another daemon delivers this queue in order; this one waits to take over"
+            );
         }
     }
 

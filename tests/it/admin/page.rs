@@ -34,7 +34,7 @@ async fn an_operator_finds_the_way_in_a_real_browser() {
     browser.eval("new Promise(done => setTimeout(done, 1100))");
     browser.eval("document.dispatchEvent(new Event('visibilitychange')); 0");
     browser.until("the new number", "document.querySelector('[data-label=Scheduled]').innerText.trim().endsWith('31')");
-    assert_eq!(browser.eval("window.mark"), 1, "the page was loaded anew");
+    assert_eq!(browser.eval("window.mark"), 1, "the page was loaded once more");
     assert_eq!(browser.eval("document.activeElement.innerText"), "orders");
 
     // By keyboard alone: past the head to the first queue, into it, and a pause.
@@ -70,12 +70,29 @@ async fn an_operator_finds_the_way_in_a_real_browser() {
     let refused = browser.complaints.drain(..).filter(|text| text.contains("Content Security Policy")).count();
     assert!(refused > 0, "the policy has refused the handler");
 
+    // What becomes of an element is seen as it happens, and its payload is text there too.
+    browser.open(&format!("{page}events"));
+    let payload = r#"{"id":"e2","note":"<img src=x onerror=window.pwned=2>"}"#;
+    let _: () = redis.client().await.zadd("evil", payload, 1).await.expect("schedule an element that is due");
+    browser.until("the event", "document.querySelector('#events').innerText.includes('delivered')");
+    let row = browser.eval("document.querySelector('#events tr').innerText");
+    let row = row.as_str().expect("a row");
+    assert!(["evil", "e2", "out", "onerror=window.pwned=2"].iter().all(|text| row.contains(text)), "{row}");
+    assert_eq!(browser.eval("document.querySelectorAll('#events img').length"), 0);
+    assert_ne!(browser.eval("window.pwned"), 2);
+    browser.call("Emulation.setScriptExecutionDisabled", json!({ "value": true }));
+    browser.open(&format!("{page}events?fate=delivered"));
+    let row = browser.eval("document.querySelector('#events tr').innerText");
+    assert!(row.as_str().is_some_and(|row| row.contains("e2") && row.contains("delivered")), "{row}");
+    assert_eq!(browser.eval(refresh), "5");
+    browser.call("Emulation.setScriptExecutionDisabled", json!({ "value": false }));
+
     // On a phone nothing has to be moved sideways, and in the dark it is dark.
     let phone = json!({ "width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": true });
     browser.call("Emulation.setDeviceMetricsOverride", phone);
     let dark = json!({ "features": [{ "name": "prefers-color-scheme", "value": "dark" }] });
     browser.call("Emulation.setEmulatedMedia", dark);
-    for path in ["", "queues/orders", "queues/evil/elements", "queues/orders/dead", "queues/gone"] {
+    for path in ["", "events", "queues/orders", "queues/evil/elements", "queues/orders/dead", "queues/gone"] {
         browser.open(&format!("{page}{path}"));
         let width = browser.eval("document.documentElement.scrollWidth");
         assert!(width.as_u64() <= Some(360), "{path} is {width} wide");

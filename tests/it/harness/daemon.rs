@@ -112,9 +112,14 @@ impl Daemon {
     /// Like [`start`](Daemon::start), with the operators' listener, and its port. Clients of this machine may do everything.
     pub async fn start_for_operators(yaml: &str) -> (Self, u16) {
         let port = free_port();
-        let mut daemon = Self::spawn_serving(&format!(", admin: {{ listen: 127.0.0.1:{port} }}"), yaml, &[]);
+        (Self::start_for_operators_at(&format!("127.0.0.1:{port}"), yaml).await, port)
+    }
+
+    /// The same, where the operators' listener is.
+    pub async fn start_for_operators_at(listen: &str, yaml: &str) -> Self {
+        let mut daemon = Self::spawn_serving(&format!(", admin: {{ listen: \"{listen}\" }}"), yaml, &[]);
         daemon.wait_ready().await;
-        (daemon, port)
+        daemon
     }
 
     /// With more keys under `http`.

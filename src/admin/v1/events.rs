@@ -1,0 +1,188 @@
+//! `GET /v1/events`: what becomes of single elements, as it happens, by server-sent events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use hyper::StatusCode;
+use hyper::header::HeaderValue;
+use serde::Serialize;
+
+use crate::admin::Admin;
+use crate::admin::access::Caller;
+use crate::api::call::Call;
+use crate::api::feed::Feed;
+use crate::api::fields::clip;
+use crate::api::problem::{Kind, Problem};
+use crate::api::reply::Reply;
+use crate::clock::Instant;
+use crate::operate::content::Content;
+use crate::operate::find;
+use crate::telemetry::peer::Peer;
+use crate::telemetry::tail::{ElementEvent, Fate, LISTENERS, Listener};
+
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+/// A line without a meaning comes that often, so that a proxy keeps the connection.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How long a stream lasts. Its client connects again, and its token is looked at again.
+const LASTS: Duration = Duration::from_secs(600);
+/// The first part: how long a client waits before it connects again.
+const HELLO: &str = "retry: 3000\n\n";
+
+/// One event. What may have words of a payload is for callers with a token.
+#[derive(Debug, Serialize)]
+pub struct EventShape {
+    number: u64,
+    left_out: u64,
+    pub(in crate::admin) at_ms: i64,
+    pub(in crate::admin) queue: Arc<str>,
+    pub(in crate::admin) id: String,
+    pub(in crate::admin) fate: &'static str,
+    pub(in crate::admin) sink: Option<String>,
+    due_ms: Option<i64>,
+    pub(in crate::admin) late_ms: Option<i64>,
+    pub(in crate::admin) attempt: u32,
+    pub(in crate::admin) next_ms: Option<i64>,
+    pub(in crate::admin) class: Option<&'static str>,
+    pub(in crate::admin) code: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::admin) message: Option<String>,
+    pub(in crate::admin) size: usize,
+    #[serde(flatten)]
+    pub(in crate::admin) content: Option<Content>,
+}
+
+impl Admin {
+    /// An event for a caller; `payloads`: the caller has a token.
+    pub fn shape(&self, event: &ElementEvent, payloads: bool) -> EventShape {
+        let content = event.payload.clone().filter(|_| payloads).and_then(|bytes| {
+            let spec = find(&self.session().config, &event.queue).ok()?;
+            Some(Content::new(spec.codec, bytes, true).with(&spec.classes))
+        });
+        EventShape {
+            number: event.number,
+            left_out: event.left_out,
+            at_ms: event.at_ms,
+            queue: event.queue.clone(),
+            id: event.id.to_string(),
+            fate: event.fate.as_str(),
+            sink: event.sink.clone(),
+            due_ms: event.due_ms,
+            late_ms: event.due_ms.map(|due_ms| event.at_ms.saturating_sub(due_ms).max(0)),
+            attempt: event.attempt,
+            next_ms: event.next_ms,
+            class: event.failure.map(|(class, _)| class),
+            code: event.failure.map(|(_, code)| code),
+            message: event.message.clone().filter(|_| payloads),
+            size: event.size,
+            content,
+        }
+    }
+}
+
+/// Which events a caller wants.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    queue: Option<String>,
+    fates: Vec<Fate>,
+}
+
+impl Wanted {
+    /// By the parameters `queue` and `fate`.
+    ///
+    /// # Errors
+    /// There is no such queue or fate.
+    pub fn of(admin: &Admin, call: &Call<Caller>) -> Result<Wanted, Problem> {
+        let queue = call.query.text("queue").filter(|queue| !queue.is_empty()).map(str::to_owned);
+        if let Some(queue) = &queue {
+            find(&admin.session().config, queue).map_err(|error| Problem::new(Kind::NotFound, error.message))?;
+        }
+        let words = call.query.text("fate").unwrap_or_default();
+        let known = |word: &str| {
+            Fate::ALL.into_iter().find(|fate| fate.as_str() == word).ok_or_else(|| {
+                let all = Fate::ALL.map(Fate::as_str).join(", ");
+                Problem::bad(format!("read `fate` in the query: `{}` is none of {all}", clip(word)))
+            })
+        };
+        let fates =
+            words.split(',').map(str::trim).filter(|word| !word.is_empty()).map(known).collect::<Result<_, _>>()?;
+        Ok(Wanted { queue, fates })
+    }
+
+    /// Whether this is one of them.
+    pub fn takes(&self, event: &ElementEvent) -> bool {
+        self.queue.as_ref().is_none_or(|queue| **queue == *event.queue)
+            && (self.fates.is_empty() || self.fates.contains(&event.fate))
+    }
+}
+
+/// The stream.
+pub async fn stream(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&["queue", "fate", "after"])?;
+    let wanted = Wanted::of(&admin, &call)?;
+    // A client that connects again says in a header what it had last.
+    let last = call.headers.get("last-event-id").and_then(|last| last.to_str().ok()?.parse().ok());
+    let after = last.or(call.query.number("after")?).unwrap_or(0);
+    let listener = admin.tail.listen(after).ok_or_else(|| {
+        let detail = format!("follow the events: {LISTENERS} clients do that already; close one of them");
+        Problem::new(Kind::TooMany, detail).retry_after(Duration::from_secs(60))
+    })?;
+    let payloads = call.caller.name.is_some();
+    let ends = Instant::now().after(LASTS);
+    let following = Following { admin, listener, wanted, payloads, ends, peer: call.peer };
+    let hello = stream::iter([Bytes::from_static(HELLO.as_bytes())]);
+    let parts = stream::unfold(following, |mut following| async { Some((following.next().await?, following)) });
+    Ok(Reply::empty(StatusCode::OK)
+        .header(hyper::header::CONTENT_TYPE, EVENT_STREAM)
+        .followed_by(Feed::new(stream::StreamExt::chain(hello, parts))))
+}
+
+/// One client that listens.
+struct Following {
+    admin: Arc<Admin>,
+    listener: Listener,
+    wanted: Wanted,
+    payloads: bool,
+    ends: Instant,
+    peer: Peer,
+}
+
+impl Following {
+    /// The next part; `None` where the stream ends.
+    async fn next(&mut self) -> Option<Bytes> {
+        let now = Instant::now();
+        if now >= self.ends {
+            return None;
+        }
+        let heartbeat = tokio::time::sleep(HEARTBEAT.min(self.ends.since(now)));
+        tokio::pin!(heartbeat);
+        loop {
+            // Order: the end of the daemon goes first. All may be left at any time.
+            tokio::select! {
+                biased;
+                () = self.admin.stopping.cancelled() => return None,
+                event = self.listener.next() => match event {
+                    Ok(event) if self.wanted.takes(&event) => return self.part(&event),
+                    Ok(_) => {}
+                    Err(_too_slow) => return None,
+                },
+                () = &mut heartbeat => return Some(Bytes::from_static(b":\n\n")),
+            }
+        }
+    }
+
+    fn part(&self, event: &ElementEvent) -> Option<Bytes> {
+        // JSON has no line break outside of its strings, and escapes those inside.
+        let json = serde_json::to_string(&self.admin.shape(event, self.payloads)).ok()?;
+        Some(format!("id: {}\nevent: element\ndata: {json}\n\n", event.number).into())
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        if self.listener.is_behind() {
+            self.admin.events.listener_dropped(self.peer);
+        }
+    }
+}

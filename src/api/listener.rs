@@ -1,0 +1,179 @@
+//! A bound socket, and the connections that come in on it.
+
+use std::fs::{File, Permissions};
+use std::io::{Error, ErrorKind, Result};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::{Path, PathBuf};
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+use crate::settings::Listen;
+
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: i32 = 1024;
+/// Who may connect to a Unix socket: the user of the daemon, and root.
+const OWNER_ONLY: u32 = 0o600;
+
+/// A bound socket: connections wait in the kernel until they are accepted.
+#[derive(Debug)]
+pub struct Listener {
+    socket: Bound,
+    /// Where it listens; the port is the real one if 0 was asked for.
+    pub address: Listen,
+}
+
+#[derive(Debug)]
+enum Bound {
+    Tcp(std::net::TcpListener),
+    Unix(Name, std::os::unix::net::UnixListener),
+}
+
+/// The file of a Unix socket; removed with this, so before the socket is closed.
+#[derive(Debug)]
+struct Name(PathBuf);
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        // Left behind, it is removed by the next daemon that listens there.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Listener {
+    /// Binds the address.
+    ///
+    /// # Errors
+    /// It is taken, not ours, or not allowed.
+    pub fn bind(address: &Listen) -> Result<Listener> {
+        match address {
+            Listen::Tcp(address) => tcp(*address),
+            Listen::Unix(path) => {
+                // The name is ours only once it is bound.
+                let socket = unix(path)?;
+                Ok(Listener { socket: Bound::Unix(Name(path.clone()), socket), address: address.clone() })
+            }
+        }
+    }
+
+    /// Ready to accept.
+    ///
+    /// # Errors
+    /// The runtime cannot take it.
+    pub(super) fn into_async(self) -> Result<Accepting> {
+        Ok(match self.socket {
+            Bound::Tcp(socket) => Accepting { _name: None, socket: Async::Tcp(TcpListener::from_std(socket)?) },
+            Bound::Unix(name, socket) => {
+                Accepting { _name: Some(name), socket: Async::Unix(UnixListener::from_std(socket)?) }
+            }
+        })
+    }
+}
+
+fn tcp(address: SocketAddr) -> Result<Listener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // A restart must not wait for the connections of the process before.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    let socket: std::net::TcpListener = socket.into();
+    Ok(Listener { address: socket.local_addr()?.into(), socket: Bound::Tcp(socket) })
+}
+
+fn unix(path: &Path) -> Result<std::os::unix::net::UnixListener> {
+    remove_stale(path)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // Before it has a name: the file has these rights from its first moment on.
+    let file = File::from(OwnedFd::from(socket));
+    file.set_permissions(Permissions::from_mode(OWNER_ONLY))?;
+    let socket = Socket::from(OwnedFd::from(file));
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(OwnedFd::from(socket).into())
+}
+
+/// Removes a socket that a daemon left behind that was killed. What is no socket, or is listened to, stays.
+fn remove_stale(path: &Path) -> Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(found) if !found.file_type().is_socket() => {
+            Err(Error::new(ErrorKind::AlreadyExists, "there is a file of this name that is no socket"))
+        }
+        Ok(_) => match StdUnixStream::connect(path) {
+            Ok(_) => Err(Error::new(ErrorKind::AddrInUse, "another process listens there")),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+            Err(error) => Err(error),
+        },
+    }
+}
+
+/// A socket that accepts.
+pub(super) struct Accepting {
+    /// Removed before the socket is closed.
+    _name: Option<Name>,
+    socket: Async,
+}
+
+enum Async {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// A connection that came in.
+pub(super) enum Accepted {
+    Tcp(TcpStream, SocketAddr),
+    Unix(UnixStream),
+}
+
+impl Accepting {
+    /// The next connection. Cancel-safe: it is taken only when this returns it.
+    pub(super) async fn accept(&self) -> Result<Accepted> {
+        match &self.socket {
+            Async::Tcp(listener) => listener.accept().await.map(|(stream, peer)| Accepted::Tcp(stream, peer)),
+            Async::Unix(listener) => listener.accept().await.map(|(stream, _)| Accepted::Unix(stream)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_is_for_its_owner_and_gone_in_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("admin.sock");
+        let listen = Listen::Unix(path.clone());
+        let listener = Listener::bind(&listen).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, OWNER_ONLY);
+        let taken = Listener::bind(&listen).unwrap_err();
+        assert_eq!(taken.kind(), ErrorKind::AddrInUse, "{taken}");
+        let accepting = listener.into_async().unwrap();
+        let (accepted, connected) = tokio::join!(accepting.accept(), UnixStream::connect(&path));
+        assert!(matches!(accepted.unwrap(), Accepted::Unix(_)) && connected.is_ok());
+        drop(accepting);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_a_killed_daemon_left_is_replaced_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("admin.sock");
+        // The socket is closed, and its file stays.
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        drop(Listener::bind(&Listen::Unix(path.clone())).unwrap());
+        std::fs::write(&path, "mine").unwrap();
+        let refused = Listener::bind(&Listen::Unix(path.clone())).unwrap_err();
+        assert!(refused.to_string().contains("no socket"), "{refused}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+        let nowhere = directory.path().join("gone/admin.sock");
+        assert_eq!(Listener::bind(&Listen::Unix(nowhere)).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}

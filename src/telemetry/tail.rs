@@ -1,0 +1,324 @@
+//! What becomes of single elements, for people who watch: the latest events, and a feed of new ones.
+//!
+//! Without a watcher nothing is recorded: the pipeline reads one flag. A watcher is a [`Listener`], or a page that was loaded
+//! within the last minute. Everything is bounded: the events that are kept, those of a second, the listeners, and what waits for each of
+//! them. What does not fit is counted, and the next event says how much that was.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::broadcast;
+
+use crate::clock::Instant;
+use crate::message::Identity;
+
+/// Events that are kept.
+pub const KEPT: usize = 100;
+/// Listeners at once.
+pub const LISTENERS: usize = 16;
+/// Events that may wait for one of them.
+const WAITING: usize = 256;
+/// Events of a second: so many deliveries, and so many of all else.
+const A_SECOND: u64 = 100;
+/// How long a look at the latest events is worth recording more of them.
+const LOOKED: Duration = Duration::from_secs(60);
+/// Longest payload that is kept.
+pub const PAYLOAD: usize = 4_096;
+
+/// What became of an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Every sink has confirmed it.
+    Delivered,
+    /// An attempt failed; it is tried again.
+    Retry,
+    /// Its destination is in trouble: it comes back later, uncounted.
+    Waits,
+    /// It is a dead letter.
+    Dead,
+    /// It went back, and its queue is on hold.
+    Held,
+    /// Its user has removed its body: nothing was left to deliver.
+    Gone,
+}
+
+impl Fate {
+    /// Every fate.
+    pub const ALL: [Fate; 6] = [Fate::Delivered, Fate::Retry, Fate::Waits, Fate::Dead, Fate::Held, Fate::Gone];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Fate::Delivered => "delivered",
+            Fate::Retry => "retry",
+            Fate::Waits => "waits",
+            Fate::Dead => "dead",
+            Fate::Held => "held",
+            Fate::Gone => "gone",
+        }
+    }
+}
+
+/// One event.
+#[derive(Debug, Clone)]
+pub struct ElementEvent {
+    /// Its number, one more than that of the event before.
+    pub number: u64,
+    /// Events that were left out since then.
+    pub left_out: u64,
+    /// When, by Redis's clock.
+    pub at_ms: i64,
+    /// The queue.
+    pub queue: Arc<str>,
+    /// The element.
+    pub id: Identity,
+    /// What became of it.
+    pub fate: Fate,
+    /// The sinks that confirmed it, or the one that decided.
+    pub sink: Option<String>,
+    /// When it was due.
+    pub due_ms: Option<i64>,
+    /// The number of the attempt.
+    pub attempt: u32,
+    /// When it is tried again, at the earliest.
+    pub next_ms: Option<i64>,
+    /// Class and code of the failure.
+    pub failure: Option<(&'static str, &'static str)>,
+    /// What the sink, or the stage, said. It may have words of the payload.
+    pub message: Option<String>,
+    /// The payload, if it is short enough.
+    pub payload: Option<Bytes>,
+    /// Its length.
+    pub size: usize,
+}
+
+/// The latest events of all queues. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Tail(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    watched: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    last: VecDeque<Arc<ElementEvent>>,
+    number: u64,
+    listeners: usize,
+    /// Made by the first listener.
+    feed: Option<broadcast::Sender<Arc<ElementEvent>>>,
+    /// A page was loaded: events are recorded until then.
+    until: Option<Instant>,
+    second: Second,
+}
+
+/// What was recorded in the current second.
+#[derive(Default)]
+struct Second {
+    began: Option<Instant>,
+    delivered: u64,
+    others: u64,
+    left_out: u64,
+}
+
+impl Second {
+    fn admits(&mut self, fate: Fate, now: Instant) -> bool {
+        if self.began.is_none_or(|began| now.since(began) >= Duration::from_secs(1)) {
+            (self.began, self.delivered, self.others) = (Some(now), 0, 0);
+        }
+        let count = if fate == Fate::Delivered { &mut self.delivered } else { &mut self.others };
+        *count += 1;
+        let admitted = *count <= A_SECOND;
+        self.left_out += u64::from(!admitted);
+        admitted
+    }
+}
+
+impl Tail {
+    /// Whether events are recorded.
+    pub fn is_watched(&self) -> bool {
+        self.0.watched.load(Ordering::Relaxed)
+    }
+
+    /// Something became of an element; its event is made only if it is recorded.
+    pub fn note(&self, fate: Fate, event: impl FnOnce() -> ElementEvent) {
+        if self.is_watched() {
+            self.note_at(fate, event, Instant::now());
+        }
+    }
+
+    fn note_at(&self, fate: Fate, event: impl FnOnce() -> ElementEvent, now: Instant) {
+        let mut state = self.0.state.lock();
+        if state.listeners == 0 && state.until.is_none_or(|until| now >= until) {
+            // The last watcher has gone. The numbers go on.
+            self.0.watched.store(false, Ordering::Relaxed);
+            *state = State { number: state.number, feed: state.feed.take(), ..State::default() };
+            return;
+        }
+        if !state.second.admits(fate, now) {
+            return;
+        }
+        state.number += 1;
+        let left_out = std::mem::take(&mut state.second.left_out);
+        let event = Arc::new(ElementEvent { number: state.number, left_out, ..event() });
+        if state.last.len() == KEPT {
+            state.last.pop_front();
+        }
+        state.last.push_back(event.clone());
+        if let Some(feed) = &state.feed {
+            // Without a receiver it goes nowhere, which is right.
+            let _ = feed.send(event);
+        }
+    }
+
+    /// The latest events, the oldest first. They are recorded for a minute from now on.
+    pub fn look(&self) -> Vec<Arc<ElementEvent>> {
+        let mut state = self.0.state.lock();
+        state.until = Some(Instant::now().after(LOOKED));
+        self.0.watched.store(true, Ordering::Relaxed);
+        state.last.iter().cloned().collect()
+    }
+
+    /// The events after the one of this number, as far as they are kept, and all that follow. `None` if there are too many
+    /// listeners.
+    pub fn listen(&self, after: u64) -> Option<Listener> {
+        let mut state = self.0.state.lock();
+        if state.listeners >= LISTENERS {
+            return None;
+        }
+        state.listeners += 1;
+        self.0.watched.store(true, Ordering::Relaxed);
+        let feed = state.feed.get_or_insert_with(|| broadcast::Sender::new(WAITING)).subscribe();
+        let before = state.last.iter().filter(|event| event.number > after).cloned().collect();
+        Some(Listener { tail: self.clone(), before, feed })
+    }
+}
+
+/// One who watches.
+pub struct Listener {
+    tail: Tail,
+    before: VecDeque<Arc<ElementEvent>>,
+    feed: broadcast::Receiver<Arc<ElementEvent>>,
+}
+
+/// A listener was too slow: events that it did not get are gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooSlow;
+
+impl Listener {
+    /// The next event. Cancel safe.
+    ///
+    /// # Errors
+    /// The listener was too slow.
+    pub async fn next(&mut self) -> Result<Arc<ElementEvent>, TooSlow> {
+        match self.before.pop_front() {
+            Some(event) => Ok(event),
+            // The sender lives as long as the tail, and that as long as this.
+            None => self.feed.recv().await.map_err(|_| TooSlow),
+        }
+    }
+}
+
+impl Listener {
+    /// Whether events for it are gone, or would be with the next one.
+    pub fn is_behind(&self) -> bool {
+        self.feed.len() >= WAITING
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.tail.0.state.lock().listeners -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::MessageId;
+
+    fn event() -> ElementEvent {
+        ElementEvent {
+            number: 0,
+            left_out: 0,
+            at_ms: 1,
+            queue: "q".into(),
+            id: MessageId([7; 8]).into(),
+            fate: Fate::Delivered,
+            sink: None,
+            due_ms: None,
+            attempt: 1,
+            next_ms: None,
+            failure: None,
+            message: None,
+            payload: None,
+            size: 0,
+        }
+    }
+
+    #[test]
+    fn without_a_watcher_no_event_is_made() {
+        let tail = Tail::default();
+        tail.note(Fate::Delivered, || panic!("it was made"));
+        assert!(tail.look().is_empty());
+        tail.note(Fate::Delivered, event);
+        assert_eq!(tail.look().len(), 1);
+        // The page was left: a minute later nothing is recorded any more.
+        tail.note_at(Fate::Dead, || panic!("it was made"), Instant::now().after(LOOKED));
+        assert!(!tail.is_watched());
+        tail.note(Fate::Dead, || panic!("it was made"));
+        drop(tail.listen(0));
+        tail.note_at(Fate::Dead, || panic!("it was made"), Instant::now());
+        assert!(!tail.is_watched(), "the only listener has gone");
+    }
+
+    #[test]
+    fn only_so_many_are_kept_and_only_so_many_of_a_second() {
+        let tail = Tail::default();
+        drop(tail.look());
+        let now = Instant::now();
+        (0..500).for_each(|_| tail.note_at(Fate::Delivered, event, now));
+        tail.note_at(Fate::Dead, event, now);
+        let last = tail.look();
+        assert_eq!(last.len(), KEPT);
+        let dead = last.last().unwrap();
+        assert_eq!((dead.number, dead.left_out), (A_SECOND + 1, 400), "deliveries do not push a failure out");
+    }
+
+    #[tokio::test]
+    async fn a_listener_gets_what_it_missed_and_what_comes() {
+        let tail = Tail::default();
+        drop(tail.look());
+        (0..3).for_each(|_| tail.note(Fate::Delivered, event));
+        let mut listener = tail.listen(1).unwrap();
+        tail.note(Fate::Dead, event);
+        let mut numbers = Vec::new();
+        for _ in 0..3 {
+            numbers.push(listener.next().await.unwrap().number);
+        }
+        assert_eq!(numbers, [2, 3, 4]);
+    }
+
+    #[tokio::test]
+    async fn a_slow_listener_is_dropped_and_there_are_only_so_many() {
+        let tail = Tail::default();
+        let mut slow = tail.listen(0).unwrap();
+        let now = Instant::now();
+        for second in 0..5 {
+            let at = now.after(Duration::from_secs(second));
+            (0..A_SECOND).for_each(|_| tail.note_at(Fate::Retry, event, at));
+        }
+        assert!(slow.is_behind());
+        assert_eq!(slow.next().await.unwrap_err(), TooSlow);
+        let all: Vec<_> = (1..LISTENERS).map(|_| tail.listen(0).expect("a place")).collect();
+        assert!(tail.listen(0).is_none());
+        drop(all);
+        assert!(tail.listen(0).is_some());
+    }
+}
