@@ -1,14 +1,17 @@
 //! `config show`: what the configuration means, with every default, and whether that is what runs.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{Failed, Global, answer, load};
-use crate::config;
+use crate::config::{self, Config, Listen};
 use crate::operate::daemon;
+use crate::operate::differences::{Differing, MOST, differences};
+use crate::operate::remote::{self, Daemon};
 
 /// Show the settings in effect.
 #[derive(Debug, Subcommand)]
@@ -26,16 +29,27 @@ Examples:
 ///
 /// Where the daemon's HTTP server (`http.listen`) answers on this machine, it also says whether the daemon runs with these
 /// settings. If not, `reload` or a restart applies them. The contents of password files are not compared.
+///
+/// With --daemon the settings that run are read from its admin API, and each key that differs is listed. Without it, that of the file
+/// (`http.admin.listen`) is asked if it answers without a token.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_SHOW)]
-pub struct ShowArgs {}
+pub struct ShowArgs {
+    /// The daemon to compare with
+    #[arg(long = "daemon", value_name = "URL", env = "DELAYBRIDGE_DAEMON")]
+    pub url: Option<String>,
+    /// File with the token for it
+    #[arg(long, value_name = "FILE", env = "DELAYBRIDGE_TOKEN_FILE")]
+    pub token_file: Option<PathBuf>,
+}
 
 const AFTER_SHOW: &str = "\
 Examples:
   delaybridge config show
   delaybridge config show --output json
+  delaybridge config show --daemon http://127.0.0.1:9465 --token-file /run/secrets/admin
 
-Exit codes: 0 shown, 2 the configuration is wrong";
+Exit codes: 0 shown, 1 the daemon of --daemon does not answer, 2 the configuration is wrong";
 
 /// The settings of the file.
 #[derive(Debug, Serialize)]
@@ -46,23 +60,62 @@ struct Shown {
     hash: String,
     /// The hash of the settings that the daemon runs with; none where no daemon answers.
     running: Option<String>,
+    /// The keys that differ; none where the settings that run could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    differences: Option<Vec<Differing>>,
 }
 
 pub(super) async fn run(global: &Global, command: &ConfigCommand, out: &mut dyn Write) -> Result<u8, Failed> {
-    let ConfigCommand::Show(_) = command;
+    let ConfigCommand::Show(args) = command;
     let config = load(global)?.config;
+    let (settings, hash) = (config::describe_json(&config), config::summary(&config));
     let running = match config.http_listen {
         Some(listen) => daemon::running_hash(listen).await,
         None => None,
     };
-    let shown = Shown { settings: config::describe_json(&config), hash: config::summary(&config), running };
-    answer(global, out, &shown, |shown| {
-        let state = match &shown.running {
-            Some(running) if *running == shown.hash => "The daemon on this machine runs with these settings.",
-            Some(_) => "The daemon on this machine runs with other settings. `delaybridge reload` applies these.",
-            None => "No daemon answers at `http.listen` on this machine.",
-        };
-        format!("{}\n{state}\n", config::describe(&config))
-    })?;
+    let differs = running.as_ref().is_some_and(|running| *running != hash);
+    let found = match &args.url {
+        Some(url) => Some(remote::config(&Daemon::at(url, args.token_file.as_deref())?).await?),
+        None if differs => ask(&config, args).await,
+        None => None,
+    };
+    let differences = found.map(|found| differences(&found, &settings));
+    let shown = Shown { settings, hash, running, differences };
+    answer(global, out, &shown, |shown| format!("{}\n{}", config::describe(&config), state(shown)))?;
     Ok(0)
+}
+
+/// What the admin API of the file says, if it answers.
+async fn ask(config: &Config, args: &ShowArgs) -> Option<Value> {
+    let url = match &config.admin.as_ref()?.listen {
+        Listen::Tcp(address) => format!("http://{}", daemon::reachable(*address)),
+        socket @ Listen::Unix(_) => socket.to_string(),
+    };
+    remote::config(&Daemon::at(&url, args.token_file.as_deref()).ok()?).await.ok()
+}
+
+/// How the file and the daemon are to each other.
+fn state(shown: &Shown) -> String {
+    let differences = match (&shown.differences, &shown.running) {
+        (Some(differences), _) if differences.is_empty() => {
+            return "The daemon runs with these settings.\n".to_owned();
+        }
+        (Some(differences), _) => differences,
+        (None, Some(running)) if *running == shown.hash => {
+            return "The daemon on this machine runs with these settings.\n".to_owned();
+        }
+        (None, Some(_)) => {
+            return "The daemon on this machine runs with other settings. `delaybridge reload` applies these. --daemon shows which keys \
+                    differ.\n"
+                .to_owned();
+        }
+        (None, None) => return "No daemon answers at `http.listen` on this machine.\n".to_owned(),
+    };
+    let value = |value: &Option<Value>| value.as_ref().map_or("nothing".to_owned(), Value::to_string);
+    let line =
+        |one: &Differing| format!("  {}: {} runs, {} in the file\n", one.path, value(&one.running), value(&one.file));
+    let lines: String = differences.iter().take(MOST).map(line).collect();
+    let more = differences.len().saturating_sub(MOST);
+    let more = if more > 0 { format!("  and {more} more\n") } else { String::new() };
+    format!("The daemon runs with other settings. `delaybridge reload` applies these.\n{lines}{more}")
 }

@@ -102,7 +102,7 @@ async fn configuration(listen: SocketAddr) -> Result<Value, Error> {
 }
 
 /// An address that is listened to everywhere is reached here.
-fn reachable(listen: SocketAddr) -> SocketAddr {
+pub fn reachable(listen: SocketAddr) -> SocketAddr {
     match listen {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => ([127, 0, 0, 1], v4.port()).into(),
         SocketAddr::V6(v6) if v6.ip().is_unspecified() => ([0_u16, 0, 0, 0, 0, 0, 0, 1], v6.port()).into(),

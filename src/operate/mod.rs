@@ -18,6 +18,7 @@ pub mod content;
 pub mod daemon;
 pub mod dead;
 pub mod decode;
+pub mod differences;
 pub mod element;
 mod error;
 pub mod fsck;

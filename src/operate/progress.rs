@@ -24,7 +24,7 @@ pub trait Watch: Send {
     fn is_stopped(&self) -> bool;
 }
 
-/// Nobody who wants to hear of it or to end it.
+/// No progress is shown, and nothing ends it.
 pub struct Unwatched;
 
 impl Watch for Unwatched {

@@ -121,7 +121,9 @@ Exit codes: 0 it is a dead letter, 1 not found, or in flight, or failed, 2 wrong
 /// The person who runs the command.
 pub(super) fn person(named: Option<&str>) -> String {
     let user = || ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(environment).filter(|name| !name.is_empty());
-    named.map(str::to_owned).or_else(user).unwrap_or_else(|| "unknown".to_owned())
+    // A container often has no such variable.
+    let number = || format!("uid {}", rustix::process::getuid().as_raw());
+    named.map(str::to_owned).or_else(user).unwrap_or_else(number)
 }
 
 pub(super) async fn run_now(global: &Global, args: &RunNowArgs, out: &mut dyn Write) -> Result<u8, Failed> {

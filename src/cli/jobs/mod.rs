@@ -12,8 +12,8 @@ use bytes::Bytes;
 pub use self::args::JobsCommand;
 use self::args::{AddArgs, DestroyArgs, ExportArgs, Held, PopArgs};
 pub(super) use self::text::{list, topics};
+use super::progress::Progress;
 use super::{Failed, Global, answer, input, load_queues, on_queue};
-use crate::clock::Instant;
 use crate::jobs::{Due, JobError, NewJob, PopRequest, Release, Settled};
 use crate::operate::jobs::{Jobs, Target, export, failed, import};
 
@@ -99,7 +99,7 @@ pub(super) async fn run(global: &Global, command: &JobsCommand, out: &mut dyn Wr
         JobsCommand::Import(args) => {
             let (_session, queue) = on_queue(global, &args.queue).await?;
             let jobs = open(global).await?;
-            let done = import(&queue, &jobs, &args.topic, args.dry_run, &mut progress("imported")).await?;
+            let done = import(&queue, &jobs, &args.topic, args.dry_run, &mut Progress::start("jobs import")).await?;
             answer(global, out, &done, text::imported)?;
         }
         JobsCommand::Export(args) => {
@@ -113,7 +113,7 @@ pub(super) async fn run(global: &Global, command: &JobsCommand, out: &mut dyn Wr
                     Target::of(&held.1)?
                 }
             };
-            let done = export(&jobs, topic, &target, *dry_run, &mut progress("exported")).await?;
+            let done = export(&jobs, topic, &target, *dry_run, &mut Progress::start("jobs export")).await?;
             answer(global, out, &done, text::exported)?;
         }
     }
@@ -183,18 +183,6 @@ async fn destroy(global: &Global, args: &DestroyArgs, out: &mut dyn Write) -> Re
     result.map_err(|error: JobError| failed(&format!("destroy topic {}", args.topic), &error))?;
     let done = Done { id: args.topic.to_string(), done: "destroyed", due_ms: None, deadline_ms: None };
     answer(global, out, &done, |done| format!("{} {}\n", done.id, done.done))
-}
-
-/// Tells a person at a terminal every few seconds how far it is.
-fn progress(verb: &'static str) -> impl FnMut(u64) {
-    let (shown, mut last) = (std::io::stderr().is_terminal(), Instant::now());
-    move |moved| {
-        if shown && last.elapsed() >= Duration::from_secs(2) {
-            last = Instant::now();
-            // Who closed standard error does not want to know.
-            let _ = writeln!(std::io::stderr(), "{moved} {verb}");
-        }
-    }
 }
 
 /// Whether a removal is confirmed: by `--yes`, or because a person at a terminal named the jobs.

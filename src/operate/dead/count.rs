@@ -11,7 +11,7 @@ use crate::operate::progress::Watch;
 use crate::operate::session::Queue;
 use crate::source::ledger::{Order, redis_now_ms};
 
-/// Kinds of letters that are told apart. Daemons write far fewer; another program may write anything.
+/// Kinds of letters that are counted. Daemons write far fewer; another program may write anything.
 const KINDS: usize = 1_000;
 
 /// The letters that fit, by what they died of.

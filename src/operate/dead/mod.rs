@@ -95,7 +95,7 @@ pub struct Redriven {
     pub matched: usize,
     /// How many were redriven.
     pub redriven: usize,
-    /// Letters that stay: the same element waits already, or its job was written anew, or another client took it.
+    /// Letters that stay: the same element waits already, or its job was written again, or another client took it.
     pub left: usize,
     /// Whether it was ended before it was done: run it again, and it goes on.
     pub stopped: bool,

@@ -260,7 +260,7 @@ async fn dead(queue: &Queue, letter: &DeadLetter, action: Action<'_>, now_ms: i6
             if !queue.ledger.redrive(&queue.conn, letter, member, at).await? {
                 return if queue.ledger.dead_letter(&queue.conn, &place).await?.is_some() {
                     Err(Failure::Refused(Error::conflict(format!(
-                        "redrive dead letter {place} of `{}`: the same element waits already, or its job was written anew; \
+                        "redrive dead letter {place} of `{}`: the same element waits already, or its job was written again; \
                          nothing was changed",
                         queue.id()
                     ))))

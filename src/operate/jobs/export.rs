@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{Jobs, failed};
 use crate::jobs::{JobInfo, JobState, Topic};
 use crate::operate::error::{Attempt, Error};
+use crate::operate::progress::{Step, Watch, ended};
 use crate::operate::session::Queue;
 use crate::source::SourceSpec;
 use crate::source::job_pool::{JobPool, Leaving};
@@ -74,7 +75,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Moves the jobs of a topic that wait. `progress` hears how many were moved.
+/// Moves the jobs of a topic that wait.
 ///
 /// # Errors
 ///
@@ -84,7 +85,7 @@ pub async fn export(
     topic: &Topic,
     target: &Target<'_>,
     dry_run: bool,
-    progress: &mut dyn FnMut(u64),
+    watch: &mut dyn Watch,
 ) -> Result<Exported, Error> {
     let what = format!("export topic {topic} to `{}`", target.key());
     let mut done = Exported { topic: topic.to_string(), key: target.key().to_owned(), dry_run, ..Exported::default() };
@@ -93,6 +94,7 @@ pub async fn export(
         let text = "consumers would take jobs meanwhile: run `delaybridge jobs pause` first";
         return Err(Error::conflict(format!("{what}: the topic is not paused, and {text}")));
     }
+    let of = Some(sizes.ready + sizes.delay);
     for state in [JobState::Ready, JobState::Delay] {
         let mut skip = 0;
         loop {
@@ -108,7 +110,10 @@ pub async fn export(
                 // What is there after it is passed over.
                 skip += u64::from(dry_run || !goes);
             }
-            progress(done.moved);
+            watch.at(Step { done: done.moved + done.left, of, acted: done.moved });
+            if watch.is_stopped() {
+                return Err(ended(&what, done.moved));
+            }
         }
     }
     let sizes = jobs.queue.sizes(topic).await.map_err(|error| failed(&what, &error))?;

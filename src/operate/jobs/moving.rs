@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::{Jobs, failed, pools};
 use crate::jobs::{Added, Due, JobError, LocalId, NewJob, Topic};
 use crate::operate::error::{Attempt, Error};
+use crate::operate::progress::{Step, Watch, ended};
 use crate::operate::session::Queue;
 use crate::operate::words;
 use crate::source::ledger::{Acted, Located, Place, Removal, Seen, Shape, Show};
@@ -40,7 +41,7 @@ pub struct Imported {
     pub elsewhere: u64,
 }
 
-/// Moves what is scheduled or waits for a retry in a queue to a topic. `progress` hears how many were moved.
+/// Moves what is scheduled or waits for a retry in a queue to a topic.
 ///
 /// # Errors
 ///
@@ -50,7 +51,7 @@ pub async fn import(
     jobs: &Jobs,
     topic: &Topic,
     dry_run: bool,
-    progress: &mut dyn FnMut(u64),
+    watch: &mut dyn Watch,
 ) -> Result<Imported, Error> {
     let what = format!("import queue `{}` into topic {topic}", queue.id());
     let mut done = Imported { queue: queue.id().to_owned(), topic: topic.to_string(), dry_run, ..Imported::default() };
@@ -64,11 +65,12 @@ pub async fn import(
         let text = "from the queue and would take elements meanwhile: remove the queue from the configuration";
         return Err(Error::conflict(format!("{what}: {daemons} {verb} {text}, or stop {them}")));
     }
+    let of = waiting(queue, &what).await?;
     if !queue.spec.source.has_payload_in_member() {
         if dry_run {
             pools::count(queue, jobs.max_body(topic).await?, &mut done, &what).await?;
         } else {
-            pools::import(queue, jobs, topic, &mut done, progress, &what).await?;
+            pools::import(queue, jobs, topic, &mut done, (of, &mut *watch), &what).await?;
         }
         return elsewhere(queue, done, &what).await;
     }
@@ -81,10 +83,29 @@ pub async fn import(
                 break;
             }
             first += page_moved(queue, jobs, topic, place, page.seen, &mut done, &what).await?;
-            progress(done.moved);
+            watch.at(done.step(of));
+            if watch.is_stopped() {
+                return Err(ended(&what, done.moved));
+            }
         }
     }
     elsewhere(queue, done, &what).await
+}
+
+/// How many there are to move.
+async fn waiting(queue: &Queue, what: &str) -> Result<u64, Error> {
+    let mut all = 0;
+    for place in [Place::Scheduled, Place::Retry] {
+        all += queue.ledger.peek(&queue.conn, place, 0, 1, Show::Start(0)).await.attempt(what)?.total as u64;
+    }
+    Ok(all)
+}
+
+impl Imported {
+    /// How far it is.
+    pub(super) fn step(&self, of: u64) -> Step {
+        Step { done: self.moved + self.taken + self.deleted + self.left, of: Some(of), acted: self.moved }
+    }
 }
 
 async fn elsewhere(queue: &Queue, mut done: Imported, what: &str) -> Result<Imported, Error> {

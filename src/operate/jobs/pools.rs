@@ -13,7 +13,7 @@ use super::{Jobs, failed};
 use crate::jobs::{Due, NewJob, Topic};
 use crate::operate::back;
 use crate::operate::error::{Attempt, Error};
-use crate::operate::progress::Unwatched;
+use crate::operate::progress::{Unwatched, Watch, ended};
 use crate::operate::session::Queue;
 use crate::source::NoPayload;
 use crate::source::ledger::claims::{Body, ClaimName, ClaimReply, ClaimRequest, Element, Move, Verdict, Writer};
@@ -83,7 +83,7 @@ pub(super) async fn import(
     jobs: &Jobs,
     topic: &Topic,
     done: &mut Imported,
-    progress: &mut dyn FnMut(u64),
+    (of, watch): (u64, &mut dyn Watch),
     what: &str,
 ) -> Result<(), Error> {
     let most = jobs.max_body(topic).await?;
@@ -115,7 +115,12 @@ pub(super) async fn import(
             break;
         }
         claim_moved(queue, jobs, topic, name, claimed.elements, (now_ms, most), done, what).await?;
-        progress(done.moved);
+        watch.at(done.step(of));
+        if watch.is_stopped() {
+            // What was put aside goes back first.
+            put_back(queue, what).await?;
+            return Err(ended(what, done.moved));
+        }
     }
     put_back(queue, what).await
 }
