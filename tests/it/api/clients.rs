@@ -10,13 +10,13 @@ use super::start;
 use crate::harness::RedisServer;
 
 /// What `make setup` has put there.
-fn tools() -> PathBuf {
+pub fn tools() -> PathBuf {
     brokers::openapi().unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Runs a command to its end, and answers what it wrote.
 #[track_caller]
-fn run(command: &mut Command) -> String {
+pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("run {command:?}: {error}"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -29,7 +29,7 @@ fn program(name: &str) -> PathBuf {
 }
 
 /// The document as the daemon serves it.
-fn document(port: u16, directory: &TempDir) -> PathBuf {
+pub fn document(port: u16, directory: &TempDir) -> PathBuf {
     let file = directory.path().join("openapi.json");
     run(Command::new("curl")
         .args(["-sS", "-f", "-o"])
@@ -38,19 +38,27 @@ fn document(port: u16, directory: &TempDir) -> PathBuf {
     file
 }
 
+/// Makes a package for Python of the document.
+pub fn generate(document: &Path, directory: &TempDir, package: &str) {
+    let (python, client) = (tools().join("python/bin"), directory.path().join("client"));
+    let mut generate = Command::new(python.join("openapi-python-client"));
+    generate.arg("generate").arg("--path").arg(document).arg("--output-path").arg(&client);
+    // It formats what it writes by a program that came with it.
+    let path = format!("{}:{}", python.display(), std::env::var("PATH").unwrap_or_default());
+    run(generate.args(["--meta", "none", "--fail-on-warning"]).current_dir(directory.path()).env("PATH", path));
+    std::fs::rename(&client, directory.path().join(package)).expect("name the package");
+}
+
 #[tokio::test]
 async fn a_client_generated_for_python_works() {
     let (redis, directory) =
         (RedisServer::start().await, TempDir::with_prefix("delaybridge-python-").expect("a directory"));
     let (mut daemon, port) = start(&redis, "", "").await;
-    let (python, client) = (tools().join("python/bin"), directory.path().join("client"));
-    let mut generate = Command::new(python.join("openapi-python-client"));
-    generate.arg("generate").arg("--path").arg(document(port, &directory)).arg("--output-path").arg(&client);
-    // It formats what it writes by a program that came with it.
-    let path = format!("{}:{}", python.display(), std::env::var("PATH").unwrap_or_default());
-    run(generate.args(["--meta", "none", "--fail-on-warning"]).current_dir(directory.path()).env("PATH", path));
-    std::fs::rename(&client, directory.path().join("delaybridge_client")).expect("name the package");
-    let mut use_it = Command::new(python.join("python"));
+    let document = document(port, &directory);
+    let python = tools().join("python/bin/python");
+    run(Command::new(&python).args(["-m", "openapi_spec_validator"]).arg(&document));
+    generate(&document, &directory, "delaybridge_client");
+    let mut use_it = Command::new(python);
     use_it.arg(program("generated.py")).arg(port.to_string()).env("PYTHONPATH", directory.path());
     assert_eq!(run(&mut use_it).trim(), "finished py~1");
     assert_eq!(daemon.stop().await, 0);

@@ -1,6 +1,6 @@
 //! The job queue with the real binary: over HTTP, with foreign clients, and with consumers that are killed.
 
-mod clients;
+pub mod clients;
 mod crowd;
 mod https;
 

@@ -1,0 +1,25 @@
+//! The OpenAPI document passes a validator, and a client that is generated from it works.
+
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::start;
+use crate::api::clients::{document, generate, run, tools};
+use crate::harness::RedisServer;
+
+#[tokio::test]
+async fn a_client_generated_from_the_document_works() {
+    let (redis, directory) =
+        (RedisServer::start().await, TempDir::with_prefix("delaybridge-admin-").expect("a directory"));
+    let (mut daemon, port) = start(&redis).await;
+    let (document, python) = (document(port, &directory), tools().join("python/bin/python"));
+    run(Command::new(&python).args(["-m", "openapi_spec_validator"]).arg(&document));
+    generate(&document, &directory, "delaybridge_admin");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/admin/generated.py");
+    let mut use_it = Command::new(python);
+    use_it.arg(program).args([&port.to_string(), "orders"]).env("PYTHONPATH", directory.path());
+    assert_eq!(run(&mut use_it).trim(), "scheduled 28");
+    assert_eq!(daemon.stop().await, 0);
+}
