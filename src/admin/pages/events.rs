@@ -78,7 +78,7 @@ fn line(event: &EventShape) -> Markup {
     let why: Vec<_> = [event.class, event.code].into_iter().flatten().chain(event.message.as_deref()).collect();
     html! {
         tr {
-            td data-label="Time" { time title=(time) { (time.get(11..23).unwrap_or(&time)) } }
+            td data-label="Time" { time title=(time) { (time.get(11..19).unwrap_or(&time)) } }
             td data-label="Queue" { a href={ "queues/" (encoded(&event.queue)) } { (event.queue) } }
             td data-label="Element" { a.mono href={ "queues/" (encoded(&event.queue)) "/elements/" (encoded(&event.id)) } { (event.id) } }
             td data-label="What" { span class={ "badge " (class) } { (event.fate) } }
