@@ -9,6 +9,7 @@
 
 pub mod amqp;
 mod answers;
+mod backlog;
 pub mod codes;
 #[doc(hidden)]
 pub mod fake;
@@ -36,6 +37,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 pub use self::answers::{Answered, Answers};
+pub use self::backlog::{Backlog, Returned};
 pub(crate) use self::kind::{At, ReadTarget, RouteHeaders, SinkKind, SinkSettings};
 pub use self::kinds::Destination;
 pub(crate) use self::kinds::{DEAD_LETTER_KEYS, DESTINATION_KEYS, KIND_KEYS, KINDS};

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::kind::{RouteHeaders, SinkKind};
-use super::{Destination, Sink};
+use super::{Backlog, Destination, Sink};
 use crate::link::{Redis, RedisTarget, Side};
 use crate::message::{About, Failure};
 use crate::template::{FillError, Filler, Template};
@@ -62,6 +62,14 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
     /// What it does not take, as the client says it.
     fn validate(&self, _timeout: Duration) -> Result<(), Failure> {
         Ok(())
+    }
+
+    /// Opens the way back from a destination, for a reader of this name. `None` where there is none. Blocks.
+    ///
+    /// # Errors
+    /// The destination does not answer, or refuses.
+    fn backlog(&self, _from: &str, _reader: &str, _timeout: Duration) -> Option<Result<Box<dyn Backlog>, Failure>> {
+        None
     }
 
     /// The settings in effect, in the shape and the units of the YAML; no secret.

@@ -8,8 +8,9 @@ use clap::Args;
 
 use super::args::{FilterArgs, PaceArgs};
 use crate::cli::progress::Progress;
-use crate::cli::{Failed, Global, answer, on_queue};
-use crate::operate::dead::{self, Which};
+use crate::cli::{Failed, Global, answer, load, on_queue};
+use crate::operate::Session;
+use crate::operate::dead::{self, Imported, Which};
 use crate::operate::words;
 
 /// Write dead letters as lines of JSON.
@@ -40,12 +41,16 @@ Examples:
   delaybridge dead export order_timeout > letters.jsonl
   delaybridge dead export order_timeout --reason undecodable --file letters.jsonl";
 
-/// Make dead letters of lines of JSON, as `dead export` writes them.
+/// Make dead letters of lines of JSON, as `dead export` writes them, or of the records of a dead-letter topic.
 ///
 /// For letters that were purged too early, or that go to another Redis. They get new stream ids. A line that is no letter ends
 /// the command; what is before it is imported, and the message says how to go on.
 ///
-/// a line -> dead
+/// With --from-kafka the records that daemons have forwarded to a topic (`dead_letter: { sink, topic }`) come back; records of other
+/// queues are passed over. They are read up to the end that the topic has now. The offsets are committed, so that a second run adds
+/// nothing, and one that was ended goes on. The user of the sink needs READ on the topic and on the group.
+///
+/// a line, or a record -> dead
 #[derive(Debug, Args)]
 #[command(after_help = IMPORT)]
 pub struct ImportArgs {
@@ -53,8 +58,17 @@ pub struct ImportArgs {
     #[arg(value_name = "QUEUE")]
     pub queue: String,
     /// The file with the lines, or `-` for standard input
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "from_kafka")]
+    pub file: Option<PathBuf>,
+    /// Read the records of this topic in place of lines
+    #[arg(long, value_name = "TOPIC", conflicts_with_all = ["file", "skip"])]
+    pub from_kafka: Option<String>,
+    /// The Kafka sink with the brokers; without it, that of the queue's `dead_letter`
+    #[arg(long, value_name = "SINK", requires = "from_kafka")]
+    pub sink: Option<String>,
+    /// The consumer group that keeps the offsets [default: delaybridge-dead-import-QUEUE]
+    #[arg(long, value_name = "GROUP", requires = "from_kafka")]
+    pub group: Option<String>,
     /// Pass over so many lines: goes on with an import that was ended
     #[arg(long, value_name = "LINES", default_value_t = 0)]
     pub skip: u64,
@@ -66,7 +80,8 @@ pub struct ImportArgs {
 const IMPORT: &str = "\
 Examples:
   delaybridge dead import order_timeout letters.jsonl --dry-run
-  delaybridge dead import order_timeout letters.jsonl";
+  delaybridge dead import order_timeout letters.jsonl
+  delaybridge dead import order_timeout --from-kafka order.dead --dry-run";
 
 pub(super) async fn export(global: &Global, args: &ExportArgs, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
     if args.after.as_ref().is_some_and(|after| !dead::is_place(after)) {
@@ -104,11 +119,16 @@ pub(super) async fn export(global: &Global, args: &ExportArgs, out: &mut (dyn Wr
 }
 
 pub(super) async fn import(global: &Global, args: &ImportArgs, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
-    let mut lines: Box<dyn BufRead + Send> = match args.file.to_str() {
+    if let Some(topic) = &args.from_kafka {
+        return from_kafka(global, args, topic, out).await;
+    }
+    // Required by the arguments.
+    let path = args.file.clone().unwrap_or_default();
+    let mut lines: Box<dyn BufRead + Send> = match path.to_str() {
         Some("-") => Box::new(BufReader::new(stdin())),
         _ => {
-            let file = File::open(&args.file);
-            let file = file.map_err(|error| Failed::usage(format!("read {}: {error}", args.file.display())))?;
+            let file = File::open(&path);
+            let file = file.map_err(|error| Failed::usage(format!("read {}: {error}", path.display())))?;
             Box::new(BufReader::new(file))
         }
     };
@@ -116,18 +136,46 @@ pub(super) async fn import(global: &Global, args: &ImportArgs, out: &mut (dyn Wr
     let mut watch = Progress::start("dead import");
     let done = dead::import(&queue, &mut *lines, args.skip, args.pace.pace(), &mut watch).await?;
     drop(watch);
-    answer(global, out, &done, |done| {
-        let letters = words::count(usize::try_from(done.imported).unwrap_or(usize::MAX), "dead letter");
-        match done.dry_run {
-            true => format!("{letters} could be imported to {}; nothing was changed\n", done.queue),
-            false => format!("{letters} imported to {}\n", done.queue),
-        }
-    })?;
+    imported(global, &done, out)?;
     match done.stopped {
         true => Err(Failed::runtime(format!(
             "import dead letters: ended after {} lines; to go on, run it again with --skip {}",
             done.lines, done.lines
         ))),
+        false => Ok(()),
+    }
+}
+
+fn imported(global: &Global, done: &Imported, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
+    answer(global, out, done, |done| {
+        let letters = words::count(usize::try_from(done.imported).unwrap_or(usize::MAX), "dead letter");
+        match done.dry_run {
+            true => format!("{letters} could be imported to {}; nothing was changed\n", done.queue),
+            false => format!("{letters} imported to {}\n", done.queue),
+        }
+    })
+}
+
+async fn from_kafka(
+    global: &Global,
+    args: &ImportArgs,
+    topic: &str,
+    out: &mut (dyn Write + Send),
+) -> Result<(), Failed> {
+    // The sink's secrets are needed here.
+    let config = load(global)?.config;
+    let place = (topic, args.group.as_deref());
+    let session = Session::on_queue(config, &args.queue).await?;
+    dead::can_go_back(&session.1)?;
+    let backlog = dead::open(&session.0.config, &args.queue, args.sink.as_deref(), place).await?;
+    let mut watch = Progress::start("dead import");
+    let done = dead::import_from(&session.1, backlog, args.pace.pace(), &mut watch).await?;
+    drop(watch);
+    imported(global, &done, out)?;
+    match done.stopped {
+        true => {
+            Err(Failed::runtime(format!("import dead letters: ended after {}; run it again to go on", done.imported)))
+        }
         false => Ok(()),
     }
 }

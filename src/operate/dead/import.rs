@@ -84,7 +84,7 @@ pub async fn import(
 }
 
 /// Sends a line until it is known that it has arrived: sent again, it is not stored again.
-async fn put(queue: &Queue, import: Import, fields: &[(String, Bytes)]) -> Result<(), Error> {
+pub(super) async fn put(queue: &Queue, import: Import, fields: &[(String, Bytes)]) -> Result<(), Error> {
     let mut tries = 0;
     loop {
         tries += 1;

@@ -1,6 +1,7 @@
 //! Dead letters: listed, counted, shown, redriven, purged, exported and imported. All of it takes the same [`Filter`], reads the
 //! stream page by page, and never holds more than a page.
 
+mod back;
 mod count;
 mod export;
 mod filter;
@@ -10,6 +11,7 @@ pub(super) mod selection;
 
 use serde::Serialize;
 
+pub use self::back::{can_go_back, import_from, open};
 pub use self::count::{Counted, Total, count};
 pub use self::export::{Exported, export};
 pub use self::filter::{FieldIs, Filter};

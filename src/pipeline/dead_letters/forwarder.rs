@@ -21,7 +21,7 @@ use crate::pipeline::queue::{DeadLetterTarget, Queue};
 use crate::route::ElementInfo;
 use crate::sink::Outbound;
 use crate::source::SourceError;
-use crate::source::ledger::{DeadLetter, DeadPages, Forwarder as Owner, Order};
+use crate::source::ledger::{CAUSES, DeadLetter, DeadPages, Forwarder as Owner, Order};
 
 /// Time between two reads of a stream without an announcement: another daemon may have stored a letter.
 const LOOK: Duration = Duration::from_secs(5);
@@ -305,23 +305,6 @@ impl Forwarder<'_> {
         })
     }
 }
-
-/// Fields of a letter that say why it died, with the headers that carry them.
-const CAUSES: [(&str, &str); 13] = [
-    ("reason", "delaybridge-dead-reason"),
-    ("class", "delaybridge-dead-class"),
-    ("code", "delaybridge-dead-code"),
-    ("message", "delaybridge-dead-message"),
-    ("sink", "delaybridge-dead-sink"),
-    ("destination", "delaybridge-dead-destination"),
-    ("confirmed", "delaybridge-dead-confirmed"),
-    ("died_ms", "delaybridge-dead-at-ms"),
-    ("origin", "delaybridge-dead-origin"),
-    ("codec", "delaybridge-dead-codec"),
-    ("expiries", "delaybridge-dead-expiries"),
-    ("first_attempt_ms", "delaybridge-dead-first-attempt-ms"),
-    ("last_attempt_ms", "delaybridge-dead-last-attempt-ms"),
-];
 
 fn causes(letter: &DeadLetter) -> impl Iterator<Item = (Arc<str>, String)> {
     let known = CAUSES.iter().map(|(field, header)| (*header, letter.text(field)));

@@ -191,6 +191,17 @@ impl Connector for KafkaSpec {
             .map_err(|problem| Failure::new(Class::TargetPermanent, "settings", problem))
     }
 
+    #[cfg(feature = "kafka")]
+    fn backlog(
+        &self,
+        from: &str,
+        reader: &str,
+        timeout: Duration,
+    ) -> Option<Result<Box<dyn crate::sink::Backlog>, crate::message::Failure>> {
+        let opened = super::client::KafkaBacklog::open(self, from, reader, timeout);
+        Some(opened.map(|backlog| -> Box<dyn crate::sink::Backlog> { Box::new(backlog) }))
+    }
+
     fn settings(&self) -> Map<String, Value> {
         let mut fields = shown::fields(self);
         if let Some(Value::Object(tls)) = fields.get_mut(sink_kafka::TLS.name) {

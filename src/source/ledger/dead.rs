@@ -15,6 +15,23 @@ use crate::source::{Score, SourceError, millis, text};
 /// Most letters that one page holds.
 const PAGE: usize = 100;
 
+/// Fields of a letter that say why it died, with the headers that carry them where it is forwarded.
+pub const CAUSES: [(&str, &str); 13] = [
+    ("reason", "delaybridge-dead-reason"),
+    ("class", "delaybridge-dead-class"),
+    ("code", "delaybridge-dead-code"),
+    ("message", "delaybridge-dead-message"),
+    ("sink", "delaybridge-dead-sink"),
+    ("destination", "delaybridge-dead-destination"),
+    ("confirmed", "delaybridge-dead-confirmed"),
+    ("died_ms", "delaybridge-dead-at-ms"),
+    ("origin", "delaybridge-dead-origin"),
+    ("codec", "delaybridge-dead-codec"),
+    ("expiries", "delaybridge-dead-expiries"),
+    ("first_attempt_ms", "delaybridge-dead-first-attempt-ms"),
+    ("last_attempt_ms", "delaybridge-dead-last-attempt-ms"),
+];
+
 /// One dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {

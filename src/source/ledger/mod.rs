@@ -29,7 +29,7 @@ use std::sync::atomic::AtomicUsize;
 use bytes::Bytes;
 
 pub use self::claims::{Answer, sink_hash};
-pub use self::dead::{DeadLetter, DeadLetters, DeadPages, Forwarder, NotALetter, Order};
+pub use self::dead::{CAUSES, DeadLetter, DeadLetters, DeadPages, Forwarder, NotALetter, Order};
 pub use self::hints::{Hints, large_head};
 pub use self::in_flight::ClaimKey;
 pub(crate) use self::inspect::glob_literal;

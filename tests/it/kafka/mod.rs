@@ -1,6 +1,7 @@
 //! The daemon and a real Kafka: what arrives, what a broker's refusals and outages do, and how delivery resumes.
 
 mod held;
+mod letters;
 mod outages;
 mod parts;
 mod records;

@@ -3,6 +3,7 @@
 //! librdkafka batches and bounds by itself, so records are queued at once, those of a batch in one loop (`batch.rs`), and
 //! their reports are waited for. There is no worker and no hand-over: the order of the calls is the order of the records.
 
+mod backlog;
 mod batch;
 mod check;
 mod deliver;
@@ -24,6 +25,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+pub(super) use backlog::KafkaBacklog;
 pub(super) use settings::validate;
 
 use crate::message::{Failure, Outcome};

@@ -86,7 +86,7 @@ pub(super) fn settings(
     config
 }
 
-fn security(config: &mut ClientConfig, spec: &KafkaSpec, password: Option<&SecretString>) {
+pub(super) fn security(config: &mut ClientConfig, spec: &KafkaSpec, password: Option<&SecretString>) {
     let protocol = match (&spec.tls, &spec.sasl) {
         (None, None) => "plaintext",
         (None, Some(_)) => "sasl_plaintext",

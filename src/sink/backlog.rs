@@ -1,0 +1,38 @@
+//! The way back from a destination: its messages, from those that were not taken yet to its end.
+
+use bytes::Bytes;
+
+use crate::message::Failure;
+
+/// A message of a destination.
+#[derive(Debug, Clone)]
+pub struct Returned {
+    /// Where it is, for a person: `topic[0]@17`.
+    pub place: String,
+    /// The part of the destination that it is in.
+    pub part: u64,
+    /// Its number there, from 1 on; later messages have larger ones.
+    pub number: u64,
+    /// Its body.
+    pub body: Bytes,
+    /// Its headers.
+    pub headers: Vec<(String, Bytes)>,
+}
+
+/// The messages of a destination up to the end that it had at first, part by part. Every method blocks.
+pub trait Backlog: Send {
+    /// How many there are, as far as that is known before they are read.
+    fn total(&self) -> u64;
+
+    /// The next messages, of one part; none after the last.
+    ///
+    /// # Errors
+    /// The destination does not answer, or refuses.
+    fn next(&mut self) -> Result<Vec<Returned>, Failure>;
+
+    /// Whoever reads under the same name begins behind this message, which was handed out.
+    ///
+    /// # Errors
+    /// The destination does not answer, or refuses: the message may be handed out again.
+    fn taken(&mut self, message: &Returned) -> Result<(), Failure>;
+}
