@@ -17,6 +17,8 @@ async fn a_client_generated_from_the_document_works() {
     let (document, python) = (document(port, &directory), tools().join("python/bin/python"));
     run(Command::new(&python).args(["-m", "openapi_spec_validator"]).arg(&document));
     generate(&document, &directory, "delaybridge_admin");
+    // It asks for an element that is gone.
+    daemon.expect_log("an operator's change failed");
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/admin/generated.py");
     let mut use_it = Command::new(python);
     use_it.arg(program).args([&port.to_string(), "orders"]).env("PYTHONPATH", directory.path());
