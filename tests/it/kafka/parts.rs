@@ -8,12 +8,12 @@ use brokers::kafka::NewTopic;
 
 /// Upper bounds of the buckets in seconds, as the metric writes them.
 const BOUNDS: [&str; 10] = ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5"];
-/// What an outage may add to the lateness of 95 % of the elements that are not concerned.
+/// What an outage may add to the lateness of 99 % of the elements that are not concerned. The broker that is left answers a
+/// connection's requests one by one: one that waits for the dead replica may not keep the others waiting until its time is over.
 const STALL: f64 = 0.5;
 /// And how many times that of the quiet time before, which shows how busy the machine is. The buckets are as far apart.
 const TIMES: f64 = 2.5;
-/// No element that is not concerned is later, in seconds. When the node dies, some of 200 wait for 2 to 5 s: for as long as the
-/// producer has records for the dead node outstanding. That is the sink's time-out of 2 s, and an attempt more.
+/// No element that is not concerned is later, in seconds: the sink's time-out of 2 s, and an attempt more.
 const LATEST: f64 = 5.0;
 
 /// How many elements of a queue were delivered within each bound.
@@ -24,7 +24,7 @@ async fn within(daemon: &Daemon, queue: &str) -> Vec<f64> {
     BOUNDS.iter().copied().chain(["+Inf"]).map(bound).collect()
 }
 
-/// The bounds below which half, 95 % and all of the deliveries between two looks were.
+/// The bounds below which half, 99 % and all of the deliveries between two looks were.
 fn quantiles(before: &[f64], after: &[f64]) -> (f64, f64, f64) {
     let counts: Vec<f64> = before.iter().zip(after).map(|(before, after)| after - before).collect();
     let all = counts[counts.len() - 1];
@@ -32,7 +32,7 @@ fn quantiles(before: &[f64], after: &[f64]) -> (f64, f64, f64) {
         let at = counts.iter().position(|count| *count >= all * share).unwrap_or(BOUNDS.len());
         BOUNDS.get(at).map_or(f64::INFINITY, |bound| bound.parse().expect("a number"))
     };
-    (bound(0.5), bound(0.95), bound(1.0))
+    (bound(0.5), bound(0.99), bound(1.0))
 }
 
 /// A topic that this node leads alone.
@@ -160,7 +160,7 @@ async fn a_dead_broker_of_two_holds_what_it_leads_and_delays_nothing_else() {
         [("topic", quantiles(&before, &during)), ("partition", quantiles(&parts_before, &parts_during))]
     {
         println!(
-            "lateness of the {what} that works, p50, p95 and max in s: at most {quiet:?} before, {troubled:?} during"
+            "lateness of the {what} that works, p50, p99 and max in s: at most {quiet:?} before, {troubled:?} during"
         );
         assert!(troubled.0 <= quiet.0.max(0.1), "{what}: {troubled:?} instead of {quiet:?}");
         assert!(troubled.1 <= (TIMES * quiet.1).max(STALL), "{what}: {troubled:?} instead of {quiet:?}");
@@ -177,8 +177,13 @@ async fn a_dead_broker_of_two_holds_what_it_leads_and_delays_nothing_else() {
     assert_eq!(daemon.metric("delaybridge_dead_lettered_messages_total").await, 0.0);
 
     blocking(|| kafka.restart(2)).expect("restart the node");
+    // What has waited is half of what was offered.
+    eventually("everything to be delivered", PATIENCE + outage, async || {
+        let all = daemon.metric("delaybridge_delivered_messages_total").await;
+        if all >= n as f64 { Ok(()) } else { Err(format!("{all} of {n}")) }
+    })
+    .await;
     let deliveries = all_in_topic(&bootstrap, &dead, &flows[0].oracles[1]).await;
-    metric(&daemon, "delaybridge_delivered_messages_total", |all| all >= n as f64).await;
     for flow in &flows {
         settled(&mut server.client().await, &flow.queue).await;
     }

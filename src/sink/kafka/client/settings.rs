@@ -30,6 +30,16 @@ const QUEUE_KBYTES: u64 = 256 * 1024;
 /// Records in the producer.
 const QUEUE_MESSAGES: u32 = 100_000;
 
+/// Longest that a broker waits for the other replicas before it answers that it does not know; then the client asks again,
+/// and an idempotent producer makes no duplicate of it. A broker reads nothing else from the connection meanwhile: with the
+/// client's own 30 s, one topic whose replica has just died kept all topics of its leader waiting until their records had timed
+/// out. Longer than replicas in sync take, so that little is sent twice.
+const REPLICAS: Duration = Duration::from_millis(200);
+/// Requests on their way to one broker. It answers them one by one, so that each of a topic in trouble delays what is behind it
+/// by as much. One more than one keeps the broker busy; five, the most of an idempotent producer, made smaller batches and no
+/// more records in a second.
+const REQUESTS: &str = "2";
+
 /// Longest that the client waits before it connects again.
 const RECONNECT: Duration = Duration::from_secs(1);
 
@@ -59,6 +69,8 @@ pub(super) fn settings(
         .set("queue.buffering.max.kbytes", kbytes.to_string())
         .set("topic.metadata.propagation.max.ms", millis(PROPAGATION.min(limit / 2)))
         .set("reconnect.backoff.max.ms", millis(RECONNECT))
+        // What waits behind such a request must not time out with it.
+        .set("request.timeout.ms", millis(REPLICAS.min(limit / 4).max(Duration::from_millis(1))))
         // A request that a silent broker holds is not waited for longer than the records behind it.
         .set("socket.timeout.ms", millis(limit.clamp(Duration::from_secs(1), Duration::from_secs(60))))
         .set("socket.keepalive.enable", "true");
@@ -73,6 +85,7 @@ pub(super) fn settings(
         .set("message.max.bytes", spec.max_message_size.to_string())
         .set("batch.size", spec.batch_size.to_string())
         .set("enable.idempotence", "true")
+        .set("max.in.flight", REQUESTS)
         .set("acks", "all")
         // The partition that a Java producer chooses.
         .set("partitioner", "murmur2_random")
@@ -211,6 +224,8 @@ mod tests {
                 ("partitioner", "murmur2_random"),
                 ("message.timeout.ms", "27000"),
                 ("topic.metadata.propagation.max.ms", "1000"),
+                ("request.timeout.ms", "200"),
+                ("max.in.flight", "2"),
                 ("security.protocol", "plaintext"),
                 ("client.id", "delaybridge"),
                 ("linger.ms", "1"),
