@@ -6,7 +6,8 @@
 //	failing                    one that is due at once and fails
 //	state ID                   prints the state of a task
 //	delete ID                  deletes a scheduled task; prints the error if it is refused
-//	work MS                    runs a server for so long and prints each payload; a payload with "fail" fails
+//	work                       runs a server until the standard input ends, prints each payload, and at last "closed";
+//	                           a payload with "fail" fails
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -93,8 +95,10 @@ func main() {
 			RetryDelayFunc:           func(int, error, *asynq.Task) time.Duration { return 2 * time.Second },
 		})
 		check(server.Start(asynq.HandlerFunc(handle)))
-		time.Sleep(time.Duration(number(rest[0])) * time.Millisecond)
+		_, err := io.Copy(io.Discard, os.Stdin)
+		check(err)
 		server.Shutdown()
+		fmt.Println("closed")
 	default:
 		check(fmt.Errorf("unknown verb %s", verb))
 	}

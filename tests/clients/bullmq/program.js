@@ -4,7 +4,7 @@
 //   deduplicated DELAY_MS      one with a deduplication id; prints the id of the job that it is
 //   counts                     prints the counts that BullMQ itself sees
 //   job ID                     prints whether BullMQ finds a job
-//   work MS                    runs a worker for so long and prints each payload
+//   work                       runs a worker until the standard input ends, prints each payload, and at last "closed"
 "use strict";
 const { Queue, Worker } = require("bullmq");
 
@@ -36,8 +36,9 @@ async function main() {
         const handle = async (job) => console.log(JSON.stringify(job.data));
         const worker = new Worker(name, handle, { connection, concurrency: 4, removeOnComplete: { count: 0 } });
         await worker.waitUntilReady();
-        await new Promise((resolve) => setTimeout(resolve, Number(rest[0])));
+        await new Promise((resolve) => process.stdin.resume().on("end", resolve));
         await worker.close();
+        console.log("closed");
         break;
       }
       default:

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use redis::AsyncCommands;
 
 use super::leaving::{json, well};
-use super::programs::{arrived, asynq, bullmq, settled};
+use super::programs::{Worker, arrived, settled};
 use super::{PATIENCE, on};
 use crate::harness::daemon::{ConfigFile, cli};
 use crate::harness::redisson::redis_now_ms;
@@ -147,13 +147,17 @@ async fn asynq_and_bullmq_work_on_exported_jobs() {
         let done = json(&config, "jobs export orders --queue q");
         assert_eq!(done["moved"], 5, "{done}");
         well(&config, "jobs resume orders");
-        let worked = match preset.starts_with("asynq") {
-            true => asynq(&server, "mails work 9000").await,
-            false => bullmq(&server, "mails work 9000").await,
+        let worker = match preset.starts_with("asynq") {
+            true => Worker::of_asynq(&server),
+            false => Worker::of_bullmq(&server),
         };
-        let mut lines: Vec<&str> = worked.lines().collect();
+        eventually("every job to be handled", PATIENCE, async || {
+            if worker.count() >= 5 { Ok(()) } else { Err(format!("{} of 5", worker.count())) }
+        })
+        .await;
+        let mut lines = worker.end().await;
         lines.sort_unstable();
         let expected: Vec<String> = (101..=105).map(|n| format!("{{\"n\":{n}}}")).collect();
-        assert_eq!(lines, expected, "{preset}: {worked}");
+        assert_eq!(lines, expected, "{preset}");
     }
 }

@@ -1,14 +1,16 @@
 //! Original programs beside the daemon: asynq's client and server in Go, BullMQ's queue and worker in Node.js.
 
 use std::collections::BTreeSet;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use redis::AsyncCommands;
 use serde_json::Value;
 
 use super::{PATIENCE, on};
 use crate::harness::daemon::cli;
+use crate::harness::logs::Lines;
 use crate::harness::oracle::read_stream;
+use crate::harness::process::{Process, command};
 use crate::harness::{Daemon, RedisServer, eventually};
 
 /// Runs a program to its end, and answers what it wrote.
@@ -22,18 +24,69 @@ async fn run(mut command: Command) -> String {
     ran.await.expect("the program ends")
 }
 
-pub(super) fn asynq(server: &RedisServer, line: &str) -> impl Future<Output = String> + use<> {
-    let mut command = Command::new(brokers::asynq().unwrap_or_else(|error| panic!("{error}")));
+fn asynq_program(server: &RedisServer, line: &str) -> Command {
+    let mut command = command(brokers::asynq().unwrap_or_else(|error| panic!("{error}")));
     command.arg(format!("127.0.0.1:{}", server.port())).args(line.split(' '));
-    run(command)
+    command
 }
 
-pub(super) fn bullmq(server: &RedisServer, line: &str) -> impl Future<Output = String> + use<> {
-    let mut command = Command::new("node");
+fn bullmq_program(server: &RedisServer, line: &str) -> Command {
+    let mut command = command("node");
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/bullmq/program.js"));
     command.env("NODE_PATH", brokers::bullmq().unwrap_or_else(|error| panic!("{error}")));
     command.arg(server.port().to_string()).args(line.split(' '));
-    run(command)
+    command
+}
+
+fn asynq(server: &RedisServer, line: &str) -> impl Future<Output = String> + use<> {
+    run(asynq_program(server, line))
+}
+
+fn bullmq(server: &RedisServer, line: &str) -> impl Future<Output = String> + use<> {
+    run(bullmq_program(server, line))
+}
+
+/// An original consumer, which prints what it handles.
+///
+/// It runs until the test has seen what it waits for, never for a time: what it has moved to its own list of waiting jobs
+/// and not handled when it ends stays there, for the next consumer of its kind.
+pub(super) struct Worker {
+    process: Process,
+    printed: Lines,
+}
+
+impl Worker {
+    pub(super) fn of_asynq(server: &RedisServer) -> Worker {
+        Worker::start(asynq_program(server, "mails work"))
+    }
+
+    pub(super) fn of_bullmq(server: &RedisServer) -> Worker {
+        Worker::start(bullmq_program(server, "mails work"))
+    }
+
+    fn start(mut command: Command) -> Worker {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = Process::spawn("worker", command).unwrap_or_else(|error| panic!("start a worker: {error}"));
+        let printed = Lines::collect(process.child_mut().stdout.take().expect("stdout is piped"));
+        Worker { process, printed }
+    }
+
+    /// How many it has handled by now.
+    pub(super) fn count(&self) -> usize {
+        self.printed.count()
+    }
+
+    /// Ends it in order, and answers what it handled.
+    pub(super) async fn end(mut self) -> Vec<String> {
+        drop(self.process.child_mut().stdin.take());
+        let status = self.process.wait(PATIENCE).await;
+        assert!(status.is_some_and(|status| status.success()), "the worker ends in order: {status:?}");
+        eventually("its last line", PATIENCE, async || {
+            let mut lines = self.printed.all();
+            if lines.pop_if(|last| last == "closed").is_some() { Ok(lines) } else { Err(format!("{:?}", lines.last())) }
+        })
+        .await
+    }
 }
 
 fn json(text: &str) -> Value {
@@ -70,7 +123,13 @@ async fn tasks_of_asynq_arrive_and_its_inspector_sees_none_of_them() {
     let mut redis = server.client().await;
     // One that asynq's own server has tried, and that waits for its retry.
     asynq(&server, "mails failing").await;
-    asynq(&server, "mails work 600").await;
+    let worker = Worker::of_asynq(&server);
+    eventually("a try that fails", PATIENCE, async || {
+        let info = json(&asynq(&server, "mails info").await);
+        if info["retry"] == 1 { Ok(()) } else { Err(info.to_string()) }
+    })
+    .await;
+    assert_eq!(worker.end().await, [""; 0]);
     asynq(&server, "mails add 0 30 300").await;
     asynq(&server, "mails add 100 5 3600000").await;
     asynq(&server, "mails unique 300").await;
@@ -103,7 +162,7 @@ async fn a_server_of_asynq_beside_the_daemon_shares_the_tasks_and_is_named() {
     let server = RedisServer::start().await;
     let redis = server.client().await;
     let mut daemon = Daemon::start(&on(&server, ASYNQ)).await;
-    let working = tokio::spawn(asynq(&server, "mails work 6000"));
+    let worker = Worker::of_asynq(&server);
     // Its heartbeat, by which it is known.
     let live = eventually("check to name the server", PATIENCE, async || {
         let output = cli(daemon.config(), &["check", "--live"]);
@@ -113,18 +172,17 @@ async fn a_server_of_asynq_beside_the_daemon_shares_the_tasks_and_is_named() {
     .await;
     assert!(live.contains("takes due tasks as well"), "{live}");
     asynq(&server, "mails add 0 300 500").await;
-    let by_asynq = working.await.expect("it ends");
     eventually("every task", PATIENCE, async || {
-        let by_daemon = read_stream(&mut redis.clone(), "out").await.len();
-        let all = by_daemon + by_asynq.lines().count();
-        if all >= 300 { Ok(()) } else { Err(format!("{all} of 300")) }
+        let (by_daemon, by_asynq) = (read_stream(&mut redis.clone(), "out").await.len(), worker.count());
+        if by_daemon + by_asynq >= 300 { Ok(()) } else { Err(format!("{by_daemon} and {by_asynq} of 300")) }
     })
     .await;
+    let by_asynq = worker.end().await;
     settled(&redis).await;
     let bodies = arrived(&redis, 0).await;
-    let once: BTreeSet<&str> = bodies.iter().map(String::as_str).chain(by_asynq.lines()).collect();
-    println!("of 300: asynq {}, delaybridge {}", by_asynq.lines().count(), bodies.len());
-    assert_eq!((once.len(), bodies.len() + by_asynq.lines().count()), (300, 300));
+    let once: BTreeSet<&str> = bodies.iter().map(String::as_str).chain(by_asynq.iter().map(String::as_str)).collect();
+    println!("of 300: asynq {}, delaybridge {}", by_asynq.len(), bodies.len());
+    assert_eq!((once.len(), bodies.len() + by_asynq.len()), (300, 300));
     assert_eq!(json(&asynq(&server, "mails info").await)["size"], 0);
     assert_eq!(daemon.stop().await, 0);
 }
@@ -164,7 +222,7 @@ async fn a_worker_of_bullmq_beside_the_daemon_shares_the_jobs_and_is_named() {
     let server = RedisServer::start().await;
     let redis = server.client().await;
     let mut daemon = Daemon::start(&on(&server, BULLMQ)).await;
-    let working = tokio::spawn(bullmq(&server, "mails work 6000"));
+    let worker = Worker::of_bullmq(&server);
     let live = eventually("check to name the worker", PATIENCE, async || {
         let output = cli(daemon.config(), &["check", "--live"]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -173,17 +231,17 @@ async fn a_worker_of_bullmq_beside_the_daemon_shares_the_jobs_and_is_named() {
     .await;
     assert!(live.contains("takes due jobs as well"), "{live}");
     bullmq(&server, "mails add 0 300 500").await;
-    let by_worker = working.await.expect("it ends");
     eventually("every job", PATIENCE, async || {
-        let all = read_stream(&mut redis.clone(), "out").await.len() + by_worker.lines().count();
-        if all >= 300 { Ok(()) } else { Err(format!("{all} of 300")) }
+        let (by_daemon, by_worker) = (read_stream(&mut redis.clone(), "out").await.len(), worker.count());
+        if by_daemon + by_worker >= 300 { Ok(()) } else { Err(format!("{by_daemon} and {by_worker} of 300")) }
     })
     .await;
+    let by_worker = worker.end().await;
     settled(&redis).await;
     let bodies = arrived(&redis, 0).await;
-    let once: BTreeSet<&str> = bodies.iter().map(String::as_str).chain(by_worker.lines()).collect();
-    println!("of 300: BullMQ {}, delaybridge {}", by_worker.lines().count(), bodies.len());
-    assert_eq!((once.len(), bodies.len() + by_worker.lines().count()), (300, 300));
+    let once: BTreeSet<&str> = bodies.iter().map(String::as_str).chain(by_worker.iter().map(String::as_str)).collect();
+    println!("of 300: BullMQ {}, delaybridge {}", by_worker.len(), bodies.len());
+    assert_eq!((once.len(), bodies.len() + by_worker.len()), (300, 300));
     let counts = json(&bullmq(&server, "mails counts").await);
     assert_eq!((&counts["delayed"], &counts["waiting"], &counts["active"]), (&0.into(), &0.into(), &0.into()));
     assert_eq!(daemon.stop().await, 0);
