@@ -6,6 +6,7 @@
 
 mod elements;
 mod files;
+mod memory;
 mod requests;
 mod templates;
 
