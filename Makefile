@@ -49,11 +49,11 @@ fuzz: ## damaged and made-up input: payloads of every codec, elements, files, re
 docs: ## the documentation as a site with search, target/docs/site; fetches mdBook the first time
 	@scripts/docs.sh
 
-# Random faults on real daemons and servers. ONLY=3,7 makes some faults of the schedule alone, FAULTS=kill,stop some kinds, PLAN=1
-# prints the schedule; docs/chaos.md has the rest.
+# Random faults on real daemons and servers. PROFILE=sentinel (cluster, kafka, amqp, clock) takes other servers, ONLY=3,7 makes
+# some faults of the schedule alone, FAULTS=kill,stop some kinds, PLAN=1 prints the schedule; docs/chaos.md has the rest.
 SEED ?= 1
-chaos: setup ## random faults by SEED=1 for MINUTES=10, and an oracle; ONLY=3,7 FAULTS=kill,stop PLAN=1
-	DELAYBRIDGE_CHAOS="--seed $(SEED) --minutes $(MINUTES) $(if $(ONLY),--only $(ONLY)) $(if $(FAULTS),--faults $(FAULTS)) \
+chaos: setup ## random faults by SEED=1 for MINUTES=10, and an oracle; PROFILE=sentinel ONLY=3,7 FAULTS=kill,stop PLAN=1
+	DELAYBRIDGE_CHAOS="--seed $(SEED) --minutes $(MINUTES) $(if $(PROFILE),--profile $(PROFILE)) $(if $(ONLY),--only $(ONLY)) $(if $(FAULTS),--faults $(FAULTS)) \
 		$(if $(PLAN),--plan)" $(CARGO) test --locked --test chaos -- --exact suite::asked --ignored --nocapture
 
 chaos-plant: setup ## twelve daemons that lie, and the rule that notices each; twelve minutes

@@ -70,8 +70,10 @@ pub struct Lived {
     pub resident: u64,
     /// The number in the names of its claims.
     pub owner: Option<String>,
-    /// Claims with elements under its lease after it had ended with code 0.
-    pub left: Vec<String>,
+    /// Claims under its lease after it had ended with code 0, with the number of their elements.
+    pub left: Vec<(String, usize)>,
+    /// Its log.
+    pub log: Vec<String>,
 }
 
 /// Everything.
@@ -89,6 +91,8 @@ pub struct Evidence {
     pub struck: Vec<Struck>,
     /// Processes.
     pub lives: Vec<Lived>,
+    /// By how much the clock of the Redis with the queues was ahead from when on, in ms.
+    pub clock: Vec<(i64, i64)>,
     /// When the processes of this test did not get their turn: from, till in ms.
     pub stalls: Vec<(i64, i64)>,
     /// What was not finished within the bound.

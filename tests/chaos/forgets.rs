@@ -9,16 +9,19 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{Instant, sleep};
 
-use crate::life::Seat;
+use crate::life::{Road, Seat};
 use crate::offers::{Answer, Book, Kind, QUEUES};
 use crate::options::Options;
 use crate::payload::number;
 use crate::plan::{Plan, Side};
 use crate::produce::{Producer, connect};
+use crate::profile::Profile;
 use crate::proxy::{Mode, Proxy};
 use crate::quiet;
 use crate::redis_server::{RedisServer, ServerOptions};
 use crate::redisson::RedissonQueue;
+use crate::source::{Clients, Guide};
+use crate::target::Target;
 
 /// How long elements are offered before the server fails.
 const OFFERS: Duration = Duration::from_secs(3);
@@ -68,9 +71,9 @@ pub async fn forget(how: How, seed: u64) -> Forgot {
         How::Snapshot | How::Replica => plain,
     };
     let mut source = RedisServer::start_with(options).await;
-    let target = RedisServer::start_with(ServerOptions::default().append_only()).await;
+    let target = Target::start(Profile::Fixed).await;
     let plan = Plan::new(&Options { seed, kinds: vec!["none".to_owned()], ..Options::default() });
-    let seat = Seat::new(&plan, source.port(), target.port(), None).await;
+    let seat = Seat::new(&plan, Road::Through(source.port()), &target, None).await;
     let replica = match how {
         How::Replica => Some(Behind::of(&source).await),
         _ => None,
@@ -80,7 +83,7 @@ pub async fn forget(how: How, seed: u64) -> Forgot {
 
     let book = Arc::new(Book::default());
     let end = Instant::now() + OFFERS;
-    let producer = Producer::new(&source.url(), seed, 0, Arc::clone(&book));
+    let producer = Producer::new(&Guide::Fixed(source.url()), seed, 0, Arc::clone(&book));
     let producing = tokio::spawn(producer.run(200, end));
     sleep(OFFERS.saturating_sub(BEHIND)).await;
     let mut redis = source.client().await;
@@ -105,15 +108,15 @@ pub async fn forget(how: How, seed: u64) -> Forgot {
         }
     };
 
-    let mut target = target.client().await;
     let present = present(&mut redis).await;
-    let before = arrived(&mut target, seed, &book).await;
+    let before = arrived(&target, seed, &book).await;
     let back = before.iter().filter(|n| present.contains(n)).count();
     link.set_mode(Mode::Pass);
     let until = Instant::now() + plan.bound() + Duration::from_secs(30);
-    quiet::settled(&mut redis, until).await.unwrap_or_else(|left| panic!("not settled: {left}"));
-    let arrivals = quiet::arrivals(&mut target, seed, &book).await;
-    let dead = quiet::dead_letters(&mut redis).await;
+    let mut clients = Clients(vec![redis.clone(), redis.clone(), redis.clone()]);
+    quiet::settled(&mut clients, until).await.unwrap_or_else(|left| panic!("not settled: {left}"));
+    let arrivals = quiet::arrivals(&target, seed, &book).await;
+    let dead = quiet::dead_letters(&mut clients).await;
     seat.terminate().await;
 
     let mut here: HashSet<u64> = dead.iter().filter_map(|dead| dead.n).collect();
@@ -141,7 +144,7 @@ pub async fn forget(how: How, seed: u64) -> Forgot {
     Forgot { taken: count, lost_by_redis: by_redis, lost_by_us: by_us, back, twice, unannounced }
 }
 
-async fn arrived(target: &mut MultiplexedConnection, seed: u64, book: &Book) -> HashSet<u64> {
+async fn arrived(target: &Target, seed: u64, book: &Book) -> HashSet<u64> {
     quiet::arrivals(target, seed, book).await.into_iter().filter_map(|arrival| arrival.n).collect()
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
+use crate::clock::latest;
 use crate::evidence::{Arrival, Evidence};
 use crate::offers::{Answer, Kind};
 
@@ -171,7 +172,7 @@ fn unknown(evidence: &Evidence, found: &mut Found) {
 fn early(evidence: &Evidence, found: &mut Found) {
     let offer = |arrival: &Arrival| evidence.offers.get(usize::try_from(arrival.n?).ok()?);
     let early = evidence.arrivals.iter().filter_map(|arrival| {
-        let by = offer(arrival)?.due_ms - arrival.at_ms;
+        let by = offer(arrival)?.due_ms - latest(&evidence.clock, arrival.at_ms);
         (by > 0).then_some((arrival.n?, by))
     });
     found.all(Rule::Early, "messages arrived before their due time (number, ms)", &early.collect::<Vec<_>>());
@@ -186,13 +187,32 @@ fn unannounced(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
         })
         .collect();
     twice.sort();
+    // What was claimed and delivered before a failover that has lost the claim. Durable claims are not lost.
+    let forgotten = if evidence.plan.settings.durable { 0 } else { replayed(evidence, arrived) };
+    if !evidence.plan.settings.durable {
+        twice.retain(|(n, _)| !arrived.get(n).is_some_and(|all| at_failover(evidence, all)));
+    }
     found.all(Rule::Unannounced, "elements came twice as a first attempt (life, attempt, time)", &twice);
-    let (seen, announced) = (duplicates(evidence), announced(evidence));
+    let (seen, announced) = (duplicates(evidence) - forgotten, announced(evidence));
     // A process that has ended takes what it counted since its last scrape with it.
     let all_live = evidence.lives.len() == evidence.plan.settings.daemons;
     if seen as f64 > announced && all_live {
         found.add(Rule::Unannounced, format!("{seen} duplicates, {announced} counted"));
     }
+}
+
+/// Whether a failover can have lost what was written about the first arrival of an element.
+fn at_failover(evidence: &Evidence, all: &[&Arrival]) -> bool {
+    const AROUND: i64 = 1_000;
+    let Some(first) = all.iter().map(|arrival| arrival.at_ms).min() else { return false };
+    let failovers = evidence.struck.iter().filter(|struck| struck.fault.what.may_lose_writes());
+    failovers.into_iter().any(|struck| (struck.from_ms - AROUND..=struck.till_ms + AROUND).contains(&first))
+}
+
+/// Arrivals beyond the first of elements that were delivered at a failover.
+pub fn replayed(evidence: &Evidence, arrived: &ByNumber<'_>) -> usize {
+    let all = arrived.values().filter(|all| at_failover(evidence, all));
+    all.map(|all| all.len() - 1).sum()
 }
 
 /// Arrivals beyond the first of each element.
@@ -230,8 +250,9 @@ fn dead_letters(evidence: &Evidence, found: &mut Found) {
 
 fn attempts(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
     let lease = i64::try_from(evidence.plan.settings.lease.as_millis()).unwrap_or(i64::MAX);
-    // A lost claim is found again a second later: a shorter lease is over by then.
-    if lease < 3_000 {
+    // A lost claim is found again a second later: a shorter lease is over by then. What a clock that was ahead has put off waits for
+    // that time, which may be long after it.
+    if lease < 3_000 || !evidence.clock.is_empty() {
         return;
     }
     let times = evidence.struck.iter().filter_map(|struck| {
@@ -270,7 +291,9 @@ fn ends(evidence: &Evidence, found: &mut Found) {
         found.all(Rule::Residue, "keys are left", &evidence.residue);
     }
     for life in &evidence.lives {
-        if !life.left.is_empty() {
+        // What it had dropped because its lease was nearly over is nobody's until then: another process may have it already.
+        let dropped = life.metrics.get("delaybridge_stale_drops_total").copied().unwrap_or(0.0);
+        if life.left.iter().map(|(_, count)| *count as f64).sum::<f64>() > dropped {
             let (left, counted) = (&life.left, &life.metrics);
             found.add(Rule::Residue, format!("process {} ended with 0 and left {left:?}; {counted:?}", life.number));
         }
@@ -304,10 +327,17 @@ fn counters(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
     let dead: HashSet<u64> = evidence.dead.iter().filter_map(|dead| dead.n).collect();
     let gone = arrived.keys().filter(|n| !dead.contains(n)).count() as f64;
     let counted = sum(evidence, DELIVERED);
-    if counted > gone || counted + unseen < gone {
+    // Verdicts with a lost answer and a lease that was over before the next one.
+    let unknown = sum(evidence, "delaybridge_unknown_acks_total");
+    // What a failover brought back was counted before it.
+    let again = replayed(evidence, arrived) as f64;
+    if counted > gone + again || counted + unseen + unknown < gone {
         found.add(
             Rule::Counters,
-            format!("{gone} left Redis as delivered, {counted} were counted, {unseen} may be unseen"),
+            format!(
+                "{gone} left Redis as delivered, {counted} were counted, {unseen} may be unseen, {unknown} unknown, \
+                 {again} came back at failovers"
+            ),
         );
     }
 }

@@ -19,6 +19,7 @@ use crate::plan::{Plan, Side};
 use crate::ports::free_port;
 use crate::process::{Process, command};
 use crate::proxy::Proxy;
+use crate::target::Target;
 
 /// The binary that cargo built beside this test.
 const BINARY: &str = env!("CARGO_BIN_EXE_delaybridge");
@@ -28,17 +29,21 @@ const END: Duration = Duration::from_secs(20);
 /// Pause between two looks at the metrics of a process that ends.
 const SCRAPE: Duration = Duration::from_millis(50);
 
+/// Pause between two changes of a configuration.
+const RELOAD: Duration = Duration::from_millis(400);
+
 /// The number of a process, and what it counts.
 type Scraped = (usize, BTreeMap<String, f64>);
 
 /// Metrics that the oracle looks at.
-const LOOKED_AT: [&str; 9] = [
+const LOOKED_AT: [&str; 10] = [
     "delaybridge_delivered_messages_total",
     "delaybridge_dead_lettered_messages_total",
     "delaybridge_possible_duplicates_total",
     "delaybridge_leases_expired_total",
     "delaybridge_recovered_messages_total",
     "delaybridge_stale_acks_total",
+    "delaybridge_unknown_acks_total",
     "delaybridge_stale_drops_total",
     "delaybridge_panics_total",
     "delaybridge_jobs_without_body_total",
@@ -51,12 +56,21 @@ pub struct Life {
     log: Lines,
 }
 
+/// How a daemon reaches the Redis with the queues.
+pub enum Road {
+    /// Through a proxy in front of this port.
+    Through(u16),
+    /// By these keys under `redis`.
+    Straight(String),
+}
+
 /// A daemon's place.
 pub struct Seat {
     config: ConfigFile,
     file: PathBuf,
     port: u16,
-    links: [Proxy; 2],
+    source: Option<Proxy>,
+    target: Option<Proxy>,
     lie: Option<String>,
     life: tokio::sync::Mutex<Option<Life>>,
     /// The last scrape.
@@ -65,18 +79,34 @@ pub struct Seat {
 
 impl Seat {
     /// A place for a daemon of this plan, in front of these servers.
-    pub async fn new(plan: &Plan, source: u16, target: u16, lie: Option<String>) -> Seat {
-        let links = [Proxy::start(source).await, Proxy::start(target).await];
+    pub async fn new(plan: &Plan, road: Road, target: &Target, lie: Option<String>) -> Seat {
+        let (source, redis) = match road {
+            Road::Through(port) => {
+                let proxy = Proxy::start(port).await;
+                let redis = format!("url: {}", proxy.url());
+                (Some(proxy), redis)
+            }
+            Road::Straight(redis) => (None, redis),
+        };
+        let link = match target {
+            Target::Redis(server) => Some(Proxy::start(server.port()).await),
+            _ => None,
+        };
         let port = free_port();
-        let config = ConfigFile::new(&yaml(plan, port, &links[0].url(), &links[1].url()));
+        let config = ConfigFile::new(&yaml(plan, port, &redis, target, link.as_ref()));
         // Once, and not for every process: a server that is down or frozen cannot take a user.
         let file = config.confined(Purpose::Run);
-        Seat { config, file, port, links, lie, life: tokio::sync::Mutex::default(), scraped: Mutex::default() }
+        let (life, scraped) = (tokio::sync::Mutex::default(), Mutex::default());
+        Seat { config, file, port, source, target: link, lie, life, scraped }
     }
 
     /// The link to this side.
     pub fn link(&self, side: Side) -> &Proxy {
-        &self.links[usize::from(side == Side::Target)]
+        let link = match side {
+            Side::Source => self.source.as_ref(),
+            Side::Target => self.target.as_ref(),
+        };
+        link.expect("a link of a profile that has one")
     }
 
     /// Its configuration as a person would use it.
@@ -111,6 +141,31 @@ impl Seat {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         false
+    }
+
+    /// The configuration changes, and the process is asked to read it: a file that is broken, one with another bound, and the one
+    /// that it had. How often it was asked.
+    pub async fn reload(&self) -> u64 {
+        // Held until all is as it was: a process that starts must not find the broken file.
+        let mut life = self.life.lock().await;
+        let starts = |life: &Life| !life.log.all().iter().any(|line| owner(line).is_some());
+        if life.as_ref().is_some_and(starts) {
+            return 0;
+        }
+        let text = std::fs::read_to_string(&self.file).expect("read the configuration");
+        let other = text.replace("max_in_flight: ", "max_in_flight: 1");
+        let mut times = 0;
+        for text in [format!("{text}  broken: ["), other, text] {
+            // As an operator or a volume replaces it: by another file of the same name.
+            let beside = self.file.with_extension("new");
+            std::fs::write(&beside, &text).and_then(|()| std::fs::rename(&beside, &self.file)).expect("replace a file");
+            if let Some(life) = life.as_mut() {
+                life.process.signal(Signal::HUP);
+                times += 1;
+            }
+            tokio::time::sleep(RELOAD).await;
+        }
+        times
     }
 
     /// SIGKILL. `None` if there was no process.
@@ -203,12 +258,13 @@ impl Seat {
         let owner = life.log.all().iter().find_map(|line| owner(line));
         // Before it listens for signals it has nothing to end in order.
         let odd_end = odd_end.filter(|odd| owner.is_some() || !odd.contains("(SIGTERM)"));
+        let log = life.log.all();
         let (number, metrics) = (life.number, metrics.map(|(_, metrics)| metrics).unwrap_or_default());
         let odd_end = odd_end.map(|odd| {
             let all = life.log.all();
             format!("{odd}; its last lines:\n{}", all[all.len().saturating_sub(15)..].join("\n"))
         });
-        Lived { number, code, odd_end, metrics, panics, resident, owner, left: Vec::new() }
+        Lived { number, code, odd_end, metrics, panics, resident, owner, left: Vec::new(), log }
     }
 }
 
@@ -225,30 +281,38 @@ fn owner(line: &str) -> Option<String> {
 }
 
 /// The configuration: one queue of each source, one sink.
-fn yaml(plan: &Plan, port: u16, source: &str, target: &str) -> String {
+fn yaml(plan: &Plan, port: u16, source: &str, target: &Target, link: Option<&Proxy>) -> String {
     let settings = &plan.settings;
     let lease = settings.lease.as_millis();
     // The sink's answer within four fifths of the lease; a lost reply is noticed in less than half of it.
     let (timeout, command) = (lease * 7 / 10, lease * 2 / 5);
-    let queue = |source: &str, stream: &str| {
+    // Of a group of servers, the replica that has everything is chosen as the next master.
+    let durable = match settings.durable {
+        true => format!("durability: {{ replicas: 1, timeout: {}ms }}, ", lease / 5),
+        false => String::new(),
+    };
+    let (sink, link) = (target, link.map(Proxy::url));
+    let queue = |source: &str, name: &str| {
+        let route = sink.route(name);
         format!(
-            "{{ source: {source}, codec: json, lease: {lease}ms, max_in_flight: {}, \
-             to: [{{ sink: out, stream: {stream}, headers: {{ life: \"${{CHAOS_LIFE:-0}}\" }} }}] }}",
+            "{{ source: {source}, codec: json, lease: {lease}ms, {durable}max_in_flight: {}, \
+             to: [{{ sink: out, {route}, headers: {{ life: \"${{CHAOS_LIFE:-0}}\" }} }}] }}",
             settings.max_in_flight
         )
     };
     format!(
         "http: {{ listen: 127.0.0.1:{port} }}\n\
          shutdown_timeout: 4s\n\
-         redis: {{ url: {source}, connect_timeout: 1s, command_timeout: {command}ms }}\n\
+         redis: {{ {source}, connect_timeout: 1s, command_timeout: {command}ms }}\n\
          retry: {{ default: {{ max_attempts: 6, initial_interval: 100ms, max_interval: 2s }} }}\n\
-         sinks: {{ out: {{ redis: {{ url: {target}, timeout: {timeout}ms, connect_timeout: 1s, command_timeout: {command}ms }} }} }}\n\
+         sinks: {{ out: {{ {} }} }}\n\
          queues:\n  orders: {}\n  due: {}\n  pool: {}\n",
-        queue("{ redisson: { name: orders, ghost_max_age: 1s } }", "out-orders"),
-        queue("{ zset: { key: due, score: ms, id: \"${payload.n}\" } }", "out-due"),
+        sink.sink(link.as_deref(), timeout),
+        queue("{ redisson: { name: orders, ghost_max_age: 1s } }", "orders"),
+        queue("{ zset: { key: due, score: ms, id: \"${payload.n}\" } }", "due"),
         queue(
             "{ job_pool: { buckets: [\"{pool}:due\"], score: ms, id: member, job: { string: \"{pool}:job:{id}\" } } }",
-            "out-pool"
+            "pool"
         ),
     )
 }

@@ -18,9 +18,13 @@ macro_rules! tools {
     };
 }
 tools! {
+    amqp "../it/harness/amqp.rs",
+    cluster "../it/harness/cluster.rs",
     daemon "../it/harness/daemon.rs",
     eventually "../it/harness/eventually.rs",
+    failovers "../it/harness/failovers.rs",
     http "../it/harness/http.rs",
+    kafka "../it/harness/kafka.rs",
     least "../it/harness/least.rs",
     logs "../it/harness/logs.rs",
     metrics "../it/harness/metrics.rs",
@@ -30,11 +34,13 @@ tools! {
     redis_server "../it/harness/redis_server.rs",
     redisson "../it/harness/redisson.rs",
     resp "../it/harness/resp.rs",
+    sentinels "../it/harness/sentinels.rs",
     tls "../it/harness/tls.rs",
     toxic "../it/harness/toxic.rs",
 }
 use brokers::process;
 
+mod clock;
 mod evidence;
 mod forgets;
 mod judge;
@@ -46,9 +52,12 @@ mod plan;
 mod planted;
 mod play;
 mod produce;
+mod profile;
 mod quiet;
 mod report;
 mod run;
 mod shrink;
+mod source;
 mod stage;
 mod suite;
+mod target;

@@ -24,6 +24,8 @@ pub enum Kind {
     Good,
     /// One that is no JSON: a dead letter.
     Undecodable,
+    /// One that kills whoever sends it: a dead letter.
+    Poison,
     /// A member that no program of ours wrote: a dead letter.
     Junk,
 }

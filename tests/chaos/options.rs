@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::profile::Profile;
+
 /// The variable with the arguments.
 pub const VARIABLE: &str = "DELAYBRIDGE_CHAOS";
 
@@ -11,6 +13,8 @@ pub const VARIABLE: &str = "DELAYBRIDGE_CHAOS";
 pub struct Options {
     /// Everything follows from it but the timing.
     pub seed: u64,
+    /// The servers.
+    pub profile: Profile,
     /// How long faults are made.
     pub length: Duration,
     /// Only these faults of the schedule, by their numbers.
@@ -29,6 +33,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             seed: 1,
+            profile: Profile::default(),
             length: Duration::from_secs(60),
             only: None,
             kinds: Vec::new(),
@@ -40,7 +45,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads `--seed 7 --minutes 10 --only 3,5 --faults kill,stop --plan --shrink MINUTES --lie NAME`.
+    /// Reads `--seed 7 --profile sentinel --minutes 10 --only 3,5 --faults kill,stop --plan --shrink MINUTES --lie NAME`.
     pub fn parse(text: &str) -> Result<Options, String> {
         let mut options = Options::default();
         let mut words = text.split_whitespace();
@@ -52,6 +57,7 @@ impl Options {
             let value = words.next().ok_or_else(|| format!("{word}: a value is missing"))?;
             match word {
                 "--seed" => options.seed = value.parse().map_err(|e| format!("--seed {value}: {e}"))?,
+                "--profile" => options.profile = Profile::named(value)?,
                 "--minutes" => options.length = minutes(word, value)?,
                 "--shrink" => options.shrink = minutes(word, value)?,
                 "--only" => {
@@ -62,7 +68,7 @@ impl Options {
                 "--lie" => options.lie = Some(value.to_owned()),
                 _ => {
                     return Err(format!(
-                        "{word}: unknown; there are --seed, --minutes, --only, --faults, --plan, --shrink, --lie"
+                        "{word}: unknown; there are --seed, --profile, --minutes, --only, --faults, --plan, --shrink, --lie"
                     ));
                 }
             }
@@ -81,9 +87,13 @@ fn arguments_are_read_and_wrong_ones_are_named() {
     let read = Options::parse("--seed 7 --minutes 0.5 --only 3,1 --faults kill,stop --plan").expect("good arguments");
     assert_eq!((read.seed, read.length, read.plan), (7, Duration::from_secs(30), true));
     assert_eq!((read.only, read.kinds.len()), (Some([1, 3].into()), 2));
-    for (text, expected) in
-        [("--seed", "a value is missing"), ("--seed x", "--seed x"), ("--sead 7", "unknown"), ("--minutes -1", "-1")]
-    {
+    for (text, expected) in [
+        ("--seed", "a value is missing"),
+        ("--seed x", "--seed x"),
+        ("--sead 7", "unknown"),
+        ("--minutes -1", "-1"),
+        ("--profile x", "sentinel"),
+    ] {
         let error = Options::parse(text).expect_err(text);
         assert!(error.contains(expected), "{text}: {error}");
     }

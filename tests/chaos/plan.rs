@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use crate::failovers::Failover;
+use crate::offers::QUEUES;
 use crate::options::Options;
+use crate::profile::Profile;
 use crate::toxic::Toxic;
 
 /// Time before the first fault.
@@ -15,6 +18,10 @@ const WARM_UP: Duration = Duration::from_secs(3);
 /// How the daemons are set up, and what they have to do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
+    /// The servers.
+    pub profile: Profile,
+    /// Whether claims wait for a replica.
+    pub durable: bool,
     /// Daemons on the same queues.
     pub daemons: usize,
     /// Lease of all queues.
@@ -72,6 +79,19 @@ pub enum Ill {
     Disconnect,
 }
 
+/// What is wrong with a broker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ailment {
+    /// SIGSTOP.
+    Freeze,
+    /// SIGKILL, and a start with its data.
+    Kill,
+    /// RabbitMQ's alarm of a full disk: it takes nothing.
+    Full,
+    /// All connections are closed by an operator.
+    Disconnect,
+}
+
 /// A kind of fault, with its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
@@ -87,8 +107,24 @@ pub enum What {
     Link(usize, Side, Trouble),
     /// A server.
     Server(Side, Ill),
+    /// A broker.
+    Broker(Ailment),
     /// The destination of a queue has a wrong type.
     WrongType(usize),
+    /// The master of a queue is replaced.
+    FailOver(Failover, usize),
+    /// The master of a queue is stopped: long enough, and it is replaced.
+    FreezeMaster(usize),
+    /// A sentinel is stopped.
+    FreezeSentinel(usize),
+    /// The slot of a queue moves to another master.
+    MoveSlot(usize),
+    /// The clock of the Redis with the queues is so many ms ahead, or behind.
+    Clock(i64),
+    /// The configuration of a daemon changes: to one that is broken, to another one, and back.
+    Reload(usize),
+    /// An element that kills whoever sends it.
+    Poison,
     /// A queue is paused by a person, and resumed.
     Pause(usize),
     /// Members that no program of ours wrote.
@@ -124,7 +160,20 @@ impl What {
             What::Server(Side::Target, Ill::Kill) => "sink-kill",
             What::Server(Side::Target, Ill::Full) => "sink-full",
             What::Server(Side::Target, Ill::ScriptFlush | Ill::Disconnect) => "sink-disconnect",
+            What::Broker(Ailment::Freeze) => "broker-freeze",
+            What::Broker(Ailment::Kill) => "broker-kill",
+            What::Broker(Ailment::Full) => "broker-full",
+            What::Broker(Ailment::Disconnect) => "broker-disconnect",
             What::WrongType(_) => "sink-wrong-type",
+            What::FailOver(Failover::Command, _) => "failover",
+            What::FailOver(Failover::Kill, _) => "failover-kill",
+            What::FreezeMaster(_) => "master-freeze",
+            What::FreezeSentinel(_) => "sentinel-freeze",
+            What::MoveSlot(_) => "slot-move",
+            What::Clock(0..) => "clock-ahead",
+            What::Clock(_) => "clock-behind",
+            What::Reload(_) => "reload",
+            What::Poison => "poison",
             What::Pause(_) => "pause",
             What::Junk(_) => "junk",
         }
@@ -132,7 +181,16 @@ impl What {
 
     /// Whether a sink or Redis may be taken for broken.
     fn opens_breakers(&self) -> bool {
-        matches!(self, What::Link(..) | What::Server(..) | What::WrongType(_))
+        self.may_lose_writes()
+            || matches!(
+                self,
+                What::Link(..) | What::Server(..) | What::Broker(_) | What::WrongType(_) | What::MoveSlot(_)
+            )
+    }
+
+    /// Whether what a replica did not have is lost.
+    pub fn may_lose_writes(&self) -> bool {
+        matches!(self, What::FailOver(..) | What::FreezeMaster(_))
     }
 
     /// Whether it leaves the attempts of elements alone, provided that it ends well before the lease.
@@ -142,6 +200,7 @@ impl What {
             What::Terminate(_)
                 | What::Rolling
                 | What::Pause(_)
+                | What::Reload(_)
                 | What::Junk(_)
                 | What::Server(Side::Source, Ill::ScriptFlush | Ill::Disconnect | Ill::Full)
                 | What::Link(
@@ -189,10 +248,12 @@ impl Plan {
     /// The schedule of these options.
     pub fn new(options: &Options) -> Plan {
         let mut random = Rng::with_seed(options.seed);
-        let settings = Settings::random(&mut random);
+        let settings = Settings::random(options.profile, options.seed, &mut random);
         let mut faults = Vec::new();
         for (strand, choices) in strands(&settings).into_iter().enumerate() {
-            let wanted = |what: &What| options.kinds.is_empty() || options.kinds.iter().any(|kind| kind == what.kind());
+            let named = |what: &What| options.kinds.iter().any(|kind| kind == what.kind());
+            // One that takes ten leases is made only when it is asked for.
+            let wanted = |what: &What| options.kinds.is_empty() && *what != What::Poison || named(what);
             let choices: Vec<What> = choices.into_iter().filter(wanted).collect();
             // Of its own, so that a strand more changes nothing of the others.
             let mut random = Rng::with_seed(options.seed.wrapping_mul(31).wrapping_add(strand as u64));
@@ -227,16 +288,29 @@ impl Plan {
     /// probes every 30 s at the latest, as does a claim that Redis refused.
     pub fn bound(&self) -> Duration {
         let probes = self.faults.iter().any(|fault| fault.what.opens_breakers());
-        self.settings.lease * 3 + Duration::from_secs(if probes { 45 } else { 15 })
+        // What was claimed or is to be retried by a clock that was ahead waits until that time has come.
+        let jumps = self.faults.iter().filter_map(|fault| match fault.what {
+            What::Clock(ahead) => u64::try_from(ahead).ok(),
+            _ => None,
+        });
+        let jumps = Duration::from_millis(jumps.max().unwrap_or(0));
+        self.settings.lease * 3 + Duration::from_secs(if probes { 45 } else { 15 }) + jumps
     }
 }
 
 impl Settings {
-    fn random(random: &mut Rng) -> Settings {
+    fn random(profile: Profile, seed: u64, random: &mut Rng) -> Settings {
         let max_in_flight = [1, 2, 7, 60, 500][random.usize(..5)];
         Settings {
+            profile,
+            // Of its own, so that the rest is the same for all profiles.
+            durable: profile.replicates() && Rng::with_seed(seed.wrapping_mul(131)).bool(),
             daemons: random.usize(2..=3),
-            lease: Duration::from_millis([1_000, 2_000, 3_000, 5_000][random.usize(..4)]),
+            lease: match (profile.has_broker(), random.usize(..4)) {
+                (false, n) => Duration::from_millis([1_000, 2_000, 3_000, 5_000][n]),
+                // The client of Kafka waits for a second at least.
+                (true, n) => Duration::from_millis([2_000, 3_000, 5_000, 8_000][n]),
+            },
             max_in_flight,
             rate: if max_in_flight < 3 { 8 } else { random.u32(15..=40) },
         }
@@ -246,14 +320,8 @@ impl Settings {
 /// What may happen at the same time, and in each strand what happens one after the other.
 fn strands(settings: &Settings) -> Vec<Vec<What>> {
     let mut strands = vec![
-        [Ill::Freeze, Ill::Kill, Ill::Full, Ill::ScriptFlush, Ill::Disconnect]
-            .map(|ill| What::Server(Side::Source, ill))
-            .to_vec(),
-        [Ill::Freeze, Ill::Kill, Ill::Full, Ill::Disconnect]
-            .map(|ill| What::Server(Side::Target, ill))
-            .into_iter()
-            .chain([What::WrongType(0), What::WrongType(1), What::WrongType(2)])
-            .collect(),
+        of_source(settings.profile),
+        of_target(settings.profile),
         vec![What::Pause(0), What::Pause(1), What::Pause(2), What::Junk(0), What::Rolling],
     ];
     for daemon in 0..settings.daemons {
@@ -270,15 +338,70 @@ fn strands(settings: &Settings) -> Vec<Vec<What>> {
         let both: Vec<Trouble> = both.into_iter().chain(slow.map(Trouble::Toxic)).collect();
         let lost = [Trouble::LoseClaims(0), Trouble::LoseVerdicts(0), Trouble::LoseExtensions(0)];
         let source = both.iter().copied().chain(lost).map(|trouble| What::Link(daemon, Side::Source, trouble));
-        strands.push(source.collect());
+        if settings.profile.has_source_links() {
+            strands.push(source.collect());
+        }
         let target = both.iter().copied().chain([Trouble::LoseMessages(0), Trouble::LoseMessages(0)]);
-        strands.push(target.map(|trouble| What::Link(daemon, Side::Target, trouble)).collect());
+        if settings.profile.has_target_links() {
+            strands.push(target.map(|trouble| What::Link(daemon, Side::Target, trouble)).collect());
+        }
+    }
+    for daemon in 0..settings.daemons {
+        strands.push(vec![What::Reload(daemon)]);
+    }
+    if settings.profile.has_target_links() {
+        strands.push(vec![What::Poison]);
     }
     strands
 }
 
+/// What happens to the Redis with the queues.
+fn of_source(profile: Profile) -> Vec<What> {
+    let queues = || 0..QUEUES.len();
+    let failovers = |how: Failover| queues().map(move |queue| What::FailOver(how, queue));
+    let frozen = queues().map(What::FreezeMaster);
+    match profile {
+        Profile::Sentinel => {
+            let all = failovers(Failover::Command).chain(failovers(Failover::Kill)).chain(frozen);
+            all.chain((0..3).map(What::FreezeSentinel)).collect()
+        }
+        Profile::Cluster => {
+            let all = failovers(Failover::Command).chain(failovers(Failover::Kill)).chain(frozen);
+            all.chain(queues().map(What::MoveSlot)).collect()
+        }
+        Profile::Clock => vec![
+            What::Clock(1),
+            What::Clock(-1),
+            What::Clock(1),
+            What::Clock(-1),
+            What::Server(Side::Source, Ill::Kill),
+        ],
+        _ => [Ill::Freeze, Ill::Kill, Ill::Full, Ill::ScriptFlush, Ill::Disconnect]
+            .map(|ill| What::Server(Side::Source, ill))
+            .to_vec(),
+    }
+}
+
+/// What happens to the destinations.
+fn of_target(profile: Profile) -> Vec<What> {
+    match profile {
+        Profile::Kafka => [Ailment::Freeze, Ailment::Kill].map(What::Broker).to_vec(),
+        Profile::Amqp => {
+            [Ailment::Freeze, Ailment::Kill, Ailment::Full, Ailment::Disconnect].map(What::Broker).to_vec()
+        }
+        _ => [Ill::Freeze, Ill::Kill, Ill::Full, Ill::Disconnect]
+            .map(|ill| What::Server(Side::Target, ill))
+            .into_iter()
+            .chain([What::WrongType(0), What::WrongType(1), What::WrongType(2)])
+            .collect(),
+    }
+}
+
 /// The fault with figures of its own.
 fn vary(what: What, random: &mut Rng) -> What {
+    if let What::Clock(way) = what {
+        return What::Clock(way * random.i64(10_000..150_000));
+    }
     let What::Link(daemon, side, trouble) = what else { return what };
     let nth = random.u64(1..=4);
     let trouble = match trouble {
@@ -307,6 +430,16 @@ fn lasts(what: What, settings: &Settings, random: &mut Rng) -> Duration {
         What::Link(..) => millis(random, 300, 4_000),
         What::Server(_, Ill::ScriptFlush | Ill::Disconnect) => millis(random, 100, 1_000),
         What::Server(..) | What::WrongType(_) => millis(random, 300, 4_000),
+        // As long as it takes; others are not planned for the time that this usually is.
+        What::FailOver(..) => Duration::from_secs(6),
+        What::Broker(Ailment::Disconnect) => Duration::ZERO,
+        What::Broker(_) => millis(random, 300, 5_000),
+        What::FreezeMaster(_) | What::FreezeSentinel(_) => millis(random, 300, 4_000),
+        What::Clock(_) => millis(random, 500, 8_000),
+        What::Reload(_) => Duration::ZERO,
+        // As long as it takes: ten leases.
+        What::Poison => settings.lease * 12 + Duration::from_secs(15),
+        What::MoveSlot(_) => millis(random, 0, 1_500),
         What::Pause(_) => millis(random, 500, 3_000),
         What::Junk(_) => Duration::ZERO,
     }
@@ -325,7 +458,7 @@ impl fmt::Display for Fault {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { daemons, lease, max_in_flight, rate } = self.settings;
+        let Settings { profile, durable, daemons, lease, max_in_flight, rate } = self.settings;
         writeln!(
             f,
             "seed {}, faults for {:?}, then at most {:?} until all is settled",
@@ -335,7 +468,8 @@ impl fmt::Display for Plan {
         )?;
         writeln!(
             f,
-            "{daemons} daemons, lease {lease:?}, max_in_flight {max_in_flight}, {rate} elements/s to each queue"
+            "{profile}, {daemons} daemons, lease {lease:?}, max_in_flight {max_in_flight}, {rate} elements/s to each queue{}",
+            if durable { ", durable claims" } else { "" }
         )?;
         self.faults.iter().try_for_each(|fault| writeln!(f, "{fault}"))
     }

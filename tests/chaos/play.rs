@@ -11,9 +11,9 @@ use crate::daemon::command_line;
 use crate::evidence::Struck;
 use crate::offers::{Answer, Book, Kind, QUEUES, now_ms};
 use crate::plan::{Fault, Ill, Plan, Side, Trouble, What};
-use crate::produce::connect;
 use crate::proxy::{Cut, CutCount, Mode, Proxy};
 use crate::quiet;
+use crate::redis_server::RedisServer;
 use crate::resp::Frame;
 use crate::stage::Stage;
 
@@ -21,6 +21,10 @@ use crate::stage::Stage;
 const READY: Duration = Duration::from_secs(10);
 /// After so long a server counts as away.
 const AWAY: Duration = Duration::from_secs(2);
+/// Leases in a row that run out before an element is a dead letter.
+const DEADLY: u64 = 10;
+/// How long an element may take to be one.
+const POISON: Duration = Duration::from_secs(120);
 /// Pause between two strikes of a fault that strikes again and again.
 const AGAIN: Duration = Duration::from_millis(150);
 
@@ -74,8 +78,41 @@ async fn fault_of(stage: &Stage, book: &Book, fault: &Fault) -> u64 {
             times
         }
         What::Link(daemon, side, trouble) => link(stage.seats[daemon].link(side), trouble, lasts).await,
-        What::Server(side, ill) => server(stage, side, ill, lasts).await,
+        What::Server(Side::Source, ill) => {
+            let mut source = stage.source.lock().await;
+            server(source.server(), ill, lasts).await
+        }
+        What::Server(Side::Target, ill) => server(stage.target.lock().await.server(), ill, lasts).await,
+        What::Broker(ailment) => {
+            stage.target.lock().await.suffer(ailment, lasts).await;
+            1
+        }
+        What::FailOver(how, queue) => {
+            stage.source.lock().await.fail_over(how, queue).await;
+            1
+        }
+        What::FreezeMaster(queue) => {
+            stage.source.lock().await.freeze_master(queue, lasts).await;
+            1
+        }
+        What::FreezeSentinel(place) => {
+            stage.source.lock().await.freeze_sentinel(place, lasts).await;
+            1
+        }
+        What::MoveSlot(queue) => {
+            stage.source.lock().await.move_slot(queue, lasts).await;
+            1
+        }
         What::WrongType(queue) => wrong_type(stage, queue, lasts).await,
+        What::Clock(ahead_ms) => {
+            let clock = stage.clock.as_ref().expect("a clock that can be moved");
+            clock.set(ahead_ms);
+            sleep(lasts).await;
+            clock.set(0);
+            1
+        }
+        What::Reload(daemon) => stage.seats[daemon].reload().await,
+        What::Poison => poison(stage, book).await,
         What::Pause(queue) => pause(stage, queue, lasts).await,
         What::Junk(queue) => junk(stage, book, queue).await,
     }
@@ -83,10 +120,10 @@ async fn fault_of(stage: &Stage, book: &Book, fault: &Fault) -> u64 {
 
 async fn terminate(stage: &Stage, daemon: usize) -> u64 {
     let Some(mut ended) = stage.seats[daemon].terminate().await else { return 0 };
-    if let (Some(0), Some(owner)) = (ended.code, &ended.owner) {
+    // A clock that jumps says nothing of how long a lease runs.
+    if let (Some(0), Some(owner), None) = (ended.code, &ended.owner, &stage.clock) {
         // While Redis is away, nothing can be said.
-        let look =
-            async { quiet::claims_of(&mut connect(stage.url(Side::Source)).await?, owner, stage.margin_ms).await };
+        let look = async { quiet::claims_of(&mut stage.guide.clients().await?, owner, stage.margin_ms).await };
         ended.left = tokio::time::timeout(AWAY, look).await.ok().and_then(Result::ok).unwrap_or_default();
     }
     stage.ended(Some(ended));
@@ -157,8 +194,7 @@ fn runs(frame: &Frame, which: &HashSet<String>) -> bool {
     frame.script().is_some_and(|sha| which.contains(&sha))
 }
 
-async fn server(stage: &Stage, side: Side, ill: Ill, lasts: Duration) -> u64 {
-    let mut server = stage.server(side).lock().await;
+async fn server(server: &mut RedisServer, ill: Ill, lasts: Duration) -> u64 {
     match ill {
         Ill::Freeze => {
             server.running().freeze();
@@ -169,18 +205,18 @@ async fn server(stage: &Stage, side: Side, ill: Ill, lasts: Duration) -> u64 {
         Ill::Kill => {
             server.kill();
             sleep(lasts).await;
-            server.boot().await.unwrap_or_else(|log| panic!("start the {side:?} Redis again: {log}"));
+            server.boot().await.unwrap_or_else(|log| panic!("start a killed Redis again: {log}"));
             1
         }
         Ill::Full => {
-            let mut redis = stage.client(side).await;
+            let mut redis = server.client().await;
             limit(&mut redis, 1).await;
             sleep(lasts).await;
             limit(&mut redis, 0).await;
             1
         }
-        Ill::ScriptFlush => again(stage, side, &["SCRIPT", "FLUSH"], lasts).await,
-        Ill::Disconnect => again(stage, side, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"], lasts).await,
+        Ill::ScriptFlush => again(server, &["SCRIPT", "FLUSH"], lasts).await,
+        Ill::Disconnect => again(server, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"], lasts).await,
     }
 }
 
@@ -191,8 +227,8 @@ async fn limit(redis: &mut MultiplexedConnection, bytes: u64) {
     set.exec_async(redis).await.expect("set maxmemory");
 }
 
-async fn again(stage: &Stage, side: Side, words: &[&str], lasts: Duration) -> u64 {
-    let mut redis = stage.client(side).await;
+async fn again(server: &RedisServer, words: &[&str], lasts: Duration) -> u64 {
+    let mut redis = server.client().await;
     let mut command = redis::cmd(words[0]);
     command.arg(&words[1..]);
     let until = Instant::now() + lasts;
@@ -207,7 +243,7 @@ async fn again(stage: &Stage, side: Side, words: &[&str], lasts: Duration) -> u6
 
 /// The stream of a queue is put aside, and something else is in its place.
 async fn wrong_type(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
-    let mut redis = stage.client(Side::Target).await;
+    let mut redis = stage.target.lock().await.server().client().await;
     let (stream, aside) = (format!("out-{}", QUEUES[queue]), format!("aside-{}", QUEUES[queue]));
     let mut breaks = redis::pipe();
     breaks.atomic().rename(&stream, &aside).set(&stream, "no stream");
@@ -249,7 +285,7 @@ async fn operate(stage: &Stage, arguments: &[&str]) -> bool {
 
 /// Members without a layout among those of Redisson.
 async fn junk(stage: &Stage, book: &Book, queue: usize) -> u64 {
-    let mut redis = stage.client_when_well(Side::Source).await;
+    let mut redis = stage.guide.clients_when_well().await.0.swap_remove(queue);
     let key = format!("redisson_delay_queue_timeout:{{{}}}", QUEUES[queue]);
     let mut times = 0;
     for _ in 0..3 {
@@ -258,8 +294,45 @@ async fn junk(stage: &Stage, book: &Book, queue: usize) -> u64 {
         let member = format!("junk {{\"n\":{n},");
         let added: redis::RedisResult<i64> =
             redis::cmd("ZADD").arg(&key).arg(due_ms).arg(member).query_async(&mut redis).await;
-        book.taken(n, if added.is_ok() { Answer::Yes } else { Answer::Unknown });
+        let sure = added.is_ok() && stage.guide.is_sure(&mut redis).await;
+        book.taken(n, if sure { Answer::Yes } else { Answer::Unknown });
         times += u64::from(added.is_ok());
     }
     times
+}
+
+/// An element of the second queue that kills every daemon that sends it, until it is a dead letter. How often it has killed.
+async fn poison(stage: &Stage, book: &Book) -> u64 {
+    const QUEUE: usize = 1;
+    let n = book.note(QUEUE, 0, now_ms(), Kind::Poison, |n| n.to_string());
+    let mark = format!("poison-{n}-");
+    let body = format!("{{\"n\":{n},\"x\":\"{mark}\"}}");
+    let trips: Vec<_> = stage.seats.iter().map(|seat| seat.link(Side::Target).trip(mark.as_bytes())).collect();
+    let mut seen = vec![0; trips.len()];
+    let mut redis = stage.guide.clients_when_well().await.0.swap_remove(QUEUE);
+    let added = redis::cmd("ZADD").arg(QUEUES[QUEUE]).arg(now_ms()).arg(&body).exec_async(&mut redis).await;
+    book.taken(n, if added.is_ok() { Answer::Yes } else { Answer::Unknown });
+    let until = Instant::now() + POISON;
+    while added.is_ok() && Instant::now() < until {
+        for (place, trip) in trips.iter().enumerate() {
+            if trip.count() > seen[place] {
+                seen[place] = trip.count();
+                stage.ended(stage.seats[place].kill().await);
+                stage.start_daemon(place).await;
+            }
+        }
+        let ask = async {
+            let mut redis = stage.guide.connect(QUEUE).await?;
+            redis::cmd("XLEN")
+                .arg(format!("delaybridge:dead:{{{}}}", QUEUES[QUEUE]))
+                .query_async::<u64>(&mut redis)
+                .await
+        };
+        // Other letters may come first: enough was killed when its leases are used up.
+        if seen.iter().sum::<u64>() >= DEADLY && ask.await.is_ok_and(|letters| letters > 0) {
+            break;
+        }
+        sleep(AGAIN).await;
+    }
+    seen.iter().sum()
 }

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::offers::{Answer, Book, Kind, QUEUES, now_ms};
 use crate::payload::{payload, undecodable};
 use crate::redisson::{Layout, OFFER, REMOVE, RedissonQueue};
+use crate::source::Guide;
 
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -19,7 +20,7 @@ const IN_TIME_MS: i64 = 300;
 
 /// A producer of one queue.
 pub struct Producer {
-    url: String,
+    guide: Guide,
     seed: u64,
     queue: usize,
     book: Arc<Book>,
@@ -39,9 +40,9 @@ struct Written {
 
 impl Producer {
     /// A producer of this queue.
-    pub fn new(url: &str, seed: u64, queue: usize, book: Arc<Book>) -> Self {
+    pub fn new(guide: &Guide, seed: u64, queue: usize, book: Arc<Book>) -> Self {
         let random = Rng::with_seed(seed.wrapping_mul(97).wrapping_add(queue as u64));
-        Producer { url: url.to_owned(), seed, queue, book, random, redis: None, doomed: Vec::new() }
+        Producer { guide: guide.clone(), seed, queue, book, random, redis: None, doomed: Vec::new() }
     }
 
     /// Offers `rate` elements a second until `end`.
@@ -129,13 +130,29 @@ impl Producer {
             }
         };
         match sent {
-            Ok(_) => Answer::Yes,
-            Err(error) if refused(&error) => Answer::No,
-            Err(_) => {
+            Ok(_) => self.sure(Answer::Yes).await,
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    /// The answer, if no failover can take it back.
+    async fn sure(&mut self, answer: Answer) -> Answer {
+        let guide = self.guide.clone();
+        match self.ask(async move |mut redis| Ok(guide.is_sure(&mut redis).await)).await {
+            Ok(true) => answer,
+            // It may be a former master: who follows the servers does not go on there.
+            _ => {
                 self.redis = None;
                 Answer::Unknown
             }
         }
+    }
+
+    fn failed(&mut self, error: &RedisError) -> Answer {
+        if !error.code().is_some_and(|code| code == "OOM") {
+            self.redis = None;
+        }
+        if refused(error) { Answer::No } else { Answer::Unknown }
     }
 
     /// Withdraws what is to be withdrawn and will be due soon.
@@ -169,12 +186,8 @@ impl Producer {
             // Later it says nothing: Redisson's script also takes out what was claimed.
             Ok(_) if now_ms() > due_ms - IN_TIME_MS => Answer::Unknown,
             Ok(0) => Answer::No,
-            Ok(_) => Answer::Yes,
-            Err(error) if refused(&error) => Answer::No,
-            Err(_) => {
-                self.redis = None;
-                Answer::Unknown
-            }
+            Ok(_) => self.sure(Answer::Yes).await,
+            Err(error) => self.failed(&error),
         };
         self.book.withdrawn(n, answer);
     }
@@ -182,7 +195,7 @@ impl Producer {
     async fn ask<T>(&mut self, send: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>) -> RedisResult<T> {
         let late = || RedisError::from((ErrorKind::Io, "no answer in time"));
         if self.redis.is_none() {
-            self.redis = Some(timeout(PATIENCE, connect(&self.url)).await.map_err(|_| late())??);
+            self.redis = Some(timeout(PATIENCE, self.guide.connect(self.queue)).await.map_err(|_| late())??);
         }
         let Some(redis) = self.redis.clone() else { return Err(late()) };
         timeout(PATIENCE, send(redis)).await.map_err(|_| late())?
@@ -206,8 +219,19 @@ pub async fn connect(url: &str) -> RedisResult<MultiplexedConnection> {
 
 /// Whether the server answered, and did nothing.
 fn refused(error: &RedisError) -> bool {
-    error
-        .code()
-        .is_some_and(|code| matches!(code, "OOM" | "LOADING" | "BUSY" | "MASTERDOWN" | "READONLY" | "EXECABORT"))
-        || error.to_string().contains("OOM")
+    error.code().is_some_and(|code| {
+        matches!(
+            code,
+            "OOM"
+                | "LOADING"
+                | "BUSY"
+                | "MASTERDOWN"
+                | "READONLY"
+                | "EXECABORT"
+                | "MOVED"
+                | "ASK"
+                | "TRYAGAIN"
+                | "CLUSTERDOWN"
+        )
+    }) || error.to_string().contains("OOM")
 }

@@ -1,15 +1,16 @@
 //! Whether everything is settled: decided by what is in Redis, never by waiting.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
 use crate::evidence::{Arrival, Dead};
 use crate::offers::{Book, Kind, QUEUES, now_ms};
-use crate::oracle::read_stream;
 use crate::payload::{number, payload};
 use crate::redisson::RedissonQueue;
+use crate::source::Clients;
+use crate::target::Target;
 
 /// How often the same must be seen.
 const LOOKS: usize = 3;
@@ -39,7 +40,7 @@ fn pending(queue: usize) -> Vec<String> {
 }
 
 /// Waits until nothing is left to do; else what is left.
-pub async fn settled(redis: &mut MultiplexedConnection, until: Instant) -> Result<(), String> {
+pub async fn settled(redis: &mut Clients, until: Instant) -> Result<(), String> {
     let mut quiet = 0;
     loop {
         let left = left(redis).await;
@@ -58,10 +59,11 @@ pub async fn settled(redis: &mut MultiplexedConnection, until: Instant) -> Resul
 }
 
 /// Keys with something to do, and how much.
-async fn left(redis: &mut MultiplexedConnection) -> Result<Vec<String>, String> {
-    let keys: Vec<String> = (0..QUEUES.len()).flat_map(pending).collect();
+async fn left(redis: &mut Clients) -> Result<Vec<String>, String> {
+    let keys = (0..QUEUES.len()).flat_map(|queue| pending(queue).into_iter().map(move |key| (queue, key)));
     let mut found = Vec::new();
-    for key in keys {
+    for (queue, key) in keys {
+        let redis = &mut redis.0[queue];
         let kind: String = redis::cmd("TYPE").arg(&key).query_async(redis).await.map_err(|e| e.to_string())?;
         let count = match &kind[..] {
             "none" => continue,
@@ -77,30 +79,38 @@ async fn left(redis: &mut MultiplexedConnection) -> Result<Vec<String>, String> 
 }
 
 /// Keys that should not be there when all is settled.
-pub async fn residue(redis: &mut MultiplexedConnection) -> Vec<String> {
-    let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(redis).await.expect("read the keys");
+pub async fn residue(redis: &mut Clients) -> Vec<String> {
+    let mut keys = BTreeSet::new();
+    for redis in &mut redis.0 {
+        let here: Vec<String> = redis::cmd("KEYS").arg("*").query_async(redis).await.expect("read the keys");
+        keys.extend(here);
+    }
     let kept = |key: &String| {
         ["delaybridge:dead:", "delaybridge:state:", "delaybridge:sweep:"].iter().any(|kept| key.starts_with(kept))
     };
-    keys.retain(|key| !kept(key));
-    keys.sort();
-    keys
+    keys.into_iter().filter(|key| !kept(key)).collect()
 }
 
-/// Claims of this owner that hold anything, with a lease that lasts for `least` ms more. What a daemon drops because too
-/// little of its lease is left stays where it is until then.
-pub async fn claims_of(redis: &mut MultiplexedConnection, owner: &str, least: i64) -> redis::RedisResult<Vec<String>> {
+/// Claims of this owner that hold anything, with a lease that lasts for `least` ms more, and how many elements. What a daemon
+/// drops because too little of its lease is left stays where it is until then.
+pub async fn claims_of(redis: &mut Clients, owner: &str, least: i64) -> redis::RedisResult<Vec<(String, usize)>> {
     let mut found = Vec::new();
     for (queue, name_of_queue) in QUEUES.iter().enumerate() {
-        let tag = tag(queue);
+        let (tag, redis) = (tag(queue), &mut redis.0[queue]);
         let mut read = redis::cmd("ZRANGE");
         read.arg(format!("delaybridge:leases:{tag}")).arg(0).arg(-1).arg("WITHSCORES");
         for (name, till_ms) in read.query_async::<Vec<(String, i64)>>(redis).await? {
-            let parts = ["d", "h"].map(|part| format!("delaybridge:claim:{name}:{part}:{tag}"));
             let left = till_ms - now_ms();
-            let of_owner = name.split('.').nth(1) == Some(owner) && left > least;
-            if of_owner && redis::cmd("EXISTS").arg(&parts).query_async::<i64>(redis).await? > 0 {
-                found.push(format!("{name} of {name_of_queue}, {left} ms left"));
+            if name.split('.').nth(1) != Some(owner) || left <= least {
+                continue;
+            }
+            let mut count = 0;
+            for part in ["d", "h"] {
+                let key = format!("delaybridge:claim:{name}:{part}:{tag}");
+                count += redis::cmd("ZCARD").arg(key).query_async::<usize>(redis).await?;
+            }
+            if count > 0 {
+                found.push((format!("{name} of {name_of_queue}, {left} ms left"), count));
             }
         }
     }
@@ -108,10 +118,10 @@ pub async fn claims_of(redis: &mut MultiplexedConnection, owner: &str, least: i6
 }
 
 /// What has arrived, compared with what was offered.
-pub async fn arrivals(redis: &mut MultiplexedConnection, seed: u64, book: &Book) -> Vec<Arrival> {
+pub async fn arrivals(target: &Target, seed: u64, book: &Book) -> Vec<Arrival> {
     let mut arrivals = Vec::new();
-    for (queue, name) in QUEUES.iter().enumerate() {
-        for delivery in read_stream(redis, &format!("out-{name}")).await {
+    for queue in 0..QUEUES.len() {
+        for delivery in target.deliveries(queue).await {
             let n = number(&delivery.payload);
             let offer = n.and_then(|n| book.get(n));
             let made = offer.filter(|offer| offer.kind == Kind::Good).zip(n);
@@ -134,9 +144,10 @@ pub async fn arrivals(redis: &mut MultiplexedConnection, seed: u64, book: &Book)
 }
 
 /// All dead letters.
-pub async fn dead_letters(redis: &mut MultiplexedConnection) -> Vec<Dead> {
+pub async fn dead_letters(redis: &mut Clients) -> Vec<Dead> {
     let mut letters = Vec::new();
     for queue in 0..QUEUES.len() {
+        let redis = &mut redis.0[queue];
         let key = format!("delaybridge:dead:{}", tag(queue));
         let all: redis::streams::StreamRangeReply =
             redis::cmd("XRANGE").arg(key).arg("-").arg("+").query_async(redis).await.expect("read dead letters");

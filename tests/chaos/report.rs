@@ -15,8 +15,9 @@ pub fn report(outcome: &Outcome) -> String {
     let settings = &evidence.plan.settings;
     let _ = writeln!(
         text,
-        "seed {}: {:?} of faults, {} daemons, lease {:?}, max_in_flight {}, {} processes",
+        "seed {}: {}, {:?} of faults, {} daemons, lease {:?}, max_in_flight {}, {} processes",
         evidence.plan.seed,
+        settings.profile,
         evidence.plan.length,
         settings.daemons,
         settings.lease,

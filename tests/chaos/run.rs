@@ -4,17 +4,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::Clock;
 use crate::evidence::Evidence;
 use crate::judge::{Violation, judge};
-use crate::offers::{Book, QUEUES};
-use crate::plan::{Plan, Side};
+use crate::offers::{Answer, Book, QUEUES};
+use crate::plan::Plan;
 use crate::play::{strand, strands};
 use crate::produce::Producer;
 use crate::quiet;
+use crate::source::Guide;
 use crate::stage::Stage;
 
 /// Sizes of the elements that must pass at the end.
@@ -41,17 +44,18 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
     let end = CancellationToken::new();
     let watch = tokio::spawn(Arc::clone(&stage).watch(end.clone()));
     let clock = tokio::spawn(Arc::clone(&stage).watch_the_clock(end.clone()));
+    let collected = CancellationToken::new();
+    let collector = stage.target.lock().await.collect(collected.clone());
     let began = Instant::now();
     let mut work = JoinSet::new();
     for queue in 0..QUEUES.len() {
-        let producer = Producer::new(stage.url(Side::Source), plan.seed, queue, Arc::clone(&book));
+        let producer = Producer::new(&stage.guide, plan.seed, queue, Arc::clone(&book));
         work.spawn(producer.run(plan.settings.rate, began + plan.length));
     }
-    for faults in strands(plan) {
-        work.spawn(strand(Arc::clone(&stage), Arc::clone(&book), began, faults));
-    }
+    let faults = strands(plan).into_iter().map(|faults| strand(Arc::clone(&stage), Arc::clone(&book), began, faults));
+    join_all(faults).await;
     while let Some(done) = work.join_next().await {
-        done.expect("producers and faults go on to their end");
+        done.expect("producers go on to their end");
     }
     sleep_until(began + plan.length).await;
 
@@ -61,35 +65,42 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
         stage.start_daemon(seat).await;
     }
     for queue in 0..QUEUES.len() {
-        let probe = Producer::new(stage.url(Side::Source), plan.seed, queue, Arc::clone(&book));
+        let probe = Producer::new(&stage.guide, plan.seed, queue, Arc::clone(&book));
         probe.probe(&PROBES).await;
     }
-    let mut redis = stage.client(Side::Source).await;
+    let mut redis = stage.clients().await;
     let stuck = quiet::settled(&mut redis, healed + plan.bound()).await.err();
     let settled_after = healed.elapsed();
     let residue = if stuck.is_none() { quiet::residue(&mut redis).await } else { Vec::new() };
-    let idle_commands = commands_at_rest(&mut redis).await;
+    // Replicas and sentinels ask as well.
+    let idle_commands = match &stage.guide {
+        Guide::Fixed(_) => commands_at_rest(&mut redis.0[0]).await,
+        _ => 0.0,
+    };
     end.cancel();
     watch.await.expect("the watch goes on to its end");
     clock.await.expect("the clock goes on to its end");
     for seat in &stage.seats {
         seat.scrape().await;
-        if stuck.is_some() {
-            write(
-                folder,
-                &format!("log-{}.txt", seat.config().path().display()).replace('/', "-"),
-                &seat.log().await.join("\n"),
-            );
-        }
         stage.ended(seat.terminate().await);
     }
-    let mut target = stage.client(Side::Target).await;
-    let arrivals = quiet::arrivals(&mut target, plan.seed, &book).await;
+    collected.cancel();
+    if let Some(collector) = collector {
+        collector.await.expect("the collector goes on to its end");
+    }
+    let arrivals = quiet::arrivals(&*stage.target.lock().await, plan.seed, &book).await;
     let dead = quiet::dead_letters(&mut redis).await;
     let (lives, struck, stalls) = stage.take_seen();
+    let clock = stage.clock.as_ref().map(Clock::history).unwrap_or_default();
+    let mut offers = book.all();
+    if !clock.is_empty() {
+        // By a clock that was ahead, it may have been due.
+        offers.iter_mut().for_each(|offer| offer.withdrawn = offer.withdrawn.map(|_| Answer::Unknown));
+    }
     let evidence = Evidence {
         plan: plan.clone(),
-        offers: book.all(),
+        offers,
+        clock,
         arrivals,
         dead,
         struck,
@@ -101,7 +112,18 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
         idle_commands,
     };
     let violations = judge(&evidence);
+    if !violations.is_empty() {
+        for life in &evidence.lives {
+            write(folder, &format!("process-{}.log", life.number), &life.log.join("\n"));
+        }
+        write(folder, "arrivals.txt", &lines(&evidence.arrivals));
+        write(folder, "struck.txt", &lines(&evidence.struck));
+    }
     Outcome { evidence, violations, folder: folder.to_owned() }
+}
+
+fn lines<T: std::fmt::Debug>(all: &[T]) -> String {
+    all.iter().map(|one| format!("{one:?}\n")).collect()
 }
 
 /// Commands that Redis runs in a second, without ours.

@@ -10,6 +10,9 @@ use crate::judge::Rule;
 use crate::plan::Plan;
 use crate::run::run;
 
+/// How long elements are offered after the last fault.
+const AFTER: Duration = Duration::from_secs(3);
+
 /// The smallest set that was found to break the same rule, within this time. Timing is not repeatable: what fails now and
 /// then may seem to need more faults than it does.
 pub async fn shrink(plan: &Plan, rule: Rule, lie: Option<&str>, folder: &Path, patience: Duration) -> BTreeSet<usize> {
@@ -29,7 +32,10 @@ pub async fn shrink(plan: &Plan, rule: Rule, lie: Option<&str>, folder: &Path, p
             if Instant::now() + plan.length > until {
                 return numbers.into_iter().collect();
             }
-            let tried = plan.only(&some.iter().copied().collect());
+            let mut tried = plan.only(&some.iter().copied().collect());
+            // What follows the last fault is not waited for.
+            let end = tried.faults.iter().map(|fault| fault.at + fault.lasts).max().unwrap_or_default();
+            tried.length = plan.length.min(end + AFTER);
             let outcome = run(&tried, lie, &folder.join("shrink")).await;
             let broken = outcome.violations.iter().any(|violation| violation.rule == rule);
             println!("with {} faults: {}", some.len(), if broken { "fails as well" } else { "passes" });

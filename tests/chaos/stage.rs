@@ -1,18 +1,19 @@
-//! Everything that runs: two Redis, daemons on links of their own, and what was seen of them.
+//! Everything that runs: the servers, daemons on links of their own, and what was seen of them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::Clock;
 use crate::evidence::{Lived, Struck};
-use crate::life::Seat;
+use crate::life::{Road, Seat};
 use crate::offers::now_ms;
-use crate::plan::{Plan, Side};
-use crate::produce::connect;
-use crate::redis_server::{RedisServer, ServerOptions};
+use crate::plan::Plan;
+use crate::profile::Profile;
+use crate::source::{Clients, Guide, Source};
+use crate::target::Target;
 
 /// Pause between two looks at the daemons.
 const LOOK: Duration = Duration::from_millis(250);
@@ -23,8 +24,14 @@ const STALL_MS: i64 = 250;
 
 /// The servers and daemons of a run.
 pub struct Stage {
-    servers: [tokio::sync::Mutex<RedisServer>; 2],
-    urls: [String; 2],
+    /// Held while something is wrong with it.
+    pub source: tokio::sync::Mutex<Source>,
+    /// The clock of the Redis with the queues, if it jumps.
+    pub clock: Option<Clock>,
+    /// Who says where the queues are, past all proxies.
+    pub guide: Guide,
+    /// Held while something is wrong with it.
+    pub target: tokio::sync::Mutex<Target>,
     /// The daemons.
     pub seats: Vec<Seat>,
     /// In the last ms of a lease nothing is sent any more, and what was not sent is left where it is: a fifth of it.
@@ -44,16 +51,28 @@ struct Seen {
 impl Stage {
     /// Starts everything, and waits until it is ready.
     pub async fn start(plan: &Plan, lie: Option<&str>) -> Arc<Stage> {
-        let source = RedisServer::start_with(ServerOptions::default().append_only()).await;
-        let target = RedisServer::start_with(ServerOptions::default().append_only()).await;
-        let (urls, ports) = ([source.url(), target.url()], (source.port(), target.port()));
+        let clock = (plan.settings.profile == Profile::Clock).then(Clock::new);
+        let source = Source::start(plan.settings.profile, clock.as_ref()).await;
+        let target = Target::start(plan.settings.profile).await;
         let mut seats = Vec::new();
         for _ in 0..plan.settings.daemons {
-            seats.push(Seat::new(plan, ports.0, ports.1, lie.map(str::to_owned)).await);
+            let road = match &source {
+                Source::Fixed(server) => Road::Through(server.port()),
+                group => Road::Straight(group.yaml()),
+            };
+            seats.push(Seat::new(plan, road, &target, lie.map(str::to_owned)).await);
         }
-        let servers = [source, target].map(tokio::sync::Mutex::new);
         let margin_ms = i64::try_from(plan.settings.lease.as_millis() / 5).expect("a lease of seconds");
-        let stage = Stage { servers, urls, seats, margin_ms, lives: AtomicUsize::new(0), seen: Mutex::default() };
+        let stage = Stage {
+            clock,
+            guide: source.guide().await,
+            source: tokio::sync::Mutex::new(source),
+            target: tokio::sync::Mutex::new(target),
+            seats,
+            margin_ms,
+            lives: AtomicUsize::new(0),
+            seen: Mutex::default(),
+        };
         for seat in 0..stage.seats.len() {
             stage.start_daemon(seat).await;
         }
@@ -63,29 +82,9 @@ impl Stage {
         Arc::new(stage)
     }
 
-    /// A server; held while something is wrong with it.
-    pub fn server(&self, side: Side) -> &tokio::sync::Mutex<RedisServer> {
-        &self.servers[usize::from(side == Side::Target)]
-    }
-
-    /// Its address, past all proxies.
-    pub fn url(&self, side: Side) -> &str {
-        &self.urls[usize::from(side == Side::Target)]
-    }
-
-    /// A connection to a server that is well.
-    pub async fn client(&self, side: Side) -> MultiplexedConnection {
-        connect(self.url(side)).await.unwrap_or_else(|e| panic!("connect to the {side:?} Redis: {e}"))
-    }
-
-    /// The same as soon as it is well.
-    pub async fn client_when_well(&self, side: Side) -> MultiplexedConnection {
-        loop {
-            match connect(self.url(side)).await {
-                Ok(redis) => return redis,
-                Err(_) => tokio::time::sleep(LOOK).await,
-            }
-        }
+    /// Connections to the masters of the queues, which are well.
+    pub async fn clients(&self) -> Clients {
+        self.guide.clients().await.unwrap_or_else(|e| panic!("connect to the Redis with the queues: {e}"))
     }
 
     /// Starts a process of this daemon, unless there is one.

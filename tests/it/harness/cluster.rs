@@ -118,6 +118,30 @@ impl RedisCluster {
         cluster
     }
 
+    /// Waits until every node runs, every master has a replica that is linked, and all agree.
+    pub async fn wait_until_whole(&self) {
+        for node in &self.nodes {
+            until("the cluster to be whole", async || self.is_whole(node).await).await;
+        }
+    }
+
+    /// A master with slots that is another one than this.
+    pub async fn another_master(&self, not: usize) -> usize {
+        for (number, node) in self.nodes.iter().enumerate().filter(|(number, node)| *number != not && node.is_running())
+        {
+            let nodes: String = ask(node, &["CLUSTER", "NODES"]).await.expect("the nodes of a cluster");
+            if nodes.lines().any(|line| line.contains("myself,master") && line.split(' ').count() > 8) {
+                return number;
+            }
+        }
+        panic!("there is one master only");
+    }
+
+    /// A failover may have happened by itself.
+    pub fn has_failed_over(&mut self) {
+        self.failed_over = Some(Instant::now());
+    }
+
     /// Whether a node sees all slots served, and every master with a replica that is linked.
     async fn is_whole(&self, node: &RedisServer) -> Result<(), String> {
         let text = |error: redis::RedisError| error.to_string();

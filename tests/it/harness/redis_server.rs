@@ -50,6 +50,7 @@ pub struct ServerOptions {
     max_memory: Option<String>,
     tls: Option<TlsOptions>,
     lines: Vec<(String, String)>,
+    environment: Vec<(String, String)>,
 }
 
 #[derive(Debug, Clone)]
@@ -107,6 +108,12 @@ impl ServerOptions {
     /// Whether users are kept in a file, so that they are there again after a restart; a server takes them from one place.
     fn keeps_users(&self) -> bool {
         self.lines.iter().all(|(key, _)| key != "user")
+    }
+
+    /// A variable of its environment.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
     }
 
     /// One more line of the configuration.
@@ -258,6 +265,7 @@ impl RedisServer {
         // A new log each time: an old "in use" must not be taken for a new one.
         let file = std::fs::File::create(&log).map_err(|e| format!("create {}: {e}", log.display()))?;
         let mut command = command(&self.program);
+        command.envs(self.options.environment.iter().map(|(name, value)| (name, value)));
         command.args(self.arguments()).stdout(file).stderr(Stdio::null()).current_dir(self.dir.path());
         let mut process = Process::spawn("redis-server", command)
             .map_err(|e| format!("spawn {} (is it installed? `make setup`): {e}", self.program))?;

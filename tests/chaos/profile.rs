@@ -1,0 +1,66 @@
+//! What a run is made on: how many servers the queues have, and what kind of destination.
+
+use std::fmt;
+
+/// The servers of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Profile {
+    /// One Redis with the queues, one with the destinations.
+    #[default]
+    Fixed,
+    /// The queues are on a master with two replicas, behind three sentinels.
+    Sentinel,
+    /// The queues are on a cluster of three masters, each with a replica.
+    Cluster,
+    /// One Redis with the queues, and a Kafka with the destinations.
+    Kafka,
+    /// One Redis with the queues, and a RabbitMQ with the destinations.
+    Amqp,
+    /// As `Fixed`, and the clock of the Redis with the queues jumps.
+    Clock,
+}
+
+/// All of them, as `--profile` names them.
+const NAMES: [(&str, Profile); 6] = [
+    ("fixed", Profile::Fixed),
+    ("sentinel", Profile::Sentinel),
+    ("cluster", Profile::Cluster),
+    ("kafka", Profile::Kafka),
+    ("amqp", Profile::Amqp),
+    ("clock", Profile::Clock),
+];
+
+impl Profile {
+    /// The one with this name.
+    pub fn named(name: &str) -> Result<Profile, String> {
+        let found = NAMES.into_iter().find_map(|(known, profile)| (known == name).then_some(profile));
+        found.ok_or_else(|| format!("--profile {name}: there are {}", NAMES.map(|(name, _)| name).join(", ")))
+    }
+
+    /// Whether the queues are replicated: a failover loses what the replicas did not have.
+    pub fn replicates(self) -> bool {
+        matches!(self, Profile::Sentinel | Profile::Cluster)
+    }
+
+    /// Whether the destinations are at a broker.
+    pub fn has_broker(self) -> bool {
+        matches!(self, Profile::Kafka | Profile::Amqp)
+    }
+
+    /// Whether daemons reach the destinations through proxies, which know Redis's protocol.
+    pub fn has_target_links(self) -> bool {
+        !self.has_broker()
+    }
+
+    /// Whether daemons reach the Redis with the queues through proxies. Sentinels and clusters name addresses of their own.
+    pub fn has_source_links(self) -> bool {
+        !self.replicates()
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = NAMES.into_iter().find_map(|(name, profile)| (profile == *self).then_some(name));
+        f.write_str(name.unwrap_or_default())
+    }
+}

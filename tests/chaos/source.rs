@@ -1,0 +1,216 @@
+//! The Redis with the queues: one server, a master with replicas behind sentinels, or a cluster.
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{ErrorKind, RedisError, RedisResult};
+use tokio::time::sleep;
+
+use crate::clock::Clock;
+use crate::cluster::{self, RedisCluster};
+use crate::failovers::Failover;
+use crate::offers::QUEUES;
+use crate::produce::connect;
+use crate::profile::Profile;
+use crate::redis_server::{RedisServer, ServerOptions};
+use crate::sentinels::{self, Sentinels};
+
+/// How long an offer waits for the replicas.
+const REPLICAS_MS: u64 = 300;
+
+/// A key of each queue.
+const KEYS: [&str; QUEUES.len()] = ["{orders}", "due", "{pool}:due"];
+
+/// The servers.
+pub enum Source {
+    /// One.
+    Fixed(Box<RedisServer>),
+    /// A master, two replicas, three sentinels.
+    Sentinel(Box<Sentinels>),
+    /// Three masters, each with a replica.
+    Cluster(Box<RedisCluster>),
+}
+
+/// Who says which server has a queue now.
+#[derive(Debug, Clone)]
+pub enum Guide {
+    /// It is always this one.
+    Fixed(String),
+    /// The sentinel on this port.
+    Sentinel(u16),
+    /// The nodes on these ports, for the slots of the queues.
+    Cluster(Vec<u16>, [u64; QUEUES.len()]),
+}
+
+/// Connections to the masters of the queues.
+pub struct Clients(pub Vec<MultiplexedConnection>);
+
+impl Source {
+    /// Starts the servers of this profile.
+    pub async fn start(profile: Profile, clock: Option<&Clock>) -> Source {
+        match profile {
+            Profile::Sentinel => Source::Sentinel(Box::new(Sentinels::start().await)),
+            Profile::Cluster => Source::Cluster(Box::new(RedisCluster::start().await)),
+            _ => {
+                let options = ServerOptions::default().append_only();
+                let options = clock.map_or(options.clone(), |clock| clock.options(options));
+                Source::Fixed(Box::new(RedisServer::start_with(options).await))
+            }
+        }
+    }
+
+    /// How its masters are found.
+    pub async fn guide(&self) -> Guide {
+        match self {
+            Source::Fixed(server) => Guide::Fixed(server.url()),
+            Source::Sentinel(group) => Guide::Sentinel(group.ports()[0]),
+            Source::Cluster(cluster) => {
+                let mut slots = [0; QUEUES.len()];
+                for (slot, key) in slots.iter_mut().zip(KEYS) {
+                    *slot = cluster.slot(key).await;
+                }
+                Guide::Cluster(cluster.ports(), slots)
+            }
+        }
+    }
+
+    /// The key under `redis` that names it.
+    pub fn yaml(&self) -> String {
+        match self {
+            Source::Fixed(server) => format!("url: {}", server.url()),
+            Source::Sentinel(group) => group.yaml(),
+            Source::Cluster(cluster) => {
+                let nodes: Vec<_> = cluster.ports().iter().take(4).map(|port| format!("'127.0.0.1:{port}'")).collect();
+                format!("cluster: [{}]", nodes.join(", "))
+            }
+        }
+    }
+
+    /// The only server.
+    pub fn server(&mut self) -> &mut RedisServer {
+        match self {
+            Source::Fixed(server) => server,
+            _ => panic!("a fault of one server, for a group"),
+        }
+    }
+
+    /// Replaces the master of a queue, and brings a killed one back.
+    pub async fn fail_over(&mut self, how: Failover, queue: usize) {
+        match self {
+            Source::Fixed(_) => panic!("one server has no replica"),
+            Source::Sentinel(group) => {
+                let done = group.fail_over(how).await;
+                if how == Failover::Kill {
+                    group.bring_back(done.old).await;
+                }
+                group.wait_until_whole().await;
+            }
+            Source::Cluster(cluster) => {
+                let master = cluster.owner(KEYS[queue]).await;
+                match how {
+                    Failover::Command => drop(cluster.fail_over(master).await),
+                    Failover::Kill => {
+                        cluster.kill(master).await;
+                        let back = cluster.nodes[master].boot().await;
+                        back.unwrap_or_else(|log| panic!("start a killed node again: {log}"));
+                    }
+                }
+                cluster.wait_until_whole().await;
+            }
+        }
+    }
+
+    /// Stops the master of a queue for so long; its replica may take over meanwhile.
+    pub async fn freeze_master(&mut self, queue: usize, lasts: Duration) {
+        match self {
+            Source::Fixed(server) => {
+                server.running().freeze();
+                sleep(lasts).await;
+                server.resume();
+            }
+            Source::Sentinel(group) => {
+                let master = group.master().await.expect("a master");
+                group.server(master).running().freeze();
+                sleep(lasts).await;
+                group.server(master).resume();
+                group.wait_until_whole().await;
+            }
+            Source::Cluster(cluster) => {
+                cluster.let_votes_expire().await;
+                let master = cluster.owner(KEYS[queue]).await;
+                cluster.nodes[master].running().freeze();
+                sleep(lasts).await;
+                cluster.nodes[master].resume();
+                cluster.wait_until_whole().await;
+                cluster.has_failed_over();
+            }
+        }
+    }
+
+    /// Stops a sentinel for so long.
+    pub async fn freeze_sentinel(&mut self, place: usize, lasts: Duration) {
+        if let Source::Sentinel(group) = self {
+            group.freeze_sentinel(place);
+            sleep(lasts).await;
+            group.thaw_sentinel(place);
+            group.wait_until_whole().await;
+        }
+    }
+
+    /// Moves the slot of a queue to another master, key by key, with so long a pause in the middle.
+    pub async fn move_slot(&mut self, queue: usize, pause: Duration) {
+        if let Source::Cluster(cluster) = self {
+            let from = cluster.owner(KEYS[queue]).await;
+            let to = cluster.another_master(from).await;
+            let moving = cluster.begin_move(KEYS[queue], to).await;
+            sleep(pause).await;
+            cluster.move_keys(&moving).await;
+            cluster.end_move(&moving).await;
+            cluster.wait_until_whole().await;
+        }
+    }
+}
+
+impl Guide {
+    /// A connection to the server that has this queue now.
+    pub async fn connect(&self, queue: usize) -> RedisResult<MultiplexedConnection> {
+        let nobody = || RedisError::from((ErrorKind::Io, "there is no master"));
+        let port = match self {
+            Guide::Fixed(url) => return connect(url).await,
+            Guide::Sentinel(port) => sentinels::master_of(*port).await?,
+            Guide::Cluster(ports, slots) => cluster::master_of(ports, slots[queue]).await,
+        };
+        connect(&format!("redis://127.0.0.1:{}/0", port.ok_or_else(nobody)?)).await
+    }
+
+    /// The same for all queues.
+    pub async fn clients(&self) -> RedisResult<Clients> {
+        let mut all = Vec::new();
+        for queue in 0..QUEUES.len() {
+            all.push(self.connect(queue).await?);
+        }
+        Ok(Clients(all))
+    }
+
+    /// The same as soon as all of them are well.
+    pub async fn clients_when_well(&self) -> Clients {
+        loop {
+            match self.clients().await {
+                Ok(clients) => return clients,
+                Err(_) => sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
+    /// Whether what was written last on this connection outlives the master: all replicas have it.
+    pub async fn is_sure(&self, redis: &mut MultiplexedConnection) -> bool {
+        let replicas = match self {
+            Guide::Fixed(_) => return true,
+            Guide::Sentinel(_) => 2,
+            Guide::Cluster(..) => 1,
+        };
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(replicas).arg(REPLICAS_MS);
+        wait.query_async::<u32>(redis).await.is_ok_and(|have_it| have_it >= replicas)
+    }
+}

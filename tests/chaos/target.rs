@@ -1,0 +1,212 @@
+//! The destinations: streams on a Redis, topics of a Kafka, or queues of a RabbitMQ.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use brokers::{Kafka, KafkaOptions, Rabbit, RabbitOptions};
+use tokio::sync::Mutex;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::amqp::Rabbits;
+use crate::kafka::read_topic;
+use crate::offers::{QUEUES, now_ms};
+use crate::oracle::{Delivery, read_stream};
+use crate::plan::Ailment;
+use crate::profile::Profile;
+use crate::redis_server::{RedisServer, ServerOptions};
+
+/// The exchange in front of the queues of RabbitMQ.
+const EXCHANGE: &str = "chaos";
+/// `max.message.bytes` of the topics: larger than what the sink sends.
+const LARGEST: &str = "5000000";
+/// Pause between two looks at what has arrived in RabbitMQ, which keeps no times.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The server with the destinations.
+pub enum Target {
+    /// Streams.
+    Redis(Box<RedisServer>),
+    /// Topics.
+    Kafka(Arc<Kafka>),
+    /// Queues, with what was taken out of them.
+    Amqp(Arc<Rabbit>, Arc<Mutex<Taken>>),
+}
+
+/// What was taken out of the queues of a RabbitMQ.
+#[derive(Default)]
+pub struct Taken {
+    /// For each queue.
+    arrived: [Vec<Delivery>; QUEUES.len()],
+    /// A broker that is killed hands out again what was taken last. Each publish has an id of its own.
+    known: HashSet<Vec<u8>>,
+}
+
+/// Where a queue delivers to.
+pub fn place(queue: &str) -> String {
+    format!("out-{queue}")
+}
+
+impl Target {
+    /// Starts the server of this profile, with its topics or queues.
+    pub async fn start(profile: Profile) -> Target {
+        match profile {
+            Profile::Kafka => {
+                let kafka = blocking(|| {
+                    let kafka = Kafka::start_with(KafkaOptions::default())?;
+                    for queue in QUEUES {
+                        // The broker's time of arrival, and not the producer's.
+                        let settings = [("max.message.bytes", LARGEST), ("message.timestamp.type", "LogAppendTime")];
+                        kafka.create_topic(&place(queue), 2, &settings)?;
+                    }
+                    Ok(kafka)
+                });
+                Target::Kafka(Arc::new(kafka.await))
+            }
+            Profile::Amqp => {
+                let rabbit = blocking(|| Rabbit::start_with(RabbitOptions::default())).await;
+                let rabbits =
+                    Rabbits::connect(&url(&rabbit)).await.unwrap_or_else(|e| panic!("connect to RabbitMQ: {e}"));
+                for queue in QUEUES {
+                    rabbits.declare(EXCHANGE, Some(&place(queue)), &place(queue)).await;
+                }
+                Target::Amqp(Arc::new(rabbit), Arc::default())
+            }
+            _ => Target::Redis(Box::new(RedisServer::start_with(ServerOptions::default().append_only()).await)),
+        }
+    }
+
+    /// The sink `out`, reached through this address where there is one, with an answer within `timeout` ms.
+    pub fn sink(&self, link: Option<&str>, timeout: u128) -> String {
+        match self {
+            Target::Redis(server) => {
+                let own = server.url();
+                let (url, command) = (link.unwrap_or(&own), timeout * 4 / 7);
+                format!(
+                    "redis: {{ url: {url}, timeout: {timeout}ms, connect_timeout: 1s, command_timeout: {command}ms }}"
+                )
+            }
+            Target::Kafka(kafka) => {
+                format!("kafka: {{ brokers: ['{}'], timeout: {timeout}ms, max_message_size: 4MB }}", kafka.bootstrap())
+            }
+            Target::Amqp(rabbit, _) => {
+                format!("amqp: {{ url: '{}', timeout: {timeout}ms, connect_timeout: 2s, heartbeat: 2s }}", url(rabbit))
+            }
+        }
+    }
+
+    /// The destination of a queue.
+    pub fn route(&self, queue: &str) -> String {
+        let place = place(queue);
+        match self {
+            Target::Redis(_) => format!("stream: {place}"),
+            Target::Kafka(_) => format!("topic: {place}"),
+            Target::Amqp(..) => format!("exchange: {EXCHANGE}, routing_key: {place}"),
+        }
+    }
+
+    /// The only server, a Redis.
+    pub fn server(&mut self) -> &mut RedisServer {
+        match self {
+            Target::Redis(server) => server,
+            _ => panic!("a fault of a Redis, for a broker"),
+        }
+    }
+
+    /// Makes something wrong with the broker, and right again.
+    pub async fn suffer(&self, ailment: Ailment, lasts: Duration) {
+        match (self, ailment) {
+            (Target::Redis(_), _) => panic!("a fault of a broker, for a Redis"),
+            (Target::Kafka(kafka), Ailment::Freeze) => {
+                kafka.freeze(1);
+                sleep(lasts).await;
+                kafka.thaw(1);
+            }
+            (Target::Kafka(kafka), _) => {
+                kafka.kill(1);
+                sleep(lasts).await;
+                let kafka = kafka.clone();
+                blocking(move || kafka.restart(1)).await;
+            }
+            (Target::Amqp(rabbit, _), Ailment::Freeze) => {
+                rabbit.freeze();
+                sleep(lasts).await;
+                rabbit.thaw();
+            }
+            (Target::Amqp(rabbit, _), Ailment::Kill) => {
+                rabbit.kill();
+                sleep(lasts).await;
+                let rabbit = rabbit.clone();
+                blocking(move || rabbit.restart()).await;
+            }
+            (Target::Amqp(rabbit, _), Ailment::Full) => {
+                let (first, then) = (rabbit.clone(), rabbit.clone());
+                blocking(move || first.set_disk_alarm(true)).await;
+                sleep(lasts).await;
+                blocking(move || then.set_disk_alarm(false)).await;
+            }
+            (Target::Amqp(rabbit, _), Ailment::Disconnect) => {
+                let rabbit = rabbit.clone();
+                blocking(move || rabbit.close_all_connections("chaos")).await;
+            }
+        }
+    }
+
+    /// Takes out what arrives in a RabbitMQ until told to end, and then until nothing is left.
+    pub fn collect(&self, end: CancellationToken) -> Option<tokio::task::JoinHandle<()>> {
+        let Target::Amqp(rabbit, taken) = self else { return None };
+        let (url, taken) = (url(rabbit), taken.clone());
+        Some(tokio::spawn(async move {
+            loop {
+                let last = end.is_cancelled();
+                let complete = take(&url, &taken).await;
+                if last && complete {
+                    return;
+                }
+                sleep(LOOK).await;
+            }
+        }))
+    }
+
+    /// What has arrived from this queue; of a RabbitMQ after [`collect`](Target::collect) has ended.
+    pub async fn deliveries(&self, queue: usize) -> Vec<Delivery> {
+        let place = place(QUEUES[queue]);
+        match self {
+            Target::Redis(server) => read_stream(&mut server.client().await, &place).await,
+            Target::Kafka(kafka) => {
+                read_topic(&kafka.bootstrap(), &place).await.unwrap_or_else(|e| panic!("read {place}: {e}"))
+            }
+            Target::Amqp(_, taken) => std::mem::take(&mut taken.lock().await.arrived[queue]),
+        }
+    }
+}
+
+fn url(rabbit: &Rabbit) -> String {
+    format!("amqp://127.0.0.1:{}", rabbit.port())
+}
+
+/// Takes out what is there; whether it was everything.
+async fn take(url: &str, taken: &Mutex<Taken>) -> bool {
+    let Ok(Ok(mut rabbits)) = tokio::time::timeout(Duration::from_secs(5), Rabbits::connect(url)).await else {
+        return false;
+    };
+    for (queue, name) in QUEUES.iter().enumerate() {
+        // A frozen broker answers when it goes on.
+        let Ok(all) = rabbits.take_all(&place(name)).await else { return false };
+        let mut taken = taken.lock().await;
+        for mut delivery in all {
+            let publish = delivery.headers.get("property:message_id").cloned().unwrap_or_default();
+            if taken.known.insert(publish) {
+                delivery.arrived_ms = Some(now_ms());
+                taken.arrived[queue].push(delivery);
+            }
+        }
+    }
+    true
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> brokers::Result<T> + Send + 'static) -> T {
+    let done = tokio::task::spawn_blocking(work).await.expect("no panic");
+    done.unwrap_or_else(|e| panic!("a broker: {e}"))
+}
