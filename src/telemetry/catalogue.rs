@@ -161,6 +161,9 @@ catalogue! {
         "Attempts to deliver elements later than max_lateness, with on_expired: deliver.";
     dead_letters_trimmed: IntCounterVec, "delaybridge_dead_letters_trimmed_total", "elements", ["queue"], &[],
         "Dead letters that the stream's max_len has dropped. They are lost, as the configuration allows.";
+    unknown_acks: IntCounterVec, "delaybridge_unknown_acks_total", "elements", ["queue"], &[],
+        "Verdicts of which an answer was lost and the lease ended before they were sent again, with nothing left to settle \
+         then: they had been written, or another claim had taken the element over. They are in no other counter.";
     late_acks: IntCounterVec, "delaybridge_late_acks_total", "elements", ["queue"], &[],
         "Verdicts after the end of the lease, accepted because no other claim had taken the element over.";
     stale_drops: IntCounterVec, "delaybridge_stale_drops_total", "elements", ["queue"], &[],
@@ -278,7 +281,7 @@ mod tests {
              delivery_lateness_seconds delivery_attempts_total sink_errors_total claimed_messages_total \
              recovered_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total jobs_without_body_total jobs_put_back_total ids_by_hash_total \
              possible_duplicates_total leases_expired_total stale_acks_total expired_deliveries_total dead_letters_trimmed_total \
-             late_acks_total stale_drops_total \
+             unknown_acks_total late_acks_total stale_drops_total \
              panics_total decode_errors_total wakeups_total queue_stalls_total throttled_seconds_total \
              shadow_messages_total rescued_messages_total \
              unknown_entries slot_migrations_total queue_held queue_paused queue_active sink_up sink_blocked sink_destinations_in_trouble sink_ack_duration_seconds \

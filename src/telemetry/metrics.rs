@@ -209,6 +209,13 @@ impl QueueMetrics {
         }
     }
 
+    /// `n` verdicts may have been written before their leases ended, or not.
+    pub fn unknown_acks(&self, n: u64) {
+        if n > 0 {
+            self.families().unknown_acks.with_label_values(&[self.label()]).inc_by(n);
+        }
+    }
+
     /// `n` verdicts came after their lease and were accepted.
     pub fn late_acks(&self, n: u64) {
         if n > 0 {

@@ -208,6 +208,12 @@ impl Claim {
         self.lock().lost
     }
 
+    /// Whether another process may have taken it over.
+    pub fn is_over(&self, now: Instant) -> bool {
+        let state = self.lock();
+        state.lost || state.deadline <= now
+    }
+
     /// A new end of the lease; never an earlier one.
     pub fn extended(&self, deadline: Instant) {
         let mut state = self.lock();

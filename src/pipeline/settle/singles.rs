@@ -89,7 +89,7 @@ pub(super) async fn write(queue: &Arc<Queue>, batch: Vec<Settling>) {
                 _ => confirmed.push(OfClaim { claim, answers: vec![(place, answer)] }),
             },
             What::Progress { element, reply } => {
-                let done = is_done(answer, resent);
+                let done = fate(&claim, answer, resent, now) == Fate::Done;
                 if done {
                     claim.rewritten(place, element);
                 }
@@ -126,20 +126,32 @@ async fn send(queue: &Arc<Queue>, moves: &[Written]) -> (Vec<Answer>, bool) {
     }
 }
 
-/// Whether what was asked for is done.
-fn is_done(answer: Answer, resent: bool) -> bool {
+/// What an answer says of a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It is written.
+    Done,
+    /// It was written by a sending without an answer, or another claim has taken the element over.
+    Unknown,
+    /// Another claim has taken the element over.
+    Refused,
+}
+
+fn fate(claim: &Claim, answer: Answer, resent: bool, now: Instant) -> Fate {
     match answer {
-        Answer::Done | Answer::Already => true,
-        // The answer to a resend of something that was done.
-        Answer::NotMine => resent,
-        Answer::WrongType => false,
+        Answer::Done | Answer::Already => Fate::Done,
+        Answer::NotMine if resent && claim.is_over(now) => Fate::Unknown,
+        // While the lease runs nobody takes over: it was the sending without an answer.
+        Answer::NotMine if resent => Fate::Done,
+        Answer::NotMine | Answer::WrongType => Fate::Refused,
     }
 }
 
 /// Confirmations of a claim were answered.
 fn finish_confirmed(claim: &Arc<Claim>, places: &[(usize, Answer)], resent: bool, now: Instant) {
     let queue = &claim.queue;
-    let done = places.iter().filter(|(_, answer)| is_done(*answer, resent)).count();
+    let count = |of: Fate| places.iter().filter(|(_, answer)| fate(claim, *answer, resent, now) == of).count();
+    let (done, unknown) = (count(Fate::Done), count(Fate::Unknown));
     if done > 0 {
         if !resent && claim.deadline() < now {
             queue.events.metrics().late_acks(done as u64);
@@ -148,9 +160,8 @@ fn finish_confirmed(claim: &Arc<Claim>, places: &[(usize, Answer)], resent: bool
         queue.recent.confirmed(now, places.iter().filter_map(|(place, _)| claim.elements.get(*place)));
         wholes::adapt(claim, done, now);
     }
-    if done < places.len() {
-        queue.events.stale_acks((places.len() - done) as u64);
-    }
+    queue.events.metrics().unknown_acks(unknown as u64);
+    queue.events.stale_acks((places.len() - done - unknown) as u64);
     end(claim, places.iter().map(|(place, _)| *place));
 }
 
@@ -160,15 +171,16 @@ fn finish(verdict: Verdict, parts: Box<Parts>, answer: Answer, resent: bool, now
         return refused_push(parts);
     }
     let (claim, place) = (parts.claim.clone(), parts.place);
-    count(verdict, parts, is_done(answer, resent), !resent && claim.deadline() < now);
+    match fate(&claim, answer, resent, now) {
+        Fate::Done => count(verdict, parts, !resent && claim.deadline() < now),
+        Fate::Unknown => claim.queue.events.metrics().unknown_acks(1),
+        Fate::Refused => claim.queue.events.stale_acks(1),
+    }
     end(&claim, [place]);
 }
 
-fn count(verdict: Verdict, parts: Box<Parts>, done: bool, late: bool) {
+fn count(verdict: Verdict, parts: Box<Parts>, late: bool) {
     let queue = parts.queue();
-    if !done {
-        return queue.events.stale_acks(1);
-    }
     if late {
         queue.events.metrics().late_acks(1);
     }

@@ -66,7 +66,9 @@ fn finish(claim: &Arc<Claim>, whole: Whole, answer: Confirmed, resent: bool, now
             delivered(claim, count);
             queue.recent.confirmed(now, claim.elements.iter());
         }
-        // The answer to a resend of something that was done.
+        // Written by the sending without an answer, or taken over since.
+        Confirmed::Gone if resent && claim.is_over(now) => queue.events.metrics().unknown_acks(count as u64),
+        // While the lease runs nobody takes over: it was the sending without an answer.
         Confirmed::Gone if resent => delivered(claim, count),
         Confirmed::Gone => queue.events.stale_acks(count as u64),
         // A part was taken over: what is left is confirmed one by one.

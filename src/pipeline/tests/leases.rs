@@ -95,6 +95,37 @@ async fn verdicts_whose_reply_is_lost_are_sent_again_and_count_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_verdict_that_is_sent_again_after_its_lease_is_not_counted_as_written() {
+    let unknown = "delaybridge_unknown_acks_total{queue=\"q\"}";
+    // Whether the sending without an answer has run; then nothing is left to be taken over.
+    for (fault, of_first, of_second) in [(Fault::RequestLost, 0.0, 1.0), (Fault::ReplyLost, 0.0, 0.0)] {
+        // Of whole claims, and of verdicts on single elements.
+        for (op, answers) in
+            [(Op::Confirm, Step::Confirm), (Op::Settle, Step::Fail(failure(Class::MessagePermanent, "odd")))]
+        {
+            let (world, sink) = (World::new(), sink());
+            sink.otherwise(move |_| answers.clone());
+            let first = world.bridge(1, &[("s", sink.clone())]);
+            world.server.fail(op, [fault.clone()]);
+            first.offer([0]);
+            eventually("the sink to be asked", || sink.attempts().len() == 1).await;
+            first.wire.connect(false);
+            tokio::time::sleep(2 * LEASE).await;
+            let second = world.bridge(2, &[("s", sink.clone())]);
+            world.until_empty().await;
+            first.wire.connect(true);
+            first.metric_is(unknown, 1.0).await;
+            let counted = |bridge: &Bridge| {
+                let dead = "delaybridge_dead_lettered_messages_total{queue=\"q\",reason=\"message_permanent\"}";
+                bridge.metric(DELIVERED) + bridge.metric(dead)
+            };
+            assert_eq!((counted(&first), counted(&second)), (of_first, of_second), "{op:?} {fault:?}");
+            assert_eq!(first.metric(STALE_ACKS), 0.0);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn verdicts_that_the_server_refuses_are_sent_until_it_accepts_them() {
     let (world, sink) = (World::new(), sink());
     world.server.fail(Op::Confirm, vec![Fault::Refused("NOPERM"); 600]);

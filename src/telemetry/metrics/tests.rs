@@ -22,6 +22,7 @@ fn use_everything(metrics: &Metrics) {
     queue.recovered(1);
     queue.delivered(1);
     queue.possible_duplicates(1);
+    queue.unknown_acks(1);
     queue.late_acks(1);
     queue.dead_letters_trimmed(1);
     queue.without_body(1);

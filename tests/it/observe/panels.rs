@@ -138,6 +138,7 @@ pub fn rows() -> Vec<Row> {
                 total("Possible duplicates", "possible_duplicates_total", &["queue"]),
                 total("Expired leases", "leases_expired_total", &["queue"]),
                 total("Refused verdicts", "stale_acks_total", &["queue"]),
+                total("Verdicts that may have been written", "unknown_acks_total", &["queue"]),
                 total("Late verdicts, accepted", "late_acks_total", &["queue"]),
                 total("Not sent, lease nearly over", "stale_drops_total", &["queue"]),
                 total("Recovered after a lost reply", "recovered_messages_total", &["queue"]),
