@@ -288,7 +288,7 @@ fn yaml(plan: &Plan, port: u16, source: &str, target: &Target, link: Option<&Pro
     let (timeout, command) = (lease * 7 / 10, lease * 2 / 5);
     // Of a group of servers, the replica that has everything is chosen as the next master.
     let durable = match settings.durable {
-        true => format!("durability: {{ replicas: 1, timeout: {}ms }}, ", lease / 5),
+        true => format!("durability: {{ replicas: 1, timeout: {}ms }}, ", lease / 6),
         false => String::new(),
     };
     let (sink, link) = (target, link.map(Proxy::url));

@@ -21,6 +21,8 @@ use crate::redis_server::{RedisServer, ServerOptions};
 const EXCHANGE: &str = "chaos";
 /// `max.message.bytes` of the topics: larger than what the sink sends.
 const LARGEST: &str = "5000000";
+/// How long the broker may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two looks at what has arrived in RabbitMQ, which keeps no times.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -39,7 +41,7 @@ pub enum Target {
 pub struct Taken {
     /// For each queue.
     arrived: [Vec<Delivery>; QUEUES.len()],
-    /// A broker that is killed hands out again what was taken last. Each publish has an id of its own.
+    /// What was not confirmed when the broker was killed comes again. Each publish has an id of its own.
     known: HashSet<Vec<u8>>,
 }
 
@@ -158,9 +160,19 @@ impl Target {
         let Target::Amqp(rabbit, taken) = self else { return None };
         let (url, taken) = (url(rabbit), taken.clone());
         Some(tokio::spawn(async move {
+            let mut rabbits = None;
             loop {
                 let last = end.is_cancelled();
-                let complete = take(&url, &taken).await;
+                if rabbits.is_none() {
+                    rabbits = connect(&url).await;
+                }
+                let complete = match &rabbits {
+                    Some(rabbits) => take(rabbits, &taken).await,
+                    None => false,
+                };
+                if !complete {
+                    rabbits = None;
+                }
                 if last && complete {
                     return;
                 }
@@ -186,21 +198,25 @@ fn url(rabbit: &Rabbit) -> String {
     format!("amqp://127.0.0.1:{}", rabbit.port())
 }
 
+async fn connect(url: &str) -> Option<Rabbits> {
+    tokio::time::timeout(PATIENCE, Rabbits::connect(url)).await.ok()?.ok()
+}
+
 /// Takes out what is there; whether it was everything.
-async fn take(url: &str, taken: &Mutex<Taken>) -> bool {
-    let Ok(Ok(mut rabbits)) = tokio::time::timeout(Duration::from_secs(5), Rabbits::connect(url)).await else {
-        return false;
-    };
+async fn take(rabbits: &Rabbits, taken: &Mutex<Taken>) -> bool {
     for (queue, name) in QUEUES.iter().enumerate() {
-        // A frozen broker answers when it goes on.
-        let Ok(all) = rabbits.take_all(&place(name)).await else { return false };
         let mut taken = taken.lock().await;
-        for mut delivery in all {
+        let note = |mut delivery: Delivery| {
             let publish = delivery.headers.get("property:message_id").cloned().unwrap_or_default();
             if taken.known.insert(publish) {
                 delivery.arrived_ms = Some(now_ms());
                 taken.arrived[queue].push(delivery);
             }
+        };
+        // A frozen broker answers when it goes on; one that was killed does not.
+        let all = tokio::time::timeout(PATIENCE, rabbits.take_each(&place(name), note)).await;
+        if !matches!(all, Ok(Ok(()))) {
+            return false;
         }
     }
     true

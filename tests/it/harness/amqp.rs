@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lapin::message::BasicGetMessage;
-use lapin::options::{BasicGetOptions, ExchangeDeclareOptions, QueueDeclareOptions};
+use lapin::options::{BasicAckOptions, BasicGetOptions, ExchangeDeclareOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
 
@@ -46,6 +46,24 @@ impl Rabbits {
             deliveries.push(delivery(message));
         }
         Ok(deliveries)
+    }
+
+    /// Takes every message that waits now, and confirms each after it was handed over: what a connection that breaks leaves
+    /// unconfirmed comes again.
+    ///
+    /// # Errors
+    ///
+    /// As [`take_all`](Rabbits::take_all).
+    pub async fn take_each(&self, queue: &str, mut take: impl FnMut(Delivery)) -> Result<(), String> {
+        let text = |error: lapin::Error| error.to_string();
+        while let Some(message) =
+            self.channel.basic_get(queue.into(), BasicGetOptions::default()).await.map_err(text)?
+        {
+            let acker = message.delivery.acker.clone();
+            take(delivery(message));
+            acker.ack(BasicAckOptions::default()).await.map_err(text)?;
+        }
+        Ok(())
     }
 
     /// Makes a durable direct exchange; with a queue, that one too, bound with this key.
