@@ -205,8 +205,8 @@ fn unannounced(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
 fn at_failover(evidence: &Evidence, all: &[&Arrival]) -> bool {
     const AROUND: i64 = 1_000;
     let Some(first) = all.iter().map(|arrival| arrival.at_ms).min() else { return false };
-    let failovers = evidence.struck.iter().filter(|struck| struck.fault.what.may_lose_writes());
-    failovers.into_iter().any(|struck| (struck.from_ms - AROUND..=struck.till_ms + AROUND).contains(&first))
+    let mut failovers = evidence.struck.iter().filter(|struck| struck.fault.what.may_lose_writes());
+    failovers.any(|struck| (struck.from_ms - AROUND..=struck.till_ms + AROUND).contains(&first))
 }
 
 /// Arrivals beyond the first of elements that were delivered at a failover.

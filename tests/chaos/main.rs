@@ -42,6 +42,7 @@ use brokers::process;
 
 mod clock;
 mod evidence;
+mod faults;
 mod forgets;
 mod judge;
 mod life;

@@ -15,6 +15,7 @@ use crate::proxy::{Cut, CutCount, Mode, Proxy};
 use crate::quiet;
 use crate::redis_server::RedisServer;
 use crate::resp::Frame;
+use crate::source::Guide;
 use crate::stage::Stage;
 
 /// How long a process may take until it is ready again, before the schedule goes on.
@@ -120,12 +121,24 @@ async fn fault_of(stage: &Stage, book: &Book, fault: &Fault) -> u64 {
 
 async fn terminate(stage: &Stage, daemon: usize) -> u64 {
     let Some(mut ended) = stage.seats[daemon].terminate().await else { return 0 };
+    // While a master is replaced, a sentinel may still name the former one, which has what was settled at the new one.
+    let settled = match &stage.guide {
+        Guide::Fixed(_) => None,
+        _ => match stage.source.try_lock() {
+            Ok(lock) => Some(lock),
+            Err(_) => {
+                stage.ended(Some(ended));
+                return 1;
+            }
+        },
+    };
     // A clock that jumps says nothing of how long a lease runs.
     if let (Some(0), Some(owner), None) = (ended.code, &ended.owner, &stage.clock) {
         // While Redis is away, nothing can be said.
         let look = async { quiet::claims_of(&mut stage.guide.clients().await?, owner, stage.margin_ms).await };
         ended.left = tokio::time::timeout(AWAY, look).await.ok().and_then(Result::ok).unwrap_or_default();
     }
+    drop(settled);
     stage.ended(Some(ended));
     1
 }

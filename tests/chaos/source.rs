@@ -108,7 +108,9 @@ impl Source {
             Source::Cluster(cluster) => {
                 let master = cluster.owner(KEYS[queue]).await;
                 match how {
-                    Failover::Command => drop(cluster.fail_over(master).await),
+                    Failover::Command => {
+                        cluster.fail_over(master).await;
+                    }
                     Failover::Kill => {
                         cluster.kill(master).await;
                         let back = cluster.nodes[master].boot().await;
