@@ -149,7 +149,7 @@ impl Producer {
     }
 
     fn failed(&mut self, error: &RedisError) -> Answer {
-        if !error.code().is_some_and(|code| code == "OOM") {
+        if error.code().is_none_or(|code| code != "OOM") {
             self.redis = None;
         }
         if refused(error) { Answer::No } else { Answer::Unknown }
