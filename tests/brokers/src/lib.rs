@@ -9,6 +9,7 @@
 //!
 //! The methods block; they take `&self`, so that one server can be shared between tests and tasks.
 
+mod boots;
 mod cache;
 mod error;
 mod java;

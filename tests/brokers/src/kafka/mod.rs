@@ -17,6 +17,7 @@ pub use acl::{Operation, Resource};
 pub use admin::{NewTopic, Partition};
 pub use tools::Record;
 
+use crate::boots::Boot;
 use crate::error::{During, Result};
 use crate::scratch::Scratch;
 use crate::tls::Certificates;
@@ -93,6 +94,7 @@ impl Kafka {
         let mut tries = 3;
         loop {
             tries -= 1;
+            let _boot = Boot::wait();
             let kafka = Self::prepare(java, options)?;
             match kafka.launch(&command) {
                 Ok(()) => return Ok(kafka),

@@ -13,6 +13,7 @@ use rustix::process::Signal;
 
 pub use ctl::Queue;
 
+use crate::boots::Boot;
 use crate::error::{During, Error, Result};
 use crate::log::Log;
 use crate::process::{LOOK, Process};
@@ -77,6 +78,7 @@ impl Rabbit {
         loop {
             tries -= 1;
             let rabbit = Self::prepare(&options, None, None)?;
+            let _boot = Boot::wait();
             match rabbit.launch() {
                 Ok(()) => return Ok(rabbit),
                 // Another process took a port between our look and the start.
@@ -95,8 +97,10 @@ impl Rabbit {
             cluster.push(Self::prepare(&options, Some(number), cluster.first())?);
         }
         // By this thread: a node ends with the thread that started it.
+        let boot = Boot::wait();
         let started = cluster.iter().map(Self::begin).collect::<Result<Vec<_>>>()?;
         cluster.iter().zip(started).try_for_each(|(node, from)| node.wait_ready(from))?;
+        drop(boot);
         for node in &cluster[1..] {
             let first = node_name(Some(1));
             for step in [&["stop_app"][..], &["reset"], &["join_cluster", &first], &["start_app"]] {
