@@ -1,6 +1,7 @@
 //! Leases that are kept, lost or run out, and verdicts whose reply is lost.
 
 use super::*;
+use crate::pipeline::tests::world::Trouble;
 use crate::source::memory::{Fault, Op};
 
 const LATE_ACKS: &str = "delaybridge_late_acks_total{queue=\"q\"}";
@@ -98,28 +99,38 @@ async fn verdicts_whose_reply_is_lost_are_sent_again_and_count_once() {
 async fn a_verdict_that_is_sent_again_after_its_lease_is_not_counted_as_written() {
     let unknown = "delaybridge_unknown_acks_total{queue=\"q\"}";
     // Whether the sending without an answer has run; then nothing is left to be taken over.
-    for (fault, of_first, of_second) in [(Fault::RequestLost, 0.0, 1.0), (Fault::ReplyLost, 0.0, 0.0)] {
+    for (has_run, of_first, of_second) in [(false, 0.0, 1.0), (true, 0.0, 0.0)] {
         // Of whole claims, and of verdicts on single elements.
         for (op, answers) in
             [(Op::Confirm, Step::Confirm), (Op::Settle, Step::Fail(failure(Class::MessagePermanent, "odd")))]
         {
-            let (world, sink) = (World::new(), sink());
+            let (world, sink) = (World::new(), Arc::new(FakeSink::new(HOUR)));
             sink.otherwise(move |_| answers.clone());
             let first = world.bridge(1, &[("s", sink.clone())]);
-            world.server.fail(op, [fault.clone()]);
+            sink.stall(true);
             first.offer([0]);
             eventually("the sink to be asked", || sink.attempts().len() == 1).await;
-            first.wire.connect(false);
+            match has_run {
+                // The connection ends between the run and its answer.
+                true => first.wire.trouble(Trouble { slow: 10 * SECOND, lost: 0.0 }),
+                false => first.wire.freeze(true),
+            }
+            sink.stall(false);
+            if has_run {
+                eventually("the verdict to run", || world.server.calls(op) == 1).await;
+                first.wire.connect(false);
+                first.wire.trouble(Trouble::default());
+            }
             tokio::time::sleep(2 * LEASE).await;
             let second = world.bridge(2, &[("s", sink.clone())]);
             world.until_empty().await;
-            first.wire.connect(true);
+            first.wire.freeze(false);
             first.metric_is(unknown, 1.0).await;
             let counted = |bridge: &Bridge| {
                 let dead = "delaybridge_dead_lettered_messages_total{queue=\"q\",reason=\"message_permanent\"}";
                 bridge.metric(DELIVERED) + bridge.metric(dead)
             };
-            assert_eq!((counted(&first), counted(&second)), (of_first, of_second), "{op:?} {fault:?}");
+            assert_eq!((counted(&first), counted(&second)), (of_first, of_second), "{op:?}, it has run: {has_run}");
             assert_eq!(first.metric(STALE_ACKS), 0.0);
         }
     }
