@@ -74,7 +74,9 @@ impl KafkaBacklog {
             }
         };
         let mut asked = TopicPartitionList::new();
-        partitions.iter().for_each(|partition| drop(asked.add_partition(topic, *partition)));
+        for partition in &partitions {
+            asked.add_partition(topic, *partition);
+        }
         let committed =
             consumer.committed_offsets(asked, timeout).map_err(|error| failed("ask for the offsets", &error))?;
         let mut parts = VecDeque::new();
