@@ -66,7 +66,7 @@ async fn two_lies_are_noticed_by_their_rules() {
         let took = notice(told(lie), &folder).await.unwrap_or_else(|instead| panic!("{instead}"));
         println!("{lie}: noticed by `{}` after {:.0} s", told(lie).rule.name(), took.as_secs_f64());
     };
-    tokio::join!(tell("flipped_byte"), tell("skipped_counter"));
+    tokio::join!(tell("flipped_byte"), tell("claim_without_fence"));
 }
 
 /// `make chaos-plant`: all lies, with the seconds until each was noticed.
