@@ -291,7 +291,7 @@ fn ends(evidence: &Evidence, found: &mut Found) {
         found.all(Rule::Residue, "keys are left", &evidence.residue);
     }
     for life in &evidence.lives {
-        // What it had dropped because its lease was nearly over is nobody's until then: another process may have it already.
+        // What it dropped because its lease was nearly over stays under that lease. Another process may have it already.
         let dropped = life.metrics.get("delaybridge_stale_drops_total").copied().unwrap_or(0.0);
         if life.left.iter().map(|(_, count)| *count as f64).sum::<f64>() > dropped {
             let (left, counted) = (&life.left, &life.metrics);

@@ -176,13 +176,13 @@ impl Source {
 impl Guide {
     /// A connection to the server that has this queue now.
     pub async fn connect(&self, queue: usize) -> RedisResult<MultiplexedConnection> {
-        let nobody = || RedisError::from((ErrorKind::Io, "there is no master"));
+        let no_master = || RedisError::from((ErrorKind::Io, "there is no master"));
         let port = match self {
             Guide::Fixed(url) => return connect(url).await,
             Guide::Sentinel(port) => sentinels::master_of(*port).await?,
             Guide::Cluster(ports, slots) => cluster::master_of(ports, slots[queue]).await,
         };
-        connect(&format!("redis://127.0.0.1:{}/0", port.ok_or_else(nobody)?)).await
+        connect(&format!("redis://127.0.0.1:{}/0", port.ok_or_else(no_master)?)).await
     }
 
     /// The same for all queues.

@@ -114,7 +114,7 @@ impl Stage {
         self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Scrapes the daemons until told to end, and starts again whoever ended by itself.
+    /// Scrapes the daemons until `end` is cancelled, and starts those again that ended by themselves.
     pub async fn watch(self: Arc<Self>, end: CancellationToken) {
         while !end.is_cancelled() {
             for (place, seat) in self.seats.iter().enumerate() {

@@ -155,7 +155,7 @@ impl Target {
         }
     }
 
-    /// Takes out what arrives in a RabbitMQ until told to end, and then until nothing is left.
+    /// Consumes what arrives in RabbitMQ until `end` is cancelled, and then what is left.
     pub fn collect(&self, end: CancellationToken) -> Option<tokio::task::JoinHandle<()>> {
         let Target::Amqp(rabbit, taken) = self else { return None };
         let (url, taken) = (url(rabbit), taken.clone());

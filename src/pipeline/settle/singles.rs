@@ -141,7 +141,7 @@ fn fate(claim: &Claim, answer: Answer, resent: bool, now: Instant) -> Fate {
     match answer {
         Answer::Done | Answer::Already => Fate::Done,
         Answer::NotMine if resent && claim.is_over(now) => Fate::Unknown,
-        // While the lease runs nobody takes over: it was the sending without an answer.
+        // No other process takes over while the lease runs: it was the sending without an answer.
         Answer::NotMine if resent => Fate::Done,
         Answer::NotMine | Answer::WrongType => Fate::Refused,
     }

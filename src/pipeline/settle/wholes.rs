@@ -68,7 +68,7 @@ fn finish(claim: &Arc<Claim>, whole: Whole, answer: Confirmed, resent: bool, now
         }
         // Written by the sending without an answer, or taken over since.
         Confirmed::Gone if resent && claim.is_over(now) => queue.events.metrics().unknown_acks(count as u64),
-        // While the lease runs nobody takes over: it was the sending without an answer.
+        // No other process takes over while the lease runs: it was the sending without an answer.
         Confirmed::Gone if resent => delivered(claim, count),
         Confirmed::Gone => queue.events.stale_acks(count as u64),
         // A part was taken over: what is left is confirmed one by one.

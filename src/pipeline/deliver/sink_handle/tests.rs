@@ -18,7 +18,7 @@ async fn broken() -> (SinkHandle, LaneKey, LaneKey) {
         handle.breaker().failed(Some(lane), Class::Ambiguous);
         handle.destinations().failed(lane, Class::Ambiguous, false, Instant::now(), 1.0);
     }
-    tokio::time::sleep(SECOND).await;
+    tokio::time::advance(SECOND).await;
     assert_eq!([None, Some(a), Some(b)].map(|only| handle.allows(only)), [Allow::Probe; 3]);
     (handle, a, b)
 }
