@@ -12,7 +12,7 @@ pub enum Lie {
     SettleBeforeAck,
     /// An element that is dropped on the way counts as delivered.
     AckOnDrop,
-    /// All daemons claim under the same two names.
+    /// All claims of all daemons have one name.
     ClaimWithoutFence,
     /// What is due within 50 ms is delivered.
     Early,

@@ -119,7 +119,6 @@ impl Process {
     /// A claim number that this process has not used.
     pub fn next_claim(&self) -> u64 {
         let number = self.claims.fetch_add(1, Ordering::Relaxed) + 1;
-        // So few that two daemons use one at the same time again and again.
-        if planted(Lie::ClaimWithoutFence) { number % 2 } else { number }
+        if planted(Lie::ClaimWithoutFence) { 1 } else { number }
     }
 }

@@ -25,7 +25,7 @@ pub struct Planted {
 pub const ALL: [Planted; 12] = [
     planted("settle_before_ack", &["sink-kill", "link-refuse"], Rule::Lost),
     planted("ack_on_drop", &["rolling", "latency", "lose-claims"], Rule::Lost),
-    planted("claim_without_fence", &["junk"], Rule::Unannounced),
+    planted("claim_without_fence", &["latency"], Rule::Unannounced),
     planted("early", &["junk"], Rule::Early),
     planted("flipped_byte", &["junk"], Rule::WrongBytes),
     planted("swallowed_retry", &["lose-messages", "sink-kill"], Rule::Lost),
