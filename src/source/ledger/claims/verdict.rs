@@ -103,6 +103,8 @@ impl Verdict {
     /// which no other entry has.
     pub fn release(claim: ClaimName, number: u64, at: usize, element: &Element) -> Verdict {
         let mut header = element.header();
+        // The owner of the lease that ran out may have sent it. The name of the claim says so, and is gone with it.
+        header.doubt |= claim.expiries > 0;
         if element.header.is_none() {
             let place = u32::try_from(at + 1).unwrap_or(u32::MAX);
             header.writer = Writer { owner: claim.owner, claim: number, place };
@@ -154,6 +156,24 @@ mod tests {
     use std::task::Poll;
 
     use super::*;
+    use crate::source::ledger::claims::Header;
+
+    #[test]
+    fn what_was_taken_over_and_goes_back_may_have_been_sent() {
+        let name = ClaimName::new([1; 8], 1);
+        let bare = Element::bare(Bytes::from_static(b"7"), 1_000);
+        let doubt = |claim: ClaimName, element: &Element| match Verdict::release(claim, 1, 0, element).step {
+            Move::Release { header, .. } => header.doubt,
+            other => panic!("{other:?}"),
+        };
+        assert!(!doubt(name, &bare), "claimed for the first time");
+        let taken_over = name.taken_over_by([2; 8], 1);
+        assert!(doubt(taken_over, &bare));
+        let mut member = Header::new(1_000).encode();
+        member.extend_from_slice(b"7");
+        let entry = Element::entry(member.into(), 1_000).expect("an entry");
+        assert!(!doubt(name, &entry) && doubt(taken_over, &entry));
+    }
 
     #[tokio::test(flavor = "current_thread")]
     async fn a_large_body_is_hashed_in_slices_and_others_have_their_turn() {
