@@ -152,7 +152,7 @@ catalogue! {
         "Elements of a plain sorted set that have no text for the template of `id`: their id is a hash.";
     possible_duplicates: IntCounterVec, "delaybridge_possible_duplicates_total", "elements", ["queue"], &[],
         "Retried deliveries that the sink may have accepted before. Together with expired leases they are an upper bound \
-         for duplicates.";
+         for elements that arrive more than once.";
     leases_expired: IntCounterVec, "delaybridge_leases_expired_total", "elements", ["queue"], &[],
         "Claimed elements with an expired lease: their daemon died or stalled.";
     stale_acks: IntCounterVec, "delaybridge_stale_acks_total", "elements", ["queue"], &[],

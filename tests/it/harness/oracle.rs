@@ -155,6 +155,7 @@ impl Oracle {
             let times = seen.entry(id).or_default();
             *times += 1;
             let repeated = *times > 1;
+            report.repeated += usize::from(*times == 2);
             match self.by_id.get(id) {
                 Some(payload) if *payload != delivery.payload => report.altered.push(id.to_owned()),
                 Some(_) if repeated => report.duplicates += 1,
@@ -222,6 +223,8 @@ pub struct Report {
     pub arrived: usize,
     /// Deliveries beyond the first of an element.
     pub duplicates: usize,
+    /// Elements with such deliveries; only of deliveries with an id.
+    pub repeated: usize,
     /// What did not arrive.
     pub missing: Vec<String>,
     /// Elements that were never offered.
@@ -241,6 +244,11 @@ impl Report {
         assert!(self.is_complete() && self.duplicates <= most_duplicates, "{self} (allowed: {most_duplicates})");
     }
 
+    /// Fails the test unless everything arrived, nothing else, and at most so many elements more than once.
+    pub fn assert_repeated(&self, most: usize) {
+        assert!(self.is_complete() && self.repeated <= most, "{self}, of {} elements (allowed: {most})", self.repeated);
+    }
+
     /// For [`eventually`](super::eventually()): `Ok` when everything has arrived.
     pub fn complete(self) -> Result<Self, String> {
         if self.is_complete() { Ok(self) } else { Err(self.to_string()) }
@@ -249,7 +257,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { offered, deliveries, arrived, duplicates, missing, foreign, altered } = self;
+        let Report { offered, deliveries, arrived, duplicates, repeated: _, missing, foreign, altered } = self;
         write!(f, "{offered} offered, {arrived} arrived in {deliveries} deliveries, {duplicates} duplicates")?;
         for (what, which) in [("missing", missing), ("foreign", foreign), ("altered", altered)] {
             if !which.is_empty() {

@@ -187,13 +187,15 @@ async fn a_dead_broker_of_two_holds_what_it_leads_and_delays_nothing_else() {
     for flow in &flows {
         settled(&mut server.client().await, &flow.queue).await;
     }
-    let announced = daemon.metric("delaybridge_possible_duplicates_total").await;
-    flows[0].oracles[1].judge(&deliveries).assert_complete(announced as usize);
+    // A record whose time is up makes the client begin a new sequence. What it has sent in the old one and sends again is in the log
+    // twice, and it reports one attempt.
+    let announced = daemon.metric("delaybridge_possible_duplicates_total").await as usize;
+    flows[0].oracles[1].judge(&deliveries).assert_repeated(announced);
     let mut rest = Vec::new();
     for topic in ["parts", "strict"] {
         rest.push(read_topic(&bootstrap, topic).await.expect("read the topic"));
     }
     assert!(rest[0].len() >= flows[1].count() && rest[1].len() >= flows[2].count(), "all of them arrived");
-    flows[2].oracles[0].judge(&rest[1]).assert_complete(announced as usize);
+    flows[2].oracles[0].judge(&rest[1]).assert_repeated(announced);
     metric(&daemon, "delaybridge_sink_destinations_in_trouble", |count| count == 0.0).await;
 }
