@@ -22,14 +22,40 @@ pub async fn get(port: u16, path: &str, patience: Duration) -> Result<Answer, St
         stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await?;
-        std::io::Result::Ok(String::from_utf8_lossy(&answer).into_owned())
+        std::io::Result::Ok(answer)
     };
-    let text = tokio::time::timeout(patience, exchange)
+    let answer = tokio::time::timeout(patience, exchange)
         .await
         .map_err(|_| format!("GET {path}: no answer within {patience:?}"))?
         .map_err(|e| format!("GET {path}: {e}"))?;
+    read(&answer).map_err(|e| format!("GET {path}: {e}"))
+}
+
+/// Reads a whole answer. One that ends before its `Content-Length` is an error: the process was killed while it wrote.
+fn read(answer: &[u8]) -> Result<Answer, String> {
+    let text = String::from_utf8_lossy(answer);
     let status = text.split_whitespace().nth(1).and_then(|code| code.parse().ok());
-    let (status, (_, body)) =
-        status.zip(text.split_once("\r\n\r\n")).ok_or(format!("GET {path}: answered {text:?}"))?;
-    Ok(Answer { status, body: body.to_owned() })
+    let (status, (head, body)) = status.zip(text.split_once("\r\n\r\n")).ok_or(format!("answered {text:?}"))?;
+    let length = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    };
+    let came = answer.len() - head.len() - 4;
+    match head.lines().find_map(length) {
+        Some(all) if came < all => Err(format!("the answer was cut after {came} of {all} bytes")),
+        _ => Ok(Answer { status, body: body.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_was_cut_is_an_error() {
+        let answer = b"HTTP/1.0 200 OK\r\ncontent-length: 6\r\n\r\nup 1.0";
+        assert_eq!(read(answer).expect("a whole answer").body, "up 1.0");
+        assert_eq!(read(&answer[..answer.len() - 3]).expect_err("a cut one"), "the answer was cut after 3 of 6 bytes");
+        assert!(read(&answer[..20]).is_err());
+    }
 }
