@@ -286,9 +286,9 @@ fn yaml(plan: &Plan, port: u16, source: &str, target: &Target, link: Option<&Pro
     let lease = settings.lease.as_millis();
     // The sink's answer within four fifths of the lease; a lost reply is noticed in less than half of it.
     let (timeout, command) = (lease * 7 / 10, lease * 2 / 5);
-    // Of a group of servers, the replica that has everything is chosen as the next master.
+    // Any replica may be the next master.
     let durable = match settings.durable {
-        true => format!("durability: {{ replicas: 1, timeout: {}ms }}, ", lease / 6),
+        true => format!("durability: {{ replicas: {}, timeout: {}ms }}, ", settings.profile.replicas(), lease / 6),
         false => String::new(),
     };
     let (sink, link) = (target, link.map(Proxy::url));

@@ -135,7 +135,7 @@ async fn terminate(stage: &Stage, daemon: usize) -> u64 {
     // A clock that jumps says nothing of how long a lease runs.
     if let (Some(0), Some(owner), None) = (ended.code, &ended.owner, &stage.clock) {
         // While Redis is away, nothing can be said.
-        let look = async { quiet::claims_of(&mut stage.guide.clients().await?, owner, stage.margin_ms).await };
+        let look = async { quiet::claims_of(&mut stage.guide.clients().await?, owner, stage.dropped_ms).await };
         ended.left = tokio::time::timeout(AWAY, look).await.ok().and_then(Result::ok).unwrap_or_default();
     }
     drop(settled);

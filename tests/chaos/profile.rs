@@ -39,7 +39,16 @@ impl Profile {
 
     /// Whether the queues are replicated: a failover loses what the replicas did not have.
     pub fn replicates(self) -> bool {
-        matches!(self, Profile::Sentinel | Profile::Cluster)
+        self.replicas() > 0
+    }
+
+    /// Replicas of each master. A failover by command can promote any of them.
+    pub fn replicas(self) -> usize {
+        match self {
+            Profile::Sentinel => 2,
+            Profile::Cluster => 1,
+            _ => 0,
+        }
     }
 
     /// Whether the destinations are at a broker.

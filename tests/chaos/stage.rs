@@ -34,8 +34,10 @@ pub struct Stage {
     pub target: tokio::sync::Mutex<Target>,
     /// The daemons.
     pub seats: Vec<Seat>,
-    /// In the last ms of a lease nothing is sent any more, and what was not sent is left where it is: a fifth of it.
-    pub margin_ms: i64,
+    /// In the last ms of a lease nothing is sent any more, and what was not sent is left where it is: a fifth of it. A daemon counts
+    /// from when it sent the claim, Redis from when it came: up to a time-out later, two fifths more. Longer by Redis's clock, nothing
+    /// may be left.
+    pub dropped_ms: i64,
     lives: AtomicUsize,
     seen: Mutex<Seen>,
 }
@@ -62,14 +64,14 @@ impl Stage {
             };
             seats.push(Seat::new(plan, road, &target, lie.map(str::to_owned)).await);
         }
-        let margin_ms = i64::try_from(plan.settings.lease.as_millis() / 5).expect("a lease of seconds");
+        let dropped_ms = i64::try_from(plan.settings.lease.as_millis() * 3 / 5).expect("a lease of seconds");
         let stage = Stage {
             clock,
             guide: source.guide().await,
             source: tokio::sync::Mutex::new(source),
             target: tokio::sync::Mutex::new(target),
             seats,
-            margin_ms,
+            dropped_ms,
             lives: AtomicUsize::new(0),
             seen: Mutex::default(),
         };
