@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{QUEUES, World, long, show_lateness};
-use crate::harness::failovers::{Failover, Guide, Producer, judge, many, show};
+use crate::harness::failovers::{Failover, Guide, Producer, judge, many, now_ms, show};
 
 /// Lateness that a busy machine explains, in ms. A queue that waited for a silent node would be later by its time-outs.
 const NOT_LATE_MS: i64 = 2_000;
@@ -61,8 +61,8 @@ async fn queues_of_other_masters_are_not_late_while_one_is_killed() {
     // What the replica did not have yet is Redis's loss: an element may also come again that was settled.
     let report = world.complete().await;
     println!("{report}");
-    show_lateness("of the master that was killed", world.lateness(&at).await);
-    let late = world.lateness(&elsewhere).await;
+    show_lateness("of the master that was killed", world.lateness(&at, ..).await);
+    let late = world.lateness(&elsewhere, ..).await;
     let latest = late.iter().max().copied().unwrap_or(0);
     show_lateness("of the others", late);
     assert!(latest < NOT_LATE_MS, "{latest} ms late");
@@ -71,24 +71,51 @@ async fn queues_of_other_masters_are_not_late_while_one_is_killed() {
 
 #[tokio::test]
 async fn queues_of_other_masters_are_not_late_while_one_is_frozen() {
-    let mut world = World::start(QUEUES).await;
+    others_are_not_late_while_one_is_frozen(true).await;
+}
+
+#[tokio::test]
+async fn queues_of_other_masters_are_not_late_while_one_is_frozen_and_not_replaced() {
+    others_are_not_late_while_one_is_frozen(false).await;
+}
+
+/// With `DELAYBRIDGE_LONG=1` for 60 s, and twenty queues.
+async fn others_are_not_late_while_one_is_frozen(replaced: bool) {
+    let (queues, before, frozen) = match long() {
+        true => (20, Duration::from_secs(20), Duration::from_secs(60)),
+        false => (QUEUES, Duration::from_secs(1), Duration::from_secs(if replaced { 8 } else { 4 })),
+    };
+    let mut world = World::start(queues).await;
     let mut daemon = world.daemon().await;
-    daemon.expect_log("cannot reach Redis").expect_log("is over").expect_log("verdicts");
-    for queue in 0..QUEUES {
-        world.offer(queue, 240, 500, 50).await;
+    for words in ["cannot reach Redis", "is over", "verdicts", "queue on hold", "elements dropped here"] {
+        daemon.expect_log(words);
+    }
+    let elements = i64::try_from((before + frozen).as_millis() / 50 + 60).expect("a few thousand");
+    for queue in 0..queues {
+        world.offer(queue, elements, 500, 50).await;
     }
     let master = world.cluster.owner(&world.queues[0].timeouts).await;
     let (at, elsewhere) = world.queues_at(master).await;
     let replica = world.cluster.replica_of(master).await;
+    if !replaced {
+        world.cluster.never_takes_over(replica).await;
+    }
+    tokio::time::sleep(before).await;
     world.cluster.nodes[master].pause();
-    world.cluster.is_master(replica).await;
-    tokio::time::sleep(Duration::from_secs(8)).await;
-    // It comes back as a replica, and takes nothing.
+    let from_ms = now_ms();
+    if replaced {
+        world.cluster.is_master(replica).await;
+    }
+    tokio::time::sleep(frozen).await;
+    // One that was replaced comes back as a replica, and takes nothing.
     world.cluster.nodes[master].resume();
+    let till_ms = now_ms();
     let report = world.complete().await;
     println!("{report}");
-    show_lateness("of the master that was frozen", world.lateness(&at).await);
-    let late = world.lateness(&elsewhere).await;
+    show_lateness("of the frozen master, before", world.lateness(&at, ..from_ms).await);
+    show_lateness("of the frozen master", world.lateness(&at, from_ms..till_ms).await);
+    show_lateness("of the others, before", world.lateness(&elsewhere, ..from_ms).await);
+    let late = world.lateness(&elsewhere, from_ms..till_ms).await;
     let latest = late.iter().max().copied().unwrap_or(0);
     show_lateness("of the others", late);
     assert!(latest < NOT_LATE_MS, "{latest} ms late");

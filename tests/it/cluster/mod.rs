@@ -7,6 +7,7 @@ pub mod redisson;
 mod slots;
 mod tls;
 
+use std::ops::RangeBounds;
 use std::time::{Duration, Instant};
 
 use redis::AsyncCommands;
@@ -134,10 +135,11 @@ impl World {
         done
     }
 
-    /// How late the elements of these queues were when they arrived, in ms.
-    async fn lateness(&self, queues: &[usize]) -> Vec<i64> {
+    /// How late the elements of these queues that were due in this time (ms of the epoch) were when they arrived, in ms.
+    async fn lateness(&self, queues: &[usize], due_ms: impl RangeBounds<i64>) -> Vec<i64> {
         let of = |delivery: &Delivery| {
             queues.iter().any(|number| delivery.queue.as_deref() == Some(&*self.queues[*number].name))
+                && delivery.due_ms.is_some_and(|due| due_ms.contains(&due))
         };
         let late = |delivery: Delivery| Some(delivery.arrived_ms? - delivery.due_ms?);
         self.delivered().await.into_iter().filter(|delivery| of(delivery)).filter_map(late).collect()

@@ -255,6 +255,12 @@ impl RedisCluster {
         replica
     }
 
+    /// A replica that stays one, whatever its master does.
+    pub async fn never_takes_over(&self, replica: usize) {
+        let words = ["CONFIG", "SET", "cluster-replica-no-failover", "yes"];
+        ask::<()>(&self.nodes[replica], &words).await.expect("a replica that stays one");
+    }
+
     /// SIGKILL to a master. Answers when its replica has taken over, with its number.
     pub async fn kill(&mut self, master: usize) -> usize {
         self.let_votes_expire().await;
