@@ -22,6 +22,9 @@ const ELEMENTS: usize = 120_000;
 /// From the first offer until the elements fall due, for each 100,000 of them.
 const AHEAD_MS: usize = 20_000;
 const PATIENCE: Duration = Duration::from_secs(300);
+/// Shortest time over which servers are seen at rest, and how long before the due time that ends.
+const REST_MS: i64 = 3_000;
+const AWAKE_MS: i64 = 200;
 
 const COLUMNS: &[&str] = &[
     "12 queues on",
@@ -32,6 +35,7 @@ const COLUMNS: &[&str] = &[
     "bar",
     "elements/s",
     "share of each master",
+    "Redis CPU at rest, each",
 ];
 
 /// Where the queues are; each master has a replica.
@@ -72,6 +76,7 @@ pub async fn measure() -> Result<Table> {
     table.notes = vec![
         "Each master has a replica, whose CPU is left out. All of it runs on one machine: more cores gain nothing here.".into(),
         "to one Redis: medians of all runs (ROUNDS), in turns.".into(),
+        "CPU of each element: less what the same process takes at rest, seen before the elements fall due.".into(),
     ];
     Ok(table)
 }
@@ -138,7 +143,18 @@ async fn run(is_cluster: bool, elements: usize) -> Result<Ran> {
         fill(&mut redis, queue, load, |some| oracle.offered(some)).await?;
     }
     ensure!(out.xlen::<_, usize>("out").await? == 0, "{elements} could not be offered before they fell due");
+    // What a server of a cluster does at rest (it pings the others) is no element's cost.
+    let rest = Instant::now();
     let (servers_before, daemon_before) = (servers.cpu(), daemon.process.usage().cpu);
+    let left_ms = due_ms.expect("there are queues") - redis_now_ms(&mut servers.at(&queues[0].timeouts).await).await;
+    ensure!(left_ms > REST_MS, "only {left_ms} ms were left to see what the servers take at rest");
+    tokio::time::sleep(Duration::from_millis(u64::try_from(left_ms - AWAKE_MS)?)).await;
+    let (servers_at, daemon_at, rest) = (servers.cpu(), daemon.process.usage().cpu, rest.elapsed());
+    let share_at_rest =
+        |before: Duration, after: Duration| after.saturating_sub(before).as_secs_f64() / rest.as_secs_f64();
+    let servers_at_rest: Vec<f64> =
+        servers_before.iter().zip(&servers_at).map(|(before, after)| share_at_rest(*before, *after)).collect();
+    let daemon_at_rest = share_at_rest(daemon_before, daemon_at);
     let waited = Instant::now();
     while out.xlen::<_, usize>("out").await? == 0 {
         ensure!(waited.elapsed() < PATIENCE, "nothing arrived in {PATIENCE:?}");
@@ -153,23 +169,32 @@ async fn run(is_cluster: bool, elements: usize) -> Result<Ran> {
         arrived = out.xlen("out").await?;
     }
     let seconds = began.elapsed().as_secs_f64();
-    let each = |cpu: Duration| cpu.as_secs_f64() * 1e6 / offered as f64;
-    let daemon_us = each(daemon.process.usage().cpu.saturating_sub(daemon_before));
-    let of_masters: Vec<_> =
-        servers.cpu().iter().zip(servers_before).map(|(after, before)| after.saturating_sub(before)).collect();
-    let of_all: Duration = of_masters.iter().sum();
+    let took = waited.elapsed().as_secs_f64();
+    let above_rest = |before: Duration, after: Duration, at_rest: f64| {
+        (after.saturating_sub(before).as_secs_f64() - at_rest * took).max(0.0)
+    };
+    let each = |seconds: f64| seconds * 1e6 / offered as f64;
+    let daemon_us = each(above_rest(daemon_at, daemon.process.usage().cpu, daemon_at_rest));
+    let of_masters: Vec<f64> = servers
+        .cpu()
+        .iter()
+        .zip(servers_at)
+        .zip(&servers_at_rest)
+        .map(|((after, before), at_rest)| above_rest(before, *after, *at_rest))
+        .collect();
+    let of_all: f64 = of_masters.iter().sum();
     let report = oracle.judge(&read_stream(&mut out, "out").await);
     ensure!(report.is_complete(), "not everything arrived as it was: {report}");
     daemon.stop().await;
 
-    let shares: Vec<_> =
-        of_masters.iter().map(|cpu| format!("{:.0} %", cpu.as_secs_f64() / of_all.as_secs_f64() * 100.0)).collect();
+    let shares: Vec<_> = of_masters.iter().map(|cpu| format!("{:.0} %", cpu / of_all * 100.0)).collect();
     let redis_us = each(of_all);
     let cells = vec![
         format!("{daemon_us:.1}"),
         format!("{redis_us:.1}"),
         format!("{:.0}", offered as f64 / seconds),
         shares.join(", "),
+        format!("{:.2} %", servers_at_rest.iter().sum::<f64>() / servers_at_rest.len() as f64 * 100.0),
     ];
     Ok(Ran { daemon_us, redis_us, cells })
 }
