@@ -139,9 +139,16 @@ fn push(source: &dyn Source, verdict: &Verdict, key: Bytes, args: &mut Vec<Bytes
         }
         Move::Progress { header } => args.extend([word("p"), key, member, header.encode().into()]),
         Move::Dead { fields } => {
-            args.extend([word("d"), key, member, text(2 * fields.len())]);
-            for (name, value) in fields {
-                args.extend([word(name), value.clone()]);
+            // The element is a part of the member, and may be large: it is sent, and copied on its way, once.
+            let part = fields.iter().enumerate().find_map(|(n, (_, value))| Some((n, begin_of(value, &member)?)));
+            let at = part.map_or(0, |(n, _)| 2 * n + 2);
+            args.extend([word("d"), key, member, text(2 * fields.len()), text(at)]);
+            for (n, (name, value)) in fields.iter().enumerate() {
+                let value = match part {
+                    Some((place, begin)) if place == n => text(begin + 1),
+                    _ => value.clone(),
+                };
+                args.extend([word(name), value]);
             }
         }
         Move::Push { side, body } => {
@@ -149,6 +156,12 @@ fn push(source: &dyn Source, verdict: &Verdict, key: Bytes, args: &mut Vec<Bytes
             args.extend([word("x"), key, member, word(side), body.clone()]);
         }
     }
+}
+
+/// Where a value begins in these bytes, if it is the end of them: the same memory, not only the same bytes.
+fn begin_of(value: &Bytes, bytes: &Bytes) -> Option<usize> {
+    let begin = bytes.len().checked_sub(value.len())?;
+    (!value.is_empty() && value.as_ptr() == bytes[begin..].as_ptr()).then_some(begin)
 }
 
 #[cfg(test)]
@@ -173,6 +186,16 @@ mod tests {
         member.extend_from_slice(b"7");
         let entry = Element::entry(member.into(), 1_000).expect("an entry");
         assert!(!doubt(name, &entry) && doubt(taken_over, &entry));
+    }
+
+    #[test]
+    fn the_element_of_a_dead_letter_is_sent_once() {
+        let member = Bytes::from_static(b"header and element");
+        let (element, other) = (member.slice(11..), Bytes::from_static(b"element"));
+        assert_eq!((begin_of(&element, &member), begin_of(&member, &member)), (Some(11), Some(0)));
+        assert_eq!(begin_of(&other, &member), None, "elsewhere in memory");
+        assert_eq!(begin_of(&member.slice(0..6), &member), None, "not its end");
+        assert_eq!((begin_of(&Bytes::new(), &member), begin_of(&member, &element)), (None, None));
     }
 
     #[tokio::test(flavor = "current_thread")]

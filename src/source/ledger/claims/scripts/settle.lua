@@ -10,7 +10,8 @@
 --      't' k member header delay               retry: to the retry zset, `delay` ms from now, under the new header
 --      'r' k member header at                  release: to the retry zset at the absolute time `at`, under the new header
 --      'p' k member header                     progress: to the claim's h under the new header, the lease runs on
---      'd' k member n field value ...          dead: n fields and values to the dead stream
+--      'd' k member n at field value ...       dead: n fields and values to the dead stream; the one at the place `at`, if that
+--                                              is not 0, is where in the member a value begins that ends with it
 --      'x' k member side body                  exactly once: removed, and pushed to KEYS[3], side 'l' or 'r'
 --      'g' k member score                      back to the first zset of the source, unless it is in one of them already
 --      Before 'c', 'd' and 'x': 'b' place kind field sha1 n, the body that goes with the element if it still is what was
@@ -84,13 +85,14 @@ while i <= #ARGV do
     if call('ZREM', from, member) == 1 then letter = 'y' end
     i = i + 3
   elseif verdict == 'd' then
-    local n = tonumber(ARGV[i + 3])
+    local n, at = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4])
+    if at > 0 then ARGV[i + 4 + at] = string.sub(member, tonumber(ARGV[i + 4 + at])) end
     if call('ZSCORE', from, member) then
-      call('XADD', DEAD, '*', unpack(ARGV, i + 4, i + 3 + n))
+      call('XADD', DEAD, '*', unpack(ARGV, i + 5, i + 4 + n))
       call('ZREM', from, member)
       deaths, letter = deaths + 1, 'y'
     end
-    i = i + 4 + n
+    i = i + 5 + n
   elseif verdict == 'x' then
     if not pushes then
       letter = 'w'
