@@ -19,9 +19,10 @@ const CODES: &[Code] = &[
     ),
     code(
         "behind_another",
-        "The broker does not answer on the channel because of a message before this one. It may have arrived. It counts as no \
-         attempt.",
-        "Look for another destination in trouble: a queue without a majority, or on a node that is away.",
+        "The broker does not answer on the channel because of a message before this one; this one may have arrived. Or Kafka \
+         refused its batch, and there was time only for other records of it. It counts as no attempt.",
+        "Look for another destination in trouble: a queue without a majority, or on a node that is away. For Kafka, look for \
+         records that are larger than the topic allows.",
     ),
     code("not_connected", "There is no connection.", "`/readyz` has the reason. The sink reconnects by itself."),
     code("connection_lost", "The connection broke before the answer. It may have arrived.", AGAIN),

@@ -94,6 +94,17 @@ impl<'a> Way<'a> {
         self.deadline.since(now) >= self.limit
     }
 
+    /// How long it has until there is [no time](Way::has_time) left.
+    fn time_to_send(&self) -> Duration {
+        self.deadline.since(Instant::now()).saturating_sub(self.limit)
+    }
+
+    /// The others of its batch had their turns, and there was no time for its own: nothing is known about it.
+    fn behind(&self) -> Failure {
+        let text = format!("{}: refused with its batch, whose other records were sent first", self.what());
+        Failure::new(Class::Transient, Failure::BEHIND, text)
+    }
+
     fn not_sent(&self) -> Failure {
         Failure::new(
             Class::Transient,
@@ -142,7 +153,10 @@ impl KafkaSink {
         }
         // The broker refused the batch, and only one of its records may be the reason.
         producer.health().answered();
+        let turn = tokio::time::timeout(way.time_to_send(), self.turns.acquire()).await;
+        let Ok(Ok(turn)) = turn else { return Err(way.behind()) };
         let alone = Box::pin(self.report(&self.alone, way)).await;
+        drop(turn);
         // Without time to send it alone, the next attempt has to show whether it is this one. That this one has
         // been sent counts.
         let untold = || Failure { class: Class::Transient, ..errors::failure(&way.what(), code) };

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use tokio::sync::Semaphore;
 
 pub(super) use backlog::KafkaBacklog;
 pub(super) use settings::validate;
@@ -41,6 +42,10 @@ use topics::Topics;
 /// does not wait much longer.
 const FLUSH: Duration = Duration::from_millis(250);
 
+/// Records that are sent alone at a time, each a request of its own. Enough to keep a broker busy; and few enough that none times
+/// out in the client behind the others, as if its topic were in trouble.
+const ALONE: usize = 16;
+
 /// Delivers to the topics of one Kafka cluster.
 #[derive(Debug)]
 pub struct KafkaSink {
@@ -50,6 +55,8 @@ pub struct KafkaSink {
     batches: Slot,
     /// Sends again, each by itself, the records of a batch that was refused as a whole.
     alone: Slot,
+    /// Whose record is sent alone now.
+    turns: Semaphore,
     topics: Topics,
     room: Room,
     defect: Defect,
@@ -61,7 +68,8 @@ impl KafkaSink {
         let defect = Defect::default();
         let batches = Slot::new(spec.clone(), timeout, Purpose::Batches, defect.clone()).warmed();
         let alone = Slot::new(spec.clone(), timeout, Purpose::Alone, defect.clone());
-        KafkaSink { spec, timeout, batches, alone, topics: Topics::new(), room: Room::default(), defect }
+        let turns = Semaphore::new(ALONE);
+        KafkaSink { spec, timeout, batches, alone, turns, topics: Topics::new(), room: Room::default(), defect }
     }
 }
 

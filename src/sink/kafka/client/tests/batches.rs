@@ -65,6 +65,24 @@ async fn records_of_a_refused_batch_are_judged_by_themselves() {
 }
 
 #[tokio::test]
+async fn records_that_are_sent_alone_do_not_time_out_behind_each_other() {
+    let cluster = cluster();
+    let linger = Duration::from_millis(50);
+    let spec = KafkaSpec { linger, ..spec(&cluster.bootstrap_servers()) };
+    let sink = KafkaSink::new(Arc::new(spec), Duration::from_secs(6));
+    sink.deliver(outbound(1000, topic("t"), "first")).await.expect("the mock takes it");
+    // Two requests at a time: one by one, the records take longer than the time-out.
+    cluster.broker_round_trip_time(1, Duration::from_millis(100)).unwrap();
+    cluster.request_errors(Api::Produce, &[Error::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE]);
+    let failed = failures(&sink, to("t", 0..200)).await;
+    assert!((50..190).contains(&failed.len()), "some were sent, and not all: {}", failed.len());
+    for failure in failed.values() {
+        assert!(failure.is_behind() && failure.class == Class::Transient, "{failure}");
+    }
+    sink.close().await;
+}
+
+#[tokio::test]
 async fn a_topic_in_doubt_is_asked_for_once_and_delays_no_other() {
     let cluster = cluster();
     let sink = warm(&cluster).await;
