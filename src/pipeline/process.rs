@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::pipeline::limits::budget::Budget;
+use crate::pipeline::limits::large::Large;
 use crate::plant::{Lie, planted};
 use crate::spans::Tracer;
 use crate::telemetry::events::Events;
@@ -23,6 +24,8 @@ pub struct Process {
     pub budget: Budget,
     /// The same by the Redis that holds the queues, where there are several.
     shares: HashMap<Arc<str>, Budget>,
+    /// Whose turn it is to build a large value.
+    pub large: Large,
     /// Leases shared by whatever is in flight, and exclusively by an entry that must be alone.
     pub isolation: Arc<RwLock<()>>,
     /// Changes when a breaker or a hold does.
@@ -58,6 +61,7 @@ impl Process {
             owner,
             budget,
             shares: HashMap::new(),
+            large: Large::default(),
             isolation: Arc::default(),
             gates: watch::Sender::new(0),
             upkeep: Notify::new(),

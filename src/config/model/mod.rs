@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use redisson_codecs::{Classes, Coding, DecodeError, Payload};
+use redisson_codecs::{Classes, Codec, Coding, DecodeError, DecodeProblem, Payload};
 
 pub use self::preview::Misfit;
 pub use self::servers::{ONLY, Servers};
@@ -151,6 +151,22 @@ impl QueueSpec {
     /// When the codec refuses it.
     pub fn decode(&self, payload: &Bytes) -> Result<Payload, DecodeError> {
         redisson_codecs::decode_with(self.codec, &self.classes, payload)
+    }
+
+    /// The same, if the value takes at most so much memory while it is read; `None` if it may take more.
+    pub fn decode_within(&self, payload: &Bytes, most: usize) -> Option<Result<Payload, DecodeError>> {
+        let full = self.codec;
+        if full.max_decoded_size <= most {
+            return Some(self.decode(payload));
+        }
+        // With another bound it may recognise something else.
+        if full.codec == Codec::Auto {
+            return None;
+        }
+        let small = Coding { max_decoded_size: most, ..full };
+        let decoded = redisson_codecs::decode_with(small, &self.classes, payload);
+        let too_large = matches!(&decoded, Err(error) if matches!(error.problem, DecodeProblem::TooLarge));
+        (!too_large).then_some(decoded)
     }
 
     /// The last part of a lease, in which nothing begins: no element is given to a sink, and no sink begins to send

@@ -1,8 +1,25 @@
 //! One value at a time: its kind, its unit, its range.
 
+use bytes::Bytes;
 use redisson_codecs::{Coding, JavaTypes};
 
 use super::*;
+
+#[test]
+fn a_value_that_takes_more_than_asked_for_is_not_judged_by_the_smaller_bound() {
+    let decode = |codec: &str, payload: &str| {
+        let config = load(&GOOD.replace("codec: json", &format!("codec: {codec}"))).unwrap().config;
+        let decoded = config.queues[1].decode_within(&Bytes::copy_from_slice(payload.as_bytes()), 1 << 10)?;
+        Some(decoded.map(|payload| payload.decoded()).map_err(|error| error.code()))
+    };
+    let large = format!("[{}0]", "0,".repeat(100));
+    assert_eq!(decode("json", "[1]"), Some(Ok(Bytes::from_static(b"[1]"))));
+    assert_eq!(decode("json", "[1"), Some(Err("json_truncated")));
+    assert_eq!(decode("json", &large), None, "each value counts 128 bytes");
+    assert_eq!(decode("json\n    max_decoded_size: 1KiB", &large), Some(Err("too_large")));
+    assert_eq!(decode("string", &large), Some(Ok(Bytes::from(large.clone()))), "it builds nothing");
+    assert_eq!(decode("auto", "[1]"), None, "with another bound it may be something else");
+}
 
 #[test]
 fn a_value_of_the_wrong_kind_says_what_to_write() {

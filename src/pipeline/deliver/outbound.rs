@@ -1,16 +1,18 @@
 //! From a claimed element to what its sinks get: the payload is decoded once, and routed for each sink.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use redisson_codecs::Payload;
+use redisson_codecs::{DecodeError, Payload};
 
 use crate::clock::Instant;
 use crate::message::{Class, Failure, Identity, lateness};
 use crate::pipeline::claim::{Claim, Parts};
 pub use crate::pipeline::deliver::understand::unroutable;
-use crate::pipeline::deliver::understand::{self, Understood, dead, routed, understand};
+use crate::pipeline::deliver::understand::{self, Understood, dead, routed, understand_by};
+use crate::pipeline::limits::large::{SMALL, Turn};
 use crate::pipeline::settle::verdict::{Release, Verdict};
 use crate::plant::{Lie, planted};
 use crate::route::ElementInfo;
@@ -71,8 +73,34 @@ impl<'a> Subject<'a> {
     }
 }
 
+/// A payload, and the turn that a large one has until its bodies are made.
+pub struct Readable<'a> {
+    payload: Payload,
+    _turn: Option<Turn<'a>>,
+}
+
+impl Deref for Readable<'_> {
+    type Target = Payload;
+
+    fn deref(&self) -> &Payload {
+        &self.payload
+    }
+}
+
+/// Decodes, in a turn what may become large.
+fn decode<'a>(subject: &Subject<'a>, payload: &Bytes) -> (Result<Payload, DecodeError>, Option<Turn<'a>>) {
+    let queue = &subject.claim.queue;
+    match queue.spec.decode_within(payload, SMALL) {
+        Some(decoded) => (decoded, None),
+        None => {
+            let turn = queue.process.large.turn();
+            (queue.spec.decode(payload), Some(turn))
+        }
+    }
+}
+
 /// The payload, or why the element needs no sink.
-pub fn readable(subject: &Subject<'_>) -> Result<Payload, Verdict> {
+pub fn readable<'a>(subject: &Subject<'a>) -> Result<Readable<'a>, Verdict> {
     let queue = &subject.claim.queue;
     if let Some(traces) = &subject.claim.traces {
         traces.begun(subject.place, &subject.traced());
@@ -99,7 +127,14 @@ pub fn readable(subject: &Subject<'_>) -> Result<Payload, Verdict> {
         Err(NoPayload::NoRoom) => return Err(Verdict::Release { why: Release::NoRoom }),
         Err(NoPayload::NotDue(at_ms)) => return Err(Verdict::Return { at_ms: *at_ms }),
     };
-    let Understood { payload, expired, refused, opaque } = understand(&queue.spec, payload, subject.lateness());
+    let mut turn = None;
+    let decode = || {
+        let (decoded, its) = decode(subject, payload);
+        turn = its;
+        decoded
+    };
+    let Understood { payload, expired, refused, opaque } =
+        understand_by(&queue.spec, payload, subject.lateness(), decode);
     if expired {
         queue.events.metrics().expired_delivery();
     }
@@ -109,13 +144,13 @@ pub fn readable(subject: &Subject<'_>) -> Result<Payload, Verdict> {
     if let Some(why) = opaque {
         queue.events.opaque(&why);
     }
-    payload
+    payload.map(|payload| Readable { payload, _turn: turn })
 }
 
 /// The payload as templates see it, without a verdict and uncounted.
-pub fn peeked(subject: &Subject<'_>) -> Option<Payload> {
-    let payload = subject.payload.as_ref().ok()?;
-    subject.claim.queue.spec.decode(payload).ok()
+pub fn peeked<'a>(subject: &Subject<'a>) -> Option<Readable<'a>> {
+    let (decoded, turn) = decode(subject, subject.payload.as_ref().ok()?);
+    Some(Readable { payload: decoded.ok()?, _turn: turn })
 }
 
 /// What a template makes of an element.

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use redisson_codecs::Payload;
+use redisson_codecs::{DecodeError, Payload};
 
 use crate::config::{OnDecodeError, OnExpired, QueueSpec, RouteSpec, Routed};
 use crate::message::{Class, Failure};
@@ -35,20 +35,30 @@ impl Understood {
 
 /// Decodes a payload by the rules of its queue. `late` is how long ago it was due, where that is known.
 pub fn understand(spec: &QueueSpec, payload: &Bytes, late: Option<Duration>) -> Understood {
+    understand_by(spec, payload, late, || spec.decode(payload))
+}
+
+/// The same, with the caller's way to [decode](QueueSpec::decode) it.
+pub fn understand_by(
+    spec: &QueueSpec,
+    payload: &Bytes,
+    late: Option<Duration>,
+    decode: impl FnOnce() -> Result<Payload, DecodeError>,
+) -> Understood {
     if let (Some(limit), Some(late)) = (spec.max_lateness, late)
         && late > limit
     {
         if spec.on_expired == OnExpired::Deliver {
-            return Understood { expired: true, ..decoded(spec, payload) };
+            return Understood { expired: true, ..decoded(spec, payload, decode()) };
         }
         let text = format!("{} ms late, max_lateness is {} ms", late.as_millis(), limit.as_millis());
         return Understood::dead(DeadReason::Expired, Failure::new(Class::MessagePermanent, "expired", text));
     }
-    decoded(spec, payload)
+    decoded(spec, payload, decode())
 }
 
-fn decoded(spec: &QueueSpec, payload: &Bytes) -> Understood {
-    let error = match spec.decode(payload) {
+fn decoded(spec: &QueueSpec, payload: &Bytes, decoded: Result<Payload, DecodeError>) -> Understood {
+    let error = match decoded {
         Ok(payload) => return Understood { payload: Ok(payload), expired: false, refused: false, opaque: None },
         Err(error) => error,
     };

@@ -6,5 +6,6 @@ pub mod adaptive;
 pub mod budget;
 pub mod circuit;
 pub mod growth;
+pub mod large;
 pub mod rate;
 pub mod reserved;

@@ -13,27 +13,29 @@ use crate::source::store::Claims;
 
 /// What an element of [`offer`] becomes.
 const SIZE: usize = 1_000_000;
+/// What takes a turn to build.
+const LARGE: usize = 3 * SIZE;
 const RELEASED: &str = "delaybridge_released_messages_total";
 
-/// A few bytes that unpack to [`SIZE`]: Zstandard's blocks of one repeated byte, as `ZStdCodec` writes them.
-fn payload() -> Vec<u8> {
+/// A few bytes that unpack to so many: Zstandard's blocks of one repeated byte, as `ZStdCodec` writes them.
+fn payload(size: usize) -> Vec<u8> {
     const BLOCK: usize = 100_000;
-    let mut packed = u32::try_from(SIZE).unwrap().to_be_bytes().to_vec();
+    let mut packed = u32::try_from(size).unwrap().to_be_bytes().to_vec();
     packed.extend([0x28, 0xb5, 0x2f, 0xfd, 0xa0]);
-    packed.extend(u32::try_from(SIZE).unwrap().to_le_bytes());
-    for at in (0..SIZE).step_by(BLOCK) {
-        let last = usize::from(at + BLOCK == SIZE);
+    packed.extend(u32::try_from(size).unwrap().to_le_bytes());
+    for at in (0..size).step_by(BLOCK) {
+        let last = usize::from(at + BLOCK == size);
         packed.extend(&u32::try_from(BLOCK << 3 | 1 << 1 | last).unwrap().to_le_bytes()[..3]);
         packed.push(b'a');
     }
-    assert!(packed.len() * 1_000 < SIZE, "{} bytes", packed.len());
+    assert!(packed.len() * 1_000 < size, "{} bytes", packed.len());
     packed
 }
 
 fn offer(world: &World, queue: &str, ids: impl IntoIterator<Item = u64>) {
     let store = world.server.store(queue, [0; 8]);
     for n in ids {
-        store.offer(element(id(n), &payload()), Duration::ZERO);
+        store.offer(element(id(n), &payload(SIZE)), Duration::ZERO);
     }
 }
 
@@ -74,6 +76,31 @@ async fn elements_that_grow_a_thousandfold_stay_within_the_bound_while_the_sink_
     assert_eq!((released(&bridge), bridge.metric(DUPLICATES)), (0.0, 0.0));
     eventually("the room to be free", || bridge.queue.budget.used().bytes == 0).await;
     assert_eq!(bridge.process.budget.used().bytes, 0);
+}
+
+/// Beside what is in flight there is one large value that is being built, however many threads there are.
+#[tokio::test(start_paused = true)]
+async fn a_large_value_waits_until_no_other_is_being_built() {
+    let (world, sink) = (World::new(), sink());
+    let sinks = [("s", sink.clone())];
+    let bridge = world.bridge_with(1, &sinks, unpacking(&sinks, 64 << 20));
+    let store = world.server.store("q", [0; 8]);
+    let (process, seen) = (bridge.process.clone(), sink.clone());
+    let (holds, held) = tokio::sync::oneshot::channel();
+    // It stops this runtime, whose only thread waits for the turn.
+    let other = std::thread::spawn(move || {
+        let turn = process.large.turn();
+        holds.send(()).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        let attempts = seen.attempts().len();
+        drop(turn);
+        attempts
+    });
+    held.await.unwrap();
+    store.offer(element(id(1), &payload(LARGE)), Duration::ZERO);
+    world.until_empty().await;
+    assert_eq!(other.join().unwrap(), 0, "it was built beside another one");
+    assert_eq!((arrived(&sink), sink.most_bytes()), (vec![1], LARGE));
 }
 
 #[tokio::test(start_paused = true)]
