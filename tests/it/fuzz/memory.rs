@@ -16,6 +16,16 @@ fn each() -> usize {
     if std::env::var_os("DELAYBRIDGE_LONG").is_some() { 20 } else { 3 }
 }
 
+/// Elements that are large as they come, and that no sink gets.
+fn refused() -> usize {
+    if std::env::var_os("DELAYBRIDGE_LONG").is_some() { 4 } else { 2 }
+}
+
+/// JSON of 16 MiB that would take much more: it is read, refused, and stored as a dead letter.
+fn zeros() -> Vec<u8> {
+    [&b"["[..], &b"0,".repeat(BOUND / 2 - 2), b"0]"].concat()
+}
+
 /// Zstandard's blocks of one repeated byte, as `ZStdCodec` writes them: a few hundred bytes that unpack to all that is allowed.
 fn unpacking() -> Vec<u8> {
     const BLOCK: usize = 100_000;
@@ -98,7 +108,8 @@ async fn the_worst_payloads_stay_within_the_memory_of_the_shipped_manifests() {
             name = name(codec)
         )
     };
-    let queues = worst.each_ref().map(queue).join(", ");
+    let large = ("json", zeros());
+    let queues = worst.iter().chain([&large]).map(queue).collect::<Vec<_>>().join(", ");
     let yaml = format!(
         "redis: {{ url: '{}' }}\nsinks: {{ out: {{ redis: {{ url: '{}', timeout: 2s }} }} }}\nqueues: {{ {queues} }}\n",
         server.url(),
@@ -106,17 +117,19 @@ async fn the_worst_payloads_stay_within_the_memory_of_the_shipped_manifests() {
     );
     let mut daemon = Daemon::start(&yaml).await;
     tolerate_stalls(&mut daemon);
-    daemon.expect_log("destination in trouble");
+    daemon.expect_log("destination in trouble").expect_log("dead letter stored");
     // The pages of the program itself are no memory that a limit takes away; a debug build has many.
     let program = status(&daemon, "RssFile:");
 
     target.pause();
     let mut redis = server.client().await;
     let now = redis_now_ms(&mut redis).await;
-    for (codec, payload) in &worst {
+    let all = worst.iter().map(|kind| (kind, each())).chain([(&large, refused())]);
+    for ((codec, payload), count) in all {
         let queue = RedissonQueue::new(&name(codec));
-        let elements: Vec<Element> = (0..each()).map(|_| Element::new(queue.layout, now, payload.clone())).collect();
-        queue.offer_bulk(&mut redis, &elements).await;
+        for _ in 0..count {
+            queue.offer_bulk(&mut redis, &[Element::new(queue.layout, now, payload.clone())]).await;
+        }
     }
     // The first of them have had their time.
     metric(&daemon, "delaybridge_delivery_attempts_total", |attempts| attempts > 0.0).await;
@@ -124,6 +137,7 @@ async fn the_worst_payloads_stay_within_the_memory_of_the_shipped_manifests() {
 
     target.resume();
     metric(&daemon, "delaybridge_delivered_messages_total", |all| all == (worst.len() * each()) as f64).await;
+    metric(&daemon, "delaybridge_dead_lettered_messages_total", |all| all == refused() as f64).await;
     let peak = status(&daemon, "VmHWM:") - program;
     println!("at most {} MiB while the sink stalled, {} MiB in all, of {}", stalled >> 20, peak >> 20, limit() >> 20);
     assert!(peak < limit(), "{} MiB at the peak, and the pods have {}", peak >> 20, limit() >> 20);
