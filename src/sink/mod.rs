@@ -107,9 +107,9 @@ pub trait Sink: Send + Sync + 'static {
         None
     }
 
-    /// Whether the client library keeps a copy of a body beside it: that counts as in flight too.
-    fn copies(&self) -> bool {
-        false
+    /// How many copies of a body of so many bytes the client library keeps beside it: they count as in flight too.
+    fn copies(&self, _bytes: usize) -> u64 {
+        0
     }
 
     /// Connects, authenticates and asks whether delivery to these destinations could work now, without delivering

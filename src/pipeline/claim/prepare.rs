@@ -11,7 +11,7 @@ use crate::pipeline::gate::{Gate, Probe};
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::reserved::Reserved;
 use crate::pipeline::queue::Queue;
-use crate::source::ledger::claims::ClaimName;
+use crate::source::ledger::claims::{ClaimName, room_of};
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use crate::telemetry::labels::{Stage, Wakeup};
 
@@ -109,6 +109,7 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
     let limit = queue.spec.max_in_flight_bytes.min(of_process.byte_limit());
     let largest = queue.hints().largest() as u64;
     let (bytes, takes) = queue.budget.share((limit / 4).max(largest), largest, BATCH_BYTES as u64);
+    let takes = takes.saturating_add(room_of(largest) - largest);
     let rate = Refund { queue, unused: granted };
     queue.watch.at(Stage::Room);
     let then = || queue.watch.at(Stage::ProcessRoom);

@@ -151,7 +151,7 @@ impl Claim {
     /// taken all the same.
     pub fn new(queue: &Arc<Queue>, taken: Taken, mut room: Reserved) -> Arc<Claim> {
         let Taken { name, not_after_ms, elements, unreadable, deadline } = taken;
-        let bytes = elements.iter().map(|element| element.weight() as u64).sum();
+        let bytes = elements.iter().map(|element| element.room()).sum();
         let has_bodies = elements.iter().any(|element| element.body.is_some());
         room.set(Room { count: elements.len() as u64, bytes });
         let counts = Counts { in_hand: elements.len(), ..Counts::default() };
@@ -302,7 +302,7 @@ impl Claim {
             for place in places {
                 if state.move_on(place, from, to) {
                     room.count += 1;
-                    room.bytes += self.elements[place].weight() as u64;
+                    room.bytes += self.elements[place].room();
                 }
             }
             state.room.release(room);

@@ -214,7 +214,7 @@ pub fn growth(subject: &Subject<'_>, message: &Outbound, place: usize) -> u64 {
     let came = subject.payload.as_ref().map_or(&[][..], |payload| &payload[..]);
     let body = message.body.len() as u64;
     let own = if is_within(&message.body, came) { 0 } else { body };
-    let copied = if subject.claim.queue.routes[place].handle.copies() { body } else { 0 };
+    let copied = body * subject.claim.queue.routes[place].handle.copies(message.body.len());
     let headers: usize = message.headers.iter().map(|(_, value)| value.len()).sum();
     own + copied + headers as u64
 }

@@ -102,8 +102,8 @@ impl SinkHandle {
     }
 
     /// See [`Sink::copies`].
-    pub fn copies(&self) -> bool {
-        self.sink.copies()
+    pub fn copies(&self, bytes: usize) -> u64 {
+        self.sink.copies(bytes)
     }
 
     /// Whether only a part of this destination may be in trouble.

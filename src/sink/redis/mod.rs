@@ -92,6 +92,12 @@ impl Sink for RedisSink {
         self.jobs.deliver_all(batch, answers).boxed()
     }
 
+    /// Of large bodies, each of which has a pipeline: the command, and what the client library makes of it. The pipelines of
+    /// small ones have few megabytes together.
+    fn copies(&self, bytes: usize) -> u64 {
+        if bytes > worker::MAX_BYTES { 2 } else { 0 }
+    }
+
     fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
         let check = async {
             let conn = worker::connection(&self.redis, self.redis.first().await)?;

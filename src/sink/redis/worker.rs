@@ -21,7 +21,7 @@ use crate::message::{Class, Failure};
 /// Commands in one pipeline.
 const MAX_COMMANDS: usize = 512;
 /// Payload bytes in one pipeline; a larger element goes alone.
-const MAX_BYTES: usize = 1 << 20;
+pub(super) const MAX_BYTES: usize = 1 << 20;
 /// Outstanding pipelines: the server works on one while the next is on the wire.
 const MAX_PIPELINES: usize = 8;
 

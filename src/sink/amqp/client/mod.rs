@@ -164,8 +164,8 @@ impl Sink for AmqpSink {
         self.jobs.deliver_all(batch, answers).boxed()
     }
 
-    fn copies(&self) -> bool {
-        true
+    fn copies(&self, _bytes: usize) -> u64 {
+        1
     }
 
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {

@@ -90,8 +90,8 @@ impl Sink for KafkaSink {
         self.deliver_batch(batch, answers).boxed()
     }
 
-    fn copies(&self) -> bool {
-        true
+    fn copies(&self, _bytes: usize) -> u64 {
+        1
     }
 
     fn part(&self, destination: &Destination) -> Option<u32> {

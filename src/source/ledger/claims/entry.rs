@@ -30,6 +30,7 @@ use bytes::Bytes;
 
 use crate::message::{Class, MessageId, Origin};
 use crate::source::Score;
+use crate::source::ledger::BATCH_BYTES;
 
 const MAGIC: [u8; 2] = [0xdb, 1];
 const FIXED: usize = 80;
@@ -359,12 +360,23 @@ impl Element {
         self.member.len() + self.body_bytes().map_or(0, Bytes::len)
     }
 
+    /// The room that it takes in what may be in flight: see [`room_of`].
+    pub fn room(&self) -> u64 {
+        room_of(self.weight() as u64)
+    }
+
     /// The member that it becomes under another header.
     pub fn under(&self, header: &Header) -> Bytes {
         let mut member = header.encode();
         member.extend_from_slice(&self.bytes());
         member.into()
     }
+}
+
+/// The room of an element of so many bytes. A large one is read and written by itself, and each time the client library of Redis
+/// has two copies of it more: in its buffer, and as a value or a command. Of small ones it has a megabyte at a time.
+pub fn room_of(bytes: u64) -> u64 {
+    if bytes > BATCH_BYTES as u64 { bytes.saturating_mul(3) } else { bytes }
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use bytes::Bytes;
 
 pub use self::bodies::BodyAt;
 pub use self::call::Claims;
-pub use self::entry::{Body, Element, Header, Part, Writer, sink_hash};
+pub use self::entry::{Body, Element, Header, Part, Writer, room_of, sink_hash};
 pub use self::name::{ClaimName, MAX_EXPIRIES, NotAName, SUSPECT_EXPIRIES};
 pub use self::scripts::{Fragments, Patch, Scripts};
 use super::hints::Hints;
