@@ -63,6 +63,12 @@ impl<'a> Way<'a> {
         })
     }
 
+    /// The way of the record that is sent alone after it, as far as there is time.
+    fn alone(&self) -> Way<'a> {
+        let Way { message, topic, key, deadline, limit, sent: _ } = *self;
+        Way { message, topic, key, deadline, limit: settings::alone_timeout(limit), sent: AtomicBool::new(true) }
+    }
+
     /// What is attempted, for messages.
     pub(super) fn what(&self) -> String {
         format!("send to topic {}", self.topic)
@@ -153,14 +159,19 @@ impl KafkaSink {
         }
         // The broker refused the batch, and only one of its records may be the reason.
         producer.health().answered();
+        let way = &way.alone();
         let turn = tokio::time::timeout(way.time_to_send(), self.turns.acquire()).await;
         let Ok(Ok(turn)) = turn else { return Err(way.behind()) };
         let alone = Box::pin(self.report(&self.alone, way)).await;
         drop(turn);
-        // Without time to send it alone, the next attempt has to show whether it is this one. That this one has
-        // been sent counts.
+        // Without a connection to send it alone, the next attempt has to show whether it is this one. That this one has
+        // been sent counts. Without time, nothing is known about it.
         let untold = || Failure { class: Class::Transient, ..errors::failure(&way.what(), code) };
-        let (producer, report) = alone.map_err(|failure| if failure.is_unsent() { untold() } else { failure })?;
+        let (producer, report) = alone.map_err(|failure| match failure.is_unsent() {
+            true if failure.code == Failure::NOT_SENT.as_str() => way.behind(),
+            true => untold(),
+            false => failure,
+        })?;
         self.outcome(&producer, report, way).await
     }
 

@@ -52,6 +52,12 @@ pub(super) fn message_timeout(timeout: Duration) -> Duration {
     timeout.saturating_sub(margin).max(Duration::from_millis(1))
 }
 
+/// The same for a record that is sent alone, after its batch has taken some of the time: half of it, so that there is time to
+/// send it when a slow broker has refused the batch.
+pub(super) fn alone_timeout(of_batches: Duration) -> Duration {
+    (of_batches / 2).max(Duration::from_millis(1))
+}
+
 /// The settings: first those that the user may change, then the user's properties, then those that must not be weakened.
 pub(super) fn settings(
     spec: &KafkaSpec,
@@ -62,7 +68,10 @@ pub(super) fn settings(
     let mut config = ClientConfig::new();
     // The level of messages to our own log function; none goes to standard error.
     config.set_log_level(RDKafkaLogLevel::Info);
-    let limit = message_timeout(timeout);
+    let limit = match purpose {
+        Purpose::Alone => alone_timeout(message_timeout(timeout)),
+        Purpose::Batches | Purpose::Check => message_timeout(timeout),
+    };
     let kbytes = QUEUE_KBYTES.max(u64::from(spec.max_message_size).saturating_mul(2) / 1024);
     config
         .set("queue.buffering.max.messages", QUEUE_MESSAGES.to_string())

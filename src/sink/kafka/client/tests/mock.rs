@@ -198,10 +198,11 @@ async fn what_librdkafka_could_send_after_the_answer_is_not_given_to_it() {
     assert!(failure.class == Class::Transient && failure.is_unsent(), "asked for the topic too long: {failure}");
     slow(0);
     sink.deliver(to_t(1)).await.expect("there is time");
-    slow(3000);
+    // Alone, it gets half of that.
+    slow(8000);
     cluster.request_errors(Api::Produce, &[Error::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE]);
     let failure = refused(&sink, to_t(2)).await;
-    assert_eq!((failure.class, failure.code), (Class::Transient, "MESSAGE_TOO_LARGE"), "not sent alone: {failure}");
+    assert!(failure.class == Class::Transient && failure.is_behind(), "not sent alone: {failure}");
     slow(0);
     sink.deliver(to_t(2)).await.expect("it was a neighbour");
     sink.close().await;
