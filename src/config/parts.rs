@@ -4,7 +4,7 @@
 //! (passwords, certificates), and if the same was made of it: what it takes from elsewhere, such as a retry policy, shows
 //! there. Only hashes are kept, so that no secret is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use super::tables::top;
 use crate::settings::node::{Node, Value};
 use crate::settings::problem::Position;
 use crate::settings::reader::{Files, content_hash};
-use crate::sink::RedisServer;
+use crate::sink::{RedisServer, SinkSpec};
 
 /// The parts of a configuration, as hashes.
 #[derive(Debug, Clone, Default)]
@@ -61,12 +61,11 @@ impl Parts {
         };
         let (queues, sinks) = (written(top::QUEUES.name), written(top::SINKS.name));
         let classes = child(tree, top::CLASSES.name).map(|node| hash_of(|hash| write(node, files, hash)));
-        let sink_hash = |name: &str| {
-            let spec = config.sinks.iter().find(|spec| *spec.name == *name)?;
+        let sink_hash = |spec: &Arc<SinkSpec>| {
             // One with a server of its own does not care where its queues are.
             let borrows = matches!(spec.connector.redis(), Some(RedisServer::OfTheQueues));
-            let redis = borrows.then(|| config.redis_of_sink(name));
-            Some((spec.name.clone(), hash_of(|hash| (sinks.get(name), made(spec), redis).hash(hash))))
+            let redis = borrows.then(|| config.redis_of_sink(&spec.name));
+            (spec.name.clone(), hash_of(|hash| (sinks.get(&*spec.name), made(spec), redis).hash(hash)))
         };
         let queue_hash = |spec: &Arc<QueueSpec>| {
             let classes = classes.filter(|_| matches!(spec.codec.codec, Codec::Kryo5 | Codec::Kryo5Refs | Codec::Auto));
@@ -84,7 +83,7 @@ impl Parts {
         }
         Parts {
             queues: config.queues.iter().map(queue_hash).collect(),
-            sinks: config.sinks.iter().filter_map(|spec| sink_hash(&spec.name)).collect(),
+            sinks: config.sinks.iter().map(sink_hash).collect(),
             others,
             files: files.values().cloned().collect(),
         }
@@ -97,17 +96,17 @@ impl Parts {
 
     /// What becomes of the queues. One with a sink that is another one is another one as well.
     pub fn queues(&self, new: &Parts, config: &Config) -> Difference {
-        let sinks = self.sinks(new).changed;
+        let sinks: HashSet<_> = self.sinks(new).changed.into_iter().collect();
         let uses = |spec: &&Arc<QueueSpec>| {
             spec.to.iter().chain(spec.dead_letter_to.as_deref()).any(|route| sinks.contains(&route.sink))
         };
-        let with_other_sinks: Vec<_> = config.queues.iter().filter(uses).map(|spec| spec.id.clone()).collect();
+        let with_other_sinks = config.queues.iter().filter(uses).map(|spec| spec.id.clone()).collect();
         difference(&self.queues, &new.queues, &with_other_sinks)
     }
 
     /// What becomes of the sinks.
     pub fn sinks(&self, new: &Parts) -> Difference {
-        difference(&self.sinks, &new.sinks, &[])
+        difference(&self.sinks, &new.sinks, &HashSet::new())
     }
 
     /// The keys beside queues and sinks that differ, in the order of their names; with the place in the second file, if they
@@ -125,7 +124,7 @@ impl Parts {
     }
 }
 
-fn difference(old: &BTreeMap<Arc<str>, u64>, new: &BTreeMap<Arc<str>, u64>, also: &[Arc<str>]) -> Difference {
+fn difference(old: &BTreeMap<Arc<str>, u64>, new: &BTreeMap<Arc<str>, u64>, also: &HashSet<Arc<str>>) -> Difference {
     let mut all = Difference::default();
     for (name, part) in new {
         match old.get(name) {

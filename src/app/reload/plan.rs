@@ -1,5 +1,6 @@
 //! What a reload would do: pure, from what runs and what the file says.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::config::{Config, Difference, Loaded, Parts, Problem};
@@ -39,14 +40,17 @@ impl Plan {
             return Err(fixed);
         }
         let mut queues = parts.queues(&new, &config);
-        let order = |names: &mut Vec<Arc<str>>, config: &Config| {
-            names.sort_by_cached_key(|name| config.queues.iter().position(|spec| spec.id == *name));
-        };
-        order(&mut queues.added, &config);
-        order(&mut queues.changed, &config);
-        order(&mut queues.removed, running);
+        queues.added = in_order(queues.added, &config);
+        queues.changed = in_order(queues.changed, &config);
+        queues.removed = in_order(queues.removed, running);
         Ok(Plan { queues, sinks: parts.sinks(&new), config: Arc::new(config), parts: new, warnings })
     }
+}
+
+/// The queues of these names in the order of the configuration that has them.
+fn in_order(names: Vec<Arc<str>>, config: &Config) -> Vec<Arc<str>> {
+    let names: HashSet<_> = names.into_iter().collect();
+    config.queues.iter().map(|spec| &spec.id).filter(|id| names.contains(*id)).cloned().collect()
 }
 
 #[cfg(test)]
@@ -115,6 +119,31 @@ queues:
         // A sink that no queue uses is none.
         check(&[("sink: two", "sink: one")], Ok(["", "c", "", "", "", "two"]));
         check(&[("  c: {", "  c.d: {"), ("  a: {", "  c: {")], Ok(["c.d", "c", "a", "", "", ""]));
+    }
+
+    /// Two thousand queues in the order of their numbers, which is not that of their names.
+    fn two_thousand(prefix: &str, lease: &str) -> Loaded {
+        let queue = |n: u32| {
+            format!(
+                "  {prefix}{n}: {{ source: {{ redisson: {{ name: n{n} }} }}, to: [{{ sink: one }}], lease: {lease} }}\n"
+            )
+        };
+        let queues: String = (0..2_000).map(queue).collect();
+        loaded(&format!(
+            "redis: {{ url: 'redis://h' }}\nsinks: {{ one: {{ redis: {{ list: l }} }} }}\nqueues:\n{queues}"
+        ))
+    }
+
+    #[test]
+    fn many_queues_are_planned_in_the_order_of_their_files() {
+        let before = two_thousand("q", "30s");
+        let names = |prefix: &str| (0..2_000).map(|n| format!("{prefix}{n}").into()).collect::<Vec<Arc<str>>>();
+        let plan = |new| Plan::new(&before.config, &before.parts, new, "c.yaml").unwrap().queues;
+        assert_eq!(plan(two_thousand("q", "30s")).unchanged, 2_000);
+        let changed = plan(two_thousand("q", "40s"));
+        assert_eq!((changed.changed, changed.unchanged), (names("q"), 0));
+        let renamed = plan(two_thousand("r", "30s"));
+        assert_eq!((renamed.added, renamed.removed, renamed.unchanged), (names("r"), names("q"), 0));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! 5. What is new is added. A queue with another name and the same source comes after the one before it.
 //! 6. Sinks that nothing goes to any more are closed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +39,11 @@ pub(super) async fn apply(process: &Process, groups: &[Group], sinks: &Arc<Sinks
 
     let specs: HashMap<&str, &Arc<QueueSpec>> = config.queues.iter().map(|spec| (&*spec.id, spec)).collect();
     let mut added: Vec<&Arc<QueueSpec>> = plan.queues.added.iter().filter_map(|id| specs.get(&**id).copied()).collect();
+    // The same elements may have another name. Nothing removed: nothing has one.
+    let mut renamed: HashMap<(Arc<str>, String), &Arc<QueueSpec>> = match plan.queues.removed.is_empty() {
+        true => HashMap::new(),
+        false => added.iter().rev().map(|spec| (elements(spec), *spec)).collect(),
+    };
     let mut leaving = Vec::new();
     let places: Vec<_> = groups.iter().map(|group| (group, group.seats.by_id())).collect();
     for id in plan.queues.changed.iter().chain(&plan.queues.removed) {
@@ -46,11 +51,9 @@ pub(super) async fn apply(process: &Process, groups: &[Group], sinks: &Arc<Sinks
         let Some((group, place)) = place else { continue };
         let before = group.seats.spec(place);
         let mut after = specs.get(&**id).map(|spec| (group_of(&spec.redis), (*spec).clone()));
-        if after.is_none()
-            && let Some(at) = added.iter().position(|spec| is_renamed(&before, spec))
-        {
-            let spec = added.remove(at);
-            after = Some((group_of(&spec.redis), spec.clone()));
+        if after.is_none() {
+            let spec = renamed.remove(&elements(&before));
+            after = spec.map(|spec| (group_of(&spec.redis), spec.clone()));
         }
         leaving.push(Leaving { group, place, queue: group.seats.close(place), before, after });
     }
@@ -59,6 +62,9 @@ pub(super) async fn apply(process: &Process, groups: &[Group], sinks: &Arc<Sinks
     let old = sinks.replace(by_name);
     plan.sinks.changed.iter().for_each(|name| process.events.sink_changed(name));
 
+    let renamed: HashSet<&str> =
+        leaving.iter().filter_map(|leaving| leaving.after.as_ref()).map(|(_, spec)| &*spec.id).collect();
+    added.retain(|spec| !renamed.contains(&*spec.id));
     for spec in added {
         add(group_of(&spec.redis), spec);
     }
@@ -76,8 +82,8 @@ pub(super) async fn apply(process: &Process, groups: &[Group], sinks: &Arc<Sinks
 fn open_sinks(groups: &[Group], sinks: &Sinks, plan: &Plan) -> ByName {
     let mut by_name = sinks.at_work();
     plan.sinks.removed.iter().for_each(|name| drop(by_name.remove(name)));
-    let is_new = |name: &Arc<str>| plan.sinks.added.contains(name) || plan.sinks.changed.contains(name);
-    for spec in plan.config.sinks.iter().filter(|spec| is_new(&spec.name)) {
+    let new: HashSet<_> = plan.sinks.added.iter().chain(&plan.sinks.changed).collect();
+    for spec in plan.config.sinks.iter().filter(|spec| new.contains(&spec.name)) {
         let redis = plan.config.redis_of_sink(&spec.name);
         let group = groups.iter().find(|group| **group.redis.name() == *redis).unwrap_or(&groups[0]);
         by_name.insert(spec.name.clone(), sinks.open(spec, &group.redis));
@@ -122,7 +128,7 @@ fn within(spec: &QueueSpec, config: &Config) -> Duration {
     spec.lease.min(config.shutdown_timeout)
 }
 
-/// Whether the same elements have another name.
-fn is_renamed(before: &QueueSpec, after: &QueueSpec) -> bool {
-    before.redis == after.redis && format!("{:?}", before.source) == format!("{:?}", after.source)
+/// Which elements a queue has: two queues have the same only if one takes the place of the other.
+fn elements(spec: &QueueSpec) -> (Arc<str>, String) {
+    (spec.redis.clone(), format!("{:?}", spec.source))
 }
