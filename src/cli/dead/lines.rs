@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write, stdin};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -10,7 +10,8 @@ use super::args::{FilterArgs, PaceArgs};
 use crate::cli::progress::Progress;
 use crate::cli::{Failed, Global, answer, load, on_queue};
 use crate::operate::Session;
-use crate::operate::dead::{self, Imported, Which};
+use crate::operate::content::escaped;
+use crate::operate::dead::{self, Aside, Broken, Imported, Which};
 use crate::operate::words;
 
 /// Write dead letters as lines of JSON.
@@ -44,10 +45,12 @@ Examples:
 /// Make dead letters of lines of JSON, as `dead export` writes them, or of the records of a dead-letter topic.
 ///
 /// For letters that were purged too early, or that go to another Redis. They get new stream ids. A line that is no letter ends
-/// the command; what is before it is imported, and the message says how to go on.
+/// the command; what is before it is imported, and the message says how to go on. With --broken it is written to a file, byte for
+/// byte, and the import goes on. A dry run lists all of them.
 ///
 /// With --from-kafka the records that daemons have forwarded to a topic (`dead_letter: { sink, topic }`) come back; records of other
-/// queues are passed over. They are read up to the end that the topic has now. The offsets are committed, so that a second run adds
+/// queues are counted and passed over. A record of this queue with a broken header is named by its partition and offset, and is
+/// treated as a broken line is: --broken writes its headers and its body in base64. They are read up to the end that the topic has now. The offsets are committed, so that a second run adds
 /// nothing, and one that was ended goes on. The user of the sink needs READ on the topic and on the group.
 ///
 /// a line, or a record -> dead
@@ -72,6 +75,9 @@ pub struct ImportArgs {
     /// Pass over so many lines: goes on with an import that was ended
     #[arg(long, value_name = "LINES", default_value_t = 0)]
     pub skip: u64,
+    /// Add what is no letter to this file, and go on
+    #[arg(long, value_name = "FILE")]
+    pub broken: Option<PathBuf>,
     /// How.
     #[command(flatten)]
     pub pace: PaceArgs,
@@ -81,7 +87,8 @@ const IMPORT: &str = "\
 Examples:
   delaybridge dead import order_timeout letters.jsonl --dry-run
   delaybridge dead import order_timeout letters.jsonl
-  delaybridge dead import order_timeout --from-kafka order.dead --dry-run";
+  delaybridge dead import order_timeout --from-kafka order.dead --dry-run
+  delaybridge dead import order_timeout --from-kafka order.dead --broken broken.jsonl";
 
 pub(super) async fn export(global: &Global, args: &ExportArgs, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
     if args.after.as_ref().is_some_and(|after| !dead::is_place(after)) {
@@ -133,10 +140,11 @@ pub(super) async fn import(global: &Global, args: &ImportArgs, out: &mut (dyn Wr
         }
     };
     let (_session, queue) = on_queue(global, &args.queue).await?;
+    let aside = aside(args)?;
     let mut watch = Progress::start("dead import");
-    let done = dead::import(&queue, &mut *lines, args.skip, args.pace.pace(), &mut watch).await?;
+    let done = dead::import(&queue, &mut *lines, args.skip, args.pace.pace(), aside, &mut watch).await?;
     drop(watch);
-    imported(global, &done, out)?;
+    imported(global, args, &done, out)?;
     match done.stopped {
         true => Err(Failed::runtime(format!(
             "import dead letters: ended after {} lines; to go on, run it again with --skip {}",
@@ -146,14 +154,57 @@ pub(super) async fn import(global: &Global, args: &ImportArgs, out: &mut (dyn Wr
     }
 }
 
-fn imported(global: &Global, done: &Imported, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
-    answer(global, out, done, |done| {
-        let letters = words::count(usize::try_from(done.imported).unwrap_or(usize::MAX), "dead letter");
-        match done.dry_run {
-            true => format!("{letters} could be imported to {}; nothing was changed\n", done.queue),
-            false => format!("{letters} imported to {}\n", done.queue),
-        }
-    })
+/// The file for what is no letter. A dry run makes none.
+fn aside(args: &ImportArgs) -> Result<Option<Aside>, Failed> {
+    let Some(path) = args.broken.as_ref().filter(|_| !args.pace.dry_run) else { return Ok(None) };
+    let aside = Aside::open(path)?;
+    let place = |path: &PathBuf| path.canonicalize().ok();
+    match args.file.as_ref().and_then(place) {
+        Some(file) if Some(&file) == place(path).as_ref() => Err(Failed::usage(format!(
+            "import dead letters: {} is read; name another file with --broken",
+            path.display()
+        ))),
+        _ => Ok(Some(aside)),
+    }
+}
+
+fn imported(global: &Global, args: &ImportArgs, done: &Imported, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
+    answer(global, out, done, |done| summary(done, args.broken.as_deref()))?;
+    match done.dry_run && done.broken > 0 && args.broken.is_none() {
+        true => Err(Failed::runtime(
+            "import dead letters: an import ends at the first that is no letter; with --broken FILE they are written to a file, and it \
+             goes on",
+        )),
+        false => Ok(()),
+    }
+}
+
+fn summary(done: &Imported, broken: Option<&Path>) -> String {
+    let count = |number: u64, what| words::count(usize::try_from(number).unwrap_or(usize::MAX), what);
+    let letters = count(done.imported, "dead letter");
+    let mut text = match done.dry_run {
+        true => format!("{letters} could be imported to {}; nothing was changed", done.queue),
+        false => format!("{letters} imported to {}", done.queue),
+    };
+    if done.known > 0 {
+        text += &format!("; {} there already", count(done.known, "letter"));
+    }
+    if done.passed > 0 {
+        text += &format!("; {} of others passed over", count(done.passed, "record"));
+    }
+    match broken.filter(|_| !done.dry_run) {
+        _ if done.broken == 0 => {}
+        Some(path) => text += &format!("; {} no letters, written to {}", done.broken, path.display()),
+        None => text += &format!("; {} no letters", done.broken),
+    }
+    text.push('\n');
+    for Broken { place, problem } in &done.problems {
+        text += &format!("  {}: {problem}\n", escaped(place));
+    }
+    if done.broken > done.problems.len() as u64 {
+        text += &format!("  and {} more\n", done.broken - done.problems.len() as u64);
+    }
+    text
 }
 
 async fn from_kafka(
@@ -168,10 +219,11 @@ async fn from_kafka(
     let session = Session::on_queue(config, &args.queue).await?;
     dead::can_go_back(&session.1)?;
     let backlog = dead::open(&session.0.config, &args.queue, args.sink.as_deref(), place).await?;
+    let aside = aside(args)?;
     let mut watch = Progress::start("dead import");
-    let done = dead::import_from(&session.1, backlog, args.pace.pace(), &mut watch).await?;
+    let done = dead::import_from(&session.1, backlog, args.pace.pace(), aside, &mut watch).await?;
     drop(watch);
-    imported(global, &done, out)?;
+    imported(global, args, &done, out)?;
     match done.stopped {
         true => {
             Err(Failed::runtime(format!("import dead letters: ended after {}; run it again to go on", done.imported)))

@@ -4,9 +4,11 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::import::{Imported, put};
+use super::aside::{Aside, Broken};
+use super::import::{Imported, PAST_IT, put};
 use crate::config::Config;
 use crate::message::MessageId;
+use crate::operate::content::base64;
 use crate::operate::error::{Attempt, Error};
 use crate::operate::pause::paused;
 use crate::operate::progress::{Rate, Step, Watch};
@@ -49,9 +51,9 @@ pub async fn open(
 }
 
 /// Makes letters of the records of this queue; those of other queues and programs, and what was delivered there, are passed over. A record of this queue
-/// that is no letter ends it, and says where; what is before it is there.
+/// that is no letter is put aside; without such a place it ends the import, and says where; what is before it is there. A dry run counts it.
 ///
-/// Where it has come to is kept by the destination, under the name of its reader, after each page. What was stored and not kept, because
+/// Where it has come to is kept by the destination, under the name of its reader, after each page and at the end. What was stored and not kept, because
 /// the process died in between, is recognised among the latest letters of the queue by its id and the time of its death.
 ///
 /// # Errors
@@ -61,6 +63,7 @@ pub async fn import_from(
     queue: &Queue,
     mut backlog: Box<dyn Backlog>,
     pace: super::Pace,
+    mut aside: Option<Aside>,
     watch: &mut dyn Watch,
 ) -> Result<Imported, Error> {
     let what = format!("import dead letters to `{}`", queue.id());
@@ -79,7 +82,7 @@ pub async fn import_from(
         if page.is_empty() {
             break;
         }
-        let mut last = None;
+        let (mut last, mut ended) = (None, None::<Error>);
         for record in page {
             watch.at(Step { done: done.lines, of, acted: done.imported });
             if watch.is_stopped() {
@@ -88,11 +91,19 @@ pub async fn import_from(
             }
             let import = Import { run, line: done.lines + 1 };
             match store(queue, &record, import, &latest, (pace.dry_run, &mut rate)).await {
-                Ok(stored) => done.imported += u64::from(stored),
-                Err(error) => {
-                    let message = format!("{what}, record {}: {}", record.place, error.message);
-                    return Err(Error { message, ..error });
+                Ok(Stored::New) => done.imported += 1,
+                Ok(Stored::Known) => done.known += 1,
+                Ok(Stored::Foreign) => done.passed += 1,
+                Ok(Stored::Broken(problem)) if pace.dry_run || aside.is_some() => {
+                    let broken = Broken { place: record.place.clone(), problem };
+                    ended = done.put_aside(aside.as_mut(), broken, &line_of(&record)).err();
                 }
+                Ok(Stored::Broken(problem)) => ended = Some(Error::invalid(format!("{problem}; {PAST_IT}"))),
+                Err(error) => ended = Some(error),
+            }
+            if let Some(error) = &mut ended {
+                error.message = format!("{what}, record {}: {}", record.place, error.message);
+                break;
             }
             done.lines += 1;
             last = Some(record);
@@ -100,7 +111,12 @@ pub async fn import_from(
         if let Some(last) = last.filter(|_| !pace.dry_run) {
             let (back, kept) = blocking(backlog, &what, move |backlog| backlog.taken(&last)).await?;
             backlog = back;
-            kept.map_err(failed)?;
+            if ended.is_none() {
+                kept.map_err(failed)?;
+            }
+        }
+        if let Some(error) = ended {
+            return Err(error);
         }
     }
     Ok(done)
@@ -156,28 +172,51 @@ async fn are_kept(queue: &Queue, what: &str) -> Result<(), Error> {
     }
 }
 
-/// Stores a record of this queue as a letter; whether it is one that was not there.
+/// What became of a record.
+enum Stored {
+    /// It is a letter now.
+    New,
+    /// It was one already.
+    Known,
+    /// It is of another queue or program, or was delivered.
+    Foreign,
+    /// It is of this queue, and cannot be a letter for this reason.
+    Broken(String),
+}
+
+/// Stores a record of this queue as a letter, unless it is one.
 async fn store(
     queue: &Queue,
     record: &Returned,
     import: Import,
     latest: &HashSet<Mark>,
     (dry_run, rate): (bool, &mut Rate),
-) -> Result<bool, Error> {
+) -> Result<Stored, Error> {
     let foreign = header(record, "delaybridge-queue") != queue.id().as_bytes();
     // What was delivered there has no reason.
     if foreign || header(record, "delaybridge-dead-reason").is_empty() {
-        return Ok(false);
+        return Ok(Stored::Foreign);
     }
-    let fields = fields(queue.id(), record).map_err(Error::invalid)?;
+    let fields = match fields(queue.id(), record) {
+        Ok(fields) => fields,
+        Err(problem) => return Ok(Stored::Broken(problem)),
+    };
     if latest.contains(&(text(record, "delaybridge-id"), text(record, "delaybridge-dead-at-ms"))) {
-        return Ok(false);
+        return Ok(Stored::Known);
     }
     if !dry_run {
         rate.turn().await;
         put(queue, import, &fields).await?;
     }
-    Ok(true)
+    Ok(Stored::New)
+}
+
+/// A record with all of its bytes, as a line of JSON.
+fn line_of(record: &Returned) -> Vec<u8> {
+    let header = |(name, value): &(String, Bytes)| serde_json::json!({ "name": name, "value_base64": base64(value) });
+    let headers: Vec<_> = record.headers.iter().map(header).collect();
+    let line = serde_json::json!({ "record": record.place, "headers": headers, "body_base64": base64(&record.body) });
+    line.to_string().into_bytes()
 }
 
 /// Runs it on a thread that may wait.

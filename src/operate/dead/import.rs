@@ -8,6 +8,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::aside::{Aside, Broken};
 use super::export::BASE64;
 use crate::operate::error::{Attempt, Error, may_have_run};
 use crate::operate::progress::{Rate, Step, Watch};
@@ -18,6 +19,9 @@ use crate::source::ledger::{DeadLetter, Import};
 const LONGEST: u64 = 750 << 20;
 /// Fields of a letter, at most.
 const FIELDS: usize = 100;
+
+/// How a line or a record that is no letter is passed.
+pub(super) const PAST_IT: &str = "with --broken FILE it is written to a file, and the import goes on";
 
 /// What was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -30,11 +34,20 @@ pub struct Imported {
     pub imported: u64,
     /// Lines that are done, those that were passed over among them: to go on, pass over so many.
     pub lines: u64,
+    /// Records of this queue that are letters of it already.
+    pub known: u64,
+    /// Records of other queues and programs.
+    pub passed: u64,
+    /// Lines or records that are no letters.
+    pub broken: u64,
+    /// The first hundred of them.
+    pub problems: Vec<Broken>,
     /// Whether it was ended before it was done.
     pub stopped: bool,
 }
 
-/// Makes letters of the lines behind the first `skip`. A line that is none ends it, and says where; what is before it is there.
+/// Makes letters of the lines behind the first `skip`. A line that is none is put aside; without such a place it ends the import, and
+/// says where; what is before it is there. A dry run counts it.
 ///
 /// # Errors
 ///
@@ -44,6 +57,7 @@ pub async fn import(
     lines: &mut (dyn BufRead + Send),
     skip: u64,
     pace: super::Pace,
+    mut aside: Option<Aside>,
     watch: &mut dyn Watch,
 ) -> Result<Imported, Error> {
     let mut done = Imported { queue: queue.id().to_owned(), dry_run: pace.dry_run, ..Imported::default() };
@@ -67,16 +81,25 @@ pub async fn import(
             return Err(Error::invalid(format!("{at}: the line is longer than 750 MiB{}", go_on(done.lines))));
         }
         if done.lines >= skip && !line.trim_ascii().is_empty() {
-            let fields = fields(&queue.spec.id, &line)
-                .map_err(|why| Error::invalid(format!("{at}: {why}{}", go_on(done.lines))))?;
-            if !pace.dry_run {
-                rate.turn().await;
-                put(queue, Import { run, line: done.lines + 1 }, &fields).await.map_err(|error| Error {
-                    message: format!("{at}: {}{}", error.message, go_on(done.lines)),
-                    ..error
-                })?;
+            match fields(&queue.spec.id, &line) {
+                Ok(fields) => {
+                    if !pace.dry_run {
+                        rate.turn().await;
+                        put(queue, Import { run, line: done.lines + 1 }, &fields).await.map_err(|error| Error {
+                            message: format!("{at}: {}{}", error.message, go_on(done.lines)),
+                            ..error
+                        })?;
+                    }
+                    done.imported += 1;
+                }
+                Err(problem) if pace.dry_run || aside.is_some() => {
+                    let broken = Broken { place: format!("line {}", done.lines + 1), problem };
+                    done.put_aside(aside.as_mut(), broken, &line)?;
+                }
+                Err(why) => {
+                    return Err(Error::invalid(format!("{at}: {why}{}; {PAST_IT}", go_on(done.lines))));
+                }
             }
-            done.imported += 1;
         }
         done.lines += 1;
     }

@@ -1,6 +1,7 @@
 //! Dead letters: listed, counted, shown, redriven, purged, exported and imported. All of it takes the same [`Filter`], reads the
 //! stream page by page, and never holds more than a page.
 
+mod aside;
 mod back;
 mod count;
 mod export;
@@ -11,6 +12,7 @@ pub(super) mod selection;
 
 use serde::Serialize;
 
+pub use self::aside::{Aside, Broken};
 pub use self::back::{can_go_back, import_from, open};
 pub use self::count::{Counted, Total, count};
 pub use self::export::{Exported, export};

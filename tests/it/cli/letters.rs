@@ -143,5 +143,19 @@ async fn letters_go_out_as_lines_and_come_back_as_they_were() {
     let rest = ask_with(&config, "dead import docs - --skip 4 --output json", &std::fs::read(&broken).unwrap());
     assert_eq!(rest.json()["imported"], 27);
     assert_eq!(count(&mut redis).await.0, 30);
+    // A dry run finds all that are none; with a file for them, the import goes on behind them.
+    let (name, aside) = (broken.display(), config.write("aside", "one from before\n"));
+    let would = ask(&config, &format!("dead import docs {name} --dry-run"));
+    for words in ["30 dead letters could be imported", "1 no letters\n  line 4: not JSON"] {
+        assert!(would.out.contains(words), "{}", would.out);
+    }
+    would.failed(1, &["with --broken FILE"]);
+    let itself = format!("dead import docs {name} --broken {name}");
+    ask(&config, &itself).failed(2, &["name another file"]);
+    let past = ask(&config, &format!("dead import docs {name} --broken {} --output json", aside.display())).json();
+    assert_eq!((&past["imported"], &past["broken"], &past["lines"]), (&30.into(), &1.into(), &31.into()));
+    assert_eq!(past["problems"][0]["place"], "line 4");
+    assert_eq!(std::fs::read_to_string(&aside).unwrap(), "one from before\n{oops\n");
+    assert_eq!(count(&mut redis).await.0, 60);
     assert_eq!(ask(&config, &format!("dead export docs --file {file}")).code, 2, "no file is written over");
 }

@@ -1,8 +1,23 @@
 //! The way back from a dead-letter topic.
 
+use rdkafka::ClientConfig;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+
 use super::*;
 use crate::harness::daemon::cli;
 use crate::harness::redisson::{Element, redis_now_ms};
+
+/// Puts a record with these headers into partition 0.
+fn produce(bootstrap: &str, headers: &[(&str, &str)]) {
+    let producer: BaseProducer = ClientConfig::new().set("bootstrap.servers", bootstrap).create().expect("a producer");
+    let headers = headers
+        .iter()
+        .fold(OwnedHeaders::new(), |headers, (key, value)| headers.insert(Header { key, value: Some(*value) }));
+    let record = BaseRecord::<str, str>::to("dead").partition(0).payload("geheim").headers(headers);
+    producer.send(record).map_err(|(error, _)| error).expect("send the record");
+    producer.flush(PATIENCE).expect("the broker takes it");
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn letters_come_back_from_the_topic_that_they_were_forwarded_to() {
@@ -10,6 +25,10 @@ async fn letters_come_back_from_the_topic_that_they_were_forwarded_to() {
     let kafka = start(KafkaOptions::default());
     blocking(|| kafka.create_topic("dead", 2, &[])).expect("create the topic");
     let bootstrap = kafka.bootstrap();
+    // In front of the letters: one that is none, and one of another queue.
+    let dead = ("delaybridge-dead-reason", "max_attempts");
+    blocking(|| produce(&bootstrap, &[("delaybridge-id", "what?"), ("delaybridge-queue", "q"), dead]));
+    blocking(|| produce(&bootstrap, &[("delaybridge-id", "what?"), ("delaybridge-queue", "other"), dead]));
     let yaml = format!(
         "redis: {{ url: \"{}\" }}\nsinks: {{ events: {{ kafka: {{ brokers: ['{bootstrap}'] }} }} }}\nqueues:\n  \
          q: {{ source: {{ redisson: {{ name: q }} }}, codec: json, to: [{{ sink: events, topic: dead }}], \
@@ -23,7 +42,7 @@ async fn letters_come_back_from_the_topic_that_they_were_forwarded_to() {
     queue.offer_bulk(&mut redis, &offered).await;
     eventually("all of them in the topic", Duration::from_secs(60), async || {
         let count = crate::harness::kafka::count_topic(&bootstrap, "dead").await?;
-        if count == 150 { Ok(()) } else { Err(format!("{count}")) }
+        if count == 152 { Ok(()) } else { Err(format!("{count}")) }
     })
     .await;
     daemon.expect_log("dead letter stored");
@@ -34,13 +53,33 @@ async fn letters_come_back_from_the_topic_that_they_were_forwarded_to() {
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         (output.status.code(), text)
     };
-    let would = "150 dead letters could be imported to q; nothing was changed\n".to_owned();
-    assert_eq!(run(&["--dry-run"]), (Some(0), would.clone()));
-    assert_eq!(run(&["--dry-run"]), (Some(0), would), "a dry run commits nothing");
-    assert_eq!(run(&[]), (Some(0), "150 dead letters imported to q\n".to_owned()));
+    // A dry run names the broken record, and commits nothing. An import ends at it, however often it is run.
+    let problem = "its header delaybridge-id is no id of an element";
+    for _ in 0..2 {
+        let (code, said) = run(&["--dry-run"]);
+        let would = "150 dead letters could be imported to q; nothing was changed; 1 record of others passed over; 1 no letters\n";
+        assert!(said.starts_with(&format!("{would}  dead[0]@0: {problem}\n")) && code == Some(1), "{code:?} {said}");
+    }
+    for _ in 0..2 {
+        let (code, said) = run(&[]);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(&format!("record dead[0]@0: {problem}; with --broken FILE")), "{said}");
+    }
+    // Past it, with its bytes kept.
+    let broken = daemon.file().with_file_name("broken.jsonl");
+    let aside = ["--broken", broken.to_str().expect("a path")];
+    let imported = format!(
+        "150 dead letters imported to q; 1 record of others passed over; 1 no letters, written to {}\n  dead[0]@0: {problem}\n",
+        broken.display()
+    );
+    assert_eq!(run(&aside), (Some(0), imported));
+    let line: serde_json::Value = serde_json::from_slice(&std::fs::read(&broken).expect("the file")).expect("one line");
+    assert_eq!((&line["record"], &line["body_base64"]), (&"dead[0]@0".into(), &"Z2VoZWlt".into()));
+    assert_eq!(line["headers"][0], serde_json::json!({ "name": "delaybridge-id", "value_base64": "d2hhdD8=" }));
     assert_eq!(run(&[]), (Some(0), "0 dead letters imported to q\n".to_owned()), "the offsets are kept");
-    let again = run(&["--group", "another"]);
-    assert_eq!(again, (Some(0), "0 dead letters imported to q\n".to_owned()), "they are recognised");
+    let (code, again) = run(&[&["--group", "another"], &aside[..]].concat());
+    let known = "0 dead letters imported to q; 150 letters there already; 1 record of others passed over; 1 no letters";
+    assert!(again.starts_with(known) && code == Some(0), "they are recognised: {again}");
 
     // They are what they were: the same ids, and redriven they are delivered.
     let counted = cli(daemon.config(), &["dead", "count", "q", "--reason", "undecodable", "--output", "json"]);

@@ -1,0 +1,98 @@
+//! What an import found that is no letter: written to a file with all of its bytes, so that the import can go on and nothing is lost.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::NAMED;
+use super::import::Imported;
+use crate::operate::error::Error;
+
+/// A file to which broken lines and records are added.
+#[derive(Debug)]
+pub struct Aside {
+    file: File,
+    path: PathBuf,
+}
+
+/// A line or a record that is no letter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Broken {
+    /// Where it is: `line 4`, or `topic[0]@17`.
+    pub place: String,
+    /// Why it is none.
+    pub problem: String,
+}
+
+impl Aside {
+    /// Opens the file, or makes it. It holds payloads, so that only its owner can read one that is made.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn open(path: &Path) -> Result<Aside, Error> {
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+        let file = file.map_err(|error| Error::invalid(format!("write {}: {error}", path.display())))?;
+        Ok(Aside { file, path: path.to_owned() })
+    }
+
+    /// Adds a line. Afterwards it is on the disk: the import does not come back to what it is about.
+    fn add(&mut self, line: &[u8]) -> Result<(), Error> {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let written = self.file.write_all(&[line, b"\n"].concat()).and_then(|()| self.file.sync_data());
+        written.map_err(|error| Error::failed(format!("write {}: {error}", self.path.display())))
+    }
+}
+
+impl Imported {
+    /// Counts what is no letter, and adds it to the file. A dry run only counts it.
+    pub(super) fn put_aside(&mut self, to: Option<&mut Aside>, broken: Broken, line: &[u8]) -> Result<(), Error> {
+        if let Some(aside) = to.filter(|_| !self.dry_run) {
+            aside.add(line)?;
+        }
+        self.broken += 1;
+        if self.problems.len() < NAMED {
+            self.problems.push(broken);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn broken(n: u64) -> Broken {
+        Broken { place: format!("line {n}"), problem: "not JSON at column 1".to_owned() }
+    }
+
+    #[test]
+    fn the_file_gets_each_line_once_and_a_dry_run_writes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("broken");
+        let mut aside = Aside::open(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let mut done = Imported::default();
+        done.put_aside(Some(&mut aside), broken(1), b"one\xff\n").unwrap();
+        done.put_aside(Some(&mut aside), broken(2), b"two").unwrap();
+        let mut dry = Imported { dry_run: true, ..Imported::default() };
+        dry.put_aside(Some(&mut aside), broken(3), b"three").unwrap();
+        // A further import adds to it.
+        done.put_aside(Some(&mut Aside::open(&path).unwrap()), broken(4), b"four\n").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"one\xff\ntwo\nfour\n");
+        assert_eq!((done.broken, dry.broken, dry.problems), (3, 1, vec![broken(3)]));
+        assert!(Aside::open(folder.path()).is_err());
+    }
+
+    #[test]
+    fn a_hundred_are_named() {
+        let mut done = Imported { dry_run: true, ..Imported::default() };
+        (0..250).for_each(|n| done.put_aside(None, broken(n), b"").unwrap());
+        assert_eq!((done.broken, done.problems.len()), (250, NAMED));
+    }
+}
