@@ -1,4 +1,4 @@
-//! What an element and an idle queue ask the allocator for, counted.
+//! What an element and an idle queue ask the allocator for, counted. And what traces cost on the same way.
 //!
 //! A binary of its own: the allocator that counts costs instructions, which `hot_path.rs` would count too. The limits are in
 //! `limits.rs`.
@@ -14,6 +14,7 @@ macro_rules! tools {
     };
 }
 tools! {
+    callgrind "callgrind.rs",
     eventually "../it/harness/eventually.rs",
     fill "../../bench/fill.rs",
     least "../it/harness/least.rs",
@@ -25,4 +26,5 @@ tools! {
 }
 use brokers::process;
 
+mod traces;
 mod whole_way;

@@ -1,6 +1,7 @@
 //! Runs one test of this binary under callgrind and reads what it counted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -16,11 +17,22 @@ pub struct Counted {
 
 /// Runs an ignored test of this binary with this environment.
 pub fn run(test: &str, environment: &[(&str, &str)]) -> Counted {
+    read(&written(test, environment, &[]))
+}
+
+/// The same, with every function and every line.
+pub fn profile(test: &str, environment: &[(&str, &str)]) -> Profile {
+    Profile::read(&written(test, environment, &["--compress-strings=no", "--compress-pos=no"]))
+}
+
+/// What callgrind wrote of a run.
+fn written(test: &str, environment: &[(&str, &str)], options: &[&str]) -> String {
     let folder = TempDir::with_prefix("delaybridge-callgrind-").expect("make a directory for callgrind");
     let out = folder.path().join("out");
     let own = std::env::current_exe().expect("the path of this binary");
     let done = Command::new("valgrind")
         .args(["--tool=callgrind", "--quiet", &format!("--callgrind-out-file={}", out.display())])
+        .args(options)
         .arg(own)
         .args(["--exact", test, "--ignored", "--test-threads=1"])
         .envs(environment.iter().copied())
@@ -28,9 +40,68 @@ pub fn run(test: &str, environment: &[(&str, &str)]) -> Counted {
         .unwrap_or_else(|e| panic!("run valgrind (is it installed? `make setup`): {e}"));
     let said = || String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(done.status.success(), "valgrind {test}: {}: {}", done.status, said());
-    let profile =
-        std::fs::read_to_string(&out).unwrap_or_else(|e| panic!("read what callgrind wrote: {e}: {}", said()));
-    read(&profile)
+    std::fs::read_to_string(&out).unwrap_or_else(|e| panic!("read what callgrind wrote: {e}: {}", said()))
+}
+
+/// What a run cost, by where it was spent.
+#[derive(Debug, Default)]
+pub struct Profile {
+    /// All instructions.
+    pub instructions: u64,
+    /// Those of a function itself.
+    functions: HashMap<String, u64>,
+    /// Those of a line itself.
+    lines: HashMap<(PathBuf, u32), u64>,
+    /// Those of what a line calls, by the function that it calls.
+    calls: HashMap<(PathBuf, u32), HashMap<String, u64>>,
+}
+
+impl Profile {
+    /// Of a profile with all names and all positions in full.
+    fn read(profile: &str) -> Profile {
+        let mut found = Profile::default();
+        let (mut file, mut function, mut called, mut is_call) = (PathBuf::new(), "", "", false);
+        for line in profile.lines() {
+            let (key, value) = line.split_once('=').unwrap_or(("", line));
+            match key {
+                // `fi` and `fe`: code of another file that was built into the function.
+                "fl" | "fi" | "fe" => file = Path::new(env!("CARGO_MANIFEST_DIR")).join(value),
+                "fn" => function = value,
+                "cfn" => called = value,
+                "calls" => is_call = true,
+                "" => {
+                    let Some((at, cost)) = value.split_once(' ') else { continue };
+                    let (Ok(at), Ok(cost)) = (at.parse::<u32>(), cost.trim().parse::<u64>()) else { continue };
+                    let place = (file.clone(), at);
+                    if std::mem::take(&mut is_call) {
+                        *found.calls.entry(place).or_default().entry(called.to_owned()).or_default() += cost;
+                    } else {
+                        *found.lines.entry(place).or_default() += cost;
+                        *found.functions.entry(function.to_owned()).or_default() += cost;
+                        found.instructions += cost;
+                    }
+                }
+                _ => {}
+            }
+        }
+        assert!(found.instructions > 0, "callgrind wrote no lines");
+        found
+    }
+
+    /// Instructions of functions with this in their names, without what they call.
+    pub fn in_functions(&self, name: &str) -> u64 {
+        self.functions.iter().filter(|(function, _)| function.contains(name)).map(|(_, cost)| cost).sum()
+    }
+
+    /// Instructions of these lines, with those of the functions that they call and that are meant.
+    pub fn at_lines(&self, lines: &HashSet<(PathBuf, u32)>, meant: impl Fn(&str) -> bool) -> u64 {
+        let of_line = |place| {
+            let calls = self.calls.get(place).into_iter().flatten();
+            let called: u64 = calls.filter(|(name, _)| meant(name)).map(|(_, cost)| cost).sum();
+            called + self.lines.get(place).copied().unwrap_or(0)
+        };
+        lines.iter().map(of_line).sum()
+    }
 }
 
 /// The format: <https://valgrind.org/docs/manual/cl-format.html>. A name is written out once and is a number from then on.
@@ -57,6 +128,18 @@ fn read(profile: &str) -> Counted {
     }
     assert!(counted.instructions > 0 && counted.allocations > 0, "callgrind wrote no totals: {counted:?}");
     counted
+}
+
+#[test]
+fn costs_are_read_by_functions_and_lines() {
+    let profile = "events: Ir\nfl=src/a.rs\nfn=a::one\n7 10\n8 5\ncfi=src/b.rs\ncfn=b::two\ncalls=3 1\n8 90\nfi=src/c.rs\n\
+                   1 4\nfe=src/a.rs\n7 1\n\nfl=src/b.rs\nfn=b::two\n1 90\ntotals: 200\n";
+    let profile = Profile::read(profile);
+    let line = |file: &str, line| HashSet::from([(Path::new(env!("CARGO_MANIFEST_DIR")).join(file), line)]);
+    assert_eq!((profile.instructions, profile.in_functions("a::"), profile.in_functions("two")), (110, 20, 90));
+    assert_eq!(profile.at_lines(&line("src/a.rs", 7), |_| true), 11);
+    assert_eq!([true, false].map(|all| profile.at_lines(&line("src/a.rs", 8), |_| all)), [95, 5]);
+    assert_eq!(profile.at_lines(&line("src/c.rs", 1), |_| true), 4);
 }
 
 #[test]

@@ -32,6 +32,7 @@ tools! {
 use brokers::process;
 
 mod bounds;
+#[allow(dead_code, reason = "`allocations.rs` uses the rest")]
 mod callgrind;
 mod commands;
 mod hot_path;

@@ -21,6 +21,7 @@ use delaybridge::source::build;
 use delaybridge::source::redis::{RedisServer as Server, RedisStore};
 use delaybridge::source::redisson::SCRIPTS;
 use delaybridge::source::store::Store;
+use delaybridge::spans::Tracer;
 use delaybridge::telemetry::events::Events;
 use delaybridge::telemetry::labels::Wakeup;
 use futures_util::FutureExt;
@@ -39,7 +40,7 @@ static ALLOCATOR: &StatsAlloc<std::alloc::System> = &INSTRUMENTED_SYSTEM;
 /// Bytes of a payload.
 const SIZE: usize = 256;
 /// A claim takes at most so many.
-const BATCH: usize = 500;
+pub const BATCH: usize = 500;
 /// What the process does by itself meanwhile is little beside that many.
 const CLAIMS: usize = 20;
 /// Claims of one element.
@@ -92,8 +93,8 @@ async fn link(server: &RedisServer) -> Link {
     link
 }
 
-/// A queue to work on.
-async fn queue(server: &RedisServer) -> Arc<Queue> {
+/// A queue to work on; its elements are traced if there is a tracer.
+async fn queue(server: &RedisServer, tracer: Option<Tracer>) -> Arc<Queue> {
     let yaml = "redis: { url: 'redis://h' }\nsinks: { out: { stdout: {} } }\nqueues: { q: { source: { redisson: { name: q \
                 } }, to: [{ sink: out }] } }\n";
     let loaded = config::load_str(yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
@@ -101,7 +102,7 @@ async fn queue(server: &RedisServer) -> Arc<Queue> {
     let link = link(server).await;
     let events = Events::default();
     let budget = Budget::new(10_000, 1 << 30);
-    let process = Arc::new(Process::new(OWNER, budget, events.clone()));
+    let process = Arc::new(Process::new(OWNER, budget, events.clone()).traced_by(tracer));
     let name: Arc<str> = "out".into();
     let handle =
         Arc::new(SinkHandle::new(name.clone(), Arc::new(Nowhere), None, events.sink(&name), process.gates.clone()));
@@ -130,7 +131,7 @@ async fn walk() -> [Asked; 2] {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let producer = RedissonQueue::new("q");
-    let queue = queue(&server).await;
+    let queue = queue(&server, None).await;
     let heartbeat = queue.process.events.status().heartbeat("claimer", Duration::from_secs(60));
     tokio::spawn(claimer::run(queue.clone(), heartbeat));
     let settled = || queue.settled.load(std::sync::atomic::Ordering::Relaxed) as usize;
@@ -165,6 +166,21 @@ async fn walk() -> [Asked; 2] {
     let left: usize = redis.zcard(&producer.timeouts).await.expect("count what is left");
     assert_eq!(left, 0);
     [many, single]
+}
+
+/// Sends so many full claims their whole way.
+pub async fn send(claims: usize, tracer: Option<Tracer>) {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let queue = queue(&server, tracer).await;
+    let load = Load { count: claims * BATCH, size: SIZE, order: Order::Offers, last_in_ms: -1_000 };
+    fill(&mut redis, &RedissonQueue::new("q"), load, |_| ()).await.expect("fill");
+    let heartbeat = queue.process.events.status().heartbeat("claimer", Duration::from_secs(60));
+    tokio::spawn(claimer::run(queue.clone(), heartbeat));
+    queue.alarm.ring(Wakeup::Published);
+    while (queue.settled.load(std::sync::atomic::Ordering::Relaxed) as usize) < claims * BATCH {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 /// Queues that are idle at the same time.
