@@ -26,7 +26,7 @@ pub struct PauseArgs {
     #[command(flatten)]
     pub target: TargetArgs,
     /// The reason, for everybody who wonders why nothing moves
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, alias = "reason", value_name = "TEXT", default_value = "no reason given")]
     pub why: String,
     /// Who pauses it [default: the user who runs the command]
     #[arg(long, value_name = "NAME")]

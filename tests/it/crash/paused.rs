@@ -105,7 +105,7 @@ async fn a_pause_with_an_end_ends_by_itself_and_a_paused_sink_holds_its_queues()
     );
     let daemon = Daemon::start(&yaml).await;
     let began = redis_now_ms(&mut redis).await;
-    let text = well(daemon.config(), &["pause", "q", "--why", "a moment", "--for", "3s"]);
+    let text = well(daemon.config(), &["pause", "q", "--reason", "a moment", "--for", "3s"]);
     assert!(text.contains("paused until 20"), "{text}");
     let mut oracle = Oracle::new();
     offer_more(&mut redis, &mut oracle, "for a moment", 100).await;
