@@ -94,6 +94,15 @@ impl serde::Serialize for Identity {
     }
 }
 
+impl<'de> serde::Deserialize<'de> for Identity {
+    /// Sixteen hexadecimal digits are the bytes; all else is an element's own text.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes = text.parse::<MessageId>().ok().map(Identity::from);
+        bytes.or_else(|| Identity::named(&text)).ok_or_else(|| serde::de::Error::custom(InvalidMessageId))
+    }
+}
+
 impl serde::Serialize for MessageId {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -37,6 +37,15 @@ impl Asker {
         // The route asks for a name, so that there is one.
         Asker { name: call.caller.name.clone().unwrap_or_else(|| "unknown".into()), peer: call.peer }
     }
+
+    /// Who it is for everybody, where the client names a person. The name of the token is in it in any case: a client may not act
+    /// under another's name.
+    pub fn on_behalf_of(&self, person: Option<&str>) -> String {
+        match person.filter(|person| **person != *self.name) {
+            Some(person) => format!("{person} ({})", self.name),
+            None => self.name.to_string(),
+        }
+    }
 }
 
 impl Admin {

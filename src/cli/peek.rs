@@ -5,13 +5,15 @@ use std::io::Write;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
+use super::remote::DaemonArgs;
 use super::table::{Align, Table};
 use super::{Failed, Global, Output, answer, element, load_queues, on_element, on_queue, show};
 use crate::jobs::{JobState, Topic};
 use crate::operate::element::find;
 use crate::operate::jobs::{Found, Jobs};
 use crate::operate::peek::{Elements, Peek, State, peek};
-use crate::operate::words;
+use crate::operate::remote::Daemon;
+use crate::operate::{remote, words};
 
 /// Show the elements of a queue without taking them.
 ///
@@ -35,11 +37,14 @@ pub struct PeekArgs {
     #[arg(long, value_enum, value_name = "STATE", default_value_t = State::Scheduled)]
     pub state: State,
     /// Show whole payloads
-    #[arg(long)]
+    #[arg(long, conflicts_with = "url")]
     pub full: bool,
     /// Show the destination of each element; reads whole payloads, as --full
-    #[arg(long)]
+    #[arg(long, conflicts_with = "url")]
     pub routes: bool,
+    /// The daemon to ask.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
 }
 
 const AFTER: &str = "\
@@ -81,6 +86,9 @@ const START_TEXT: usize = 4096;
 const START_JSON: usize = 64 << 10;
 
 pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -> Result<u8, Failed> {
+    if let Some(daemon) = args.daemon.daemon()? {
+        return of_daemon(global, args, &daemon, out).await;
+    }
     if let Some(found) = of_topic(global, args).await? {
         answer(global, out, &found, super::jobs::list)?;
         return Ok(0);
@@ -95,6 +103,18 @@ pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -
     let PeekArgs { limit, state, full, routes, .. } = *args;
     let ask = Peek { state, limit, payload_bytes: (!full).then_some(start), routes };
     answer(global, out, &peek(&queue, &ask).await?, |found| text(found, &ask))?;
+    Ok(0)
+}
+
+/// What a daemon shows of a queue: up to 100 elements, each with up to 4 KiB of its payload.
+async fn of_daemon(global: &Global, args: &PeekArgs, daemon: &Daemon, out: &mut dyn Write) -> Result<u8, Failed> {
+    if let Some(id) = &args.id {
+        answer(global, out, &remote::find(daemon, &args.queue, id).await?, element::found)?;
+        return Ok(0);
+    }
+    let ask = Peek { state: args.state, limit: args.limit, payload_bytes: Some(START_TEXT), routes: false };
+    let found = remote::peek(daemon, &args.queue, args.state, args.limit).await?;
+    answer(global, out, &found, |found| text(found, &ask))?;
     Ok(0)
 }
 
@@ -150,7 +170,7 @@ fn text(found: &Elements, ask: &Peek) -> String {
         let most = if ask.payload_bytes.is_none() { usize::MAX } else { PREVIEW };
         row.extend([
             format!("{}{failed}", element.attempts),
-            element.layout.to_owned(),
+            element.layout.to_string(),
             show::size(element.size),
             element.content.preview(most),
         ]);
@@ -182,7 +202,7 @@ mod tests {
             lease_ends_ms: None,
             attempts: 2,
             code: "timeout".to_owned(),
-            layout: "new",
+            layout: "new".into(),
             size: 100,
             routes: None,
             content: Content::new(Codec::String, Bytes::from("x".repeat(100)), true),

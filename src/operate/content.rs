@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use redisson_codecs::{Classes, Coding, Confidence, DecodeError, Payload, View};
+use redisson_codecs::{Classes, Codec, Coding, Confidence, DecodeError, Payload, View};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
@@ -19,12 +19,32 @@ pub struct Content {
     complete: bool,
     coding: Coding,
     classes: Classes,
+    /// What a daemon has read in it, where a daemon was asked; nothing is read again then.
+    answered: Option<Option<Value>>,
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Content::new(Codec::Raw, Bytes::new(), true)
+    }
 }
 
 impl Content {
     /// The payload; `complete` unless it is only the beginning.
     pub fn new(coding: impl Into<Coding>, bytes: Bytes, complete: bool) -> Self {
-        Content { bytes, complete, coding: coding.into(), classes: Classes::default() }
+        Content { bytes, complete, coding: coding.into(), classes: Classes::default(), answered: None }
+    }
+
+    /// The payload that an answer of a daemon has: its `payload` and so on, as they are serialised; `None` if it has none.
+    pub(super) fn answered(answer: &Value) -> Option<Content> {
+        let text = |name: &str| answer.get(name).and_then(Value::as_str);
+        let bytes = match (text("payload"), text("payload_base64")) {
+            (Some(text), _) => Bytes::copy_from_slice(text.as_bytes()),
+            (None, Some(digits)) => STANDARD.decode(digits).ok()?.into(),
+            (None, None) => return None,
+        };
+        let complete = answer.get("payload_cut").is_none();
+        Some(Content { answered: Some(answer.get("value").cloned()), ..Content::new(Codec::Raw, bytes, complete) })
     }
 
     /// The same, read with the application's declared classes.
@@ -36,6 +56,10 @@ impl Content {
     /// codec takes it, else text if it is some, else hexadecimal digits. Where the codec is `raw`, what is certainly or
     /// most likely written by another codec is read with that one.
     pub fn preview(&self, most: usize) -> String {
+        if let Some(Some(value)) = &self.answered {
+            let text = value.as_str().map_or_else(|| escaped(&value.to_string()), escaped);
+            return cut(&text, self.complete, most);
+        }
         let shown = match self.read() {
             Some(Ok(decoded)) => match value(&decoded) {
                 Some(Value::String(text)) => escaped(&text),
@@ -82,7 +106,7 @@ impl Content {
     /// What a codec reads; `None` where none is meant, and for a beginning.
     fn read(&self) -> Option<Result<Payload, DecodeError>> {
         match self.coding.is_raw() {
-            _ if !self.complete => None,
+            _ if !self.complete || self.answered.is_some() => None,
             true => {
                 let guess = redisson_codecs::guess_with(&self.bytes, self.coding, &self.classes)
                     .filter(|guess| guess.confidence > Confidence::Guess);
@@ -119,6 +143,9 @@ impl Serialize for Content {
         }
         if !self.complete {
             fields.serialize_entry("payload_cut", &true)?;
+        }
+        if let Some(Some(value)) = &self.answered {
+            fields.serialize_entry("value", value)?;
         }
         if let Some(Ok(decoded)) = self.read()
             && decoded.decoded() != self.bytes
@@ -201,9 +228,21 @@ fn cut(text: &str, complete: bool, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use redisson_codecs::Codec;
-
     use super::*;
+
+    #[test]
+    fn what_a_daemon_has_answered_is_shown_as_it_has_read_it() {
+        let own = Content::new(Codec::Json, Bytes::from_static(b"{ \"n\": 12345678901234567890123 }"), true);
+        let binary = Content::new(Codec::Raw, Bytes::from_static(b"\x00\xff"), true);
+        let start = Content::new(Codec::Json, Bytes::from_static(b"{\"n"), false);
+        for content in [own, binary, start] {
+            let answer = serde_json::to_value(&content).unwrap();
+            let read = Content::answered(&answer).unwrap();
+            assert_eq!(serde_json::to_value(&read).unwrap(), answer);
+            assert_eq!(read.preview(100).replace(' ', ""), content.preview(100).replace(' ', ""));
+        }
+        assert!(Content::answered(&serde_json::json!({ "id": "x" })).is_none());
+    }
 
     #[test]
     fn a_preview_is_what_the_codec_reads_else_text_else_digits() {

@@ -1,7 +1,9 @@
 //! Elements of a queue, without taking them.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::content::Content;
 use super::error::{Attempt, Error};
@@ -26,7 +28,7 @@ pub struct Peek {
 }
 
 /// Where an element of a queue is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Not claimed yet.
@@ -42,7 +44,7 @@ pub enum State {
 }
 
 /// Some elements of a queue.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Elements {
     /// The queue.
     pub queue: String,
@@ -57,7 +59,7 @@ pub struct Elements {
 }
 
 /// One element.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Element {
     /// Its id; elements of the ready list have none.
     pub id: Option<Identity>,
@@ -77,17 +79,17 @@ pub struct Element {
     /// Attempts that counted so far.
     pub attempts: u32,
     /// Code of the last failure.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub code: String,
     /// `old`, `new`, `bare`, `junk` or `unknown`.
-    pub layout: &'static str,
+    pub layout: Cow<'static, str>,
     /// Bytes of the payload.
     pub size: usize,
     /// Where it would go now, by sink, or what else would become of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routes: Option<Vec<String>>,
-    /// The payload.
-    #[serde(flatten)]
+    /// The payload. Read apart: see [`Content::answered`].
+    #[serde(flatten, skip_deserializing)]
     pub content: Content,
 }
 
@@ -133,7 +135,7 @@ impl Element {
             next_attempt_ms: score(State::Retry),
             lease_ends_ms: score(State::InFlight),
             attempts: seen.attempts,
-            layout: seen.shape.as_str(),
+            layout: seen.shape.as_str().into(),
             size: seen.size,
             routes: ask.routes.then(|| routes(spec, &seen)),
             content: Content::new(spec.codec, seen.payload.clone(), seen.is_complete()).with(&spec.classes),
@@ -164,7 +166,7 @@ impl Element {
             lease_ends_ms: None,
             attempts: letter.number("attempts").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
             code: letter.text("code").to_owned(),
-            layout: Shape::Bare.as_str(),
+            layout: Shape::Bare.as_str().into(),
             size: payload.len(),
             routes: None,
             content: Content::new(queue.spec.codec, payload, true).with(&queue.spec.classes),

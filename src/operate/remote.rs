@@ -1,5 +1,8 @@
 //! The same use cases, asked of a running daemon over its admin API instead of Redis. The answers are of the same shapes.
 
+mod dead;
+mod elements;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +18,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
+pub use self::dead::{count, letters, purge, redrive, show};
+pub use self::elements::{act, find, peek};
 use super::error::{Error, Kind};
 use super::overview::{MOST, Overview, Sinks};
 use super::pause::{PauseChanges, PauseEnd, Reason, Target};
@@ -209,6 +214,12 @@ fn read_token(path: &Path) -> Result<Token, Error> {
         true => Err(failed("it has the hash of the token, and not the token")),
         false => Ok(Token(token.to_owned())),
     }
+}
+
+/// What is asked for by its id, and is not there: as over Redis.
+fn of_one(error: Error, not_found: &str) -> Error {
+    let kind = if error.message.contains(not_found) { Kind::NotFound } else { error.kind };
+    Error { kind, ..error }
 }
 
 /// A name as a part of a path.

@@ -151,7 +151,10 @@ pub fn all() -> Value {
             ("?in", text("How long from now, as 2h 30m")),
             ("?at_ms", whole("When, by the clock of Redis")),
         ]),
-        "Kill": object(&[("?why", text("Why; it is kept with the dead letter"))]),
+        "Kill": object(&[
+            ("?why", text("Why; it is kept with the dead letter")),
+            ("?by", text("Who, if not the token's name; that is added")),
+        ]),
         "Counted": open(&[
             ("queue", text("The queue")),
             ("matched", whole("Letters that fit")),

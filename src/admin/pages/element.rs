@@ -60,7 +60,7 @@ pub async fn act(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Pro
     let deed = match text("deed") {
         Some("run-now") => Deed::Reschedule(When::Now),
         Some("reschedule") => Deed::Reschedule(when(text("in"), None)?),
-        Some("kill") => Deed::Kill { why: text("why").unwrap_or("no reason given").to_owned() },
+        Some("kill") => Deed::Kill { by: None, why: text("why").unwrap_or("no reason given").to_owned() },
         Some("cancel") if text("sure").is_some() => Deed::Cancel,
         Some("cancel") => return Err(Problem::bad("read the form: it is removed for good; confirm that")),
         _ => return Err(Problem::bad("read the form: it does not say what to do")),

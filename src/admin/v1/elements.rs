@@ -70,10 +70,10 @@ pub async fn reschedule(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Rep
 pub async fn kill(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
     call.query.only(&[])?;
     let mut fields = Fields::parse(&call.body().await?)?;
-    let why = fields.text("why")?;
+    let (by, why) = (fields.text("by")?, fields.text("why")?);
     fields.finish()?;
     let why = why.unwrap_or_else(|| "no reason given".to_owned());
-    answer(&admin.act(&call, call.part("id"), Deed::Kill { why }).await?)
+    answer(&admin.act(&call, call.part("id"), Deed::Kill { by, why }).await?)
 }
 
 /// Gone for good.
@@ -112,6 +112,8 @@ pub enum Deed {
     Cancel,
     /// To the dead letters.
     Kill {
+        /// Who, if not the token's name.
+        by: Option<String>,
         /// Why.
         why: String,
     },
@@ -149,12 +151,16 @@ impl Admin {
         self.known_id(&queue, id)?;
         let asker = Asker::of(call);
         let subject = Subject { what: deed.name(), of: queue.id().to_owned(), which: id.to_owned() };
-        let (id, by) = (id.to_owned(), asker.name.clone());
+        let id = id.to_owned();
+        let by = match &deed {
+            Deed::Kill { by, .. } => asker.on_behalf_of(by.as_deref()),
+            Deed::Reschedule(_) | Deed::Cancel => String::new(),
+        };
         let work = async move {
             let action = match &deed {
                 Deed::Reschedule(when) => Action::Reschedule(*when),
                 Deed::Cancel => Action::Cancel,
-                Deed::Kill { why } => Action::Kill { by: &by, why },
+                Deed::Kill { why, .. } => Action::Kill { by: &by, why },
             };
             element::act(&queue, &id, action).await
         };

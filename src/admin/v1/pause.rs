@@ -114,9 +114,7 @@ impl Admin {
     pub async fn pause(self: &Arc<Self>, what: What, wish: Wish, asker: Asker) -> Result<PauseChanges, Problem> {
         let session = self.known(&what)?;
         let Wish { by, why, end } = wish;
-        // The name of the token is in it in any case: a client may not act under another's name.
-        let by = by.filter(|by| **by != *asker.name).map(|by| format!("{by} ({})", asker.name));
-        let by = by.unwrap_or_else(|| asker.name.to_string());
+        let by = asker.on_behalf_of(by.as_deref());
         let why = why.unwrap_or_else(|| "no reason given".to_owned());
         let subject = subject("pause", &what);
         let work = async move {

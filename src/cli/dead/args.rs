@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::cli::remote::DaemonArgs;
 use crate::cli::{Failed, pause};
 use crate::operate::dead::{FieldIs, Filter, Pace, Which};
 
@@ -73,6 +74,9 @@ pub struct WhichArgs {
     /// What they have to be.
     #[command(flatten)]
     pub filter: FilterArgs,
+    /// The daemon to ask.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
 }
 
 impl WhichArgs {

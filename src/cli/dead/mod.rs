@@ -11,11 +11,14 @@ use serde_json::Value;
 use self::args::{FilterArgs, PaceArgs, WhichArgs, ids_of_stdin};
 use super::errors::explain;
 use super::progress::Progress;
+use super::remote::DaemonArgs;
 use super::table::{Align, Table};
 use super::{Failed, Global, answer, load_queues, on_queue, show};
 use crate::operate::content::escaped;
-use crate::operate::dead::{self, Counted, DeadLetters, Letter, Purged, Redriven, Shown, Which};
-use crate::operate::{Queue, Session, check_id, words};
+use crate::operate::dead::{self, Counted, DeadLetters, Letter, Pace, Purged, Redriven, Shown, Which};
+use crate::operate::progress::Watch;
+use crate::operate::remote::Daemon;
+use crate::operate::{Error, Queue, Session, check_id, remote, words};
 
 /// Show, count, redrive, remove, export or import dead letters.
 ///
@@ -69,6 +72,9 @@ pub struct LsArgs {
     /// What they have to be.
     #[command(flatten)]
     pub filter: FilterArgs,
+    /// The daemon to ask.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
 }
 
 const LS_EXAMPLES: &str = "\
@@ -88,6 +94,9 @@ pub struct CountArgs {
     /// What they have to be.
     #[command(flatten)]
     pub filter: FilterArgs,
+    /// The daemon to ask.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
 }
 
 const COUNT_EXAMPLES: &str = "\
@@ -114,6 +123,9 @@ pub struct ShowArgs {
     /// What they have to be.
     #[command(flatten)]
     pub filter: FilterArgs,
+    /// The daemon to ask, for one letter.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
 }
 
 const SHOW_EXAMPLES: &str = "\
@@ -179,15 +191,25 @@ Run it again after a failure or Ctrl-C: it goes on.";
 pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut (dyn Write + Send)) -> Result<u8, Failed> {
     match command {
         DeadCommand::Ls(args) => {
-            let (_session, queue) = on_queue(global, &args.queue).await?;
-            let filter = args.filter.filter();
-            let found = dead::list(&queue, &filter, args.limit, &mut Progress::start("dead ls")).await?;
+            let (filter, mut watch) = (args.filter.filter(), Progress::start("dead ls"));
+            let found = match args.daemon.daemon()? {
+                Some(daemon) => remote::letters(&daemon, &args.queue, &filter, args.limit, &mut watch).await?,
+                None => {
+                    let (_session, queue) = on_queue(global, &args.queue).await?;
+                    dead::list(&queue, &filter, args.limit, &mut watch).await?
+                }
+            };
             answer(global, out, &found, list)?;
         }
         DeadCommand::Count(args) => {
-            let (_session, queue) = on_queue(global, &args.queue).await?;
             let filter = args.filter.filter();
-            let counted = dead::count(&queue, &filter, &mut Progress::start("dead count")).await?;
+            let counted = match args.daemon.daemon()? {
+                Some(daemon) => remote::count(&daemon, &args.queue, &filter).await?,
+                None => {
+                    let (_session, queue) = on_queue(global, &args.queue).await?;
+                    dead::count(&queue, &filter, &mut Progress::start("dead count")).await?
+                }
+            };
             answer(global, out, &counted, totals)?;
             if counted.stopped {
                 return Err(Failed::runtime("count dead letters: ended before all were looked at"));
@@ -201,8 +223,19 @@ pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut (dyn W
                     "show dead letters: name one by its id, or write a filter (--reason, --field, ...)",
                 ));
             }
-            let (_session, queue) = on_letters(global, &args.queue, &which.ids).await?;
-            answer(global, out, &dead::show(&queue, &which, args.limit).await?, shown)?;
+            let found = match (args.daemon.daemon()?, &args.id) {
+                (Some(daemon), Some(id)) if which.filter.is_empty() => remote::show(&daemon, &args.queue, id).await?,
+                (Some(_), _) => {
+                    return Err(Failed::usage(
+                        "show dead letters: a daemon shows one by its id; run the command without --daemon for a filter",
+                    ));
+                }
+                (None, _) => {
+                    let (_session, queue) = on_letters(global, &args.queue, &which.ids).await?;
+                    dead::show(&queue, &which, args.limit).await?
+                }
+            };
+            answer(global, out, &found, shown)?;
         }
         DeadCommand::Redrive(args) => redrive(global, args, out).await?,
         DeadCommand::Purge(args) => purge(global, args, out).await?,
@@ -212,9 +245,40 @@ pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut (dyn W
     Ok(0)
 }
 
+/// Where letters are worked through.
+enum On {
+    /// In Redis.
+    Redis(Box<(Session, Queue)>),
+    /// By a daemon, for the queue of this name.
+    Daemon(Daemon, String),
+}
+
+impl On {
+    async fn open(global: &Global, which: &WhichArgs, ids: &[String]) -> Result<On, Failed> {
+        Ok(match which.daemon.daemon()? {
+            Some(daemon) => On::Daemon(daemon, which.queue.clone()),
+            None => On::Redis(Box::new(on_letters(global, &which.queue, ids).await?)),
+        })
+    }
+
+    async fn redrive(&self, which: &Which, pace: Pace, watch: &mut dyn Watch) -> Result<Redriven, Error> {
+        match self {
+            On::Redis(at) => dead::redrive(&at.1, which, pace, watch).await,
+            On::Daemon(daemon, queue) => remote::redrive(daemon, queue, which, pace, watch).await,
+        }
+    }
+
+    async fn purge(&self, which: &Which, pace: Pace, watch: &mut dyn Watch) -> Result<Purged, Error> {
+        match self {
+            On::Redis(at) => dead::purge(&at.1, which, pace, watch).await,
+            On::Daemon(daemon, queue) => remote::purge(daemon, queue, which, pace, watch).await,
+        }
+    }
+}
+
 async fn redrive(global: &Global, args: &RedriveArgs, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
     let (mut which, pace) = (args.which.which("redrive")?, args.pace.pace());
-    let (_session, queue) = on_letters(global, &args.which.queue, &which.ids).await?;
+    let at = On::open(global, &args.which, &which.ids).await?;
     let mut watch = Progress::start("dead redrive");
     let mut done = Redriven::default();
     if args.which.reads_stdin() {
@@ -224,20 +288,20 @@ async fn redrive(global: &Global, args: &RedriveArgs, out: &mut (dyn Write + Sen
             if which.ids.is_empty() {
                 break;
             }
-            done.add(dead::redrive(&queue, &which, pace, &mut watch).await?);
+            done.add(at.redrive(&which, pace, &mut watch).await?);
         }
     } else {
-        done = dead::redrive(&queue, &which, pace, &mut watch).await?;
+        done = at.redrive(&which, pace, &mut watch).await?;
     }
     drop(watch);
+    let queue = &args.which.queue;
     answer(global, out, &done, |done| {
         let letters = words::count(if done.dry_run { done.matched } else { done.redriven }, "dead letter");
         match done.dry_run {
-            true => format!("{letters} of {} would be redriven; nothing was changed\n", queue.id()),
-            false if done.left == 0 => format!("{letters} of {} redriven\n", queue.id()),
+            true => format!("{letters} of {queue} would be redriven; nothing was changed\n"),
+            false if done.left == 0 => format!("{letters} of {queue} redriven\n"),
             false => format!(
-                "{letters} of {} redriven; {} left: the same elements wait already, or another client has them\n",
-                queue.id(),
+                "{letters} of {queue} redriven; {} left: the same elements wait already, or another client has them\n",
                 done.left
             ),
         }
@@ -252,7 +316,7 @@ async fn redrive(global: &Global, args: &RedriveArgs, out: &mut (dyn Write + Sen
     if done.stopped {
         return Err(stopped("redrive", done.redriven));
     }
-    found_all(queue.id(), &done.not_found, &format!("{} redriven", done.redriven))
+    found_all(queue, &done.not_found, &format!("{} redriven", done.redriven))
 }
 
 async fn purge(global: &Global, args: &PurgeArgs, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
@@ -265,7 +329,7 @@ async fn purge(global: &Global, args: &PurgeArgs, out: &mut (dyn Write + Send)) 
             args.which.queue
         )));
     }
-    let (_session, queue) = on_letters(global, &args.which.queue, &which.ids).await?;
+    let at = On::open(global, &args.which, &which.ids).await?;
     let mut watch = Progress::start("dead purge");
     let mut done = Purged::default();
     if args.which.reads_stdin() {
@@ -275,24 +339,24 @@ async fn purge(global: &Global, args: &PurgeArgs, out: &mut (dyn Write + Send)) 
             if which.ids.is_empty() {
                 break;
             }
-            done.add(dead::purge(&queue, &which, pace, &mut watch).await?);
+            done.add(at.purge(&which, pace, &mut watch).await?);
         }
     } else {
-        done = dead::purge(&queue, &which, pace, &mut watch).await?;
+        done = at.purge(&which, pace, &mut watch).await?;
     }
     drop(watch);
+    let queue = &args.which.queue;
     answer(global, out, &done, |done| match done.dry_run {
-        true => format!(
-            "{} of {} would be removed; nothing was changed\n",
-            words::count(done.matched, "dead letter"),
-            queue.id()
-        ),
-        false => format!("{} of {} removed\n", words::count(done.purged, "dead letter"), queue.id()),
+        true => {
+            let letters = words::count(done.matched, "dead letter");
+            format!("{letters} of {queue} would be removed; nothing was changed\n")
+        }
+        false => format!("{} of {queue} removed\n", words::count(done.purged, "dead letter")),
     })?;
     if done.stopped {
         return Err(stopped("purge", done.purged));
     }
-    found_all(queue.id(), &done.not_found, &format!("{} removed", done.purged))
+    found_all(queue, &done.not_found, &format!("{} removed", done.purged))
 }
 
 /// The end of a command that a person ended.

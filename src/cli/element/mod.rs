@@ -8,9 +8,11 @@ use std::time::Duration;
 use clap::Args;
 
 pub(super) use self::text::found;
+use super::remote::DaemonArgs;
 use super::{Failed, Global, answer, environment, on_element, pause, show};
 use crate::operate::element::{Acted, Action, Fate, When, act};
 use crate::operate::peek::State;
+use crate::operate::remote;
 
 /// Which element.
 #[derive(Debug, Args)]
@@ -21,6 +23,9 @@ pub struct ElementArgs {
     /// The element's id, as `peek` shows it; of a dead letter its stream id (1795251632252-0) too
     #[arg(value_name = "ID")]
     pub id: String,
+    /// The daemon to ask.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
 }
 
 /// Make an element due now.
@@ -153,8 +158,14 @@ async fn carry_out(
     action: Action<'_>,
     out: &mut dyn Write,
 ) -> Result<u8, Failed> {
-    let (_session, queue) = on_element(global, &element.queue, &element.id).await?;
-    answer(global, out, &act(&queue, &element.id, action).await?, done)?;
+    let acted = match element.daemon.daemon()? {
+        Some(daemon) => remote::act(&daemon, &element.queue, &element.id, action).await?,
+        None => {
+            let (_session, queue) = on_element(global, &element.queue, &element.id).await?;
+            act(&queue, &element.id, action).await?
+        }
+    };
+    answer(global, out, &acted, done)?;
     Ok(0)
 }
 

@@ -62,7 +62,7 @@ impl Lines {
         self.line("would go to", &escaped(&element.routes.join(", ")));
         self.line("attempts seen", &element.attempts_seen.as_ref().map(ToString::to_string).unwrap_or_default());
         self.line("problem", &escaped(element.problem.as_deref().unwrap_or_default()));
-        self.line("layout", element.layout);
+        self.line("layout", &element.layout);
         self.line("size", &show::size(element.size));
         self.line("payload", &element.content.preview(usize::MAX));
     }

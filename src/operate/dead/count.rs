@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::selection::Selection;
 use super::{Filter, Which};
@@ -15,7 +15,7 @@ use crate::source::ledger::{Order, redis_now_ms};
 const KINDS: usize = 1_000;
 
 /// The letters that fit, by what they died of.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Counted {
     /// The queue.
     pub queue: String,
@@ -32,7 +32,7 @@ pub struct Counted {
 }
 
 /// Letters that died of the same.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Total {
     /// Why.
     pub reason: String,

@@ -56,6 +56,12 @@ impl std::str::FromStr for FieldIs {
     }
 }
 
+impl std::fmt::Display for FieldIs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}", self.path.join("."), self.value)
+    }
+}
+
 impl FieldIs {
     /// Whether the payload, as the codec of the queue reads it, has this.
     pub fn fits(&self, spec: &QueueSpec, payload: &Bytes) -> bool {

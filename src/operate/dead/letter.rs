@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use redisson_codecs::{Classes, Coding};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::operate::content::{Content, base64};
@@ -10,7 +10,7 @@ use crate::source::ledger::claims::Element;
 use crate::source::ledger::{DeadLetter, Ledger};
 
 /// What a list says of a dead letter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Its place in the stream.
     pub stream_id: String,

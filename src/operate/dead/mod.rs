@@ -10,7 +10,7 @@ mod import;
 pub(crate) mod letter;
 pub(super) mod selection;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use self::aside::{Aside, Broken};
 pub use self::back::{can_go_back, import_from, open};
@@ -31,7 +31,7 @@ const LOOKED_AT: usize = 10_000;
 const NAMED: usize = 100;
 
 /// Some dead letters of a queue.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeadLetters {
     /// The queue.
     pub queue: String,
@@ -89,7 +89,7 @@ pub struct Pace {
 }
 
 /// What became of the letters that were redriven.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redriven {
     /// The queue.
     pub queue: String,
@@ -142,7 +142,7 @@ fn keep_named(all: &mut Vec<String>, next: Vec<String>) {
 }
 
 /// A letter that stays as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LetterError {
     /// Its place in the stream.
     pub stream_id: String,
@@ -151,7 +151,7 @@ pub struct LetterError {
 }
 
 /// What became of the letters that were purged.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Purged {
     /// The queue.
     pub queue: String,

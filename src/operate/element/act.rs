@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Met, kill, meet};
 use crate::message::Identity;
@@ -48,7 +48,7 @@ pub enum When {
 }
 
 /// What was done.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Acted {
     /// The queue.
     pub queue: String,
@@ -59,7 +59,7 @@ pub struct Acted {
 }
 
 /// An element that was acted on.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ActedElement {
     /// Its id.
     pub id: Identity,
@@ -78,7 +78,7 @@ pub struct ActedElement {
 }
 
 /// What became of an element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
     /// It waits for its due time.

@@ -1,6 +1,8 @@
 //! Everything that is known of one element.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::config::QueueSpec;
@@ -13,7 +15,7 @@ use crate::source::ledger::claims::{Body, Element};
 use crate::source::ledger::{DeadLetter, Located, Place, sink_hash};
 
 /// One element with its history. Fields that its state does not have are left out.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Detail {
     /// Its id.
     pub id: Option<Identity>,
@@ -37,7 +39,7 @@ pub struct Detail {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub died_ms: Option<i64>,
     /// Of a dead letter: why.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Attempts that counted so far.
     pub attempts: u32,
@@ -48,19 +50,19 @@ pub struct Detail {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempt_ms: Option<i64>,
     /// Class of the last failure.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub class: String,
     /// Code of the last failure.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub code: String,
     /// Message of the last failure: only a dead letter has it.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The sink that decided about a dead letter.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sink: String,
     /// The destination there.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub destination: String,
     /// Sinks that have confirmed it. One that is not in the configuration any more is the 16 digits of its hash.
     pub confirmed: Vec<String>,
@@ -70,9 +72,9 @@ pub struct Detail {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts_seen: Option<Value>,
     /// `D` elements came from the schedule, `ready` ones from the ready list.
-    pub origin: &'static str,
+    pub origin: Cow<'static, str>,
     /// `old`, `new`, `bare`, `junk` or `unknown`.
-    pub layout: &'static str,
+    pub layout: Cow<'static, str>,
     /// Bytes of the payload.
     pub size: usize,
     /// Why there is no payload to deliver, if there is none.
@@ -80,13 +82,13 @@ pub struct Detail {
     pub problem: Option<String>,
     /// Where it would go now, by sink, or what else would become of it.
     pub routes: Vec<String>,
-    /// The payload.
-    #[serde(flatten)]
+    /// The payload. Read apart: see [`Content::answered`].
+    #[serde(flatten, skip_deserializing)]
     pub content: Content,
 }
 
 /// The claim that has an element.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// Name of the claim.
     pub claim: String,
@@ -161,8 +163,8 @@ impl Detail {
             confirmed,
             outstanding,
             attempts_seen: None,
-            origin: header.origin.as_str(),
-            layout,
+            origin: header.origin.as_str().into(),
+            layout: layout.into(),
             size: payload.len(),
             routes: match &problem {
                 Some(why) => vec![format!("nowhere: {why}")],
@@ -205,8 +207,8 @@ impl Detail {
             outstanding: outstanding.collect(),
             confirmed,
             attempts_seen: serde_json::from_slice(letter.bytes("attempts_seen").map_or(&[], |bytes| &bytes[..])).ok(),
-            origin: origin.as_str(),
-            layout: if unreadable.is_some() { "unknown" } else { "bare" },
+            origin: origin.as_str().into(),
+            layout: if unreadable.is_some() { "unknown" } else { "bare" }.into(),
             size: payload.len(),
             routes: match (&unreadable, &id) {
                 (None, Some(id)) => routes_of(spec, id, due_ms, 1, &payload),

@@ -4,7 +4,7 @@ mod act;
 mod detail;
 mod kill;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use self::act::{Acted, ActedElement, Action, Fate, When, act, time_of};
 pub use self::detail::{Detail, Holder};
@@ -20,7 +20,7 @@ use crate::source::ledger::{BATCH_BYTES, DeadLetter, Located, Order, Place, redi
 const SEARCHES: usize = 2;
 
 /// An element, and the queue that it is in.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Found {
     /// The queue.
     pub queue: String,

@@ -2,11 +2,13 @@
 
 use std::process::Output;
 
+use redis::AsyncCommands;
 use serde_json::Value;
 
 use super::start;
-use crate::harness::RedisServer;
+use crate::delivery::PATIENCE;
 use crate::harness::daemon::{Daemon, cli};
+use crate::harness::{RedisServer, eventually};
 
 fn done(output: &Output) -> String {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -71,4 +73,82 @@ async fn commands_over_a_daemon_have_the_results_that_they_have_over_redis() {
     let piped = cli(daemon.config(), &["top", "--daemon", &url]);
     assert!(String::from_utf8_lossy(&piped.stderr).contains("queues --watch"), "no terminal, no `top`");
     assert_eq!(daemon.stop().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn elements_and_dead_letters_over_a_daemon_are_those_over_redis() {
+    let redis = RedisServer::start().await;
+    let (mut daemon, port) = start(&redis).await;
+    let url = format!("http://127.0.0.1:{port}");
+    let over = |line: &str| {
+        let arguments: Vec<&str> = line.split(' ').chain(["--daemon", &url]).collect();
+        cli(daemon.config(), &arguments)
+    };
+    let direct = |line: &str| cli(daemon.config(), &line.split(' ').collect::<Vec<_>>());
+    // The same words, and the same JSON but for the time of the look.
+    let same = |line: &str| {
+        let words = |output: &Output| done(output).lines().map(no_numbers).collect::<Vec<_>>();
+        assert_eq!(words(&over(line)), words(&direct(line)), "{line}");
+        let line = format!("{line} --output json");
+        let [one, other] = [over(&line), direct(&line)].map(|output| {
+            let mut value: Value = serde_json::from_str(&done(&output)).expect("JSON");
+            value["now_ms"] = Value::Null;
+            value
+        });
+        assert_eq!(one, other, "{line}");
+        one
+    };
+    let found = same("peek orders --limit 3");
+    assert_eq!((&found["total"], &found["elements"][2]["payload"]), (&30.into(), &r#"{"id":"o2"}"#.into()), "{found}");
+    assert_eq!(same("peek orders --id o7")["elements"][0]["state"], "scheduled");
+
+    // Each change over the daemon; the next look, over Redis, finds it.
+    assert!(done(&over("reschedule orders o1 --at 9100000000000 --output json")).contains("9100000000000"));
+    assert!(done(&direct("peek orders --id o1")).contains("2258-"), "the other time");
+    assert!(done(&over("cancel orders o2")).contains("o2 of orders: was scheduled, is gone"));
+    for n in 3..13 {
+        let killed = done(&over(&format!("kill orders o{n} --why x --by ann")));
+        assert!(killed.contains("was scheduled, is dead"), "{killed}");
+    }
+    let dead = same("dead ls orders --reason killed");
+    assert_eq!((dead["total"].as_u64(), dead["dead_letters"].as_array().map(Vec::len)), (Some(10), Some(10)));
+    assert!(dead["dead_letters"][0]["message"].as_str().is_some_and(|why| why.contains("killed by ann (local): x")));
+    assert_eq!(same("dead count orders")["matched"], 10);
+    same("dead ls orders --field id=o5 --newer-than 1h");
+    let place = dead["dead_letters"][9]["stream_id"].as_str().expect("a place").to_owned();
+    same(&format!("dead show orders {place}"));
+    same("peek orders --id o5");
+
+    for line in ["dead redrive orders --reason killed --dry-run", "dead purge orders --id-prefix o1 --dry-run"] {
+        same(line);
+    }
+    assert_eq!(done(&over("dead purge orders --id-prefix o12 --yes")), "1 dead letter of orders removed\n");
+    assert_eq!(done(&over(&format!("dead redrive orders {place}"))), "1 dead letter of orders redriven\n");
+    assert_eq!(done(&over("dead redrive orders --all --rate 20")), "8 dead letters of orders redriven\n");
+    assert_eq!(done(&direct("dead count orders")), "0 dead letters in orders\n");
+    let mut client = redis.client().await;
+    eventually("the redriven elements", PATIENCE, async || {
+        let delivered: usize = client.llen("done").await.map_err(|error| error.to_string())?;
+        if delivered == 9 { Ok(()) } else { Err(format!("{delivered}")) }
+    })
+    .await;
+
+    // The same mistakes have the same words and codes.
+    for line in
+        ["run-now orders o2", "peek orders --id o99", "dead show orders 1-1", "dead redrive orders o99", "peek order"]
+    {
+        let [one, other] = [over(line), direct(line)];
+        let words = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((one.status.code(), words(&one)), (other.status.code(), words(&other)), "{line}");
+        assert!(!one.status.success());
+    }
+    let two = over("dead ls orders --field a=1 --field b=2");
+    assert!(String::from_utf8_lossy(&two.stderr).contains("without --daemon") && two.status.code() == Some(2));
+    assert_eq!(daemon.stop().await, 0);
+}
+
+/// A line without its numbers, of which some depend on the moment of the look: `5s ago`. JSON is compared with its numbers.
+fn no_numbers(line: &str) -> String {
+    let letters: String = line.chars().map(|letter| if letter.is_ascii_digit() { ' ' } else { letter }).collect();
+    letters.split_whitespace().collect::<Vec<_>>().join(" ")
 }
