@@ -69,6 +69,7 @@ fn value(key: &Key) -> String {
         Kind::Flag => "`true` or `false`".to_owned(),
         Kind::Text | Kind::TextOrEmpty => "text".to_owned(),
         Kind::Texts => "list of texts".to_owned(),
+        Kind::TextsOrCount { max } => format!("list of texts, or 1 to {max}"),
         Kind::Secret => "text, never shown".to_owned(),
         Kind::File => "path".to_owned(),
         Kind::Address => "address:port".to_owned(),

@@ -100,6 +100,10 @@ fn value(kind: Kind) -> Value {
             json!({ "anyOf": [{ "type": "string", "minLength": 1 }, { "type": "integer", "minimum": 0 }] })
         }
         Kind::Texts => json!({ "type": "array", "minItems": 1, "items": { "type": "string", "minLength": 1 } }),
+        Kind::TextsOrCount { max } => or_variable(json!({ "anyOf": [
+            { "type": "array", "minItems": 1, "items": { "type": "string", "minLength": 1 } },
+            { "type": "integer", "minimum": 1, "maximum": max },
+        ] })),
         Kind::Scalars => json!({
             "type": "object",
             "additionalProperties": { "type": ["string", "number", "boolean"] },

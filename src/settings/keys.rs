@@ -61,6 +61,8 @@ pub enum Kind {
     Text,
     /// At least one text.
     Texts,
+    /// At least one text, or how many of them there are.
+    TextsOrCount { max: u64 },
     /// Text that is never shown.
     Secret,
     /// Path of a file that is there.

@@ -14,6 +14,29 @@ fn configured(pool: &str) -> Result<serde_json::Value, String> {
 }
 
 #[test]
+fn buckets_are_listed_or_counted() {
+    let buckets = |pool: &str| configured(pool).map(|settings| settings["buckets"].to_string());
+    assert_eq!(buckets("{ preset: ouqiang, buckets: 2 }").as_deref(), Ok(r#"["dq_bucket_1","dq_bucket_2"]"#));
+    assert_eq!(buckets("{ preset: ice, name: a, buckets: 1 }").as_deref(), Ok(r#"["ice:bucket0:a"]"#));
+    assert_eq!(buckets("{ preset: youzan, buckets: [x, y] }").as_deref(), Ok(r#"["x","y"]"#));
+    let five = buckets("{ preset: youzan, buckets: 5, serializer: string }").expect("a pool");
+    assert_eq!(five, r#"["bucket0","bucket1","bucket2","bucket3","bucket4"]"#);
+    let format = |pool: &str| configured(pool).map(|settings| settings["record"]["format"].to_string());
+    assert_eq!(format("{ preset: youzan, serializer: json }").as_deref(), Ok(r#""json""#));
+    assert_eq!(format("{ preset: youzan, serializer: java }").as_deref(), Ok(r#""java""#));
+    for (pool, problem) in [
+        ("{ preset: asynq, buckets: 3 }", "the buckets have no numbers here"),
+        ("{ preset: ouqiang, buckets: 0 }", "0 is out of range"),
+        ("{ preset: ouqiang, buckets: three }", "`three` is not a whole number"),
+        ("{ preset: ouqiang, buckets: [] }", "expected a list, found an empty list"),
+        ("{ preset: ouqiang, serializer: json }", "`serializer` has no effect without `preset: youzan`"),
+    ] {
+        let found = configured(pool).expect_err(pool);
+        assert!(found.contains(problem), "{pool}: {found}");
+    }
+}
+
+#[test]
 fn a_status_is_written_where_the_design_has_one_and_refused_where_it_cannot_be() {
     let status = |pool: &str| configured(pool).map(|settings| settings["status"].to_string());
     let states = r#"{"field":"status","reserved":"RESERVED","delay":"DELAY"}"#;

@@ -1,10 +1,11 @@
 //! Lists of values, and maps with names from the user.
 
 use super::values::compile;
-use super::{Scalar, Section, scalar};
+use super::{Scalar, Section, clip, scalar};
 use crate::settings::keys::{Key, Kind};
 use crate::settings::node::{Name, Node, Value};
 use crate::settings::problem::Spot;
+use crate::settings::units::BadUnit;
 use crate::template::Template;
 
 impl<'a> Section<'a> {
@@ -62,6 +63,21 @@ impl<'a> Section<'a> {
             self.checked_text(key, scalar)
         };
         items.iter().enumerate().filter_map(read).collect()
+    }
+
+    /// Texts of a list, or how many of them there are.
+    pub fn texts_or_count(&self, key: &Key) -> Result<Vec<Scalar>, u64> {
+        let (Kind::TextsOrCount { max }, Some(entry)) = (key.kind, self.entry(key)) else { return Ok(Vec::new()) };
+        if matches!(entry.node.value, Value::List(_) | Value::Map(_)) {
+            return Ok(self.texts(key));
+        }
+        let help = format!("write a number from 1 to {max}, or a list");
+        let parse = |text: &str| match text.parse() {
+            Ok(count) if (1..=max).contains(&count) => Ok(count),
+            Ok(_) => Err(BadUnit { message: format!("{} is out of range", clip(text)), help: help.clone() }),
+            Err(_) => Err(BadUnit { message: format!("`{}` is not a whole number", clip(text)), help: help.clone() }),
+        };
+        self.parsed(key, parse).map_or(Ok(Vec::new()), Err)
     }
 
     /// The values that belong to the words of a list.

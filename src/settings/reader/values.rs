@@ -14,7 +14,7 @@ use crate::template::{Template, TemplateError};
 
 impl Section<'_> {
     /// Reads the scalar with `parse`; on a problem reports it and reads the default.
-    fn parsed<T>(&self, key: &Key, parse: impl Fn(&str) -> Result<T, BadUnit>) -> Option<T> {
+    pub(super) fn parsed<T>(&self, key: &Key, parse: impl Fn(&str) -> Result<T, BadUnit>) -> Option<T> {
         if let Some(scalar) = self.scalar(key) {
             match parse(&scalar.value) {
                 Ok(value) => return Some(value),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::layout::{ID, IdIn, Layout, Names, Place, Wanted};
-use super::preset::{PRESETS, Preset};
+use super::preset::{Named, PRESETS, Preset, buckets};
 use super::record::Format;
 use super::status::{Status, StatusAt};
 use super::write::Program;
@@ -22,7 +22,8 @@ tables! {
     mod job_pool at "queues.NAME.source.job_pool", "A pool of jobs: sorted sets with the ids, and the jobs elsewhere." {
         PRESET = key("preset", Kind::Word(&[now("ouqiang"), now("ice"), now("yii2"), now("hdt3213"), now("youzan"), now("youzan_json"), now("bullmq"), now("asynq")]), "Takes all other settings from a program that keeps such a pool. Settings that are written win.");
         NAME = key("name", Kind::Text, "With `preset`: what its keys are made of. `ouqiang` and `youzan`: what is in front of the number of a bucket (`dq_bucket_`, `bucket`). `ice`: the instance (`default`). `yii2`: the channel (`queue`). `hdt3213`, `bullmq`: the queue, required. `asynq`: the queue (`default`).");
-        BUCKETS = key("buckets", Kind::Texts, "Sorted sets with the due times. The first one names the queue in Redis: the daemon's own keys share its hash tag.");
+        SERIALIZER = key("serializer", Kind::Word(&[now("java"), now("string"), now("json")]), "With `preset: youzan`: how its `RedisTemplate` writes. `java`: it has no serializers configured. `string` and `json`: names are text, jobs are JSON, as with the preset `youzan_json`.");
+        BUCKETS = key("buckets", Kind::TextsOrCount { max: BUCKETS_MAX as u64 }, "Sorted sets with the due times; or how many there are, where the program of the preset numbers them (`ouqiang`, `ice`, `youzan`). The first one names the queue in Redis: the daemon's own keys share its hash tag.");
         SCORE = key("score", Kind::Word(&[now("s"), now("ms"), now("us"), now("ns"), now("ms*4096")]), "Unit of their scores, from 1970 on. `s` may have a fraction.");
         ID = key("id", Kind::Text, "The id in a member. `member`: all of it. `behind:TEXT` and `before:TEXT`: what is behind a text at the beginning, or before the first such text. `json:FIELD`, `msgpack:FIELD`, `java:FIELD`: a field of a record.");
         JOB = key("job", Kind::Section(&job::TABLE), "Where the job with an id is kept.");
@@ -183,6 +184,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     let text = |section: &Section<'_>, key: &Key| section.text(key).map(|text| text.value);
     let names: Vec<_> = PRESETS.iter().map(|preset| (preset.0, *preset)).collect();
     let named = section.word(&job_pool::PRESET, &names);
+    let named = with_serializer(section, named);
     if named.is_none() && section.has(&job_pool::NAME) {
         let message = "`name` has no effect without a `preset` that makes keys of it";
         report.problem(&section.spot(&job_pool::NAME), message, "write the keys themselves: `buckets` and `job`");
@@ -208,11 +210,19 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     };
     [&job_pool::BUCKETS, &job_pool::SCORE, &job_pool::ID, &job_pool::JOB].into_iter().for_each(required);
     let mut spec = JobPoolSpec::of(preset.unwrap_or_else(nothing));
+    match section.texts_or_count(&job_pool::BUCKETS) {
+        Ok(written) if written.is_empty() => {}
+        Ok(written) => spec.buckets = written.into_iter().map(|text| text.value).collect(),
+        Err(count) => match program.as_ref().and_then(|of| buckets(of.preset, &of.name, count)) {
+            Some(all) => spec.buckets = all,
+            None => {
+                let help = "write their keys, as `buckets: [orders0, orders1]`";
+                report.problem(&section.spot(&job_pool::BUCKETS), "the buckets have no numbers here", help);
+            }
+        },
+    }
     let of_its_own = [&job_pool::ID, &job_pool::RECORD, &job_pool::NAMES].into_iter().any(|key| section.has(key));
     spec.program = program.filter(|_| !of_its_own);
-    if section.has(&job_pool::BUCKETS) {
-        spec.buckets = section.texts(&job_pool::BUCKETS).into_iter().map(|text| text.value).collect();
-    }
     if let Some(unit) = section.word(&job_pool::SCORE, &Unit::ALL) {
         spec.score = unit;
     }
@@ -245,6 +255,18 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
         if section.has(&job_pool::BUCKETS) { section.spot(&job_pool::BUCKETS) } else { section.spot(&job_pool::NAME) };
     check(section, &spec, &name_spot);
     SourceSettings { spec: SourceSpec::JobPool(Box::new(spec)), name_spot, rescue_only: Vec::new() }
+}
+
+/// The preset of Youzan's design with another serializer is another preset.
+fn with_serializer(section: &Section<'_>, named: Option<Named>) -> Option<Named> {
+    let words = [("java", "youzan"), ("string", "youzan_json"), ("json", "youzan_json")];
+    let Some(preset) = section.word(&job_pool::SERIALIZER, &words) else { return named };
+    if !matches!(named, Some(("youzan" | "youzan_json", ..))) {
+        let message = "`serializer` has no effect without `preset: youzan`";
+        section.cx.report.problem(&section.spot(&job_pool::SERIALIZER), message, job_pool::SERIALIZER.help);
+        return named;
+    }
+    PRESETS.into_iter().find(|(word, ..)| *word == preset)
 }
 
 /// Most buckets: each is looked at by every claim.

@@ -43,8 +43,26 @@ pub const PRESETS: [Named; 8] = [
     ("asynq", "default", asynq),
 ];
 
-fn numbered(prefix: &str, from: u32) -> Vec<String> {
-    (from..from + 3).map(|number| format!("{prefix}{number}")).collect()
+/// Buckets of programs that number them, if the user of the program does not say how many.
+const BUCKETS: u64 = 3;
+
+fn numbered(prefix: &str, from: u64, count: u64) -> Vec<String> {
+    (from..from + count).map(|number| format!("{prefix}{number}")).collect()
+}
+
+/// So many buckets of a preset, where its program numbers them.
+pub fn buckets(preset: &str, name: &str, count: u64) -> Option<Vec<String>> {
+    match preset {
+        "ouqiang" => Some(numbered(name, 1, count)),
+        "ice" => Some(numbered("ice:bucket", 0, count).into_iter().map(|key| of_instance(key, name)).collect()),
+        "youzan" | "youzan_json" => Some(numbered(name, 0, count)),
+        _ => None,
+    }
+}
+
+/// A key of an instance of Ice.
+fn of_instance(key: String, name: &str) -> String {
+    if name == "default" { key } else { format!("{key}:{name}") }
 }
 
 fn wanted(body: &str, topic: Option<&str>) -> Wanted {
@@ -65,7 +83,7 @@ fn states() -> Option<Box<Status>> {
 /// ouqiang/delay-queue: `bucket_name` and `bucket_size` of its configuration make the buckets.
 fn ouqiang(name: &str) -> Preset {
     Preset {
-        buckets: numbered(name, 1),
+        buckets: numbered(name, 1, BUCKETS),
         score: Unit::Seconds,
         id: IdIn::Member,
         place: Place::Value("{id}".to_owned()),
@@ -79,12 +97,11 @@ fn ouqiang(name: &str) -> Preset {
 
 /// Milkomeda's Ice: `name` is `ice.instance-name`. The member has the number of retries behind the id.
 fn ice(name: &str) -> Preset {
-    let of_instance = |key: String| if name == "default" { key } else { format!("{key}:{name}") };
     Preset {
-        buckets: numbered("ice:bucket", 0).into_iter().map(of_instance).collect(),
+        buckets: numbered("ice:bucket", 0, BUCKETS).into_iter().map(|key| of_instance(key, name)).collect(),
         score: Unit::Millis,
         id: IdIn::Before("#".to_owned()),
-        place: Place::Shared(of_instance("ice:job_pool".to_owned())),
+        place: Place::Shared(of_instance("ice:job_pool".to_owned(), name)),
         beside: None,
         names: Names::Plain,
         record: Format::Json,
@@ -127,7 +144,7 @@ fn hdt3213(name: &str) -> Preset {
 /// A port of Youzan's design with a Spring `RedisTemplate` that has no serializers configured.
 fn youzan(name: &str) -> Preset {
     Preset {
-        buckets: numbered(name, 0),
+        buckets: numbered(name, 0, BUCKETS),
         score: Unit::Millis,
         id: IdIn::Field(Format::Java, "jodId".to_owned()),
         place: Place::Shared("job.pool".to_owned()),
