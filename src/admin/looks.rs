@@ -1,6 +1,7 @@
 //! What Redis was asked for a page of queues, kept for a second: several people who watch cost as much as one.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use super::Admin;
 use super::v1::errors::problem;
 use crate::api::problem::Problem;
 use crate::clock::Instant;
+use crate::operate::jobs::TopicPage;
 use crate::operate::overview::{Here, Hold, Overview, Row, SinkRow, Sinks, Which, overview};
 use crate::telemetry::recent::Lately;
 use crate::telemetry::status::Look;
@@ -22,34 +24,47 @@ const KEPT: usize = 32;
 
 /// The looks of the last second.
 pub struct Looks {
-    kept: Mutex<HashMap<Which, (Instant, Arc<Overview>)>>,
+    queues: Kept<Which, Overview>,
+    topics: Kept<(Option<String>, usize), TopicPage>,
     /// One at a time: who comes meanwhile finds it kept.
     turn: Semaphore,
 }
 
 impl Default for Looks {
     fn default() -> Self {
-        Looks { kept: Mutex::default(), turn: Semaphore::new(1) }
+        Looks { queues: Kept::default(), topics: Kept::default(), turn: Semaphore::new(1) }
     }
 }
 
 impl Looks {
-    fn fresh(&self, which: &Which) -> Option<Arc<Overview>> {
-        let kept = self.kept.lock();
+    /// Something was changed: what was seen before is of yesterday.
+    pub fn forget(&self) {
+        self.queues.0.lock().clear();
+        self.topics.0.lock().clear();
+    }
+}
+
+/// Pages of one kind by what was asked for.
+struct Kept<K, V>(Mutex<HashMap<K, (Instant, Arc<V>)>>);
+
+impl<K, V> Default for Kept<K, V> {
+    fn default() -> Self {
+        Kept(Mutex::default())
+    }
+}
+
+impl<K: Hash + Eq, V> Kept<K, V> {
+    fn fresh(&self, which: &K) -> Option<Arc<V>> {
+        let kept = self.0.lock();
         kept.get(which).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, page)| page.clone())
     }
 
-    fn keep(&self, which: Which, page: &Arc<Overview>) {
-        let mut kept = self.kept.lock();
+    fn keep(&self, which: K, page: &Arc<V>) {
+        let mut kept = self.0.lock();
         kept.retain(|_, (at, _)| at.elapsed() < FRESH);
         if kept.len() < KEPT {
             kept.insert(which, (Instant::now(), page.clone()));
         }
-    }
-
-    /// Something was changed: what was seen before is of yesterday.
-    pub fn forget(&self) {
-        self.kept.lock().clear();
     }
 }
 
@@ -59,12 +74,12 @@ impl Admin {
     /// # Errors
     /// The page would begin after a queue that is not there.
     pub async fn overview(&self, which: Which) -> Result<Arc<Overview>, Problem> {
-        if let Some(page) = self.looks.fresh(&which) {
+        if let Some(page) = self.looks.queues.fresh(&which) {
             return Ok(page);
         }
         // The semaphore is never closed. Dropped with the request, it lets the next one look.
         let _turn = self.looks.turn.acquire().await;
-        if let Some(page) = self.looks.fresh(&which) {
+        if let Some(page) = self.looks.queues.fresh(&which) {
             return Ok(page);
         }
         let mut page = overview(&self.session(), &which).await.map_err(|error| problem(&error))?;
@@ -73,7 +88,26 @@ impl Admin {
             row.here = Some(here(&row.state.queue, &look, lately.get(&row.state.queue).copied()));
         }
         let page = Arc::new(page);
-        self.looks.keep(which, &page);
+        self.looks.queues.keep(which, &page);
+        Ok(page)
+    }
+
+    /// A page of topics, at most a second old.
+    ///
+    /// # Errors
+    /// There is no job queue, or it cannot be read.
+    pub async fn topics(&self, after: Option<&str>, limit: usize) -> Result<Arc<TopicPage>, Problem> {
+        let jobs = self.jobs()?;
+        let which = (after.map(str::to_owned), limit);
+        if let Some(page) = self.looks.topics.fresh(&which) {
+            return Ok(page);
+        }
+        let _turn = self.looks.turn.acquire().await;
+        if let Some(page) = self.looks.topics.fresh(&which) {
+            return Ok(page);
+        }
+        let page = Arc::new(jobs.page(after, limit).await.map_err(|error| problem(&error))?);
+        self.looks.topics.keep(which, &page);
         Ok(page)
     }
 

@@ -212,6 +212,40 @@ fn operation(name: &str) -> Option<Operation> {
             problems: &[Kind::NotFound],
             ..nothing()
         },
+        "topics" => Operation {
+            summary: "List topics of the job queue with their numbers, in alphabetical order",
+            description: "`next` is there if there are more: ask for those after it.",
+            query: &["after", "limit"],
+            answers: vec![(200, "A page of topics", ok("Topics"))],
+            problems: &[Kind::NotFound],
+            ..nothing()
+        },
+        "topic" => Operation {
+            summary: "Look at a topic: numbers and limits",
+            answers: vec![(200, "The topic", ok("Topic"))],
+            problems: &[Kind::NotFound],
+            ..nothing()
+        },
+        "topic_jobs" => Operation {
+            summary: "Look at the first jobs of a topic in a state",
+            query: &["state", "limit"],
+            answers: vec![(200, "The jobs", ok("Jobs"))],
+            problems: &[Kind::NotFound],
+            ..nothing()
+        },
+        "pause_topic" => Operation {
+            summary: "Hand out no jobs of the topic, by any daemon",
+            description: "Jobs may be added, and what is reserved may be finished.",
+            answers: vec![(200, "It is paused", ok("TopicPause"))],
+            problems: &[Kind::NotFound],
+            ..nothing()
+        },
+        "resume_topic" => Operation {
+            summary: "Hand out jobs of the topic again",
+            answers: vec![(200, "It is not paused", ok("TopicPause"))],
+            problems: &[Kind::NotFound],
+            ..nothing()
+        },
         "sinks" => Operation {
             summary: "List the sinks with their state, as this daemon sees them",
             answers: vec![(200, "The sinks", ok("Sinks"))],
@@ -227,6 +261,7 @@ fn parameter(name: &str, place: &str) -> Value {
     let (schema, description) = match name {
         "queue" => (text(), "The queue's id in the configuration"),
         "sink" => (text(), "The sink's name in the configuration; in a query several with commas between"),
+        "topic" => (text(), "Name of the topic"),
         "id" => (text(), "The element's id, or a dead letter's place in the stream"),
         "after" => (text(), "Only what comes after this: the `next` of the page before"),
         "like" => (text(), "Only queues with this in their name"),
@@ -244,8 +279,8 @@ fn parameter(name: &str, place: &str) -> Value {
         "field" => (text(), "What the decoded payload has, as orderId=7"),
         "limit" => (json!({ "type": "integer", "minimum": 1, "maximum": 200 }), "Most of them"),
         "state" => (
-            json!({ "type": "string", "enum": ["scheduled", "retry", "in_flight", "ready"] }),
-            "State of the elements; scheduled if left out",
+            json!({ "type": "string", "enum": ["scheduled", "retry", "in_flight", "ready", "delay", "reserved", "dead"] }),
+            "Of elements: scheduled (if left out), retry, in_flight, ready. Of jobs: ready (if left out), delay, reserved, dead",
         ),
         _ => (json!({ "type": "string" }), ""),
     };

@@ -68,7 +68,7 @@ impl Session {
     }
 
     /// The job queue, if the configuration has one.
-    pub(super) fn jobs(&self) -> Option<Jobs> {
+    pub fn jobs(&self) -> Option<Jobs> {
         let redis = self.redis(&self.config.jobs_redis).clone();
         Some(Jobs::over(redis, self.config.jobs.clone()?))
     }

@@ -37,6 +37,21 @@ fn open(fields: &[(&str, Value)]) -> Value {
     schema
 }
 
+/// The numbers of a topic.
+fn of_topic() -> Vec<(&'static str, Value)> {
+    vec![
+        ("topic", text("Its name")),
+        ("delay", whole("Jobs that wait for their due time")),
+        ("ready", whole("Jobs that are due")),
+        ("reserved", whole("Jobs that a consumer has")),
+        ("dead", whole("Jobs that are dead")),
+        ("?oldest_ready_ms", whole("How long the first ready job has been ready")),
+        ("?next_due_ms", whole("When the next job becomes ready")),
+        ("?oldest_dead_ms", whole("When the oldest dead job died")),
+        ("paused", flag("Whether nothing is handed out")),
+    ]
+}
+
 /// The numbers of a queue.
 fn of_queue() -> Vec<(&'static str, Value)> {
     vec![
@@ -190,6 +205,19 @@ pub fn all() -> Value {
             ("?payload", text("The payload as text, up to 4096 bytes; with a token")),
             ("?payload_base64", text("The same where it is no text")),
         ]),
+        "Topics": object(&[
+            ("now_ms", whole("Redis time")),
+            ("topics", list("TopicState")),
+            ("next", or_null(text("Ask for those after this name"))),
+        ]),
+        "TopicState": object(&of_topic()),
+        "Topic": object(&[
+            &of_topic()[..],
+            &[("now_ms", whole("Redis time")), ("limits", json!({ "type": "object", "description": "What it allows" }))][..],
+        ]
+        .concat()),
+        "Jobs": object(&[("now_ms", whole("Redis time")), ("jobs", open_list())]),
+        "TopicPause": object(&[("topic", text("The topic")), ("paused", flag("Whether nothing of it is handed out"))]),
         "Sinks": object(&[("sinks", list("Sink"))]),
         "Sink": object(&[
             ("sink", text("Its name in the configuration")),

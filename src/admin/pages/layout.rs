@@ -63,6 +63,7 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
                     nav aria-label="Pages" {
                         a href=(up) { "Queues" }
                         a href={ (up) "#sinks" } { "Sinks" }
+                        a href={ (up) "topics" } { "Topics" }
                         a href={ (up) "events" } { "Events" }
                         a href={ (up) "config" } { "Configuration" }
                         a href={ (up) "v1/openapi.json" } { "API" }

@@ -17,3 +17,4 @@ pub mod problem;
 pub mod queue;
 mod show;
 pub mod sweep;
+pub mod topics;

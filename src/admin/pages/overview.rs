@@ -7,6 +7,7 @@ use maud::{Markup, html};
 
 use super::layout::{View, encoded, page};
 use super::show::{count, late, number, obstacles, rate, when};
+use super::topics;
 use crate::admin::Admin;
 use crate::admin::access::Caller;
 use crate::admin::v1::queues::which;
@@ -26,6 +27,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
     let mut view = View::of("/", call.caller.name.as_deref(), admin.access.has_tokens());
     view.live = call.query.text("still").is_none();
     let of = admin.session().config.queues.len();
+    let topics = topics::section(&admin).await;
     let body = html! {
         (state(&look))
         (sums(&found))
@@ -46,6 +48,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
                 }
             }
         }
+        (topics)
         (of_sinks(&sinks))
     };
     Ok(page(StatusCode::OK, &view, "Queues", &body))

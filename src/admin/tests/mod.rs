@@ -3,6 +3,7 @@
 mod api;
 mod events;
 mod pages;
+mod topics;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -52,7 +53,7 @@ impl World {
             false => String::new(),
         };
         let yaml = format!(
-            "http: {{ admin: {{ listen: '127.0.0.1:0'{tokens} }} }}\nredis: {{ url: '{}' }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\n\
+            "http: {{ admin: {{ listen: '127.0.0.1:0'{tokens} }} }}\nredis: {{ url: '{}' }}\njobs: {{ topics: {{ audit: {{ ttr: 5s }} }} }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\n\
              queues:\n  orders: {{ source: {{ zset: {{ key: due, score: ms, id: '${{payload.id}}' }} }}, codec: json, to: [{{ sink: out }}] }}\n  \
              mails: {{ source: {{ redisson: {{ name: mails }} }}, to: [{{ sink: out, list: sent }}] }}\n",
             format_args!("redis://127.0.0.1:{}", redis.port())

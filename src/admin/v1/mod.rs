@@ -9,6 +9,7 @@ pub mod meta;
 pub mod pause;
 pub mod queues;
 pub mod sinks;
+pub mod topics;
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! The job queue as an operator, or a consumer without a library, uses it: one call each, and results that are plain.
 
+mod by_name;
 mod export;
 mod moving;
 mod pools;
@@ -10,15 +11,17 @@ use redisson_codecs::Codec;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+pub use self::by_name::{TOPICS_MOST, TopicDetail, TopicPage, states};
 pub use self::export::{Exported, Target, export};
 pub use self::moving::{Imported, import};
 use super::content::Content;
 use super::error::Error;
 use super::session::{connected, redis};
 use crate::config::Config;
+pub use crate::jobs::NewJob;
 use crate::jobs::{
     self, Added, Allowed, Dispenser, JobError, JobId, JobInfo, JobQueue, JobSettings, JobState, Limits, LocalId,
-    NewJob, PopRequest, Reserved, SCRIPTS, Sizes, Topic, WAKE, Which,
+    PopRequest, Reserved, SCRIPTS, Sizes, Topic, WAKE, Which,
 };
 use crate::link::{LinkError, Redis, Subscriber};
 

@@ -1,0 +1,254 @@
+//! `GET /topics`: the topics of the job queue, and one of them with its jobs.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use maud::{Markup, html};
+
+use super::layout::{View, encoded, page};
+use super::problem::see_other;
+use super::queue::settings;
+use super::show::{count, number, payload, when};
+use crate::admin::Admin;
+use crate::admin::access::Caller;
+use crate::admin::changes::Asker;
+use crate::admin::forms::form;
+use crate::admin::v1::elements::SHOWN;
+use crate::admin::v1::errors::problem;
+use crate::admin::v1::topics;
+use crate::api::call::Call;
+use crate::api::problem::{Kind, Problem};
+use crate::api::reply::Reply;
+use crate::operate::jobs::{Job, TopicDetail, TopicPage, TopicState, states};
+use crate::operate::words::duration;
+
+/// Topics on the overview.
+const SOME: usize = 10;
+
+/// Every topic.
+pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&["after", "limit", "still"])?;
+    let mut view = View::of("/topics", call.caller.name.as_deref(), admin.access.has_tokens());
+    let found = match topics::page(&admin, &call).await {
+        Err(problem) if problem.kind == Kind::NotFound => None,
+        found => Some(found?),
+    };
+    view.live = call.query.text("still").is_none() && found.is_some();
+    let body = html! {
+        h1 { "Topics" }
+        @match &found {
+            None => p.muted { "There is no job queue here: the configuration has no " code { "jobs" } "." },
+            Some(found) => {
+                (table(found))
+                nav.pages aria-label="Further topics" {
+                    @if call.query.text("after").is_some() { a href="topics" { "First page" } }
+                    @if let Some(next) = &found.next { a rel="next" href={ "?after=" (encoded(next)) } { "Next page" } }
+                }
+            }
+        }
+    };
+    Ok(page(StatusCode::OK, &view, "Topics", &body))
+}
+
+/// The first topics, for the overview; nothing without a job queue.
+pub async fn section(admin: &Admin) -> Markup {
+    if admin.jobs().is_err() {
+        return html! {};
+    }
+    let found = admin.topics(None, SOME).await;
+    html! {
+        section aria-labelledby="topics" {
+            h2 #topics { "Topics " span.muted { "of the job queue" } }
+            @match &found {
+                Err(error) => p.bad { (error.detail) },
+                Ok(found) => {
+                    (table(found))
+                    @if found.next.is_some() { p { a href="topics" { "All topics" } } }
+                }
+            }
+        }
+    }
+}
+
+fn table(found: &TopicPage) -> Markup {
+    html! {
+        div.scroll {
+            table.queues {
+                thead {
+                    tr {
+                        th scope="col" { "Topic" }
+                        @for name in ["Delay", "Ready", "Reserved", "Dead"] { th.n scope="col" { (name) } }
+                        th scope="col" { "Next due" }
+                    }
+                }
+                tbody {
+                    @for topic in &found.topics { (row(topic, found.now_ms)) }
+                    @if found.topics.is_empty() {
+                        tr { td.empty colspan="6" { "There is no topic. The first job makes one." } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn row(topic: &TopicState, now_ms: i64) -> Markup {
+    let sizes = &topic.sizes;
+    html! {
+        tr class=[sizes.paused.then_some("noted")] {
+            th scope="row" { a href={ "topics/" (encoded(&topic.topic)) } { (topic.topic) } }
+            (cell("Delay", sizes.delay, "n"))
+            (cell("Ready", sizes.ready, "n"))
+            (cell("Reserved", sizes.reserved, "n"))
+            (cell("Dead", sizes.dead, "n bad"))
+            td data-label="Next due" { (first(topic, now_ms)) }
+        }
+        @if sizes.paused {
+            tr.note { td colspan="6" { span.badge.warn { "paused" } " Nothing is handed out." } }
+        }
+    }
+}
+
+fn cell(label: &str, n: u64, class: &str) -> Markup {
+    count(label, i64::try_from(n).unwrap_or(i64::MAX), class)
+}
+
+/// When its first job is due, or for how long it has been.
+fn first(topic: &TopicState, now_ms: i64) -> Markup {
+    html! {
+        @match (topic.sizes.oldest_ready_ms, topic.sizes.next_due_ms) {
+            (Some(ready), _) => span.over { "ready for " (duration(ready.unsigned_abs())) },
+            (None, Some(next)) => (when(next, now_ms)),
+            (None, None) => span.zero { "–" },
+        }
+    }
+}
+
+/// One topic.
+pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&["still"])?;
+    let found = admin.jobs()?.detail(call.part("topic")).await.map_err(|error| problem(&error))?;
+    let name = &found.state.topic;
+    let mut view =
+        View::of(&format!("/topics/{}", encoded(name)), call.caller.name.as_deref(), admin.access.has_tokens());
+    view.live = call.query.text("still").is_none();
+    let limits = serde_json::to_value(&found.limits.limits).unwrap_or_default();
+    let body = html! {
+        nav.crumbs aria-label="Where you are" { a href={ (view.up) "topics" } { "Topics" } " / " span aria-current="page" { (name) } }
+        h1 { (name) }
+        (numbers(&found))
+        (pauses(&view, &found))
+        section aria-labelledby="jobs" {
+            h2 #jobs { "Jobs" }
+            ul.links {
+                @for state in states().filter(|state| sized(&found, state).is_some()) {
+                    li {
+                        a href={ (encoded(name)) "/jobs?state=" (state) } { (state) } " "
+                        span.muted { (number(sized(&found, state).unwrap_or_default())) }
+                    }
+                }
+            }
+            @if view.tokens && view.name.is_none() { p.muted { "Jobs are shown after a login." } }
+        }
+        section aria-labelledby="limits" {
+            h2 #limits { "Limits" }
+            div.scroll { table.settings { tbody { (settings("", &limits)) } } }
+        }
+    };
+    Ok(page(StatusCode::OK, &view, name, &body))
+}
+
+/// How many jobs are in a state; none where they are not counted.
+fn sized(found: &TopicDetail, state: &str) -> Option<u64> {
+    let sizes = &found.state.sizes;
+    match state {
+        "delay" => Some(sizes.delay),
+        "ready" => Some(sizes.ready),
+        "reserved" => Some(sizes.reserved),
+        "dead" => Some(sizes.dead),
+        _ => None,
+    }
+}
+
+fn numbers(found: &TopicDetail) -> Markup {
+    let sizes = &found.state.sizes;
+    let tile = |label: &str, value: Markup, class: &str| html! { div class={ "tile " (class) } { dt { (label) } dd { (value) } } };
+    let of = |n: u64| html! { (number(n)) };
+    html! {
+        dl.tiles {
+            (tile("Delay", of(sizes.delay), ""))
+            (tile("Ready", of(sizes.ready), ""))
+            (tile("Reserved", of(sizes.reserved), ""))
+            (tile("Dead", of(sizes.dead), if sizes.dead > 0 { "bad" } else { "" }))
+            (tile("Next due", first(&found.state, found.now_ms), ""))
+        }
+    }
+}
+
+/// Pause or resume.
+fn pauses(view: &View, found: &TopicDetail) -> Markup {
+    let (topic, paused) = (encoded(&found.state.topic), found.state.sizes.paused);
+    html! {
+        @if paused { ul.notes { li.warn { strong { "Paused" } " Nothing is handed out, by any daemon. Jobs may be added." } } }
+        @if view.name.is_some() {
+            form.act method="post" action={ (topic) (if paused { "/resume" } else { "/pause" }) } {
+                button type="submit" { (if paused { "Resume" } else { "Pause" }) }
+            }
+        }
+    }
+}
+
+/// Its first jobs in a state.
+pub async fn jobs(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&["state", "still"])?;
+    let topic = call.part("topic");
+    let (state, found) = topics::found(&admin, &call).await?;
+    let mut view =
+        View::of(&format!("/topics/{}/jobs", encoded(topic)), call.caller.name.as_deref(), admin.access.has_tokens());
+    view.live = call.query.text("still").is_none();
+    let body = html! {
+        nav.crumbs aria-label="Where you are" {
+            a href={ (view.up) "topics" } { "Topics" } " / " a href={ "../" (encoded(topic)) } { (topic) } " / "
+            span aria-current="page" { (state) }
+        }
+        h1 { (topic) ": " (state) }
+        p.muted { "At most " (topics::JOBS) ", the first in time." }
+        @if found.jobs.is_empty() { p.empty { "There are none." } }
+        @for job in &found.jobs { (one(job, found.now_ms)) }
+    };
+    Ok(page(StatusCode::OK, &view, &format!("{topic}: {state}"), &body))
+}
+
+fn one(job: &Job, now_ms: i64) -> Markup {
+    html! {
+        article.element {
+            header {
+                strong.mono { (job.id) }
+                @if let Some(due) = job.due_ms { span { "due " (when(due, now_ms)) } }
+                @if let Some(end) = job.deadline_ms { span { "time to run ends " (when(end, now_ms)) } }
+                @if let Some(died) = job.died_ms { span { "died " (when(died, now_ms)) } }
+                @if job.attempts > 0 { span { (job.attempts) " attempts" } }
+                @if !job.reason.is_empty() { span.badge.bad { (job.reason) } }
+                span.muted { (job.content_type) " " (number(i64::try_from(job.size).unwrap_or(i64::MAX))) " bytes" }
+            }
+            (payload(&job.body, SHOWN, None))
+        }
+    }
+}
+
+/// Pauses it, and shows it again.
+pub async fn pause(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    set(&admin, call, true).await
+}
+
+/// Resumes it, and shows it again.
+pub async fn resume(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    set(&admin, call, false).await
+}
+
+async fn set(admin: &Arc<Admin>, mut call: Call<Caller>, paused: bool) -> Result<Reply, Problem> {
+    form(&mut call).await?.only(&[])?;
+    let topic = call.part("topic").to_owned();
+    admin.pause_topic(&topic, paused, Asker::of(&call)).await?;
+    Ok(see_other(&format!("../{}", encoded(&topic))))
+}

@@ -1,0 +1,104 @@
+//! `/v1/topics`: the job queue's topics, where the configuration has one.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde::Serialize;
+
+use super::errors::problem;
+use super::limit;
+use crate::admin::Admin;
+use crate::admin::access::Caller;
+use crate::admin::changes::{Asker, Subject};
+use crate::api::call::Call;
+use crate::api::problem::{Kind, Problem};
+use crate::api::reply::Reply;
+use crate::operate::jobs::{Found, Jobs, TOPICS_MOST, TopicPage};
+
+/// Topics of a page.
+pub const PAGE: usize = 50;
+/// Jobs that are looked at together.
+pub const JOBS: usize = 50;
+
+/// Whether a topic hands out jobs.
+#[derive(Debug, Serialize)]
+struct TopicPause {
+    topic: String,
+    paused: bool,
+}
+
+/// A page of topics, in alphabetical order.
+pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&["after", "limit"])?;
+    Reply::json(StatusCode::OK, &*page(&admin, &call).await?)
+}
+
+/// The page that a request asks for.
+pub async fn page(admin: &Admin, call: &Call<Caller>) -> Result<Arc<TopicPage>, Problem> {
+    let after = call.query.text("after").filter(|after| !after.is_empty());
+    let limit = limit(call, PAGE, TOPICS_MOST)?;
+    admin.topics(after, limit).await
+}
+
+/// One topic.
+pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&[])?;
+    let found = admin.jobs()?.detail(call.part("topic")).await.map_err(|error| problem(&error))?;
+    Reply::json(StatusCode::OK, &found)
+}
+
+/// The first jobs in a state.
+pub async fn jobs(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    call.query.only(&["state", "limit"])?;
+    Reply::json(StatusCode::OK, &found(&admin, &call).await?.1)
+}
+
+/// The state that a request asks for, and jobs in it.
+pub async fn found<'a>(admin: &Admin, call: &'a Call<Caller>) -> Result<(&'a str, Found), Problem> {
+    let state = call.query.text("state").unwrap_or("ready");
+    let limit = limit(call, JOBS, JOBS)?;
+    let found = admin.jobs()?.jobs_in(call.part("topic"), state, limit).await;
+    Ok((state, found.map_err(|error| problem(&error))?))
+}
+
+/// Nothing of it is handed out, by any daemon.
+pub async fn pause(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    answer(&admin, &call, true).await
+}
+
+/// It is handed out again.
+pub async fn resume(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+    answer(&admin, &call, false).await
+}
+
+async fn answer(admin: &Arc<Admin>, call: &Call<Caller>, paused: bool) -> Result<Reply, Problem> {
+    call.query.only(&[])?;
+    let topic = call.part("topic").to_owned();
+    admin.pause_topic(&topic, paused, Asker::of(call)).await?;
+    Reply::json(StatusCode::OK, &TopicPause { topic, paused })
+}
+
+impl Admin {
+    /// The job queue.
+    ///
+    /// # Errors
+    /// The configuration has none.
+    pub fn jobs(&self) -> Result<Jobs, Problem> {
+        let none = "look at the job queue: the configuration has no `jobs`";
+        self.session().jobs().ok_or_else(|| Problem::new(Kind::NotFound, none))
+    }
+
+    /// Pauses a topic, or ends its pause.
+    ///
+    /// # Errors
+    /// There is no such topic, or Redis does not answer.
+    pub async fn pause_topic(self: &Arc<Self>, topic: &str, paused: bool, asker: Asker) -> Result<(), Problem> {
+        let (jobs, name) = (self.jobs()?, topic.to_owned());
+        // A misspelt one does not come into being.
+        jobs.detail(topic).await.map_err(|error| problem(&error))?;
+        let what = if paused { "pause" } else { "resume" };
+        let subject = Subject { what, of: topic.to_owned(), which: "topic".to_owned() };
+        let work = async move { jobs.set_paused(&name, paused).await };
+        self.change(subject, asker, work, move |_| format!("{what}d")).await
+    }
+}
