@@ -81,6 +81,7 @@ demo-amqp: ## the same into a private RabbitMQ; shows the messages
 
 # Two invocations: what the tool needs beside (test servers, certificates) must not be in the binary that is measured.
 bench: setup ## figures of the release binary beside their limits and its peers; ROWS="depth peers" for some, see bench/README.md
+	@case " $(ROWS) " in "  " | *" jobs "*) scripts/setup.sh bench ;; esac
 	$(CARGO) build --release --locked --bin delaybridge
 	$(CARGO) build --release --locked --example bench
 	@target/release/examples/bench $(ROWS)

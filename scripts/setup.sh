@@ -19,6 +19,7 @@
 #   test        all of these, valgrind and the lints (the default)
 #   image       what `make image-test` runs; no part of test
 #   release     what packs a release; no part of test
+#   bench       what `make bench` compares the job queue with; no part of test
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -56,8 +57,8 @@ parts=" $* "
 [ $# -gt 0 ] || parts=" test "
 for part in $parts; do
   case $part in
-  build | redis | servers | kafka | rabbitmq | redisson | prometheus | kubernetes | browser | workflow | clients | test | image | release) ;;
-  *) fail "unknown part $part: build, redis, servers, kafka, rabbitmq, redisson, prometheus, kubernetes, browser, workflow, clients, test, image and release are known" ;;
+  build | redis | servers | kafka | rabbitmq | redisson | prometheus | kubernetes | browser | workflow | clients | test | image | release | bench) ;;
+  *) fail "unknown part $part: build, redis, servers, kafka, rabbitmq, redisson, prometheus, kubernetes, browser, workflow, clients, test, image, release and bench are known" ;;
   esac
 done
 wanted() { # wanted PART
@@ -186,6 +187,11 @@ if [[ $parts == *" release "* ]]; then
   need debootstrap debootstrap
   need systemd-nspawn systemd-container
 fi
+if [[ $parts == *" bench "* ]]; then
+  need beanstalkd beanstalkd
+  # Builds the peer that uses asynq.
+  need go golang-go
+fi
 if wanted test; then
   # Reads the unit in deploy/systemd as systemd does. It need not run here.
   need systemd-analyze systemd
@@ -240,7 +246,7 @@ TEXT
   # Nor is it started at the next boot: epmd comes with Erlang, which comes with RabbitMQ; podman listens for clients.
   local unit new=()
   for unit in redis-server.service rabbitmq-server.service epmd.service epmd.socket \
-    prometheus.service podman.service podman.socket; do
+    prometheus.service podman.service podman.socket beanstalkd.service beanstalkd.socket; do
     [ -e "/lib/systemd/system/$unit" ] || new+=("$unit")
   done
   echo "setup: installing ${missing[*]}"
