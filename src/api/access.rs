@@ -1,6 +1,9 @@
 //! Who may do what: callers, their rights on topics, and the file that says so.
 //!
-//! The file has no token, only the SHA-256 of each. A token is found by its hash; hashes are compared in constant time.
+//! The file is YAML with the SHA-256 of each token, or has one line for each right of a token ([`lines`]). A token is found by its hash;
+//! hashes are compared in constant time.
+
+mod lines;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -142,6 +145,10 @@ impl Tokens {
     }
 
     fn parse(text: &str, report: Report, path: &Path) -> Result<Tokens, ConfigErrors> {
+        if lines::is_meant(text) {
+            let tokens = lines::parse(text, &report);
+            return report.finish(Some(tokens)).map(|(tokens, _)| tokens);
+        }
         let base = path.parent().map(PathBuf::from).unwrap_or_default();
         // No variable belongs into a list of hashes.
         let cx = Context { report, env: &|_| None, base, needs: Needs::Everything, files: Default::default() };
@@ -175,18 +182,24 @@ fn token(name: &str, section: &Section<'_>) -> Option<Token> {
 }
 
 fn grant(section: &Section<'_>) -> Grant {
-    const RIGHTS: [(&str, Right); 3] = [("add", Right::Add), ("pop", Right::Pop), ("admin", Right::Admin)];
     let texts: Vec<reader::Scalar> = section.texts(&grant::TOPICS);
-    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "_.-*:".contains(letter);
-    for text in texts.iter().filter(|text| !text.value.chars().all(allowed)) {
-        let help = "names have letters, digits, `_`, `.`, `-` and `:`; `*` stands for any of them";
-        section.cx.report.problem(&text.spot, "no topic has such a name", help);
+    for text in texts.iter().filter(|text| !is_pattern(&text.value)) {
+        section.cx.report.problem(&text.spot, "no topic has such a name", PATTERN);
     }
     let rights = match section.has(&grant::RIGHTS) {
         true => section.words(&grant::RIGHTS, &RIGHTS),
         false => Vec::new(),
     };
     Grant { patterns: texts.into_iter().map(|text| text.value).collect(), rights }
+}
+
+const RIGHTS: [(&str, Right); 3] = [("add", Right::Add), ("pop", Right::Pop), ("admin", Right::Admin)];
+
+/// How patterns are written.
+const PATTERN: &str = "names have letters, digits, `_`, `.`, `-` and `:`; `*` stands for any of them";
+
+fn is_pattern(text: &str) -> bool {
+    text.chars().all(|letter| letter.is_ascii_alphanumeric() || "_.-*:".contains(letter))
 }
 
 /// Whether `name` fits the pattern, in which `*` stands for any characters. One pass: no pattern is slow.
@@ -242,6 +255,38 @@ mod tests {
         assert!(!caller.may(Right::Pop, "orders") && !caller.may(Right::Add, "other"));
         assert!(caller.may(Right::Pop, "audit"));
         assert!(!format!("{tokens:?}").contains("addb0f"), "{tokens:?}");
+    }
+
+    /// Several lines of a token are its rights together.
+    #[test]
+    fn a_line_is_a_right_of_a_token() {
+        let text = "# rotated in May\nshop 0123456789abcdef add orders,billing.*\nshop 0123456789abcdef admin audit\n\n\
+                    ops sha256:addb0f5e7826c857d7376d1bd9bc33c0c544790a2eac96144a8af22b1298c940 add,pop *\n";
+        let tokens = parse(text).unwrap();
+        assert_eq!(tokens.count(), 2);
+        let shop = tokens.owner("0123456789abcdef").unwrap();
+        assert_eq!(shop.name.as_deref(), Some("shop"));
+        assert!(shop.may(Right::Add, "orders") && shop.may(Right::Add, "billing.eu") && shop.may(Right::Pop, "audit"));
+        assert!(!shop.may(Right::Pop, "orders") && !shop.may(Right::Add, "other"));
+        let ops = tokens.owner("geheim").unwrap();
+        assert!(ops.may(Right::Pop, "x") && ops.may(Right::Add, "x") && !ops.may(Right::Admin, "x"));
+        let check = |text: &str, expected: &str| {
+            let problem = parse(text).unwrap_err();
+            assert!(problem.contains(expected) && !problem.contains("secretsecret"), "{problem}");
+        };
+        check("shop secretsecretsecret add", "tokens.yaml:1:1\n  expected `NAME TOKEN RIGHTS TOPICS`, found 3 words");
+        check("\nshop secret add *", "tokens.yaml:2:1\n  a token has at least 16 characters");
+        check("shop secretsecretsecret add,pup *", "tokens.yaml:1:1\n  `pup` is no right: add, pop or admin");
+        check("shop secretsecretsecret add a/b", "no topic has such a name");
+        check(
+            "shop secretsecretsecret add a\nshop othersecretsecret add b",
+            "tokens.yaml:2:1\n  `shop` has another token",
+        );
+        check(
+            "shop secretsecretsecret add a\nmall secretsecretsecret add b",
+            "tokens.yaml:2:1\n  this token is `shop`",
+        );
+        check("shop sha256:secretsecret add a", "64 hex digits belong behind `sha256:`");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::fields::clip;
 use super::gzip;
 use super::problem::{Kind, Problem};
 use crate::jobs::{JobId, Topic};
+use crate::settings::units;
 use crate::telemetry::peer::Peer;
 
 /// A client that has not sent its body by then is cut off.
@@ -160,12 +161,19 @@ impl Call {
         }
     }
 
-    /// The job in the path, if the caller has this right on its topic.
+    /// The job in the path, if the caller has this right on its topic. Where the path has the topic too, the id may be with or
+    /// without it.
     ///
     /// # Errors
     /// It is no id of a job, or the caller has no such right.
     pub fn job(&self, right: Right) -> Result<JobId, Problem> {
-        self.job_named(right, self.part("id"))
+        let (topic, id) = (self.part("topic"), self.part("id"));
+        let whole = id.strip_prefix(topic).is_some_and(|rest| rest.starts_with('~'));
+        if topic.is_empty() || whole {
+            self.job_named(right, id)
+        } else {
+            self.job_named(right, &format!("{topic}~{id}"))
+        }
     }
 
     /// A job, if the caller has this right on its topic.
@@ -200,6 +208,11 @@ impl Query {
         self.pairs.iter().find(|(pair, _)| pair == name).map(|(_, value)| value.as_str())
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
     /// A whole number.
     ///
     /// # Errors
@@ -217,6 +230,22 @@ impl Query {
             .transpose()
     }
 
+    /// A time: a duration with its unit, or milliseconds under the name that ends in `_ms`.
+    ///
+    /// # Errors
+    /// It is none of them, or there are both.
+    pub fn time(&self, [name, name_ms]: [&str; 2]) -> Result<Option<Duration>, Problem> {
+        match (self.text(name), self.number(name_ms)?) {
+            (Some(_), Some(_)) => {
+                Err(Problem::bad(format!("read the query: there are both `{name}` and `{name_ms}`; send one of them")))
+            }
+            (Some(text), None) => {
+                time(text).map(Some).map_err(|problem| Problem::bad(format!("read `{name}` in the query: {problem}")))
+            }
+            (None, millis) => Ok(millis.map(Duration::from_millis)),
+        }
+    }
+
     /// The names, all of which have to be known.
     ///
     /// # Errors
@@ -231,6 +260,14 @@ impl Query {
         };
         Err(Problem::bad(format!("read the query: unknown parameter `{}`; {help}", clip(unknown))))
     }
+}
+
+/// A duration as people write it.
+///
+/// # Errors
+/// What is wrong, and what to write.
+pub fn time(text: &str) -> Result<Duration, String> {
+    units::duration(&clip(text)).map_err(|bad| format!("{}; {}", bad.message, bad.help))
 }
 
 /// Percent-decoded; what is no UTF-8 then becomes the replacement character, which no name has.
@@ -252,5 +289,14 @@ mod tests {
         assert_eq!(problem, "read `id` in the query: expected a whole number from 0 on, found `a/b c`");
         let problem = Query::parse("delay=5").only(&["delay_ms", "ttr_ms"]).unwrap_err().detail;
         assert_eq!(problem, "read the query: unknown parameter `delay`; did you mean `delay_ms`?");
+        let delay = |text: &str| Query::parse(text).time(["delay", "delay_ms"]).map_err(|problem| problem.detail);
+        let millis = |millis| Ok(Some(Duration::from_millis(millis)));
+        assert_eq!((delay("delay=1m30s"), delay("delay_ms=5"), delay("")), (millis(90_000), millis(5), Ok(None)));
+        let problem = delay("delay=5").unwrap_err();
+        assert_eq!(
+            problem,
+            "read `delay` in the query: `5` has no unit; write `5s` for seconds or `5ms` for milliseconds"
+        );
+        assert!(delay("delay=5s&delay_ms=5").unwrap_err().contains("both `delay` and `delay_ms`"));
     }
 }

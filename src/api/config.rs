@@ -1,4 +1,4 @@
-//! The keys under `jobs.http`.
+//! The keys under `jobs` that are about HTTP.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,30 +6,78 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 
 use super::access::Tokens;
-use crate::settings::keys::tables;
+use crate::settings::keys::{Key, Kind, count, key, now, tables};
 use crate::settings::reader::Section;
 use crate::settings::units::show_size;
 
+pub(crate) const LISTEN: Key = key(
+    "listen",
+    Kind::Address,
+    "Address and port of the HTTP API. See [http-api.md](http-api.md). Without it there is only the command line.",
+);
+pub(crate) const TLS: Key =
+    key("tls", Kind::Section(&tls::TABLE), "Certificate, for HTTPS; of all listeners of the job queue.");
+pub(crate) const TOKENS_FILE: Key = key(
+    "tokens_file",
+    Kind::File,
+    "File with tokens and their rights on topics. A change is noticed within a second. Without it only clients on the same machine are served.",
+);
+pub(crate) const MAX_BODY: Key = key(
+    "max_body",
+    Kind::Size,
+    "Largest body of a request, unpacked. A topic's own limit for one job is `max_body` there.",
+)
+.default("4MiB");
+pub(crate) const MAX_CONNECTIONS: Key = key(
+    "max_connections",
+    count(1, 100_000),
+    "Connections at once, of each listener. Each waiting `pop` needs one; further clients wait.",
+)
+.default("1024");
+pub(crate) const COMPAT: Key = key(
+    "compat",
+    Kind::Words(&[now("lmstfy"), now("ouqiang")]),
+    "APIs of other job queues at the address of `listen`, on the same jobs. `lmstfy`: `/api/NAMESPACE/QUEUE` and `/token/NAMESPACE`. `ouqiang`: `/push`, `/pop`, `/finish`, `/delete`, `/get`. Default: none of them.",
+);
+pub(crate) const LMSTFY: Key = key(
+    "lmstfy",
+    Kind::Section(&lmstfy::TABLE),
+    "The API of lmstfy at addresses of its own, as lmstfy has them. See [lmstfy.md](lmstfy.md).",
+);
+
 tables! {
-    mod http at "jobs.http", "The job queue's HTTP API. See [http-api.md](http-api.md)." {
-        LISTEN = key("listen", Kind::Address, "Address and port.").default("127.0.0.1:7777");
-        TLS = key("tls", Kind::Section(&tls::TABLE), "Certificate, for HTTPS.");
-        TOKENS_FILE = key("tokens_file", Kind::File, "File with the hashes of tokens and their rights on topics. A change is noticed within a second. Without it only clients on the same machine are served.");
-        MAX_BODY = key("max_body", Kind::Size, "Largest body of a request, unpacked. A topic's own limit for one job is `max_body` there.").default("4MiB");
-        MAX_CONNECTIONS = key("max_connections", count(1, 100_000), "Connections at once. Each waiting `pop` needs one; further clients wait.").default("1024");
-        COMPAT = key("compat", Kind::Words(&[now("lmstfy"), now("ouqiang")]), "APIs of other job queues, on the same jobs. `lmstfy`: `/api/NAMESPACE/QUEUE` and `/token/NAMESPACE`. `ouqiang`: `/push`, `/pop`, `/finish`, `/delete`, `/get`. Default: none of them.");
-    }
-    mod tls at "jobs.http.tls", "Both files are read again when they change." {
+    mod tls at "jobs.tls", "Both files are read again when they change." {
         CERT_FILE = key("cert_file", Kind::File, "Certificate in PEM, with those of its issuers behind it.").required();
         KEY_FILE = key("key_file", Kind::File, "Its key in PEM.").required();
     }
+    mod lmstfy at "jobs.lmstfy", "Both are on the same jobs as `jobs.listen`, with the same tokens, TLS and limits." {
+        LISTEN = key("listen", Kind::Address, "Address and port for clients: `/api/NAMESPACE/QUEUE`.").required();
+        ADMIN = key("admin", Kind::Address, "Address and port for administrators: `/token/NAMESPACE` and `/info`. As in lmstfy, clients on the same machine need no token there: keep proxies away from it. Others need one of `tokens_file`.");
+    }
 }
 
-/// How the API is served.
+/// What a listener serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Face {
+    /// Our own API.
+    Own,
+    /// The one of bitleak/lmstfy, for its clients.
+    Lmstfy,
+    /// The same, for its administrators.
+    LmstfyAdmin,
+    /// The one of ouqiang/delay-queue.
+    Ouqiang,
+}
+
+/// How one listener serves the job queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiSpec {
+    /// The key that names its address, for messages.
+    pub key: &'static str,
     /// Address and port.
     pub listen: SocketAddr,
+    /// What is served there.
+    pub faces: Vec<Face>,
     /// Certificate and key.
     pub tls: Option<[PathBuf; 2]>,
     /// The tokens' file.
@@ -38,48 +86,53 @@ pub struct ApiSpec {
     pub max_body: usize,
     /// Connections at once.
     pub max_connections: usize,
-    /// APIs of others.
-    pub compat: Vec<Compat>,
 }
 
 impl ApiSpec {
-    /// The settings in effect, in the shape and the units of the YAML.
-    pub fn shown(&self) -> Map<String, Value> {
-        let path = |path: &PathBuf| json!(path.display().to_string());
-        let mut shown = Map::from_iter([
-            ("listen".to_owned(), json!(self.listen.to_string())),
-            ("max_body".to_owned(), json!(show_size(self.max_body as u64))),
-            ("max_connections".to_owned(), json!(self.max_connections)),
-        ]);
-        if let Some([certificate, key]) = &self.tls {
-            shown.insert("tls".to_owned(), json!({ "cert_file": path(certificate), "key_file": path(key) }));
-        }
-        if let Some(file) = &self.tokens_file {
-            shown.insert("tokens_file".to_owned(), path(file));
-        }
-        if !self.compat.is_empty() {
-            let words: Vec<_> = COMPAT.iter().filter(|(_, compat)| self.compat.contains(compat)).collect();
-            shown.insert("compat".to_owned(), words.iter().map(|(word, _)| *word).collect());
-        }
-        shown
+    /// Whether clients on the same machine need no token although there is a file of them.
+    pub fn trusts_the_machine(&self) -> bool {
+        self.faces == [Face::LmstfyAdmin]
     }
 }
 
-/// An API of another job queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compat {
-    /// The one of bitleak/lmstfy.
-    Lmstfy,
-    /// The one of ouqiang/delay-queue.
-    Ouqiang,
+const COMPATIBLE: [(&str, &[Face]); 2] =
+    [("lmstfy", &[Face::Lmstfy, Face::LmstfyAdmin]), ("ouqiang", &[Face::Ouqiang])];
+
+/// The settings in effect, in the shape and the units of the YAML.
+pub fn shown(listeners: &[ApiSpec]) -> Map<String, Value> {
+    let mut shown = Map::new();
+    let Some(first) = listeners.first() else { return shown };
+    let path = |path: &PathBuf| json!(path.display().to_string());
+    shown.insert("max_body".to_owned(), json!(show_size(first.max_body as u64)));
+    shown.insert("max_connections".to_owned(), json!(first.max_connections));
+    if let Some([certificate, key]) = &first.tls {
+        shown.insert("tls".to_owned(), json!({ "cert_file": path(certificate), "key_file": path(key) }));
+    }
+    if let Some(file) = &first.tokens_file {
+        shown.insert("tokens_file".to_owned(), path(file));
+    }
+    for spec in listeners {
+        let address = json!(spec.listen.to_string());
+        match spec.faces.as_slice() {
+            [Face::Lmstfy] => shown.entry("lmstfy").or_insert_with(|| json!({}))["listen"] = address,
+            [Face::LmstfyAdmin] => shown.entry("lmstfy").or_insert_with(|| json!({}))["admin"] = address,
+            faces => {
+                shown.insert("listen".to_owned(), address);
+                let words: Vec<_> =
+                    COMPATIBLE.iter().filter(|(_, all)| all.iter().all(|face| faces.contains(face))).collect();
+                if !words.is_empty() {
+                    shown.insert("compat".to_owned(), words.iter().map(|(word, _)| *word).collect());
+                }
+            }
+        }
+    }
+    shown
 }
 
-const COMPAT: [(&str, Compat); 2] = [("lmstfy", Compat::Lmstfy), ("ouqiang", Compat::Ouqiang)];
-
-/// Reads the section. `None` where nothing can be built; what is wrong is reported.
-pub(crate) fn read(section: &Section<'_>) -> Option<ApiSpec> {
+/// Reads what is under `jobs:`: each listener. What is wrong is reported.
+pub(crate) fn read(section: &Section<'_>) -> Vec<ApiSpec> {
     let report = &section.cx.report;
-    let tls = section.opt_section(&http::TLS).map(|tls| {
+    let tls = section.opt_section(&TLS).map(|tls| {
         let files = (tls.file(&tls::CERT_FILE), tls.file(&tls::KEY_FILE));
         (files.0.map(|(path, _)| path), files.1.map(|(path, _)| path))
     });
@@ -87,40 +140,47 @@ pub(crate) fn read(section: &Section<'_>) -> Option<ApiSpec> {
     if let Some(files) = &tls
         && let Err(problem) = super::tls::Certificates::read(files.clone())
     {
-        report.problem(&section.spot(&http::TLS), problem, "certificate and key are PEM files that belong together");
+        report.problem(&section.spot(&TLS), problem, "certificate and key are PEM files that belong together");
     }
-    let tokens_file = section.file(&http::TOKENS_FILE).map(|(path, _)| path);
+    let tokens_file = section.file(&TOKENS_FILE).map(|(path, _)| path);
     if let Some(path) = &tokens_file
         && let Err(errors) = Tokens::read(path)
     {
         for problem in errors.problems {
-            report.problem(&section.spot(&http::TOKENS_FILE), problem.to_string(), "");
+            report.problem(&section.spot(&TOKENS_FILE), problem.to_string(), "");
         }
     }
-    let listen = section.address(&http::LISTEN);
-    if let (Some(listen), false) = (listen, section.has(&http::TOKENS_FILE))
-        && !listen.ip().is_loopback()
-    {
-        let help = "set `tokens_file`, or listen on 127.0.0.1";
-        report.warning(
-            &section.spot(&http::LISTEN),
-            "without `tokens_file` only clients on this machine are served",
-            help,
-        );
+    let max_body = usize::try_from(section.size(&MAX_BODY)).unwrap_or(usize::MAX);
+    let max_connections = section.count(&MAX_CONNECTIONS).and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
+    let mut own = vec![Face::Own];
+    if section.has(&COMPAT) {
+        own.extend(section.words(&COMPAT, &COMPATIBLE).into_iter().flatten());
     }
-    let compat = match section.has(&http::COMPAT) {
-        true => section.words(&http::COMPAT, &COMPAT),
-        false => Vec::new(),
-    };
-    Some(ApiSpec {
-        listen: listen?,
-        tls,
-        tokens_file,
-        max_body: usize::try_from(section.size(&http::MAX_BODY)).unwrap_or(usize::MAX),
-        max_connections: section
-            .count(&http::MAX_CONNECTIONS)
-            .and_then(|count| usize::try_from(count).ok())
-            .unwrap_or(1),
-        compat,
-    })
+    let lmstfy = section.opt_section(&LMSTFY);
+    let of_lmstfy = |key: &Key| lmstfy.as_ref().filter(|lmstfy| lmstfy.has(key)).and_then(|lmstfy| lmstfy.address(key));
+    let for_clients = lmstfy.as_ref().and_then(|lmstfy| lmstfy.address(&lmstfy::LISTEN));
+    let listeners = [
+        ("jobs.listen", own, section.has(&LISTEN).then(|| section.address(&LISTEN)).flatten()),
+        ("jobs.lmstfy.listen", vec![Face::Lmstfy], for_clients),
+        ("jobs.lmstfy.admin", vec![Face::LmstfyAdmin], of_lmstfy(&lmstfy::ADMIN)),
+    ];
+    let listeners = listeners.into_iter().filter_map(|(key, faces, listen)| {
+        let (tls, tokens_file) = (tls.clone(), tokens_file.clone());
+        Some(ApiSpec { key, listen: listen?, faces, tls, tokens_file, max_body, max_connections })
+    });
+    let listeners: Vec<_> = listeners.collect();
+    let outside = listeners.iter().find(|spec| spec.tokens_file.is_none() && !spec.listen.ip().is_loopback());
+    if let Some(spec) = outside {
+        let help = "set `tokens_file`, or listen on 127.0.0.1";
+        let message = format!("`{}`: without `tokens_file` only clients on this machine are served", spec.key);
+        report.warning(&section.spot, message, help);
+    }
+    if !section.has(&LISTEN) && lmstfy.is_none() {
+        for key in [&TLS, &TOKENS_FILE, &MAX_BODY, &MAX_CONNECTIONS, &COMPAT].into_iter().filter(|key| section.has(key))
+        {
+            let message = format!("`{}` has no effect without `listen`", key.name);
+            report.problem(&section.spot(key), message, "write `listen`, for example 127.0.0.1:7777");
+        }
+    }
+    listeners
 }

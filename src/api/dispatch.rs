@@ -122,7 +122,7 @@ pub async fn respond(api: Arc<Api>, connection: Connection, request: Request<Inc
     let found = api.router.find(&head.method, head.uri.path());
     let (name, dialect) = match &found {
         Ok((route, _)) => (route.name, route.dialect),
-        Err(_) => ("none", Dialect::of_path(&api.compat, head.uri.path())),
+        Err(_) => ("none", Dialect::of_path(&api.faces, head.uri.path())),
     };
     let mut token = None;
     let result = match found {
@@ -194,18 +194,24 @@ async fn caller(api: &Api, dialect: Dialect, call: &Call) -> Result<Caller, Prob
             Some(caller) => Ok(caller),
             None => dialect.owner(api, token, call).await,
         },
+        (Some(_), None) if api.trusts_the_machine && of_the_machine(call) => Ok(Caller::local()),
         (Some(_), None) => Err(dialect.no_token()),
         (None, _) if !call.peer.ip().is_loopback() => Err(Problem::new(
             Kind::Forbidden,
-            "authenticate: without `jobs.http.tokens_file` only clients on the same machine are served",
+            "authenticate: without `jobs.tokens_file` only clients on the same machine are served",
         )),
         // A page in a browser on this machine can reach a local port, and must not add jobs.
         (None, _) if call.headers.contains_key(ORIGIN) => Err(Problem::new(
             Kind::Forbidden,
-            "authenticate: the request comes from a page in a browser; set `jobs.http.tokens_file` and send a token",
+            "authenticate: the request comes from a page in a browser; set `jobs.tokens_file` and send a token",
         )),
         (None, _) => Ok(Caller::local()),
     }
+}
+
+/// Whether the client is on this machine, and no page in its browser: one that reaches a local port is not trusted.
+fn of_the_machine(call: &Call) -> bool {
+    call.peer.ip().is_loopback() && !call.headers.contains_key(ORIGIN)
 }
 
 /// The client's own id of the request, if it is harmless, else a new one.

@@ -3,8 +3,11 @@
 //! The parser of `serde_json` bounds the depth, the body's limit bounds the rest. Values are not quoted in messages: they
 //! may be payload.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 
+use super::call;
 use super::problem::Problem;
 use crate::settings::keys::nearest;
 
@@ -75,6 +78,35 @@ impl Fields {
                 Some(number) => Ok(Some(number)),
                 None => Err(self.wrong(name, "a whole number from 0 on", &value)),
             },
+        }
+    }
+
+    /// A time: a duration with its unit, or milliseconds under the name that ends in `_ms`.
+    ///
+    /// # Errors
+    /// It is none of them, or there are both.
+    pub fn time(&mut self, [name, name_ms]: [&'static str; 2]) -> Result<Option<Duration>, Problem> {
+        match (self.text(name)?, self.number(name_ms)?) {
+            (Some(_), Some(_)) => {
+                Err(self.problem(&format!("there are both `{name}` and `{name_ms}`; send one of them")))
+            }
+            (Some(text), None) => match call::time(&text) {
+                Ok(time) => Ok(Some(time)),
+                Err(problem) => Err(Problem::bad(format!("read `{}{name}`: {problem}", self.place))),
+            },
+            (None, millis) => Ok(millis.map(Duration::from_millis)),
+        }
+    }
+
+    /// A flag.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn flag(&mut self, name: &'static str) -> Result<Option<bool>, Problem> {
+        match self.value(name) {
+            None => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(flag)),
+            Some(other) => Err(self.wrong(name, "true or false", &other)),
         }
     }
 

@@ -43,7 +43,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::access::Tokens;
 use self::call::Memory;
-use self::config::{ApiSpec, Compat};
+use self::config::{ApiSpec, Face};
 use self::dispatch::{Connection, Router};
 use self::file::Reread;
 use self::handover::ReplyBody;
@@ -61,7 +61,9 @@ pub struct Api {
     memory: Memory,
     max_connections: usize,
     router: Router<Route>,
-    compat: Vec<Compat>,
+    faces: Vec<Face>,
+    /// Whether clients on the same machine need no token although there is a file of them.
+    trusts_the_machine: bool,
     /// Tokens of lmstfy that were looked up lately.
     known: lmstfy::tokens::Known,
     /// Topics of ouqiang's jobs.
@@ -89,7 +91,8 @@ impl Api {
             memory: Memory::new(spec.max_body),
             max_connections: spec.max_connections,
             router: Router::new(routes::of(spec)),
-            compat: spec.compat.clone(),
+            faces: spec.faces.clone(),
+            trusts_the_machine: spec.trusts_the_machine(),
             known: Default::default(),
             seen: Default::default(),
             events,

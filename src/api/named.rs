@@ -11,7 +11,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest;
 
 /// Shorter tokens can be guessed.
-const SHORTEST: usize = 16;
+pub(super) const SHORTEST: usize = 16;
 /// Longest name of a token.
 const LONGEST_NAME: usize = 64;
 /// Most tokens of a file.

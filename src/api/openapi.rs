@@ -68,8 +68,8 @@ fn operation(name: &str) -> Option<Operation> {
         },
         "add" => Operation {
             summary: "Add a job",
-            description: "With a media type other than `application/json` the request's body is the job's body, and the settings \
-                are in the query: `id`, `delay_ms`, `due_ms`, `ttr_ms`, `tries`, `ttl_ms`. With an id of the client's own a \
+            description: "With settings in the query, or with a media type other than `application/json`, the request's body is the \
+                job's body. The settings are `id`, `delay` or `delay_ms`, `due_ms`, `ttr` or `ttr_ms`, `tries`, `ttl` or `ttl_ms`. With an id of the client's own a \
                 second request adds nothing, so that it may be sent again after an unknown outcome.",
             body: body("NewJob"),
             answers: vec![
@@ -97,18 +97,16 @@ fn operation(name: &str) -> Option<Operation> {
             summary: "Take jobs, or wait for them",
             description: "Several topics are separated by commas, the most urgent first. With `Accept: application/octet-stream` \
                 the answer is the body of one job, with its id and token in the headers `Delaybridge-Job-Id` and \
-                `Delaybridge-Token`; 204 if there is none.",
-            query: &["count", "ttr_ms", "wait_ms"],
-            answers: vec![
-                (200, "The jobs; none if nothing was ready in time", ok("PoppedJobs")),
-                (204, "Nothing was ready in time, and bytes were asked for", None),
-            ],
+                `Delaybridge-Token`.",
+            query: &["count", "ttr", "ttr_ms", "wait", "wait_ms"],
+            answers: vec![(200, "The jobs", ok("PoppedJobs")), (204, "Nothing was ready in time", None)],
             problems: &[Kind::TooMany],
             ..nothing()
         },
         "finish" => Operation {
             summary: "The job is done",
-            description: "A second request answers 404, because the job is gone. A consumer that got no answer may repeat the \
+            description: "The parameters may be a JSON object in the body instead, as for `release`, `touch` and `bury`; and the path may \
+                have topic and id apart, `/v1/jobs/{topic}/{id}/finish`, as for all that is done with one job. A second request answers 404, because the job is gone. A consumer that got no answer may repeat the \
                 request. 404 before `deadline_ms` of its reservation then means that its first request worked, or that the job was \
                 deleted: until that time no other consumer gets the job.",
             query: &["token"],
@@ -118,14 +116,14 @@ fn operation(name: &str) -> Option<Operation> {
         },
         "release" => Operation {
             summary: "Give the job back, for later",
-            query: &["token", "delay_ms", "count_attempt", "reason"],
+            query: &["token", "delay", "delay_ms", "count_attempt", "reason"],
             answers: vec![(200, "What became of it", ok("ReleasedJob"))],
             problems: &[Kind::NoSuchJob, Kind::NotYours],
             ..nothing()
         },
         "touch" => Operation {
             summary: "The time to run starts again",
-            query: &["token", "ttr_ms"],
+            query: &["token", "ttr", "ttr_ms"],
             answers: vec![(200, "When it ends now", ok("TouchedJob"))],
             problems: &[Kind::NoSuchJob, Kind::NotYours],
             ..nothing()
@@ -222,13 +220,16 @@ fn parameter(name: &str, place: &str) -> Value {
             false,
             "Most jobs; 1 if left out",
         ),
-        "ttr_ms" => (whole(1), false, "Time to run instead of the job's own"),
+        "ttr" => (schemas::time(), false, "Time to run instead of the job's own"),
+        "ttr_ms" => (whole(1), false, "The same in milliseconds"),
+        "wait" => (schemas::time(), false, "How long to wait for the first job, at most 5m; 0 if left out"),
         "wait_ms" => (
             json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": 300_000 }),
             false,
-            "How long to wait for the first job; 0 if left out",
+            "The same in milliseconds",
         ),
-        "delay_ms" => (whole(0), false, "How long the job waits; 0 if left out"),
+        "delay" => (schemas::time(), false, "How long the job waits; 0 if left out"),
+        "delay_ms" => (whole(0), false, "The same in milliseconds"),
         "count_attempt" => (json!({ "type": "boolean" }), false, "Whether this attempt counts; true if left out"),
         "reason" => (json!({ "type": "string" }), false, "Why; kept with the job, 256 bytes at most"),
         "state" => (

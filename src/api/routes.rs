@@ -8,7 +8,7 @@ use hyper::Method;
 use super::Api;
 use super::access::Caller;
 use super::call::Call;
-use super::config::{ApiSpec, Compat};
+use super::config::{ApiSpec, Face};
 use super::dispatch::{Endpoint, allow};
 use super::problem::{Kind, Problem};
 use super::reply::Reply;
@@ -60,9 +60,10 @@ pub enum Dialect {
 
 impl Dialect {
     /// Of a path that no route has, where these APIs are served.
-    pub fn of_path(compat: &[Compat], path: &str) -> Dialect {
+    pub fn of_path(faces: &[Face], path: &str) -> Dialect {
         let lmstfy = path.starts_with("/api/") || path.starts_with("/token/") || path == "/info";
-        if lmstfy && compat.contains(&Compat::Lmstfy) { Dialect::Lmstfy } else { Dialect::Own }
+        let serves = faces.contains(&Face::Lmstfy) || faces.contains(&Face::LmstfyAdmin);
+        if serves && (lmstfy || !faces.contains(&Face::Own)) { Dialect::Lmstfy } else { Dialect::Own }
     }
 
     /// A problem, as clients of this API expect it.
@@ -105,7 +106,7 @@ impl Dialect {
         match self {
             Dialect::Own | Dialect::Ouqiang => Err(Problem::new(
                 Kind::Unauthorized,
-                "authenticate: the token is not known; is its SHA-256 in `jobs.http.tokens_file`?",
+                "authenticate: the token is not known; is its SHA-256 in `jobs.tokens_file`?",
             )),
             Dialect::Lmstfy => lmstfy::tokens::owner(api, token, call).await,
         }
@@ -152,15 +153,23 @@ pub static OWN: &[Route] = routes! { Dialect::Own;
     POST "/v1/topics/{topic}/dead/purge" purge => v1::dead::purge;
 };
 
-/// The endpoints that the configuration asks for.
+/// The same jobs, by topic and id apart: what a path has that a client makes of both.
+pub static BY_TOPIC: &[Route] = routes! { Dialect::Own;
+    PUT "/v1/jobs/{topic}/{id}/finish" finish => v1::settle::finish;
+    PUT "/v1/jobs/{topic}/{id}/release" release => v1::settle::release;
+    PUT "/v1/jobs/{topic}/{id}/touch" touch => v1::settle::touch;
+    PUT "/v1/jobs/{topic}/{id}/bury" bury => v1::settle::bury;
+    GET "/v1/jobs/{topic}/{id}" get => v1::jobs::get;
+    DELETE "/v1/jobs/{topic}/{id}" delete => v1::jobs::delete;
+};
+
+/// The endpoints of a listener.
 pub fn of(spec: &ApiSpec) -> impl Iterator<Item = &'static Route> + use<> {
-    let compat: Vec<&'static [Route]> = spec
-        .compat
-        .iter()
-        .map(|compat| match compat {
-            Compat::Lmstfy => lmstfy::ROUTES,
-            Compat::Ouqiang => ouqiang::ROUTES,
-        })
-        .collect();
-    OWN.iter().chain(compat.into_iter().flatten())
+    let tables = spec.faces.iter().flat_map(|face| match face {
+        Face::Own => vec![OWN, BY_TOPIC],
+        Face::Lmstfy => vec![lmstfy::ROUTES],
+        Face::LmstfyAdmin => vec![lmstfy::ADMIN],
+        Face::Ouqiang => vec![ouqiang::ROUTES],
+    });
+    tables.collect::<Vec<_>>().into_iter().flatten()
 }

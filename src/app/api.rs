@@ -14,7 +14,7 @@ use crate::api::server::{Served, serve};
 use crate::api::tls::Certificates;
 use crate::pipeline::process::Process;
 
-/// Binds the address and starts the task that serves it.
+/// Binds the address of a listener and starts the task that serves it.
 pub(super) fn start(
     spec: &ApiSpec,
     jobs: &Jobs,
@@ -25,7 +25,7 @@ pub(super) fn start(
     let api = Api::new(spec, parts, process.events.api(), process.stopping.clone())?;
     let certificates = spec.tls.clone().map(Certificates::read).transpose().map_err(|problem| anyhow!(problem))?;
     let listener = Listener::bind(&spec.listen.into())
-        .with_context(|| format!("listen for the job queue on {}; choose another jobs.http.listen", spec.listen))?;
+        .with_context(|| format!("listen for the job queue on {}; choose another {}", spec.listen, spec.key))?;
     api.events().listening(&listener.address, certificates.is_some(), api.tokens());
     tasks.spawn(named("job API", serve(listener, Arc::new(api), certificates.map(Arc::new))));
     Ok(())

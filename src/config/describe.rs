@@ -44,9 +44,7 @@ fn shared(config: &Config) -> Value {
         if config.redis.count() > 1 {
             shown.insert("redis".to_owned(), json!(&*config.jobs_redis));
         }
-        if let Some(api) = &config.api {
-            shown.insert("http".to_owned(), api.shown().into());
-        }
+        shown.extend(crate::api::config::shown(&config.api));
         fields.insert("jobs".to_owned(), shown.into());
     }
     all

@@ -26,7 +26,13 @@ tables! {
         QUEUES = key("queues", Kind::Named(&queue::TABLE), "The queues. The name is the queue's id: the label in metrics, and the argument of commands. Letters, digits, `_`, `.`, `-`, at most 64. Required, unless there are `jobs`.");
     }
     mod jobs at "jobs", "The job queue: jobs that clients add, take and finish over HTTP or the command line. Topics come into being when a job is added; one with settings of its own is written under `topics`." {
-        HTTP = key("http", Kind::Section(&api::http::TABLE), "The HTTP API. Without it there is only the command line.");
+        LISTEN = api::LISTEN;
+        LMSTFY = api::LMSTFY;
+        COMPAT = api::COMPAT;
+        TOKENS_FILE = api::TOKENS_FILE;
+        TLS = api::TLS;
+        MAX_BODY = api::MAX_BODY;
+        MAX_CONNECTIONS = api::MAX_CONNECTIONS;
         REDIS = key("redis", Kind::Text, "Name of the Redis with the jobs, where there are several.");
     } + job_queue::KEYS
     mod http at "http", "Read-only endpoints: `/metrics`, `/livez`, `/readyz`, `/startupz`." {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::error::JobError;
 use super::job::{Added, Due, NewJob};
+use super::look::JobState;
 use super::name::{JobId, LocalId, Topic};
 use super::queue::{JobQueue, millis, number, or_empty, text};
 use super::settings::{MAX_DELAY, MAX_TRIES, MAX_TTR};
@@ -79,7 +80,7 @@ impl JobQueue {
         let reply = self.run(&self.shared.scripts.add, topic, &args).await?;
         let mut fields = Fields::of("jobs_add", reply)?;
         let word = fields.text()?;
-        self.observe(&mut fields)?;
+        let now = self.observe(&mut fields)?;
         if word == "full" {
             return Err(JobError::Full { topic: topic.clone(), limit: u64::try_from(fields.int()?).unwrap_or(0) });
         }
@@ -105,7 +106,9 @@ impl JobQueue {
                 _ => return Err(BadReply { script: "jobs_add", expected: "y, o or g" }.into()),
             };
             let id = JobId { topic: topic.clone(), local };
-            added.push(Added { id, created, due_ms: due_ms.filter(|_| created) });
+            let due_ms = due_ms.filter(|_| created);
+            let state = due_ms.map(|due| if due > now { JobState::Delay } else { JobState::Ready });
+            added.push(Added { id, created, due_ms, state });
         }
         if added.iter().any(|added| added.created) {
             self.tell(topic);

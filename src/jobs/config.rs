@@ -25,18 +25,31 @@ tables! {
 
 /// The keys under `jobs:` that are about topics.
 pub(crate) const KEYS: &[Group] = &[Group { of: None, keys: &[DEFAULTS, TOPICS] }];
+/// The settings of topics that do not say otherwise, where they are written among the topics.
+const DEFAULT: &str = "default";
 const DEFAULTS: Key = key("defaults", Kind::Section(&topic::TABLE), "Settings of topics that do not say otherwise.");
 const TOPICS: Key = key(
     "topics",
     Kind::Named(&topic::TABLE),
-    "Topics with settings of their own. What is left out is as in `defaults`. Names have 1 to 255 letters, digits, `_`, `.`, `:` or `-`.",
+    "Topics with settings of their own. What is left out is as in `defaults`. `default` is another name of `defaults`, and no topic. Names have 1 to 255 letters, digits, `_`, `.`, `:` or `-`.",
 );
 
 /// Reads what is under `jobs:`.
 pub(crate) fn read(section: &Section<'_>) -> JobSettings {
-    let defaults = topic(&section.section(&DEFAULTS), &TopicSettings::default());
     let rule = |name: &str| name.parse::<Topic>().map(drop).map_err(|error| error.rule);
-    let topics = section.named_by(&TOPICS, &rule).into_iter();
+    let (of_all, topics): (Vec<_>, Vec<_>) =
+        section.named_by(&TOPICS, &rule).into_iter().partition(|(name, _)| name == DEFAULT);
+    let defaults = topic(&section.section(&DEFAULTS), &TopicSettings::default());
+    let defaults = match of_all.first() {
+        Some((_, of_all)) if section.has(&DEFAULTS) => {
+            let help = "write one of them";
+            section.cx.report.problem(&of_all.spot, "`defaults` and `topics.default` mean the same", help);
+            defaults
+        }
+        Some((_, of_all)) => topic(of_all, &defaults),
+        None => defaults,
+    };
+    let topics = topics.into_iter();
     // A name that is none is reported, and the configuration thrown away.
     let topics = topics.filter_map(|(name, section)| {
         let settings = topic(&section, &defaults);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::look::JobState;
 use super::name::{JobId, LocalId, Token};
 
 /// When a job becomes ready.
@@ -58,6 +59,8 @@ pub struct Added {
     pub created: bool,
     /// When it becomes ready, milliseconds since 1970; `None` if it was not created.
     pub due_ms: Option<i64>,
+    /// Its state; `None` if it was not created.
+    pub state: Option<JobState>,
 }
 
 /// A job that was handed out.

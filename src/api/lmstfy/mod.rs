@@ -20,7 +20,7 @@ use super::problem::{Kind, Problem};
 use super::reply::Reply;
 use super::routes::{Dialect, Route, routes};
 
-/// The endpoints.
+/// The endpoints for its clients.
 pub static ROUTES: &[Route] = routes! { Dialect::Lmstfy;
     PUT "/api/{namespace}/{queue}" lmstfy_publish => publish::one;
     PUT "/api/{namespace}/{queue}/bulk" lmstfy_publish_bulk => publish::bulk;
@@ -35,6 +35,10 @@ pub static ROUTES: &[Route] = routes! { Dialect::Lmstfy;
     PUT "/api/{namespace}/{queue}/deadletter" lmstfy_respawn => dead::respawn;
     DELETE "/api/{namespace}/{queue}/deadletter" lmstfy_purge => dead::purge;
     GET "/api/{namespace}/{queue}/deadletter/size" lmstfy_dead_size => dead::size;
+};
+
+/// Those for its administrators.
+pub static ADMIN: &[Route] = routes! { Dialect::Lmstfy;
     GET "/info" lmstfy_info => looks::info;
     GET "/token/{namespace}" lmstfy_tokens => tokens::list;
     POST "/token/{namespace}" lmstfy_new_token => tokens::new;

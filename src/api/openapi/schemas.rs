@@ -24,6 +24,11 @@ pub fn token() -> Value {
     json!({ "type": "string", "minLength": 16, "maxLength": 16 })
 }
 
+/// A duration with its unit.
+pub fn time() -> Value {
+    text("A duration with its unit: `500ms`, `30s`, `1h30m`, `7d`")
+}
+
 pub fn text(description: &str) -> Value {
     json!({ "type": "string", "description": description })
 }
@@ -74,10 +79,13 @@ pub fn all() -> Value {
         ),
         ("?body_base64", text("The body in base64, for bytes that are no text")),
         ("?content_type", text("What the body is; handed out with it")),
+        ("?delay", time()),
         ("?delay_ms", whole("How long it waits")),
-        ("?due_ms", whole("When it becomes ready, instead of `delay_ms`")),
+        ("?due_ms", whole("When it becomes ready, instead of a delay")),
+        ("?ttr", time()),
         ("?ttr_ms", whole("How long a consumer may have it")),
         ("?tries", whole("How often it is handed out before it is dead")),
+        ("?ttl", time()),
         ("?ttl_ms", whole("How long after now it is dropped if it is not finished; 0 is never")),
     ]);
     let [text_body, bytes_body, content_type] = body();
@@ -151,6 +159,14 @@ pub fn all() -> Value {
         ("id", text("The job")),
         ("created", json!({ "type": "boolean", "description": "False if a job with this id was there already" })),
         ("?due_ms", whole("When it becomes ready")),
+        (
+            "?state",
+            json!({
+                "type": "string",
+                "enum": ["delay", "ready", "reserved", "dead", "forwarding", "gone"],
+                "description": "Its state; `gone` if it was finished lately; not there for a job of a batch that was there already",
+            }),
+        ),
     ]);
     let ids = json!({ "type": "array", "items": { "type": "string" }, "minItems": 1, "maxItems": 1000 });
     let limit = json!({ "type": "integer", "minimum": 1, "maximum": 1000, "description": "So many of the oldest" });

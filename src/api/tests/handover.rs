@@ -74,7 +74,7 @@ async fn a_stop_ends_long_polls_with_an_empty_answer() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     world.stop.cancel();
     let answer = waiting.answer().await.unwrap();
-    assert_eq!((answer.status, answer.text().trim()), (200, r#"{"jobs":[]}"#));
+    assert_eq!((answer.status, answer.text().trim()), (204, ""));
     tokio::time::timeout(Duration::from_secs(10), world.served).await.expect("the server ends").unwrap();
     tokio::time::timeout(Duration::from_secs(10), world.dispensing).await.expect("the dispenser ends").unwrap();
     assert!(tokio::net::TcpStream::connect(world.address).await.is_err());

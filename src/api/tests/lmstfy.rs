@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Answer, World};
+use crate::api::config::Face;
 use crate::jobs::JobSettings;
 
 /// A client of a namespace.
@@ -130,7 +131,7 @@ impl Lmstfy {
 }
 
 #[tokio::test]
-async fn cases_2_3_24_25_26_publish_and_republish() {
+async fn cases_2_3_21_24_25_26_publish_and_republish() {
     let lmstfy = Lmstfy::start().await;
     let id = lmstfy.publish("republish", b"hello", 0, 1, 0).await;
     assert_eq!(id.len(), 26);
@@ -369,4 +370,32 @@ async fn tokens_belong_to_a_namespace_and_can_be_taken_away() {
     assert_eq!(refused.status, 201, "a token of a namespace has all rights on it, as in lmstfy");
     assert_eq!(admin("DELETE", &format!("/token/test-ns/{own}")).await.status, 204);
     assert_eq!(ask(own, "/api/test-ns/q").await, (401, "invalid token".to_owned()));
+}
+
+/// At the address for clients there are no tokens to be made; at that for administrators a client on the same machine needs none.
+#[tokio::test]
+async fn clients_and_administrators_may_have_addresses_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tokens");
+    std::fs::write(&file, "root 0123456789abcdef admin *\n").unwrap();
+    let faces = |faces: Vec<Face>| {
+        let file = file.clone();
+        World::with(move |spec| (spec.tokens_file, spec.faces) = (Some(file), faces), JobSettings::default())
+    };
+    let clients = faces(vec![Face::Lmstfy]).await;
+    let mut client = clients.client().await;
+    assert_eq!(client.ask("POST", "/token/ns?description=x", &[], b"").await.status, 404);
+    assert_eq!(client.ask("GET", "/v1/topics", &[], b"").await.status, 404);
+    assert_eq!(client.ask("GET", "/api/ns/q?timeout=0", &[], b"").await.status, 401);
+    let root = [("x-token", "0123456789abcdef")];
+    assert_eq!(client.ask("GET", "/api/ns/q/size", &root, b"").await.status, 200);
+    let admin = faces(vec![Face::LmstfyAdmin]).await;
+    let mut client = admin.client().await;
+    let made = client.ask("POST", "/token/ns?description=x", &[], b"").await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    assert_eq!(client.ask("GET", "/info", &[], b"").await.status, 200);
+    // A page in a browser on this machine is not trusted.
+    let page = [("origin", "http://evil.example")];
+    assert_eq!(client.ask("POST", "/token/ns?description=y", &page, b"").await.status, 401);
+    assert_eq!(client.ask("GET", "/api/ns/q/size", &root, b"").await.status, 404);
 }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::client::{Answer, Client};
 use super::Api;
-use super::config::{ApiSpec, Compat};
+use super::config::{ApiSpec, Face};
 use super::listener::Listener;
 use super::server::serve;
 use crate::jobs::{Dispenser, JobQueue, JobSettings, SCRIPTS, WAKE};
@@ -105,11 +105,12 @@ impl World {
 /// A free port of this machine, and small limits.
 pub(super) fn spec(tokens_file: Option<PathBuf>) -> ApiSpec {
     ApiSpec {
+        key: "jobs.listen",
         listen: "127.0.0.1:0".parse().unwrap(),
         tls: None,
         tokens_file,
         max_body: 4 << 20,
         max_connections: 64,
-        compat: vec![Compat::Lmstfy, Compat::Ouqiang],
+        faces: vec![Face::Own, Face::Lmstfy, Face::LmstfyAdmin, Face::Ouqiang],
     }
 }

@@ -40,6 +40,44 @@ async fn a_job_is_added_popped_and_finished() {
     assert_eq!(world.sizes("orders").await, [0, 0, 0, 0]);
 }
 
+/// Durations with units, topic and id apart in the path, and what is said of a job in the body.
+#[tokio::test]
+async fn a_job_is_addressed_by_topic_and_id() {
+    let world = World::start().await;
+    let path = "/v1/topics/mail/jobs?delay=1h&ttr=60s&tries=5&ttl=1d&id=own-id";
+    let added = world.ask("POST", path, r#"{"orderId":7}"#).await;
+    assert_eq!((added.status, &added.json()["state"]), (201, &json!("delay")), "{}", added.text());
+    let due_ms = added.json()["due_ms"].clone();
+    assert!(due_ms.as_i64().unwrap() > world.queue.now_ms() + 3_500_000, "{due_ms}");
+    let again = world.ask("POST", path, r#"{"orderId":8}"#).await;
+    assert_eq!((again.status, &again.json()["state"], &again.json()["due_ms"]), (200, &json!("delay"), &due_ms));
+    let job = world.ask("GET", "/v1/jobs/mail/own-id", "").await.json();
+    assert_eq!((&job["id"], &job["ttr_ms"], &job["tries"]), (&json!("mail~own-id"), &json!(60_000), &json!(5)));
+    assert_eq!((&job["body"], &job["content_type"]), (&json!(r#"{"orderId":7}"#), &json!("application/json")));
+    assert_eq!(job["expires_ms"].as_i64().unwrap() - job["added_ms"].as_i64().unwrap(), 86_400_000);
+    assert_eq!(world.ask("DELETE", "/v1/jobs/mail/mail~own-id", "").await.status, 204);
+
+    assert_eq!(world.add("mail", r#"{"id":"b","body":"b","ttr":"30s"}"#).await.json()["state"], "ready");
+    let take = async || {
+        let popped = world.ask("POST", "/v1/topics/mail/pop?wait=20s&count=10&ttr=45s", "").await.json();
+        assert_eq!(popped["jobs"][0]["ttr_ms"], 45_000);
+        popped["jobs"][0]["token"].as_str().unwrap().to_owned()
+    };
+    let put =
+        async |what: &str, said: Value| world.ask("PUT", &format!("/v1/jobs/mail/b/{what}"), &said.to_string()).await;
+    let token = take().await;
+    let touched = put("touch", json!({ "token": token, "ttr": "2m" })).await.json();
+    assert!(touched["deadline_ms"].as_i64().unwrap() > world.queue.now_ms() + 100_000);
+    let said = json!({ "token": token, "delay": "0s", "count_attempt": false, "reason": "later" });
+    assert_eq!(put("release", said).await.json()["outcome"], "released");
+    assert_eq!(put("finish", json!({ "token": token })).await.status, 409);
+    let token = take().await;
+    assert_eq!(put("finish", json!({ "token": token })).await.status, 204);
+    let gone = world.add("mail", r#"{"id":"b","body":"b"}"#).await;
+    assert_eq!((gone.status, &gone.json()["state"]), (200, &json!("gone")));
+    assert_eq!(world.ask("GET", "/v1/jobs/mail/b", "").await.problem().1, "no-such-job");
+}
+
 #[tokio::test]
 async fn a_body_of_any_type_comes_back_as_it_was() {
     let world = World::start().await;
@@ -144,8 +182,8 @@ async fn a_pop_waits_for_a_job_and_takes_the_most_urgent_topic_first() {
     world.add("high", r#"{"id":"h","body":"high"}"#).await;
     assert_eq!(pop(&world, "high,low").await.0, "high~h");
     assert_eq!(pop(&world, "high,low").await.0, "low~l");
-    let empty = world.ask("POST", "/v1/topics/high,low/pop?wait_ms=30", "").await;
-    assert_eq!(empty.json(), json!({ "jobs": [] }));
+    let empty = world.ask("POST", "/v1/topics/high,low/pop?wait=30ms", "").await;
+    assert_eq!((empty.status, empty.text().as_str()), (204, ""));
     let (popped, _) = tokio::join!(pop(&world, "high,low"), async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         world.add("low", r#"{"id":"late","body":"late","delay_ms":100}"#).await
@@ -154,8 +192,7 @@ async fn a_pop_waits_for_a_job_and_takes_the_most_urgent_topic_first() {
     let paused = world.ask("PUT", "/v1/topics/low/pause", "").await;
     assert_eq!(paused.status, 204);
     world.add("low", r#"{"id":"p","body":"p"}"#).await;
-    let empty = world.ask("POST", "/v1/topics/low/pop", "").await.json();
-    assert_eq!(empty["jobs"], json!([]));
+    assert_eq!(world.ask("POST", "/v1/topics/low/pop", "").await.status, 204);
     assert_eq!(world.ask("GET", "/v1/topics/low", "").await.json()["paused"], true);
     assert_eq!(world.ask("PUT", "/v1/topics/low/resume", "").await.status, 204);
     assert_eq!(pop(&world, "low").await.0, "low~p");
@@ -191,9 +228,11 @@ async fn mistakes_are_explained() {
         let problem = world.ask(method, path, body).await.problem();
         assert!(problem.2.contains(expected), "{method} {path} {body}: {problem:?}");
     };
-    check("POST", "/v1/topics/a/jobs", r#"{"body":1,"delay":5}"#, "unknown field `delay`; did you mean `delay_ms`?")
-        .await;
-    check("POST", "/v1/topics/a/jobs", r#"{"body":1,"delay_ms":5,"due_ms":6}"#, "both `delay_ms` and `due_ms`").await;
+    check("POST", "/v1/topics/a/jobs", r#"{"body":1,"dleay":5}"#, "unknown field `dleay`; did you mean `delay`?").await;
+    check("POST", "/v1/topics/a/jobs", r#"{"body":1,"delay":5}"#, "expected a text").await;
+    check("POST", "/v1/topics/a/jobs", r#"{"body":1,"delay":"5"}"#, "`5` has no unit; write `5s`").await;
+    check("POST", "/v1/topics/a/jobs", r#"{"body":1,"ttr":"5s","ttr_ms":5}"#, "both `ttr` and `ttr_ms`").await;
+    check("POST", "/v1/topics/a/jobs", r#"{"body":1,"delay_ms":5,"due_ms":6}"#, "both a delay and `due_ms`").await;
     check("POST", "/v1/topics/a/jobs", r#"{"body":1,"delay_ms":"5"}"#, "expected a whole number").await;
     check("POST", "/v1/topics/a/jobs", r#"{"body":1,"id":"a b"}"#, "letters, digits").await;
     check("POST", "/v1/topics/a/jobs", r#"{"body":1,"tries":0}"#, "tries must be 1 to 1000000").await;
@@ -204,6 +243,8 @@ async fn mistakes_are_explained() {
     check("POST", "/v1/topics/a/pop?wait_ms=9999999", "", "the longest wait").await;
     check("PUT", "/v1/jobs/a~b/finish", "", "`token` is missing").await;
     check("PUT", "/v1/jobs/a~b/finish?token=x", "", "invalid token").await;
+    check("PUT", "/v1/jobs/a~b/finish?token=AAAAAAAAAAAAAAAA", "{}", "a query and a body").await;
+    check("PUT", "/v1/jobs/a~b/finish", r#"{"token":"AAAAAAAAAAAAAAAA","delay":"5s"}"#, "unknown field `delay`").await;
     check("PUT", "/v1/jobs/nonsense/finish?token=AAAAAAAAAAAAAAAA", "", "TOPIC~ID").await;
     check("GET", "/v1/topics/a/jobs?state=late", "", "it is delay, ready, reserved or dead").await;
     assert_eq!(world.ask("GET", "/v2", "").await.problem().1, "no-such-path");

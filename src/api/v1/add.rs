@@ -1,5 +1,7 @@
 //! `POST /v1/topics/{topic}/jobs`: one job, as a JSON object or as a body of any type with its settings in the query; and
 //! `.../batch`: many, all of them or none.
+//!
+//! A query with settings says that the body of the request is the body of the job, whatever its type.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,18 +26,20 @@ use crate::jobs::{Due, NewJob};
 /// Most jobs of one request.
 pub const BATCH: usize = 1000;
 /// The settings of a job, as its query may have them.
-pub const SETTINGS: [&str; 6] = ["id", "delay_ms", "due_ms", "ttr_ms", "tries", "ttl_ms"];
+pub const SETTINGS: [&str; 9] = ["id", "delay", "delay_ms", "due_ms", "ttr", "ttr_ms", "tries", "ttl", "ttl_ms"];
+/// What `curl -d` says of any body.
+const FORM: &str = "application/x-www-form-urlencoded";
 
 /// One job.
 pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Add)?;
     let body = call.body().await?;
-    let job = if call.is_json() {
-        call.query.only(&[])?;
+    call.query.only(&SETTINGS)?;
+    let job = if call.is_json() && call.query.is_empty() {
         job(Fields::parse(&body)?)?
     } else {
-        call.query.only(&SETTINGS)?;
         let content_type = call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let content_type = if call.media_type() == FORM { "" } else { content_type };
         let job = NewJob { content_type: content_type.to_owned(), ..NewJob::new(body) };
         with_settings(job, &mut FromQuery(&call.query))?
     };
@@ -43,8 +47,12 @@ pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let Some(added) = added.pop() else {
         return Err(Problem::new(Kind::Unexpected, "add the job: the answer has none"));
     };
-    let status = if added.created { StatusCode::CREATED } else { StatusCode::OK };
-    Reply::json(status, &AddedJob::from(added))
+    if added.created {
+        return Reply::json(StatusCode::CREATED, &AddedJob::from(added));
+    }
+    // What became of the one that was added before.
+    let there = api.queue.get(&added.id).await.map_err(|error| problem("look at the job that is there", error))?;
+    Reply::json(StatusCode::OK, &AddedJob::of_one_that_was_there(added, there.as_ref()))
 }
 
 /// Many jobs.
@@ -93,6 +101,7 @@ fn body(fields: &mut Fields) -> Result<(Bytes, &'static str), Problem> {
 trait Settings {
     fn word(&mut self, name: &'static str) -> Result<Option<String>, Problem>;
     fn whole(&mut self, name: &'static str) -> Result<Option<u64>, Problem>;
+    fn time(&mut self, names: [&'static str; 2]) -> Result<Option<Duration>, Problem>;
     fn refused(&self, detail: &str) -> Problem;
 }
 
@@ -103,6 +112,10 @@ impl Settings for Fields {
 
     fn whole(&mut self, name: &'static str) -> Result<Option<u64>, Problem> {
         self.number(name)
+    }
+
+    fn time(&mut self, names: [&'static str; 2]) -> Result<Option<Duration>, Problem> {
+        Fields::time(self, names)
     }
 
     fn refused(&self, detail: &str) -> Problem {
@@ -121,6 +134,10 @@ impl Settings for FromQuery<'_> {
         self.0.number(name)
     }
 
+    fn time(&mut self, names: [&'static str; 2]) -> Result<Option<Duration>, Problem> {
+        self.0.time(names)
+    }
+
     fn refused(&self, detail: &str) -> Problem {
         Problem::bad(format!("read the query: {detail}"))
     }
@@ -129,15 +146,15 @@ impl Settings for FromQuery<'_> {
 fn with_settings(job: NewJob, from: &mut impl Settings) -> Result<NewJob, Problem> {
     let id = from.word("id")?.map(|id| id.parse()).transpose();
     let id = id.map_err(|error: crate::jobs::InvalidName| from.refused(&format!("`id`: {error}")))?;
-    let due = match (from.whole("delay_ms")?, from.whole("due_ms")?) {
-        (Some(_), Some(_)) => return Err(from.refused("there are both `delay_ms` and `due_ms`; send one of them")),
-        (Some(delay), None) => Due::After(Duration::from_millis(delay)),
+    let due = match (from.time(["delay", "delay_ms"])?, from.whole("due_ms")?) {
+        (Some(_), Some(_)) => return Err(from.refused("there are both a delay and `due_ms`; send one of them")),
+        (Some(delay), None) => Due::After(delay),
         (None, Some(due)) => Due::At(i64::try_from(due).map_err(|_| from.refused("`due_ms` is beyond all times"))?),
         (None, None) => Due::After(Duration::ZERO),
     };
-    let ttr = from.whole("ttr_ms")?.map(Duration::from_millis);
+    let ttr = from.time(["ttr", "ttr_ms"])?;
     let tries = from.whole("tries")?.map(u32::try_from).transpose();
     let tries = tries.map_err(|_| from.refused("`tries` is larger than any number of tries"))?;
-    let ttl = from.whole("ttl_ms")?.map(Duration::from_millis);
+    let ttl = from.time(["ttl", "ttl_ms"])?;
     Ok(NewJob { id, due, ttr, tries, ttl, ..job })
 }

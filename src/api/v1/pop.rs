@@ -26,20 +26,18 @@ const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 /// Jobs.
 pub async fn pop(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    call.query.only(&["count", "ttr_ms", "wait_ms"])?;
+    call.query.only(&["count", "ttr", "ttr_ms", "wait", "wait_ms"])?;
     let topics = call.topics(Right::Pop)?;
     let count = match call.query.number("count")?.map(usize::try_from) {
         None => 1,
         Some(Ok(count)) if (1..=MAX_POP).contains(&count) => count,
         Some(_) => return Err(Problem::bad(format!("read `count` in the query: it is 1 to {MAX_POP}"))),
     };
-    let ttr = call.query.number("ttr_ms")?.map(Duration::from_millis);
-    let wait = Duration::from_millis(call.query.number("wait_ms")?.unwrap_or(0));
+    let ttr = call.query.time(["ttr", "ttr_ms"])?;
+    let wait = call.query.time(["wait", "wait_ms"])?.unwrap_or_default();
     if wait > MAX_WAIT {
-        let most = MAX_WAIT.as_millis();
-        return Err(Problem::bad(format!(
-            "read `wait_ms` in the query: the longest wait is {most}; ask again after it"
-        )));
+        let most = MAX_WAIT.as_secs();
+        return Err(Problem::bad(format!("read the query: the longest wait is {most}s; ask again after it")));
     }
     let raw = call.headers.get(ACCEPT).is_some_and(|accepted| accepted == BYTES);
     if raw && count > 1 {
@@ -48,6 +46,7 @@ pub async fn pop(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let (jobs, reserved) = api.take(PopRequest { topics, count, ttr, wait }).await?;
     let reply = match raw {
         true => bytes(jobs),
+        false if jobs.is_empty() => Reply::empty(StatusCode::NO_CONTENT),
         false => {
             let jobs = jobs.into_iter().map(PoppedJob::from).collect();
             Reply::json(StatusCode::OK, &PoppedJobs { jobs })?

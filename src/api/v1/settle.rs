@@ -10,7 +10,8 @@ use serde::Serialize;
 use super::errors::problem;
 use crate::api::Api;
 use crate::api::access::Right;
-use crate::api::call::Call;
+use crate::api::call::{Call, Query};
+use crate::api::fields::Fields;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::jobs::{JobId, Release, Settled, Token};
@@ -30,25 +31,17 @@ struct TouchedJob {
 }
 
 /// It is done.
-pub async fn finish(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    call.query.only(&["token"])?;
-    let (id, token) = reserved(&call)?;
+pub async fn finish(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+    let (id, token, _) = said(&mut call, &[]).await?;
     api.queue.finish(&id, token).await.map_err(|error| problem("finish the job", error))?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
 /// It is given back, for later.
-pub async fn release(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    call.query.only(&["token", "delay_ms", "count_attempt", "reason"])?;
-    let (id, token) = reserved(&call)?;
-    let delay = Duration::from_millis(call.query.number("delay_ms")?.unwrap_or(0));
-    let how = match call.query.text("count_attempt").unwrap_or("true") {
-        "true" => Release::Counted,
-        "false" => Release::Uncounted,
-        _ => return Err(Problem::bad("read `count_attempt` in the query: expected true or false")),
-    };
-    let reason = call.query.text("reason").unwrap_or_default();
-    let released = api.queue.release(&id, token, delay, how, reason).await;
+pub async fn release(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+    let (id, token, said) = said(&mut call, &["delay", "delay_ms", "count_attempt", "reason"]).await?;
+    let how = if said.count_attempt.unwrap_or(true) { Release::Counted } else { Release::Uncounted };
+    let released = api.queue.release(&id, token, said.delay.unwrap_or_default(), how, &said.reason).await;
     let (settled, time_ms) = released.map_err(|error| problem("release the job", error))?;
     let (outcome, due_ms) = match settled {
         Settled::Done => ("released", Some(time_ms)),
@@ -59,29 +52,75 @@ pub async fn release(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// It needs more time.
-pub async fn touch(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    call.query.only(&["token", "ttr_ms"])?;
-    let (id, token) = reserved(&call)?;
-    let ttr = call.query.number("ttr_ms")?.map(Duration::from_millis);
-    let deadline_ms = api.queue.touch(&id, token, ttr).await.map_err(|error| problem("touch the job", error))?;
+pub async fn touch(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+    let (id, token, said) = said(&mut call, &["ttr", "ttr_ms"]).await?;
+    let deadline_ms = api.queue.touch(&id, token, said.ttr).await.map_err(|error| problem("touch the job", error))?;
     Reply::json(StatusCode::OK, &TouchedJob { deadline_ms })
 }
 
 /// It can never be done.
-pub async fn bury(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    call.query.only(&["token", "reason"])?;
-    let (id, token) = reserved(&call)?;
-    let reason = call.query.text("reason").unwrap_or_default();
-    api.queue.bury(&id, token, reason).await.map_err(|error| problem("bury the job", error))?;
+pub async fn bury(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+    let (id, token, said) = said(&mut call, &["reason"]).await?;
+    api.queue.bury(&id, token, &said.reason).await.map_err(|error| problem("bury the job", error))?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-fn reserved(call: &Call) -> Result<(JobId, Token), Problem> {
+/// What a consumer says beside the token.
+#[derive(Default)]
+struct Said {
+    delay: Option<Duration>,
+    ttr: Option<Duration>,
+    count_attempt: Option<bool>,
+    reason: String,
+}
+
+/// The job, the proof that the consumer has it, and what it says: in the query, or as JSON in the body.
+async fn said(call: &mut Call, names: &[&'static str]) -> Result<(JobId, Token, Said), Problem> {
     let id = call.job(Right::Pop)?;
-    let token = call.query.text("token").unwrap_or_default();
+    let body = call.body().await?;
+    let (token, said) = match (call.query.is_empty(), body.is_empty()) {
+        (false, false) => return Err(Problem::bad("read the request: there are a query and a body; send one of them")),
+        (true, false) => in_body(Fields::parse(&body)?, names)?,
+        (_, true) => in_query(&call.query, names)?,
+    };
     if token.is_empty() {
-        return Err(Problem::bad("read the query: `token` is missing: the one that `pop` answered with the job"));
+        return Err(Problem::bad("read the request: `token` is missing: the one that `pop` answered with the job"));
     }
-    let token = token.parse().map_err(|error| Problem::bad(format!("read the query: {error}")))?;
-    Ok((id, token))
+    let token = token.parse().map_err(|error| Problem::bad(format!("read the request: {error}")))?;
+    Ok((id, token, said))
+}
+
+const DELAY: [&str; 2] = ["delay", "delay_ms"];
+const TTR: [&str; 2] = ["ttr", "ttr_ms"];
+
+fn in_query(query: &Query, names: &[&'static str]) -> Result<(String, Said), Problem> {
+    query.only(&[&["token"][..], names].concat())?;
+    let count_attempt = match query.text("count_attempt") {
+        None => None,
+        Some("true") => Some(true),
+        Some("false") => Some(false),
+        Some(_) => return Err(Problem::bad("read `count_attempt` in the query: expected true or false")),
+    };
+    let reason = query.text("reason").unwrap_or_default().to_owned();
+    let said = Said { delay: query.time(DELAY)?, ttr: query.time(TTR)?, count_attempt, reason };
+    Ok((query.text("token").unwrap_or_default().to_owned(), said))
+}
+
+fn in_body(mut fields: Fields, names: &[&'static str]) -> Result<(String, Said), Problem> {
+    let token = fields.text("token")?.unwrap_or_default();
+    let mut said = Said::default();
+    if names.contains(&"delay") {
+        said.delay = fields.time(DELAY)?;
+    }
+    if names.contains(&"ttr") {
+        said.ttr = fields.time(TTR)?;
+    }
+    if names.contains(&"count_attempt") {
+        said.count_attempt = fields.flag("count_attempt")?;
+    }
+    if names.contains(&"reason") {
+        said.reason = fields.text("reason")?.unwrap_or_default();
+    }
+    fields.finish()?;
+    Ok((token, said))
 }

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::jobs::{Added, Reserved};
+use crate::jobs::{Added, JobInfo, JobState, Reserved};
 
 /// What became of a job that was to be added.
 #[derive(Debug, Serialize)]
@@ -17,11 +17,31 @@ pub struct AddedJob {
     /// When it becomes ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_ms: Option<i64>,
+    /// Its state; not known of a job of a batch that was there already. `gone`: it was finished lately.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<&'static str>,
 }
 
 impl From<Added> for AddedJob {
     fn from(added: Added) -> AddedJob {
-        AddedJob { id: added.id.to_string(), created: added.created, due_ms: added.due_ms }
+        AddedJob {
+            id: added.id.to_string(),
+            created: added.created,
+            due_ms: added.due_ms,
+            state: added.state.map(|state| state.as_str()),
+        }
+    }
+}
+
+impl AddedJob {
+    /// Of a job that was not added, because this one has its id; `None`: it had.
+    pub fn of_one_that_was_there(added: Added, there: Option<&JobInfo>) -> AddedJob {
+        let waits = |job: &&JobInfo| matches!(job.state, JobState::Delay | JobState::Ready);
+        AddedJob {
+            due_ms: there.filter(waits).map(|job| job.time_ms),
+            state: Some(there.map_or("gone", |job| job.state.as_str())),
+            ..AddedJob::from(added)
+        }
     }
 }
 
@@ -87,7 +107,7 @@ impl From<Reserved> for PoppedJob {
     }
 }
 
-/// Jobs that were handed out; none if nothing was ready in time.
+/// Jobs that were handed out.
 #[derive(Debug, Serialize)]
 pub struct PoppedJobs {
     /// The jobs.

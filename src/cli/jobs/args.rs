@@ -32,7 +32,7 @@ pub enum JobsCommand {
     #[command(after_help = DELETE)]
     Delete(Named),
     /// Show one job
-    #[command(after_help = GET)]
+    #[command(visible_alias = "show", after_help = GET)]
     Get(Named),
     Topics(TopicsArgs),
     Peek(PeekArgs),

@@ -51,7 +51,7 @@ pub struct Config {
     /// The Redis with the job queue.
     pub jobs_redis: Arc<str>,
     /// The job queue's HTTP API.
-    pub api: Option<ApiSpec>,
+    pub api: Vec<ApiSpec>,
     /// Queues, in the order of the file.
     pub queues: Vec<Arc<QueueSpec>>,
 }

@@ -8,6 +8,7 @@ mod destinations;
 mod generated;
 mod http;
 mod job_pool;
+mod jobs;
 mod kafka;
 mod order;
 mod redis;

@@ -74,8 +74,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     cross_checks::classes(&top, &queues);
     let written = !top.written().is_empty();
     let jobs = top.opt_section(&top::JOBS);
-    let api =
-        jobs.as_ref().and_then(|section| section.opt_section(&jobs::HTTP)).and_then(|section| api::read(&section));
+    let api = jobs.as_ref().map(api::read).unwrap_or_default();
     let jobs_redis = jobs.as_ref().and_then(|section| jobs_redis(section, redis.as_ref()));
     let jobs = jobs.map(|section| job_queue::read(&section));
     cross_checks::topics(&mut queues, jobs.as_ref(), jobs_redis.as_deref());

@@ -88,7 +88,7 @@ async fn a_client_generated_for_go_works() {
 #[tokio::test]
 async fn the_rust_client_of_lmstfy_works_unchanged() {
     let redis = RedisServer::start().await;
-    let (mut daemon, port) = start(&redis, "", ", compat: [lmstfy]").await;
+    let (mut daemon, port) = start(&redis, "", "  compat: [lmstfy]\n").await;
     let program = brokers::lmstfy_client().unwrap_or_else(|error| panic!("{error}"));
     let said = run(Command::new(program).args([&port.to_string(), "rust-client", "any-token"]));
     assert!(said.ends_with("done\n"), "{said}");

@@ -19,7 +19,7 @@ async fn the_api_is_served_over_tls_to_those_with_a_token() {
     let text = format!("tokens: {{ shop: {{ sha256: {hash}, grants: [{{ topics: [orders], rights: [add] }}] }} }}\n");
     std::fs::write(&tokens, text).expect("write the tokens");
     let http = format!(
-        ", tls: {{ cert_file: {}, key_file: {} }}, tokens_file: {}",
+        "  tls: {{ cert_file: {}, key_file: {} }}\n  tokens_file: {}\n",
         pki.server_cert.display(),
         pki.server_key.display(),
         tokens.display()

@@ -14,10 +14,7 @@ use crate::harness::ports::free_port;
 /// A daemon with the job queue, and its port.
 pub async fn start(redis: &RedisServer, jobs: &str, http: &str) -> (Daemon, u16) {
     let port = free_port();
-    let yaml = format!(
-        "redis: {{ url: \"{}\" }}\njobs:\n  http: {{ listen: \"127.0.0.1:{port}\"{http} }}\n{jobs}",
-        redis.url()
-    );
+    let yaml = format!("redis: {{ url: \"{}\" }}\njobs:\n  listen: \"127.0.0.1:{port}\"\n{http}{jobs}", redis.url());
     let daemon = Daemon::start(&yaml).await;
     eventually("the job queue's port", Duration::from_secs(10), async || {
         tokio::net::TcpStream::connect(("127.0.0.1", port)).await.map(drop).map_err(|error| error.to_string())

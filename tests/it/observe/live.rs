@@ -65,7 +65,7 @@ queues:
   saved: {{ source: {{ redisson: {{ name: saved, rescue_after: 1s }} }}, mode: rescue }}
   pool: {{ source: {{ job_pool: {{ preset: ouqiang }} }}, to: [{{ sink: out }}] }}
   plain: {{ source: {{ zset: {{ key: plain, score: s, id: \"${{payload.id}}\" }} }}, to: [{{ sink: out }}] }}
-jobs: {{ http: {{ listen: \"127.0.0.1:{api}\" }} }}
+jobs: {{ listen: \"127.0.0.1:{api}\" }}
 tracing: {{ otlp: {{ endpoint: \"http://127.0.0.1:{}\", sample: 1 }} }}
 ",
         server.url(),

@@ -1,0 +1,51 @@
+//! `jobs`: its listeners, and what topics have.
+
+use crate::api::config::Face;
+use crate::config::load_str;
+
+fn loaded(jobs: &str) -> Result<crate::config::Config, String> {
+    let text = format!("redis: {{ url: 'redis://h' }}\njobs: {jobs}\n");
+    load_str(&text, "c.yaml", &|_| None).map(|loaded| loaded.config).map_err(|errors| errors.to_string())
+}
+
+#[test]
+fn the_job_queue_has_up_to_three_addresses() {
+    let listeners = |jobs: &str| {
+        let config = loaded(jobs).expect(jobs);
+        config.api.into_iter().map(|spec| (spec.key, spec.listen.port(), spec.faces)).collect::<Vec<_>>()
+    };
+    assert_eq!(listeners("{}"), []);
+    assert_eq!(listeners("{ listen: '127.0.0.1:7' }"), [("jobs.listen", 7, vec![Face::Own])]);
+    let compatible = vec![Face::Own, Face::Ouqiang, Face::Lmstfy, Face::LmstfyAdmin];
+    assert_eq!(listeners("{ listen: '127.0.0.1:7', compat: [ouqiang, lmstfy] }"), [("jobs.listen", 7, compatible)]);
+    assert_eq!(
+        listeners("{ lmstfy: { listen: '127.0.0.1:8', admin: '127.0.0.1:9' } }"),
+        [("jobs.lmstfy.listen", 8, vec![Face::Lmstfy]), ("jobs.lmstfy.admin", 9, vec![Face::LmstfyAdmin])]
+    );
+    for (jobs, problem) in [
+        ("{ compat: [lmstfy] }", "`compat` has no effect without `listen`"),
+        ("{ lmstfy: { admin: '127.0.0.1:9' } }", "`listen` is missing"),
+        ("{ listen: here }", "`here` is not an address with a port"),
+        ("{ http: { listen: '127.0.0.1:7' } }", "unknown key"),
+    ] {
+        let found = loaded(jobs).expect_err(jobs);
+        assert!(found.contains(problem), "{jobs}: {found}");
+    }
+}
+
+#[test]
+fn topics_have_what_the_default_says() {
+    for jobs in [
+        "{ topics: { mail: { tries: 5 }, default: { ttr: 120s, tries: 3 } } }",
+        "{ topics: { mail: { tries: 5 } }, defaults: { ttr: 120s, tries: 3 } }",
+    ] {
+        let settings = loaded(jobs).expect(jobs).jobs.expect("a job queue");
+        let of = |topic: &str| {
+            let of = settings.of(&topic.parse().expect("a topic"));
+            (of.ttr.as_secs(), of.tries)
+        };
+        assert_eq!((of("mail"), of("other"), settings.topics.len()), ((120, 5), (120, 3), 1), "{jobs}");
+    }
+    let twice = loaded("{ topics: { default: { tries: 3 } }, defaults: { tries: 4 } }").expect_err("both");
+    assert!(twice.contains("`defaults` and `topics.default` mean the same"), "{twice}");
+}
