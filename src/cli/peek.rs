@@ -134,13 +134,19 @@ async fn of_topic(global: &Global, args: &PeekArgs) -> Result<Option<Found>, Fai
     let state = match args.state {
         _ if args.id.is_some() => return refuse("one job is shown by `delaybridge jobs show`"),
         _ if args.routes => return refuse("a topic has no destinations; name the queue that delivers it"),
-        State::Scheduled => JobState::Delay,
+        // What waits, whether it is due or not, as of a queue.
+        State::Scheduled => JobState::Ready,
         State::Ready => JobState::Ready,
         State::InFlight => JobState::Reserved,
         State::Retry => return refuse("a topic has no jobs in `retry`; those that failed wait as `scheduled`"),
         State::Dead => return refuse("dead jobs are listed by `delaybridge jobs dead`"),
     };
-    Ok(Some(jobs.peek(&topic, state, args.limit).await?))
+    let mut found = jobs.peek(&topic, state, args.limit).await?;
+    let rest = args.limit.saturating_sub(found.jobs.len());
+    if args.state == State::Scheduled && rest > 0 {
+        found.jobs.extend(jobs.peek(&topic, JobState::Delay, rest).await?.jobs);
+    }
+    Ok(Some(found))
 }
 
 fn text(found: &Elements, ask: &Peek) -> String {

@@ -40,13 +40,14 @@ pub(crate) fn read(section: &Section<'_>) -> JobSettings {
     let (of_all, topics): (Vec<_>, Vec<_>) =
         section.named_by(&TOPICS, &rule).into_iter().partition(|(name, _)| name == DEFAULT);
     let defaults = topic(&section.section(&DEFAULTS), &TopicSettings::default());
-    let defaults = match of_all.first() {
-        Some((_, of_all)) if section.has(&DEFAULTS) => {
-            let help = "write one of them";
-            section.cx.report.problem(&of_all.spot, "`defaults` and `topics.default` mean the same", help);
+    let of_all = of_all.first().map(|(_, of_all)| (of_all, topic(of_all, &defaults)));
+    let defaults = match of_all {
+        Some((written, _)) if section.has(&DEFAULTS) => {
+            let message = "`defaults` and `topics.default` mean the same";
+            section.cx.report.problem(&written.spot, message, "write one of them");
             defaults
         }
-        Some((_, of_all)) => topic(of_all, &defaults),
+        Some((_, of_all)) => of_all,
         None => defaults,
     };
     let topics = topics.into_iter();
