@@ -44,6 +44,13 @@ pub struct Shortfall {
     on_disk: bool,
 }
 
+impl Shortfall {
+    /// So many replicas have it, and it was in no file.
+    pub(crate) fn of(need: Durability, replicas: u32) -> Shortfall {
+        Shortfall { need, replicas, on_disk: false }
+    }
+}
+
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shortfall { need, replicas, on_disk } = self;
@@ -184,7 +191,7 @@ async fn wait(conn: &Conn, need: Durability) -> Answer {
         }
         // Nothing is written to a file.
         Err(LinkError::Server { message, .. }) if aof && message.contains("appendonly is disabled") => {
-            return Ok(Err(Shortfall { need, replicas: 0, on_disk: false }));
+            return Ok(Err(Shortfall::of(need, 0)));
         }
         found => found?,
     };

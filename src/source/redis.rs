@@ -11,7 +11,7 @@ use super::ledger::claims::{self, ClaimName, Element};
 use super::ledger::{self, ANNOUNCED, BATCH_BYTES, CHANGED, DeadLetter, Forwarder, Ledger, Order, Pauses, Stats};
 use super::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
 use super::{Announcement, NoPayload, Read, Score, Source, SourceError, UpkeepRequest, Upkept, millis};
-use crate::link::{Conn, Durable, DurableRedis, LinkError, Place, Redis, listeners};
+use crate::link::{Conn, Durable, DurableRedis, LinkError, NoAnswer, Place, Redis, listeners};
 use crate::message::Identity;
 use crate::metric::SourceTerms;
 
@@ -74,13 +74,30 @@ impl RedisStore {
         name: ClaimName,
         elements: impl Iterator<Item = &'a Element> + Clone,
     ) -> Result<(), SourceError> {
-        let Some(durable) = self.durable.as_ref().filter(|_| elements.clone().next().is_some()) else { return Ok(()) };
+        // What another process holds is only looked at: it may have been delivered.
+        let own = name.owner == self.ledger.owner && elements.clone().next().is_some();
+        let Some(durable) = self.durable.as_ref().filter(|_| own) else { return Ok(()) };
+        let released = elements.clone().count() as u64;
         // Boxed, because few queues ask for it.
-        let Err(shortfall) = Box::pin(durable.confirm(conn)).await? else { return Ok(()) };
+        let problem = match Box::pin(durable.confirm(conn)).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(shortfall)) => SourceError::NotDurable { shortfall, released },
+            // A missing right: it is reported, and holds up nothing that was claimed.
+            Err(refused @ LinkError::Server { .. }) => refused.into(),
+            Err(error) => return Err(self.unfinished(&error)),
+        };
         let back = |(at, element)| claims::Verdict::release(name, name.number, at, element);
         let back: Vec<_> = elements.enumerate().map(back).collect();
-        Box::pin(self.ledger.claims().settle(conn, &back, None, None)).await?;
-        Err(SourceError::NotDurable { shortfall, released: back.len() as u64 })
+        let gone_back = Box::pin(self.ledger.claims().settle(conn, &back, None, None)).await;
+        gone_back.map_err(|error| self.unfinished(&error))?;
+        Err(problem)
+    }
+
+    /// A claim has run, and what had to follow it was not done, for whatever reason: the claim is to be looked for by its name.
+    /// Any other error would say that nothing was claimed, and leave the elements to their lease.
+    fn unfinished(&self, error: &dyn std::error::Error) -> SourceError {
+        let reason = NoAnswer::Broken(format!("the claim could not be made durable: {error}"));
+        LinkError::Unknown { address: self.place.address(), reason }.into()
     }
 }
 

@@ -19,6 +19,7 @@ mod outcomes;
 mod pauses;
 mod probes;
 mod random;
+mod replicas;
 mod rest;
 mod stalls;
 mod tail;

@@ -83,21 +83,69 @@ struct Schedule {
     /// The counters of every process that there ever was.
     counters: Vec<Events>,
     offered: u64,
+    /// Whether replicas that are behind take over.
+    fails_over: bool,
+    /// Whether claims wait for the replica.
+    durable: bool,
+    /// Whether the slot of the queue moves.
+    moves: bool,
+    /// A replica is behind: how many elements were offered before, and since when.
+    behind: Option<(u64, i64)>,
+    /// Elements that replicas did not have when they took over.
+    not_replicated: Vec<Range<u64>>,
+    /// When what was written may not have been replicated, and how long it could be acted on.
+    unsure: Vec<Range<i64>>,
 }
 
 impl Schedule {
-    fn new(seed: u64, names: &[&'static str], claim_ahead: Duration) -> Schedule {
+    fn new(seed: u64, names: &[&'static str]) -> Schedule {
         let (world, mut draw) = (World::seeded(seed), Rng::with_seed(seed));
         let moods: Vec<_> = names.iter().map(|_| Arc::new(Mutex::new(Mood::Well))).collect();
         let sinks: Vec<_> = names.iter().zip(&moods).map(|(name, mood)| (*name, moody(mood, draw.u64(..)))).collect();
-        let mut spec = QueueSpec { claim_ahead, ..spec(&sinks) };
+        let mut spec = spec(&sinks);
         // Only what is refused for good may die.
         let retry = Arc::make_mut(&mut spec.retry);
         retry.max_attempts = u32::MAX;
         retry.initial_interval = SECOND;
         retry.max_interval = CEILING;
         let (bridges, counters) = (Vec::new(), Vec::new());
-        Schedule { world, draw, moods, sinks, spec, bridges, counters, offered: 0 }
+        Schedule {
+            world,
+            draw,
+            moods,
+            sinks,
+            spec,
+            bridges,
+            counters,
+            offered: 0,
+            fails_over: false,
+            durable: false,
+            moves: false,
+            behind: None,
+            not_replicated: Vec::new(),
+            unsure: Vec::new(),
+        }
+    }
+
+    fn claiming_ahead(seed: u64, names: &[&'static str]) -> Schedule {
+        let mut schedule = Schedule::new(seed, names);
+        schedule.spec.claim_ahead = LEASE / 2;
+        schedule
+    }
+
+    fn with_failovers(seed: u64, names: &[&'static str]) -> Schedule {
+        Schedule { fails_over: true, ..Schedule::new(seed, names) }
+    }
+
+    /// Every second one in a cluster.
+    fn with_durable_claims(seed: u64, names: &[&'static str]) -> Schedule {
+        let schedule = Schedule::with_failovers(seed, names);
+        schedule.world.server.await_replica();
+        Schedule { durable: true, moves: seed.is_multiple_of(2), ..schedule }
+    }
+
+    fn in_a_cluster(seed: u64, names: &[&'static str]) -> Schedule {
+        Schedule { moves: true, ..Schedule::new(seed, names) }
     }
 
     fn start_process(&mut self) {
@@ -115,7 +163,44 @@ impl Schedule {
         Duration::from_millis(self.draw.u64(0..=most * 1000))
     }
 
+    /// From now on a replica receives nothing; or it receives all; or it takes over.
+    fn replicate(&mut self) {
+        let now_ms = self.world.server.now_ms();
+        match self.behind.take() {
+            None => {
+                self.world.server.cut_replica();
+                self.behind = Some((self.offered, now_ms));
+            }
+            Some(_) if self.draw.bool() => self.world.server.reach_replica(),
+            Some((offered, since_ms)) => {
+                self.world.server.promote_replica();
+                self.not_replicated.push(offered..self.offered);
+                // A process may go on with a claim that is lost until its lease is over, and its sink answers.
+                let acted_on = i64::try_from((LEASE + MINUTE).as_millis()).expect("minutes");
+                // A durable claim is not lost: whatever comes twice is announced.
+                if !self.durable {
+                    self.unsure.push(since_ms..now_ms + acted_on);
+                }
+            }
+        }
+    }
+
+    /// The keys of the queue move to another server: until they are together again, calls are refused, and nothing of them is
+    /// done.
+    fn move_slot(&mut self) {
+        for op in OPS {
+            let refused = vec![Fault::Refused("TRYAGAIN"); self.draw.usize(0..6)];
+            self.world.server.fail(op, refused);
+        }
+    }
+
     async fn step(&mut self) {
+        if self.fails_over && self.draw.u8(0..6) == 0 {
+            self.replicate();
+        }
+        if self.moves && self.draw.u8(0..4) == 0 {
+            self.move_slot();
+        }
         let place = self.some_process();
         match self.draw.u8(0..18) {
             0..=4 => {
@@ -175,6 +260,7 @@ impl Schedule {
 
     /// Everything works again.
     fn heal(&mut self) {
+        self.world.server.reach_replica();
         self.world.store.set_pause(Subject::Queue, None);
         self.sinks.iter().for_each(|(name, _)| self.world.store.set_pause(Subject::Sink(name), None));
         self.world.server.set_up(true);
@@ -202,23 +288,31 @@ impl Schedule {
     fn check(&self) {
         let dead: Vec<String> = self.world.store.dead().iter().map(|letter| letter.text("id").to_owned()).collect();
         let mut counts: HashMap<(u64, usize), u64> = HashMap::new();
+        // Those that no failover can have had a part in.
+        let mut sure: HashMap<(u64, usize), u64> = HashMap::new();
         for (place, (_, sink)) in self.sinks.iter().enumerate() {
             for message in sink.taken() {
                 let n = number(&message);
                 assert!(n < self.offered, "element {n} was never offered");
                 assert_eq!(message.body, format!("payload {n}"));
                 *counts.entry((n, place)).or_default() += 1;
+                if !self.unsure.iter().any(|unsure| unsure.contains(&message.now_ms)) {
+                    *sure.entry((n, place)).or_default() += 1;
+                }
             }
         }
         let mut extra = 0;
         for n in 0..self.offered {
             let taken: Vec<u64> = (0..self.sinks.len()).map(|s| counts.get(&(n, s)).copied().unwrap_or(0)).collect();
             let deaths = dead.iter().filter(|dead| **dead == id(n).to_string()).count();
+            let lost = self.not_replicated.iter().any(|range| range.contains(&n));
             match is_refused(n) {
+                _ if lost && deaths == 0 && taken.contains(&0) => {}
                 true => assert_eq!((deaths, &taken[..]), (1, &vec![0; self.sinks.len()][..]), "element {n}"),
                 false => assert!(deaths == 0 && taken.iter().all(|taken| *taken > 0), "element {n}: {taken:?}"),
             }
-            extra += taken.into_iter().max().unwrap_or(0).saturating_sub(1);
+            let sure = (0..self.sinks.len()).map(|s| sure.get(&(n, s)).copied().unwrap_or(0));
+            extra += sure.max().unwrap_or(0).saturating_sub(1);
         }
         let announced: f64 = self.counters.iter().map(|events| world::metric(events, DUPLICATES)).sum();
         assert!(extra as f64 <= announced, "{extra} duplicates, {announced} announced");
@@ -234,40 +328,55 @@ impl Schedule {
     }
 }
 
-fn play(seed: u64, names: &[&'static str], claim_ahead: Duration) -> Vec<(u64, i64)> {
+fn play(seed: u64, names: &[&'static str], new: impl Fn(u64, &[&'static str]) -> Schedule) -> Vec<(u64, i64)> {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let mut schedule = Schedule::new(seed, names, claim_ahead);
+        let mut schedule = new(seed, names);
         schedule.run().await;
         schedule.trace()
     })
 }
 
-fn play_all(seeds: Range<u64>, names: &[&'static str], claim_ahead: Duration) {
+fn play_all(seeds: Range<u64>, names: &[&'static str], new: impl Fn(u64, &[&'static str]) -> Schedule) {
     let number = |name| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
     let more = number("DELAYBRIDGE_SEEDS").map_or(seeds.end, |many| seeds.start + many);
     for seed in number("DELAYBRIDGE_SEED").map_or(seeds.start..more, |seed| seed..seed + 1) {
         println!("seed {seed}");
-        play(seed, names, claim_ahead);
+        play(seed, names, &new);
     }
 }
 
 #[test]
 fn whatever_happens_nothing_is_lost_and_every_duplicate_is_announced() {
-    play_all(0..100, &["s"], Duration::ZERO);
+    play_all(0..100, &["s"], Schedule::new);
 }
 
 #[test]
 fn whatever_happens_with_two_sinks_both_get_everything() {
-    play_all(1000..1050, &["a", "b"], Duration::ZERO);
+    play_all(1000..1050, &["a", "b"], Schedule::new);
 }
 
 #[test]
 fn whatever_happens_to_what_is_claimed_ahead_it_is_never_early() {
-    play_all(2000..2050, &["s"], LEASE / 2);
+    play_all(2000..2050, &["s"], Schedule::claiming_ahead);
+}
+
+#[test]
+fn whatever_happens_beside_failovers_what_the_replicas_had_is_delivered() {
+    play_all(3000..3060, &["s"], Schedule::with_failovers);
+}
+
+#[test]
+fn whatever_happens_beside_failovers_durable_claims_are_announced() {
+    play_all(4000..4060, &["s"], Schedule::with_durable_claims);
+}
+
+#[test]
+fn whatever_happens_while_slots_move_nothing_is_lost_and_every_duplicate_is_announced() {
+    play_all(5000..5040, &["s"], Schedule::in_a_cluster);
 }
 
 #[test]
 fn a_seed_replays() {
-    assert_eq!(play(7, &["a", "b"], Duration::ZERO), play(7, &["a", "b"], Duration::ZERO));
+    assert_eq!(play(7, &["a", "b"], Schedule::new), play(7, &["a", "b"], Schedule::new));
 }

@@ -7,6 +7,7 @@
 
 mod claims;
 mod queue;
+mod replica;
 mod store;
 #[cfg(test)]
 pub(in crate::source) mod tests;
@@ -24,6 +25,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use self::queue::Queue;
+use self::replica::Replica;
 use super::ledger::claims::{ClaimName, Element};
 use super::ledger::{DeadLetter, Pause, Subject};
 use super::store::{Call, Home, Server};
@@ -83,6 +85,7 @@ struct Inner {
     up: watch::Sender<bool>,
     /// How often it came back.
     returns: AtomicU64,
+    replica: Replica,
 }
 
 /// A state of the server.
@@ -107,6 +110,7 @@ impl MemoryServer {
             calls: Mutex::default(),
             up: watch::Sender::new(true),
             returns: AtomicU64::new(0),
+            replica: Replica::default(),
         }))
     }
 

@@ -94,4 +94,10 @@ async fn a_server_that_cannot_wait_for_its_disk_delivers_nothing_and_says_why() 
     })
     .await;
     assert_eq!(redis.xlen::<_, usize>("arrived").await.unwrap(), 0, "delivered without a disk");
+    eventually("the element to go back, and not to wait for its lease", PATIENCE, async || {
+        let claims: Vec<String> = redis.clone().keys("delaybridge:claim:*").await.map_err(|e| e.to_string())?;
+        let waiting: usize = redis.clone().zcard("delaybridge:retry:{durable}").await.map_err(|e| e.to_string())?;
+        if claims.is_empty() && waiting == 1 { Ok(()) } else { Err(format!("{claims:?}, {waiting} wait")) }
+    })
+    .await;
 }

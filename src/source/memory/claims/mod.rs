@@ -11,6 +11,7 @@ pub(super) use self::order::Fence;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 
 use super::queue::Queue;
 use super::zset::Zset;
@@ -159,11 +160,27 @@ impl Queue {
 
 impl Claims for MemoryStore {
     fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Call<'a, ClaimReply> {
-        self.call(Some(Op::Claim), |queue, now_ms| queue.claim(request, now_ms))
+        async move {
+            let epoch = self.server.epoch();
+            let reply = self.call(Some(Op::Claim), |queue, now_ms| queue.claim(request, now_ms)).await?;
+            if let ClaimReply::Claimed(claimed) = &reply {
+                self.make_durable(epoch, request.name, claimed.elements.iter().chain(&claimed.damaged)).await?;
+            }
+            Ok(reply)
+        }
+        .boxed()
     }
 
     fn take_over<'a>(&'a self, request: &'a TakeOverRequest) -> Call<'a, TakeOverReply> {
-        self.call(Some(Op::TakeOver), |queue, now_ms| queue.take_over(request, now_ms))
+        async move {
+            let epoch = self.server.epoch();
+            let reply = self.call(Some(Op::TakeOver), |queue, now_ms| queue.take_over(request, now_ms)).await?;
+            if let TakeOverReply::Taken { elements, damaged, .. } = &reply {
+                self.make_durable(epoch, request.new, elements.iter().chain(damaged)).await?;
+            }
+            Ok(reply)
+        }
+        .boxed()
     }
 
     fn expired(&self, now_ms: i64, most: usize) -> Call<'_, (Vec<ClaimName>, u64)> {
@@ -175,7 +192,14 @@ impl Claims for MemoryStore {
     }
 
     fn contents(&self, name: ClaimName) -> Call<'_, Contents> {
-        self.call(Some(Op::Contents), move |queue, _| queue.claims.get(&name).map(Keys::contents).unwrap_or_default())
+        async move {
+            let epoch = self.server.epoch();
+            let contents = |queue: &mut Queue, _| queue.claims.get(&name).map(Keys::contents).unwrap_or_default();
+            let contents = self.call(Some(Op::Contents), contents).await?;
+            self.make_durable(epoch, name, contents.elements.iter().chain(&contents.damaged)).await?;
+            Ok(contents)
+        }
+        .boxed()
     }
 
     fn confirm<'a>(&'a self, how: Confirm, claims: &'a [Whole]) -> Call<'a, Vec<Confirmed>> {

@@ -8,7 +8,7 @@ use crate::source::ledger::Answer;
 use crate::source::ledger::claims::{Element, Header, Move, Part, Settled, Verdict};
 
 impl Queue {
-    pub(super) fn settle(
+    pub(in crate::source::memory) fn settle(
         &mut self,
         batch: &[Verdict],
         push_to: Option<&Bytes>,

@@ -1,0 +1,65 @@
+//! Claims in a group of servers: slots that move, replicas that are behind.
+
+use super::*;
+use crate::source::memory::{Fault, Op};
+
+const NOT_DURABLE: &str = "delaybridge_released_messages_total{queue=\"q\",reason=\"not_durable\"}";
+
+/// Commands of several keys are refused while a slot moves, extensions among them.
+#[tokio::test(start_paused = true)]
+async fn after_a_refusal_by_a_moving_slot_leases_are_extended_before_the_next_claim() {
+    let (world, sink) = (World::new(), sink());
+    sink.otherwise(|_| Step::ConfirmAfter(15 * SECOND));
+    let sinks = [("s", sink.clone())];
+    // Without the task that extends leases by the clock.
+    let bridge = world.without_keeper(1, &sinks, spec(&sinks));
+    bridge.offer(0..3);
+    eventually("a claim", || sink.attempts().len() == 3).await;
+    let refused = |times| vec![Fault::Refused("TRYAGAIN"); times];
+    world.server.fail(Op::Claim, refused(3));
+    world.server.fail(Op::Extend, refused(2));
+    let claims = world.server.calls(Op::Claim);
+    assert_eq!(world.server.calls(Op::Extend), 0);
+    bridge.offer(3..6);
+    eventually("the next claim", || world.server.calls(Op::Claim) > claims).await;
+    assert!(world.server.calls(Op::Extend) > 0, "claimed before the leases were extended");
+    world.until_empty().await;
+    assert_eq!((arrived(&sink), bridge.metric(DUPLICATES)), ((0..6).collect(), 0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_replica_does_not_have_goes_back_uncounted() {
+    let (world, sink) = (World::new(), sink());
+    world.server.await_replica();
+    world.server.cut_replica();
+    let bridge = world.bridge(1, &[("s", sink.clone())]);
+    bridge.offer(0..10);
+    tokio::time::sleep(MINUTE).await;
+    assert_eq!((sink.attempts().len(), world.store.in_flight().len()), (0, 0));
+    assert!(bridge.metric(NOT_DURABLE) >= 10.0, "{}", bridge.metric(NOT_DURABLE));
+    world.server.reach_replica();
+    world.until_empty().await;
+    assert_eq!((arrived(&sink), bridge.metric(DUPLICATES)), ((0..10).collect(), 0.0));
+    assert!(sink.attempts().iter().all(|message| message.attempt == 1), "attempts were counted");
+}
+
+/// The server is gone when a claim that no replica has is to go back.
+#[tokio::test(start_paused = true)]
+async fn what_could_not_go_back_is_found_again_before_its_lease_is_over() {
+    let (world, sink) = (World::new(), sink());
+    world.server.await_replica();
+    world.server.cut_replica();
+    let bridge = world.bridge(1, &[("s", sink.clone())]);
+    bridge.offer(0..10);
+    eventually("a claim", || world.store.in_flight().len() == 10).await;
+    world.server.set_up(false);
+    tokio::time::sleep(5 * SECOND).await;
+    assert_eq!(world.store.in_flight().len(), 10);
+    world.server.reach_replica();
+    world.server.set_up(true);
+    let started = Instant::now();
+    bridge.metric_is(DELIVERED, 10.0).await;
+    assert!(started.elapsed() < LEASE / 4, "it waited for its lease: {:?}", started.elapsed());
+    world.until_empty().await;
+    assert_eq!((arrived(&sink), bridge.metric(DUPLICATES)), ((0..10).collect(), 0.0));
+}

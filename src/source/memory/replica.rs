@@ -1,0 +1,89 @@
+//! A replica of the server: it may be behind, it may take over, and claims may have to wait for it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::{MemoryServer, MemoryStore, Saved};
+use crate::link::{Durability, LinkError, NoAnswer, Shortfall};
+use crate::source::SourceError;
+use crate::source::ledger::claims::{ClaimName, Element, Verdict};
+
+/// What a claim has to reach.
+const NEED: Durability = Durability { replicas: 1, aof: false, timeout: Duration::from_secs(1) };
+
+/// The replica.
+#[derive(Default)]
+pub(super) struct Replica {
+    /// What it has, if it receives nothing more.
+    behind: Mutex<Option<Saved>>,
+    /// Whether claims wait for it.
+    awaited: AtomicBool,
+}
+
+impl MemoryServer {
+    /// From now on a claim is answered only when the replica has it; one that it does not get in time goes back.
+    pub fn await_replica(&self) {
+        self.0.replica.awaited.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on the replica receives nothing.
+    pub fn cut_replica(&self) {
+        self.0.replica.behind.lock().get_or_insert_with(|| self.save());
+    }
+
+    /// The replica receives all that it has missed.
+    pub fn reach_replica(&self) {
+        *self.0.replica.behind.lock() = None;
+    }
+
+    /// The replica takes over, with what it has.
+    pub fn promote_replica(&self) {
+        let behind = self.0.replica.behind.lock().take();
+        let has = behind.unwrap_or_else(|| self.save());
+        self.fail_over(has);
+    }
+
+    fn is_replicated(&self) -> bool {
+        self.0.replica.behind.lock().is_none()
+    }
+}
+
+impl MemoryStore {
+    /// Waits until the replica has a claim of these elements. If it does not get it in time, they go back, uncounted.
+    /// `epoch` is that of the connection that the claim ran on.
+    pub(super) async fn make_durable(
+        &self,
+        epoch: Option<(usize, u64)>,
+        name: ClaimName,
+        elements: impl Iterator<Item = &Element> + Clone,
+    ) -> Result<(), SourceError> {
+        let own = name.owner == self.owner && elements.clone().next().is_some();
+        if !own || !self.server.0.replica.awaited.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let late = !self.server.is_replicated();
+        if late {
+            tokio::time::sleep(NEED.timeout).await;
+        }
+        if self.server.epoch() != epoch {
+            return Err(unfinished());
+        }
+        if !late || self.server.is_replicated() {
+            return Ok(());
+        }
+        let back = |(at, element)| Verdict::release(name, name.number, at, element);
+        let back: Vec<_> = elements.enumerate().map(back).collect();
+        let gone_back = self.call(None, |queue, now_ms| queue.settle(&back, None, None, now_ms)).await;
+        gone_back.map_err(|_| unfinished())?;
+        let released = back.len() as u64;
+        Err(SourceError::NotDurable { shortfall: Shortfall::of(NEED, 0), released })
+    }
+}
+
+/// As on a wire: the claim is to be looked for by its name.
+fn unfinished() -> SourceError {
+    let reason = NoAnswer::Broken("the claim could not be made durable".to_owned());
+    LinkError::Unknown { address: "memory".into(), reason }.into()
+}
