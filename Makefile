@@ -6,7 +6,7 @@ CARGO ?= cargo
 threads := $(shell n=$$(nproc); echo $$((n < 8 ? 8 : n)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test fuzz chaos chaos-plant chaos-forget check docs image-test demo demo-kafka demo-amqp bench deb deb-test audit release
+.PHONY: help setup build test fuzz chaos chaos-plant chaos-forget chaos-others check docs image-test demo demo-kafka demo-amqp bench deb deb-test audit release
 
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
@@ -49,7 +49,7 @@ fuzz: ## damaged and made-up input: payloads of every codec, elements, files, re
 docs: ## the documentation as a site with search, target/docs/site; fetches mdBook the first time
 	@scripts/docs.sh
 
-# Random faults on real daemons and servers. PROFILE=sentinel (cluster, kafka, amqp, clock) takes other servers, ONLY=3,7 makes
+# Random faults on real daemons and servers. PROFILE=sentinel (cluster, kafka, amqp, webhook, jobs, clock) takes other servers, ONLY=3,7 makes
 # some faults of the schedule alone, FAULTS=kill,stop some kinds, PLAN=1 prints the schedule; docs/chaos.md has the rest.
 SEED ?= 1
 chaos: setup ## random faults by SEED=1 for MINUTES=10, and an oracle; PROFILE=sentinel ONLY=3,7 FAULTS=kill,stop PLAN=1
@@ -61,6 +61,9 @@ chaos-plant: setup ## twelve daemons that lie, and the rule that notices each; t
 
 chaos-forget: setup ## servers that lose what they had confirmed: what they lose, and what we lose
 	$(CARGO) test --locked --test chaos -- --exact suite::what_redis_forgets_is_counted_apart --ignored --nocapture
+
+chaos-others: setup ## a Redisson consumer with take() and with drainTo, asynq, and a daemon under the same faults; MINUTES=10 for each
+	DELAYBRIDGE_CHAOS="--seed $(SEED) --minutes $(MINUTES)" $(CARGO) test --locked --test chaos -- --exact suite::others_under_the_same_faults --ignored --nocapture
 
 # No part of `make test`: it needs root, and the first time it compiles everything once more.
 image-test: ## builds the container image without a registry, and runs it; as root

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::jobs::Handed;
 use crate::offers::Offer;
 use crate::plan::{Fault, Plan};
 
@@ -23,6 +24,8 @@ pub struct Arrival {
     pub life: usize,
     /// Whether every byte is as it was offered.
     pub whole: bool,
+    /// Whether the destination has confirmed it.
+    pub confirmed: bool,
 }
 
 /// A dead letter.
@@ -85,6 +88,8 @@ pub struct Evidence {
     pub offers: Vec<Offer>,
     /// What arrived, in the order of its arrival for each queue.
     pub arrivals: Vec<Arrival>,
+    /// Jobs as consumers got them.
+    pub handed: Vec<Handed>,
     /// Dead letters.
     pub dead: Vec<Dead>,
     /// Faults that happened.

@@ -8,15 +8,12 @@ use crate::failovers::Failover;
 use crate::offers::QUEUES;
 use crate::plan::{Ailment, Ill, Settings, Side, Trouble, What};
 use crate::profile::Profile;
+use crate::receiver::Manner;
 use crate::toxic::Toxic;
 
 /// What may happen at the same time, and in each strand what happens one after the other.
 pub fn strands(settings: &Settings) -> Vec<Vec<What>> {
-    let mut strands = vec![
-        of_source(settings.profile),
-        of_target(settings.profile),
-        vec![What::Pause(0), What::Pause(1), What::Pause(2), What::Junk(0), What::Rolling],
-    ];
+    let mut strands = vec![of_source(settings.profile), of_target(settings.profile), of_operators(settings.profile)];
     for daemon in 0..settings.daemons {
         strands.push(vec![What::Kill(daemon), What::Stop(daemon), What::Terminate(daemon)]);
     }
@@ -34,7 +31,9 @@ pub fn strands(settings: &Settings) -> Vec<Vec<What>> {
         if settings.profile.has_source_links() {
             strands.push(source.collect());
         }
-        let target = both.iter().copied().chain([Trouble::LoseMessages(0), Trouble::LoseMessages(0)]);
+        // A receiver loses answers by itself, and so do links to daemons.
+        let lost = if settings.profile.has_streams() { 2 } else { 0 };
+        let target = both.iter().copied().chain(std::iter::repeat_n(Trouble::LoseMessages(0), lost));
         if settings.profile.has_target_links() {
             strands.push(target.map(|trouble| What::Link(daemon, Side::Target, trouble)).collect());
         }
@@ -42,10 +41,26 @@ pub fn strands(settings: &Settings) -> Vec<Vec<What>> {
     for daemon in 0..settings.daemons {
         strands.push(vec![What::Reload(daemon)]);
     }
-    if settings.profile.has_target_links() {
+    if settings.profile.has_target_links() && settings.profile.delivers() {
         strands.push(vec![What::Poison]);
+        strands.push(vec![What::Large(0)]);
+    }
+    // Behind the others, so that these keep their times.
+    if settings.profile.delivers() {
+        let queues = || 0..QUEUES.len();
+        strands.push(queues().map(What::ForeignMembers).chain(queues().map(What::ForeignKey)).collect());
     }
     strands
+}
+
+/// What people do, and other programs.
+fn of_operators(profile: Profile) -> Vec<What> {
+    let pauses = [What::Pause(0), What::Pause(1), What::Pause(2)];
+    let others = match profile.delivers() {
+        true => vec![What::Junk(0)],
+        false => vec![What::Consumers],
+    };
+    pauses.into_iter().chain(others).chain([What::Rolling]).collect()
 }
 
 /// What happens to the Redis with the queues.
@@ -69,7 +84,7 @@ fn of_source(profile: Profile) -> Vec<What> {
             What::Clock(-1),
             What::Server(Side::Source, Ill::Kill),
         ],
-        _ => [Ill::Freeze, Ill::Kill, Ill::Full, Ill::ScriptFlush, Ill::Disconnect]
+        _ => [Ill::Freeze, Ill::Kill, Ill::Full, Ill::ScriptFlush, Ill::Disconnect, Ill::Rights]
             .map(|ill| What::Server(Side::Source, ill))
             .to_vec(),
     }
@@ -78,11 +93,23 @@ fn of_source(profile: Profile) -> Vec<What> {
 /// What happens to the destinations.
 fn of_target(profile: Profile) -> Vec<What> {
     match profile {
-        Profile::Kafka => [Ailment::Freeze, Ailment::Kill].map(What::Broker).to_vec(),
+        Profile::Kafka => [Ailment::Freeze, Ailment::Kill, Ailment::Refuse].map(What::Broker).to_vec(),
         Profile::Amqp => {
-            [Ailment::Freeze, Ailment::Kill, Ailment::Full, Ailment::Disconnect].map(What::Broker).to_vec()
+            let all = [Ailment::Freeze, Ailment::Kill, Ailment::Full, Ailment::Disconnect];
+            all.into_iter().chain([Ailment::Gone, Ailment::Rights]).map(What::Broker).collect()
         }
-        _ => [Ill::Freeze, Ill::Kill, Ill::Full, Ill::Disconnect]
+        Profile::Jobs => vec![What::Consumers],
+        Profile::Webhook => [
+            Manner::Slow { ms: 0, nth: 0 },
+            Manner::Fail { status: 0, nth: 0 },
+            Manner::Busy { status: 0, seconds: 0, nth: 0 },
+            Manner::Cut { nth: 0 },
+            Manner::Mute,
+            Manner::Refuse,
+        ]
+        .map(What::Receiver)
+        .to_vec(),
+        _ => [Ill::Freeze, Ill::Kill, Ill::Full, Ill::Disconnect, Ill::Rights]
             .map(|ill| What::Server(Side::Target, ill))
             .into_iter()
             .chain([What::WrongType(0), What::WrongType(1), What::WrongType(2)])
@@ -94,6 +121,12 @@ fn of_target(profile: Profile) -> Vec<What> {
 pub fn vary(what: What, random: &mut Rng) -> What {
     if let What::Clock(way) = what {
         return What::Clock(way * random.i64(10_000..150_000));
+    }
+    if let What::Large(_) = what {
+        return What::Large(random.usize(10..=50));
+    }
+    if let What::Receiver(manner) = what {
+        return What::Receiver(vary_manner(manner, random));
     }
     let What::Link(daemon, side, trouble) = what else { return what };
     let nth = random.u64(1..=4);
@@ -113,6 +146,17 @@ pub fn vary(what: What, random: &mut Rng) -> What {
     What::Link(daemon, side, trouble)
 }
 
+fn vary_manner(manner: Manner, random: &mut Rng) -> Manner {
+    let nth = random.u64(1..=4);
+    match manner {
+        Manner::Slow { .. } => Manner::Slow { ms: random.u64(100..4_000), nth },
+        Manner::Fail { .. } => Manner::Fail { status: [500, 502, 504][random.usize(..3)], nth },
+        Manner::Busy { .. } => Manner::Busy { status: [429, 503][random.usize(..2)], seconds: random.u64(0..=3), nth },
+        Manner::Cut { .. } => Manner::Cut { nth },
+        plain => plain,
+    }
+}
+
 /// How long it is to last.
 pub fn lasts(what: What, settings: &Settings, random: &mut Rng) -> Duration {
     match what {
@@ -127,7 +171,7 @@ pub fn lasts(what: What, settings: &Settings, random: &mut Rng) -> Duration {
         // As long as it takes; others are not planned for the time that this usually is.
         What::FailOver(..) => Duration::from_secs(6),
         What::Broker(Ailment::Disconnect) => Duration::ZERO,
-        What::Broker(_) => millis(random, 300, 5_000),
+        What::Broker(_) | What::Receiver(_) => millis(random, 300, 5_000),
         What::FreezeMaster(_) | What::FreezeSentinel(_) => millis(random, 300, 4_000),
         What::Clock(_) => millis(random, 500, 8_000),
         What::Reload(_) => Duration::ZERO,
@@ -135,7 +179,9 @@ pub fn lasts(what: What, settings: &Settings, random: &mut Rng) -> Duration {
         What::Poison => settings.lease * 12 + Duration::from_secs(15),
         What::MoveSlot(_) => millis(random, 0, 1_500),
         What::Pause(_) => millis(random, 500, 3_000),
-        What::Junk(_) => Duration::ZERO,
+        What::ForeignMembers(_) | What::ForeignKey(_) => millis(random, 300, 4_000),
+        What::Large(_) => Duration::from_secs(5),
+        What::Junk(_) | What::Consumers => Duration::ZERO,
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::clock::latest;
 use crate::evidence::{Arrival, Evidence};
+use crate::jobs;
 use crate::offers::{Answer, Kind};
 
 /// Counted attempts after which an element is a dead letter, as configured.
@@ -32,6 +33,8 @@ pub enum Rule {
     Early,
     /// Of several arrivals of an element only one says that it is the first attempt.
     Unannounced,
+    /// A job is one consumer's at a time, and is finished once.
+    TwoOwners,
     /// A dead letter has a cause, and its attempts are used up.
     DeadLetterCause,
     /// What spares the sink spares the attempts.
@@ -59,6 +62,7 @@ impl Rule {
             Rule::WrongBytes => "wrong_bytes",
             Rule::Early => "early",
             Rule::Unannounced => "unannounced",
+            Rule::TwoOwners => "two_owners",
             Rule::DeadLetterCause => "dead_letter_cause",
             Rule::AttemptsBurnt => "attempts_burnt",
             Rule::Stuck => "stuck",
@@ -90,20 +94,25 @@ impl fmt::Display for Violation {
 pub fn judge(evidence: &Evidence) -> Vec<Violation> {
     let arrived = by_number(evidence);
     let mut found = Found(Vec::new());
-    lost(evidence, &arrived, &mut found);
     unknown(evidence, &mut found);
     early(evidence, &mut found);
-    unannounced(evidence, &arrived, &mut found);
-    dead_letters(evidence, &mut found);
-    attempts(evidence, &arrived, &mut found);
+    if evidence.plan.settings.profile.delivers() {
+        lost(evidence, &arrived, &mut found);
+        unannounced(evidence, &arrived, &mut found);
+        dead_letters(evidence, &mut found);
+        attempts(evidence, &arrived, &mut found);
+        counters(evidence, &arrived, &mut found);
+    } else {
+        jobs::judge::judge(evidence, &mut found);
+    }
     ends(evidence, &mut found);
-    counters(evidence, &arrived, &mut found);
     bounded(evidence, &mut found);
     empty(evidence, &mut found);
     found.0
 }
 
-struct Found(Vec<Violation>);
+/// Violations so far.
+pub struct Found(pub Vec<Violation>);
 
 impl Found {
     fn add(&mut self, rule: Rule, text: impl Into<String>) {
@@ -111,7 +120,7 @@ impl Found {
     }
 
     /// One violation for all of these, with the first of them.
-    fn all<T: fmt::Debug>(&mut self, rule: Rule, what: &str, which: &[T]) {
+    pub fn all<T: fmt::Debug>(&mut self, rule: Rule, what: &str, which: &[T]) {
         if !which.is_empty() {
             self.add(rule, format!("{} {what}: {:?}", which.len(), &which[..which.len().min(4)]));
         }
@@ -132,7 +141,8 @@ fn by_number(evidence: &Evidence) -> ByNumber<'_> {
 
 fn lost(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
     let dead: HashSet<u64> = evidence.dead.iter().filter_map(|dead| dead.n).collect();
-    let here = |n: u64| arrived.contains_key(&n) || dead.contains(&n);
+    let confirmed = |n: &u64| arrived.get(n).is_some_and(|all| all.iter().any(|arrival| arrival.confirmed));
+    let here = |n: u64| confirmed(&n) || dead.contains(&n);
     let all = evidence.offers.iter().zip(0u64..);
     // While something is stuck, it is not lost yet.
     let missing = all.filter(|(offer, n)| {
@@ -154,7 +164,7 @@ fn unknown(evidence: &Evidence, found: &mut Found) {
             Some(offer)
                 if offer.queue == arrival.queue
                     && offer.id == arrival.id
-                    && offer.kind == Kind::Good
+                    && matches!(offer.kind, Kind::Good | Kind::Large)
                     && offer.taken != Answer::No
                     && offer.withdrawn != Some(Answer::Yes) =>
             {
@@ -238,6 +248,7 @@ fn dead_letters(evidence: &Evidence, found: &mut Found) {
         let explained = match (&*dead.reason, offer.map(|offer| offer.kind)) {
             ("undecodable", Some(Kind::Undecodable)) | ("junk", Some(Kind::Junk)) => true,
             ("max_attempts", Some(Kind::Good)) => dead.attempts == MAX_ATTEMPTS,
+            (_, Some(Kind::Large)) => true,
             ("lease_expired", Some(_)) => dead.expiries == MAX_EXPIRIES,
             _ => false,
         };
@@ -343,7 +354,9 @@ fn counters(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
 }
 
 fn bounded(evidence: &Evidence, found: &mut Found) {
-    let fat = evidence.lives.iter().filter(|life| life.resident > MEMORY);
+    let largest = evidence.offers.iter().map(|offer| offer.size as u64).max().unwrap_or(0);
+    let line = MEMORY + if largest > 1 << 20 { largest * 8 } else { 0 };
+    let fat = evidence.lives.iter().filter(|life| life.resident > line);
     found.all(
         Rule::Bounded,
         "processes had too much memory",
@@ -373,7 +386,7 @@ fn empty(evidence: &Evidence, found: &mut Found) {
     // A reload breaks nothing off.
     let faults = evidence.plan.faults.iter().filter(|fault| fault.what.kind() != "reload").count();
     if (struck("stop") || struck("kill")) && faults >= LONG {
-        if sum(evidence, "delaybridge_leases_expired_total") == 0.0 {
+        if evidence.plan.settings.profile.delivers() && sum(evidence, "delaybridge_leases_expired_total") == 0.0 {
             found.add(Rule::Empty, "no lease has run out");
         }
         if duplicates(evidence) == 0 || evidence.dead.is_empty() {

@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use crate::daemon::ConfigFile;
 use crate::evidence::Lived;
 use crate::http;
+use crate::jobs::TRIES;
 use crate::least::PASSWORD;
 use crate::logs::Lines;
 use crate::metrics::Metrics;
@@ -88,12 +89,18 @@ impl Seat {
             }
             Road::Straight(redis) => (None, redis),
         };
-        let link = match target {
-            Target::Redis(server) => Some(Proxy::start(server.port()).await),
-            _ => None,
+        // A daemon with jobs has its clients at the end of this link.
+        let (port, api) = (free_port(), free_port());
+        let behind = if plan.settings.profile.delivers() { target.port() } else { Some(api) };
+        let link = match behind {
+            Some(port) => Some(Proxy::start(port).await),
+            None => None,
         };
-        let port = free_port();
-        let config = ConfigFile::new(&yaml(plan, port, &redis, target, link.as_ref()));
+        let text = match plan.settings.profile.delivers() {
+            true => yaml(plan, port, &redis, target, link.as_ref()),
+            false => yaml_of_jobs(plan, port, &redis, api),
+        };
+        let config = ConfigFile::new(&text);
         // Once, and not for every process: a server that is down or frozen cannot take a user.
         let file = config.confined(Purpose::Run);
         let (life, scraped) = (tokio::sync::Mutex::default(), Mutex::default());
@@ -153,7 +160,7 @@ impl Seat {
             return 0;
         }
         let text = std::fs::read_to_string(&self.file).expect("read the configuration");
-        let other = text.replace("max_in_flight: ", "max_in_flight: 1");
+        let other = text.replace("max_in_flight: ", "max_in_flight: 1").replace("max_body: ", "max_body: 1");
         let mut times = 0;
         for text in [format!("{text}  broken: ["), other, text] {
             // As an operator or a volume replaces it: by another file of the same name.
@@ -280,6 +287,18 @@ fn owner(line: &str) -> Option<String> {
     (fields.get("message")?.as_str()? == "started").then(|| fields.get("owner")?.as_str().map(str::to_owned))?
 }
 
+/// The configuration of a daemon that serves jobs, whose time to run is the lease.
+fn yaml_of_jobs(plan: &Plan, port: u16, source: &str, api: u16) -> String {
+    let lease = plan.settings.lease.as_millis();
+    format!(
+        "http: {{ listen: 127.0.0.1:{port} }}\n\
+         shutdown_timeout: 4s\n\
+         redis: {{ {source}, connect_timeout: 1s, command_timeout: {}ms }}\n\
+         jobs: {{ listen: 127.0.0.1:{api}, defaults: {{ ttr: {lease}ms, tries: {TRIES}, max_body: 2MiB }} }}\n",
+        lease * 2 / 5
+    )
+}
+
 /// The configuration: one queue of each source, one sink.
 fn yaml(plan: &Plan, port: u16, source: &str, target: &Target, link: Option<&Proxy>) -> String {
     let settings = &plan.settings;
@@ -291,7 +310,7 @@ fn yaml(plan: &Plan, port: u16, source: &str, target: &Target, link: Option<&Pro
         true => format!("durability: {{ replicas: {}, timeout: {}ms }}, ", settings.profile.replicas(), lease / 6),
         false => String::new(),
     };
-    let (sink, link) = (target, link.map(Proxy::url));
+    let (sink, link) = (target, link.map(Proxy::port));
     let queue = |source: &str, name: &str| {
         let route = sink.route(name);
         format!(
@@ -303,11 +322,13 @@ fn yaml(plan: &Plan, port: u16, source: &str, target: &Target, link: Option<&Pro
     format!(
         "http: {{ listen: 127.0.0.1:{port} }}\n\
          shutdown_timeout: 4s\n\
+         limits: {{ in_flight_bytes: {}MiB }}\n\
          redis: {{ {source}, connect_timeout: 1s, command_timeout: {command}ms }}\n\
          retry: {{ default: {{ max_attempts: 6, initial_interval: 100ms, max_interval: 2s }} }}\n\
          sinks: {{ out: {{ {} }} }}\n\
          queues:\n  orders: {}\n  due: {}\n  pool: {}\n",
-        sink.sink(link.as_deref(), timeout),
+        settings.in_flight_mib.unwrap_or(64),
+        sink.sink(link, timeout),
         queue("{ redisson: { name: orders, ghost_max_age: 1s } }", "orders"),
         queue("{ zset: { key: due, score: ms, id: \"${payload.n}\" } }", "due"),
         queue(

@@ -28,6 +28,8 @@ pub enum Kind {
     Poison,
     /// A member that no program of ours wrote: a dead letter.
     Junk,
+    /// A payload as it should be, which may be too large for the settings: it arrives, or is a dead letter.
+    Large,
 }
 
 /// An element.

@@ -10,6 +10,7 @@ use crate::failovers::Failover;
 use crate::faults::{lasts, millis, strands, vary};
 use crate::options::Options;
 use crate::profile::Profile;
+use crate::receiver::Manner;
 use crate::toxic::Toxic;
 
 /// Time before the first fault.
@@ -28,6 +29,8 @@ pub struct Settings {
     pub lease: Duration,
     /// `max_in_flight` of all queues.
     pub max_in_flight: usize,
+    /// `in_flight_bytes` of a daemon in MiB, if it is not the usual one.
+    pub in_flight_mib: Option<u32>,
     /// Elements a second, to each queue.
     pub rate: u32,
 }
@@ -77,6 +80,8 @@ pub enum Ill {
     ScriptFlush,
     /// CLIENT KILL of all connections.
     Disconnect,
+    /// Daemons may run no command.
+    Rights,
 }
 
 /// What is wrong with a broker.
@@ -90,6 +95,12 @@ pub enum Ailment {
     Full,
     /// All connections are closed by an operator.
     Disconnect,
+    /// RabbitMQ's exchange is deleted, and made again.
+    Gone,
+    /// Daemons may not publish to RabbitMQ.
+    Rights,
+    /// Kafka's topics ask for more replicas than there are: it refuses all records.
+    Refuse,
 }
 
 /// A kind of fault, with its target.
@@ -109,6 +120,10 @@ pub enum What {
     Server(Side, Ill),
     /// A broker.
     Broker(Ailment),
+    /// The receiver of webhooks.
+    Receiver(Manner),
+    /// All consumers of jobs are killed.
+    Consumers,
     /// The destination of a queue has a wrong type.
     WrongType(usize),
     /// The master of a queue is replaced.
@@ -129,6 +144,12 @@ pub enum What {
     Pause(usize),
     /// Members that no program of ours wrote.
     Junk(usize),
+    /// Members of another program among the leases and the retries of a queue, for some time.
+    ForeignMembers(usize),
+    /// A text where the retries of a queue should be, for some time.
+    ForeignKey(usize),
+    /// An element of so many MB.
+    Large(usize),
 }
 
 impl What {
@@ -160,10 +181,22 @@ impl What {
             What::Server(Side::Target, Ill::Kill) => "sink-kill",
             What::Server(Side::Target, Ill::Full) => "sink-full",
             What::Server(Side::Target, Ill::ScriptFlush | Ill::Disconnect) => "sink-disconnect",
+            What::Server(Side::Source, Ill::Rights) => "redis-rights",
+            What::Server(Side::Target, Ill::Rights) => "sink-rights",
             What::Broker(Ailment::Freeze) => "broker-freeze",
             What::Broker(Ailment::Kill) => "broker-kill",
             What::Broker(Ailment::Full) => "broker-full",
             What::Broker(Ailment::Disconnect) => "broker-disconnect",
+            What::Broker(Ailment::Gone) => "broker-gone",
+            What::Broker(Ailment::Rights) => "broker-rights",
+            What::Broker(Ailment::Refuse) => "broker-refuse",
+            What::Receiver(Manner::Slow { .. }) => "hook-slow",
+            What::Receiver(Manner::Fail { .. }) => "hook-fail",
+            What::Receiver(Manner::Busy { .. }) => "hook-busy",
+            What::Receiver(Manner::Cut { .. }) => "hook-cut",
+            What::Receiver(Manner::Mute) => "hook-mute",
+            What::Receiver(Manner::Refuse) => "hook-refuse",
+            What::Consumers => "consumers-kill",
             What::WrongType(_) => "sink-wrong-type",
             What::FailOver(Failover::Command, _) => "failover",
             What::FailOver(Failover::Kill, _) => "failover-kill",
@@ -176,7 +209,15 @@ impl What {
             What::Poison => "poison",
             What::Pause(_) => "pause",
             What::Junk(_) => "junk",
+            What::ForeignMembers(_) => "foreign-members",
+            What::ForeignKey(_) => "foreign-key",
+            What::Large(_) => "large",
         }
+    }
+
+    /// Whether it is made only when it is asked for.
+    fn is_rare(&self) -> bool {
+        matches!(self, What::Poison | What::Large(_))
     }
 
     /// Whether a sink or Redis may be taken for broken.
@@ -184,7 +225,14 @@ impl What {
         self.may_lose_writes()
             || matches!(
                 self,
-                What::Link(..) | What::Server(..) | What::Broker(_) | What::WrongType(_) | What::MoveSlot(_)
+                What::Link(..)
+                    | What::Server(..)
+                    | What::Broker(_)
+                    | What::Receiver(_)
+                    | What::WrongType(_)
+                    | What::ForeignKey(_)
+                    | What::Large(_)
+                    | What::MoveSlot(_)
             )
     }
 
@@ -202,6 +250,8 @@ impl What {
                 | What::Pause(_)
                 | What::Reload(_)
                 | What::Junk(_)
+                | What::ForeignMembers(_)
+                | What::Receiver(Manner::Busy { .. })
                 | What::Server(Side::Source, Ill::ScriptFlush | Ill::Disconnect | Ill::Full)
                 | What::Link(
                     _,
@@ -252,8 +302,7 @@ impl Plan {
         let mut faults = Vec::new();
         for (strand, choices) in strands(&settings).into_iter().enumerate() {
             let named = |what: &What| options.kinds.iter().any(|kind| kind == what.kind());
-            // One that takes ten leases is made only when it is asked for.
-            let wanted = |what: &What| options.kinds.is_empty() && *what != What::Poison || named(what);
+            let wanted = |what: &What| options.kinds.is_empty() && !what.is_rare() || named(what);
             let choices: Vec<What> = choices.into_iter().filter(wanted).collect();
             // Of its own, so that a strand more changes nothing of the others.
             let mut random = Rng::with_seed(options.seed.wrapping_mul(31).wrapping_add(strand as u64));
@@ -312,6 +361,8 @@ impl Settings {
                 (true, n) => Duration::from_millis([2_000, 3_000, 5_000, 8_000][n]),
             },
             max_in_flight,
+            // As above.
+            in_flight_mib: [None, None, Some(2), Some(8)][Rng::with_seed(seed.wrapping_mul(139)).usize(..4)],
             rate: if max_in_flight < 3 { 8 } else { random.u32(15..=40) },
         }
     }
@@ -326,7 +377,7 @@ impl fmt::Display for Fault {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { profile, durable, daemons, lease, max_in_flight, rate } = self.settings;
+        let Settings { profile, durable, daemons, lease, max_in_flight, in_flight_mib, rate } = self.settings;
         writeln!(
             f,
             "seed {}, faults for {:?}, then at most {:?} until all is settled",
@@ -336,7 +387,8 @@ impl fmt::Display for Plan {
         )?;
         writeln!(
             f,
-            "{profile}, {daemons} daemons, lease {lease:?}, max_in_flight {max_in_flight}, {rate} elements/s to each queue{}",
+            "{profile}, {daemons} daemons, lease {lease:?}, max_in_flight {max_in_flight}, {rate} elements/s to each queue{}{}",
+            in_flight_mib.map(|mib| format!(", {mib} MiB in flight")).unwrap_or_default(),
             if durable { ", durable claims" } else { "" }
         )?;
         self.faults.iter().try_for_each(|fault| writeln!(f, "{fault}"))

@@ -9,12 +9,15 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::daemon::command_line;
 use crate::evidence::Struck;
+use crate::foreign;
 use crate::offers::{Answer, Book, Kind, QUEUES, now_ms};
+use crate::payload::payload;
 use crate::plan::{Fault, Ill, Plan, Side, Trouble, What};
 use crate::proxy::{Cut, CutCount, Mode, Proxy};
 use crate::quiet;
 use crate::redis_server::RedisServer;
 use crate::resp::Frame;
+use crate::rights;
 use crate::source::Guide;
 use crate::stage::Stage;
 
@@ -88,6 +91,10 @@ async fn fault_of(stage: &Stage, book: &Book, fault: &Fault) -> u64 {
             stage.target.lock().await.suffer(ailment, lasts).await;
             1
         }
+        What::Receiver(manner) => {
+            let receiver = stage.target.lock().await.receiver();
+            receiver.behave(manner, lasts).await
+        }
         What::FailOver(how, queue) => {
             stage.source.lock().await.fail_over(how, queue).await;
             1
@@ -104,6 +111,10 @@ async fn fault_of(stage: &Stage, book: &Book, fault: &Fault) -> u64 {
             stage.source.lock().await.move_slot(queue, lasts).await;
             1
         }
+        What::Consumers => {
+            stage.consumers.send_modify(|generation| *generation += 1);
+            1
+        }
         What::WrongType(queue) => wrong_type(stage, queue, lasts).await,
         What::Clock(ahead_ms) => {
             let clock = stage.clock.as_ref().expect("a clock that can be moved");
@@ -116,6 +127,9 @@ async fn fault_of(stage: &Stage, book: &Book, fault: &Fault) -> u64 {
         What::Poison => poison(stage, book).await,
         What::Pause(queue) => pause(stage, queue, lasts).await,
         What::Junk(queue) => junk(stage, book, queue).await,
+        What::ForeignMembers(queue) => foreign::members(stage, queue, lasts).await,
+        What::ForeignKey(queue) => foreign::key(stage, queue, lasts).await,
+        What::Large(mb) => large(stage, book, mb << 20).await,
     }
 }
 
@@ -188,9 +202,9 @@ async fn lose(proxy: &Proxy, which: impl Fn(&Frame) -> bool + Send + 'static, nt
 }
 
 type Names = LazyLock<HashSet<String>>;
-static CLAIMS: Names = LazyLock::new(|| scripts(&["claim", "take_over"]));
-static VERDICTS: Names = LazyLock::new(|| scripts(&["settle", "confirm"]));
-static EXTENSIONS: Names = LazyLock::new(|| scripts(&["extend"]));
+static CLAIMS: Names = LazyLock::new(|| scripts(&["claim", "take_over", "jobs_pop"]));
+static VERDICTS: Names = LazyLock::new(|| scripts(&["settle", "confirm", "jobs_add", "jobs_finish", "jobs_release"]));
+static EXTENSIONS: Names = LazyLock::new(|| scripts(&["extend", "jobs_touch"]));
 
 /// The hashes of the scripts of these names, of all sources.
 fn scripts(names: &[&str]) -> HashSet<String> {
@@ -199,7 +213,7 @@ fn scripts(names: &[&str]) -> HashSet<String> {
         delaybridge::source::zset::SCRIPTS.ledger.all(),
         delaybridge::source::job_pool::SCRIPTS.all(),
     ];
-    let scripts = sources.into_iter().flatten();
+    let scripts = sources.into_iter().flatten().chain(delaybridge::jobs::SCRIPTS.all());
     scripts.filter(|script| names.contains(&script.name())).map(|script| script.sha1().to_ascii_lowercase()).collect()
 }
 
@@ -228,6 +242,7 @@ async fn server(server: &mut RedisServer, ill: Ill, lasts: Duration) -> u64 {
             limit(&mut redis, 0).await;
             1
         }
+        Ill::Rights => rights::take_away(&server.url(), lasts).await,
         Ill::ScriptFlush => again(server, &["SCRIPT", "FLUSH"], lasts).await,
         Ill::Disconnect => again(server, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"], lasts).await,
     }
@@ -274,19 +289,18 @@ async fn wrong_type(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
 
 /// As a person does it, on the command line.
 async fn pause(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
-    let paused = operate(stage, &["pause", QUEUES[queue], "--why", "chaos"]).await;
+    let name = QUEUES[queue];
+    let (pause, resume) = match stage.crowded {
+        false => (vec!["pause", name, "--why", "chaos"], vec!["resume", name]),
+        true => (vec!["jobs", "pause", name], vec!["jobs", "resume", name]),
+    };
+    let paused = operate(stage, &pause).await;
     sleep(lasts).await;
-    if !paused {
-        // It may be paused all the same: the answer was lost.
-        while !operate(stage, &["resume", QUEUES[queue]]).await {
-            sleep(AGAIN).await;
-        }
-        return 0;
-    }
-    while !operate(stage, &["resume", QUEUES[queue]]).await {
+    // Also if it did not answer that it is paused.
+    while !operate(stage, &resume).await {
         sleep(AGAIN).await;
     }
-    1
+    u64::from(paused)
 }
 
 /// Runs a command of the binary with the configuration of the first daemon.
@@ -312,6 +326,18 @@ async fn junk(stage: &Stage, book: &Book, queue: usize) -> u64 {
         times += u64::from(added.is_ok());
     }
     times
+}
+
+/// An element of so many bytes.
+async fn large(stage: &Stage, book: &Book, size: usize) -> u64 {
+    const QUEUE: usize = 1;
+    let due_ms = now_ms();
+    let n = book.note(QUEUE, size, due_ms, Kind::Large, |n| n.to_string());
+    let mut redis = stage.guide.clients_when_well().await.0.swap_remove(QUEUE);
+    let body = payload(stage.seed, n, size);
+    let added = redis::cmd("ZADD").arg(QUEUES[QUEUE]).arg(due_ms).arg(body).exec_async(&mut redis).await;
+    book.taken(n, if added.is_ok() { Answer::Yes } else { Answer::Unknown });
+    u64::from(added.is_ok())
 }
 
 /// An element of the second queue that kills every daemon that sends it, until it is a dead letter. How often it has killed.

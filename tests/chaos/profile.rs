@@ -16,17 +16,23 @@ pub enum Profile {
     Kafka,
     /// One Redis with the queues, and a RabbitMQ with the destinations.
     Amqp,
+    /// One Redis with the queues, and an HTTP server that takes requests.
+    Webhook,
+    /// One Redis with topics of the job queue, and clients that speak HTTP with the daemons.
+    Jobs,
     /// As `Fixed`, and the clock of the Redis with the queues jumps.
     Clock,
 }
 
 /// All of them, as `--profile` names them.
-const NAMES: [(&str, Profile); 6] = [
+const NAMES: [(&str, Profile); 8] = [
     ("fixed", Profile::Fixed),
     ("sentinel", Profile::Sentinel),
     ("cluster", Profile::Cluster),
     ("kafka", Profile::Kafka),
     ("amqp", Profile::Amqp),
+    ("webhook", Profile::Webhook),
+    ("jobs", Profile::Jobs),
     ("clock", Profile::Clock),
 ];
 
@@ -56,7 +62,17 @@ impl Profile {
         matches!(self, Profile::Kafka | Profile::Amqp)
     }
 
-    /// Whether daemons reach the destinations through proxies, which know Redis's protocol.
+    /// Whether daemons deliver elements of queues to destinations. Jobs are fetched by consumers.
+    pub fn delivers(self) -> bool {
+        self != Profile::Jobs
+    }
+
+    /// Whether the destinations are streams of a Redis.
+    pub fn has_streams(self) -> bool {
+        self.has_target_links() && !matches!(self, Profile::Webhook | Profile::Jobs)
+    }
+
+    /// Whether daemons reach the destinations through proxies; in `Jobs`, whether clients reach the daemons so.
     pub fn has_target_links(self) -> bool {
         !self.has_broker()
     }

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use crate::evidence::{Arrival, Dead};
 use crate::offers::{Book, Kind, QUEUES, now_ms};
 use crate::payload::{number, payload};
+use crate::receiver::is_confirmed;
 use crate::redisson::RedissonQueue;
 use crate::source::Clients;
 use crate::target::Target;
@@ -18,7 +19,7 @@ const LOOKS: usize = 3;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// What a queue is called in the names of our keys.
-fn tag(queue: usize) -> String {
+pub fn tag(queue: usize) -> String {
     // The key of a sorted set that has a hash tag is one already.
     if queue == 2 { "{pool}:due".to_owned() } else { format!("{{{}}}", QUEUES[queue]) }
 }
@@ -124,7 +125,7 @@ pub async fn arrivals(target: &Target, seed: u64, book: &Book) -> Vec<Arrival> {
         for delivery in target.deliveries(queue).await {
             let n = number(&delivery.payload);
             let offer = n.and_then(|n| book.get(n));
-            let made = offer.filter(|offer| offer.kind == Kind::Good).zip(n);
+            let made = offer.filter(|offer| matches!(offer.kind, Kind::Good | Kind::Large)).zip(n);
             let whole = made.is_some_and(|(offer, n)| {
                 payload(seed, n, offer.size) == delivery.payload && delivery.due_ms == Some(offer.due_ms)
             });
@@ -132,6 +133,7 @@ pub async fn arrivals(target: &Target, seed: u64, book: &Book) -> Vec<Arrival> {
             arrivals.push(Arrival {
                 queue,
                 n,
+                confirmed: is_confirmed(&delivery),
                 id: delivery.id.unwrap_or_default(),
                 attempt: delivery.attempt.unwrap_or(0),
                 at_ms: delivery.arrived_ms.unwrap_or(0),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 use crate::evidence::{Evidence, Struck};
+use crate::jobs;
 use crate::judge::{announced, duplicates, sum};
 use crate::offers::{Answer, Kind};
 use crate::run::Outcome;
@@ -25,6 +26,9 @@ pub fn report(outcome: &Outcome) -> String {
         evidence.lives.len()
     );
     let _ = writeln!(text, "{}", counts(evidence));
+    if !evidence.handed.is_empty() {
+        let _ = writeln!(text, "{}", jobs::judge::counts(&evidence.handed));
+    }
     let _ = writeln!(text, "\n| fault | planned | struck | recovery p50 | recovery max |\n|---|---|---|---|---|");
     for (kind, all) in by_kind(evidence) {
         let struck: u64 = all.iter().map(|struck| struck.times).sum();

@@ -11,9 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::evidence::Evidence;
+use crate::jobs::{self, Crowd};
 use crate::judge::{Violation, judge};
 use crate::offers::{Answer, Book, QUEUES};
-use crate::plan::Plan;
+use crate::plan::{Plan, Side};
 use crate::play::{strand, strands};
 use crate::produce::Producer;
 use crate::quiet;
@@ -48,7 +49,9 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
     let collector = stage.target.lock().await.collect(collected.clone());
     let began = Instant::now();
     let mut work = JoinSet::new();
-    for queue in 0..QUEUES.len() {
+    let delivers = plan.settings.profile.delivers();
+    let mut crowd = (!delivers).then(|| Crowd::start(&stage, plan, &book, began + plan.length));
+    for queue in (0..QUEUES.len()).filter(|_| delivers) {
         let producer = Producer::new(&stage.guide, plan.seed, queue, Arc::clone(&book));
         work.spawn(producer.run(plan.settings.rate, began + plan.length));
     }
@@ -57,6 +60,9 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
     while let Some(done) = work.join_next().await {
         done.expect("producers go on to their end");
     }
+    if let Some(crowd) = &mut crowd {
+        crowd.added().await;
+    }
     sleep_until(began + plan.length).await;
 
     // Everything is well again: every fault is undone at its end.
@@ -64,14 +70,29 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
     for seat in 0..stage.seats.len() {
         stage.start_daemon(seat).await;
     }
-    for queue in 0..QUEUES.len() {
+    if let Some(crowd) = &crowd {
+        crowd.probe(&stage, plan, &book, &PROBES).await;
+    }
+    for queue in (0..QUEUES.len()).filter(|_| delivers) {
         let probe = Producer::new(&stage.guide, plan.seed, queue, Arc::clone(&book));
         probe.probe(&PROBES).await;
     }
     let mut redis = stage.clients().await;
-    let stuck = quiet::settled(&mut redis, healed + plan.bound()).await.err();
+    let stuck = match delivers {
+        true => quiet::settled(&mut redis, healed + plan.bound()).await.err(),
+        false => jobs::look::settled(&mut redis, healed + plan.bound()).await.err(),
+    };
     let settled_after = healed.elapsed();
-    let residue = if stuck.is_none() { quiet::residue(&mut redis).await } else { Vec::new() };
+    let residue = match (&stuck, delivers) {
+        (Some(_), _) => Vec::new(),
+        (None, true) => quiet::residue(&mut redis).await,
+        (None, false) => jobs::look::residue(&mut redis).await,
+    };
+    let handed = match crowd {
+        Some(crowd) => crowd.end().await,
+        None => Vec::new(),
+    };
+    let died = if delivers { Vec::new() } else { jobs::look::dead(stage.seats[0].link(Side::Target).port()).await };
     // Replicas and sentinels ask as well.
     let idle_commands = match &stage.guide {
         Guide::Fixed(_) => commands_at_rest(&mut redis.0[0]).await,
@@ -88,8 +109,13 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
     if let Some(collector) = collector {
         collector.await.expect("the collector goes on to its end");
     }
-    let arrivals = quiet::arrivals(&*stage.target.lock().await, plan.seed, &book).await;
-    let dead = quiet::dead_letters(&mut redis).await;
+    let (arrivals, dead) = match delivers {
+        true => {
+            let arrivals = quiet::arrivals(&*stage.target.lock().await, plan.seed, &book).await;
+            (arrivals, quiet::dead_letters(&mut redis).await)
+        }
+        false => (jobs::judge::arrivals(&handed), died),
+    };
     let (lives, struck, stalls) = stage.take_seen();
     let clock = stage.clock.as_ref().map(Clock::history).unwrap_or_default();
     let mut offers = book.all();
@@ -102,6 +128,7 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
         offers,
         clock,
         arrivals,
+        handed,
         dead,
         struck,
         lives,
@@ -117,6 +144,7 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
             write(folder, &format!("process-{}.log", life.number), &life.log.join("\n"));
         }
         write(folder, "arrivals.txt", &lines(&evidence.arrivals));
+        write(folder, "handed.txt", &lines(&evidence.handed));
         write(folder, "struck.txt", &lines(&evidence.struck));
     }
     Outcome { evidence, violations, folder: folder.to_owned() }

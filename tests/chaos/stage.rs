@@ -32,6 +32,12 @@ pub struct Stage {
     pub guide: Guide,
     /// Held while something is wrong with it.
     pub target: tokio::sync::Mutex<Target>,
+    /// What the plan was made from.
+    pub seed: u64,
+    /// Grows by one when all consumers of jobs are killed.
+    pub consumers: tokio::sync::watch::Sender<u64>,
+    /// Whether the daemons serve jobs, and no queues.
+    pub crowded: bool,
     /// The daemons.
     pub seats: Vec<Seat>,
     /// In the last ms of a lease nothing is sent any more, and what was not sent is left where it is: a fifth of it. A daemon counts
@@ -67,6 +73,9 @@ impl Stage {
         let dropped_ms = i64::try_from(plan.settings.lease.as_millis() * 3 / 5).expect("a lease of seconds");
         let stage = Stage {
             clock,
+            seed: plan.seed,
+            consumers: tokio::sync::watch::Sender::new(0),
+            crowded: !plan.settings.profile.delivers(),
             guide: source.guide().await,
             source: tokio::sync::Mutex::new(source),
             target: tokio::sync::Mutex::new(target),

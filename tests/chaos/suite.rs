@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::forgets::{How, forget};
 use crate::options::{Options, VARIABLE};
+use crate::others;
 use crate::plan::Plan;
 use crate::planted::{ALL, honest, notice};
 use crate::report::report;
@@ -84,6 +85,24 @@ async fn every_lie_is_noticed_by_its_rule() {
         }
     }
     assert!(missed.is_empty(), "{}", missed.join("\n\n"));
+}
+
+/// `make chaos-others`: what people use instead, under the same faults.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "make chaos-others"]
+async fn others_under_the_same_faults() {
+    let text = std::env::var(VARIABLE).unwrap_or_default();
+    let options = Options::parse(&text).unwrap_or_else(|e| panic!("{VARIABLE}={text:?}: {e}"));
+    println!(
+        "| consumer | kills | stops | Redis killed | taken | lost | handled twice | dead | left |\n\
+         |---|---|---|---|---|---|---|---|---|"
+    );
+    for kind in others::ALL {
+        let seen = others::play(kind, options.seed, options.length).await;
+        println!("| {kind} | {seen} |");
+        let ours = kind == others::Kind::Delaybridge;
+        assert!(!ours || seen.lost.is_empty(), "lost by a daemon: {:?}", seen.lost);
+    }
 }
 
 /// `make chaos-forget`: what Redis itself loses, apart from what we lose.

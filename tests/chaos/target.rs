@@ -1,4 +1,4 @@
-//! The destinations: streams on a Redis, topics of a Kafka, or queues of a RabbitMQ.
+//! The destinations: streams on a Redis, topics of a Kafka, queues of a RabbitMQ, or paths of a webhook. Jobs have none.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use crate::offers::{QUEUES, now_ms};
 use crate::oracle::{Delivery, read_stream};
 use crate::plan::Ailment;
 use crate::profile::Profile;
+use crate::receiver::Receiver;
 use crate::redis_server::{RedisServer, ServerOptions};
 
 /// The exchange in front of the queues of RabbitMQ.
@@ -34,6 +35,10 @@ pub enum Target {
     Kafka(Arc<Kafka>),
     /// Queues, with what was taken out of them.
     Amqp(Arc<Rabbit>, Arc<Mutex<Taken>>),
+    /// Paths.
+    Webhook(Arc<Receiver>),
+    /// None: consumers fetch what is due.
+    Consumers,
 }
 
 /// What was taken out of the queues of a RabbitMQ.
@@ -75,18 +80,28 @@ impl Target {
                 }
                 Target::Amqp(Arc::new(rabbit), Arc::default())
             }
+            Profile::Webhook => Target::Webhook(Arc::new(Receiver::start().await)),
+            Profile::Jobs => Target::Consumers,
             _ => Target::Redis(Box::new(RedisServer::start_with(ServerOptions::default().append_only()).await)),
         }
     }
 
-    /// The sink `out`, reached through this address where there is one, with an answer within `timeout` ms.
-    pub fn sink(&self, link: Option<&str>, timeout: u128) -> String {
+    /// The port of the only server, in front of which there may be proxies.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Target::Redis(server) => Some(server.port()),
+            Target::Webhook(receiver) => Some(receiver.port()),
+            Target::Kafka(_) | Target::Amqp(..) | Target::Consumers => None,
+        }
+    }
+
+    /// The sink `out`, reached through this port where there is one, with an answer within `timeout` ms.
+    pub fn sink(&self, link: Option<u16>, timeout: u128) -> String {
         match self {
             Target::Redis(server) => {
-                let own = server.url();
-                let (url, command) = (link.unwrap_or(&own), timeout * 4 / 7);
+                let (port, command) = (link.unwrap_or(server.port()), timeout * 4 / 7);
                 format!(
-                    "redis: {{ url: {url}, timeout: {timeout}ms, connect_timeout: 1s, command_timeout: {command}ms }}"
+                    "redis: {{ url: 'redis://127.0.0.1:{port}/0', timeout: {timeout}ms, connect_timeout: 1s, command_timeout: {command}ms }}"
                 )
             }
             Target::Kafka(kafka) => {
@@ -94,6 +109,14 @@ impl Target {
             }
             Target::Amqp(rabbit, _) => {
                 format!("amqp: {{ url: '{}', timeout: {timeout}ms, connect_timeout: 2s, heartbeat: 2s }}", url(rabbit))
+            }
+            Target::Consumers => panic!("jobs are not delivered"),
+            Target::Webhook(receiver) => {
+                let (port, connect) = (link.unwrap_or(receiver.port()), timeout * 4 / 7);
+                format!(
+                    "http: {{ url: 'http://127.0.0.1:{port}/', timeout: {timeout}ms, connect_timeout: {connect}ms, \
+                     max_concurrency: 500 }}"
+                )
             }
         }
     }
@@ -105,6 +128,8 @@ impl Target {
             Target::Redis(_) => format!("stream: {place}"),
             Target::Kafka(_) => format!("topic: {place}"),
             Target::Amqp(..) => format!("exchange: {EXCHANGE}, routing_key: {place}"),
+            Target::Webhook(_) => format!("path: /{place}"),
+            Target::Consumers => panic!("jobs are not delivered"),
         }
     }
 
@@ -116,14 +141,38 @@ impl Target {
         }
     }
 
+    /// The receiver of webhooks.
+    pub fn receiver(&self) -> Arc<Receiver> {
+        match self {
+            Target::Webhook(receiver) => Arc::clone(receiver),
+            _ => panic!("a fault of a receiver, for another destination"),
+        }
+    }
+
     /// Makes something wrong with the broker, and right again.
     pub async fn suffer(&self, ailment: Ailment, lasts: Duration) {
         match (self, ailment) {
-            (Target::Redis(_), _) => panic!("a fault of a broker, for a Redis"),
+            (Target::Redis(_) | Target::Webhook(_) | Target::Consumers, _) => {
+                panic!("a fault of a broker, for another destination")
+            }
             (Target::Kafka(kafka), Ailment::Freeze) => {
                 kafka.freeze(1);
                 sleep(lasts).await;
                 kafka.thaw(1);
+            }
+            (Target::Kafka(kafka), Ailment::Refuse) => {
+                for replicas in ["2", "1"] {
+                    let kafka = kafka.clone();
+                    let alter = move || {
+                        QUEUES.iter().try_for_each(|queue| {
+                            kafka.alter_topic(&place(queue), &[("min.insync.replicas", replicas)])
+                        })
+                    };
+                    blocking(alter).await;
+                    if replicas == "2" {
+                        sleep(lasts).await;
+                    }
+                }
             }
             (Target::Kafka(kafka), _) => {
                 kafka.kill(1);
@@ -148,6 +197,22 @@ impl Target {
                 sleep(lasts).await;
                 blocking(move || then.set_disk_alarm(false)).await;
             }
+            (Target::Amqp(rabbit, _), Ailment::Gone) => {
+                let rabbits =
+                    Rabbits::connect(&url(rabbit)).await.unwrap_or_else(|e| panic!("connect to RabbitMQ: {e}"));
+                rabbits.delete_exchange(EXCHANGE).await;
+                sleep(lasts).await;
+                for queue in QUEUES {
+                    rabbits.declare(EXCHANGE, Some(&place(queue)), &place(queue)).await;
+                }
+            }
+            (Target::Amqp(rabbit, _), Ailment::Rights) => {
+                let (first, then) = (rabbit.clone(), rabbit.clone());
+                blocking(move || first.set_permissions("/", "guest", [".*", "", ".*"])).await;
+                sleep(lasts).await;
+                blocking(move || then.set_permissions("/", "guest", [".*", ".*", ".*"])).await;
+            }
+            (Target::Amqp(..), Ailment::Refuse) => panic!("a fault of Kafka, for RabbitMQ"),
             (Target::Amqp(rabbit, _), Ailment::Disconnect) => {
                 let rabbit = rabbit.clone();
                 blocking(move || rabbit.close_all_connections("chaos")).await;
@@ -190,6 +255,8 @@ impl Target {
                 read_topic(&kafka.bootstrap(), &place).await.unwrap_or_else(|e| panic!("read {place}: {e}"))
             }
             Target::Amqp(_, taken) => std::mem::take(&mut taken.lock().await.arrived[queue]),
+            Target::Consumers => Vec::new(),
+            Target::Webhook(receiver) => receiver.deliveries(&format!("/{place}")),
         }
     }
 }

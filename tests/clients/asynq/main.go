@@ -1,13 +1,14 @@
 // A producer, an inspector and a server of asynq. Arguments: address of Redis, queue, then what to do:
 //
-//	add FIRST COUNT DELAY_MS   enqueues tasks email {"n":FIRST}, {"n":FIRST+1}, ...
+//	add FIRST COUNT DELAY_MS   enqueues tasks email {"n":FIRST}, {"n":FIRST+1}, ...; a fourth number: how often they are
+//	                           tried again, once without it
 //	unique DELAY_MS            the same for one task with a lock of Unique for an hour
 //	info                       prints the sizes that asynq itself sees
 //	failing                    one that is due at once and fails
 //	state ID                   prints the state of a task
 //	delete ID                  deletes a scheduled task; prints the error if it is refused
-//	work                       runs a server until the standard input ends, prints each payload, and at last "closed";
-//	                           a payload with "fail" fails
+//	work [MS]                  runs a server until the standard input ends, which takes so long for each task; prints each
+//	                           payload, and at last "closed"; a payload with "fail" fails
 package main
 
 import (
@@ -45,10 +46,13 @@ func main() {
 	switch verb {
 	case "add":
 		first, count, delay := number(rest[0]), number(rest[1]), time.Duration(number(rest[2]))*time.Millisecond
-		due := time.Now().Add(delay)
+		due, retries := time.Now().Add(delay), 1
+		if len(rest) > 3 {
+			retries = number(rest[3])
+		}
 		for n := first; n < first+count; n++ {
 			task := asynq.NewTask("email", []byte(fmt.Sprintf("{\"n\":%d}", n)))
-			_, err := client.Enqueue(task, asynq.Queue(queue), asynq.TaskID(fmt.Sprintf("task-%d", n)), asynq.ProcessAt(due), asynq.MaxRetry(1))
+			_, err := client.Enqueue(task, asynq.Queue(queue), asynq.TaskID(fmt.Sprintf("task-%d", n)), asynq.ProcessAt(due), asynq.MaxRetry(retries))
 			check(err)
 		}
 	case "unique", "failing":
@@ -80,10 +84,15 @@ func main() {
 		}
 	case "work":
 		var lock sync.Mutex
+		var takes time.Duration
+		if len(rest) > 0 {
+			takes = time.Duration(number(rest[0])) * time.Millisecond
+		}
 		handle := func(_ context.Context, task *asynq.Task) error {
 			if strings.Contains(string(task.Payload()), "fail") {
 				return errors.New("as asked")
 			}
+			time.Sleep(takes)
 			lock.Lock()
 			defer lock.Unlock()
 			fmt.Println(string(task.Payload()))

@@ -1,0 +1,50 @@
+//! What another program, or a person with a command line, leaves in keys of ours.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::offers::{QUEUES, now_ms};
+use crate::quiet::tag;
+use crate::stage::Stage;
+
+/// Members that mean nothing.
+const MEMBERS: [&str; 3] = ["", "7.nobody.1", "{\"n\":1}"];
+
+/// Members among the leases and the retries of a queue, which are over and due. They are left alone, and hide nothing.
+pub async fn members(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
+    let keys = ["leases", "retry"].map(|word| format!("delaybridge:{word}:{}", tag(queue)));
+    let mut redis = stage.guide.clients_when_well().await.0.swap_remove(queue);
+    let mut add = redis::pipe();
+    for key in &keys {
+        for member in MEMBERS {
+            add.zadd(key, member, now_ms()).ignore();
+        }
+    }
+    // Redis may be full, or gone again.
+    let added = add.exec_async(&mut redis).await.is_ok();
+    sleep(lasts).await;
+    loop {
+        let mut redis = stage.guide.clients_when_well().await.0.swap_remove(queue);
+        let mut remove = redis::pipe();
+        for key in &keys {
+            remove.zrem(key, &MEMBERS[..]).ignore();
+        }
+        match remove.exec_async(&mut redis).await {
+            Ok(()) => return u64::from(added),
+            Err(_) => sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+/// A text where retries of a queue should be. Scripts look at the types of their keys first, and refuse.
+pub async fn key(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
+    let (key, text) = (format!("delaybridge:retry:{}", tag(queue)), format!("not of {}", QUEUES[queue]));
+    let mut redis = stage.guide.clients_when_well().await.0.swap_remove(queue);
+    let mut set = redis::cmd("SET");
+    // With an end of its own: it goes, whatever happens here.
+    set.arg(&key).arg(text).arg("NX").arg("PX").arg(u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX).max(1));
+    let set: redis::RedisResult<Option<String>> = set.query_async(&mut redis).await;
+    sleep(lasts).await;
+    u64::from(set.is_ok_and(|set| set.is_some()))
+}

@@ -1,0 +1,193 @@
+//! What must be true of jobs.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::{Handed, TRIES, Way};
+use crate::evidence::{Arrival, Dead, Evidence};
+use crate::judge::{Found, Rule};
+use crate::offers::Answer;
+
+/// What consumers got, as arrivals.
+pub fn arrivals(handed: &[Handed]) -> Vec<Arrival> {
+    let arrival = |handed: &Handed| Arrival {
+        queue: handed.topic,
+        n: handed.n,
+        id: handed.id.clone(),
+        attempt: handed.attempt,
+        at_ms: handed.got_ms,
+        life: 0,
+        whole: handed.whole,
+        confirmed: handed.verdict.is_some_and(|verdict| verdict.answer == Answer::Yes),
+    };
+    handed.iter().map(arrival).collect()
+}
+
+/// What consumers said, for a report.
+pub fn counts(handed: &[Handed]) -> String {
+    let verdicts = |which: fn(Way) -> bool, answer| {
+        let all = handed.iter().filter_map(|handed| handed.verdict);
+        all.filter(|verdict| which(verdict.way) && verdict.answer == answer).count()
+    };
+    let finish = |way| way == Way::Finish;
+    format!(
+        "jobs were handed out {} times: {} finished, {} without an answer, {} refused; {} released; {} buried; {} without a word",
+        handed.len(),
+        verdicts(finish, Answer::Yes),
+        verdicts(finish, Answer::Unknown),
+        verdicts(finish, Answer::No),
+        verdicts(|way| matches!(way, Way::Release(..)), Answer::Yes),
+        verdicts(|way| way == Way::Bury, Answer::Yes),
+        handed.iter().filter(|handed| handed.verdict.is_none()).count(),
+    )
+}
+
+/// Adds what is broken.
+pub fn judge(evidence: &Evidence, found: &mut Found) {
+    let mut jobs: BTreeMap<u64, Vec<&Handed>> = BTreeMap::new();
+    for handed in &evidence.handed {
+        if let Some(n) = handed.n {
+            jobs.entry(n).or_default().push(handed);
+        }
+    }
+    let dead: HashMap<u64, &Dead> = evidence.dead.iter().filter_map(|dead| Some((dead.n?, dead))).collect();
+    jobs.values_mut().for_each(|all| all.sort_by_key(|handed| handed.reserved_ms));
+    vanished(evidence, &jobs, &dead, found);
+    two_owners(&jobs, &dead, found);
+    early(&jobs, found);
+    dead_jobs(evidence, &jobs, found);
+}
+
+/// Whether a consumer has finished it, or may have.
+fn finished(all: &[&Handed], answer: Answer) -> bool {
+    let mut verdicts = all.iter().filter_map(|handed| handed.verdict);
+    verdicts.any(|verdict| verdict.way == Way::Finish && verdict.answer == answer)
+}
+
+fn vanished(evidence: &Evidence, jobs: &BTreeMap<u64, Vec<&Handed>>, dead: &HashMap<u64, &Dead>, found: &mut Found) {
+    let all = evidence.offers.iter().zip(0u64..);
+    let missing = all.filter(|(offer, n)| {
+        let done = |answer| jobs.get(n).is_some_and(|all| finished(all, answer));
+        offer.taken == Answer::Yes
+            && !matches!(offer.withdrawn, Some(Answer::Yes | Answer::Unknown))
+            && !done(Answer::Yes)
+            && !done(Answer::Unknown)
+            && !dead.contains_key(n)
+    });
+    let missing: Vec<_> = missing.map(|(offer, n)| (n, offer, jobs.get(&n))).collect();
+    let rule = if evidence.stuck.is_some() { Rule::Stuck } else { Rule::Lost };
+    found.all(rule, "jobs were neither finished nor are they dead", &missing);
+}
+
+fn two_owners(jobs: &BTreeMap<u64, Vec<&Handed>>, dead: &HashMap<u64, &Dead>, found: &mut Found) {
+    let (mut twice, mut after, mut both, mut overlap) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (n, all) in jobs {
+        let finishes: Vec<&Handed> = all.iter().copied().filter(|handed| finished(&[*handed], Answer::Yes)).collect();
+        if finishes.len() > 1 {
+            twice.push((n, finishes.clone()));
+        }
+        if !finishes.is_empty() && dead.contains_key(n) {
+            both.push((n, finishes.clone()));
+        }
+        for finish in &finishes {
+            // A daemon that was stopped may answer late with what it had reserved long before.
+            let answered_ms = finish.verdict.map_or(i64::MAX, |verdict| verdict.answered_ms);
+            after.extend(all.iter().filter(|handed| handed.reserved_ms > answered_ms).map(|late| (n, *late)));
+        }
+        for (place, one) in all.iter().enumerate() {
+            // Once its consumer has said anything, the job may be another's.
+            let until = one.verdict.map_or(one.deadline_ms, |verdict| verdict.sent_ms.min(one.deadline_ms));
+            let others = all.iter().skip(place + 1).filter(|other| other.reserved_ms < until);
+            overlap.extend(others.map(|other| (n, *one, *other)));
+        }
+    }
+    found.all(Rule::TwoOwners, "jobs were finished by two", &twice);
+    found.all(Rule::TwoOwners, "jobs were finished, and are dead", &both);
+    found.all(Rule::TwoOwners, "jobs were reserved after they had been finished", &after);
+    found.all(Rule::TwoOwners, "jobs had two reservations at the same time", &overlap);
+    let mut seen = HashSet::new();
+    let again = jobs.values().flatten().filter(|handed| !seen.insert((&handed.id, &handed.token)));
+    found.all(Rule::TwoOwners, "reservations were handed to two", &again.collect::<Vec<_>>());
+}
+
+/// What was given back for a while comes back after it.
+fn early(jobs: &BTreeMap<u64, Vec<&Handed>>, found: &mut Found) {
+    let mut early = Vec::new();
+    for (n, all) in jobs {
+        for handed in all {
+            let Some(verdict) = handed.verdict.filter(|verdict| verdict.answer == Answer::Yes) else { continue };
+            let Way::Release(delay_ms, _) = verdict.way else { continue };
+            let since = |other: &&&Handed| {
+                other.token != handed.token
+                    && (verdict.answered_ms + 1..verdict.sent_ms + delay_ms).contains(&other.reserved_ms)
+            };
+            early.extend(all.iter().find(since).map(|other| (n, verdict, *other)));
+        }
+    }
+    found.all(Rule::Early, "jobs came back before the time that they were released for", &early);
+}
+
+fn dead_jobs(evidence: &Evidence, jobs: &BTreeMap<u64, Vec<&Handed>>, found: &mut Found) {
+    let buried = |dead: &Dead| {
+        let all = dead.n.and_then(|n| jobs.get(&n));
+        let mut verdicts = all.into_iter().flatten().filter_map(|handed| handed.verdict);
+        verdicts.any(|verdict| verdict.way == Way::Bury && verdict.answer != Answer::No)
+    };
+    let odd = |dead: &&Dead| !(buried(dead) || dead.attempts == TRIES && dead.expiries == TRIES);
+    found.all(Rule::DeadLetterCause, "dead jobs have no cause", &evidence.dead.iter().filter(odd).collect::<Vec<_>>());
+    let beyond = evidence.handed.iter().filter(|handed| handed.attempt > TRIES || handed.attempt == 0);
+    found.all(Rule::DeadLetterCause, "jobs were handed out beyond their tries", &beyond.collect::<Vec<_>>());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::Verdict;
+
+    /// Reserved at this time for 100 ms; what its consumer said, when, and when it had this answer.
+    fn handed(token: &str, reserved_ms: i64, verdict: Option<(Way, i64, i64, Answer)>) -> Handed {
+        Handed {
+            topic: 0,
+            n: Some(7),
+            id: "orders~j7".to_owned(),
+            token: token.to_owned(),
+            attempt: 1,
+            reserved_ms,
+            deadline_ms: reserved_ms + 100,
+            got_ms: reserved_ms + 1,
+            whole: true,
+            verdict: verdict.map(|(way, sent_ms, answered_ms, answer)| Verdict { way, sent_ms, answered_ms, answer }),
+        }
+    }
+
+    fn check(all: &[Handed], is_dead: bool, expected: &[&str]) {
+        let dead = Dead { queue: 0, n: Some(7), reason: String::new(), attempts: TRIES, expiries: TRIES };
+        let dead: HashMap<u64, &Dead> = is_dead.then_some((7, &dead)).into_iter().collect();
+        let jobs: BTreeMap<u64, Vec<&Handed>> = [(7, all.iter().collect())].into();
+        let mut found = Found(Vec::new());
+        two_owners(&jobs, &dead, &mut found);
+        early(&jobs, &mut found);
+        assert_eq!(found.0.len(), expected.len(), "{:?}", found.0);
+        for (violation, text) in found.0.iter().zip(expected) {
+            assert!(violation.text.contains(text), "{violation}, and not {text}");
+        }
+    }
+
+    #[test]
+    fn a_job_of_two_owners_is_noticed() {
+        let finish = |from, till| Some((Way::Finish, from, till, Answer::Yes));
+        let release = |delay, from, till| Some((Way::Release(delay, true), from, till, Answer::Yes));
+        // As it should be: forgotten, given back, finished.
+        check(
+            &[handed("a", 0, None), handed("b", 100, release(50, 110, 112)), handed("c", 165, finish(170, 171))],
+            false,
+            &[],
+        );
+        check(&[handed("a", 0, finish(10, 11)), handed("b", 200, finish(210, 211))], false, &["by two", "after"]);
+        check(&[handed("a", 0, finish(10, 11))], true, &["are dead"]);
+        check(&[handed("a", 0, None), handed("b", 99, None)], false, &["same time"]);
+        check(&[handed("a", 0, None), handed("a", 300, None)], false, &["handed to two"]);
+        check(&[handed("a", 0, release(50, 10, 12)), handed("b", 40, None)], false, &["came back before"]);
+        // A daemon that was stopped answers with what it had reserved before.
+        check(&[handed("a", 0, None), handed("b", 100, finish(110, 111))], false, &[]);
+    }
+}

@@ -1,0 +1,148 @@
+//! What people use instead, under the same faults: consumers of Redisson and asynq, and beside them a daemon.
+//!
+//! One Redis with an append-only file that is written before each answer, one consumer that takes 20 ms for each element, and by a
+//! schedule from the seed: SIGKILL of the consumer, SIGSTOP, SIGKILL of Redis. An element counts as handled when the consumer has
+//! said so; a stream entry of the daemon counts as that.
+
+mod consumer;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::time::{Instant, sleep};
+
+use self::consumer::Consumer;
+use crate::offers::{Answer, now_ms};
+use crate::redis_server::{RedisServer, ServerOptions};
+
+/// Elements a second.
+const RATE: u32 = 20;
+/// How long what is left may take after the last fault: asynq finds what a dead server had within two minutes.
+const PATIENCE: Duration = Duration::from_secs(240);
+/// After so long without any news, what is still missing is missed.
+const QUIET: Duration = Duration::from_secs(15);
+
+/// A kind of consumer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A Redisson client, one element at a time.
+    Take,
+    /// A Redisson client, up to a hundred elements at a time.
+    DrainTo,
+    /// A server of asynq.
+    Asynq,
+    /// A daemon in place of the Redisson client, with a stream behind it.
+    Delaybridge,
+}
+
+/// All of them.
+pub const ALL: [Kind; 4] = [Kind::Take, Kind::DrainTo, Kind::Asynq, Kind::Delaybridge];
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Take => "Redisson 4.7.0, `take()`",
+            Kind::DrainTo => "Redisson 4.7.0, `drainTo`",
+            Kind::Asynq => "asynq 0.24.1",
+            Kind::Delaybridge => "delaybridge",
+        })
+    }
+}
+
+/// What came of a run.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Consumers killed, stopped, and Redis killed.
+    faults: [usize; 3],
+    /// Offers that were acknowledged.
+    taken: usize,
+    /// Of those, what was neither handled, nor is it there, nor dead.
+    pub lost: Vec<u64>,
+    /// Handled more than once.
+    twice: usize,
+    /// Set aside by the consumer.
+    dead: usize,
+    /// Still there.
+    left: usize,
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Seen { faults: [kills, stops, restarts], taken, lost, twice, dead, left } = self;
+        let lost = lost.len();
+        write!(f, "{kills} | {stops} | {restarts} | {taken} | {lost} | {twice} | {dead} | {left}")
+    }
+}
+
+/// Lets this kind of consumer work under faults for so long.
+pub async fn play(kind: Kind, seed: u64, length: Duration) -> Seen {
+    let mut redis = RedisServer::start_with(ServerOptions::default().append_only()).await;
+    let mut consumer = Consumer::new(kind, &redis).await;
+    consumer.start().await;
+    let offering = tokio::spawn(offer(kind, redis.port(), seed, Instant::now() + length));
+    let (mut random, began, mut seen) = (Rng::with_seed(seed), Instant::now(), Seen::default());
+    while began.elapsed() < length {
+        sleep(Duration::from_millis(random.u64(3_000..7_000))).await;
+        match random.u32(..10) {
+            0..6 => {
+                consumer.kill().await;
+                seen.faults[0] += 1;
+            }
+            6..8 => {
+                consumer.freeze(Duration::from_millis(random.u64(1_000..8_000))).await;
+                seen.faults[1] += 1;
+            }
+            _ => {
+                redis.kill();
+                sleep(Duration::from_millis(random.u64(300..3_000))).await;
+                redis.boot().await.unwrap_or_else(|log| panic!("start a killed Redis again: {log}"));
+                seen.faults[2] += 1;
+            }
+        }
+        consumer.start().await;
+    }
+    let offers = offering.await.expect("the producer goes on to its end");
+
+    let (healed, mut news) = (Instant::now(), (0, Instant::now()));
+    let (left, dead) = loop {
+        consumer.start().await;
+        let handled = consumer.handled().await.len();
+        if handled != news.0 {
+            news = (handled, Instant::now());
+        }
+        let rest = consumer.rest().await;
+        let quiet = rest.0 == 0 && news.1.elapsed() > QUIET;
+        if quiet || healed.elapsed() > PATIENCE {
+            break rest;
+        }
+        sleep(Duration::from_millis(500)).await;
+    };
+    let mut times: BTreeMap<u64, usize> = BTreeMap::new();
+    consumer.handled().await.into_iter().for_each(|n| *times.entry(n).or_default() += 1);
+    let taken = offers.iter().filter(|(_, answer)| *answer == Answer::Yes);
+    seen.taken = taken.clone().count();
+    // What is dead or left was not handled; which of them it is does not matter here.
+    seen.lost = taken.map(|(n, _)| *n).filter(|n| !times.contains_key(n)).skip(left + dead).collect();
+    seen.twice = times.values().filter(|times| **times > 1).count();
+    (seen.left, seen.dead) = (left, dead);
+    seen
+}
+
+/// Offers elements that are due within two seconds; what the server said to each.
+async fn offer(kind: Kind, port: u16, seed: u64, end: Instant) -> Vec<(u64, Answer)> {
+    let (mut random, mut offers, mut producer) =
+        (Rng::with_seed(!seed), Vec::new(), consumer::Producer::new(kind, port));
+    let pause = Duration::from_secs(1) / RATE;
+    for n in 0.. {
+        if Instant::now() > end {
+            break;
+        }
+        let next = Instant::now() + pause;
+        let answer = producer.offer(n, now_ms() + random.i64(0..2_000)).await;
+        offers.push((n, answer));
+        tokio::time::sleep_until(next).await;
+    }
+    offers
+}
