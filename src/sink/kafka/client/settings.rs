@@ -321,6 +321,7 @@ mod tests {
     fn a_record_sent_alone_shares_no_batch_and_a_check_creates_no_topic() {
         let get = |purpose, name| settings(&spec("h:1"), TIMEOUT, purpose, None).get(name).map(str::to_owned);
         assert_eq!(get(Purpose::Alone, "batch.num.messages").as_deref(), Some("1"));
+        assert_eq!(get(Purpose::Alone, "message.timeout.ms").as_deref(), Some("13500"), "half of it");
         assert_eq!(get(Purpose::Batches, "batch.num.messages"), None);
         assert_eq!(get(Purpose::Check, "allow.auto.create.topics").as_deref(), Some("false"));
     }
