@@ -194,8 +194,8 @@ fn summary(done: &Imported, broken: Option<&Path>) -> String {
     }
     match broken.filter(|_| !done.dry_run) {
         _ if done.broken == 0 => {}
-        Some(path) => text += &format!("; {} no letters, written to {}", done.broken, path.display()),
-        None => text += &format!("; {} no letters", done.broken),
+        Some(path) => text += &format!("; {} broken, written to {}", done.broken, path.display()),
+        None => text += &format!("; {} broken", done.broken),
     }
     text.push('\n');
     for Broken { place, problem } in &done.problems {

@@ -146,7 +146,7 @@ async fn letters_go_out_as_lines_and_come_back_as_they_were() {
     // A dry run finds all that are none; with a file for them, the import goes on behind them.
     let (name, aside) = (broken.display(), config.write("aside", "one from before\n"));
     let would = ask(&config, &format!("dead import docs {name} --dry-run"));
-    for words in ["30 dead letters could be imported", "1 no letters\n  line 4: not JSON"] {
+    for words in ["30 dead letters could be imported", "1 broken\n  line 4: not JSON"] {
         assert!(would.out.contains(words), "{}", would.out);
     }
     would.failed(1, &["with --broken FILE"]);

@@ -57,7 +57,8 @@ async fn letters_come_back_from_the_topic_that_they_were_forwarded_to() {
     let problem = "its header delaybridge-id is no id of an element";
     for _ in 0..2 {
         let (code, said) = run(&["--dry-run"]);
-        let would = "150 dead letters could be imported to q; nothing was changed; 1 record of others passed over; 1 no letters\n";
+        let would =
+            "150 dead letters could be imported to q; nothing was changed; 1 record of others passed over; 1 broken\n";
         assert!(said.starts_with(&format!("{would}  dead[0]@0: {problem}\n")) && code == Some(1), "{code:?} {said}");
     }
     for _ in 0..2 {
@@ -69,7 +70,7 @@ async fn letters_come_back_from_the_topic_that_they_were_forwarded_to() {
     let broken = daemon.file().with_file_name("broken.jsonl");
     let aside = ["--broken", broken.to_str().expect("a path")];
     let imported = format!(
-        "150 dead letters imported to q; 1 record of others passed over; 1 no letters, written to {}\n  dead[0]@0: {problem}\n",
+        "150 dead letters imported to q; 1 record of others passed over; 1 broken, written to {}\n  dead[0]@0: {problem}\n",
         broken.display()
     );
     assert_eq!(run(&aside), (Some(0), imported));
@@ -78,7 +79,7 @@ async fn letters_come_back_from_the_topic_that_they_were_forwarded_to() {
     assert_eq!(line["headers"][0], serde_json::json!({ "name": "delaybridge-id", "value_base64": "d2hhdD8=" }));
     assert_eq!(run(&[]), (Some(0), "0 dead letters imported to q\n".to_owned()), "the offsets are kept");
     let (code, again) = run(&[&["--group", "another"], &aside[..]].concat());
-    let known = "0 dead letters imported to q; 150 letters there already; 1 record of others passed over; 1 no letters";
+    let known = "0 dead letters imported to q; 150 letters there already; 1 record of others passed over; 1 broken";
     assert!(again.starts_with(known) && code == Some(0), "they are recognised: {again}");
 
     // They are what they were: the same ids, and redriven they are delivered.
