@@ -13,9 +13,9 @@ use super::v1::errors::problem;
 use crate::api::problem::Problem;
 use crate::clock::Instant;
 use crate::operate::jobs::TopicPage;
-use crate::operate::overview::{Here, Hold, Overview, Row, SinkRow, Sinks, Which, overview};
+use crate::operate::overview::{Here, Hold, Overview, Row, SinkRow, Sinks, Trouble, Which, overview};
 use crate::telemetry::recent::Lately;
-use crate::telemetry::status::Look;
+use crate::telemetry::status::{self, Look};
 
 /// How long a look is shown.
 const FRESH: Duration = Duration::from_secs(1);
@@ -125,9 +125,16 @@ impl Admin {
     /// The sinks, as the board has them.
     pub fn sinks(&self) -> Sinks {
         let (look, session) = (self.status.look(), self.session());
+        let trouble = |found: &status::Trouble| Trouble {
+            destination: found.destination.clone(),
+            count: found.count,
+            reason: found.reason.clone(),
+            seconds: found.seconds,
+        };
         let of_sink = |spec: &Arc<crate::sink::SinkSpec>| {
             let seen = look.sinks.get(&spec.name);
             let delivers = |queue: &&Arc<crate::config::QueueSpec>| queue.to.iter().any(|to| to.sink == spec.name);
+            let of = |found: &&status::Trouble| *found.sink == *spec.name;
             SinkRow {
                 sink: spec.name.to_string(),
                 kind: spec.kind().to_owned(),
@@ -137,6 +144,7 @@ impl Admin {
                 last_problem: seen.and_then(|seen| seen.last_problem.as_ref()).map(|(text, _)| text.clone()),
                 last_problem_seconds: seen.and_then(|seen| seen.last_problem.as_ref()).map(|(_, ago)| *ago),
                 queues: session.config.queues.iter().filter(delivers).count(),
+                destinations: look.destinations.iter().filter(of).map(trouble).collect(),
             }
         };
         let mut sinks: Vec<_> = session.config.sinks.iter().map(of_sink).collect();

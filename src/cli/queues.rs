@@ -12,7 +12,7 @@ use super::table::{Align, Table};
 use super::top::every;
 use super::{Failed, Global, Output, answer, load_queues, show};
 use crate::operate::content::escaped;
-use crate::operate::overview::{Overview, Row, SinkRow};
+use crate::operate::overview::{Overview, Row, SinkRow, Trouble};
 use crate::operate::queues::{Queues, queues};
 use crate::operate::remote::{self, Daemon};
 use crate::operate::{Session, words};
@@ -123,7 +123,8 @@ fn text(found: &Queues) -> String {
     }
     let obstacles: String = found.queues.iter().map(obstacles).collect();
     let sinks: String = found.sinks.iter().flatten().filter(|sink| sink.state != "up").map(in_trouble).collect();
-    let notes = obstacles + &sinks;
+    let troubled: String = found.sinks.iter().flatten().map(troubled).collect();
+    let notes = obstacles + &sinks + &troubled;
     let notes = if notes.is_empty() { notes } else { format!("\n{notes}") };
     match &found.topics {
         None => table.render() + &notes,
@@ -145,6 +146,16 @@ fn obstacles(row: &Row) -> String {
 fn in_trouble(sink: &SinkRow) -> String {
     let reason = sink.reason.as_deref().map(|reason| format!(": {}", escaped(reason))).unwrap_or_default();
     format!("sink {}: {} for {}{reason}\n", sink.sink, sink.state, lasted(sink.seconds))
+}
+
+/// A line for each destination of a sink whose elements wait, while others are delivered.
+fn troubled(sink: &SinkRow) -> String {
+    let line = |found: &Trouble| {
+        let count = if found.count == 1 { String::new() } else { format!(" ({} of them)", found.count) };
+        let (place, reason) = (escaped(&found.destination), escaped(&found.reason));
+        format!("sink {}, {place}{count}: in trouble for {}: {reason}\n", sink.sink, lasted(found.seconds))
+    };
+    sink.destinations.iter().map(line).collect()
 }
 
 fn lasted(seconds: u64) -> String {
@@ -215,11 +226,19 @@ mod tests {
             seconds: 3,
             ..SinkRow::default()
         };
-        let sinks = Some(vec![sink("events", "down", Some("no broker")), sink("good", "up", None)]);
+        let destination = "list due:${payload.shop}".to_owned();
+        let trouble = Trouble { destination, count: 3, reason: "NOPERM".to_owned(), seconds: 60 };
+        let partly = SinkRow { destinations: vec![trouble], ..sink("partly", "up", None) };
+        let sinks = Some(vec![sink("events", "down", Some("no broker")), sink("good", "up", None), partly]);
         let queues = vec![Row { state, here: Some(here) }, free];
         let (cells, notes) = cells(&Queues { queues, topics: None, sinks, errors: Vec::new() });
         assert_eq!(cells[0][9..], ["-", "9s", "1", "4m"], "what is in flight is the oldest");
         assert_eq!(cells[1][9..], ["-", "6s", "1", "-"]);
-        assert_eq!(notes, [r"a: on hold for 4m: sink events: no\ntopic", "sink events: down for 3s: no broker"]);
+        let expected = [
+            r"a: on hold for 4m: sink events: no\ntopic",
+            "sink events: down for 3s: no broker",
+            "sink partly, list due:${payload.shop} (3 of them): in trouble for 1m: NOPERM",
+        ];
+        assert_eq!(notes, expected);
     }
 }

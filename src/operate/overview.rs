@@ -94,6 +94,22 @@ pub struct SinkRow {
     pub last_problem_seconds: Option<u64>,
     /// Queues that deliver to it.
     pub queues: usize,
+    /// Its destinations that are in trouble; the others are served.
+    #[serde(default)]
+    pub destinations: Vec<Trouble>,
+}
+
+/// Destinations of a sink that are in trouble, and have one name: where a template makes it, the template.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// The name.
+    pub destination: String,
+    /// How many they are.
+    pub count: usize,
+    /// What is wrong with one of them.
+    pub reason: String,
+    /// For how long.
+    pub seconds: u64,
 }
 
 /// Which queues of a configuration.

@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use self::beats::Beat;
 pub use self::beats::Heartbeat;
 use self::destinations::Destinations;
+pub use self::destinations::Trouble;
 use self::holds::Holds;
 pub(super) use self::holds::LeftOut;
 pub use self::look::{Away, Look, SinkLook};

@@ -228,6 +228,13 @@ pub fn all() -> Value {
             ("last_problem", or_null(text("Why it was blocked or down the last time"))),
             ("last_problem_seconds", or_null(whole("How long ago that was reported"))),
             ("queues", whole("Queues that deliver to it")),
+            ("destinations", list("Trouble")),
+        ]),
+        "Trouble": object(&[
+            ("destination", text("Destinations of this name; where a template makes it, the template")),
+            ("count", whole("How many of them are in trouble; the others are served")),
+            ("reason", text("What is wrong with one of them")),
+            ("seconds", whole("For how long")),
         ]),
     })
 }

@@ -215,6 +215,11 @@ fn one_sink(sink: &SinkRow) -> Markup {
                     }
                     (None, None) => span.zero { "none since the start" },
                 }
+                @for found in &sink.destinations {
+                    br;
+                    (found.destination) ": " (found.reason) " "
+                    span.muted { (found.count) " in trouble for " (duration(found.seconds.saturating_mul(1_000))) }
+                }
             }
         }
     }

@@ -19,6 +19,21 @@ struct Destination {
     since: Instant,
 }
 
+/// Destinations of one name that are in trouble.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// The sink.
+    pub sink: String,
+    /// The name, without a word of a payload.
+    pub destination: String,
+    /// How many they are.
+    pub count: usize,
+    /// What is wrong with one of them.
+    pub reason: String,
+    /// For how many seconds.
+    pub seconds: u64,
+}
+
 impl Destinations {
     /// Whether this is news.
     pub(super) fn set(&mut self, sink: &Arc<str>, key: u64, trouble: Option<(String, Reason)>) -> bool {
@@ -42,15 +57,32 @@ impl Destinations {
         self.0.retain(|(of, _), _| of != sink);
     }
 
-    /// Those of one name together: templates make many destinations of one.
-    pub(super) fn shown(&self) -> Value {
+    /// Those of one name together: templates make many destinations of one. At most [`LISTED`], and how many more there are.
+    pub(super) fn listed(&self) -> (Vec<Trouble>, usize) {
         let mut named: BTreeMap<(&str, &str), (usize, &Destination)> = BTreeMap::new();
         for ((sink, _), found) in &self.0 {
             let (count, _) = named.entry((sink, &found.name)).or_insert((0, found));
             *count += 1;
         }
-        let entry = |((sink, name), (count, found)): (&(&str, &str), &(usize, &Destination))| json!({ "sink": sink, "destination": name, "count": count, "reason": found.reason.text, "seconds": age(found.since) });
-        let listed: Vec<Value> = named.iter().take(LISTED).map(entry).collect();
-        json!({ "in_trouble": self.0.len(), "reasons": listed, "not_listed": named.len().saturating_sub(LISTED) })
+        let more = named.len().saturating_sub(LISTED);
+        let trouble = |((sink, name), (count, found)): ((&str, &str), (usize, &Destination))| Trouble {
+            sink: sink.to_owned(),
+            destination: name.to_owned(),
+            count,
+            reason: found.reason.text.clone(),
+            seconds: age(found.since),
+        };
+        (named.into_iter().take(LISTED).map(trouble).collect(), more)
+    }
+
+    /// The same for a probe.
+    pub(super) fn shown(&self) -> Value {
+        let (listed, more) = self.listed();
+        let entry = |found: Trouble| {
+            json!({ "sink": found.sink, "destination": found.destination, "count": found.count, "reason": found.reason,
+                    "seconds": found.seconds })
+        };
+        let listed: Vec<Value> = listed.into_iter().map(entry).collect();
+        json!({ "in_trouble": self.0.len(), "reasons": listed, "not_listed": more })
     }
 }

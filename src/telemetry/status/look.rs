@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Redis, SinkState, Status};
+use super::{Redis, SinkState, Status, Trouble};
 
 /// Everything on the board that an operator wants to see at one glance.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +20,8 @@ pub struct Look {
     pub held: BTreeMap<Arc<str>, (String, u64)>,
     /// Sinks by name.
     pub sinks: BTreeMap<Arc<str>, SinkLook>,
+    /// Destinations in trouble; the first of them.
+    pub destinations: Vec<Trouble>,
 }
 
 /// Why a Redis is away, and for how many seconds.
@@ -72,6 +74,7 @@ impl Status {
             redis: redis.collect(),
             held: held.collect(),
             sinks: sinks.collect(),
+            destinations: board.destinations.listed().0,
         }
     }
 }
