@@ -7,7 +7,7 @@ use brokers::process::{Process, command};
 
 use super::{CONSUMERS, Kept, PRODUCERS, Ran};
 
-pub async fn run(count: usize, kept: Kept) -> Result<Ran> {
+pub(super) async fn run(count: usize, kept: Kept) -> Result<Ran> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/bench/peers/asynq");
     let program = std::env::temp_dir().join(format!("asynq-peer-{}", std::process::id()));
     let built =

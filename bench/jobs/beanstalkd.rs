@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use super::{BODY, CONSUMERS, Kept, PRODUCERS, Ran, each, gathered, own_cpu, p99};
 use crate::ports::free_port;
 
-pub async fn run(count: usize, kept: Kept) -> Result<Ran> {
+pub(super) async fn run(count: usize, kept: Kept) -> Result<Ran> {
     let port = free_port();
     let mut program = command("beanstalkd");
     program.args(["-l", "127.0.0.1", "-p", &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());

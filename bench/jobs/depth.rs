@@ -9,7 +9,7 @@ use super::library::{queue, topic};
 use crate::redis_server::RedisServer;
 
 /// Costs while so many jobs wait: some due now, the rest in an hour.
-pub async fn run(depth: usize) -> Result<Vec<String>> {
+pub(super) async fn run(depth: usize) -> Result<Vec<String>> {
     const PROBES: usize = 2_000;
     let mut server = RedisServer::start().await;
     let jobs = queue(&server).await;

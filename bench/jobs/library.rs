@@ -23,7 +23,7 @@ pub async fn queue(server: &RedisServer) -> JobQueue {
     JobQueue::new(link, JobSettings { defaults, ..JobSettings::default() }, &SCRIPTS)
 }
 
-pub async fn run(count: usize, kept: Kept) -> Result<Ran> {
+pub(super) async fn run(count: usize, kept: Kept) -> Result<Ran> {
     let mut server = kept.redis().await;
     let jobs = queue(&server).await;
     let (mut ran, server_before, own_before) = (Ran::default(), server.running().usage().cpu, own_cpu());

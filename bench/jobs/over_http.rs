@@ -11,7 +11,7 @@ use super::{BODY, CONSUMERS, Kept, PRODUCERS, Ran, each, gathered, own_cpu, p99}
 use crate::daemon::Daemon;
 use crate::ports::free_port;
 
-pub async fn run(count: usize, kept: Kept) -> Result<Ran> {
+pub(super) async fn run(count: usize, kept: Kept) -> Result<Ran> {
     let mut server = kept.redis().await;
     let port = free_port();
     let jobs = format!("jobs: {{ listen: \"127.0.0.1:{port}\", defaults: {{ ttr: 10m }} }}\n");

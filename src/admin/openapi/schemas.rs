@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::api::openapi::schemas::{list, object, text, whole};
+use crate::api::openapi::schemas::{list, object, of_topic, text, whole};
 use crate::telemetry::tail::Fate;
 
 fn flag(description: &str) -> Value {
@@ -35,21 +35,6 @@ fn open(fields: &[(&str, Value)]) -> Value {
     let mut schema = object(fields);
     schema["additionalProperties"] = json!(true);
     schema
-}
-
-/// The numbers of a topic.
-fn of_topic() -> Vec<(&'static str, Value)> {
-    vec![
-        ("topic", text("Its name")),
-        ("delay", whole("Jobs that wait for their due time")),
-        ("ready", whole("Jobs that are due")),
-        ("reserved", whole("Jobs that a consumer has")),
-        ("dead", whole("Jobs that are dead")),
-        ("?oldest_ready_ms", whole("How long the first ready job has been ready")),
-        ("?next_due_ms", whole("When the next job becomes ready")),
-        ("?oldest_dead_ms", whole("When the oldest dead job died")),
-        ("paused", flag("Whether nothing is handed out")),
-    ]
 }
 
 /// The numbers of a queue.
@@ -211,11 +196,13 @@ pub fn all() -> Value {
             ("next", or_null(text("Ask for those after this name"))),
         ]),
         "TopicState": object(&of_topic()),
-        "Topic": object(&[
-            &of_topic()[..],
-            &[("now_ms", whole("Redis time")), ("limits", json!({ "type": "object", "description": "What it allows" }))][..],
-        ]
-        .concat()),
+        "Topic": object(
+            &[
+                of_topic(),
+                vec![("now_ms", whole("Redis time")), ("limits", json!({ "type": "object", "description": "What it allows" }))],
+            ]
+            .concat(),
+        ),
         "Jobs": object(&[("now_ms", whole("Redis time")), ("jobs", open_list())]),
         "TopicPause": object(&[("topic", text("The topic")), ("paused", flag("Whether nothing of it is handed out"))]),
         "Sinks": object(&[("sinks", list("Sink"))]),

@@ -58,6 +58,21 @@ fn body() -> [(&'static str, Value); 3] {
     ]
 }
 
+/// The numbers of a topic.
+pub fn of_topic() -> Vec<(&'static str, Value)> {
+    vec![
+        ("topic", text("Its name")),
+        ("delay", whole("Jobs that wait for their due time")),
+        ("ready", whole("Jobs that are due")),
+        ("reserved", whole("Jobs that a consumer has")),
+        ("dead", whole("Jobs that are dead")),
+        ("?oldest_ready_ms", whole("How long the first ready job has been ready")),
+        ("?next_due_ms", whole("When the next job becomes ready")),
+        ("?oldest_dead_ms", whole("When the oldest dead job died")),
+        ("paused", json!({ "type": "boolean", "description": "Whether nothing is handed out" })),
+    ]
+}
+
 /// All of them by name.
 pub fn all() -> Value {
     let problem = json!({
@@ -143,18 +158,7 @@ pub fn all() -> Value {
         ("?dead_max_len", whole("Most dead jobs; 0 is no limit")),
         ("?dead_ttl_ms", whole("How long a dead job is kept; 0 is for ever")),
     ]);
-    let topic = object(&[
-        ("topic", text("Its name")),
-        ("delay", whole("Jobs that wait for their due time")),
-        ("ready", whole("Jobs that are due")),
-        ("reserved", whole("Jobs that a consumer has")),
-        ("dead", whole("Jobs that are dead")),
-        ("?oldest_ready_ms", whole("How long the first ready job has been ready")),
-        ("?next_due_ms", whole("When the next job becomes ready")),
-        ("?oldest_dead_ms", whole("When the oldest dead job died")),
-        ("paused", json!({ "type": "boolean" })),
-        ("limits", reference("Limits")),
-    ]);
+    let topic = object(&[of_topic(), vec![("limits", reference("Limits"))]].concat());
     let added = object(&[
         ("id", text("The job")),
         ("created", json!({ "type": "boolean", "description": "False if a job with this id was there already" })),
