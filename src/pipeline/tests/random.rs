@@ -363,17 +363,17 @@ fn whatever_happens_to_what_is_claimed_ahead_it_is_never_early() {
 
 #[test]
 fn whatever_happens_beside_failovers_what_the_replicas_had_is_delivered() {
-    play_all(3000..3060, &["s"], Schedule::with_failovers);
+    play_all(3000..3020, &["s"], Schedule::with_failovers);
 }
 
 #[test]
 fn whatever_happens_beside_failovers_durable_claims_are_announced() {
-    play_all(4000..4060, &["s"], Schedule::with_durable_claims);
+    play_all(4000..4020, &["s"], Schedule::with_durable_claims);
 }
 
 #[test]
 fn whatever_happens_while_slots_move_nothing_is_lost_and_every_duplicate_is_announced() {
-    play_all(5000..5040, &["s"], Schedule::in_a_cluster);
+    play_all(5000..5015, &["s"], Schedule::in_a_cluster);
 }
 
 #[test]

@@ -1,31 +1,8 @@
-//! Claims in a group of servers: slots that move, replicas that are behind.
+//! Claims that have to be on a replica, and a replica that is behind.
 
 use super::*;
-use crate::source::memory::{Fault, Op};
 
 const NOT_DURABLE: &str = "delaybridge_released_messages_total{queue=\"q\",reason=\"not_durable\"}";
-
-/// Commands of several keys are refused while a slot moves, extensions among them.
-#[tokio::test(start_paused = true)]
-async fn after_a_refusal_by_a_moving_slot_leases_are_extended_before_the_next_claim() {
-    let (world, sink) = (World::new(), sink());
-    sink.otherwise(|_| Step::ConfirmAfter(15 * SECOND));
-    let sinks = [("s", sink.clone())];
-    // Without the task that extends leases by the clock.
-    let bridge = world.without_keeper(1, &sinks, spec(&sinks));
-    bridge.offer(0..3);
-    eventually("a claim", || sink.attempts().len() == 3).await;
-    let refused = |times| vec![Fault::Refused("TRYAGAIN"); times];
-    world.server.fail(Op::Claim, refused(3));
-    world.server.fail(Op::Extend, refused(2));
-    let claims = world.server.calls(Op::Claim);
-    assert_eq!(world.server.calls(Op::Extend), 0);
-    bridge.offer(3..6);
-    eventually("the next claim", || world.server.calls(Op::Claim) > claims).await;
-    assert!(world.server.calls(Op::Extend) > 0, "claimed before the leases were extended");
-    world.until_empty().await;
-    assert_eq!((arrived(&sink), bridge.metric(DUPLICATES)), ((0..6).collect(), 0.0));
-}
 
 #[tokio::test(start_paused = true)]
 async fn what_a_replica_does_not_have_goes_back_uncounted() {
