@@ -9,7 +9,7 @@ use crate::quiet::tag;
 use crate::stage::Stage;
 
 /// Members that mean nothing.
-const MEMBERS: [&str; 3] = ["", "7.nobody.1", "{\"n\":1}"];
+const MEMBERS: [&str; 3] = ["", "7.other.1", "{\"n\":1}"];
 
 /// Members among the leases and the retries of a queue, which are over and due. They are left alone, and hide nothing.
 pub async fn members(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
