@@ -166,9 +166,9 @@ fn operation(name: &str) -> Option<Operation> {
             ..nothing()
         },
         "elements" => Operation {
-            summary: "Look at the first elements in a state",
+            summary: "Look at elements in a state",
             description: "The first 4096 bytes of each payload.",
-            query: &["state", "limit"],
+            query: &["state", "limit", "after"],
             answers: vec![(200, "The elements", ok("Elements"))],
             problems: &[Kind::NotFound],
             ..nothing()

@@ -101,7 +101,7 @@ pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -
     let (_session, queue) = on_queue(global, &args.queue).await?;
     let start = if global.output == Output::Json { START_JSON } else { START_TEXT };
     let PeekArgs { limit, state, full, routes, .. } = *args;
-    let ask = Peek { state, limit, payload_bytes: (!full).then_some(start), routes };
+    let ask = Peek { state, first: 0, limit, payload_bytes: (!full).then_some(start), routes };
     answer(global, out, &peek(&queue, &ask).await?, |found| text(found, &ask))?;
     Ok(0)
 }
@@ -112,7 +112,7 @@ async fn of_daemon(global: &Global, args: &PeekArgs, daemon: &Daemon, out: &mut 
         answer(global, out, &remote::find(daemon, &args.queue, id).await?, element::found)?;
         return Ok(0);
     }
-    let ask = Peek { state: args.state, limit: args.limit, payload_bytes: Some(START_TEXT), routes: false };
+    let ask = Peek { state: args.state, first: 0, limit: args.limit, payload_bytes: Some(START_TEXT), routes: false };
     let found = remote::peek(daemon, &args.queue, args.state, args.limit).await?;
     answer(global, out, &found, |found| text(found, &ask))?;
     Ok(0)
@@ -219,8 +219,9 @@ mod tests {
             total: 1,
             paused: Vec::new(),
             elements: vec![element],
+            next: None,
         };
-        let ask = Peek { state: State::Retry, limit: 20, payload_bytes: Some(START_TEXT), routes: false };
+        let ask = Peek { state: State::Retry, first: 0, limit: 20, payload_bytes: Some(START_TEXT), routes: false };
         let text = text(&found, &ask);
         let row = text.lines().nth(1).unwrap();
         assert_eq!(

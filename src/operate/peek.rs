@@ -19,6 +19,8 @@ use crate::source::ledger::{DeadLetter, Place, Seen, Shape, Show};
 pub struct Peek {
     /// Elements in this state.
     pub state: State,
+    /// So many are passed over.
+    pub first: usize,
     /// At most so many.
     pub limit: usize,
     /// At most so many bytes of each payload; `None` for whole payloads.
@@ -56,6 +58,9 @@ pub struct Elements {
     pub paused: Vec<PauseState>,
     /// Those that were read, the first one first.
     pub elements: Vec<Element>,
+    /// Where the next page begins, if there are more: what goes meanwhile moves those behind it forward.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// One element.
@@ -110,18 +115,27 @@ pub async fn peek(queue: &Queue, ask: &Peek) -> Result<Elements, Error> {
         }
     };
     let what = format!("look at queue `{}`", queue.id());
-    let mut answer =
-        Elements { queue: queue.id().to_owned(), now_ms: 0, total: 0, paused: Vec::new(), elements: Vec::new() };
+    let mut answer = Elements {
+        queue: queue.id().to_owned(),
+        now_ms: 0,
+        total: 0,
+        paused: Vec::new(),
+        elements: Vec::new(),
+        next: None,
+    };
     answer.paused = paused_of(queue, &what).await?;
     while answer.elements.len() < ask.limit {
-        let (first, rest) = (answer.elements.len(), ask.limit - answer.elements.len());
-        let page = queue.ledger.peek(&queue.conn, place, first, rest, show).await.attempt(&what)?;
+        let (read, rest) = (answer.elements.len(), ask.limit - answer.elements.len());
+        let page =
+            queue.ledger.peek(&queue.conn, place, ask.first.saturating_add(read), rest, show).await.attempt(&what)?;
         (answer.now_ms, answer.total) = (page.now_ms, page.total);
         if page.seen.is_empty() {
             break;
         }
         answer.elements.extend(page.seen.into_iter().map(|seen| Element::of(&queue.spec, ask, seen)));
     }
+    let next = ask.first.saturating_add(answer.elements.len());
+    answer.next = (!answer.elements.is_empty() && next < answer.total).then(|| next.to_string());
     Ok(answer)
 }
 
@@ -148,7 +162,7 @@ impl Element {
 impl Element {
     /// One that was read whole, with the payload that its body has where that is elsewhere.
     pub(super) fn with_payload(spec: &QueueSpec, state: State, seen: Seen, payload: Bytes) -> Self {
-        let ask = Peek { state, limit: 1, payload_bytes: None, routes: false };
+        let ask = Peek { state, first: 0, limit: 1, payload_bytes: None, routes: false };
         let size = payload.len();
         let content = Content::new(spec.codec, payload, true).with(&spec.classes);
         Element { size, content, ..Element::of(spec, &ask, seen) }
@@ -230,7 +244,7 @@ mod tests {
     }
 
     fn json(state: State, routes: bool) -> Value {
-        let ask = Peek { state, limit: 20, payload_bytes: None, routes };
+        let ask = Peek { state, first: 0, limit: 20, payload_bytes: None, routes };
         serde_json::to_value(Element::of(&spec(), &ask, sample())).unwrap()
     }
 

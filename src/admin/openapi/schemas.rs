@@ -127,7 +127,7 @@ pub fn all() -> Value {
             ("until_ms", or_null(whole("Before then; null for all times after"))),
             ("count", whole("Elements that fall due in between")),
         ]),
-        "Elements": open(&[("queue", text("The queue")), ("now_ms", whole("Redis time")), ("total", whole("How many there are in this state"))]),
+        "Elements": open(&[("queue", text("The queue")), ("now_ms", whole("Redis time")), ("total", whole("How many there are in this state")), ("?next", text("There are more: ask for those after it"))]),
         "DeadLetters": open(&[("queue", text("The queue")), ("now_ms", whole("Redis time"))]),
         "DeadLetter": open(&[("queue", text("The queue"))]),
         "WhichLetters": object(&[

@@ -9,7 +9,7 @@ use super::layout::{View, encoded, page};
 use super::show::{number, payload, when};
 use crate::admin::Admin;
 use crate::admin::access::Caller;
-use crate::admin::v1::elements::{PAGE, SHOWN, state};
+use crate::admin::v1::elements::{PAGE, SHOWN, first, state};
 use crate::admin::v1::errors::problem;
 use crate::api::call::Call;
 use crate::api::problem::Problem;
@@ -18,10 +18,10 @@ use crate::operate::peek::{Element, Peek, State, peek};
 
 /// The list.
 pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    call.query.only(&["state", "still"])?;
-    let state = state(&call)?;
+    call.query.only(&["state", "still", "after"])?;
+    let (state, first) = (state(&call)?, first(&call)?);
     let queue = admin.queue(&call).await?;
-    let ask = Peek { state, limit: PAGE, payload_bytes: Some(SHOWN), routes: false };
+    let ask = Peek { state, first, limit: PAGE, payload_bytes: Some(SHOWN), routes: false };
     let found = peek(&queue, &ask).await.map_err(|error| problem(&error))?;
     let id = queue.id();
     let mut view =
@@ -33,11 +33,31 @@ pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
             a href=(view.up) { "Queues" } " / " a href={ "../" (encoded(id)) } { (id) } " / " span aria-current="page" { (word) }
         }
         h1 { (id) ": " (word) }
-        p.muted { "The first " (found.elements.len()) " of " (number(i64::try_from(found.total).unwrap_or(i64::MAX))) "." }
+        p.muted { (place(first, found.elements.len())) " of " (number(i64::try_from(found.total).unwrap_or(i64::MAX))) "." }
         @if found.elements.is_empty() { p.empty { "There are none." } }
         @for element in &found.elements { (one(element, found.now_ms)) }
+        @if let Some(next) = &found.next { p { a href={ "elements?state=" (name(state)) "&after=" (next) } { "Next page" } } }
     };
     Ok(page(StatusCode::OK, &view, &format!("{id}: {word}"), &body))
+}
+
+/// Which elements a page has.
+fn place(first: usize, count: usize) -> String {
+    match first {
+        0 => format!("The first {count}"),
+        _ => format!("{} to {}", first + 1, first + count),
+    }
+}
+
+/// The state as queries name it.
+fn name(state: State) -> &'static str {
+    match state {
+        State::Scheduled => "scheduled",
+        State::Retry => "retry",
+        State::InFlight => "in_flight",
+        State::Ready => "ready",
+        State::Dead => "dead",
+    }
 }
 
 /// The state in words.

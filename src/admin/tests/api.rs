@@ -41,6 +41,28 @@ async fn every_queue_is_listed_page_by_page() {
 }
 
 #[tokio::test]
+async fn elements_are_listed_page_by_page() {
+    let world = World::start(true).await;
+    for n in 0..5 {
+        world.redis(&["ZADD", "due", &format!("{}", 1_000 + n), &format!(r#"{{"id":"{n}"}}"#)]).await;
+    }
+    let (mut seen, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = world.get(&format!("/v1/queues/orders/elements?limit=2&after={after}")).await;
+        assert_eq!(page["total"], 5);
+        seen.extend(page["elements"].as_array().unwrap().iter().map(|element| element["payload"].clone()));
+        let Some(next) = page["next"].as_str() else { break };
+        after = next.to_owned();
+    }
+    let all: Vec<_> = (0..5).map(|n| json!(format!(r#"{{"id":"{n}"}}"#))).collect();
+    assert_eq!(seen, all);
+    let beyond = world.get("/v1/queues/orders/elements?after=5").await;
+    assert_eq!((&beyond["elements"], beyond.get("next")), (&json!([]), None));
+    let (_, _, detail) = world.ask("GET", "/v1/queues/orders/elements?after=x", "").await.problem();
+    assert!(detail.contains("`next` of the page before"), "{detail}");
+}
+
+#[tokio::test]
 async fn a_queue_is_paused_under_the_name_of_the_token() {
     let world = World::start(true).await;
     let paused = world.ask("POST", "/v1/queues/orders/pause", r#"{"why":"a deployment","for":"2h"}"#).await.json();

@@ -25,11 +25,11 @@ pub const PAGE: usize = 20;
 /// Most elements of a page.
 const MOST: usize = 100;
 
-/// The first elements in a state.
+/// A page of the elements in a state.
 pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    call.query.only(&["state", "limit"])?;
-    let ask =
-        Peek { state: state(&call)?, limit: limit(&call, PAGE, MOST)?, payload_bytes: Some(SHOWN), routes: false };
+    call.query.only(&["state", "limit", "after"])?;
+    let (state, first, limit) = (state(&call)?, first(&call)?, limit(&call, PAGE, MOST)?);
+    let ask = Peek { state, first, limit, payload_bytes: Some(SHOWN), routes: false };
     let queue = admin.queue(&call).await?;
     Reply::json(StatusCode::OK, &peek(&queue, &ask).await.map_err(|error| problem(&error))?)
 }
@@ -42,6 +42,16 @@ pub fn state(call: &Call<Caller>) -> Result<State, Problem> {
         "in_flight" => Ok(State::InFlight),
         "ready" => Ok(State::Ready),
         _ => Err(Problem::bad("read `state` in the query: it is scheduled, retry, in_flight or ready")),
+    }
+}
+
+/// The cursor of a page: how many elements are before it.
+pub fn first(call: &Call<Caller>) -> Result<usize, Problem> {
+    match call.query.text("after").filter(|after| !after.is_empty()) {
+        None => Ok(0),
+        Some(after) => {
+            after.parse().map_err(|_| Problem::bad("read `after` in the query: it is the `next` of the page before"))
+        }
     }
 }
 
