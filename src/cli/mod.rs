@@ -324,7 +324,6 @@ mod tests {
             "peek q --state gone",
             "cancel q",
             "pause --why x",
-            "pause q",
             "pause q --sink s --why x",
             "pause q --why x --for soon",
             "pause q --why x --for 1h --until 1801386000000",

@@ -224,9 +224,19 @@ async fn idle() -> [f64; 2] {
     while !seats.at_work().is_empty() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    [config, held(&region)]
+    // Tasks that have ended are taken down a little later, on a busy machine much later.
+    let (mut rest, mut same) = (held(&region), 0);
+    while same < SAME {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = held(&region);
+        same = if now == rest { same + 1 } else { 0 };
+        rest = now;
+    }
+    [config, rest]
 }
+
+/// Looks in a row that have to find the same before nothing is on its way any more.
+const SAME: usize = 10;
 
 /// Marks the figures in the output.
 const FIGURES: &str = "figures:";
