@@ -306,7 +306,12 @@ const ONLY_UNDER: &[OnlyUnder] = &[
             "operate/pause.rs",
             "operate/overview.rs",
             "operate/error.rs",
-            "operate/remote.rs",
+            "operate/peek.rs",
+            "operate/element/",
+            "operate/dead/",
+            "operate/remote",
+            // The id in such an answer.
+            "message.rs",
         ],
         why: "what comes from outside is checked where it is parsed; everywhere else values are valid by construction",
     },

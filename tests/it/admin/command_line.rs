@@ -79,6 +79,7 @@ async fn commands_over_a_daemon_have_the_results_that_they_have_over_redis() {
 async fn elements_and_dead_letters_over_a_daemon_are_those_over_redis() {
     let redis = RedisServer::start().await;
     let (mut daemon, port) = start(&redis).await;
+    daemon.expect_log("an operator's change failed");
     let url = format!("http://127.0.0.1:{port}");
     let over = |line: &str| {
         let arguments: Vec<&str> = line.split(' ').chain(["--daemon", &url]).collect();

@@ -37,10 +37,14 @@ async fn a_queue_waits_while_its_slot_moves_and_counts_no_attempt() {
     let delivered = world.delivered().await;
     assert_first_attempts(&delivered);
     daemon.wait_ready().await;
-    let lines = daemon.log().all();
-    let count = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
-    let (begun, ended) = (count("slot_migrating"), count("queue resumed"));
-    assert!((1..=4).contains(&begun) && begun == ended, "{begun} begun, {ended} ended: {}", lines.join("\n"));
+    let count = |text: &str| daemon.log().all().iter().filter(|line| line.contains(text)).count();
+    // A queue that is ready has not always said so yet.
+    eventually("a line at the end of each wait", PATIENCE, async || {
+        let (begun, ended) = (count("slot_migrating"), count("queue resumed"));
+        let paired = (1..=4).contains(&begun) && begun == ended;
+        if paired { Ok(()) } else { Err(format!("{begun} begun, {ended} ended")) }
+    })
+    .await;
     assert_eq!(daemon.metric("delaybridge_dead_lettered_messages_total").await, 0.0);
     assert_eq!(daemon.metric("delaybridge_queue_held{queue=\"queue-1\"}").await, 0.0);
     world.emptied(0).await;

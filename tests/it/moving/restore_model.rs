@@ -94,6 +94,14 @@ fn restored(mut world: World, kinds: &BTreeMap<Bytes, Kind>, fleet: Layout) -> W
     let ghosts = std::mem::take(&mut world.ghosts);
     world.l.retain(|e| world.z.contains_key(e) || !ghosts.contains(&e[..16]));
     let search = world.l.iter().any(|e| !world.z.contains_key(e));
+    // What was in flight is released first, to its due time. Whoever held it may have sent it, and the header says so.
+    let mut kinds = kinds.clone();
+    for (_, mut member) in world.in_flight.drain(..) {
+        let (kind, due) = (kinds[&member].clone(), i64::from_le_bytes(member[40..48].try_into().unwrap()));
+        member[11] = 1;
+        kinds.insert(member.clone(), kind);
+        world.retry.push((due, member));
+    }
     let mut payloads = Vec::new();
     let mut pass = |place: &mut Vec<(i64, Bytes)>, z: &mut BTreeMap<Bytes, i64>, l: &mut Vec<Bytes>| {
         place.sort();
@@ -119,11 +127,6 @@ fn restored(mut world: World, kinds: &BTreeMap<Bytes, Kind>, fleet: Layout) -> W
             }
         });
     };
-    // What was in flight is released first, to its due time.
-    for (_, member) in world.in_flight.drain(..) {
-        let due = i64::from_le_bytes(member[40..48].try_into().unwrap());
-        world.retry.push((due, member));
-    }
     pass(&mut world.retry, &mut world.z, &mut world.l);
     payloads.sort();
     world.ready.splice(..0, payloads.into_iter().map(|(_, _, payload)| payload));
