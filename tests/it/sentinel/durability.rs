@@ -56,8 +56,11 @@ async fn nothing_is_delivered_while_too_few_replicas_have_the_claim() {
         if n >= 1.0 { Ok(()) } else { Err(format!("{n}")) }
     })
     .await;
-    let body = daemon.get("/readyz").await.expect("ask for the state").body;
-    assert!(body.contains("0 of 1 replicas have it within 300ms"), "{body}");
+    eventually("the reason of the hold", PATIENCE, async || {
+        let body = daemon.get("/readyz").await?.body;
+        if body.contains("0 of 1 replicas have it within 300ms") { Ok(()) } else { Err(body) }
+    })
+    .await;
     // For several of its tries: what goes back stays there.
     let before = daemon.metric(released).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
