@@ -115,18 +115,35 @@ pub(super) async fn connect(
     endpoint: &Arc<RedisEndpoint>,
     options: &LinkOptions,
 ) -> Result<(Wire, ServerInfo), ConnectError> {
+    let deadline = Instant::now() + endpoint.connect_timeout;
+    let mut opened = false;
     let attempt = async {
-        let deadline = Instant::now() + endpoint.connect_timeout;
         let prepared = within(deadline, endpoint, "reading password and certificates", prepare(endpoint)).await?;
         let tls = prepared.tls.is_some();
         let stage = if tls { "opening the TLS connection" } else { "opening the TCP connection" };
         let opening = async { Wire::open(endpoint, prepared.tls.clone()).await.map_err(|error| explain(&error, tls)) };
         let mut wire = within(deadline, endpoint, stage, opening).await?;
+        opened = true;
         let greeting = greet(&mut wire.connection, endpoint, options, prepared.password.as_ref(), tls);
         let info = within(deadline, endpoint, "logging in", greeting).await?;
         Ok((wire, info))
     };
-    attempt.await.map_err(|(kind, message)| ConnectError { kind, address: endpoint.address(), message })
+    let (kind, message) = match attempt.await {
+        Ok(connected) => return Ok(connected),
+        Err(problem) => problem,
+    };
+    let problem = ConnectError { kind, address: endpoint.address(), message };
+    // A server ends the connection of a client that is not logged in and sends more than 16 KiB at once, which our scripts are.
+    // Its answer to the login is lost then, so it is asked for that alone.
+    if opened && kind == ConnectErrorKind::Unreachable {
+        let login = timeout_at(deadline, ask(endpoint, "PING", &redis::cmd("PING"))).await;
+        if let Ok(Err(refused)) = login
+            && refused.kind == ConnectErrorKind::Auth
+        {
+            return Err(refused);
+        }
+    }
+    Err(problem)
 }
 
 /// Connects for publish and subscribe.

@@ -27,6 +27,18 @@ async fn a_wrong_login_says_what_to_do() {
     ready(&link).await;
 }
 
+/// Redis ends the connection of a client that is not logged in and sends more than 16 KiB.
+#[tokio::test]
+async fn a_wrong_login_says_what_to_do_whatever_is_sent_behind_it() {
+    let server = TestServer::with(&["--requirepass", "right"]);
+    let large = || vec![Script::new("large", format!("return 1 -- {}", "x".repeat(20_000)))];
+    let error = refused_on(&start_with(server.endpoint_as(None, "s3cret"), large())).await;
+    check(&error, ConnectErrorKind::Auth, &["password of user `default` is wrong", "WRONGPASS"]);
+    let error = refused_on(&start_with(server.endpoint(), large())).await;
+    check(&error, ConnectErrorKind::Auth, &["asks for a password", "NOAUTH"]);
+    ready(&start_with(server.endpoint_as(None, "right"), large())).await;
+}
+
 #[tokio::test]
 async fn a_password_for_a_server_without_one_says_so() {
     let server = TestServer::start();

@@ -27,7 +27,11 @@ fn start_with(endpoint: RedisEndpoint, scripts: Vec<Script>) -> Link {
 
 /// Waits until an attempt to connect has failed and returns why.
 async fn refused(endpoint: RedisEndpoint) -> ConnectError {
-    let link = start(endpoint);
+    refused_on(&start(endpoint)).await
+}
+
+/// The same of this link.
+async fn refused_on(link: &Link) -> ConnectError {
     let mut state = link.state();
     let failed = state.wait_for(|state| matches!(state, LinkState::Connecting { last_error: Some(_), .. }));
     let LinkState::Connecting { last_error: Some(error), .. } = soon("a failed attempt", failed).await.unwrap().clone()
