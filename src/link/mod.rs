@@ -24,6 +24,7 @@ mod info;
 mod listeners;
 mod locator;
 mod node;
+mod refusal;
 mod replication;
 mod reply;
 pub mod rights;
