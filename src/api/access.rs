@@ -196,7 +196,7 @@ fn grant(section: &Section<'_>) -> Grant {
 const RIGHTS: [(&str, Right); 3] = [("add", Right::Add), ("pop", Right::Pop), ("admin", Right::Admin)];
 
 /// How patterns are written.
-const PATTERN: &str = "names have letters, digits, `_`, `.`, `-` and `:`; `*` stands for any of them";
+const PATTERN: &str = "names have letters, digits, `_`, `.`, `-` and `:`; `*` matches any of them";
 
 fn is_pattern(text: &str) -> bool {
     text.chars().all(|letter| letter.is_ascii_alphanumeric() || "_.-*:".contains(letter))

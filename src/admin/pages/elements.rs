@@ -36,7 +36,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
         p.muted { (place(first, found.elements.len())) " of " (number(i64::try_from(found.total).unwrap_or(i64::MAX))) "." }
         @if found.elements.is_empty() { p.empty { "There are none." } }
         @for element in &found.elements { (one(element, found.now_ms)) }
-        @if let Some(next) = &found.next { p { a href={ "elements?state=" (name(state)) "&after=" (next) } { "Next page" } } }
+        @if let Some(next) = &found.next { p { a href={ "elements?state=" (call.query.text("state").unwrap_or("scheduled")) "&after=" (next) } { "Next page" } } }
     };
     Ok(page(StatusCode::OK, &view, &format!("{id}: {word}"), &body))
 }
@@ -46,17 +46,6 @@ fn place(first: usize, count: usize) -> String {
     match first {
         0 => format!("The first {count}"),
         _ => format!("{} to {}", first + 1, first + count),
-    }
-}
-
-/// The state as queries name it.
-fn name(state: State) -> &'static str {
-    match state {
-        State::Scheduled => "scheduled",
-        State::Retry => "retry",
-        State::InFlight => "in_flight",
-        State::Ready => "ready",
-        State::Dead => "dead",
     }
 }
 
