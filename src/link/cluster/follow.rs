@@ -101,11 +101,10 @@ impl Route {
     /// The connection to a node, which may have to be made.
     async fn connected(&self, at: &Address) -> Option<Conn> {
         let node = {
-            let known = self.cluster.map.read().nodes.get(at).cloned();
-            match known {
-                Some(node) => node,
-                None => self.cluster.node_at(&mut self.cluster.map.write(), at),
-            }
+            let mut map = self.cluster.map.write();
+            // A map that has no use for it may come while the command is on its way: only the second one ends the connection.
+            map.idle.remove(at);
+            self.cluster.node_at(&mut map, at)
         };
         match node.current() {
             Some(conn) => Some(conn),
