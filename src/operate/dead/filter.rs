@@ -5,9 +5,16 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::config::QueueSpec;
+use crate::message::Class;
+use crate::operate::element::KILLED;
 use crate::operate::error::Error;
 use crate::operate::session::Queue;
+use crate::operate::words::similar;
 use crate::source::ledger::DeadLetter;
+
+/// Why letters died: the reasons of the daemon, and that of an operator.
+pub const REASONS: [&str; 8] =
+    ["max_attempts", "message_permanent", "expired", "lease_expired", "undecodable", "unroutable", "junk", KILLED];
 
 /// Filters of the payload, of reasons, codes and so on, each at most.
 const MOST: usize = 100;
@@ -79,12 +86,15 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// For too many values, and for times that exclude each other.
+    /// For too many values, for a reason or a class that no letter has, and for times that exclude each other. Sinks and codes
+    /// may be those of an earlier configuration.
     pub fn check(&self) -> Result<(), Error> {
         let counts = [self.reasons.len(), self.classes.len(), self.codes.len(), self.sinks.len(), self.fields.len()];
         if counts.iter().any(|count| *count > MOST) {
             return Err(Error::invalid(format!("filter dead letters: more than {MOST} values of one kind")));
         }
+        known("reason", &self.reasons, &REASONS)?;
+        known("class", &self.classes, &Class::ALL.map(|class| class.as_str()))?;
         match (self.older_than, self.newer_than) {
             (Some(older), Some(newer)) if older >= newer => Err(Error::invalid(
                 "filter dead letters: nothing is older than one time and newer than a shorter one; exchange the two",
@@ -119,9 +129,28 @@ impl Filter {
     }
 }
 
+/// Refuses a word that is none of these. It would match nothing, and look like an answer.
+fn known(what: &str, given: &[String], words: &[&str]) -> Result<(), Error> {
+    let Some(unknown) = given.iter().find(|given| !words.contains(&given.as_str())) else { return Ok(()) };
+    let help = match similar(unknown, words.iter().copied()).first() {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("there are: {}", words.join(", ")),
+    };
+    Err(Error::invalid(format!("filter dead letters: no letter has the {what} `{unknown}`; {help}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_that_no_letter_has_is_refused() {
+        let reason = |reason: &str| Filter { reasons: vec![reason.to_owned()], ..Filter::default() }.check();
+        let class = |class: &str| Filter { classes: vec![class.to_owned()], ..Filter::default() }.check();
+        assert!(reason("expired").is_ok() && reason("killed").is_ok() && class("transient").is_ok());
+        assert!(reason("max_atempts").unwrap_err().message.contains("did you mean `max_attempts`?"));
+        assert!(class("x").unwrap_err().message.contains("there are: backpressure"));
+    }
 
     #[test]
     fn a_field_is_a_path_and_a_text() {

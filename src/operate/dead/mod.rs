@@ -16,7 +16,7 @@ pub use self::aside::{Aside, Broken};
 pub use self::back::{can_go_back, import_from, open};
 pub use self::count::{Counted, Total, count};
 pub use self::export::{Exported, export};
-pub use self::filter::{FieldIs, Filter};
+pub use self::filter::{FieldIs, Filter, REASONS};
 pub use self::import::{Imported, import};
 pub use self::letter::{Letter, Summary};
 use self::selection::Selection;

@@ -8,7 +8,7 @@ use crate::source::ledger::claims::Element;
 use crate::source::ledger::sink_hash;
 
 /// Why it died: what a daemon never writes.
-pub const REASON: &str = "killed";
+pub const KILLED: &str = "killed";
 
 /// The fields, in the order of a daemon's letters. `message` says who and why.
 pub fn fields(
@@ -25,7 +25,7 @@ pub fn fields(
         spec.to.iter().map(|to| &*to.sink).filter(|sink| header.confirmed.contains(&sink_hash(sink))).collect();
     let mut fields = vec![
         ("id", id.to_string().into()),
-        ("reason", text(REASON)),
+        ("reason", text(KILLED)),
         ("queue", text(&spec.id)),
         ("origin", text(header.origin.as_str())),
         ("due_ms", header.due_ms().map(|ms| Bytes::from(ms.to_string())).unwrap_or_default()),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::act::{Acted, ActedElement, Action, Fate, When, act, time_of};
 pub use self::detail::{Detail, Holder};
+pub use self::kill::KILLED;
 use super::error::{Attempt, Error};
 use super::pause::{PauseState, paused_of};
 use super::session::Queue;

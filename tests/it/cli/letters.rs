@@ -78,6 +78,7 @@ async fn the_same_filters_choose_letters_for_every_command() {
     }
     ask(&config, "dead ls docs --older-than 2h --newer-than 1h").failed(2, &["exchange the two"]);
     ask(&config, "dead ls docs --field order.id").failed(2, &["PATH=VALUE"]);
+    ask(&config, "dead ls docs --reason max_atempts").failed(2, &["did you mean `max_attempts`?"]);
 
     let dry = ask(&config, "dead redrive docs --code timeout --dry-run").well();
     assert!(dry.contains("100 dead letters of docs would be redriven"), "{dry}");
@@ -158,4 +159,13 @@ async fn letters_go_out_as_lines_and_come_back_as_they_were() {
     assert_eq!(std::fs::read_to_string(&aside).unwrap(), "one from before\n{oops\n");
     assert_eq!(count(&mut redis).await.0, 60);
     assert_eq!(ask(&config, &format!("dead export docs --file {file}")).code, 2, "no file is written over");
+}
+
+/// What may be filtered by is what the daemon writes, and an operator.
+#[test]
+fn every_reason_of_a_dead_letter_can_be_filtered_by() {
+    let written: Vec<&str> = delaybridge::telemetry::labels::DeadReason::ALL.iter().map(|word| word.as_str()).collect();
+    let known: Vec<&str> =
+        delaybridge::operate::dead::REASONS.into_iter().filter(|reason| *reason != "killed").collect();
+    assert_eq!(known, written);
 }
