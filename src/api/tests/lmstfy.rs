@@ -278,9 +278,10 @@ async fn cases_16_to_20_a_client_with_a_shorter_time_out_costs_no_job() {
     // The Go client refuses such a request before it is sent. One that sends it hangs up while the server waits.
     let mut client = lmstfy.world.client().await;
     let token = [("x-token", lmstfy.token.as_str())];
+    lmstfy.world.until_connected(1).await;
     client.send("GET", "/api/test-ns/short?ttr=600&timeout=6", &token, b"").await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
     drop(client);
+    lmstfy.world.until_connected(0).await;
     let id = lmstfy.publish("short", b"hello", 0, 1, 0).await;
     assert_eq!(lmstfy.consume("short", 10, 3).await.unwrap().id, id, "the only try was not used up");
     assert!(lmstfy.consume("short", 10, 0).await.is_none());
@@ -295,15 +296,17 @@ async fn cases_22_23_28_a_request_that_was_given_up_is_done_or_not_and_nothing_e
         "PUT /api/test-ns/given-up HTTP/1.1\r\nhost: a\r\nx-token: {}\r\ncontent-length: 5\r\n\r\nhel",
         lmstfy.token
     );
+    lmstfy.world.until_connected(1).await;
     client.raw(head.as_bytes()).await;
     drop(client);
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    lmstfy.world.until_connected(0).await;
     assert_eq!(lmstfy.size("given-up").await, 0);
     // Given up while it was answered: the job is there, as a whole.
     let mut client = lmstfy.world.client().await;
+    lmstfy.world.until_connected(1).await;
     client.send("PUT", "/api/test-ns/given-up", &[("x-token", lmstfy.token.as_str())], b"hello").await;
     drop(client);
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    lmstfy.world.until_connected(0).await;
     if let Some(job) = lmstfy.consume("given-up", 10, 0).await {
         assert_eq!(job.data, b"hello");
     }

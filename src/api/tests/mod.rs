@@ -65,6 +65,17 @@ impl World {
         World { redis, queue, events, address, stop, served, dispensing, _subscriber: subscriber }
     }
 
+    /// Waits until the server has so many connections: it has met each that began, and noticed each that ended.
+    pub(super) async fn until_connected(&self, connections: usize) {
+        let series = format!("delaybridge_api_connections {connections}\n");
+        let has = || self.events.metrics().render().is_ok_and(|text| text.contains(&series));
+        let began = tokio::time::Instant::now();
+        while !has() {
+            assert!(began.elapsed() < Duration::from_secs(30), "the server does not have {connections} connections");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
     /// A connection.
     pub(super) async fn client(&self) -> Client {
         Client::connect(self.address).await
