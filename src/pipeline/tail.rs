@@ -15,7 +15,8 @@ pub fn delivered(claim: &Claim, place: usize) {
     queue.process.events.tail().note(Fate::Delivered, || {
         let element = &claim.elements[place];
         let (id, payload) = queue.store.open_element(element);
-        let seen = Seen { claim, id: &id, payload: &payload, due_ms: element.due_ms(), attempts: element.attempts() };
+        let attempt = claim.attempt(element.attempts(), element.is_doubtful());
+        let seen = Seen { claim, id: &id, payload: &payload, due_ms: element.due_ms(), attempt };
         ElementEvent { sink: Some(sinks(queue)), ..seen.event(Fate::Delivered) }
     });
 }
@@ -27,7 +28,9 @@ pub fn settled(parts: &Parts, verdict: &Verdict) {
     let Some(fate) = fate(verdict).filter(|_| tail.is_watched()) else { return };
     tail.note(fate, || {
         let Parts { claim, id, payload, header, .. } = parts;
-        let seen = Seen { claim, id, payload, due_ms: header.due_ms(), attempts: header.attempts };
+        // The verdict may have put the element in doubt, or counted: this is the attempt that it ends.
+        let attempt = claim.attempt(header.attempts, parts.element.is_doubtful());
+        let seen = Seen { claim, id, payload, due_ms: header.due_ms(), attempt };
         let event = seen.event(fate);
         let name = |place: &Option<usize>| Some(queue.routes.get((*place)?)?.spec.sink.to_string());
         let at = |wait: &std::time::Duration| {
@@ -81,7 +84,7 @@ struct Seen<'a> {
     id: &'a Identity,
     payload: &'a Result<Bytes, NoPayload>,
     due_ms: Option<i64>,
-    attempts: u32,
+    attempt: u32,
 }
 
 impl Seen<'_> {
@@ -99,7 +102,7 @@ impl Seen<'_> {
             fate,
             sink: None,
             due_ms: self.due_ms,
-            attempt: self.attempts.saturating_add(u32::from(self.claim.name.expiries)).saturating_add(1),
+            attempt: self.attempt,
             next_ms: None,
             failure: None,
             message: None,

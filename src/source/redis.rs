@@ -72,11 +72,11 @@ impl RedisStore {
         &self,
         conn: &Conn,
         name: ClaimName,
+        may_repeat: bool,
         elements: impl Iterator<Item = &'a Element> + Clone,
     ) -> Result<(), SourceError> {
-        // What another process holds is only looked at: it may have been delivered.
-        let own = name.owner == self.ledger.owner && elements.clone().next().is_some();
-        let Some(durable) = self.durable.as_ref().filter(|_| own) else { return Ok(()) };
+        let any = elements.clone().next().is_some();
+        let Some(durable) = self.durable.as_ref().filter(|_| any) else { return Ok(()) };
         let released = elements.clone().count() as u64;
         // Boxed, because few queues ask for it.
         let problem = match Box::pin(durable.confirm(conn)).await {
@@ -86,7 +86,7 @@ impl RedisStore {
             Err(refused @ LinkError::Server { .. }) => refused.into(),
             Err(error) => return Err(self.unfinished(&error)),
         };
-        let back = |(at, element)| claims::Verdict::release(name, name.number, at, element);
+        let back = |(at, element)| claims::Verdict::release(name, name.number, at, element).doubtful(may_repeat);
         let back: Vec<_> = elements.enumerate().map(back).collect();
         let gone_back = Box::pin(self.ledger.claims().settle(conn, &back, None, None)).await;
         gone_back.map_err(|error| self.unfinished(&error))?;
@@ -211,7 +211,7 @@ impl Claims for RedisStore {
             let conn = self.conn_for_claims().await?;
             let reply = self.ledger.claim(&conn, request).await?;
             if let claims::ClaimReply::Claimed(claimed) = &reply {
-                self.make_durable(&conn, request.name, claimed.elements.iter().chain(&claimed.damaged)).await?;
+                self.make_durable(&conn, request.name, false, claimed.elements.iter().chain(&claimed.damaged)).await?;
             }
             Ok(reply)
         }
@@ -223,7 +223,7 @@ impl Claims for RedisStore {
             let conn = self.conn_for_claims().await?;
             let reply = self.ledger.take_over(&conn, request).await?;
             if let claims::TakeOverReply::Taken { elements, damaged, .. } = &reply {
-                self.make_durable(&conn, request.new, elements.iter().chain(damaged)).await?;
+                self.make_durable(&conn, request.new, true, elements.iter().chain(damaged)).await?;
             }
             Ok(reply)
         }
@@ -239,11 +239,15 @@ impl Claims for RedisStore {
     }
 
     fn contents(&self, name: ClaimName) -> Call<'_, claims::Contents> {
+        async move { self.ledger.contents(&self.conn()?, name).await }.boxed()
+    }
+
+    fn recover(&self, name: ClaimName, may_repeat: bool) -> Call<'_, claims::Contents> {
         async move {
             // A server counts from the last command of a connection, reads among them.
             let conn = self.conn_for_claims().await?;
             let contents = self.ledger.contents(&conn, name).await?;
-            self.make_durable(&conn, name, contents.elements.iter().chain(&contents.damaged)).await?;
+            self.make_durable(&conn, name, may_repeat, contents.elements.iter().chain(&contents.damaged)).await?;
             Ok(contents)
         }
         .boxed()

@@ -110,6 +110,10 @@ pub trait Claims: Send + Sync + 'static {
     /// What a claim holds.
     fn contents(&self, name: claims::ClaimName) -> Call<'_, claims::Contents>;
 
+    /// What a claim of the caller's holds, to be delivered: durable, as what a claim answers. `may_repeat`: a sink may have it
+    /// already. What goes back, because it is not durable, says so in its header.
+    fn recover(&self, name: claims::ClaimName, may_repeat: bool) -> Call<'_, claims::Contents>;
+
     /// Removes whole claims of which every element that is left was confirmed; one answer for each.
     fn confirm<'a>(&'a self, how: claims::Confirm, claims: &'a [claims::Whole]) -> Call<'a, Vec<claims::Confirmed>>;
 

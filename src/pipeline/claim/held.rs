@@ -55,8 +55,8 @@ impl Held {
         let element = claim.element(place)?;
         let (id, payload) = claim.queue.store.open_element(&element);
         let mut header = element.header();
-        // The owner of the lease that ran out may have sent it. The entry keeps that when the name is gone.
-        header.doubt |= claim.name.expiries > 0;
+        // The entry keeps that when the claim is gone.
+        header.doubt |= claim.may_repeat;
         header.writer = Writer {
             owner: claim.queue.process.owner,
             claim: claim.name.number,

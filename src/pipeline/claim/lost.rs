@@ -116,7 +116,7 @@ impl Lost {
         if !held {
             return Looked::Found;
         }
-        match queue.store.contents(self.name).await {
+        match queue.store.recover(self.name, self.may_repeat).await {
             Ok(contents) => self.take_up(queue, contents, sent.after(queue.spec.lease)),
             Err(problem) => return unanswered(problem),
         }
@@ -148,7 +148,14 @@ impl Lost {
             metrics.possible_duplicates(if self.name.is_exhausted() { 0 } else { found });
         }
         let (name, not_after_ms, unreadable) = (self.name, self.not_after_ms, contents.unknown > 0);
-        let taken = Taken { name, not_after_ms, elements: contents.elements, unreadable, deadline };
+        let taken = Taken {
+            name,
+            not_after_ms,
+            may_repeat: self.may_repeat,
+            elements: contents.elements,
+            unreadable,
+            deadline,
+        };
         let claim = Claim::new(queue, taken, room);
         let batch = Batch::new(claim, isolation, None);
         match queue.stopping.is_cancelled() {

@@ -24,6 +24,8 @@ pub struct Claim {
     pub name: ClaimName,
     /// Redis time in ms after which it cannot run again.
     pub not_after_ms: i64,
+    /// Whether a sink may have what it holds: it was taken over, or turned up again.
+    pub may_repeat: bool,
     /// What it took.
     pub elements: Vec<Element>,
     /// Whether it holds entries that this version cannot read, beside them.
@@ -44,6 +46,8 @@ pub struct Taken {
     pub name: ClaimName,
     /// Redis time in ms after which it cannot run again.
     pub not_after_ms: i64,
+    /// Whether a sink may have its elements: another owner, or this process, may have sent them.
+    pub may_repeat: bool,
     /// Its elements.
     pub elements: Vec<Element>,
     /// Whether there are entries beside them that this version cannot read.
@@ -150,7 +154,7 @@ impl Claim {
     /// Takes up what was taken. `room` is what was reserved for it: what is not needed is released, what is missing is
     /// taken all the same.
     pub fn new(queue: &Arc<Queue>, taken: Taken, mut room: Reserved) -> Arc<Claim> {
-        let Taken { name, not_after_ms, elements, unreadable, deadline } = taken;
+        let Taken { name, not_after_ms, may_repeat, elements, unreadable, deadline } = taken;
         let bytes = elements.iter().map(|element| element.room()).sum();
         let has_bodies = elements.iter().any(|element| element.body.is_some());
         room.set(Room { count: elements.len() as u64, bytes });
@@ -163,6 +167,7 @@ impl Claim {
             queue: queue.clone(),
             name,
             not_after_ms,
+            may_repeat,
             elements,
             unreadable,
             has_bodies,
@@ -189,6 +194,13 @@ impl Claim {
     /// The element was written back under a new header.
     pub fn rewritten(&self, place: usize, element: Element) {
         self.lock().rewritten.push((place, element));
+    }
+
+    /// The number of this attempt for whoever receives an element of it, with so many attempts that counted before: 1 only if
+    /// no sink has had it before. So it can be larger than what counts towards `max_attempts`.
+    pub fn attempt(&self, attempts: u32, doubt: bool) -> u32 {
+        let attempt = attempts.saturating_add(u32::from(self.name.expiries)).saturating_add(1);
+        attempt.max(1 + u32::from(doubt || self.may_repeat))
     }
 
     /// Until when sinks may begin to send what is in hand; `None` if too little of the lease is left, or if it is lost.

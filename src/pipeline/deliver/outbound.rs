@@ -57,15 +57,11 @@ impl<'a> Subject<'a> {
         Traced { queue: &self.claim.queue.spec.id, id: self.id, due_ms: self.due_ms, attempt: self.attempt() }
     }
 
-    /// The number of this attempt, for whoever receives it: 1 only if no sink has had the element before. So it can be larger
-    /// than what counts towards `max_attempts`.
     fn attempt(&self) -> u32 {
         if planted(Lie::DroppedAttempt) {
             return 1;
         }
-        let expiries = u32::from(self.claim.name.expiries);
-        let attempt = self.attempts.saturating_add(expiries).saturating_add(1);
-        attempt.max(1 + u32::from(self.doubt))
+        self.claim.attempt(self.attempts, self.doubt)
     }
 
     fn lateness(&self) -> Option<Duration> {

@@ -276,7 +276,7 @@ fn message(claim: &Claim, place: usize, now_ms: i64, send_before: Instant) -> Re
     let element = &claim.elements[place];
     let (id, payload) = claim.queue.store.open_element(element);
     let (due_ms, attempts, topic) = (element.due_ms(), element.attempts(), claim.queue.store.topic(element));
-    let doubt = element.header.as_ref().is_some_and(|header| header.doubt);
+    let doubt = element.is_doubtful();
     let subject = Subject { claim, id: &id, payload: &payload, due_ms, attempts, doubt, topic, place };
     let payload = outbound::readable(&subject)?;
     let message = outbound::message(&subject, &payload, 0, now_ms, send_before)

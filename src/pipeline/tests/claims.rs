@@ -338,5 +338,6 @@ async fn what_was_confirmed_and_comes_back_in_its_claim_is_announced() {
     world.server.store("q", name.owner).claim(&request).await.unwrap();
     within(2 * MINUTE, "all to be delivered again", || sink.taken().len() == 20).await;
     bridge.metric_is(DUPLICATES, 10.0).await;
+    assert!(sink.attempts()[10..].iter().all(|message| message.attempt == 2), "a second attempt says so");
     world.until_empty().await;
 }

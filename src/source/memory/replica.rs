@@ -57,10 +57,11 @@ impl MemoryStore {
         &self,
         epoch: Option<(usize, u64)>,
         name: ClaimName,
+        may_repeat: bool,
         elements: impl Iterator<Item = &Element> + Clone,
     ) -> Result<(), SourceError> {
-        let own = name.owner == self.owner && elements.clone().next().is_some();
-        if !own || !self.server.0.replica.awaited.load(Ordering::Relaxed) {
+        let any = elements.clone().next().is_some();
+        if !any || !self.server.0.replica.awaited.load(Ordering::Relaxed) {
             return Ok(());
         }
         let late = !self.server.is_replicated();
@@ -73,7 +74,7 @@ impl MemoryStore {
         if !late || self.server.is_replicated() {
             return Ok(());
         }
-        let back = |(at, element)| Verdict::release(name, name.number, at, element);
+        let back = |(at, element)| Verdict::release(name, name.number, at, element).doubtful(may_repeat);
         let back: Vec<_> = elements.enumerate().map(back).collect();
         let gone_back = self.call(None, |queue, now_ms| queue.settle(&back, None, None, now_ms)).await;
         gone_back.map_err(|_| unfinished())?;

@@ -193,7 +193,7 @@ impl Claimer {
         if !elements.is_empty() {
             self.rest_from = sent.after(LINGER);
         }
-        let taken = Taken { name, not_after_ms, elements, unreadable, deadline };
+        let taken = Taken { name, not_after_ms, may_repeat: name.expiries > 0, elements, unreadable, deadline };
         if let Some(batch) = reply::accept(queue, taken, retried, (room, isolation, probe)) {
             queue.dispatch.push(queue, batch);
         }

@@ -235,6 +235,10 @@ impl Claims for Wire {
         self.call(self.store.contents(name), never)
     }
 
+    fn recover(&self, name: ClaimName, may_repeat: bool) -> Call<'_, Contents> {
+        self.call(self.store.recover(name, may_repeat), never)
+    }
+
     fn confirm<'a>(&'a self, how: Confirm, claims: &'a [Whole]) -> Call<'a, Vec<Confirmed>> {
         self.call(self.store.confirm(how, claims), move || {
             let (store, claims) = (self.store.clone(), claims.to_vec());

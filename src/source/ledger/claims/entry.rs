@@ -341,6 +341,11 @@ impl Element {
         self.header.as_ref().map_or(0, |header| header.attempts)
     }
 
+    /// Whether a sink may have had it in an attempt that did not count.
+    pub fn is_doubtful(&self) -> bool {
+        self.header.as_ref().is_some_and(|header| header.doubt)
+    }
+
     /// Its header, or the one that it would get.
     pub fn header(&self) -> Header {
         let new = || Header::redriven(Origin::Delayed, self.given, self.score_ms, Vec::new());

@@ -113,6 +113,14 @@ impl Verdict {
         Verdict { claim, part: element.part(), member: element.member.clone(), step, body: None }
     }
 
+    /// The same of an element that a sink may have already, for another reason.
+    pub fn doubtful(mut self, may_repeat: bool) -> Verdict {
+        if let Move::Release { header, .. } = &mut self.step {
+            header.doubt |= may_repeat;
+        }
+        self
+    }
+
     /// What the foreign program wrote.
     fn element(&self) -> Bytes {
         let entry = (self.part == Part::Entries).then(|| Element::entry(self.member.clone(), 0)).flatten();
@@ -175,10 +183,11 @@ mod tests {
     fn what_was_taken_over_and_goes_back_may_have_been_sent() {
         let name = ClaimName::new([1; 8], 1);
         let bare = Element::bare(Bytes::from_static(b"7"), 1_000);
-        let doubt = |claim: ClaimName, element: &Element| match Verdict::release(claim, 1, 0, element).step {
+        let doubtful = |verdict: Verdict| match verdict.step {
             Move::Release { header, .. } => header.doubt,
             other => panic!("{other:?}"),
         };
+        let doubt = |claim: ClaimName, element: &Element| doubtful(Verdict::release(claim, 1, 0, element));
         assert!(!doubt(name, &bare), "claimed for the first time");
         let taken_over = name.taken_over_by([2; 8], 1);
         assert!(doubt(taken_over, &bare));
@@ -186,6 +195,8 @@ mod tests {
         member.extend_from_slice(b"7");
         let entry = Element::entry(member.into(), 1_000).expect("an entry");
         assert!(!doubt(name, &entry) && doubt(taken_over, &entry));
+        let again = |may_repeat| doubtful(Verdict::release(name, 1, 0, &bare).doubtful(may_repeat));
+        assert!(again(true) && !again(false), "a claim of the same process that turned up again");
     }
 
     #[test]

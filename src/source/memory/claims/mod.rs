@@ -150,6 +150,10 @@ impl Queue {
         Buried::Done { now_ms, kept: names.iter().map(keep).collect() }
     }
 
+    fn contents(&self, name: ClaimName) -> Contents {
+        self.claims.get(&name).map(Keys::contents).unwrap_or_default()
+    }
+
     /// How many elements are in claims.
     pub(super) fn held(&self) -> InFlight {
         let names = self.leases.iter().take(COUNTED);
@@ -164,7 +168,7 @@ impl Claims for MemoryStore {
             let epoch = self.server.epoch();
             let reply = self.call(Some(Op::Claim), |queue, now_ms| queue.claim(request, now_ms)).await?;
             if let ClaimReply::Claimed(claimed) = &reply {
-                self.make_durable(epoch, request.name, claimed.elements.iter().chain(&claimed.damaged)).await?;
+                self.make_durable(epoch, request.name, false, claimed.elements.iter().chain(&claimed.damaged)).await?;
             }
             Ok(reply)
         }
@@ -176,7 +180,7 @@ impl Claims for MemoryStore {
             let epoch = self.server.epoch();
             let reply = self.call(Some(Op::TakeOver), |queue, now_ms| queue.take_over(request, now_ms)).await?;
             if let TakeOverReply::Taken { elements, damaged, .. } = &reply {
-                self.make_durable(epoch, request.new, elements.iter().chain(damaged)).await?;
+                self.make_durable(epoch, request.new, true, elements.iter().chain(damaged)).await?;
             }
             Ok(reply)
         }
@@ -192,11 +196,14 @@ impl Claims for MemoryStore {
     }
 
     fn contents(&self, name: ClaimName) -> Call<'_, Contents> {
+        self.call(Some(Op::Contents), move |queue, _| queue.contents(name))
+    }
+
+    fn recover(&self, name: ClaimName, may_repeat: bool) -> Call<'_, Contents> {
         async move {
             let epoch = self.server.epoch();
-            let contents = |queue: &mut Queue, _| queue.claims.get(&name).map(Keys::contents).unwrap_or_default();
-            let contents = self.call(Some(Op::Contents), contents).await?;
-            self.make_durable(epoch, name, contents.elements.iter().chain(&contents.damaged)).await?;
+            let contents = self.call(Some(Op::Contents), |queue, _| queue.contents(name)).await?;
+            self.make_durable(epoch, name, may_repeat, contents.elements.iter().chain(&contents.damaged)).await?;
             Ok(contents)
         }
         .boxed()
