@@ -52,7 +52,8 @@ pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
     }
 }
 
-/// Extends every lease of the queue that has less than half of its time left. False if there was no answer.
+/// Extends every lease of the queue that has less than half of its time left. False if they are to be extended again before
+/// anything else is claimed: there was no answer, or a slot is on the move.
 pub async fn extend(queue: &Arc<Queue>) -> bool {
     let lease = queue.spec.lease;
     let due = queue.leases.due(Instant::now(), lease / 2);
@@ -63,8 +64,10 @@ pub async fn extend(queue: &Arc<Queue>) -> bool {
     let sent = Instant::now();
     let extended = match queue.store.extend(lease, &names).await {
         Ok(extended) => extended,
-        // The next round asks again.
-        Err(SourceError::Link(LinkError::NotSent { .. } | LinkError::Unknown { .. })) => return false,
+        // The next round asks again. With a slot on the move the answer may be another one for each key.
+        Err(SourceError::Link(
+            LinkError::NotSent { .. } | LinkError::Unknown { .. } | LinkError::Server { code: "TRYAGAIN", .. },
+        )) => return false,
         // A key of a wrong type, a missing right: the claimer's to report.
         Err(_) => return true,
     };
