@@ -91,15 +91,15 @@ fn seats(config: &Config, process: &Arc<Process>, redis: &Redis, sinks: ByName) 
         }
     };
     let store = {
-        let (redis, owner) = (redis.clone(), process.owner);
-        move |spec: &QueueSpec| -> Arc<dyn Store> {
+        let redis = redis.clone();
+        move |spec: &QueueSpec, owner: [u8; 8]| -> Arc<dyn Store> {
             let store = RedisStore::new(&redis, source::build(&spec.source), owner).in_order(spec.order.is_some());
             let durable = spec.durability.as_deref().copied().map(&beside);
             Arc::new(store.durable(durable.as_ref()))
         }
     };
     // Made before anything runs, as all connections of the start are.
-    queues.iter().for_each(|spec| drop(store(spec)));
+    queues.iter().for_each(|spec| drop(store(spec, process.owner)));
     let parts = Parts { store: Box::new(store), sinks };
     Seats::new(process.clone(), Arc::new(RedisServer::new(redis)), &queues, parts)
 }

@@ -52,6 +52,8 @@ pub struct Process {
     pub tracer: Option<Tracer>,
     /// Number of the last claim.
     claims: AtomicU64,
+    /// How many further owners there are.
+    owners: AtomicU64,
 }
 
 impl Process {
@@ -75,7 +77,14 @@ impl Process {
             events,
             tracer: None,
             claims: AtomicU64::new(0),
+            owners: AtomicU64::new(0),
         }
+    }
+
+    /// An owner that this process has not been yet. It is random, too: as far from those of other processes as the first one.
+    pub fn another_owner(&self) -> [u8; 8] {
+        let further = self.owners.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        u64::from_be_bytes(self.owner).wrapping_add(further).to_be_bytes()
     }
 
     /// With several Redis, each has an equal share of what may be in flight: what waits for one that does not answer leaves

@@ -28,8 +28,8 @@ use crate::source::store::{Server, Store};
 use crate::telemetry::events::QueueEvents;
 use crate::telemetry::labels::Wakeup;
 
-/// Opens the store of a queue.
-pub type OpenStore = Box<dyn Fn(&QueueSpec) -> Arc<dyn Store> + Send + Sync>;
+/// Opens the store of a queue, for this owner of claims.
+pub type OpenStore = Box<dyn Fn(&QueueSpec, [u8; 8]) -> Arc<dyn Store> + Send + Sync>;
 
 /// What queues are built with.
 pub struct Parts {
@@ -60,6 +60,8 @@ pub struct Seats {
 /// What is kept of a queue at rest.
 struct Seat {
     spec: Arc<QueueSpec>,
+    /// The owner of its claims.
+    owner: [u8; 8],
     /// Of a queue that has series or has written lines: its counters go on where they were.
     events: OnceLock<QueueEvents>,
     /// See [`Queue::saw_nothing_due`].
@@ -70,9 +72,9 @@ struct Seat {
 
 impl Seat {
     /// A queue at rest that nothing is known of; with its counters, where it had another configuration before.
-    fn new(spec: Arc<QueueSpec>, events: Option<QueueEvents>) -> Seat {
+    fn new(spec: Arc<QueueSpec>, owner: [u8; 8], events: Option<QueueEvents>) -> Seat {
         let events = events.map_or_else(OnceLock::new, OnceLock::from);
-        Seat { spec, events, nothing_due_ms: i64::MIN.into(), empty: false.into() }
+        Seat { spec, owner, events, nothing_due_ms: i64::MIN.into(), empty: false.into() }
     }
 }
 
@@ -133,7 +135,7 @@ impl Seats {
         process.events.status().add_queues(specs.len());
         let Parts { store, sinks } = parts;
         let seats = Seats {
-            seats: RwLock::new(specs.iter().map(|spec| Seat::new(spec.clone(), None)).collect()),
+            seats: RwLock::new(specs.iter().map(|spec| Seat::new(spec.clone(), process.owner, None)).collect()),
             process,
             server,
             store,
@@ -155,7 +157,7 @@ impl Seats {
         let process = queues[0].process.clone();
         let specs: Vec<_> = queues.iter().map(|queue| queue.spec.clone()).collect();
         let stores: HashMap<_, _> = queues.iter().map(|queue| (queue.spec.id.clone(), queue.store.clone())).collect();
-        let parts = Parts { store: Box::new(move |spec| stores[&spec.id].clone()), sinks: HashMap::new() };
+        let parts = Parts { store: Box::new(move |spec, _| stores[&spec.id].clone()), sinks: HashMap::new() };
         let seats = Seats::new(process, server, &specs, parts);
         seats.state.lock().at_work = queues.into_iter().enumerate().collect();
         Arc::new(seats)
@@ -217,7 +219,10 @@ impl Seats {
     pub fn store(&self, place: usize) -> Arc<dyn Store> {
         match self.state.lock().at_work.get(&place) {
             Some(queue) => queue.store.clone(),
-            None => (self.store)(&self.spec(place)),
+            None => {
+                let seat = self.seat(place);
+                (self.store)(&seat.spec, seat.owner)
+            }
         }
     }
 
@@ -260,9 +265,9 @@ impl Seats {
 
     fn build(&self, place: usize) -> Arc<Queue> {
         let seat = self.seat(place);
-        let Seat { spec, events, nothing_due_ms, empty } = &*seat;
+        let Seat { spec, owner, events, nothing_due_ms, empty } = &*seat;
         empty.store(false, Ordering::Relaxed);
-        let store = (self.store)(spec);
+        let store = (self.store)(spec, *owner);
         let events = events.get().cloned().unwrap_or_else(|| self.process.events.queue(&spec.id));
         let queue = Queue::with_events(spec.clone(), self.process.clone(), store, events, |name| self.sink(name));
         queue.saw_nothing_due(nothing_due_ms.load(Ordering::Relaxed));

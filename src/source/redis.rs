@@ -270,6 +270,10 @@ impl Claims for RedisStore {
         async move { self.ledger.claims().bury(&self.conn()?, not_after_ms, names).await }.boxed()
     }
 
+    fn owner(&self) -> [u8; 8] {
+        self.ledger.owner
+    }
+
     fn leave_order(&self) -> Call<'_, bool> {
         async move { self.ledger.claims().leave_order(&self.conn()?, self.ledger.owner).await }.boxed()
     }

@@ -130,6 +130,9 @@ pub trait Claims: Send + Sync + 'static {
     /// `not_after` of them.
     fn bury<'a>(&'a self, not_after_ms: i64, names: &'a [claims::ClaimName]) -> Call<'a, claims::Buried>;
 
+    /// Whose claims these are: a part of their names.
+    fn owner(&self) -> [u8; 8];
+
     /// Gives back the right to deliver in order, for a process with nothing in flight; nothing for other queues.
     fn leave_order(&self) -> Call<'_, bool> {
         Box::pin(std::future::ready(Ok(false)))

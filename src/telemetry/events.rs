@@ -254,7 +254,11 @@ impl Events {
 
     /// A queue that was changed or removed had elements in flight that could be neither settled nor released in time.
     pub fn queue_left(&self, queue: &str, elements: usize) {
-        warn!(queue, elements, "a queue was stopped with leftovers: they come back when their leases expire");
+        warn!(
+            queue,
+            elements,
+            "a queue was stopped with leftovers: a changed queue finds them, else they come back when their leases expire"
+        );
     }
 
     /// Queues are gone: nothing is shown of them any more.

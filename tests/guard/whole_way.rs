@@ -210,8 +210,9 @@ async fn idle() -> [f64; 2] {
     let config = held(&region);
     let region = Region::new(ALLOCATOR);
     let server = Arc::new(Server::new(&redis));
-    let store =
-        move |spec: &QueueSpec| -> Arc<dyn Store> { Arc::new(RedisStore::new(&redis, build(&spec.source), OWNER)) };
+    let store = move |spec: &QueueSpec, _: [u8; 8]| -> Arc<dyn Store> {
+        Arc::new(RedisStore::new(&redis, build(&spec.source), OWNER))
+    };
     let parts = Parts { store: Box::new(store), sinks: [(name, handle)].into() };
     let seats = Arc::new(Seats::new(process.clone(), server, &specs, parts));
     tokio::spawn(claimers::run(seats.clone(), Duration::from_secs(60)));

@@ -63,7 +63,8 @@ async fn leave_order(queue: &Queue) {
     while !queue.leases.is_empty() && !queue.give_up.is_cancelled() {
         tokio::time::sleep(SPILLING).await;
     }
-    if queue.leases.is_empty() {
+    // When it gives up, what is left is forgotten, and stays under its leases.
+    if queue.leases.is_empty() && !queue.give_up.is_cancelled() {
         // Without an answer it ends by itself.
         drop(queue.store.leave_order().await);
     }
@@ -99,6 +100,10 @@ struct Claimer {
 impl Claimer {
     fn new(queue: Arc<Queue>, heartbeat: Heartbeat, seats: Option<Arc<Seats>>) -> Claimer {
         let now = Instant::now();
+        // What a change of the queue left to its leases need not wait for their ends. In order, it is another owner's.
+        let (owner, now_ms) = (queue.store.owner(), queue.home().now_ms());
+        let left_here = queue.leases.take_forgotten().into_iter().filter(|name| name.owner == owner);
+        let lost = left_here.map(|name| Lost::stray(name, now_ms, false)).collect();
         Claimer {
             seats,
             rest_from: now,
@@ -110,7 +115,7 @@ impl Claimer {
             refusals: 0,
             extend_first: false,
             patience: PATIENCE,
-            lost: Vec::new(),
+            lost,
             outstanding: Outstanding::default(),
             backlog: false,
             queue,
@@ -240,7 +245,9 @@ impl Claimer {
         if queue.process.stopping.is_cancelled() {
             queue.process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed);
         }
-        leave_order(&queue).await;
+        if self.lost.is_empty() {
+            leave_order(&queue).await;
+        }
     }
 
     /// When it may end: not while there is anything that only this claimer knows.
@@ -298,7 +305,7 @@ impl Claimer {
         let request = match take_over {
             Some(old) => Request::TakeOver(TakeOverRequest {
                 old,
-                new: old.taken_over_by(process.owner, number),
+                new: old.taken_over_by(queue.store.owner(), number),
                 not_after_ms,
                 lease,
                 most: if matches!(isolation, Isolation::Alone(_)) { 1 } else { most },
@@ -308,7 +315,7 @@ impl Claimer {
             None => {
                 self.rotation += 1;
                 Request::Claim(ClaimRequest {
-                    name: ClaimName::new(process.owner, number),
+                    name: ClaimName::new(queue.store.owner(), number),
                     not_after_ms,
                     lease,
                     ahead,

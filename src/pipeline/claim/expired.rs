@@ -25,7 +25,7 @@ impl Expired {
     /// returned: their elements were dropped here, or their replies were lost.
     pub async fn met(&mut self, queue: &Arc<Queue>, names: Vec<ClaimName>) -> Vec<ClaimName> {
         let names = if names.len() < EXPIRED_SHOWN { names } else { self.page(queue, names).await };
-        let (own, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.owner == queue.process.owner);
+        let (own, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.owner == queue.store.owner());
         self.names = others.into();
         if queue.spec.order.is_some() {
             self.sort(queue).await;

@@ -58,7 +58,7 @@ impl Held {
         // The entry keeps that when the claim is gone.
         header.doubt |= claim.may_repeat;
         header.writer = Writer {
-            owner: claim.queue.process.owner,
+            owner: claim.queue.store.owner(),
             claim: claim.name.number,
             place: u32::try_from(place + 1).unwrap_or(u32::MAX),
         };

@@ -30,6 +30,8 @@ struct State {
     held: HashMap<u64, Arc<Claim>>,
     /// Names of claims that are empty, with the Redis times after which they cannot run again.
     ended: Vec<(ClaimName, i64)>,
+    /// Claims that were let go of with elements in them: for the queue that follows in this process.
+    forgotten: Vec<ClaimName>,
     /// Numbers of claims with elements that were dropped here and never sent, until they turn up again.
     left: BTreeSet<u64>,
 }
@@ -82,18 +84,32 @@ impl Leases {
 
     /// Lets go of what is held: its leases run out. How many elements that are.
     pub fn forget(&self) -> usize {
-        let held = self.with(|state| std::mem::take(&mut state.held));
-        held.values().map(|claim| claim.open()).sum()
+        self.with(|state| {
+            let held = std::mem::take(&mut state.held);
+            let open = held.values().filter(|claim| claim.open() > 0 && !claim.is_lost()).map(|claim| claim.name);
+            state.forgotten.extend(open);
+            held.values().map(|claim| claim.open()).sum()
+        })
     }
 
-    /// Takes over what is remembered of claims that have ended.
+    /// Takes over what is remembered of claims that have ended, or were let go of.
     pub fn inherit(&self, before: &Leases) {
-        let (mut ended, mut left) =
-            before.with(|state| (std::mem::take(&mut state.ended), std::mem::take(&mut state.left)));
+        let State { held: _, mut ended, mut forgotten, mut left } = before.with(|state| State {
+            held: HashMap::default(),
+            ended: std::mem::take(&mut state.ended),
+            forgotten: std::mem::take(&mut state.forgotten),
+            left: std::mem::take(&mut state.left),
+        });
         self.with(|state| {
             state.ended.append(&mut ended);
+            state.forgotten.append(&mut forgotten);
             state.left.append(&mut left);
         });
+    }
+
+    /// Takes out the claims that the queue before this one let go of.
+    pub fn take_forgotten(&self) -> Vec<ClaimName> {
+        self.with(|state| std::mem::take(&mut state.forgotten))
     }
 
     /// Claims with less than `left` of their leases left.

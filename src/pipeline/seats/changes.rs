@@ -47,14 +47,16 @@ impl Seats {
         if let Some(events) = &events {
             events.changed();
         }
-        self.seats.write()[place] = Seat::new(spec, events);
+        let owner = self.owner_of(&spec);
+        self.seats.write()[place] = Seat::new(spec, owner, events);
         self.seat_now(&mut state, place, before.as_deref());
     }
 
     /// A further queue. It looks at once.
     pub fn add(&self, spec: Arc<QueueSpec>) -> usize {
         let mut state = self.state.lock();
-        let seat = Seat::new(spec, None);
+        let owner = self.owner_of(&spec);
+        let seat = Seat::new(spec, owner, None);
         let place = match state.free.pop_first() {
             Some(place) => {
                 self.seats.write()[place] = seat;
@@ -78,6 +80,12 @@ impl Seats {
         state.free.insert(place);
         self.process.events.status().remove_queue();
         self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The owner of the claims of a queue that is new here. What the queue before left to its leases must not be overtaken: Redis
+    /// lets another owner wait for them, whatever this process knows of them, and take them over first.
+    fn owner_of(&self, spec: &QueueSpec) -> [u8; 8] {
+        if spec.order.is_some() { self.process.another_owner() } else { self.process.owner }
     }
 
     fn seat_now(&self, state: &mut State, place: usize, before: Option<&Queue>) {

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::rest::Many;
 use super::*;
+use crate::config::Ordered;
 use crate::pipeline::retire;
 use crate::source::memory::{Fault, Op};
 
@@ -22,6 +23,16 @@ impl Many {
         };
         self.seats.open(place, Arc::new(spec));
         left
+    }
+
+    /// Ten elements are confirmed after Redis went away.
+    async fn deliver_without_redis(&self, sink: &FakeSink) {
+        sink.stall(true);
+        (0..10).for_each(|n| self.offer_in(0, Duration::ZERO, n));
+        eventually("them to be at the sink", || sink.attempts().len() == 10).await;
+        self.server.set_up(false);
+        sink.stall(false);
+        eventually("the confirmations", || sink.taken().len() == 10).await;
     }
 
     fn in_flight(&self) -> (u64, u64) {
@@ -92,21 +103,65 @@ async fn a_sink_that_does_not_answer_holds_a_change_up_for_a_time_and_no_longer(
 async fn verdicts_that_cannot_be_written_are_left_to_the_leases_and_announced() {
     let sink = sink();
     let many = Many::start(1, &sink, |_| ());
-    sink.stall(true);
-    (0..10).for_each(|n| many.offer_in(0, Duration::ZERO, n));
-    eventually("them to be at the sink", || sink.attempts().len() == 10).await;
-    many.server.set_up(false);
-    sink.stall(false);
-    eventually("the confirmations", || sink.taken().len() == 10).await;
+    many.deliver_without_redis(&sink).await;
     let began = Instant::now();
     let left = many.change(0, 10 * SECOND, |spec| spec.max_rate = Some(100.0)).await;
     assert!(began.elapsed() <= 11 * SECOND, "{:?}", began.elapsed());
     assert_eq!(left, 10);
     assert_eq!(many.in_flight(), (0, 0), "they take no room meanwhile");
     many.server.set_up(true);
-    within(10 * MINUTE, "them to arrive again", || sink.taken().len() == 20).await;
+    within(LEASE / 4, "them to arrive again, before their leases are over", || sink.taken().len() == 20).await;
     eventually("all to be settled", || many.in_flight() == (0, 0) && many.server.store("q0", [0; 8]).is_empty()).await;
     assert_eq!(many.metric(REPEATS), 10.0);
+    let attempts: Vec<u32> = sink.attempts().iter().map(|message| message.attempt).collect();
+    assert_eq!(attempts, [[1; 10], [2; 10]].concat(), "who has them twice is to know");
+    many.stop().await;
+}
+
+/// The same, and no replica has the claim that finds them: they go back first.
+#[tokio::test(start_paused = true)]
+async fn what_was_sent_and_goes_back_for_want_of_a_replica_is_announced() {
+    let sink = sink();
+    let many = Many::start(1, &sink, |_| ());
+    many.server.await_replica();
+    many.deliver_without_redis(&sink).await;
+    assert_eq!(many.change(0, 10 * SECOND, |spec| spec.max_rate = Some(100.0)).await, 10);
+    many.server.cut_replica();
+    many.server.set_up(true);
+    let gone_back = "delaybridge_released_messages_total{queue=\"q0\",reason=\"not_durable\"}";
+    within(10 * MINUTE, "them to go back", || many.metric(gone_back) == 10.0).await;
+    many.server.reach_replica();
+    within(10 * MINUTE, "them to arrive again", || sink.taken().len() == 20).await;
+    assert!(sink.attempts()[10..].iter().all(|message| message.attempt == 2), "who has them twice is to know");
+    many.stop().await;
+}
+
+/// In order, what follows waits for what a change has left to its lease, although the process is the same.
+#[tokio::test(start_paused = true)]
+async fn what_a_change_leaves_to_its_lease_is_not_overtaken_in_order() {
+    let sink = sink();
+    let many = Many::start(1, &sink, |spec| spec.order = Some(Box::new(Ordered::Queue)));
+    many.server.in_order("q0");
+    sink.stall(true);
+    (0..10).for_each(|n| many.offer_in(0, Duration::from_millis(n), n));
+    eventually("the first to be at the sink", || sink.attempts().len() == 1 && many.in_flight().0 == 10).await;
+    many.server.set_up(false);
+    assert_eq!(many.change(0, 10 * SECOND, |spec| spec.max_rate = Some(1_000.0)).await, 10);
+    many.server.set_up(true);
+    sink.stall(false);
+    (10..20).for_each(|n| many.offer_in(0, Duration::from_millis(n), n));
+    let changed = Instant::now();
+    eventually("them to arrive", || sink.taken().len() >= 20).await;
+    assert!(changed.elapsed() < 2 * LEASE, "{:?}", changed.elapsed());
+    assert_eq!(sink.taken().iter().map(number).collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
+    eventually("all to be settled", || many.in_flight() == (0, 0) && many.server.store("q0", [0; 8]).is_empty()).await;
+
+    // A change that leaves nothing holds up nothing.
+    assert_eq!(many.change(0, 10 * SECOND, |spec| spec.max_rate = None).await, 0);
+    many.offer_in(0, Duration::ZERO, 20);
+    let changed = Instant::now();
+    eventually("another one", || sink.taken().len() == 21).await;
+    assert!(changed.elapsed() < 2 * SECOND, "{:?}", changed.elapsed());
     many.stop().await;
 }
 

@@ -47,7 +47,7 @@ impl Many {
             .collect();
         let stores = server.clone();
         let parts = Parts {
-            store: Box::new(move |spec| Arc::new(stores.store(&spec.id, owner))),
+            store: Box::new(move |spec, owner| Arc::new(stores.store(&spec.id, owner))),
             sinks: HashMap::from([(name, Arc::new(handle))]),
         };
         let seats = Arc::new(Seats::new(Arc::new(process), Arc::new(server.clone()), &specs, parts));

@@ -269,6 +269,10 @@ impl Claims for Wire {
         self.call(self.store.leave_order(), never)
     }
 
+    fn owner(&self) -> [u8; 8] {
+        self.store.owner()
+    }
+
     fn in_flight(&self) -> Call<'_, InFlight> {
         self.call(Claims::in_flight(&*self.store), never)
     }

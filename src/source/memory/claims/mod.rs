@@ -226,6 +226,10 @@ impl Claims for MemoryStore {
         self.call(Some(Op::Bury), move |queue, now_ms| queue.bury(not_after_ms, names, now_ms))
     }
 
+    fn owner(&self) -> [u8; 8] {
+        self.owner
+    }
+
     fn leave_order(&self) -> Call<'_, bool> {
         self.call(None, |queue, _| queue.leave_order(self.owner))
     }
