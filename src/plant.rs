@@ -32,10 +32,12 @@ pub enum Lie {
     EndlessLease,
     /// A claim without an answer is made again under another name, and not looked for.
     ResentScript,
+    /// In a queue in order, what has to wait holds up nothing.
+    OvertakenRetry,
 }
 
 /// Their names in the variable, as the documentation has them.
-pub const LIES: [(&str, Lie); 12] = [
+pub const LIES: [(&str, Lie); 13] = [
     ("settle_before_ack", Lie::SettleBeforeAck),
     ("ack_on_drop", Lie::AckOnDrop),
     ("claim_without_fence", Lie::ClaimWithoutFence),
@@ -48,6 +50,7 @@ pub const LIES: [(&str, Lie); 12] = [
     ("dropped_attempt", Lie::DroppedAttempt),
     ("endless_lease", Lie::EndlessLease),
     ("resent_script", Lie::ResentScript),
+    ("overtaken_retry", Lie::OvertakenRetry),
 ];
 
 /// Whether this process is to tell this lie.

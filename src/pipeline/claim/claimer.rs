@@ -93,6 +93,10 @@ struct Claimer {
     patience: Duration,
     lost: Vec<Lost>,
     outstanding: Outstanding,
+    /// In order: there are claims to be taken over, or the last claim has met some.
+    gathering: bool,
+    /// In order: what was taken over last may kill the process, and is delivered before anything else is taken over.
+    alone: bool,
     /// The last claim left something that is due.
     backlog: bool,
 }
@@ -117,6 +121,8 @@ impl Claimer {
             patience: PATIENCE,
             lost,
             outstanding: Outstanding::default(),
+            gathering: false,
+            alone: false,
             backlog: false,
             queue,
         }
@@ -130,6 +136,8 @@ impl Claimer {
                 self.heartbeat.rest();
             }
             if !self.lost.is_empty() {
+                // What it needs may be what waits there.
+                queue.lines.gather(false);
                 Box::pin(self.recover_lost(&queue.stopping)).await;
                 queue.alarm.ring(Wakeup::Reconnect);
                 if queue.stopping.is_cancelled() {
@@ -137,7 +145,8 @@ impl Claimer {
                 }
                 continue;
             }
-            if queue.spec.order.is_some() && !self.may_claim_in_order().await {
+            // A claim that was waited for may be lost meanwhile. It has the room that the next one would wait for.
+            if queue.spec.order.is_some() && (!self.may_claim_in_order().await || !self.lost.is_empty()) {
                 continue;
             }
             // Order: a stop goes first, and an answer before the next claim. Answers wait until they are taken; waiting and
@@ -146,10 +155,14 @@ impl Claimer {
             let depth = if queue.spec.order.is_some() { 1 } else { DEPTH };
             let take_over = match (follows, queue.spec.order.is_some()) {
                 (true, _) => None,
-                (false, true) => self.expired.first(),
+                (false, true) => {
+                    self.alone |= self.expired.is_first_suspect();
+                    self.expired.first()
+                }
                 (false, false) => self.expired.next(self.turns, self.backlog),
             };
-            let turn = Turn { number: self.turns, take_over, follows, rest: self.rest() };
+            let gathers = queue.lines.is_gathering() && !queue.lines.is_empty();
+            let turn = Turn { number: self.turns, take_over, follows, gathers, rest: self.rest() };
             let prepared = tokio::select! {
                 biased;
                 () = queue.stopping.cancelled() => break,
@@ -190,13 +203,18 @@ impl Claimer {
     /// the process is alone, so it waits for what is before it.
     async fn may_claim_in_order(&mut self) -> bool {
         let queue = self.queue.clone();
-        let spilling = queue.lines.is_spilling();
+        // What may kill the process waits until nothing else is in hand, and everything else waits for it.
+        self.alone &= !(self.outstanding.is_empty() && queue.dispatch.is_idle() && queue.lines.is_empty());
+        queue.lines.gather(self.gathering && !self.alone && !self.expired.is_first_suspect());
+        let spilling = queue.lines.is_spilling() || queue.lines.is_draining();
         if spilling {
             self.receive_all().await;
         }
-        let settled = || queue.lines.is_empty() && queue.settler.is_idle();
+        // What was claimed last may not have come to the lines yet.
+        let settled = || queue.dispatch.is_idle() && queue.lines.is_empty() && queue.settler.is_idle();
         let waits = if spilling { !settled() } else { self.expired.is_first_suspect() && !queue.lines.is_empty() };
-        if spilling && !waits {
+        // Until everything is taken over, what is taken over goes back as well: it would be behind what has gone back.
+        if spilling && !waits && !self.gathering {
             queue.lines.spilled();
             queue.alarm.ring(Wakeup::More);
         }
@@ -291,14 +309,14 @@ impl Claimer {
     fn send(&mut self, ready: Ready) {
         let queue = &self.queue;
         let process = &queue.process;
-        let Ready { room, bytes, isolation, probe, take_over, ahead } = ready;
+        let Ready { room, most, bytes, isolation, probe, take_over, ahead } = ready;
         self.turns += 1;
         queue.alarm.begin();
         let sent_ms = queue.home().now_ms();
         // A lease outlasts the time in which its claim can run.
         let patience = self.patience.min(queue.home().call_timeout()).min(queue.spec.lease / 2);
         let not_after_ms = sent_ms.saturating_add(millis(patience));
-        let most = room.room().count.min(BATCH_ENTRIES as u64) as usize;
+        let most = most.min(BATCH_ENTRIES as u64) as usize;
         let (lease, bytes, number) = (queue.spec.lease, bytes as usize, process.next_claim());
         let lease = if planted(Lie::EndlessLease) { lease * 1_000 } else { lease };
         let ahead = if planted(Lie::Early) { Duration::from_millis(50) } else { ahead };

@@ -131,6 +131,11 @@ impl Parts {
         &self.claim.queue
     }
 
+    /// Whether its body came with the claim, as far as there is one.
+    pub fn has_room(&self) -> bool {
+        !matches!(self.payload, Err(NoPayload::NoRoom))
+    }
+
     /// Takes room for bodies of so many bytes beyond what came, if there is any.
     pub fn grow(&mut self, bytes: u64) -> bool {
         let (queue, alone) = (self.claim.queue.clone(), matches!(self.isolation, Some(Isolation::Alone(_))));

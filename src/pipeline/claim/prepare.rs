@@ -19,6 +19,8 @@ use crate::telemetry::labels::{Stage, Wakeup};
 pub struct Ready {
     /// What the elements will take.
     pub room: Reserved,
+    /// How many of them may come.
+    pub most: u64,
     /// How many bytes of them may come: they may take more in memory.
     pub bytes: u64,
     /// What may be in flight beside them.
@@ -50,6 +52,8 @@ pub struct Turn {
     pub take_over: Option<ClaimName>,
     /// Another claim is outstanding, and will leave something.
     pub follows: bool,
+    /// What was taken over waits for the rest: neither a gate nor room may be waited for.
+    pub gathers: bool,
     /// When the claimer may end; `None` if it may not.
     pub rest: Option<Rest>,
 }
@@ -57,7 +61,7 @@ pub struct Turn {
 /// Waits until something may be due, and until there is everything that a claim needs. Cancel safe.
 pub async fn prepare(queue: &Arc<Queue>, turn: Turn) -> Prepared {
     queue.watch.at(Stage::Alarm);
-    let reason = match turn.follows || turn.take_over.is_some() {
+    let reason = match turn.follows || turn.take_over.is_some() || turn.gathers {
         true => Wakeup::More,
         false => match queue.alarm.wait(|| queue.home().now_ms(), turn.rest).await {
             Some(reason) => reason,
@@ -75,9 +79,13 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
     queue.watch.at(Stage::Redis);
     queue.home().ready().await;
     queue.watch.at(Stage::Gate);
-    let probe = pass_gate(queue).await;
-    let alone = turn.take_over.is_some_and(|old| old.taken_over_by(process.owner, 0).is_suspect());
-    let most = if probe.is_some() || alone { 1 } else { BATCH_ENTRIES as u32 };
+    let probe = if turn.gathers { None } else { pass_gate(queue).await };
+    // A probe is the first element of a claim. Of what is taken over in order, that may be in the last claim.
+    let in_order = queue.spec.order.is_some() && turn.take_over.is_some();
+    let probe = probe.filter(|_| !in_order);
+    let alone = turn.take_over.is_some_and(|old| old.taken_over_by(queue.store.owner(), 0).is_suspect());
+    let one = probe.is_some() || alone || turn.gathers && turn.take_over.is_none();
+    let most = if one { 1 } else { BATCH_ENTRIES as u32 };
     let (granted, next_at, slowest) = queue.take_rate(most);
     // The first look is no answer to anything, and would make a series for every queue.
     let woke = || {
@@ -113,7 +121,17 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
     let rate = Refund { queue, unused: granted };
     queue.watch.at(Stage::Room);
     let then = || queue.watch.at(Stage::ProcessRoom);
-    let room = Reserved::of(&queue.budget, then, of_process, Room { count: granted.into(), bytes: takes }).await;
+    // In order a claim is taken over as a whole: what stays would be behind what goes back. It has no more than was in flight at
+    // its owner.
+    let (room, most, bytes) = match in_order && !alone || turn.gathers {
+        true => (Reserved::none(&queue.budget, of_process), granted.into(), limit),
+        false => {
+            let want = Room { count: granted.into(), bytes: takes };
+            let room = Reserved::of(&queue.budget, then, of_process, want).await;
+            let Room { count, bytes: granted } = room.room();
+            (room, count, bytes.min(granted))
+        }
+    };
     // Room first, the guard last: what is held ahead has room and waits for the guard.
     queue.watch.at(Stage::Isolation);
     let isolation = Isolation::of(process, alone).await;
@@ -122,10 +140,9 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
         queue.alarm.ring(Wakeup::Reconnect);
         return None;
     }
-    rate.used(room.room().count);
+    rate.used(most);
     woke();
-    let bytes = bytes.min(room.room().bytes);
-    Some(Ready { room, bytes, isolation, probe, take_over: turn.take_over, ahead })
+    Some(Ready { room, most, bytes, isolation, probe, take_over: turn.take_over, ahead })
 }
 
 /// Waits until nothing holds the queue up; with a permission if it takes one.

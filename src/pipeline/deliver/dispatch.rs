@@ -56,6 +56,11 @@ impl Dispatch {
         }
     }
 
+    /// Whether every batch was handed over.
+    pub fn is_idle(&self) -> bool {
+        !self.lock().running
+    }
+
     fn next(&self) -> Option<Batch> {
         let mut state = self.lock();
         let batch = state.waiting.pop_front();

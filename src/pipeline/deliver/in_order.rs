@@ -24,11 +24,14 @@ use crate::pipeline::deliver::outbound::{self, Subject};
 use crate::pipeline::deliver::relay::{self, Early};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Release, Verdict};
+use crate::plant::{Lie, planted};
 use crate::sink::Destination;
 
 /// How often the confirmed elements of a claim are written while others of it wait: what a crash delivers twice.
 const FLUSH: Duration = Duration::from_millis(20);
 const FLUSH_AT_REST: Duration = Duration::from_millis(500);
+/// How soon a line sees that it may begin.
+const GATHER: Duration = Duration::from_millis(5);
 /// How soon an element that waits for its next attempt sees that it has to go back.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -39,6 +42,10 @@ pub struct Lines {
     lines: Mutex<HashMap<u64, VecDeque<Held>>>,
     /// Everything in hand goes back.
     spilling: AtomicBool,
+    /// What comes goes back; what waits here already is delivered first.
+    draining: AtomicBool,
+    /// Nothing begins: claims are taken over, and what is due first may be in the last of them.
+    gathering: AtomicBool,
 }
 
 impl Lines {
@@ -52,9 +59,20 @@ impl Lines {
         self.spilling.load(Ordering::Acquire)
     }
 
+    /// Whether what comes from a claim goes back, and nothing may be claimed until what waits is delivered.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
     /// Everything has gone back.
     pub fn spilled(&self) {
         self.spilling.store(false, Ordering::Release);
+        self.draining.store(false, Ordering::Release);
+    }
+
+    /// From now on what comes goes back.
+    fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
     }
 
     /// From now on everything in hand goes back.
@@ -65,11 +83,23 @@ impl Lines {
         drop(waiting);
     }
 
-    /// Adds an element behind the others with its key; whether it is the first.
+    /// Whether what comes waits until everything is there.
+    pub fn is_gathering(&self) -> bool {
+        self.gathering.load(Ordering::Acquire)
+    }
+
+    /// From now on what comes waits until everything is there, or waits no more.
+    pub fn gather(&self, gathering: bool) {
+        self.gathering.store(gathering, Ordering::Release);
+    }
+
+    /// Adds an element behind the others with its key that are not due later; whether it is the first.
     fn push(&self, key: u64, held: Held) -> bool {
         match self.lines.lock().entry(key) {
             Entry::Occupied(mut line) => {
-                line.get_mut().push_back(held);
+                let line = line.get_mut();
+                let place = line.partition_point(|before| before.due_ms() <= held.due_ms());
+                line.insert(place, held);
                 false
             }
             Entry::Vacant(place) => {
@@ -99,7 +129,11 @@ pub fn begin(batch: &mut Batch) -> Option<BoxFuture<'static, ()>> {
     elements.sort_by_key(|held| held.due_ms());
     let mut first = Vec::new();
     for mut held in elements {
-        if queue.lines.is_spilling() {
+        if !held.parts().has_room() {
+            // Its key is in its body, which was not read. What comes behind it must not be delivered before.
+            queue.lines.drain();
+        }
+        if queue.lines.is_spilling() || queue.lines.is_draining() {
             // Something before it goes back.
             continue;
         }
@@ -150,6 +184,9 @@ async fn write(claim: Arc<Claim>) {
 /// Delivers a line to its end.
 async fn deliver(queue: Arc<Queue>, key: u64) {
     let line = Line { queue, key };
+    while line.queue.lines.is_gathering() && !line.queue.lines.is_spilling() && !line.queue.stopping.is_cancelled() {
+        tokio::time::sleep(GATHER).await;
+    }
     while let Some(held) = line.queue.lines.next(key) {
         one(&line.queue, held).await;
         line.queue.watch.moves();
@@ -183,9 +220,11 @@ async fn one(queue: &Arc<Queue>, mut held: Held) {
         }
         held.parts().join_shared().await;
         let verdict = match relay::round(&mut held).await {
-            // Who takes the claim over delivers it, and all that is behind it.
+            // Not sent, because too little of the lease is left. It goes back, as all that is behind it: left to a lease that
+            // still runs, it would be overtaken by the next claim. Where another owner has it, Redis refuses the verdict.
             Err(Early::Stale) => {
-                held.drop_stale();
+                queue.events.stale_drops(1);
+                drop(held);
                 return queue.lines.spill();
             }
             Err(Early::Decided(verdict)) => {
@@ -199,6 +238,9 @@ async fn one(queue: &Arc<Queue>, mut held: Held) {
             Ok(found) => conclude::decide(&mut held, found),
         };
         let wait = match verdict {
+            Verdict::Retry { .. } | Verdict::Release { .. } if planted(Lie::OvertakenRetry) => {
+                return held.settle(verdict);
+            }
             Verdict::Retry { after, counted, class, code } => {
                 let header = &mut held.parts().header;
                 header.attempts = header.attempts.saturating_add(counted.into());

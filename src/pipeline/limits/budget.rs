@@ -146,6 +146,11 @@ impl Budget {
         state.serve();
     }
 
+    /// A reservation of nothing.
+    pub fn none(&self) -> Reservation {
+        self.reservation(Room::default())
+    }
+
     fn reservation(&self, room: Room) -> Reservation {
         Reservation { budget: self.clone(), room }
     }

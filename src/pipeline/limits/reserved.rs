@@ -19,6 +19,11 @@ impl Reserved {
         Reserved { queue, process }
     }
 
+    /// Nothing in both, for what takes its room without waiting.
+    pub fn none(queue: &Budget, process: &Budget) -> Reserved {
+        Reserved { queue: queue.none(), process: process.none() }
+    }
+
     /// What is held in both.
     pub fn room(&self) -> Room {
         let (queue, process) = (self.queue.room(), self.process.room());

@@ -44,6 +44,8 @@ impl Claimer {
             Ok(Reply::Claim(ClaimReply::Standby { now_ms, until_ms })) => {
                 self.answered(now_ms, claim.patience);
                 queue.refund_rate(most as u32);
+                // What was gathered is that daemon's now.
+                self.gathering = false;
                 queue.stands_by(until_ms);
                 queue.alarm.next(Some(until_ms.saturating_add(1)), false);
             }
@@ -164,6 +166,7 @@ impl Claimer {
         queue.alarm.next(claimed.next_ms, taken > 0);
         self.hand_over(claimed.elements, claimed.retried, claimed.unreadable > 0, claim);
         let strays = self.expired.met(&queue, claimed.expired).await;
+        self.gathering = queue.spec.order.is_some() && !self.expired.is_empty();
         self.look_for(strays, claimed.now_ms);
         // A probe that found nothing but expired leases waits for the safety poll: the gate would let it through again at
         // once.

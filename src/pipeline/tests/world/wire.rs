@@ -65,13 +65,15 @@ struct State {
     frozen: bool,
     draw: fastrand::Rng,
     claims: Vec<Instant>,
+    /// Elements whose bodies do not come with their next claim.
+    unread: Vec<Bytes>,
 }
 
 impl Wire {
     /// A connection without trouble.
     pub fn new(server: MemoryServer, store: MemoryStore, seed: u64) -> Self {
         let draw = fastrand::Rng::with_seed(seed);
-        let state = State { trouble: Trouble::default(), frozen: false, draw, claims: Vec::new() };
+        let state = State { trouble: Trouble::default(), frozen: false, draw, claims: Vec::new(), unread: Vec::new() };
         let clock = Arc::new(RedisClock::new());
         // A calendar that is right; the machine's has nothing to do with this server.
         clock.observe(server.now_ms());
@@ -111,6 +113,11 @@ impl Wire {
     /// Ends when the process is gone.
     pub fn is_cut(&self) -> CancellationToken {
         self.cut.clone()
+    }
+
+    /// There is no room for the body of this element in the next claim that takes it.
+    pub fn leave_unread(&self, element: Bytes) {
+        self.state.lock().unread.push(element);
     }
 
     /// When claims were sent.
@@ -278,6 +285,11 @@ impl Claims for Wire {
     }
 
     fn open_element(&self, element: &Element) -> (Identity, Result<Bytes, NoPayload>) {
+        let unread = &mut self.state.lock().unread;
+        if let Some(place) = unread.iter().position(|unread| *unread == element.bytes()) {
+            unread.swap_remove(place);
+            return (self.store.open_element(element).0, Err(NoPayload::NoRoom));
+        }
         self.store.open_element(element)
     }
 }
