@@ -177,7 +177,8 @@ impl Drop for TestServer {
     }
 }
 
-fn free_port() -> u16 {
+/// A port that nothing listens on now.
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

@@ -11,9 +11,13 @@ pub(crate) mod dead_letters;
 pub(crate) mod formats;
 pub(crate) mod leases;
 pub(crate) mod lost;
+pub(crate) mod moving;
+pub(crate) mod older;
 pub(crate) mod on_redis;
 pub(crate) mod order;
 pub(crate) mod reads;
+pub(crate) mod replica;
+pub(crate) mod servers;
 pub(crate) mod takeovers;
 pub(crate) mod verdicts;
 pub(crate) mod walk;
@@ -51,6 +55,14 @@ pub(crate) trait Rig {
     fn store(&self, owner: u8) -> Arc<dyn Store>;
     /// The queue, as a process sees it that makes up for missing clients of the source.
     fn rescuer(&self) -> Arc<dyn Store>;
+    /// Whether the source has clients that transfer.
+    fn transfers(&self) -> bool {
+        true
+    }
+    /// The key of the list of exactly-once pushes.
+    fn list(&self) -> Bytes {
+        LIST
+    }
     /// The server of the queue.
     fn server(&self) -> Arc<dyn Server>;
     /// An element with this id and payload.
@@ -73,6 +85,12 @@ pub(crate) trait Rig {
     async fn add_waiting(&mut self, member: &Bytes, at_ms: i64);
     /// What is at each place now.
     async fn places(&mut self) -> Places;
+}
+
+/// A rig on a real Redis.
+pub(crate) trait Served: Rig {
+    /// The keys of the queue, and the servers that have them.
+    fn on(&mut self) -> &mut on_redis::OnRedis;
 }
 
 /// What is at each place of a queue, in the order of the place.
@@ -192,6 +210,15 @@ impl Mine {
     pub(crate) fn verdict(&self, step: Move) -> Verdict {
         let body = self.element.body_bytes().cloned();
         Verdict { claim: self.name, part: self.element.part(), member: self.element.member.clone(), step, body }
+    }
+}
+
+/// So many seeds, or as many as `DELAYBRIDGE_SEEDS` says, or the one of `DELAYBRIDGE_SEED`.
+pub(crate) fn seeds(usual: u64) -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match number("DELAYBRIDGE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("DELAYBRIDGE_SEEDS").unwrap_or(usual),
     }
 }
 

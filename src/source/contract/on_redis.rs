@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{LIST, Parts, Places};
-use crate::link::test_server::TestServer;
+use redis::FromRedisValue;
+use redis::aio::MultiplexedConnection;
+
+use super::servers::Servers;
+use super::{Parts, Places};
 use crate::source::Score;
 use crate::source::ledger::claims::ClaimName;
 use crate::source::ledger::{DeadLetter, Keys, TEST_CLOCK};
@@ -14,17 +17,53 @@ use crate::source::ledger::{DeadLetter, Keys, TEST_CLOCK};
 /// The server's time when a rig is made, in ms: that of the store in memory.
 const START_MS: i64 = 1_800_000_000_000;
 
+/// All keys of a server but the clock, with what they hold, as Redis dumps it.
+pub(super) async fn dump(node: &mut MultiplexedConnection, ask: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query_async(node).await.expect("the server answers");
+    keys.retain(|key| key != TEST_CLOCK.as_bytes());
+    keys.sort();
+    let mut pipe = redis::pipe();
+    for key in &keys {
+        if ask {
+            pipe.cmd("ASKING").ignore();
+        }
+        pipe.cmd("DUMP").arg(key);
+    }
+    let dumps: Vec<Vec<u8>> = match keys.is_empty() {
+        true => Vec::new(),
+        false => pipe.query_async(node).await.expect("the server answers"),
+    };
+    keys.into_iter().zip(dumps).collect()
+}
+
 /// The ledger of one queue, as an operator with all rights sees it.
 pub(crate) struct OnRedis {
-    pub admin: redis::aio::MultiplexedConnection,
+    pub admin: MultiplexedConnection,
+    /// The replica, or the other node of the cluster.
+    pub(super) beside: Option<MultiplexedConnection>,
+    /// The ports of both.
+    pub(super) ports: Vec<u16>,
+    /// Whether the slot of the queue is on its way from one node to the other.
+    pub(super) moving: bool,
     pub now_ms: i64,
     pub keys: Keys,
+    /// The list of exactly-once pushes.
+    pub list: Bytes,
 }
 
 impl OnRedis {
     /// The clock of this server starts.
-    pub(crate) async fn new(server: &TestServer, keys: Keys) -> Self {
-        let mut on = OnRedis { admin: server.admin().await, now_ms: START_MS, keys };
+    pub(crate) async fn new(servers: &Servers, keys: Keys) -> Self {
+        let mut admins = servers.admins().await.into_iter();
+        let mut on = OnRedis {
+            admin: admins.next().expect("a server"),
+            beside: admins.next(),
+            ports: servers.all().iter().map(|server| server.port()).collect(),
+            moving: false,
+            now_ms: START_MS,
+            list: servers.list(&keys.tag),
+            keys,
+        };
         on.advance(Duration::ZERO).await;
         on
     }
@@ -38,10 +77,35 @@ impl OnRedis {
         self.now_ms += by.as_millis() as i64;
         let time = [self.now_ms / 1_000, self.now_ms % 1_000 * 1_000];
         self.run(redis::pipe().atomic().del(TEST_CLOCK).rpush(TEST_CLOCK, &time)).await;
+        if self.moving {
+            let mut pipe = redis::pipe();
+            pipe.cmd("ASKING").ignore().del(TEST_CLOCK).cmd("ASKING").ignore().rpush(TEST_CLOCK, &time);
+            pipe.exec_async(self.beside()).await.expect("the other node takes the clock");
+        }
+    }
+
+    /// The replica, or the other node of the cluster.
+    pub(super) fn beside(&mut self) -> &mut MultiplexedConnection {
+        self.beside.as_mut().expect("two servers")
+    }
+
+    /// Reads one key, wherever it is while its slot moves.
+    async fn read<T: FromRedisValue>(&mut self, command: &redis::Cmd) -> redis::RedisResult<T> {
+        let found = command.query_async(&mut self.admin).await;
+        match (found, &mut self.beside) {
+            (Err(error), Some(beside)) if error.code() == Some("ASK") => {
+                let mut pipe = redis::pipe();
+                let (found,): (T,) =
+                    pipe.cmd("ASKING").ignore().add_command(command.clone()).query_async(beside).await?;
+                Ok(found)
+            }
+            (found, _) => found,
+        }
     }
 
     pub(crate) async fn spoil_list(&mut self) {
-        self.run(redis::pipe().set(&LIST[..], "no list")).await;
+        let list = self.list.clone();
+        self.run(redis::pipe().set(&list[..], "no list")).await;
     }
 
     pub(crate) async fn add_lease(&mut self, name: &str, end_ms: i64) {
@@ -63,7 +127,7 @@ impl OnRedis {
     pub(crate) async fn scores(&mut self, key: &[u8]) -> Vec<(Bytes, Score)> {
         let mut command = redis::cmd("ZRANGE");
         command.arg(key).arg(0).arg(-1).arg("WITHSCORES");
-        let flat: Vec<Vec<u8>> = command.query_async(&mut self.admin).await.expect("a sorted set");
+        let flat: Vec<Vec<u8>> = self.read(&command).await.expect("a sorted set");
         let score = |text: &[u8]| std::str::from_utf8(text).ok().and_then(Score::parse).expect("a score");
         flat.chunks(2).map(|pair| (pair[0].clone().into(), score(&pair[1]))).collect()
     }
@@ -75,14 +139,21 @@ impl OnRedis {
 
     /// All of a list; nothing where a test has made it something else.
     pub(crate) async fn list(&mut self, key: &[u8]) -> Vec<Bytes> {
-        let found = redis::Cmd::lrange(key, 0, -1).query_async::<Vec<Vec<u8>>>(&mut self.admin).await;
+        let found = self.read::<Vec<Vec<u8>>>(&redis::Cmd::lrange(key, 0, -1)).await;
         found.unwrap_or_default().into_iter().map(Bytes::from).collect()
     }
 
     /// The keys of claims of this queue.
     pub(crate) async fn claim_keys(&mut self) -> Vec<String> {
         let pattern = format!("delaybridge:claim:*:{}", self.keys.tag).replace('[', "\\[");
-        redis::cmd("KEYS").arg(pattern).query_async(&mut self.admin).await.expect("the server answers")
+        let mut keys = Vec::new();
+        let other = self.beside.as_mut().filter(|_| self.moving);
+        for node in std::iter::once(&mut self.admin).chain(other) {
+            let some: Vec<String> =
+                redis::cmd("KEYS").arg(&pattern).query_async(node).await.expect("the server answers");
+            keys.extend(some);
+        }
+        keys
     }
 
     /// The places of the ledger. `due_ms` reads the score of a bare element; those of the source are empty.
@@ -99,7 +170,7 @@ impl OnRedis {
             }
         }
         let letters: Vec<(String, Vec<Vec<u8>>)> =
-            redis::Cmd::xrange_all(&keys.dead[..]).query_async(&mut self.admin).await.expect("a stream");
+            self.read(&redis::Cmd::xrange_all(&keys.dead[..])).await.expect("a stream");
         let letter = |(stream_id, fields): (String, Vec<Vec<u8>>)| DeadLetter {
             stream_id,
             fields: fields
@@ -115,7 +186,7 @@ impl OnRedis {
             claims,
             waiting: self.times(&keys.retry).await,
             dead: letters.into_iter().map(letter).collect(),
-            pushed: self.list(&LIST).await,
+            pushed: self.list(&self.list.clone()).await,
         }
     }
 }

@@ -6,7 +6,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::*;
+use crate::source::SourceError;
 use crate::source::ledger::claims::{Buried, Confirm, Confirmed, Whole};
+
+/// What a step did, in words.
+pub(super) type Step = Result<String, SourceError>;
 
 pub(crate) async fn random_calls_keep_every_element_in_one_place(mut rig: impl Rig) {
     Walk::new(&rig, 0).run(&mut rig, 100).await;
@@ -14,20 +18,22 @@ pub(crate) async fn random_calls_keep_every_element_in_one_place(mut rig: impl R
 
 /// What the walker knows.
 pub(crate) struct Walk {
-    rng: fastrand::Rng,
+    pub(super) rng: fastrand::Rng,
     start_ms: i64,
     /// Elements and payloads so far, with where they end: anywhere, or in these places.
-    ends: BTreeMap<Bytes, Option<&'static [&'static str]>>,
+    pub(super) ends: BTreeMap<Bytes, Option<&'static [&'static str]>>,
     offered: Vec<Bytes>,
     /// Names of claims and takeovers, with the time after which they run no more.
-    names: Vec<(ClaimName, i64)>,
+    pub(super) names: Vec<(ClaimName, i64)>,
     claims: Vec<ClaimRequest>,
     takeovers: Vec<TakeOverRequest>,
     /// Elements that were claimed, whether they are still their owner's or not.
     claimed: Vec<Mine>,
+    /// The claims and takeovers that were answered with elements, and these.
+    pub(super) delivered: Vec<(ClaimName, Vec<Bytes>)>,
     /// The last verdict.
     last: Option<(Mine, Move)>,
-    log: Vec<String>,
+    pub(super) log: Vec<String>,
 }
 
 impl Walk {
@@ -41,6 +47,7 @@ impl Walk {
             claims: Vec::new(),
             takeovers: Vec::new(),
             claimed: Vec::new(),
+            delivered: Vec::new(),
             last: None,
             log: Vec::new(),
         }
@@ -49,31 +56,43 @@ impl Walk {
     /// Walks; what it saw, a line for each step.
     pub(crate) async fn run(mut self, rig: &mut impl Rig, steps: usize) -> Vec<String> {
         for step in 0..steps {
-            let what = match self.rng.u8(0..24) {
-                0..5 => self.offer(rig, step as u64).await,
-                5 => self.make_ready(rig, step).await,
-                6..10 => self.claim(rig).await,
-                10 => self.claim_again(rig).await,
-                11..14 => self.settle(rig).await,
-                14 => self.settle_again(rig).await,
-                15 => self.extend(rig).await,
-                16..18 => self.take_over(rig).await,
-                18 => self.take_over_again(rig).await,
-                19 => self.confirm(rig).await,
-                20 => self.bury(rig).await,
-                21 => self.rescue(rig).await,
-                _ => {
-                    let by = ms([1, 40, 300, 2_000, 11_000][self.rng.usize(0..5)]);
-                    rig.advance(by).await;
-                    format!("{by:?} later")
-                }
-            };
+            let what = self.step(rig, step).await.expect("the server answers");
             let places = rig.places().await;
             self.check(&places, &what);
             let seen = self.look(rig, &places).await;
             self.log.push(format!("{step}: {what}; {seen}"));
         }
         self.log
+    }
+
+    /// One thing that a process, a client or time does.
+    pub(super) async fn step(&mut self, rig: &mut impl Rig, step: usize) -> Step {
+        Ok(match self.rng.u8(0..24) {
+            0..5 => self.offer(rig, step as u64).await,
+            5 => self.make_ready(rig, step).await,
+            21 if rig.transfers() => self.rescue(rig).await,
+            call @ 6..=20 => self.call(rig, call).await?,
+            _ => {
+                let by = ms([1, 40, 300, 2_000, 11_000][self.rng.usize(0..5)]);
+                rig.advance(by).await;
+                format!("{by:?} later")
+            }
+        })
+    }
+
+    /// One call of a process: the one with this number, from 6 to 20.
+    pub(super) async fn call(&mut self, rig: &mut impl Rig, call: u8) -> Step {
+        match call {
+            ..10 => self.claim(rig).await,
+            10 => self.claim_again(rig).await,
+            11..14 => self.settle(rig).await,
+            14 => self.settle_again(rig).await,
+            15 => self.extend(rig).await,
+            16..18 => self.take_over(rig).await,
+            18 => self.take_over_again(rig).await,
+            19 => self.confirm(rig).await,
+            _ => self.bury(rig).await,
+        }
     }
 
     async fn offer(&mut self, rig: &mut impl Rig, n: u64) -> String {
@@ -102,7 +121,7 @@ impl Walk {
         rig.now_ms() + self.rng.i64(-1..10)
     }
 
-    async fn claim(&mut self, rig: &impl Rig) -> String {
+    pub(super) async fn claim(&mut self, rig: &impl Rig) -> Step {
         let request = ClaimRequest {
             most: self.rng.usize(1..7),
             not_after_ms: self.not_after_ms(rig),
@@ -115,21 +134,21 @@ impl Walk {
         self.send_claim(rig, request).await
     }
 
-    async fn claim_again(&mut self, rig: &impl Rig) -> String {
+    async fn claim_again(&mut self, rig: &impl Rig) -> Step {
         // Mostly one that has not been late for long.
         let oldest = if self.rng.bool() { 0 } else { self.claims.len().saturating_sub(2) };
         match self.rng.choice(&self.claims[oldest..]).cloned() {
-            Some(request) => format!("again, {}", self.send_claim(rig, request).await),
-            None => "no claim to send again".to_owned(),
+            Some(request) => Ok(format!("again, {}", self.send_claim(rig, request).await?)),
+            None => Ok("no claim to send again".to_owned()),
         }
     }
 
-    async fn send_claim(&mut self, rig: &impl Rig, request: ClaimRequest) -> String {
+    async fn send_claim(&mut self, rig: &impl Rig, request: ClaimRequest) -> Step {
         let name = request.name;
-        let claimed = match rig.store(name.owner[0]).claim(&request).await.expect("the server claims") {
-            ClaimReply::Late { .. } => return format!("{name} is late"),
-            ClaimReply::Twice { .. } => return format!("{name} is sent twice"),
-            ClaimReply::Standby { .. } => return format!("{name} stands by"),
+        let claimed = match rig.store(name.owner[0]).claim(&request).await? {
+            ClaimReply::Late { .. } => return Ok(format!("{name} is late")),
+            ClaimReply::Twice { .. } => return Ok(format!("{name} is sent twice")),
+            ClaimReply::Standby { .. } => return Ok(format!("{name} is on standby")),
             ClaimReply::Claimed(claimed) => claimed,
         };
         let next = claimed.next_ms.map(|next_ms| next_ms - self.start_ms);
@@ -141,15 +160,23 @@ impl Walk {
             claimed.unknown,
             claimed.more
         );
-        self.claimed.extend(Mine::all(name, claimed.elements));
-        format!("{name} claims {words}")
+        self.deliver(name, claimed.elements);
+        Ok(format!("{name} claims {words}"))
     }
 
-    async fn settle(&mut self, rig: &impl Rig) -> String {
+    /// A process has these elements, and may deliver them.
+    fn deliver(&mut self, name: ClaimName, elements: Vec<Element>) {
+        if !elements.is_empty() {
+            self.delivered.push((name, elements.iter().map(Element::bytes).collect()));
+            self.claimed.extend(Mine::all(name, elements));
+        }
+    }
+
+    async fn settle(&mut self, rig: &impl Rig) -> Step {
         // Mostly what is probably still there.
         let oldest = if self.rng.bool() { 0 } else { self.claimed.len().saturating_sub(4) };
         let Some(mine) = self.rng.choice(&self.claimed[oldest..]).cloned() else {
-            return "nothing to settle".to_owned();
+            return Ok("nothing to settle".to_owned());
         };
         let step = match self.rng.u8(0..8) {
             0 => Move::Confirm,
@@ -163,14 +190,14 @@ impl Walk {
         self.write(rig, &mine, step).await
     }
 
-    async fn settle_again(&mut self, rig: &impl Rig) -> String {
+    async fn settle_again(&mut self, rig: &impl Rig) -> Step {
         match self.last.clone() {
-            Some((mine, step)) => format!("again, {}", self.write(rig, &mine, step).await),
-            None => "nothing to settle again".to_owned(),
+            Some((mine, step)) => Ok(format!("again, {}", self.write(rig, &mine, step).await?)),
+            None => Ok("nothing to settle again".to_owned()),
         }
     }
 
-    async fn write(&mut self, rig: &impl Rig, mine: &Mine, step: Move) -> String {
+    pub(super) async fn write(&mut self, rig: &impl Rig, mine: &Mine, step: Move) -> Step {
         let word = match &step {
             Move::Confirm => "confirm",
             Move::Retry { .. } => "retry",
@@ -180,7 +207,9 @@ impl Walk {
             Move::Push { .. } => "push",
             Move::Return { .. } => "return",
         };
-        let answer = settle_one(rig, mine, step.clone()).await;
+        let settled = rig.store(A).settle(&[mine.verdict(step.clone())], Some(&rig.list()), None).await?;
+        assert_eq!((settled.now_ms, settled.answers.len()), (rig.now_ms(), 1));
+        let answer = settled.answers[0];
         if answer == Answer::Done {
             let end: Option<&[&str]> = match &step {
                 Move::Confirm => Some(&[]),
@@ -195,20 +224,20 @@ impl Walk {
             };
             self.ends.insert(mine.element.bytes(), end);
         }
-        format!("{}: {word} {} {answer:?}", mine.name, payload(rig, &mine.element))
+        Ok(format!("{}: {word} {} {answer:?}", mine.name, payload(rig, &mine.element)))
     }
 
-    async fn extend(&mut self, rig: &impl Rig) -> String {
+    async fn extend(&mut self, rig: &impl Rig) -> Step {
         let names: Vec<_> = self.rng.choose_multiple(&self.names, 3).into_iter().map(|(name, _)| *name).collect();
-        let extended = rig.store(A).extend(LEASE, &names).await.expect("the server extends");
-        format!("extend {:?}", extended.held)
+        let extended = rig.store(A).extend(LEASE, &names).await?;
+        Ok(format!("extend {:?}", extended.held))
     }
 
-    async fn take_over(&mut self, rig: &impl Rig) -> String {
-        let (expired, _) = rig.store(B).expired(rig.now_ms(), 20).await.expect("the server reads");
+    async fn take_over(&mut self, rig: &impl Rig) -> Step {
+        let (expired, _) = rig.store(B).expired(rig.now_ms(), 20).await?;
         let known: Vec<_> = self.names.iter().map(|(name, _)| *name).collect();
         let from = if self.rng.u8(0..6) == 0 || expired.is_empty() { &known } else { &expired };
-        let Some(old) = self.rng.choice(from).copied() else { return "nothing to take over".to_owned() };
+        let Some(old) = self.rng.choice(from).copied() else { return Ok("nothing to take over".to_owned()) };
         let new = takeover(old, self.rng.u8(1..=3), self.names.len() as u64 + 1).new;
         let most = if new.is_suspect() { 1 } else { self.rng.usize(1..5) };
         let not_after_ms = self.not_after_ms(rig);
@@ -218,32 +247,34 @@ impl Walk {
         self.send_takeover(rig, request).await
     }
 
-    async fn take_over_again(&mut self, rig: &impl Rig) -> String {
+    async fn take_over_again(&mut self, rig: &impl Rig) -> Step {
         match self.takeovers.last().cloned() {
-            Some(request) => format!("again, {}", self.send_takeover(rig, request).await),
-            None => "no takeover to send again".to_owned(),
+            Some(request) => Ok(format!("again, {}", self.send_takeover(rig, request).await?)),
+            None => Ok("no takeover to send again".to_owned()),
         }
     }
 
-    async fn send_takeover(&mut self, rig: &impl Rig, request: TakeOverRequest) -> String {
+    pub(super) async fn send_takeover(&mut self, rig: &impl Rig, request: TakeOverRequest) -> Step {
         let (old, new) = (request.old, request.new);
-        let reply = rig.store(new.owner[0]).take_over(&request).await.expect("the server answers");
+        let reply = rig.store(new.owner[0]).take_over(&request).await?;
         let words = match reply {
             TakeOverReply::Late { .. } => "late".to_owned(),
             TakeOverReply::Twice { .. } => "sent twice".to_owned(),
             TakeOverReply::Nothing { .. } => "nothing".to_owned(),
             TakeOverReply::Taken { elements, left, unknown, .. } => {
                 let words = self.words(rig, &elements);
-                self.claimed.extend(Mine::all(new, elements));
+                self.deliver(new, elements);
                 format!("{words} left {left} unknown {unknown}")
             }
         };
-        format!("{new} takes over {old}: {words}")
+        Ok(format!("{new} takes over {old}: {words}"))
     }
 
-    async fn confirm(&mut self, rig: &mut impl Rig) -> String {
-        let Some((name, _)) = self.rng.choice(&self.names).copied() else { return "no claim to confirm".to_owned() };
-        let elements = rig.store(A).contents(name).await.expect("the server reads").elements;
+    async fn confirm(&mut self, rig: &mut impl Rig) -> Step {
+        let Some((name, _)) = self.rng.choice(&self.names).copied() else {
+            return Ok("no claim to confirm".to_owned());
+        };
+        let elements = rig.store(A).contents(name).await?.elements;
         let entries = elements.iter().filter(|element| element.part() == Part::Entries).count();
         let mut whole = Whole { name, bare: elements.len() - entries, entries };
         let over = rig.places().await.lease(name).is_none_or(|end_ms| end_ms <= rig.now_ms());
@@ -255,22 +286,22 @@ impl Walk {
                 _ => {}
             }
         }
-        let answers = rig.store(A).confirm(how, &[whole]).await.expect("the server confirms");
+        let answers = rig.store(A).confirm(how, &[whole]).await?;
         if answers == [Confirmed::Done] {
             self.ends.extend(elements.iter().map(|element| (element.bytes(), Some(&[][..]))));
         }
-        format!("confirm {name} {how:?} {answers:?} {}", self.words(rig, &elements))
+        Ok(format!("confirm {name} {how:?} {answers:?} {}", self.words(rig, &elements)))
     }
 
-    async fn bury(&mut self, rig: &impl Rig) -> String {
+    async fn bury(&mut self, rig: &impl Rig) -> Step {
         let chosen = self.rng.choose_multiple(&self.names, 5);
         let names: Vec<_> = chosen.iter().map(|(name, _)| *name).collect();
         let not_after_ms = chosen.iter().map(|(_, not_after_ms)| *not_after_ms).max().unwrap_or(0);
-        let buried = rig.store(A).bury(not_after_ms, &names).await.expect("the server answers");
-        match buried {
+        let buried = rig.store(A).bury(not_after_ms, &names).await?;
+        Ok(match buried {
             Buried::Wait { .. } => "too early to bury".to_owned(),
             Buried::Done { kept, .. } => format!("buried, kept {kept:?}"),
-        }
+        })
     }
 
     async fn rescue(&mut self, rig: &impl Rig) -> String {
@@ -290,7 +321,7 @@ impl Walk {
     }
 
     /// Every element is in one place, or where it ended; every claim that holds something has a lease.
-    fn check(&self, places: &Places, what: &str) {
+    pub(super) fn check(&self, places: &Places, what: &str) {
         let mut found: HashMap<Bytes, Vec<&str>> = HashMap::new();
         let mut see = |element: &Bytes, place| found.entry(element.clone()).or_default().push(place);
         places.scheduled.iter().for_each(|(_, element)| see(element, "scheduled"));
@@ -350,8 +381,8 @@ impl Walk {
     }
 }
 
-/// The payload of an element: the same in every implementation.
+/// The payload of an element: the same in every implementation. What only looks at claims does not read bodies.
 fn payload(rig: &impl Rig, element: &Element) -> String {
-    let payload = rig.store(A).open_element(element).1.expect("a payload");
+    let payload = rig.store(A).open_element(element).1.unwrap_or_else(|_| element.bytes());
     String::from_utf8_lossy(&payload).into_owned()
 }

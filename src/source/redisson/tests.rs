@@ -8,77 +8,71 @@ use bytes::Bytes;
 use super::ListCleanup;
 use super::layout::{self, Layout};
 use super::{RedissonSource, SCRIPTS_ON_TEST_CLOCK};
-use crate::link::rights::command::LRANGE;
-use crate::link::rights::{Grant, Pattern, to_connect, to_load_scripts};
-use crate::link::test_server::{TestServer, soon};
-use crate::link::{Link, LinkOptions, Side};
+use crate::link::Side;
 use crate::message::MessageId;
 use crate::source::contract::on_redis::OnRedis;
+use crate::source::contract::servers::{Daemon, Servers};
 use crate::source::contract::walk::Walk;
-use crate::source::contract::{A, LIST, Places, Rig, contract_tests};
-use crate::source::ledger::{Ledger, TEST_CLOCK, Use};
+use crate::source::contract::{A, Places, Rig, Served, contract_tests, moving, older, replica, seeds};
+use crate::source::ledger::{Ledger, Use};
 use crate::source::memory::tests::MemoryRig;
-use crate::source::redis::{RedisServer, RedisStore};
+use crate::source::redis::RedisServer;
 use crate::source::store::{Server, Store};
 use crate::source::{Activity, Score};
 
-/// A queue on a server of its own, under the clock of the test.
+/// A queue on servers of its own, under the clock of the test.
 struct RedissonRig {
     source: Arc<RedissonSource>,
     redis: OnRedis,
     /// With the rights of a daemon that delivers.
-    daemon: Link,
+    daemon: Daemon,
     /// With the rights of a daemon that transfers overdue elements.
-    rescuer: Link,
-    _server: TestServer,
+    rescuer: Daemon,
+    _servers: Servers,
 }
 
 impl RedissonRig {
     async fn new() -> Self {
-        let server = TestServer::start();
-        let source = Arc::new(RedissonSource::new("q", true, true, ListCleanup::Auto).on_test_clock());
-        let link = async |user, grants: Vec<Grant>| {
-            let clock = Grant::on([Pattern::exact(TEST_CLOCK)], [LRANGE]);
-            let grants: Vec<_> = grants.into_iter().chain([to_connect(0), to_load_scripts(), clock]).collect();
-            let scripts = SCRIPTS_ON_TEST_CLOCK.all().into_iter().cloned().collect();
-            let options = LinkOptions { scripts, heartbeat: Duration::from_secs(30), ..LinkOptions::default() };
-            let link = Link::start(Arc::new(server.endpoint_within(user, &grants)), options);
-            soon("a connection", link.ready()).await;
-            link
-        };
-        let ledger = Ledger::new(source.clone(), [A; 8]);
-        let rights = |side| {
-            let usage = Use { trims_dead: true, forwards: true, in_order: true, push: Some((LIST, side)) };
-            ledger.rights(Activity::Deliver, &usage)
-        };
-        // A queue pushes to one end of its list; the clauses do to both.
-        let daemon = link("daemon", rights(Side::Left).into_iter().chain(rights(Side::Right)).collect()).await;
-        let rescuer = link("rescuer", ledger.rights(Activity::Rescue, &Use::default())).await;
-        let redis = OnRedis::new(&server, ledger.keys.clone()).await;
-        RedissonRig { source, redis, daemon, rescuer, _server: server }
+        RedissonRig::on(Servers::one()).await
     }
 
-    fn on(&self, link: &Link, owner: u8) -> Arc<dyn Store> {
-        Arc::new(RedisStore::new(link.clone(), self.source.clone(), [owner; 8]))
+    async fn on(servers: Servers) -> Self {
+        let source = Arc::new(RedissonSource::new(&servers.name("q"), true, true, ListCleanup::Auto).on_test_clock());
+        let ledger = Ledger::new(source.clone(), [A; 8]);
+        let redis = OnRedis::new(&servers, ledger.keys.clone()).await;
+        let rights = |side| {
+            let usage =
+                Use { trims_dead: true, forwards: true, in_order: true, push: Some((redis.list.clone(), side)) };
+            ledger.rights(Activity::Deliver, &usage)
+        };
+        let scripts: Vec<_> = SCRIPTS_ON_TEST_CLOCK.all().into_iter().cloned().collect();
+        // A queue pushes to one end of its list; the clauses do to both.
+        let both = rights(Side::Left).into_iter().chain(rights(Side::Right));
+        let daemon = servers.daemon("daemon", both, scripts.clone()).await;
+        let rescuer = servers.daemon("rescuer", ledger.rights(Activity::Rescue, &Use::default()), scripts).await;
+        RedissonRig { source, redis, daemon, rescuer, _servers: servers }
     }
 }
 
 impl Rig for RedissonRig {
     fn store(&self, owner: u8) -> Arc<dyn Store> {
-        self.on(&self.daemon, owner)
+        Arc::new(self.daemon.store(self.source.clone(), owner))
     }
 
     fn store_in_order(&self, owner: u8) -> Arc<dyn Store> {
-        let source = self.source.clone();
-        Arc::new(RedisStore::new(self.daemon.clone(), source, [owner; 8]).in_order(true))
+        Arc::new(self.daemon.store(self.source.clone(), owner).in_order(true))
     }
 
     fn rescuer(&self) -> Arc<dyn Store> {
-        self.on(&self.rescuer, A)
+        Arc::new(self.rescuer.store(self.source.clone(), A))
     }
 
     fn server(&self) -> Arc<dyn Server> {
-        Arc::new(RedisServer::new(self.daemon.clone()))
+        Arc::new(RedisServer::new(&self.daemon.redis))
+    }
+
+    fn list(&self) -> Bytes {
+        self.redis.list.clone()
     }
 
     fn element(&self, id: MessageId, payload: &[u8]) -> Bytes {
@@ -131,6 +125,12 @@ impl Rig for RedissonRig {
     }
 }
 
+impl Served for RedissonRig {
+    fn on(&mut self) -> &mut OnRedis {
+        &mut self.redis
+    }
+}
+
 mod the_contract {
     use super::*;
 
@@ -150,6 +150,24 @@ async fn no_opener_removes_an_element_of_no_bytes() {
     let places = rig.places().await;
     assert_eq!(places.scheduled, [(overdue_ms, Bytes::new())]);
     assert_eq!(places.ready, [Bytes::from_static(b"payload")]);
+}
+
+#[tokio::test]
+async fn calls_that_are_refused_while_a_slot_moves_change_nothing() {
+    let servers = Servers::cluster().await;
+    moving::slots_move(seeds(6), async |_| RedissonRig::on(servers.emptied().await).await).await;
+}
+
+#[tokio::test]
+async fn what_was_confirmed_before_an_older_state_is_kept() {
+    let servers = Servers::one();
+    older::states_come_back(seeds(10), async |_| RedissonRig::on(servers.emptied().await).await).await;
+}
+
+#[tokio::test]
+async fn what_a_replica_has_not_confirmed_is_not_delivered() {
+    let servers = Servers::replicated();
+    replica::claims_wait(seeds(3), async |_| RedissonRig::on(servers.emptied().await).await).await;
 }
 
 /// What the contract leaves open is the same too: the order within a claim, the places of members, every answer.

@@ -27,7 +27,7 @@ async fn a_queue_waits_while_its_slot_moves_and_counts_no_attempt() {
     })
     .await;
     tokio::time::sleep(Duration::from_millis(500)).await;
-    world.cluster.move_keys(&moving).await;
+    assert!(world.cluster.move_keys(&moving).await, "the slot has another master");
     world.cluster.end_move(&moving).await;
     daemon.wait_ready().await;
     // There and back.

@@ -56,6 +56,27 @@ async fn node(pki: Option<&Pki>) -> (RedisServer, u16) {
     (RedisServer::start_with(options).await, bus)
 }
 
+/// Two nodes without replicas. The first has the lower half of the slots.
+pub async fn two_nodes() -> [RedisServer; 2] {
+    let ((first, _), (second, bus)) = tokio::join!(node(None), node(None));
+    for (epoch, node) in ["1", "2"].into_iter().zip([&first, &second]) {
+        ask::<()>(node, &["CLUSTER", "SET-CONFIG-EPOCH", epoch]).await.expect("an epoch");
+    }
+    ask::<()>(&first, &["CLUSTER", "ADDSLOTSRANGE", "0", "8191"]).await.expect("half of the slots");
+    ask::<()>(&second, &["CLUSTER", "ADDSLOTSRANGE", "8192", "16383"]).await.expect("the others");
+    let (port, bus) = (second.port().to_string(), bus.to_string());
+    ask::<()>(&first, &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await.expect("a meeting");
+    for node in [&first, &second] {
+        until("two nodes to be a cluster", async || {
+            let info: String = ask(node, &["CLUSTER", "INFO"]).await.map_err(|error| error.to_string())?;
+            let agreed = info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:2");
+            if agreed { Ok(()) } else { Err(info) }
+        })
+        .await;
+    }
+    [first, second]
+}
+
 /// Runs one command on a connection of its own.
 async fn ask<T: FromRedisValue>(node: &RedisServer, words: &[&str]) -> redis::RedisResult<T> {
     let mut command = redis::cmd(words[0]);
@@ -243,7 +264,11 @@ impl RedisCluster {
     pub async fn fail_over(&mut self, master: usize) -> usize {
         self.let_votes_expire().await;
         let replica = self.replica_of(master).await;
-        ask::<()>(&self.nodes[replica], &["CLUSTER", "FAILOVER"]).await.expect("a failover");
+        // A replica refuses while it is not linked to its master, or takes it for failed, as after a freeze.
+        until("a failover to begin", async || {
+            ask::<()>(&self.nodes[replica], &["CLUSTER", "FAILOVER"]).await.map_err(|error| error.to_string())
+        })
+        .await;
         self.is_master(replica).await;
         self.failed_over = Some(Instant::now());
         until("the former master to follow", async || {
@@ -353,18 +378,20 @@ impl RedisCluster {
         SlotMove { slot, from, to, to_id }
     }
 
-    /// Moves the keys of the slot one by one.
-    pub async fn move_keys(&self, of: &SlotMove) {
+    /// Moves the keys of the slot one by one. `false` if its master lost the slot to another node meanwhile, in a failover that was late.
+    pub async fn move_keys(&self, of: &SlotMove) -> bool {
         let port = self.nodes[of.to].port().to_string();
         loop {
             let keys: Vec<String> = ask(&self.nodes[of.from], &["CLUSTER", "GETKEYSINSLOT", &of.slot, "1"])
                 .await
                 .expect("the keys of a slot");
-            let Some(key) = keys.first() else { return };
-            let said: String = ask(&self.nodes[of.from], &["MIGRATE", "127.0.0.1", &port, key, "0", "60000"])
-                .await
-                .expect("a key moves");
-            assert!(matches!(said.as_str(), "OK" | "NOKEY"), "{said}");
+            let Some(key) = keys.first() else { return true };
+            let migrate = ["MIGRATE", "127.0.0.1", &port, key, "0", "60000"];
+            match ask::<String>(&self.nodes[of.from], &migrate).await {
+                Ok(said) => assert!(matches!(said.as_str(), "OK" | "NOKEY"), "{said}"),
+                Err(error) if error.code() == Some("MOVED") => return false,
+                Err(error) => panic!("a key moves: {error}"),
+            }
         }
     }
 
@@ -381,7 +408,7 @@ impl RedisCluster {
     /// Moves a key's slot to another master, key by key.
     pub async fn move_slot(&self, key: &str, to: usize) {
         let moving = self.begin_move(key, to).await;
-        self.move_keys(&moving).await;
+        assert!(self.move_keys(&moving).await, "the slot has another master");
         self.end_move(&moving).await;
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::random::settings;
-use super::rig::topic;
+use super::rig::{TOPIC, topic};
 use crate::harness::{Cut, Proxy, RedisServer};
 
 /// A process with consumers.
@@ -58,9 +58,9 @@ const LONG: Duration = Duration::from_secs(60);
 async fn who_waits_is_woken_by_a_job_of_its_own_process_and_of_another() {
     let server = RedisServer::start().await;
     let (one, other) = (Process::start(server.endpoint()).await, Process::start(server.endpoint()).await);
-    assert!(one.dispenser.take(ask(&["orders:1"], 1, Duration::ZERO)).await.expect("take").is_empty());
+    assert!(one.dispenser.take(ask(&[TOPIC], 1, Duration::ZERO)).await.expect("take").is_empty());
     for adder in [&one, &other] {
-        let waits = one.dispenser.take(ask(&["urgent", "orders:1"], 1, LONG));
+        let waits = one.dispenser.take(ask(&["urgent", TOPIC], 1, LONG));
         let adds = async {
             tokio::time::sleep(Duration::from_millis(100)).await;
             adder.add("x").await;
@@ -85,13 +85,13 @@ async fn who_waits_is_woken_at_the_due_time_and_when_a_reservation_ends() {
     };
     process.jobs.add(&topic(), vec![late]).await.expect("add");
     let start = Instant::now();
-    let job = process.dispenser.take(ask(&["orders:1"], 1, LONG)).await.expect("take").remove(0);
+    let job = process.dispenser.take(ask(&[TOPIC], 1, LONG)).await.expect("take").remove(0);
     assert!(
         (Duration::from_millis(380)..Duration::from_millis(1_500)).contains(&start.elapsed()),
         "{:?}",
         start.elapsed()
     );
-    let again = process.dispenser.take(ask(&["orders:1"], 1, LONG)).await.expect("take").remove(0);
+    let again = process.dispenser.take(ask(&[TOPIC], 1, LONG)).await.expect("take").remove(0);
     assert_eq!((again.attempt, again.id == job.id), (2, true));
     assert!(
         (Duration::from_millis(680)..Duration::from_millis(1_900)).contains(&start.elapsed()),
@@ -107,7 +107,7 @@ async fn the_longest_wait_is_served_first_and_the_first_topic_comes_first() {
     let waits: Vec<_> = (0..5)
         .map(|_| {
             let dispenser = process.dispenser.clone();
-            async move { dispenser.take(ask(&["orders:1"], 1, LONG)).await.expect("take") }
+            async move { dispenser.take(ask(&[TOPIC], 1, LONG)).await.expect("take") }
         })
         .collect();
     let mut handles = Vec::new();
@@ -125,9 +125,9 @@ async fn the_longest_wait_is_served_first_and_the_first_topic_comes_first() {
     process.add("common").await;
     let urgent = "urgent".parse().expect("a topic");
     process.jobs.add(&urgent, vec![NewJob::new("urgent")]).await.expect("add");
-    let taken = process.dispenser.take(ask(&["urgent", "orders:1"], 5, Duration::ZERO)).await.expect("take");
+    let taken = process.dispenser.take(ask(&["urgent", TOPIC], 5, Duration::ZERO)).await.expect("take");
     assert_eq!(bodies(&taken), ["urgent"]);
-    let taken = process.dispenser.take(ask(&["urgent", "orders:1"], 5, Duration::ZERO)).await.expect("take");
+    let taken = process.dispenser.take(ask(&["urgent", TOPIC], 5, Duration::ZERO)).await.expect("take");
     assert_eq!(bodies(&taken), ["common"]);
 }
 
@@ -138,19 +138,19 @@ async fn a_consumer_that_goes_away_loses_no_job() {
     for round in 0..100_u64 {
         process.add("x").await;
         // At whatever point the wait is dropped.
-        let take = process.dispenser.take(ask(&["orders:1"], 1, LONG));
+        let take = process.dispenser.take(ask(&[TOPIC], 1, LONG));
         let taken = tokio::time::timeout(Duration::from_micros(round * 20), take).await;
         let job = match taken {
             Ok(taken) => taken.expect("take").remove(0),
-            Err(_dropped) => process.dispenser.take(ask(&["orders:1"], 1, LONG)).await.expect("take").remove(0),
+            Err(_dropped) => process.dispenser.take(ask(&[TOPIC], 1, LONG)).await.expect("take").remove(0),
         };
         assert_eq!(job.attempt, 1, "round {round}: what nobody received does not count");
         process.jobs.finish(&job.id, job.token).await.expect("finish");
     }
     process.add("x").await;
-    let job = process.dispenser.take(ask(&["orders:1"], 1, LONG)).await.expect("take");
+    let job = process.dispenser.take(ask(&[TOPIC], 1, LONG)).await.expect("take");
     process.dispenser.put_back(job);
-    let job = process.dispenser.take(ask(&["orders:1"], 1, LONG)).await.expect("take").remove(0);
+    let job = process.dispenser.take(ask(&[TOPIC], 1, LONG)).await.expect("take").remove(0);
     assert_eq!(job.attempt, 1);
     process.jobs.finish(&job.id, job.token).await.expect("finish");
     let sizes = process.jobs.sizes(&topic()).await.expect("sizes");
@@ -163,7 +163,7 @@ async fn a_crowd_gets_each_job_once_and_everybody_gets_one() {
     let process = Process::start(server.endpoint()).await;
     let consumer = |_| {
         let dispenser = process.dispenser.clone();
-        tokio::spawn(async move { bodies(&dispenser.take(ask(&["orders:1"], 1, LONG)).await.expect("take")) })
+        tokio::spawn(async move { bodies(&dispenser.take(ask(&[TOPIC], 1, LONG)).await.expect("take")) })
     };
     let consumers: Vec<_> = (0..300).map(consumer).collect();
     process.jobs.add(&topic(), (0..300).map(|n| NewJob::new(n.to_string())).collect()).await.expect("add");
@@ -185,12 +185,12 @@ async fn jobs_of_a_lost_reply_come_back_before_their_time_to_run_is_over() {
     let long = NewJob { ttr: Some(Duration::from_secs(3600)), ..NewJob::new("x") };
     process.jobs.add(&topic(), vec![long]).await.expect("add");
     proxy.cut(Cut::script(SCRIPTS.all()[1].sha1()));
-    let lost = process.dispenser.take(ask(&["orders:1"], 1, LONG)).await;
+    let lost = process.dispenser.take(ask(&[TOPIC], 1, LONG)).await;
     assert!(matches!(&lost, Err(error) if error.outcome_unknown()), "{lost:?}");
-    let job = process.dispenser.take(ask(&["orders:1"], 1, LONG)).await;
+    let job = process.dispenser.take(ask(&[TOPIC], 1, LONG)).await;
     let job = match job {
         // The connection was being made again.
-        Err(_) => process.dispenser.take(ask(&["orders:1"], 1, LONG)).await.expect("take").remove(0),
+        Err(_) => process.dispenser.take(ask(&[TOPIC], 1, LONG)).await.expect("take").remove(0),
         Ok(mut jobs) => jobs.remove(0),
     };
     assert_eq!(job.attempt, 1, "the lost reservation does not count");
@@ -201,12 +201,12 @@ async fn the_end_of_the_process_leaves_nothing_reserved() {
     let server = RedisServer::start().await;
     let process = Process::start(server.endpoint()).await;
     let dispenser = process.dispenser.clone();
-    let waits = tokio::spawn(async move { dispenser.take(ask(&["orders:1"], 1, LONG)).await });
+    let waits = tokio::spawn(async move { dispenser.take(ask(&[TOPIC], 1, LONG)).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     process.stop.cancel();
     process.task.await.expect("the task ends");
     assert!(waits.await.expect("a consumer").expect("take").is_empty());
-    assert!(matches!(process.dispenser.take(ask(&["orders:1"], 1, LONG)).await, Err(JobError::Busy { .. })));
+    assert!(matches!(process.dispenser.take(ask(&[TOPIC], 1, LONG)).await, Err(JobError::Busy { .. })));
     process.jobs.add(&topic(), vec![NewJob::new("x")]).await.expect("add");
     assert_eq!(process.jobs.sizes(&topic()).await.expect("sizes").ready, 1);
 }

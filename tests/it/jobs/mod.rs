@@ -11,3 +11,4 @@ mod moving;
 mod planted;
 pub mod random;
 pub mod rig;
+mod slots;

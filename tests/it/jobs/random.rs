@@ -6,9 +6,10 @@ use delaybridge::jobs::{
     Due, JobError, JobId, JobQueue, JobSettings, LocalId, NewJob, Release, Scripts, Settled, Token, TopicSettings,
     Which,
 };
+use delaybridge::link::LinkError;
 
 use super::model::{Aged, Job, Model, Place, Verdict};
-use super::rig::{Rig, on_test_clock, topic};
+use super::rig::{Dump, Rig, on_test_clock, topic};
 
 /// Steps of a history.
 const STEPS: u32 = 120;
@@ -34,14 +35,18 @@ pub fn settings() -> JobSettings {
 
 /// One history.
 pub struct History<'a> {
-    rig: &'a mut Rig,
-    random: fastrand::Rng,
-    model: Model,
+    pub(super) rig: &'a mut Rig,
+    pub(super) random: fastrand::Rng,
+    pub(super) model: Model,
     /// Two clients of the same scripts: nothing of a reservation is in a process.
     clients: [JobQueue; 2],
     handed: Handed,
     lost: Vec<Token>,
-    trace: Vec<String>,
+    /// What Redis and the model had some steps ago.
+    older: Option<(Model, Dump)>,
+    /// Whether a node has refused the last call because its slot is on the move.
+    pub(super) refused: bool,
+    pub(super) trace: Vec<String>,
 }
 
 fn local(id: &str) -> LocalId {
@@ -61,26 +66,44 @@ fn verdict<T>(result: &Result<T, JobError>) -> Verdict {
     }
 }
 
-impl History<'_> {
+impl<'a> History<'a> {
     /// Runs the history of a seed; panics with its last steps where Redis and the model differ.
-    pub async fn run(rig: &mut Rig, scripts: &'static Scripts, seed: u64) {
+    pub async fn run(rig: &'a mut Rig, scripts: &'static Scripts, seed: u64) {
+        let mut history = History::begin(rig, scripts, seed).await;
+        for _ in 0..STEPS {
+            history.step().await;
+            history.check(seed).await;
+        }
+        history.ends().await;
+    }
+
+    /// An empty topic.
+    pub(super) async fn begin(rig: &'a mut Rig, scripts: &'static Scripts, seed: u64) -> Self {
         let start = 1_800_000_000_000;
         rig.begin(start).await;
         let model = Model { now: start, max_jobs: 12, dead_max: 4, remember: 60_000, ..Model::default() };
         let clients = [rig.queue(settings(), scripts), rig.queue(settings(), scripts)];
         let random = fastrand::Rng::with_seed(seed);
-        let mut history =
-            History { rig, random, model, clients, handed: Vec::new(), lost: Vec::new(), trace: Vec::new() };
-        for _ in 0..STEPS {
-            history.step().await;
-            let seen = history.rig.snapshot().await;
-            let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| history.model.check(&seen)));
-            if checked.is_err() {
-                let last = history.trace.len().saturating_sub(12);
-                panic!("seed {seed}, after:\n{}", history.trace[last..].join("\n"));
-            }
+        let (handed, lost, trace) = (Vec::new(), Vec::new(), Vec::new());
+        History { rig, random, model, clients, handed, lost, older: None, refused: false, trace }
+    }
+
+    /// Redis has what the model has.
+    pub(super) async fn check(&mut self, seed: u64) {
+        let seen = self.rig.snapshot().await;
+        let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.model.check(&seen)));
+        if checked.is_err() {
+            let last = self.trace.len().saturating_sub(12);
+            panic!("seed {seed}, after:\n{}", self.trace[last..].join("\n"));
         }
-        history.ends().await;
+    }
+
+    /// The answer, unless a node has refused the call.
+    fn answered<T>(&mut self, result: Result<T, JobError>) -> Option<Result<T, JobError>> {
+        let not_sent = |error: &LinkError| matches!(error, LinkError::NotSent { .. });
+        let refusal = |error: &LinkError| not_sent(error) || error.code() == Some("TRYAGAIN");
+        self.refused = matches!(&result, Err(JobError::Unavailable(error)) if refusal(error));
+        (!self.refused).then_some(result)
     }
 
     fn client(&mut self) -> JobQueue {
@@ -91,10 +114,18 @@ impl History<'_> {
         self.trace.push(format!("{} {text}", self.model.now - 1_800_000_000_000));
     }
 
-    async fn step(&mut self) {
+    pub(super) async fn step(&mut self) {
         match self.random.u32(..100) {
-            0..16 => self.clock().await,
-            16..38 => self.add().await,
+            0..14 => self.clock().await,
+            14..16 => self.older().await,
+            call => self.call(call).await,
+        }
+    }
+
+    /// One call of a client: the one with this number, from 16 to 99.
+    pub(super) async fn call(&mut self, call: u32) {
+        match call {
+            ..38 => self.add().await,
             38..58 => self.pop().await,
             58..68 => self.finish().await,
             68..75 => self.release().await,
@@ -106,6 +137,22 @@ impl History<'_> {
             95..96 => self.purge().await,
             96..98 => self.pause().await,
             _ => self.recover().await,
+        }
+    }
+
+    /// Redis falls back to what it held some steps before, or the present is kept for a later fall. Consumers do not know, and go on
+    /// with what they have.
+    async fn older(&mut self) {
+        match self.older.take() {
+            None => {
+                self.note("a copy is made".to_owned());
+                self.older = Some((self.model.clone(), self.rig.save().await));
+            }
+            Some((model, keys)) => {
+                self.note("Redis falls back to the copy".to_owned());
+                self.model = Model { now: self.model.now, ..model };
+                self.rig.restore(&keys, self.model.now).await;
+            }
         }
     }
 
@@ -139,7 +186,7 @@ impl History<'_> {
             jobs.push(NewJob { id, due, ttr, tries, ttl, content_type: "text/plain".to_owned(), body: body.into() });
         }
         let client = self.client();
-        let result = client.add(&topic(), jobs.clone()).await;
+        let Some(result) = self.answered(client.add(&topic(), jobs.clone()).await) else { return };
         let now = self.model.now;
         let made = |(job, id): (&NewJob, String)| {
             let due = match job.due {
@@ -192,7 +239,9 @@ impl History<'_> {
         let (count, token) = (self.random.usize(1..5), Token::random());
         let ttr = (self.random.u32(..4) == 0).then(|| self.random.u64(1..3_000));
         let client = self.client();
-        let popped = client.pop_as(&topic(), token, count, ttr.map(Duration::from_millis)).await.expect("pop");
+        let popped = client.pop_as(&topic(), token, count, ttr.map(Duration::from_millis)).await;
+        let Some(popped) = self.answered(popped) else { return };
+        let popped = popped.expect("pop");
         let (wanted, aged) = self.model.pop(token.as_str(), count, ttr.map(|ttr| ttr as i64));
         let ids: Vec<_> = popped.jobs.iter().map(|job| job.id.local.to_string()).collect();
         self.note(format!("pop {count} -> {ids:?} {:?}", popped.aged));
@@ -225,6 +274,7 @@ impl History<'_> {
     async fn finish(&mut self) {
         let Some((id, token)) = self.holder() else { return };
         let result = self.client().finish(&job_id(&id), token).await;
+        let Some(result) = self.answered(result) else { return };
         self.note(format!("finish {id} -> {result:?}"));
         assert_eq!(verdict(&result), self.model.finish(&id, token.as_str()), "{:?}", self.trace);
         // Its reply was lost: it is sent again, and finds nothing.
@@ -239,6 +289,7 @@ impl History<'_> {
         let (delay, counted) = (self.random.u64(..3_000), self.random.u32(..3) > 0);
         let how = if counted { Release::Counted } else { Release::Uncounted };
         let result = self.client().release(&job_id(&id), token, Duration::from_millis(delay), how, "why").await;
+        let Some(result) = self.answered(result) else { return };
         self.note(format!("release {id} {how:?} {delay} -> {result:?}"));
         let got = match &result {
             Ok((Settled::Done, due)) => {
@@ -259,6 +310,7 @@ impl History<'_> {
     async fn bury(&mut self) {
         let Some((id, token)) = self.holder() else { return };
         let result = self.client().bury(&job_id(&id), token, "").await;
+        let Some(result) = self.answered(result) else { return };
         self.note(format!("bury {id} -> {result:?}"));
         assert_eq!(verdict(&result), self.model.bury(&id, token.as_str()), "{:?}", self.trace);
     }
@@ -267,6 +319,7 @@ impl History<'_> {
         let Some((id, token)) = self.holder() else { return };
         let ttr = self.random.bool().then(|| self.random.u64(1..6_000));
         let result = self.client().touch(&job_id(&id), token, ttr.map(Duration::from_millis)).await;
+        let Some(result) = self.answered(result) else { return };
         self.note(format!("touch {id} {ttr:?} -> {result:?}"));
         match self.model.touch(&id, token.as_str(), ttr.map(|ttr| ttr as i64)) {
             Ok(until) => assert_eq!(result.expect("touch"), until, "{:?}", self.trace),
@@ -278,13 +331,16 @@ impl History<'_> {
         let ids: Vec<_> = self.model.jobs.keys().cloned().collect();
         let id = self.random.choice(&ids).cloned().unwrap_or_else(|| "nobody".to_owned());
         let result = self.client().delete(&job_id(&id)).await;
+        let Some(result) = self.answered(result) else { return };
         self.note(format!("delete {id} -> {result:?}"));
         assert_eq!(result.is_ok(), self.model.delete(&id), "{:?}", self.trace);
     }
 
     async fn tick(&mut self) {
         let most = self.random.usize(1..20);
-        let seen = self.client().tick(&topic(), most).await.expect("tick").aged;
+        let ticked = self.client().tick(&topic(), most).await;
+        let Some(ticked) = self.answered(ticked) else { return };
+        let seen = ticked.expect("tick").aged;
         self.note(format!("tick {most} -> {seen:?}"));
         let aged = Aged([seen.came_back, seen.died, seen.expired, seen.trimmed]);
         assert_eq!(aged, self.model.tick(most), "{:?}", self.trace);
@@ -307,7 +363,9 @@ impl History<'_> {
         let (ids, named) = self.dead();
         let locals: Vec<_> = ids.iter().map(|id| local(id)).collect();
         let which = if named { Which::Ids(&locals) } else { Which::Oldest(2) };
-        let moved = self.client().redrive(&topic(), which, None).await.expect("redrive");
+        let moved = self.client().redrive(&topic(), which, None).await;
+        let Some(moved) = self.answered(moved) else { return };
+        let moved = moved.expect("redrive");
         self.note(format!("redrive {ids:?} -> {moved}"));
         assert_eq!(moved, self.model.redrive(&ids), "{:?}", self.trace);
     }
@@ -316,29 +374,36 @@ impl History<'_> {
         let (ids, named) = self.dead();
         let locals: Vec<_> = ids.iter().map(|id| local(id)).collect();
         let which = if named { Which::Ids(&locals) } else { Which::Oldest(2) };
-        let removed = self.client().purge(&topic(), which).await.expect("purge");
+        let removed = self.client().purge(&topic(), which).await;
+        let Some(removed) = self.answered(removed) else { return };
+        let removed = removed.expect("purge");
         self.note(format!("purge {ids:?} -> {removed}"));
         assert_eq!(removed, self.model.purge(&ids), "{:?}", self.trace);
     }
 
     async fn pause(&mut self) {
-        self.model.paused = !self.model.paused;
-        self.note(format!("paused: {}", self.model.paused));
-        match self.model.paused {
-            true => self.client().pause(&topic()).await.expect("pause"),
-            false => self.client().resume(&topic()).await.expect("resume"),
-        }
+        let paused = !self.model.paused;
+        let result = match paused {
+            true => self.client().pause(&topic()).await,
+            false => self.client().resume(&topic()).await,
+        };
+        let Some(result) = self.answered(result) else { return };
+        result.expect("pause");
+        self.model.paused = paused;
+        self.note(format!("paused: {paused}"));
     }
 
     async fn recover(&mut self) {
         let Some(token) = self.lost.pop() else { return };
-        let found = self.client().recover(&topic(), token).await.expect("recover");
+        let found = self.client().recover(&topic(), token).await;
+        let Some(found) = self.answered(found) else { return self.lost.push(token) };
+        let found = found.expect("recover");
         self.note(format!("recover -> {found}"));
         assert_eq!(found, self.model.recover(token.as_str()), "{:?}", self.trace);
     }
 
     /// In the end every job that is left can be handed out, finished or found among the dead.
-    async fn ends(&mut self) {
+    pub(super) async fn ends(&mut self) {
         if self.model.paused {
             self.pause().await;
         }
@@ -363,7 +428,7 @@ impl History<'_> {
     }
 }
 
-fn number(variable: &str) -> Option<u64> {
+pub(super) fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 

@@ -5,19 +5,21 @@ use std::sync::Arc;
 
 use delaybridge::config::{RedisEndpoint, Secret};
 use delaybridge::jobs::{JobQueue, JobSettings, Scripts, Topic, rights};
-use delaybridge::link::rights::{Dialect, Rules, to_connect, to_load_scripts};
-use delaybridge::link::{Clock, Link, LinkOptions, TEST_CLOCK};
+use delaybridge::link::rights::{Dialect, Rules, to_connect, to_follow_slots, to_load_scripts};
+use delaybridge::link::{Address, Clock, ClusterTarget, LinkOptions, Redis, RedisTarget, TEST_CLOCK};
 use redis::aio::MultiplexedConnection;
 
-use crate::harness::{RedisServer, ServerOptions};
+use crate::harness::{RedisServer, ServerOptions, cluster};
 
 /// What one test, or one thread of the random test, runs against.
 pub struct Rig {
-    /// Ends with it.
-    _server: RedisServer,
-    pub link: Link,
+    /// End with it.
+    servers: Vec<RedisServer>,
+    library: Redis,
     /// Reads the keys.
     pub redis: MultiplexedConnection,
+    /// The other node, where there are two.
+    pub other: Option<MultiplexedConnection>,
 }
 
 /// What is in Redis of one topic.
@@ -32,12 +34,15 @@ pub struct Snapshot {
     pub gone: BTreeMap<String, i64>,
 }
 
+/// The topic of all histories. Its slot is that of the test's clock, because scripts read both.
+pub const TOPIC: &str = "orders:29648";
+
 pub fn topic() -> Topic {
-    "orders:1".parse().expect("a topic")
+    TOPIC.parse().expect("a topic")
 }
 
 pub fn key(word: &str) -> String {
-    format!("delaybridge:jobs:{word}:{{orders:1}}")
+    format!("delaybridge:jobs:{word}:{{{TOPIC}}}")
 }
 
 /// The scripts under the test's clock.
@@ -54,33 +59,65 @@ impl Rig {
 
     pub async fn start_with(options: ServerOptions) -> Rig {
         let server = RedisServer::start_with(options).await;
-        let mut redis = server.client().await;
-        let grants: Vec<_> = rights().into_iter().chain([to_connect(0), to_load_scripts()]).collect();
-        let dialect = if server.major() < 7 { Dialect::Flat } else { Dialect::Selectors };
-        let mut user = redis::cmd("ACL");
-        user.arg("SETUSER").arg("jobs").arg(&["on", ">secret", "resetchannels", "-@all"]);
-        Rules::of(&grants, dialect).iter().for_each(|rule| {
-            user.arg(rule);
-        });
-        match dialect {
-            Dialect::Flat => user.arg(format!("~{TEST_CLOCK}")).arg("+lrange"),
-            Dialect::Selectors => user.arg(format!("(%R~{TEST_CLOCK} +lrange)")),
+        let endpoint = least_rights(&server).await;
+        Rig::over(vec![server], RedisTarget::Fixed(Arc::new(endpoint))).await
+    }
+
+    /// On two nodes of a cluster. The topic begins on the first.
+    pub async fn on_two_nodes() -> Rig {
+        let nodes = cluster::two_nodes().await;
+        let seeds = vec![Address { host: "127.0.0.1".into(), port: nodes[0].port() }];
+        let servers = least_rights(&nodes[0]).await;
+        least_rights(&nodes[1]).await;
+        Rig::over(nodes.into(), RedisTarget::Cluster(Arc::new(ClusterTarget { seeds, servers }))).await
+    }
+
+    async fn over(servers: Vec<RedisServer>, target: RedisTarget) -> Rig {
+        let library = Redis::start(&target, LinkOptions::default());
+        library.at(key("due")).ready().await;
+        let redis = servers[0].client().await;
+        let other = match servers.get(1) {
+            Some(server) => Some(server.client().await),
+            None => None,
         };
-        user.exec_async(&mut redis).await.expect("make a user");
-        let password = Some(Secret::Literal("secret".into()));
-        let endpoint = RedisEndpoint { username: Some("jobs".to_owned()), password, ..server.endpoint() };
-        let link = Link::start(Arc::new(endpoint), LinkOptions::default());
-        link.ready().await;
-        Rig { _server: server, link, redis }
+        Rig { servers, library, redis, other }
     }
 
     pub fn queue(&self, settings: JobSettings, scripts: &'static Scripts) -> JobQueue {
-        JobQueue::new(self.link.clone(), settings, scripts)
+        JobQueue::new(&self.library, settings, scripts)
+    }
+
+    /// The other node is the topic's from now on.
+    pub fn swap(&mut self) {
+        self.servers.swap(0, 1);
+        std::mem::swap(&mut self.redis, self.other.as_mut().expect("two nodes"));
+    }
+
+    pub fn ports(&self) -> Vec<u16> {
+        self.servers.iter().map(RedisServer::port).collect()
+    }
+
+    /// Every key but the clock, as Redis dumps it.
+    pub async fn save(&mut self) -> Dump {
+        dump(&mut self.redis, false).await
+    }
+
+    /// Redis has what it had then, and nothing else but the clock.
+    pub async fn restore(&mut self, saved: &[(Vec<u8>, Vec<u8>)], now_ms: i64) {
+        let mut pipe = redis::pipe();
+        pipe.atomic().cmd("FLUSHALL");
+        for (key, dump) in saved {
+            pipe.cmd("RESTORE").arg(key).arg(0).arg(dump);
+        }
+        pipe.exec_async(&mut self.redis).await.expect("restore all keys");
+        self.set_clock(now_ms).await;
     }
 
     /// Empties the server, and sets the clock of the scripts.
     pub async fn begin(&mut self, now_ms: i64) {
-        redis::cmd("FLUSHALL").exec_async(&mut self.redis).await.expect("empty the server");
+        for node in std::iter::once(&mut self.redis).chain(&mut self.other) {
+            redis::cmd("FLUSHALL").exec_async(node).await.expect("empty the server");
+        }
         self.set_clock(now_ms).await;
     }
 
@@ -123,4 +160,43 @@ impl Rig {
             gone: map(gone),
         }
     }
+}
+
+/// Keys with what they hold, as Redis dumps it.
+pub type Dump = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// All keys of a server but the clock.
+pub async fn dump(node: &mut MultiplexedConnection, ask: bool) -> Dump {
+    let mut keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("delaybridge:jobs:*").query_async(node).await.expect("keys");
+    keys.sort();
+    let mut pipe = redis::pipe();
+    for key in &keys {
+        if ask {
+            pipe.cmd("ASKING").ignore();
+        }
+        pipe.cmd("DUMP").arg(key);
+    }
+    let dumps: Vec<Vec<u8>> = match keys.is_empty() {
+        true => Vec::new(),
+        false => pipe.query_async(node).await.expect("their contents"),
+    };
+    keys.into_iter().zip(dumps).collect()
+}
+
+/// A login that may do what the scripts of the job queue need, and read the clock of the test.
+async fn least_rights(server: &RedisServer) -> RedisEndpoint {
+    let grants = rights().into_iter().chain([to_connect(0), to_load_scripts(), to_follow_slots()]).collect::<Vec<_>>();
+    let dialect = if server.major() < 7 { Dialect::Flat } else { Dialect::Selectors };
+    let mut user = redis::cmd("ACL");
+    user.arg("SETUSER").arg("jobs").arg(&["on", ">secret", "resetchannels", "-@all"]);
+    Rules::of(&grants, dialect).iter().for_each(|rule| {
+        user.arg(rule);
+    });
+    match dialect {
+        Dialect::Flat => user.arg(format!("~{TEST_CLOCK}")).arg("+lrange"),
+        Dialect::Selectors => user.arg(format!("(%R~{TEST_CLOCK} +lrange)")),
+    };
+    user.exec_async(&mut server.client().await).await.expect("make a user");
+    let password = Some(Secret::Literal("secret".into()));
+    RedisEndpoint { username: Some("jobs".to_owned()), password, ..server.endpoint() }
 }

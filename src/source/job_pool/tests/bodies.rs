@@ -232,7 +232,7 @@ async fn a_dead_letter_has_the_body_and_brings_it_back() {
         assert_eq!(rig.body(&JOB).await, None);
         let letter = rig.places().await.dead.remove(0);
         let ledger = Ledger::new(rig.source.clone(), [A; 8]);
-        let conn = rig.link().current().expect("a connection");
+        let conn = rig.conn();
         assert_eq!(ledger.dead_payload(&letter).expect("a letter"), "body");
         // Another job has taken its id meanwhile.
         let member = letter.reborn().expect("a letter");

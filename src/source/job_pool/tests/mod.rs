@@ -18,37 +18,40 @@ use super::layout::{IdIn, Names, Place, Wanted};
 use super::record::Format;
 use super::status::{NOTE, Status, StatusAt};
 use super::{JobPool, JobPoolSpec, Preset, SCRIPTS_ON_TEST_CLOCK};
-use crate::link::rights::command::LRANGE;
-use crate::link::rights::{Grant, Pattern, to_connect, to_load_scripts};
-use crate::link::test_server::{TestServer, soon};
-use crate::link::{Link, LinkOptions, Side};
+use crate::link::{Conn, Side};
 use crate::message::MessageId;
 use crate::source::contract::on_redis::OnRedis;
-use crate::source::contract::{A, LIST, Places, Rig, contract_tests};
-use crate::source::ledger::{Ledger, TEST_CLOCK, Use};
+use crate::source::contract::servers::{Daemon, Servers};
+use crate::source::contract::{A, Places, Rig, Served, contract_tests, moving, older, replica, seeds};
+use crate::source::ledger::{Ledger, Use};
 use crate::source::redis::{RedisServer, RedisStore};
 use crate::source::score::Unit;
 use crate::source::store::{Server, Store};
 use crate::source::{Activity, Score, Source};
 
-/// A pool on a server of its own, under the clock of the test.
+/// A pool on servers of its own, under the clock of the test.
 pub(super) struct PoolRig {
     source: Arc<JobPool>,
     pub(super) redis: OnRedis,
     /// With the rights of a daemon that delivers.
-    daemon: Link,
+    daemon: Daemon,
     /// Bodies of the elements that were made, and are not offered yet.
     made: Mutex<HashMap<Bytes, Bytes>>,
-    server: TestServer,
+    servers: Servers,
 }
 
 /// The pool of the contract: one bucket, one hash of jobs.
 pub(super) fn plain() -> Preset {
+    plain_at("pool")
+}
+
+/// The same with this hash tag.
+fn plain_at(tag: &str) -> Preset {
     Preset {
-        buckets: vec!["{pool}:bucket".to_owned()],
+        buckets: vec![format!("{{{tag}}}:bucket")],
         score: Unit::Millis,
         id: IdIn::Member,
-        place: Place::Shared("{pool}:jobs".to_owned()),
+        place: Place::Shared(format!("{{{tag}}}:jobs")),
         beside: None,
         names: Names::Plain,
         record: Format::Raw,
@@ -65,36 +68,42 @@ pub(super) fn states(field: &str) -> Status {
 
 impl PoolRig {
     pub(super) async fn new(preset: Preset) -> Self {
-        let server = TestServer::start();
-        let spec = JobPoolSpec { ready: vec!["{pool}:ready".to_owned()], ..JobPoolSpec::of(preset) };
+        PoolRig::on(Servers::one(), preset, "{pool}:ready").await
+    }
+
+    /// The plain pool on emptied servers.
+    async fn plain_on(servers: &Servers) -> Self {
+        let tag = servers.name("pool");
+        PoolRig::on(servers.emptied().await, plain_at(&tag), &format!("{{{tag}}}:ready")).await
+    }
+
+    async fn on(servers: Servers, preset: Preset, ready: &str) -> Self {
+        let spec = JobPoolSpec { ready: vec![ready.to_owned()], ..JobPoolSpec::of(preset) };
         let source = Arc::new(JobPool::of(&spec).on_test_clock());
         let ledger = Ledger::new(source.clone(), [A; 8]);
+        let redis = OnRedis::new(&servers, ledger.keys.clone()).await;
         let rights = |side| {
-            let usage = Use { trims_dead: true, forwards: true, in_order: true, push: Some((LIST, side)) };
+            let usage =
+                Use { trims_dead: true, forwards: true, in_order: true, push: Some((redis.list.clone(), side)) };
             ledger.rights(Activity::Deliver, &usage)
         };
-        let clock = Grant::on([Pattern::exact(TEST_CLOCK)], [LRANGE]);
-        let grants: Vec<_> = rights(Side::Left)
+        let grants = rights(Side::Left)
             .into_iter()
             .chain(rights(Side::Right))
-            .chain(ledger.rights(Activity::Operate, &Use::default()))
-            .chain([to_connect(0), to_load_scripts(), clock])
-            .collect();
+            .chain(ledger.rights(Activity::Operate, &Use::default()));
         let scripts = SCRIPTS_ON_TEST_CLOCK.all().into_iter().cloned().collect();
-        let options = LinkOptions { scripts, heartbeat: Duration::from_secs(30), ..LinkOptions::default() };
-        let daemon = Link::start(Arc::new(server.endpoint_within("daemon", &grants)), options);
-        soon("a connection", daemon.ready()).await;
-        let redis = OnRedis::new(&server, ledger.keys.clone()).await;
-        PoolRig { source, redis, daemon, made: Mutex::default(), server }
+        let daemon = servers.daemon("daemon", grants, scripts).await;
+        PoolRig { source, redis, daemon, made: Mutex::default(), servers }
     }
 
     /// The pool, as a process with this owner sees it.
     pub(super) fn redis(&self, owner: u8) -> RedisStore {
-        RedisStore::new(self.daemon.clone(), self.source.clone(), [owner; 8])
+        self.daemon.store(self.source.clone(), owner)
     }
 
-    pub(super) fn link(&self) -> &Link {
-        &self.daemon
+    /// The daemon's connection.
+    pub(super) fn conn(&self) -> Conn {
+        self.daemon.conn()
     }
 
     /// Writes a job, as its program does.
@@ -132,8 +141,16 @@ impl Rig for PoolRig {
         self.store(A)
     }
 
+    fn transfers(&self) -> bool {
+        false
+    }
+
+    fn list(&self) -> Bytes {
+        self.redis.list.clone()
+    }
+
     fn server(&self) -> Arc<dyn Server> {
-        Arc::new(RedisServer::new(self.daemon.clone()))
+        Arc::new(RedisServer::new(&self.daemon.redis))
     }
 
     fn element(&self, id: MessageId, payload: &[u8]) -> Bytes {
@@ -189,6 +206,30 @@ impl Rig for PoolRig {
         let ready = self.redis.list(&self.source.ready[0]).await;
         Places { scheduled, ready, ..self.redis.places(Score::ceil_ms).await }
     }
+}
+
+impl Served for PoolRig {
+    fn on(&mut self) -> &mut OnRedis {
+        &mut self.redis
+    }
+}
+
+#[tokio::test]
+async fn calls_that_are_refused_while_a_slot_moves_change_nothing() {
+    let servers = Servers::cluster().await;
+    moving::slots_move(seeds(6), async |_| PoolRig::plain_on(&servers).await).await;
+}
+
+#[tokio::test]
+async fn what_was_confirmed_before_an_older_state_is_kept() {
+    let servers = Servers::one();
+    older::states_come_back(seeds(10), async |_| PoolRig::plain_on(&servers).await).await;
+}
+
+#[tokio::test]
+async fn what_a_replica_has_not_confirmed_is_not_delivered() {
+    let servers = Servers::replicated();
+    replica::claims_wait(seeds(3), async |_| PoolRig::plain_on(&servers).await).await;
 }
 
 /// Not here: what is of sources whose payload is in the member (its bytes in a claim), whose ready list has payloads without

@@ -201,7 +201,7 @@ impl World {
         let letters = self.rig.places().await.dead;
         let Some(letter) = self.random.choice(&letters) else { return "no letter".to_owned() };
         let ledger = Ledger::new(self.rig.source.clone(), [A; 8]);
-        let conn = self.rig.link().current().expect("a connection");
+        let conn = self.rig.conn();
         let member = letter.reborn().expect("a letter");
         let moved = ledger.redrive(&conn, letter, member, None).await.expect("the server answers");
         if moved {

@@ -1,10 +1,14 @@
 //! Each right in turn is withdrawn from the daemon's user: no job is lost, and what is refused names the right.
 
 use super::*;
+use crate::link::rights::command::LRANGE;
+use crate::link::rights::{Grant, Pattern, to_connect, to_load_scripts};
+use crate::link::test_server::soon;
+use crate::link::{Link, LinkOptions};
 use crate::source::SourceError;
 use crate::source::contract::{Mine, ms, name, request};
-use crate::source::ledger::Answer;
 use crate::source::ledger::claims::{ClaimReply, Move, Settled, Verdict};
+use crate::source::ledger::{Answer, TEST_CLOCK};
 use crate::source::store::Claims;
 
 /// A hash of jobs in JSON with a status, and a hash beside them.
@@ -51,7 +55,7 @@ async fn without_each_right_in_turn(preset: Preset) {
                 false => grant.clone(),
             });
             let lacking: Vec<_> = lacking.chain([to_connect(0), to_load_scripts(), clock.clone()]).collect();
-            let endpoint = rig.server.endpoint_within(&format!("lacks-{number}"), &lacking);
+            let endpoint = rig.servers.all()[0].endpoint_within(&format!("lacks-{number}"), &lacking);
             let scripts = SCRIPTS_ON_TEST_CLOCK.all().into_iter().cloned().chain([NOTE.clone()]).collect();
             let options = LinkOptions { scripts, heartbeat: Duration::from_secs(30), ..LinkOptions::default() };
             let link = Link::start(Arc::new(endpoint), options);

@@ -59,8 +59,7 @@ async fn what_goes_back_waits_again() {
         let mine = take_one(&rig, A, 1).await;
         assert_eq!(settle_one(&rig, &mine, mine.release()).await, Answer::Done);
         let places = rig.places().await;
-        let (link, ledger) = (rig.link().clone(), Ledger::new(rig.source.clone(), [0; 8]));
-        let conn = soon("a connection", link.ready()).await;
+        let (conn, ledger) = (rig.conn(), Ledger::new(rig.source.clone(), [0; 8]));
         rig.forget_leases().await;
         let item = ledger.waiting(&places.waiting[0].1).expect("an entry");
         ledger.restore(&conn, &[item]).await.expect("the server restores");
@@ -76,7 +75,7 @@ async fn what_goes_back_waits_again() {
 async fn a_record_that_its_program_changes_meanwhile_stays_its_program_s() {
     let mut rig = PoolRig::new(in_record(Place::Shared("{pool}:jobs".to_owned()))).await;
     rig.put(&JOB, &record("DELAY")).await;
-    let conn = soon("a connection", rig.link().ready()).await;
+    let conn = rig.conn();
     let mut elements = [Element::bare(JOB, rig.now_ms())];
     let ledger = Ledger::new(rig.source.clone(), [A; 8]);
     ledger.fetch(&conn, &mut elements, 1 << 20).await.expect("the server reads");

@@ -11,59 +11,55 @@ use bytes::Bytes;
 
 use super::config::Body;
 use super::{Naming, SCRIPTS_ON_TEST_CLOCK, ZsetSource, ZsetSpec};
-use crate::link::rights::command::LRANGE;
-use crate::link::rights::{Grant, Pattern, to_connect, to_load_scripts};
-use crate::link::test_server::{TestServer, soon};
-use crate::link::{Link, LinkOptions, Side};
+use crate::link::Side;
 use crate::message::{MessageId, Origin};
 use crate::source::contract::on_redis::OnRedis;
-use crate::source::contract::{A, LIST, Places, Rig, contract_tests, request};
+use crate::source::contract::servers::{Daemon, Servers};
+use crate::source::contract::{A, Places, Rig, Served, contract_tests, moving, older, replica, request, seeds};
 use crate::source::ledger::claims::{ClaimReply, ClaimRequest, Header};
-use crate::source::ledger::{Ledger, TEST_CLOCK, Use};
-use crate::source::redis::{RedisServer, RedisStore};
+use crate::source::ledger::{Ledger, Use};
+use crate::source::redis::RedisServer;
 use crate::source::score::Unit;
 use crate::source::store::{Server, Store};
 use crate::source::{Activity, Score, Source};
 use crate::template::Template;
 
-/// A set on a server of its own, under the clock of the test.
+/// A set under the clock of the test.
 struct ZsetRig {
     source: Arc<ZsetSource>,
     redis: OnRedis,
     /// With the rights of a daemon that delivers.
-    daemon: Link,
-    _server: Arc<TestServer>,
+    daemon: Daemon,
+    _servers: Servers,
 }
 
 impl ZsetRig {
     async fn new() -> Self {
         let template = |text| Template::compile(text).expect("a template");
         let naming = Naming::Text(template("${payload.id}"));
-        ZsetRig::of("a{q}b", Unit::Seconds, naming, Body::Text(template("${payload.text}")), None).await
+        ZsetRig::of("a{q}b", Unit::Seconds, naming, Body::Text(template("${payload.text}")), Servers::one()).await
     }
 
-    async fn of(key: &str, score: Unit, id: Naming, body: Body, server: Option<Arc<TestServer>>) -> Self {
-        let server = server.unwrap_or_else(|| Arc::new(TestServer::start()));
+    async fn of(key: &str, score: Unit, id: Naming, body: Body, servers: Servers) -> Self {
         let spec = ZsetSpec { key: key.to_owned(), score, id, body, database: 0 };
         let source = Arc::new(ZsetSource::of(&spec).on_test_clock());
         let ledger = Ledger::new(source.clone(), [A; 8]);
+        let redis = OnRedis::new(&servers, ledger.keys.clone()).await;
         let rights = |side| {
-            let usage = Use { trims_dead: true, forwards: true, in_order: true, push: Some((LIST, side)) };
+            let usage =
+                Use { trims_dead: true, forwards: true, in_order: true, push: Some((redis.list.clone(), side)) };
             ledger.rights(Activity::Deliver, &usage)
         };
-        let clock = Grant::on([Pattern::exact(TEST_CLOCK)], [LRANGE]);
-        let grants: Vec<_> = rights(Side::Left)
-            .into_iter()
-            .chain(rights(Side::Right))
-            .chain([to_connect(0), to_load_scripts(), clock])
-            .collect();
+        let both = rights(Side::Left).into_iter().chain(rights(Side::Right));
         let scripts = SCRIPTS_ON_TEST_CLOCK.ledger.all().into_iter().cloned().collect();
-        let options = LinkOptions { scripts, heartbeat: Duration::from_secs(30), ..LinkOptions::default() };
-        let user = format!("daemon{}", fastrand::u64(..));
-        let daemon = Link::start(Arc::new(server.endpoint_within(&user, &grants)), options);
-        soon("a connection", daemon.ready()).await;
-        let redis = OnRedis::new(&server, ledger.keys.clone()).await;
-        ZsetRig { source, redis, daemon, _server: server }
+        let daemon = servers.daemon(&format!("daemon{}", fastrand::u64(..)), both, scripts).await;
+        ZsetRig { source, redis, daemon, _servers: servers }
+    }
+
+    /// A set of members in the unit of this seed, on emptied servers.
+    async fn seeded(servers: &Servers, seed: u64) -> Self {
+        let (_, unit) = Unit::ALL[seed as usize % Unit::ALL.len()];
+        ZsetRig::of(&servers.name("q"), unit, Naming::Hash, Body::Member, servers.emptied().await).await
     }
 
     async fn zadd(&mut self, score: &str, member: &Bytes) {
@@ -74,19 +70,27 @@ impl ZsetRig {
 
 impl Rig for ZsetRig {
     fn store(&self, owner: u8) -> Arc<dyn Store> {
-        Arc::new(RedisStore::new(self.daemon.clone(), self.source.clone(), [owner; 8]))
+        Arc::new(self.daemon.store(self.source.clone(), owner))
     }
 
     fn store_in_order(&self, owner: u8) -> Arc<dyn Store> {
-        Arc::new(RedisStore::new(self.daemon.clone(), self.source.clone(), [owner; 8]).in_order(true))
+        Arc::new(self.daemon.store(self.source.clone(), owner).in_order(true))
     }
 
     fn rescuer(&self) -> Arc<dyn Store> {
         unreachable!("a set has no clients that transfer")
     }
 
+    fn transfers(&self) -> bool {
+        false
+    }
+
+    fn list(&self) -> Bytes {
+        self.redis.list.clone()
+    }
+
     fn server(&self) -> Arc<dyn Server> {
-        Arc::new(RedisServer::new(self.daemon.clone()))
+        Arc::new(RedisServer::new(&self.daemon.redis))
     }
 
     fn element(&self, id: MessageId, payload: &[u8]) -> Bytes {
@@ -139,6 +143,12 @@ impl Rig for ZsetRig {
     }
 }
 
+impl Served for ZsetRig {
+    fn on(&mut self) -> &mut OnRedis {
+        &mut self.redis
+    }
+}
+
 /// All clauses but those about ready lists, about clients of the source that transfer, and one that counts bytes: members are JSON here.
 mod the_contract {
     use super::*;
@@ -148,12 +158,30 @@ mod the_contract {
     }
 }
 
+#[tokio::test]
+async fn calls_that_are_refused_while_a_slot_moves_change_nothing() {
+    let servers = Servers::cluster().await;
+    moving::slots_move(seeds(6), async |seed| ZsetRig::seeded(&servers, seed).await).await;
+}
+
+#[tokio::test]
+async fn what_was_confirmed_before_an_older_state_is_kept() {
+    let servers = Servers::one();
+    older::states_come_back(seeds(10), async |seed| ZsetRig::seeded(&servers, seed).await).await;
+}
+
+#[tokio::test]
+async fn what_a_replica_has_not_confirmed_is_not_delivered() {
+    let servers = Servers::replicated();
+    replica::claims_wait(seeds(3), async |seed| ZsetRig::seeded(&servers, seed).await).await;
+}
+
 /// Reading a large head costs time. A claim that left one says when it is due, and the next does not read it.
 #[tokio::test]
 async fn a_large_head_is_found_by_its_score_in_every_unit() {
-    let server = Arc::new(TestServer::start());
+    let servers = Servers::one();
     for (at, (word, unit)) in Unit::ALL.into_iter().enumerate() {
-        let mut rig = ZsetRig::of(&format!("l{at}"), unit, Naming::Hash, Body::Member, Some(server.clone())).await;
+        let mut rig = ZsetRig::of(&format!("l{at}"), unit, Naming::Hash, Body::Member, servers.clone()).await;
         rig.offer(&vec![b'x'; 100_000].into(), rig.now_ms() + 5_000).await;
         rig.offer(&Bytes::from_static(b"small"), rig.now_ms()).await;
         let store = rig.store(A);

@@ -6,6 +6,7 @@ use futures_util::FutureExt;
 
 use super::walk::World;
 use super::*;
+use crate::source::contract::walk::Walk;
 use crate::source::ledger::Clock;
 use crate::source::ledger::claims::Patch;
 use crate::source::zset::Scripts;
@@ -41,7 +42,7 @@ const BUGS: [(&str, Patch<'static>); 7] = [
 
 #[tokio::test]
 async fn every_planted_bug_is_noticed() {
-    let server = Arc::new(TestServer::start());
+    let servers = Servers::one();
     for (n, (bug, patch)) in BUGS.iter().enumerate() {
         // For the rest of the process, as the real ones.
         let scripts: &'static Scripts = Box::leak(Box::new(Scripts::patched(Clock::Test, &[*patch])));
@@ -49,7 +50,7 @@ async fn every_planted_bug_is_noticed() {
         for seed in 0..SEEDS {
             let (_, unit) = Unit::ALL[seed as usize % Unit::ALL.len()];
             let key = format!("bug{n}-{seed}");
-            let mut rig = ZsetRig::of(&key, unit, Naming::Hash, Body::Member, Some(server.clone())).await;
+            let mut rig = ZsetRig::of(&key, unit, Naming::Hash, Body::Member, servers.clone()).await;
             rig.source = Arc::new(ZsetSource { scripts, ..(*rig.source).clone() });
             let mut world = World::new(seed, unit);
             if AssertUnwindSafe(world.run(&mut rig, 40)).catch_unwind().await.is_err() {
@@ -60,4 +61,27 @@ async fn every_planted_bug_is_noticed() {
         assert!(noticed.is_some(), "no history of {SEEDS} notices: {bug}");
         println!("{bug}: seed {}", noticed.unwrap_or_default());
     }
+}
+
+/// What a walk over some seeds panics with, if one does.
+async fn panics(walk: impl AsyncFn(u64)) -> Option<String> {
+    for seed in 0..20 {
+        if let Err(reason) = AssertUnwindSafe(walk(seed)).catch_unwind().await {
+            return Some(reason.downcast_ref::<String>().cloned().unwrap_or_default());
+        }
+    }
+    None
+}
+
+#[tokio::test]
+async fn claims_that_wait_for_no_replica_are_noticed() {
+    let servers = Servers::replicated();
+    let noticed = panics(async |seed| {
+        let mut rig = ZsetRig::seeded(&servers, seed).await;
+        rig.daemon.durable = None;
+        Walk::new(&rig, seed).run_replicated(&mut rig, 80).await;
+    })
+    .await;
+    let noticed = noticed.expect("a history that notices it");
+    assert!(noticed.contains("were answered without the replica") || noticed.contains("the replica has"), "{noticed}");
 }

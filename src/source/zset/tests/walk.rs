@@ -1,13 +1,12 @@
 //! A random walk of producers, consumers without delaybridge, and daemons, in every unit.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::ZsetRig;
-use crate::link::test_server::TestServer;
+use crate::source::contract::servers::Servers;
 use crate::source::contract::{A, Mine, Rig, request, settle_one, takeover};
 use crate::source::ledger::Answer;
 use crate::source::ledger::claims::{
@@ -26,10 +25,10 @@ async fn whoever_takes_an_element_it_is_in_exactly_one_place() {
         Some(seed) => seed..seed + 1,
         None => 0..number("DELAYBRIDGE_SEEDS").unwrap_or(300),
     };
-    let server = Arc::new(TestServer::start());
+    let servers = Servers::one();
     for seed in seeds {
         let (_, unit) = Unit::ALL[seed as usize % Unit::ALL.len()];
-        let mut rig = ZsetRig::of(&format!("q{seed}"), unit, Naming::Hash, Body::Member, Some(server.clone())).await;
+        let mut rig = ZsetRig::of(&format!("q{seed}"), unit, Naming::Hash, Body::Member, servers.clone()).await;
         World::new(seed, unit).run(&mut rig, 40).await;
     }
 }
