@@ -41,6 +41,8 @@ pub struct KafkaOptions {
     /// Rights are checked: `admin`, and clients without authentication, may do everything, others what
     /// [`Kafka::add_acl`] allows.
     pub acl: bool,
+    /// A node whose data is on a file system of its own.
+    pub volume: Option<Volume>,
     /// Further lines of `server.properties`; they win over ours.
     pub properties: Vec<(String, String)>,
     /// Quick start and little memory; turn it off to measure throughput.
@@ -56,10 +58,22 @@ impl Default for KafkaOptions {
             tls: false,
             mutual_tls: false,
             acl: false,
+            volume: None,
             properties: Vec::new(),
             fast_jit: true,
         }
     }
+}
+
+/// A file system that only processes in a mount name space of its own see.
+#[derive(Debug, Clone)]
+pub struct Volume {
+    /// The node that keeps its data there.
+    pub node: usize,
+    /// Where it is mounted.
+    pub path: PathBuf,
+    /// The command and its arguments that another command is started behind, so that it sees the file system.
+    pub enter: Vec<String>,
 }
 
 /// A running cluster. Nodes are counted from 1, as Kafka does.
@@ -127,6 +141,11 @@ impl Kafka {
             fs::write(&file, lines).during(format_args!("write {}", file.display()))?;
             let node = Node::new(id, own, folder);
             node.format(java, &log4j, is_controller(id, options.nodes))?;
+            let volume = options.volume.iter().find(|volume| volume.node == id);
+            let node = match volume {
+                Some(volume) => node.on(volume)?,
+                None => node,
+            };
             nodes.push(Mutex::new(node));
         }
         Ok(Kafka { nodes, options: options.clone(), certificates, java: java.clone(), scratch })
@@ -181,6 +200,11 @@ impl Kafka {
     /// Resumes a frozen node.
     pub fn thaw(&self, node: usize) {
         self.node(node).thaw();
+    }
+
+    /// Whether a node runs and may answer: not killed, not ended by itself, not frozen.
+    pub fn answers(&self, node: usize) -> bool {
+        self.node(node).answers()
     }
 
     /// SIGKILL. The process is gone when this returns.

@@ -2,17 +2,20 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use super::Volume;
 use super::java::{Java, Role};
 use super::properties::{Ports, SCRAM, USERS};
 use crate::cache;
 use crate::error::{During, Error, Result};
 use crate::log::Log;
-use crate::process::{LOOK, Process};
+use crate::process::{self, LOOK, Process};
+use crate::tool::run;
 
 /// The same for all our clusters, so that a formatted folder fits every one.
 const CLUSTER_ID: &str = "ZGVsYXlicmlkZ2UtdGVzdA";
@@ -31,13 +34,15 @@ pub(super) struct Node {
     log: Log,
     /// Where in the log the present run begins.
     log_from: usize,
+    /// What it is started behind, so that it sees its data.
+    enter: Vec<String>,
 }
 
 impl Node {
     /// A node that is to be started; `folder` holds its `server.properties` and gets its data.
     pub(super) fn new(id: usize, ports: Ports, folder: PathBuf) -> Self {
         let log = Log::new(folder.join("log"));
-        Node { id, ports, folder, process: None, frozen: false, log, log_from: 0 }
+        Node { id, ports, folder, process: None, frozen: false, log, log_from: 0, enter: Vec::new() }
     }
 
     pub(super) fn properties(folder: &Path) -> PathBuf {
@@ -69,8 +74,37 @@ impl Node {
         if data.exists() { Ok(()) } else { copy_files(&template, &data) }
     }
 
+    /// The same with its data, formatted already, on a file system of its own.
+    pub(super) fn on(mut self, volume: &Volume) -> Result<Self> {
+        let file = Self::properties(&self.folder);
+        let lines = fs::read_to_string(&file).during(format_args!("read {}", file.display()))?;
+        // Of two lines with one name the later counts.
+        let lines = format!("{lines}log.dirs={}\n", volume.path.display());
+        fs::write(&file, lines).during(format_args!("write {}", file.display()))?;
+        self.enter.clone_from(&volume.enter);
+        let mut copy = process::command("cp");
+        copy.arg("-r").arg(Self::data(&self.folder).join(".")).arg(&volume.path);
+        run(self.behind(copy), None, "cp")?;
+        Ok(self)
+    }
+
+    /// A command that sees what this node sees, and ends with this process as well.
+    fn behind(&self, command: Command) -> Command {
+        let Some((program, arguments)) = self.enter.split_first() else { return command };
+        let mut behind = process::command(program);
+        behind.args(arguments).arg("--").arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => behind.env(name, value),
+                None => behind.env_remove(name),
+            };
+        }
+        behind
+    }
+
     /// Starts the process; [`Node::wait_ready`] waits for it, so that the nodes of a cluster start together.
-    pub(super) fn launch(&mut self, mut command: std::process::Command) -> Result<()> {
+    pub(super) fn launch(&mut self, command: Command) -> Result<()> {
+        let mut command = self.behind(command);
         self.log_from = self.log.len();
         self.log.takes_output_of(&mut command)?;
         command.arg(Self::properties(&self.folder));
