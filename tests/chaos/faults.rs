@@ -50,6 +50,9 @@ pub fn strands(settings: &Settings) -> Vec<Vec<What>> {
         let queues = || 0..QUEUES.len();
         strands.push(queues().map(What::ForeignMembers).chain(queues().map(What::ForeignKey)).collect());
     }
+    if settings.old.is_some() {
+        strands.push((0..settings.daemons).map(What::Upgrade).collect());
+    }
     strands
 }
 
@@ -84,16 +87,21 @@ fn of_source(profile: Profile) -> Vec<What> {
             What::Clock(-1),
             What::Server(Side::Source, Ill::Kill),
         ],
-        _ => [Ill::Freeze, Ill::Kill, Ill::Full, Ill::ScriptFlush, Ill::Disconnect, Ill::Rights]
-            .map(|ill| What::Server(Side::Source, ill))
-            .to_vec(),
+        _ => {
+            let all = [Ill::Freeze, Ill::Kill, Ill::Full, Ill::ScriptFlush, Ill::Disconnect, Ill::Rights];
+            all.into_iter().chain([Ill::Disk { ends: false }]).map(|ill| What::Server(Side::Source, ill)).collect()
+        }
     }
 }
 
 /// What happens to the destinations.
 fn of_target(profile: Profile) -> Vec<What> {
     match profile {
-        Profile::Kafka => [Ailment::Freeze, Ailment::Kill, Ailment::Refuse].map(What::Broker).to_vec(),
+        Profile::Kafka => {
+            let half = Ailment::Half { node: 0, killed: false };
+            let all = [Ailment::Freeze, Ailment::Kill, Ailment::Refuse, Ailment::Rights, Ailment::Gone, Ailment::Disk];
+            all.into_iter().chain([half, half]).map(What::Broker).collect()
+        }
         Profile::Amqp => {
             let all = [Ailment::Freeze, Ailment::Kill, Ailment::Full, Ailment::Disconnect];
             all.into_iter().chain([Ailment::Gone, Ailment::Rights]).map(What::Broker).collect()
@@ -127,6 +135,12 @@ pub fn vary(what: What, random: &mut Rng) -> What {
     }
     if let What::Receiver(manner) = what {
         return What::Receiver(vary_manner(manner, random));
+    }
+    if let What::Server(side, Ill::Disk { .. }) = what {
+        return What::Server(side, Ill::Disk { ends: random.bool() });
+    }
+    if let What::Broker(Ailment::Half { .. }) = what {
+        return What::Broker(Ailment::Half { node: random.usize(1..=2), killed: random.bool() });
     }
     let What::Link(daemon, side, trouble) = what else { return what };
     let nth = random.u64(1..=4);
@@ -164,6 +178,8 @@ pub fn lasts(what: What, settings: &Settings, random: &mut Rng) -> Duration {
         What::Stop(_) => settings.lease + millis(random, 500, 3_000),
         What::Kill(_) | What::Terminate(_) => millis(random, 0, 2_500),
         What::Rolling => Duration::ZERO,
+        // Both versions work on the queues meanwhile.
+        What::Upgrade(_) => millis(random, 2_000, 10_000),
         What::Link(_, _, Trouble::Toxic(_)) => millis(random, 1_000, 5_000),
         What::Link(..) => millis(random, 300, 4_000),
         What::Server(_, Ill::ScriptFlush | Ill::Disconnect) => millis(random, 100, 1_000),
@@ -182,6 +198,17 @@ pub fn lasts(what: What, settings: &Settings, random: &mut Rng) -> Duration {
         What::ForeignMembers(_) | What::ForeignKey(_) => millis(random, 300, 4_000),
         What::Large(_) => Duration::from_secs(5),
         What::Junk(_) | What::Consumers => Duration::ZERO,
+    }
+}
+
+/// How long it usually takes after its end until the next one of its strand can begin.
+pub fn recovers(what: What) -> Duration {
+    match what {
+        // The start of a broker, and until it has caught up with the other one.
+        What::Broker(Ailment::Kill | Ailment::Refuse | Ailment::Disk | Ailment::Half { killed: true, .. }) => {
+            Duration::from_secs(6)
+        }
+        _ => Duration::ZERO,
     }
 }
 

@@ -31,8 +31,9 @@ pub async fn members(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
             remove.zrem(key, &MEMBERS[..]).ignore();
         }
         match remove.exec_async(&mut redis).await {
-            Ok(()) => return u64::from(added),
-            Err(_) => sleep(Duration::from_millis(100)).await,
+            // A former master may have removed them, and the next one still has them.
+            Ok(()) if stage.guide.is_sure(&mut redis).await => return u64::from(added),
+            _ => sleep(Duration::from_millis(100)).await,
         }
     }
 }

@@ -71,7 +71,7 @@ pub async fn forget(how: How, seed: u64) -> Forgot {
         How::Snapshot | How::Replica => plain,
     };
     let mut source = RedisServer::start_with(options).await;
-    let target = Target::start(Profile::Fixed).await;
+    let target = Target::start(Profile::Fixed, None).await;
     let plan = Plan::new(&Options { seed, kinds: vec!["none".to_owned()], ..Options::default() });
     let seat = Seat::new(&plan, Road::Through(source.port()), &target, None).await;
     let replica = match how {

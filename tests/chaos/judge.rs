@@ -7,6 +7,7 @@ use crate::clock::latest;
 use crate::evidence::{Arrival, Evidence};
 use crate::jobs;
 use crate::offers::{Answer, Kind};
+use crate::order;
 use crate::profile::Profile;
 
 /// Counted attempts after which an element is a dead letter, as configured.
@@ -36,6 +37,8 @@ pub enum Rule {
     Early,
     /// Of several arrivals of an element only one says that it is the first attempt.
     Unannounced,
+    /// In a queue in order, first deliveries are in the order of the due times.
+    Order,
     /// A job is one consumer's at a time, and is finished once.
     TwoOwners,
     /// A dead letter has a cause, and its attempts are used up.
@@ -65,6 +68,7 @@ impl Rule {
             Rule::WrongBytes => "wrong_bytes",
             Rule::Early => "early",
             Rule::Unannounced => "unannounced",
+            Rule::Order => "order",
             Rule::TwoOwners => "two_owners",
             Rule::DeadLetterCause => "dead_letter_cause",
             Rule::AttemptsBurnt => "attempts_burnt",
@@ -102,6 +106,7 @@ pub fn judge(evidence: &Evidence) -> Vec<Violation> {
     if evidence.plan.settings.profile.delivers() {
         lost(evidence, &arrived, &mut found);
         unannounced(evidence, &arrived, &mut found);
+        order::judge(evidence, &mut found);
         dead_letters(evidence, &mut found);
         attempts(evidence, &arrived, &mut found);
         counters(evidence, &arrived, &mut found);

@@ -1,7 +1,7 @@
 //! Daemons: a place with a configuration and links of its own, and the processes that live there one after the other.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -16,6 +16,8 @@ use crate::jobs::TRIES;
 use crate::least::PASSWORD;
 use crate::logs::Lines;
 use crate::metrics::Metrics;
+use crate::offers::QUEUES;
+use crate::order::InOrder;
 use crate::plan::{Plan, Side};
 use crate::ports::free_port;
 use crate::process::{Process, command};
@@ -73,6 +75,8 @@ pub struct Seat {
     source: Option<Proxy>,
     target: Option<Proxy>,
     lie: Option<String>,
+    /// What the next process runs, if it is not ours.
+    other: Mutex<Option<PathBuf>>,
     life: tokio::sync::Mutex<Option<Life>>,
     /// The last scrape.
     scraped: Mutex<Option<Scraped>>,
@@ -103,8 +107,8 @@ impl Seat {
         let config = ConfigFile::new(&text);
         // Once, and not for every process: a server that is down or frozen cannot take a user.
         let file = config.confined(Purpose::Run);
-        let (life, scraped) = (tokio::sync::Mutex::default(), Mutex::default());
-        Seat { config, file, port, source, target: link, lie, life, scraped }
+        let (life, scraped, other) = (tokio::sync::Mutex::default(), Mutex::default(), Mutex::default());
+        Seat { config, file, port, source, target: link, lie, other, life, scraped }
     }
 
     /// The link to this side.
@@ -121,19 +125,26 @@ impl Seat {
         &self.config
     }
 
+    /// From now on processes run this binary; without one, ours.
+    pub fn run_binary(&self, other: Option<&Path>) {
+        *lock(&self.other) = other.map(Path::to_owned);
+    }
+
     /// Starts a process, unless there is one.
     pub async fn start(&self, number: usize) {
         let mut life = self.life.lock().await;
         if life.is_some() {
             return;
         }
-        let mut command = command(BINARY);
+        let binary = lock(&self.other).clone().unwrap_or_else(|| PathBuf::from(BINARY));
+        let mut command = command(&binary);
         command.arg("run").arg("--config").arg(&self.file).envs([PASSWORD]);
         command.env("CHAOS_LIFE", number.to_string()).stdout(Stdio::null()).stderr(Stdio::piped());
         if let Some(lie) = &self.lie {
             command.env("DELAYBRIDGE_PLANT", lie);
         }
-        let mut process = Process::spawn("delaybridge", command).unwrap_or_else(|e| panic!("spawn {BINARY}: {e}"));
+        let mut process =
+            Process::spawn("delaybridge", command).unwrap_or_else(|e| panic!("spawn {}: {e}", binary.display()));
         let log = Lines::collect(process.child_mut().stderr.take().expect("stderr is piped"));
         *life = Some(Life { number, process, log });
     }
@@ -255,7 +266,7 @@ impl Seat {
     }
 
     fn scraped(&self) -> MutexGuard<'_, Option<Scraped>> {
-        self.scraped.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.scraped)
     }
 
     fn lived(&self, mut life: Life, resident: u64, odd_end: Option<String>) -> Lived {
@@ -279,6 +290,10 @@ impl Life {
     fn resident(&mut self) -> u64 {
         if self.process.exit_status().is_some() { 0 } else { self.process.usage().resident }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// The number in the names of a daemon's claims, as it logs it at its start.
@@ -311,11 +326,12 @@ fn yaml(plan: &Plan, port: u16, source: &str, target: &Target, link: Option<&Pro
         false => String::new(),
     };
     let (sink, link) = (target, link.map(Proxy::port));
-    let queue = |source: &str, name: &str| {
-        let route = sink.route(name);
+    let queue = |place: usize, source: &str| {
+        let route = sink.route(QUEUES[place]);
+        let (key, order) = InOrder::yaml(settings.order, place, sink);
         format!(
-            "{{ source: {source}, codec: json, lease: {lease}ms, {durable}max_in_flight: {}, \
-             to: [{{ sink: out, {route}, headers: {{ life: \"${{CHAOS_LIFE:-0}}\" }} }}] }}",
+            "{{ source: {source}, codec: json, lease: {lease}ms, {durable}{order}max_in_flight: {}, \
+             to: [{{ sink: out, {route}{key}, headers: {{ life: \"${{CHAOS_LIFE:-0}}\" }} }}] }}",
             settings.max_in_flight
         )
     };
@@ -329,11 +345,11 @@ fn yaml(plan: &Plan, port: u16, source: &str, target: &Target, link: Option<&Pro
          queues:\n  orders: {}\n  due: {}\n  pool: {}\n",
         settings.in_flight_mib.unwrap_or(64),
         sink.sink(link, timeout),
-        queue("{ redisson: { name: orders, ghost_max_age: 1s } }", "orders"),
-        queue("{ zset: { key: due, score: ms, id: \"${payload.n}\" } }", "due"),
+        queue(0, "{ redisson: { name: orders, ghost_max_age: 1s } }"),
+        queue(1, "{ zset: { key: due, score: ms, id: \"${payload.n}\" } }"),
         queue(
-            "{ job_pool: { buckets: [\"{pool}:due\"], score: ms, id: member, job: { string: \"{pool}:job:{id}\" } } }",
-            "pool"
+            2,
+            "{ job_pool: { buckets: [\"{pool}:due\"], score: ms, id: member, job: { string: \"{pool}:job:{id}\" } } }"
         ),
     )
 }

@@ -41,6 +41,7 @@ tools! {
 use brokers::process;
 
 mod clock;
+mod disk;
 mod evidence;
 mod faults;
 mod foreign;
@@ -50,6 +51,7 @@ mod judge;
 mod life;
 mod offers;
 mod options;
+mod order;
 mod others;
 mod payload;
 mod plan;
@@ -67,3 +69,4 @@ mod source;
 mod stage;
 mod suite;
 mod target;
+mod topics;

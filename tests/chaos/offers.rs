@@ -47,6 +47,8 @@ pub struct Offer {
     pub kind: Kind,
     /// Whether it was taken.
     pub taken: Answer,
+    /// When that was known, in ms.
+    pub answered_ms: i64,
     /// Whether it was withdrawn before its due time; `None` if nobody tried.
     pub withdrawn: Option<Answer>,
 }
@@ -60,14 +62,16 @@ impl Book {
     pub fn note(&self, queue: usize, size: usize, due_ms: i64, kind: Kind, id: impl FnOnce(u64) -> String) -> u64 {
         let mut offers = self.lock();
         let n = offers.len() as u64;
-        let taken = Answer::Unknown;
-        offers.push(Offer { queue, id: id(n), size, due_ms, kind, taken, withdrawn: None });
+        let (taken, answered_ms) = (Answer::Unknown, 0);
+        offers.push(Offer { queue, id: id(n), size, due_ms, kind, taken, answered_ms, withdrawn: None });
         n
     }
 
     /// Notes what the server said to an offer.
     pub fn taken(&self, n: u64, answer: Answer) {
-        self.lock()[n as usize].taken = answer;
+        let mut offers = self.lock();
+        offers[n as usize].taken = answer;
+        offers[n as usize].answered_ms = now_ms();
     }
 
     /// Notes what the server said to a withdrawal.

@@ -1,8 +1,11 @@
 //! What a run is asked for: the arguments of `make chaos`, in the variable `DELAYBRIDGE_CHAOS`.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::plan::UPGRADE;
 use crate::profile::Profile;
 
 /// The variable with the arguments.
@@ -21,12 +24,16 @@ pub struct Options {
     pub only: Option<BTreeSet<usize>>,
     /// Kinds of faults to choose from; all if there is none.
     pub kinds: Vec<String>,
+    /// Whether faults that need a file system of their own are among all. Not every machine allows that.
+    pub disks: bool,
     /// Prints the schedule and ends.
     pub plan: bool,
     /// Replays a failed run with fewer faults for at most so long.
     pub shrink: Duration,
     /// The lie that the daemons are to tell.
     pub lie: Option<String>,
+    /// Another binary, for the fault `upgrade`.
+    pub old: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -37,17 +44,19 @@ impl Default for Options {
             length: Duration::from_secs(60),
             only: None,
             kinds: Vec::new(),
+            disks: false,
             plan: false,
             shrink: Duration::from_secs(1_200),
             lie: None,
+            old: None,
         }
     }
 }
 
 impl Options {
-    /// Reads `--seed 7 --profile sentinel --minutes 10 --only 3,5 --faults kill,stop --plan --shrink MINUTES --lie NAME`.
+    /// Reads `--seed 7 --profile sentinel --minutes 10 --only 3,5 --faults kill,stop --plan --shrink MINUTES --lie NAME --old PATH`.
     pub fn parse(text: &str) -> Result<Options, String> {
-        let mut options = Options::default();
+        let mut options = Options { disks: true, ..Options::default() };
         let mut words = text.split_whitespace();
         while let Some(word) = words.next() {
             if word == "--plan" {
@@ -66,14 +75,28 @@ impl Options {
                 }
                 "--faults" => options.kinds = value.split(',').map(str::to_owned).collect(),
                 "--lie" => options.lie = Some(value.to_owned()),
+                "--old" => options.old = Some(binary(value)?),
                 _ => {
                     return Err(format!(
-                        "{word}: unknown; there are --seed, --profile, --minutes, --only, --faults, --plan, --shrink, --lie"
+                        "{word}: unknown; there are --seed, --profile, --minutes, --only, --faults, --plan, --shrink, --lie, --old"
                     ));
                 }
             }
         }
+        if options.old.is_none() && options.kinds.iter().any(|kind| kind == UPGRADE) {
+            return Err(format!("--faults {UPGRADE}: --old with another binary is missing"));
+        }
         Ok(options)
+    }
+}
+
+/// A binary, with its whole path: what starts it may be in another folder.
+fn binary(path: &str) -> Result<PathBuf, String> {
+    let whole = std::fs::canonicalize(path).map_err(|e| format!("--old {path}: {e}"))?;
+    let mode = std::fs::metadata(&whole).map_err(|e| format!("--old {path}: {e}"))?;
+    match mode.is_file() && mode.permissions().mode() & 0o111 != 0 {
+        true => Ok(whole),
+        false => Err(format!("--old {path}: no file that can be run")),
     }
 }
 
@@ -84,6 +107,8 @@ fn minutes(word: &str, value: &str) -> Result<Duration, String> {
 
 #[test]
 fn arguments_are_read_and_wrong_ones_are_named() {
+    let read = Options::parse("--old /bin/sh --faults upgrade").expect("a binary");
+    assert!(read.old.is_some_and(|old| old.is_absolute()));
     let read = Options::parse("--seed 7 --minutes 0.5 --only 3,1 --faults kill,stop --plan").expect("good arguments");
     assert_eq!((read.seed, read.length, read.plan), (7, Duration::from_secs(30), true));
     assert_eq!((read.only, read.kinds.len()), (Some([1, 3].into()), 2));
@@ -93,6 +118,9 @@ fn arguments_are_read_and_wrong_ones_are_named() {
         ("--sead 7", "unknown"),
         ("--minutes -1", "-1"),
         ("--profile x", "sentinel"),
+        ("--old /nowhere/delaybridge", "--old /nowhere/delaybridge: No such file"),
+        ("--old src", "--old src: no file that can be run"),
+        ("--faults kill,upgrade", "--old with another binary is missing"),
     ] {
         let error = Options::parse(text).expect_err(text);
         assert!(error.contains(expected), "{text}: {error}");

@@ -1,8 +1,17 @@
 //! Payloads that are a function of the seed, the element's number and a size: made again on arrival, and compared.
 
-/// The payload of an element: JSON with its number in front.
+/// How many keys the elements of a queue have.
+const KEYS: u64 = 5;
+
+/// What elements with the same key have in common: the field `k` of the payload.
+pub fn key(n: u64) -> u64 {
+    // Numbers are those of all queues, which take turns.
+    n / 3 % KEYS
+}
+
+/// The payload of an element: JSON with its number in front, and its key.
 pub fn payload(seed: u64, n: u64, size: usize) -> Vec<u8> {
-    let mut body = format!("{{\"n\":{n},\"x\":\"").into_bytes();
+    let mut body = format!("{{\"n\":{n},\"k\":{},\"x\":\"", key(n)).into_bytes();
     let mut random = fastrand::Rng::with_seed(seed ^ n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let end = size.saturating_sub(2).max(body.len());
     // One random word for sixteen bytes: 50 MB take a moment in a debug build.

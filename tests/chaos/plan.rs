@@ -2,19 +2,24 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fastrand::Rng;
 
 use crate::failovers::Failover;
-use crate::faults::{lasts, millis, strands, vary};
+use crate::faults::{lasts, millis, recovers, strands, vary};
 use crate::options::Options;
+use crate::order::InOrder;
 use crate::profile::Profile;
 use crate::receiver::Manner;
 use crate::toxic::Toxic;
 
 /// Time before the first fault.
 const WARM_UP: Duration = Duration::from_secs(3);
+
+/// The fault that needs another binary.
+pub const UPGRADE: &str = "upgrade";
 
 /// How the daemons are set up, and what they have to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +38,10 @@ pub struct Settings {
     pub in_flight_mib: Option<u32>,
     /// Elements a second, to each queue.
     pub rate: u32,
+    /// Two of the queues deliver in order.
+    pub order: Option<InOrder>,
+    /// A binary of another version, which daemons run for some time.
+    pub old: Option<PathBuf>,
 }
 
 /// The other end of a daemon's link.
@@ -82,6 +91,11 @@ pub enum Ill {
     Disconnect,
     /// Daemons may run no command.
     Rights,
+    /// Its disk is full.
+    Disk {
+        /// Whether it is to write before each answer, and so ends by itself; else it refuses.
+        ends: bool,
+    },
 }
 
 /// What is wrong with a broker.
@@ -95,11 +109,20 @@ pub enum Ailment {
     Full,
     /// All connections are closed by an operator.
     Disconnect,
-    /// RabbitMQ's exchange is deleted, and made again.
+    /// RabbitMQ's exchange, or topics of Kafka, are deleted, and made again.
     Gone,
-    /// Daemons may not publish to RabbitMQ.
+    /// Daemons may not publish.
     Rights,
-    /// Kafka's topics ask for more replicas than there are: it refuses all records.
+    /// The disk of one broker of two is full: it ends.
+    Disk,
+    /// One broker of two is frozen or killed, and comes back.
+    Half {
+        /// Which, from 1 on.
+        node: usize,
+        /// Whether it is killed.
+        killed: bool,
+    },
+    /// A topic of Kafka asks for more replicas than there are: it refuses all records.
     Refuse,
 }
 
@@ -114,6 +137,8 @@ pub enum What {
     Terminate(usize),
     /// SIGTERM and a start of each daemon, one after the other.
     Rolling,
+    /// SIGTERM of a daemon and a start of the other binary; the same back to ours when the fault ends.
+    Upgrade(usize),
     /// A link of a daemon.
     Link(usize, Side, Trouble),
     /// A server.
@@ -160,6 +185,7 @@ impl What {
             What::Stop(_) => "stop",
             What::Terminate(_) => "terminate",
             What::Rolling => "rolling",
+            What::Upgrade(_) => UPGRADE,
             What::Link(_, _, Trouble::Freeze) => "link-freeze",
             What::Link(_, _, Trouble::Mute) => "link-mute",
             What::Link(_, _, Trouble::Refuse) => "link-refuse",
@@ -177,6 +203,7 @@ impl What {
             What::Server(Side::Source, Ill::Full) => "redis-full",
             What::Server(Side::Source, Ill::ScriptFlush) => "script-flush",
             What::Server(Side::Source, Ill::Disconnect) => "client-kill",
+            What::Server(_, Ill::Disk { .. }) => "redis-disk",
             What::Server(Side::Target, Ill::Freeze) => "sink-freeze",
             What::Server(Side::Target, Ill::Kill) => "sink-kill",
             What::Server(Side::Target, Ill::Full) => "sink-full",
@@ -190,6 +217,8 @@ impl What {
             What::Broker(Ailment::Gone) => "broker-gone",
             What::Broker(Ailment::Rights) => "broker-rights",
             What::Broker(Ailment::Refuse) => "broker-refuse",
+            What::Broker(Ailment::Half { .. }) => "broker-half",
+            What::Broker(Ailment::Disk) => "broker-disk",
             What::Receiver(Manner::Slow { .. }) => "hook-slow",
             What::Receiver(Manner::Fail { .. }) => "hook-fail",
             What::Receiver(Manner::Busy { .. }) => "hook-busy",
@@ -220,6 +249,11 @@ impl What {
         matches!(self, What::Poison | What::Large(_))
     }
 
+    /// Whether it needs a file system of its own, which takes rights that not every machine gives.
+    pub fn needs_a_disk(&self) -> bool {
+        matches!(self, What::Server(_, Ill::Disk { .. }) | What::Broker(Ailment::Disk))
+    }
+
     /// Whether a sink or Redis may be taken for broken.
     fn opens_breakers(&self) -> bool {
         self.may_lose_writes()
@@ -247,6 +281,7 @@ impl What {
             self,
             What::Terminate(_)
                 | What::Rolling
+                | What::Upgrade(_)
                 | What::Pause(_)
                 | What::Reload(_)
                 | What::Junk(_)
@@ -298,11 +333,12 @@ impl Plan {
     /// The schedule of these options.
     pub fn new(options: &Options) -> Plan {
         let mut random = Rng::with_seed(options.seed);
-        let settings = Settings::random(options.profile, options.seed, &mut random);
+        let settings = Settings::random(options, &mut random);
         let mut faults = Vec::new();
         for (strand, choices) in strands(&settings).into_iter().enumerate() {
             let named = |what: &What| options.kinds.iter().any(|kind| kind == what.kind());
-            let wanted = |what: &What| options.kinds.is_empty() && !what.is_rare() || named(what);
+            let drawn = |what: &What| !what.is_rare() && (options.disks || !what.needs_a_disk());
+            let wanted = |what: &What| options.kinds.is_empty() && drawn(what) || named(what);
             let choices: Vec<What> = choices.into_iter().filter(wanted).collect();
             // Of its own, so that a strand more changes nothing of the others.
             let mut random = Rng::with_seed(options.seed.wrapping_mul(31).wrapping_add(strand as u64));
@@ -316,7 +352,7 @@ impl Plan {
                     break;
                 }
                 faults.push(Fault { number: 0, at, lasts, what, strand });
-                at += lasts + millis(&mut random, 500, gap);
+                at += lasts + recovers(what) + millis(&mut random, 500, gap);
             }
         }
         faults.sort_by_key(|fault| (fault.at, fault.strand));
@@ -348,7 +384,8 @@ impl Plan {
 }
 
 impl Settings {
-    fn random(profile: Profile, seed: u64, random: &mut Rng) -> Settings {
+    fn random(options: &Options, random: &mut Rng) -> Settings {
+        let Options { profile, seed, .. } = *options;
         let max_in_flight = [1, 2, 7, 60, 500][random.usize(..5)];
         Settings {
             profile,
@@ -364,6 +401,9 @@ impl Settings {
             // As above.
             in_flight_mib: [None, None, Some(2), Some(8)][Rng::with_seed(seed.wrapping_mul(139)).usize(..4)],
             rate: if max_in_flight < 3 { 8 } else { random.u32(15..=40) },
+            // As above.
+            order: InOrder::random(seed).filter(|_| profile.delivers()),
+            old: options.old.clone(),
         }
     }
 }
@@ -377,7 +417,8 @@ impl fmt::Display for Fault {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { profile, durable, daemons, lease, max_in_flight, in_flight_mib, rate } = self.settings;
+        let Settings { profile, durable, daemons, lease, max_in_flight, in_flight_mib, rate, order, old } =
+            &self.settings;
         writeln!(
             f,
             "seed {}, faults for {:?}, then at most {:?} until all is settled",
@@ -387,9 +428,11 @@ impl fmt::Display for Plan {
         )?;
         writeln!(
             f,
-            "{profile}, {daemons} daemons, lease {lease:?}, max_in_flight {max_in_flight}, {rate} elements/s to each queue{}{}",
+            "{profile}, {daemons} daemons, lease {lease:?}, max_in_flight {max_in_flight}, {rate} elements/s to each queue{}{}{}{}",
             in_flight_mib.map(|mib| format!(", {mib} MiB in flight")).unwrap_or_default(),
-            if durable { ", durable claims" } else { "" }
+            if *durable { ", durable claims" } else { "" },
+            order.map(|order| format!(", {order}")).unwrap_or_default(),
+            old.as_ref().map(|old| format!(", upgrades from {}", old.display())).unwrap_or_default()
         )?;
         self.faults.iter().try_for_each(|fault| writeln!(f, "{fault}"))
     }
@@ -403,6 +446,12 @@ fn a_seed_is_one_schedule_and_a_subset_keeps_its_numbers() {
     assert_ne!(plan.faults, Plan::new(&Options { seed: 6, ..options.clone() }).faults);
     assert!(plan.faults.len() > 50, "{plan}");
     assert!(plan.faults.iter().all(|fault| fault.at >= WARM_UP && fault.at + fault.lasts <= plan.length), "{plan}");
+    // What runs everywhere as a part of the tests mounts nothing.
+    let disks = |disks: bool| {
+        let plan = Plan::new(&Options { disks, ..options.clone() });
+        plan.faults.iter().any(|fault| fault.what.needs_a_disk())
+    };
+    assert_eq!((disks(false), disks(true)), (false, true));
     let some = Plan::new(&Options { only: Some([2, 9].into()), ..options });
     assert_eq!(some.faults, [plan.faults[1].clone(), plan.faults[8].clone()]);
 }

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::judge::Rule;
 use crate::options::Options;
+use crate::order::InOrder;
 use crate::plan::Plan;
 use crate::report::report;
 use crate::run::{run, write};
@@ -22,7 +23,7 @@ pub struct Planted {
 }
 
 /// All of them.
-pub const ALL: [Planted; 12] = [
+pub const ALL: [Planted; 13] = [
     planted("settle_before_ack", &["sink-kill", "link-refuse"], Rule::Lost),
     planted("ack_on_drop", &["rolling", "latency", "lose-claims"], Rule::Lost),
     planted("claim_without_fence", &["latency"], Rule::Unannounced),
@@ -35,6 +36,7 @@ pub const ALL: [Planted; 12] = [
     planted("dropped_attempt", &["lose-messages", "link-mute"], Rule::Unannounced),
     planted("endless_lease", &["kill"], Rule::Stuck),
     planted("resent_script", &["lose-claims"], Rule::AttemptsBurnt),
+    planted("overtaken_retry", &["link-drop", "link-refuse", "sink-wrong-type"], Rule::Order),
 ];
 
 const fn planted(lie: &'static str, kinds: &'static [&'static str], rule: Rule) -> Planted {
@@ -48,6 +50,7 @@ fn plan(planted: &Planted) -> Plan {
     plan.settings.lease = Duration::from_secs(3);
     plan.settings.max_in_flight = 60;
     plan.settings.rate = 20;
+    plan.settings.order = (planted.rule == Rule::Order).then_some(InOrder { whole: 0, by_key: 1 });
     plan
 }
 

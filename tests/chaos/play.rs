@@ -81,16 +81,28 @@ async fn fault_of(stage: &Stage, book: &Book, fault: &Fault) -> u64 {
             }
             times
         }
+        What::Upgrade(daemon) => {
+            let seat = &stage.seats[daemon];
+            seat.run_binary(stage.old.as_deref());
+            let times = terminate(stage, daemon).await;
+            stage.start_daemon(daemon).await;
+            sleep(lasts).await;
+            seat.run_binary(None);
+            terminate(stage, daemon).await;
+            stage.start_daemon(daemon).await;
+            times
+        }
         What::Link(daemon, side, trouble) => link(stage.seats[daemon].link(side), trouble, lasts).await,
+        What::Server(_, Ill::Disk { ends }) => {
+            let disk = stage.disk.as_ref().expect("a disk that can be full");
+            disk.full(stage.source.lock().await.server(), ends, lasts).await
+        }
         What::Server(Side::Source, ill) => {
             let mut source = stage.source.lock().await;
             server(source.server(), ill, lasts).await
         }
         What::Server(Side::Target, ill) => server(stage.target.lock().await.server(), ill, lasts).await,
-        What::Broker(ailment) => {
-            stage.target.lock().await.suffer(ailment, lasts).await;
-            1
-        }
+        What::Broker(ailment) => stage.target.lock().await.suffer(ailment, lasts).await,
         What::Receiver(manner) => {
             let receiver = stage.target.lock().await.receiver();
             receiver.behave(manner, lasts).await
@@ -244,6 +256,7 @@ async fn server(server: &mut RedisServer, ill: Ill, lasts: Duration) -> u64 {
         }
         Ill::Rights => rights::take_away(&server.url(), lasts).await,
         Ill::ScriptFlush => again(server, &["SCRIPT", "FLUSH"], lasts).await,
+        Ill::Disk { .. } => panic!("the disk of a Redis that has none of its own"),
         Ill::Disconnect => again(server, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"], lasts).await,
     }
 }

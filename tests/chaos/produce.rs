@@ -223,6 +223,7 @@ fn refused(error: &RedisError) -> bool {
         matches!(
             code,
             "OOM"
+                | "MISCONF"
                 | "LOADING"
                 | "BUSY"
                 | "MASTERDOWN"
@@ -233,5 +234,5 @@ fn refused(error: &RedisError) -> bool {
                 | "TRYAGAIN"
                 | "CLUSTERDOWN"
         )
-    }) || error.to_string().contains("OOM")
+    }) || ["OOM", "MISCONF"].iter().any(|code| error.to_string().contains(code))
 }

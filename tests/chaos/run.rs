@@ -14,6 +14,7 @@ use crate::evidence::Evidence;
 use crate::jobs::{self, Crowd};
 use crate::judge::{Violation, judge};
 use crate::offers::{Answer, Book, QUEUES};
+use crate::order::InOrder;
 use crate::plan::{Plan, Side};
 use crate::play::{strand, strands};
 use crate::produce::Producer;
@@ -53,7 +54,8 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
     let mut crowd = (!delivers).then(|| Crowd::start(&stage, plan, &book, began + plan.length));
     for queue in (0..QUEUES.len()).filter(|_| delivers) {
         let producer = Producer::new(&stage.guide, plan.seed, queue, Arc::clone(&book));
-        work.spawn(producer.run(plan.settings.rate, began + plan.length));
+        let rate = InOrder::rate(plan.settings.order, queue, plan.settings.rate);
+        work.spawn(producer.run(rate, began + plan.length));
     }
     let faults = strands(plan).into_iter().map(|faults| strand(Arc::clone(&stage), Arc::clone(&book), began, faults));
     join_all(faults).await;
@@ -143,6 +145,7 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
         for life in &evidence.lives {
             write(folder, &format!("process-{}.log", life.number), &life.log.join("\n"));
         }
+        write(folder, "offers.txt", &lines(&evidence.offers));
         write(folder, "arrivals.txt", &lines(&evidence.arrivals));
         write(folder, "handed.txt", &lines(&evidence.handed));
         write(folder, "struck.txt", &lines(&evidence.struck));

@@ -8,6 +8,7 @@ use tokio::time::sleep;
 
 use crate::clock::Clock;
 use crate::cluster::{self, RedisCluster};
+use crate::disk::Disk;
 use crate::failovers::Failover;
 use crate::offers::QUEUES;
 use crate::produce::connect;
@@ -47,13 +48,14 @@ pub struct Clients(pub Vec<MultiplexedConnection>);
 
 impl Source {
     /// Starts the servers of this profile.
-    pub async fn start(profile: Profile, clock: Option<&Clock>) -> Source {
+    pub async fn start(profile: Profile, clock: Option<&Clock>, disk: Option<&Disk>) -> Source {
         match profile {
             Profile::Sentinel => Source::Sentinel(Box::new(Sentinels::start().await)),
             Profile::Cluster => Source::Cluster(Box::new(RedisCluster::start().await)),
             _ => {
                 let options = ServerOptions::default().append_only();
                 let options = clock.map_or(options.clone(), |clock| clock.options(options));
+                let options = disk.map_or(options.clone(), |disk| disk.options(options));
                 Source::Fixed(Box::new(RedisServer::start_with(options).await))
             }
         }
@@ -164,9 +166,13 @@ impl Source {
         if let Source::Cluster(cluster) = self {
             let from = cluster.owner(KEYS[queue]).await;
             let to = cluster.another_master(from).await;
-            let moving = cluster.begin_move(KEYS[queue], to).await;
+            let mut moving = cluster.begin_move(KEYS[queue], to).await;
             sleep(pause).await;
-            cluster.move_keys(&moving).await;
+            // A replica that was asked to take over by an earlier fault may do so now. It has the rest of the keys.
+            while !cluster.move_keys(&moving).await {
+                cluster.wait_until_whole().await;
+                moving = cluster.begin_move(KEYS[queue], to).await;
+            }
             cluster.end_move(&moving).await;
             cluster.wait_until_whole().await;
         }

@@ -1,5 +1,6 @@
 //! Everything that runs: the servers, daemons on links of their own, and what was seen of them.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -7,10 +8,11 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::disk::Disk;
 use crate::evidence::{Lived, Struck};
 use crate::life::{Road, Seat};
 use crate::offers::now_ms;
-use crate::plan::Plan;
+use crate::plan::{Plan, What};
 use crate::profile::Profile;
 use crate::source::{Clients, Guide, Source};
 use crate::target::Target;
@@ -28,6 +30,8 @@ pub struct Stage {
     pub source: tokio::sync::Mutex<Source>,
     /// The clock of the Redis with the queues, if it jumps.
     pub clock: Option<Clock>,
+    /// The file system of the Redis with the queues, if it can be full.
+    pub disk: Option<Disk>,
     /// Who says where the queues are, past all proxies.
     pub guide: Guide,
     /// Held while something is wrong with it.
@@ -38,6 +42,8 @@ pub struct Stage {
     pub consumers: tokio::sync::watch::Sender<u64>,
     /// Whether the daemons serve jobs, and no queues.
     pub crowded: bool,
+    /// The other binary, which daemons run for some time.
+    pub old: Option<PathBuf>,
     /// The daemons.
     pub seats: Vec<Seat>,
     /// In the last ms of a lease nothing is sent any more, and what was not sent is left where it is: a fifth of it. A daemon counts
@@ -60,8 +66,13 @@ impl Stage {
     /// Starts everything, and waits until it is ready.
     pub async fn start(plan: &Plan, lie: Option<&str>) -> Arc<Stage> {
         let clock = (plan.settings.profile == Profile::Clock).then(Clock::new);
-        let source = Source::start(plan.settings.profile, clock.as_ref()).await;
-        let target = Target::start(plan.settings.profile).await;
+        let disk_of = |broker: bool| {
+            let mut faults = plan.faults.iter().map(|fault| fault.what).filter(What::needs_a_disk);
+            faults.any(|what| matches!(what, What::Broker(_)) == broker).then(Disk::start)
+        };
+        let disk = disk_of(false);
+        let source = Source::start(plan.settings.profile, clock.as_ref(), disk.as_ref()).await;
+        let target = Target::start(plan.settings.profile, disk_of(true)).await;
         let mut seats = Vec::new();
         for _ in 0..plan.settings.daemons {
             let road = match &source {
@@ -73,7 +84,9 @@ impl Stage {
         let dropped_ms = i64::try_from(plan.settings.lease.as_millis() * 3 / 5).expect("a lease of seconds");
         let stage = Stage {
             clock,
+            disk,
             seed: plan.seed,
+            old: plan.settings.old.clone(),
             consumers: tokio::sync::watch::Sender::new(0),
             crowded: !plan.settings.profile.delivers(),
             guide: source.guide().await,

@@ -53,7 +53,7 @@ async fn asked() {
 /// One seed that is always played.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_fixed_seed_breaks_no_rule() {
-    let options = Options { seed: 19, length: Duration::from_secs(20), ..Options::default() };
+    let options = Options { seed: 19, length: Duration::from_secs(60), ..Options::default() };
     let outcome = play(&options, &Plan::new(&options), "fixed").await;
     assert!(outcome.violations.is_empty(), "{:#?}", outcome.violations);
 }

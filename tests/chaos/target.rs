@@ -4,24 +4,23 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brokers::{Kafka, KafkaOptions, Rabbit, RabbitOptions};
+use brokers::{Rabbit, RabbitOptions};
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::amqp::Rabbits;
-use crate::kafka::read_topic;
+use crate::disk::Disk;
 use crate::offers::{QUEUES, now_ms};
 use crate::oracle::{Delivery, read_stream};
 use crate::plan::Ailment;
 use crate::profile::Profile;
 use crate::receiver::Receiver;
 use crate::redis_server::{RedisServer, ServerOptions};
+use crate::topics::Topics;
 
 /// The exchange in front of the queues of RabbitMQ.
 const EXCHANGE: &str = "chaos";
-/// `max.message.bytes` of the topics: larger than what the sink sends.
-const LARGEST: &str = "5000000";
 /// How long the broker may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two looks at what has arrived in RabbitMQ, which keeps no times.
@@ -32,7 +31,7 @@ pub enum Target {
     /// Streams.
     Redis(Box<RedisServer>),
     /// Topics.
-    Kafka(Arc<Kafka>),
+    Kafka(Arc<Topics>),
     /// Queues, with what was taken out of them.
     Amqp(Arc<Rabbit>, Arc<Mutex<Taken>>),
     /// Paths.
@@ -57,20 +56,9 @@ pub fn place(queue: &str) -> String {
 
 impl Target {
     /// Starts the server of this profile, with its topics or queues.
-    pub async fn start(profile: Profile) -> Target {
+    pub async fn start(profile: Profile, disk: Option<Disk>) -> Target {
         match profile {
-            Profile::Kafka => {
-                let kafka = blocking(|| {
-                    let kafka = Kafka::start_with(KafkaOptions::default())?;
-                    for queue in QUEUES {
-                        // The broker's time of arrival, and not the producer's.
-                        let settings = [("max.message.bytes", LARGEST), ("message.timestamp.type", "LogAppendTime")];
-                        kafka.create_topic(&place(queue), 2, &settings)?;
-                    }
-                    Ok(kafka)
-                });
-                Target::Kafka(Arc::new(kafka.await))
-            }
+            Profile::Kafka => Target::Kafka(Topics::start(disk).await),
             Profile::Amqp => {
                 let rabbit = blocking(|| Rabbit::start_with(RabbitOptions::default())).await;
                 let rabbits =
@@ -104,8 +92,8 @@ impl Target {
                     "redis: {{ url: 'redis://127.0.0.1:{port}/0', timeout: {timeout}ms, connect_timeout: 1s, command_timeout: {command}ms }}"
                 )
             }
-            Target::Kafka(kafka) => {
-                format!("kafka: {{ brokers: ['{}'], timeout: {timeout}ms, max_message_size: 4MB }}", kafka.bootstrap())
+            Target::Kafka(topics) => {
+                format!("kafka: {{ {}, timeout: {timeout}ms, max_message_size: 4MB }}", topics.login())
             }
             Target::Amqp(rabbit, _) => {
                 format!("amqp: {{ url: '{}', timeout: {timeout}ms, connect_timeout: 2s, heartbeat: 2s }}", url(rabbit))
@@ -126,7 +114,7 @@ impl Target {
         let place = place(queue);
         match self {
             Target::Redis(_) => format!("stream: {place}"),
-            Target::Kafka(_) => format!("topic: {place}"),
+            Target::Kafka(_) => Topics::route(queue),
             Target::Amqp(..) => format!("exchange: {EXCHANGE}, routing_key: {place}"),
             Target::Webhook(_) => format!("path: /{place}"),
             Target::Consumers => panic!("jobs are not delivered"),
@@ -149,37 +137,13 @@ impl Target {
         }
     }
 
-    /// Makes something wrong with the broker, and right again.
-    pub async fn suffer(&self, ailment: Ailment, lasts: Duration) {
+    /// Makes something wrong with the broker, and right again; how often it struck.
+    pub async fn suffer(&self, ailment: Ailment, lasts: Duration) -> u64 {
         match (self, ailment) {
             (Target::Redis(_) | Target::Webhook(_) | Target::Consumers, _) => {
                 panic!("a fault of a broker, for another destination")
             }
-            (Target::Kafka(kafka), Ailment::Freeze) => {
-                kafka.freeze(1);
-                sleep(lasts).await;
-                kafka.thaw(1);
-            }
-            (Target::Kafka(kafka), Ailment::Refuse) => {
-                for replicas in ["2", "1"] {
-                    let kafka = kafka.clone();
-                    let alter = move || {
-                        QUEUES.iter().try_for_each(|queue| {
-                            kafka.alter_topic(&place(queue), &[("min.insync.replicas", replicas)])
-                        })
-                    };
-                    blocking(alter).await;
-                    if replicas == "2" {
-                        sleep(lasts).await;
-                    }
-                }
-            }
-            (Target::Kafka(kafka), _) => {
-                kafka.kill(1);
-                sleep(lasts).await;
-                let kafka = kafka.clone();
-                blocking(move || kafka.restart(1)).await;
-            }
+            (Target::Kafka(topics), _) => return topics.suffer(ailment, lasts).await,
             (Target::Amqp(rabbit, _), Ailment::Freeze) => {
                 rabbit.freeze();
                 sleep(lasts).await;
@@ -212,12 +176,15 @@ impl Target {
                 sleep(lasts).await;
                 blocking(move || then.set_permissions("/", "guest", [".*", ".*", ".*"])).await;
             }
-            (Target::Amqp(..), Ailment::Refuse) => panic!("a fault of Kafka, for RabbitMQ"),
+            (Target::Amqp(..), Ailment::Refuse | Ailment::Half { .. } | Ailment::Disk) => {
+                panic!("a fault of Kafka, for RabbitMQ")
+            }
             (Target::Amqp(rabbit, _), Ailment::Disconnect) => {
                 let rabbit = rabbit.clone();
                 blocking(move || rabbit.close_all_connections("chaos")).await;
             }
         }
+        1
     }
 
     /// Consumes what arrives in RabbitMQ until `end` is cancelled, and then what is left.
@@ -251,9 +218,7 @@ impl Target {
         let place = place(QUEUES[queue]);
         match self {
             Target::Redis(server) => read_stream(&mut server.client().await, &place).await,
-            Target::Kafka(kafka) => {
-                read_topic(&kafka.bootstrap(), &place).await.unwrap_or_else(|e| panic!("read {place}: {e}"))
-            }
+            Target::Kafka(topics) => topics.deliveries(queue).await,
             Target::Amqp(_, taken) => std::mem::take(&mut taken.lock().await.arrived[queue]),
             Target::Consumers => Vec::new(),
             Target::Webhook(receiver) => receiver.deliveries(&format!("/{place}")),
@@ -289,7 +254,8 @@ async fn take(rabbits: &Rabbits, taken: &Mutex<Taken>) -> bool {
     true
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> brokers::Result<T> + Send + 'static) -> T {
+/// Runs what blocks.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> brokers::Result<T> + Send + 'static) -> T {
     let done = tokio::task::spawn_blocking(work).await.expect("no panic");
     done.unwrap_or_else(|e| panic!("a broker: {e}"))
 }

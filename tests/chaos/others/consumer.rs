@@ -50,7 +50,7 @@ impl Consumer {
     pub async fn new(kind: Kind, redis: &RedisServer) -> Consumer {
         let daemon = match kind {
             Kind::Delaybridge => {
-                let target = Target::start(Profile::Fixed).await;
+                let target = Target::start(Profile::Fixed, None).await;
                 let mut plan = Plan::new(&Options { kinds: vec!["none".to_owned()], ..Options::default() });
                 plan.settings.lease = Duration::from_secs(5);
                 plan.settings.max_in_flight = 100;

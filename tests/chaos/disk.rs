@@ -1,0 +1,209 @@
+//! A file system of its own for a server, which can be full.
+//!
+//! It is in memory, and mounted where only a process that holds it and the server see it. Its size is what changes: room that is
+//! not used takes no memory.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use crate::process::{Process, command};
+use crate::redis_server::{RedisServer, ServerOptions, program};
+
+/// Room that is never used up: the append-only file is written again when it has doubled.
+const ROOM: &str = "2g";
+/// How long the server may take to notice that there is room again.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Pause between two looks at it.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The file system, as long as it is held.
+pub struct Disk {
+    dir: TempDir,
+    /// Ends when it is dropped.
+    _holder: Process,
+    /// What enters the place where it is mounted.
+    enter: Vec<String>,
+}
+
+impl Disk {
+    /// Mounts one with room.
+    pub fn start() -> Disk {
+        let dir = TempDir::with_prefix("delaybridge-disk-").expect("make a directory for a file system");
+        let path = dir.path().display().to_string();
+        // Root may mount. Others may as the root of a name space of users, where that is allowed.
+        let (holder, user) = hold(&path, &["--mount"]).map(|holder| (holder, false)).unwrap_or_else(|first| {
+            let second = hold(&path, &["--user", "--map-root-user", "--mount"]);
+            let holder = second.unwrap_or_else(|second| {
+                panic!(
+                    "mount a file system for the faults redis-disk and broker-disk: {first}; {second}. It takes root, or name \
+                     spaces for other users (sysctl kernel.unprivileged_userns_clone=1 and \
+                     kernel.apparmor_restrict_unprivileged_userns=0); FAULTS= names the faults of a run without these"
+                )
+            });
+            (holder, true)
+        });
+        let mut enter = ["nsenter", "--mount", "--target"].map(str::to_owned).to_vec();
+        enter.push(holder.pid().to_string());
+        if user {
+            enter.extend(["--user", "--preserve-credentials"].map(str::to_owned));
+        }
+        let disk = Disk { dir, _holder: holder, enter };
+        let script = disk.script();
+        // The users stay in the directory of the server, which is never full. The end of this process is the end of the server.
+        let text = format!(
+            "#!/bin/sh\nexec {} -- setpriv --pdeathsig KILL -- '{}' \"$@\" --dir '{path}' --aclfile \"$PWD/users.acl\"\n",
+            disk.enter.join(" "),
+            program()
+        );
+        std::fs::write(&script, text).expect("write how the server is started");
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("make it a program");
+        disk
+    }
+
+    /// Below the directory, which for others than the holder and the server has nothing mounted on it.
+    fn script(&self) -> PathBuf {
+        self.dir.path().join("redis-server")
+    }
+
+    /// What another command is started behind, so that it sees the file system, and where.
+    pub fn volume(&self, node: usize) -> brokers::kafka::Volume {
+        brokers::kafka::Volume { node, path: self.dir.path().to_owned(), enter: self.enter.clone() }
+    }
+
+    /// The options of a server that keeps its data there.
+    pub fn options(&self, options: ServerOptions) -> ServerOptions {
+        options.program(&self.script().display().to_string())
+    }
+
+    /// It is exactly as large as what is on it.
+    pub fn fill(&self) {
+        let path = self.dir.path().display();
+        // What was written between look and change makes it fail.
+        self.run(&format!(
+            "for i in 1 2 3 4 5 6 7 8 9; do \
+               mount -o remount,size=$(($(stat -f -c '(%b-%f)*%S' '{path}'))) chaos '{path}' && exit 0; \
+             done; exit 1"
+        ));
+    }
+
+    /// There is room again.
+    pub fn clear(&self) {
+        self.run(&format!("mount -o remount,size={ROOM} chaos '{}'", self.dir.path().display()));
+    }
+
+    fn run(&self, script: &str) {
+        let mut enter = Command::new(&self.enter[0]);
+        let output = enter.args(&self.enter[1..]).args(["--", "sh", "-c", script]).output();
+        let output = output.unwrap_or_else(|e| panic!("run nsenter: {e}"));
+        assert!(output.status.success(), "change a file system: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// It is full for so long; whether the server noticed. One that is to write before each answer ends by itself, and is started
+    /// again. Else it refuses all writes until it has written what it answered before.
+    pub async fn full(&self, server: &mut RedisServer, ends: bool, lasts: Duration) -> u64 {
+        if ends { self.ends(server, lasts).await } else { self.refuses(server, lasts).await }
+    }
+
+    async fn ends(&self, server: &mut RedisServer, lasts: Duration) -> u64 {
+        let until = Instant::now() + lasts;
+        self.fill();
+        let mut ended = false;
+        while Instant::now() < until {
+            ended = ended || server.running().exit_status().is_some();
+            sleep(LOOK).await;
+        }
+        self.clear();
+        if ended || server.running().exit_status().is_some() {
+            server.kill();
+            server.boot().await.unwrap_or_else(|log| panic!("start a Redis again that ended on a full disk: {log}"));
+        }
+        u64::from(ended)
+    }
+
+    async fn refuses(&self, server: &mut RedisServer, lasts: Duration) -> u64 {
+        let mut redis = server.client().await;
+        sync(&mut redis, "everysec").await;
+        let until = Instant::now() + lasts;
+        self.fill();
+        let mut refused = false;
+        while Instant::now() < until {
+            refused = refused || !is_written(&mut redis).await;
+            sleep(LOOK).await;
+        }
+        self.clear();
+        let until = Instant::now() + PATIENCE;
+        while !is_written(&mut redis).await {
+            assert!(
+                Instant::now() < until,
+                "Redis does not write its append-only file {PATIENCE:?} after there is room"
+            );
+            sleep(LOOK).await;
+        }
+        rewrite(&mut redis).await;
+        sync(&mut redis, "always").await;
+        u64::from(refused)
+    }
+}
+
+/// A process that sees a new file system at this path; else why not.
+fn hold(path: &str, view: &[&str]) -> Result<Process, String> {
+    let script = format!(
+        "mount -t tmpfs -o size={ROOM} chaos '{path}' && echo mounted && exec setpriv --pdeathsig KILL -- sleep infinity"
+    );
+    let mut unshare = command("unshare");
+    unshare.args(view).args(["sh", "-c", &script]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut holder = Process::spawn("the holder of a file system", unshare).map_err(|e| e.to_string())?;
+    let child = holder.child_mut();
+    let (stdout, mut stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line).map_err(|e| e.to_string())?;
+    if line.trim() == "mounted" {
+        return Ok(holder);
+    }
+    let mut why = String::new();
+    let _ = stderr.read_to_string(&mut why);
+    Err(why.trim().to_owned())
+}
+
+/// `appendfsync`.
+async fn sync(redis: &mut MultiplexedConnection, when: &str) {
+    let set = redis::cmd("CONFIG").arg("SET").arg("appendfsync").arg(when).exec_async(redis).await;
+    set.unwrap_or_else(|e| panic!("set appendfsync: {e}"));
+}
+
+/// Writes the append-only file once more. Redis 7.0 cuts off what it could not write as a whole, and still a file with such a
+/// write did not load: "Bad file format".
+async fn rewrite(redis: &mut MultiplexedConnection) {
+    let until = Instant::now() + PATIENCE;
+    // One that is on its way may have begun when there was no room.
+    loop {
+        let begun: redis::RedisResult<String> = redis::cmd("BGREWRITEAOF").query_async(redis).await;
+        if begun.is_ok_and(|answer| answer.contains("started")) {
+            break;
+        }
+        assert!(Instant::now() < until, "Redis does not begin to write its append-only file once more");
+        sleep(LOOK).await;
+    }
+    loop {
+        let info: String =
+            redis::cmd("INFO").arg("persistence").query_async(redis).await.expect("ask Redis what it wrote");
+        if info.contains("aof_rewrite_in_progress:0") && info.contains("aof_last_bgrewrite_status:ok") {
+            return;
+        }
+        assert!(Instant::now() < until, "Redis does not write its append-only file once more: {info}");
+        sleep(LOOK).await;
+    }
+}
+
+/// Whether the last write to the append-only file worked.
+async fn is_written(redis: &mut MultiplexedConnection) -> bool {
+    let info: String = redis::cmd("INFO").arg("persistence").query_async(redis).await.expect("ask Redis what it wrote");
+    info.contains("aof_last_write_status:ok")
+}

@@ -1,0 +1,178 @@
+//! Queues in order: which of them are, and the rule for what they deliver.
+//!
+//! An element goes to its sinks when the one before it has its verdict, whoever delivers, and whatever comes twice. So the first
+//! deliveries of two elements are in the order of their due times if the one that is due first was offered, for certain, before
+//! the other one could be claimed: before its due time, by the clock of Redis.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use fastrand::Rng;
+
+use crate::clock::latest;
+use crate::evidence::{Arrival, Evidence};
+use crate::judge::{Found, Rule};
+use crate::offers::{Answer, Kind, QUEUES};
+use crate::payload::key;
+use crate::profile::Profile;
+use crate::target::Target;
+
+/// Most elements a second of queues in order: what a fault held up is delivered one after the other, or so for each key.
+const RATE: u32 = 8;
+const RATE_BY_KEY: u32 = 20;
+
+/// Two queues in order. The third one is without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InOrder {
+    /// The place of the queue with `order: queue`.
+    pub whole: usize,
+    /// The place of the queue with `order: key`.
+    pub by_key: usize,
+}
+
+impl InOrder {
+    /// In half of the seeds, two of the queues.
+    pub fn random(seed: u64) -> Option<InOrder> {
+        let mut random = Rng::with_seed(seed.wrapping_mul(151));
+        let mut places: Vec<usize> = (0..QUEUES.len()).collect();
+        random.shuffle(&mut places);
+        random.bool().then_some(InOrder { whole: places[0], by_key: places[1] })
+    }
+
+    /// What a queue has under its destination, and under itself, in the configuration.
+    pub fn yaml(order: Option<InOrder>, queue: usize, target: &Target) -> (&'static str, &'static str) {
+        match order {
+            Some(order) if order.whole == queue => ("", "order: queue, "),
+            // The key of a record is the one of its queue, too.
+            Some(order) if order.by_key == queue => match target {
+                // Which one of them has anyway.
+                Target::Kafka(_) if target.route(QUEUES[queue]).contains("key:") => ("", "order: key, "),
+                Target::Kafka(_) => (", key: \"${payload.k}\"", "order: key, "),
+                _ => ("", "order: key, order_key: \"${payload.k}\", "),
+            },
+            _ => ("", ""),
+        }
+    }
+
+    /// Elements a second to a queue, of so many to each.
+    pub fn rate(order: Option<InOrder>, queue: usize, rate: u32) -> u32 {
+        match order {
+            Some(order) if order.whole == queue => rate.min(RATE),
+            Some(order) if order.by_key == queue => rate.min(RATE_BY_KEY),
+            _ => rate,
+        }
+    }
+
+    /// The line of an element: those of a line follow each other. `None` in a queue without order.
+    fn line(self, queue: usize, n: u64) -> Option<(usize, u64)> {
+        match queue {
+            _ if queue == self.whole => Some((queue, 0)),
+            _ if queue == self.by_key => Some((queue, key(n))),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for InOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in order, {} in order by key", QUEUES[self.whole], QUEUES[self.by_key])
+    }
+}
+
+/// What is known of an element of a line when it arrives for the first time.
+#[derive(Debug, Clone, Copy)]
+struct First {
+    n: u64,
+    due_ms: i64,
+    /// What is due later than this could not be claimed before it was there; `None`: it need not be before anything.
+    there_ms: Option<i64>,
+    at_ms: i64,
+}
+
+/// An element that came behind one that was due later.
+#[derive(Debug, PartialEq)]
+struct Overtaken {
+    n: u64,
+    due_ms: i64,
+    there_ms: i64,
+    at_ms: i64,
+    by: u64,
+    by_due_ms: i64,
+}
+
+/// The rule `order`.
+pub fn judge(evidence: &Evidence, found: &mut Found) {
+    let Some(order) = evidence.plan.settings.order else { return };
+    let dead: HashSet<u64> = evidence.dead.iter().filter_map(|dead| dead.n).collect();
+    let mut seen = HashSet::new();
+    let mut lines: HashMap<(usize, u64), Vec<First>> = HashMap::new();
+    for Arrival { queue, n, at_ms, .. } in in_turn(evidence) {
+        let Some(n) = *n else { continue };
+        let offer = usize::try_from(n).ok().and_then(|n| evidence.offers.get(n));
+        let Some(offer) = offer.filter(|offer| matches!(offer.kind, Kind::Good | Kind::Large)) else { continue };
+        let Some(line) = order.line(*queue, n).filter(|_| seen.insert(n)) else { continue };
+        // A dead letter lets the next one go, and so does what is withdrawn: what is on its way to the sink may come later.
+        let certain = offer.taken == Answer::Yes && offer.withdrawn.is_none() && !dead.contains(&n);
+        let there_ms = certain.then(|| latest(&evidence.clock, offer.answered_ms).max(offer.due_ms));
+        lines.entry(line).or_default().push(First { n, due_ms: offer.due_ms, there_ms, at_ms: *at_ms });
+    }
+    let mut lines: Vec<_> = lines.into_iter().collect();
+    lines.sort_by_key(|(line, _)| *line);
+    for ((queue, _), line) in lines {
+        let what = format!("elements of {} came behind one that was due later", QUEUES[queue]);
+        found.all(Rule::Order, &what, &overtaken(&line));
+    }
+}
+
+/// Arrivals in the order in which they were made.
+fn in_turn(evidence: &Evidence) -> Vec<&Arrival> {
+    let mut arrivals: Vec<&Arrival> = evidence.arrivals.iter().collect();
+    // Topics have several partitions. What they got in the same ms may be in any order.
+    if evidence.plan.settings.profile == Profile::Kafka {
+        let due_ms = |arrival: &Arrival| Some(evidence.offers.get(usize::try_from(arrival.n?).ok()?)?.due_ms);
+        arrivals.sort_by_key(|arrival| (arrival.at_ms, due_ms(arrival)));
+    }
+    arrivals
+}
+
+/// What came too late in a line, in the order of the first deliveries.
+fn overtaken(line: &[First]) -> Vec<Overtaken> {
+    let mut latest: Option<First> = None;
+    let mut overtaken = Vec::new();
+    for first in line {
+        let First { n, due_ms, there_ms, at_ms } = *first;
+        if let (Some(by), Some(there_ms)) = (latest, there_ms)
+            && by.due_ms > there_ms
+        {
+            overtaken.push(Overtaken { n, due_ms, there_ms, at_ms, by: by.n, by_due_ms: by.due_ms });
+        }
+        if latest.is_none_or(|latest| latest.due_ms < due_ms) {
+            latest = Some(*first);
+        }
+    }
+    overtaken
+}
+
+#[test]
+fn what_was_there_in_time_is_overtaken_by_nothing() {
+    let first = |n, due_ms, there_ms| First { n, due_ms, there_ms, at_ms: 0 };
+    let who = |line: &[First]| overtaken(line).into_iter().map(|one| (one.n, one.by)).collect::<Vec<_>>();
+    let there = |n, due_ms| first(n, due_ms, Some(due_ms));
+    assert_eq!(who(&[there(1, 10), there(2, 20), there(3, 20), there(4, 30)]), []);
+    assert_eq!(who(&[there(1, 10), there(3, 30), there(2, 20), there(4, 40)]), [(2, 3)]);
+    // All that the latest one has overtaken.
+    assert_eq!(who(&[there(9, 90), there(1, 10), there(2, 20)]), [(1, 9), (2, 9)]);
+    // Equal due times.
+    assert_eq!(who(&[there(2, 20), there(1, 20)]), []);
+    // Offered when the later one may have been claimed already, or not certainly offered, withdrawn, or dead.
+    assert_eq!(who(&[there(2, 20), first(1, 10, Some(20))]), []);
+    assert_eq!(who(&[there(2, 20), first(1, 10, None)]), []);
+}
+
+#[test]
+fn half_of_the_seeds_have_two_different_queues_in_order() {
+    let drawn: Vec<_> = (0..200).filter_map(InOrder::random).collect();
+    assert!((60..140).contains(&drawn.len()), "{}", drawn.len());
+    assert!(drawn.iter().all(|order| order.whole != order.by_key));
+    assert!((0..3).all(|queue| drawn.iter().any(|order| order.whole == queue)));
+}
