@@ -93,7 +93,9 @@ impl Delivery {
         for _ in &answered.confirmed {
             metrics.answered(&Ok(()), took);
         }
-        match (self.one, answered.confirmed.is_empty()) {
+        // Meanwhile some parts of it may fail, and what is confirmed is confirmed for its own part.
+        let one = self.one.filter(|_| !self.handle.has_parts(self.destination(0)));
+        match (one, answered.confirmed.is_empty()) {
             (_, true) => {}
             (Some(lane), false) => self.handle.confirmed_at(Some(lane), at_ms),
             (None, false) => {

@@ -15,7 +15,7 @@ use crate::clock::Instant;
 use crate::message::{Class, Failure, Outcome};
 use crate::pipeline::deliver::blame::{Breaker, Concern, concerns_destination, concerns_sink};
 use crate::pipeline::deliver::delivery::Delivery;
-use crate::pipeline::deliver::destinations::{Admission, Ask, Change, Destinations, LaneKey, Trouble};
+use crate::pipeline::deliver::destinations::{Admission, Ask, Destinations, LaneKey, Trouble};
 use crate::pipeline::deliver::redact::{name, redacted};
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::circuit::{Allow, LONGEST_WAIT, Transition, Why};
@@ -288,17 +288,20 @@ impl SinkHandle {
         let transition = self.breaker().worked();
         self.answers.fetch_add(1, Ordering::Relaxed);
         self.confirmed_ms.fetch_max(now_ms, Ordering::Relaxed);
-        let over = lane.and_then(|lane| {
+        let over = lane.map_or_else(Vec::new, |lane| {
             let mut destinations = self.destinations();
-            let over = destinations.confirmed(lane, now_ms, Instant::now())?;
-            Some((lane, over, destinations.in_trouble()))
+            let over = destinations.confirmed(lane, now_ms, Instant::now());
+            if over.iter().any(|works| works.shown) {
+                let in_trouble = destinations.in_trouble();
+                drop(destinations);
+                let shown = over.iter().filter(|works| works.shown);
+                shown.for_each(|works| self.events.destination_works(works.lane.id(), in_trouble));
+            }
+            over
         });
-        if let Some((lane, Change::Over { shown: true }, in_trouble)) = over {
-            self.events.destination_works(lane.id(), in_trouble);
-        }
         self.is_up(transition.is_some());
         // Also where its trouble was not shown: claimers wait for it all the same.
-        if transition.is_some() || over.is_some() {
+        if transition.is_some() || !over.is_empty() {
             self.gates.send_modify(|n| *n += 1);
         }
     }
@@ -389,10 +392,10 @@ impl SinkHandle {
             let held = failure.class == Class::TargetPermanent && !target.varies(failure.about);
             let show = !matches!(sink, Concern::Failure { .. }) && !held;
             let mut destinations = self.destinations();
-            let change = destinations.failed(lane, failure.class, show, now, fastrand::f64());
+            let news = destinations.failed(lane, failure.class, show, now, fastrand::f64());
             let in_trouble = destinations.in_trouble();
             drop(destinations);
-            if change.is_some() {
+            if news {
                 self.events.destination_in_trouble(lane.id(), &name(destination, target), &shown, in_trouble);
             }
         } else {

@@ -146,6 +146,12 @@ impl Lane {
         transition
     }
 
+    /// What it is a part of works, or a part of it: its own elements need not wait any more.
+    pub(super) fn works_elsewhere(&mut self, now: Instant) {
+        self.sink_answers();
+        self.last_return = now;
+    }
+
     /// Its sink answers again, so that it may be tried; it has confirmed nothing.
     pub(super) fn sink_answers(&mut self) {
         self.since = None;

@@ -30,24 +30,37 @@ const RECENT: Duration = Duration::from_secs(60);
 /// How often idle ones are looked for.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// A destination, as the pipeline tells it apart from others: nothing that came out of a payload.
+/// A destination, or a part of one, as the pipeline tells it apart from others: nothing that came out of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LaneKey(u64);
+pub struct LaneKey {
+    id: u64,
+    /// That of the whole destination: its own, if it is no part.
+    whole: u64,
+}
 
 impl LaneKey {
     /// All that are beyond the bound.
-    const REST: LaneKey = LaneKey(0);
+    const REST: LaneKey = LaneKey::whole(0);
+
+    const fn whole(id: u64) -> LaneKey {
+        LaneKey { id, whole: id }
+    }
 
     /// For the board of the probes.
     pub fn id(self) -> u64 {
-        self.0
+        self.id
+    }
+
+    fn is_part(self) -> bool {
+        self.id != self.whole
     }
 
     /// The key of this destination, or of a part of it that can fail by itself.
     pub fn of(destination: &Destination, part: Option<u32>) -> LaneKey {
         // Random for each process: payloads cannot aim at the key of another destination.
         static HASH: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        LaneKey(HASH.hash_one((destination.lane(), part)).max(1))
+        let id = |part: Option<u32>| HASH.hash_one((destination.lane(), part)).max(1);
+        LaneKey { id: id(part), whole: id(None) }
     }
 }
 
@@ -82,29 +95,28 @@ pub struct Trouble {
     pub worked: bool,
 }
 
-/// A change that others wait for, or that is to be reported.
+/// A destination that works again: others wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// It is in trouble, or for another reason than before.
-    Trouble,
-    /// It works again.
-    Over {
-        /// Its trouble was reported, so this is too.
-        shown: bool,
-    },
+pub struct Works {
+    /// Which one.
+    pub lane: LaneKey,
+    /// Its trouble was reported, so this is too.
+    pub shown: bool,
 }
 
 /// The destinations of one sink.
 #[derive(Debug)]
 pub struct Destinations {
     lanes: HashMap<LaneKey, Lane>,
+    /// A part of a destination may be in trouble.
+    parts: bool,
     looked: Instant,
 }
 
 impl Destinations {
     /// None yet.
     pub fn new(now: Instant) -> Self {
-        Destinations { lanes: HashMap::new(), looked: now }
+        Destinations { lanes: HashMap::new(), parts: false, looked: now }
     }
 
     /// Decides about elements of a queue with this room, one by one: `ask` is called until it has none left.
@@ -131,12 +143,40 @@ impl Destinations {
         }
     }
 
-    /// The destination has confirmed something.
-    pub fn confirmed(&mut self, key: LaneKey, redis_ms: i64, now: Instant) -> Option<Change> {
+    /// The destination has confirmed something: those that work again by that.
+    pub fn confirmed(&mut self, key: LaneKey, redis_ms: i64, now: Instant) -> Vec<Works> {
+        let mut over = self.related(key, now);
         let lane = self.lane(key, now);
-        let over = lane.confirmed(redis_ms, now).is_some();
+        let works = lane.confirmed(redis_ms, now).is_some();
         let shown = std::mem::take(&mut lane.shown);
-        over.then_some(Change::Over { shown })
+        over.extend(works.then_some(Works { lane: key, shown }));
+        over
+    }
+
+    /// Ends the trouble that a confirmation elsewhere disproves. A destination and its parts are kept apart only while some
+    /// parts fail, so what failed at one of them may be confirmed at the other: a part that works shows that not the whole
+    /// destination fails, and the whole is confirmed when its parts are no longer kept apart.
+    fn related(&mut self, key: LaneKey, now: Instant) -> Vec<Works> {
+        let mut over = Vec::new();
+        let mut works = |key: LaneKey, lane: &mut Lane| {
+            lane.works_elsewhere(now);
+            over.push(Works { lane: key, shown: std::mem::take(&mut lane.shown) });
+        };
+        if key.is_part() {
+            let whole = LaneKey::whole(key.whole);
+            if let Some(lane) = self.lanes.get_mut(&whole).filter(|lane| lane.is_in_trouble()) {
+                works(whole, lane);
+            }
+        } else if self.parts {
+            self.parts = false;
+            for (part, lane) in self.lanes.iter_mut().filter(|(key, lane)| key.is_part() && lane.is_in_trouble()) {
+                match part.whole == key.whole {
+                    true => works(*part, lane),
+                    false => self.parts = true,
+                }
+            }
+        }
+        over
     }
 
     /// The sink answers again: destinations that failed as a part of it are free. Those in trouble of their own stay in it.
@@ -146,14 +186,15 @@ impl Destinations {
         }
     }
 
-    /// Something failed, for a reason that may be the destination's. `show`: where the sink or the queue as a whole is
-    /// reported, this is not.
-    pub fn failed(&mut self, key: LaneKey, class: Class, show: bool, now: Instant, draw: f64) -> Option<Change> {
+    /// Something failed, for a reason that may be the destination's: whether its trouble is to be reported. `show`: where the
+    /// sink or the queue as a whole is reported, this is not.
+    pub fn failed(&mut self, key: LaneKey, class: Class, show: bool, now: Instant, draw: f64) -> bool {
         let lane = self.lane(key, now);
         let opened = matches!(lane.failed(class, now, draw), Some(Transition::Opened(_)));
         let news = show && lane.is_in_trouble() && (opened || !lane.shown);
         lane.shown |= news;
-        news.then_some(Change::Trouble)
+        self.parts |= key.is_part();
+        news
     }
 
     /// Something failed for a reason that is not the destination's: a probe has found out nothing.

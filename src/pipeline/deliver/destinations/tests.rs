@@ -8,7 +8,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const ROOM: Room = Room { count: 100, bytes: 1 << 20 };
 
 fn key(n: u64) -> LaneKey {
-    LaneKey(n + 1)
+    LaneKey::whole(n + 1)
 }
 
 fn ask(n: u64) -> Ask {
@@ -38,8 +38,34 @@ fn one_that_fails_holds_its_own_elements_and_no_others() {
     let later = now.after(SECOND);
     let admitted = admit(&mut all, [ask(0), ask(0)], later);
     assert!(matches!(admitted[..], [Admission::Probe, Admission::Hold(_)]), "{admitted:?}");
-    assert_eq!(all.confirmed(key(0), 1, later), Some(Change::Over { shown: true }));
+    assert_eq!(all.confirmed(key(0), 1, later), [Works { lane: key(0), shown: true }]);
     assert_eq!(admit(&mut all, [ask(0), ask(0)], later), [Admission::Send; 2]);
+}
+
+#[test]
+fn parts_are_out_of_trouble_when_they_are_no_longer_told_apart_from_the_whole() {
+    let now = Instant::now();
+    let part = |n: u64, part: u64| LaneKey { id: 100 * (n + 1) + part, whole: n + 1 };
+    let fail = |all: &mut Destinations, key: LaneKey| {
+        for _ in 0..5 {
+            all.failed(key, Class::Transient, true, now, 1.0);
+        }
+    };
+    let mut all = Destinations::new(now);
+    let works = |lane| Works { lane, shown: true };
+    fail(&mut all, part(0, 1));
+    fail(&mut all, part(0, 2));
+    fail(&mut all, part(1, 1));
+    assert_eq!(all.confirmed(part(0, 1), 1, now), [works(part(0, 1))], "a part says nothing about another");
+    assert_eq!(all.confirmed(key(2), 1, now), [], "nor does another destination");
+    assert_eq!(all.confirmed(key(0), 1, now), [works(part(0, 2))]);
+    assert_eq!((all.in_trouble(), all.confirmed(key(0), 1, now)), (1, vec![]));
+    assert_eq!(all.confirmed(key(1), 1, now), [works(part(1, 1))]);
+    // The whole failed, and only parts of it do now.
+    fail(&mut all, key(0));
+    fail(&mut all, part(0, 1));
+    assert_eq!(all.confirmed(part(0, 2), 1, now), [works(key(0))]);
+    assert_eq!((all.in_trouble(), admit(&mut all, [ask(0)], now)), (1, vec![Admission::Send]));
 }
 
 #[test]
