@@ -136,8 +136,6 @@ impl Claimer {
                 self.heartbeat.rest();
             }
             if !self.lost.is_empty() {
-                // What it needs may be what waits there.
-                queue.lines.gather(false);
                 Box::pin(self.recover_lost(&queue.stopping)).await;
                 queue.alarm.ring(Wakeup::Reconnect);
                 if queue.stopping.is_cancelled() {

@@ -56,6 +56,11 @@ impl Expired {
         self.names.pop_front()
     }
 
+    /// Forgets them until a claim meets them again.
+    pub fn forget(&mut self) {
+        self.names.clear();
+    }
+
     /// Whether the first may kill the process.
     pub fn is_first_suspect(&self) -> bool {
         self.names.front().is_some_and(|name| name.taken_over_by([0; 8], 0).is_suspect())

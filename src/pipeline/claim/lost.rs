@@ -174,8 +174,14 @@ fn unanswered(problem: SourceError) -> Looked {
 
 /// Waits for what the elements of such a claim need: room, and to be alone if one of them may kill the process.
 async fn means(queue: &Queue, name: ClaimName) -> (Reserved, Isolation) {
-    let want = Room { count: BATCH_ENTRIES as u64, bytes: BATCH_BYTES as u64 };
-    // In this order, as before every claim.
-    let room = Reserved::of(&queue.budget, || (), queue.process.budget_of(&queue.spec.redis), want).await;
+    let of_process = queue.process.budget_of(&queue.spec.redis);
+    // In this order, as before every claim. In order nothing is waited for: what has room waits for what is found here.
+    let room = match queue.spec.order.is_some() {
+        true => Reserved::none(&queue.budget, of_process),
+        false => {
+            let want = Room { count: BATCH_ENTRIES as u64, bytes: BATCH_BYTES as u64 };
+            Reserved::of(&queue.budget, || (), of_process, want).await
+        }
+    };
     (room, Isolation::of(&queue.process, name.is_suspect()).await)
 }

@@ -76,7 +76,7 @@ impl Lines {
     }
 
     /// From now on everything in hand goes back.
-    fn spill(&self) {
+    pub fn spill(&self) {
         self.spilling.store(true, Ordering::Release);
         let waiting: Vec<_> = self.lines.lock().values_mut().flat_map(std::mem::take).collect();
         // Dropped, they are released.

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::config::Ordered;
+use crate::pipeline::tests::world::Trouble;
 use crate::source::ledger::claims::{ClaimName, ClaimRequest};
-use crate::source::memory::element;
+use crate::source::memory::{Fault, Op, element};
 use crate::source::store::Claims;
 use crate::template::Template;
 
@@ -253,7 +254,8 @@ async fn a_process_that_stops_hands_the_order_over_at_once() {
     assert!(first_taken(&sink, |_| true).is_sorted());
 }
 
-/// One seed: two or three processes, of which some are killed, stopped, cut off or frozen, and a sink that fails now and then.
+/// One seed: two processes, of which some are killed, stopped, cut off or frozen, on connections that lose what they carry, a server
+/// that refuses and may be replaced by its replica, and a sink that fails now and then.
 async fn whatever_happens(seed: u64, by_key: bool) {
     let mut draw = fastrand::Rng::with_seed(seed);
     let (world, sink) = (world(), sink());
@@ -273,9 +275,13 @@ async fn whatever_happens(seed: u64, by_key: bool) {
         world.bridge_with(owner, &sinks, spec.clone())
     };
     let mut bridges = vec![start(), start()];
+    let durable = draw.bool();
+    if durable {
+        world.server.await_replica();
+    }
     for _ in 0..draw.usize(10..40) {
         let at = draw.usize(0..bridges.len());
-        match draw.u8(0..10) {
+        match draw.u8(0..18) {
             0..2 => {
                 drop(bridges.swap_remove(at));
                 bridges.push(start());
@@ -289,7 +295,19 @@ async fn whatever_happens(seed: u64, by_key: bool) {
             5 => bridges[at].wire.freeze(true),
             6 => bridges.iter().for_each(|bridge| bridge.wire.freeze(false)),
             7 => sink.outage(Some(failure(Class::Transient, "down"))),
-            8 => sink.outage(None),
+            8 | 9 => sink.outage(None),
+            10 => sink.outage(Some(failure(Class::TargetPermanent, "NOPERM"))),
+            // A key of a wrong type: the first refusals are claims, or verdicts of what is in hand.
+            11 => {
+                for op in [Op::Claim, Op::TakeOver, Op::Settle] {
+                    world.server.fail(op, vec![Fault::Refused("WRONGKEY"); draw.usize(0..4)]);
+                }
+            }
+            12 => bridges[at].wire.trouble(Trouble { slow: SECOND.mul_f64(draw.f64()), lost: 0.3 * draw.f64() }),
+            13 => bridges.iter().for_each(|bridge| bridge.wire.trouble(Trouble::default())),
+            14 if durable => world.server.cut_replica(),
+            15 if durable => world.server.reach_replica(),
+            16 if durable => world.server.promote_replica(),
             _ => {
                 let slow = Duration::from_millis(draw.u64(0..900));
                 sink.otherwise(move |_| Step::ConfirmAfter(slow));
@@ -299,7 +317,11 @@ async fn whatever_happens(seed: u64, by_key: bool) {
     }
     sink.outage(None);
     sink.otherwise(|_| Step::Confirm);
-    bridges.iter().for_each(|bridge| bridge.wire.freeze(false));
+    world.server.reach_replica();
+    for bridge in &bridges {
+        bridge.wire.trouble(Trouble::default());
+        bridge.wire.freeze(false);
+    }
     // A call that waited since then gives up, and its connection is gone.
     tokio::time::sleep(MINUTE).await;
     bridges.iter().for_each(|bridge| bridge.wire.connect(true));

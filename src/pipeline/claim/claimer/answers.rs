@@ -21,6 +21,11 @@ const REFUSED: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::fro
 /// Waits while the cluster moves the queue's slot.
 const MIGRATING: Backoff = Backoff::doubling(Duration::from_millis(50), Duration::from_secs(1), Jitter::None);
 
+/// Whether nothing is left of the claim that was to be taken over, or the rest of it is met again.
+fn is_taken_over(answer: &Result<Reply, SourceError>) -> bool {
+    matches!(answer, Ok(Reply::TakeOver(TakeOverReply::Taken { .. } | TakeOverReply::Nothing { .. })))
+}
+
 impl Claimer {
     pub(super) async fn receive(&mut self, answered: Box<Answered>) {
         let queue = self.queue.clone();
@@ -28,6 +33,10 @@ impl Claimer {
         let Answered { claim, answer, took } = *answered;
         let most = claim.request.most();
         self.backlog = false;
+        if queue.spec.order.is_some() && claim.request.takes_over() && !is_taken_over(&answer) {
+            // What comes behind it waits. The next claim meets it again, and in its place.
+            self.expired.forget();
+        }
         match answer {
             Ok(Reply::Claim(ClaimReply::Late { now_ms }) | Reply::TakeOver(TakeOverReply::Late { now_ms })) => {
                 queue.home().observe(now_ms);
@@ -120,6 +129,10 @@ impl Claimer {
         self.extend_first |= migrating;
         if let SourceError::NotDurable { released, .. } = problem {
             queue.events.metrics().released(ReleaseReason::NotDurable, *released);
+            if self.gathering {
+                // What is to be the first of what is gathered has gone back.
+                queue.lines.spill();
+            }
         }
         let passing = matches!(
             problem,
@@ -166,7 +179,7 @@ impl Claimer {
         queue.alarm.next(claimed.next_ms, taken > 0);
         self.hand_over(claimed.elements, claimed.retried, claimed.unreadable > 0, claim);
         let strays = self.expired.met(&queue, claimed.expired).await;
-        self.gathering = queue.spec.order.is_some() && !self.expired.is_empty();
+        self.gathering = queue.spec.order.is_some() && !(self.expired.is_empty() && strays.is_empty());
         self.look_for(strays, claimed.now_ms);
         // A probe that found nothing but expired leases waits for the safety poll: the gate would let it through again at
         // once.
