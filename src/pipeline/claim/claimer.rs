@@ -14,16 +14,19 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Instant;
+use crate::link::LinkError;
 use crate::pipeline::claim::Isolation;
 use crate::pipeline::claim::alarm::Rest;
 use crate::pipeline::claim::expired::Expired;
 use crate::pipeline::claim::lost::{Looked, Lost};
 use crate::pipeline::claim::outstanding::{Outstanding, Request, Sending};
 use crate::pipeline::claim::prepare::{Prepared, Ready, Turn, prepare};
+use crate::pipeline::claim::returned::Returned;
 use crate::pipeline::leases::keeper;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::seats::Seats;
 use crate::plant::{Lie, planted};
+use crate::source::SourceError;
 use crate::source::ledger::BATCH_ENTRIES;
 use crate::source::ledger::claims::{ClaimName, ClaimRequest, TakeOverRequest};
 use crate::source::millis;
@@ -97,6 +100,8 @@ struct Claimer {
     gathering: bool,
     /// In order: what was taken over last may kill the process, and is delivered before anything else is taken over.
     alone: bool,
+    /// In order: what a failover may have brought back.
+    returned: Returned,
     /// The last claim left something that is due.
     backlog: bool,
 }
@@ -123,6 +128,7 @@ impl Claimer {
             outstanding: Outstanding::default(),
             gathering: false,
             alone: false,
+            returned: Returned::default(),
             backlog: false,
             queue,
         }
@@ -211,22 +217,54 @@ impl Claimer {
         // What was claimed last may not have come to the lines yet.
         let settled = || queue.dispatch.is_idle() && queue.lines.is_empty() && queue.settler.is_idle();
         let waits = if spilling { !settled() } else { self.expired.is_first_suspect() && !queue.lines.is_empty() };
+        if waits && !queue.stopping.is_cancelled() {
+            self.pause(SPILLING).await;
+            return false;
+        }
+        if self.returned.are_unknown(&queue) && self.outstanding.is_empty() && !self.look_for_returned(spilling).await {
+            return false;
+        }
         // Until everything is taken over, what is taken over goes back as well: it would be behind what has gone back.
         if spilling && !waits && !self.gathering {
             queue.lines.spilled();
             queue.alarm.ring(Wakeup::More);
         }
-        if waits && !queue.stopping.is_cancelled() {
-            self.heartbeat.rest();
-            // Order: a stop goes first; a sleep may be left at any time.
-            tokio::select! {
-                biased;
-                () = queue.stopping.cancelled() => {}
-                () = tokio::time::sleep(SPILLING) => {}
-            }
-            return false;
-        }
         true
+    }
+
+    /// A queue in order, on a connection that is new. If a failover brought anything back, everything in hand goes back first,
+    /// and then that. Whether nothing has come back, or the queue stops.
+    async fn look_for_returned(&mut self, spilling: bool) -> bool {
+        let queue = self.queue.clone();
+        self.heartbeat.rest();
+        // Order: a stop goes first; reads may be left at any time.
+        let looked = tokio::select! {
+            biased;
+            () = queue.stopping.cancelled() => return true,
+            looked = async {
+                queue.home().ready().await;
+                self.returned.look(&queue, spilling).await
+            } => looked,
+        };
+        match looked {
+            Ok(names) if names.is_empty() => return true,
+            Ok(names) if spilling => self.look_for(names, queue.home().now_ms()),
+            Ok(_) => queue.lines.spill(),
+            Err(SourceError::Link(LinkError::NotSent { .. } | LinkError::Unknown { .. })) => self.pause(SPILLING).await,
+            Err(problem) => self.refused(&problem).await,
+        }
+        false
+    }
+
+    /// Waits, or until the queue stops.
+    async fn pause(&mut self, wait: Duration) {
+        self.heartbeat.rest();
+        // Order: the stop goes first; a sleep may be left at any time.
+        tokio::select! {
+            biased;
+            () = self.queue.stopping.cancelled() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
     }
 
     /// Looks for a lost claim. It goes before the next, with the room and the isolation that it was made with: waiting for
@@ -246,6 +284,10 @@ impl Claimer {
         // What is looked for holds no room that the others lack; what they found goes on all the same.
         if !self.was_suspended() || self.keep_leases().await {
             self.heartbeat_at = Instant::now();
+        }
+        if self.returned.are_unknown(&queue) {
+            // What came back with the connection may be due before what is found.
+            queue.lines.spill();
         }
         self.look_up().await;
     }
@@ -294,13 +336,7 @@ impl Claimer {
         }
         drop(ready);
         self.queue.alarm.ring(Wakeup::Reconnect);
-        self.heartbeat.rest();
-        // Order: the end goes first; a sleep may be left at any time.
-        tokio::select! {
-            biased;
-            () = self.queue.stopping.cancelled() => {}
-            () = tokio::time::sleep(BUSY) => {}
-        }
+        self.pause(BUSY).await;
         None
     }
 

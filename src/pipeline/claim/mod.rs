@@ -15,6 +15,7 @@ pub mod pollers;
 pub mod prepare;
 pub mod record;
 pub mod reply;
+pub mod returned;
 
 use std::sync::Arc;
 

@@ -243,6 +243,14 @@ impl Claim {
         self.lock().counts.open()
     }
 
+    /// Whether an element of these bytes has not ended.
+    pub fn has_in_hand(&self, element: &Element) -> bool {
+        let state = self.lock();
+        let open = |stage: &Stage| !matches!(stage, Stage::Ended | Stage::Stale);
+        let mut places = self.elements.iter().zip(&state.stages);
+        places.any(|(here, stage)| open(stage) && here.bytes() == element.bytes())
+    }
+
     /// Due time in Redis ms of the oldest element that has not ended.
     pub fn oldest_due_ms(&self) -> Option<i64> {
         let state = self.lock();

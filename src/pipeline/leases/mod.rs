@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::clock::Instant;
 use crate::pipeline::claim::Claim;
 use crate::pipeline::settle::recent;
-use crate::source::ledger::claims::ClaimName;
+use crate::source::ledger::claims::{ClaimName, Element};
 
 /// The claims of one queue.
 #[derive(Debug, Default)]
@@ -48,6 +48,12 @@ impl Leases {
     /// Whether a claim of this process is here.
     pub fn contains(&self, name: ClaimName) -> bool {
         self.state.lock().held.contains_key(&name.number)
+    }
+
+    /// Whether this claim is here, with an element of these bytes that has not ended.
+    pub fn has_in_hand(&self, name: ClaimName, element: &Element) -> bool {
+        let claim = self.state.lock().held.get(&name.number).cloned();
+        claim.is_some_and(|claim| claim.name == name && claim.has_in_hand(element))
     }
 
     /// The claim is over for this process, and holds something in Redis that was not sent.

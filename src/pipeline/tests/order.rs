@@ -107,6 +107,29 @@ async fn what_several_claims_left_goes_back_and_keeps_its_order() {
     }
 }
 
+/// A replica takes over that does not know of the return: the elements are in their claim again.
+#[tokio::test(start_paused = true)]
+async fn what_had_gone_back_before_a_failover_is_not_overtaken() {
+    let (world, sink) = (world(), sink());
+    sink.outage(Some(failure(Class::Transient, "down")));
+    offer_keys(&world, 0, &["a"; 3]);
+    let later_ms = world.server.now_ms() + 10_000;
+    (10..13).for_each(|n| world.store.offer_at(element(id(n), b"a"), later_ms + n as i64));
+    let sinks = [("s", sink.clone())];
+    let bridge = world.bridge_with(1, &sinks, in_order(&sinks, Ordered::Queue));
+    eventually("a claim", || world.store.in_flight().len() == 3).await;
+    world.server.cut_replica();
+    eventually("everything to go back", || world.store.in_flight().is_empty()).await;
+    bridge.wire.connect(false);
+    world.server.promote_replica();
+    assert_eq!(world.store.in_flight().len(), 3, "they are under the former lease");
+    sink.outage(None);
+    bridge.wire.connect(true);
+    within(LEASE / 2, "all to arrive", || arrived(&sink).len() == 6).await;
+    assert_eq!(first_taken(&sink, |_| true), [0, 1, 2, 10, 11, 12]);
+    world.until_empty().await;
+}
+
 /// Its key is in its body.
 #[tokio::test(start_paused = true)]
 async fn an_element_whose_body_is_not_read_is_not_overtaken() {

@@ -127,6 +127,8 @@ impl Claimer {
             false => queue.events.on_hold(None, "claim", "", &format!("claim: {problem}")),
         }
         self.extend_first |= migrating;
+        // The server may have been a replica for a while, on the same connection.
+        self.returned.forget();
         if let SourceError::NotDurable { released, .. } = problem {
             queue.events.metrics().released(ReleaseReason::NotDurable, *released);
             if self.gathering {
@@ -197,6 +199,10 @@ impl Claimer {
     /// Gives what was taken to the delivery. What was reserved for more is released.
     fn hand_over(&mut self, elements: Vec<Element>, retried: usize, unreadable: bool, claim: Sending) {
         let queue = &self.queue;
+        if self.returned.are_unknown(queue) {
+            // Something that is due before may have come back with the new connection.
+            queue.lines.spill();
+        }
         let Sending { request, sent, room, isolation, probe, .. } = claim;
         let unused = request.most().saturating_sub(elements.len());
         queue.refund_rate(u32::try_from(unused).unwrap_or(0));

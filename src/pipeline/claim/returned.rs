@@ -1,0 +1,52 @@
+//! A queue in order: elements that have gone back, and that a failover put into claims of this process again.
+//!
+//! A replica that takes over may not have what was written last. If that was the return of an element, the element is in its
+//! claim again, under a lease that still runs, and the next claim would take what is due after it. So after each change of the
+//! connection the claims of this process are compared with what it has in hand.
+
+use crate::pipeline::queue::Queue;
+use crate::source::SourceError;
+use crate::source::ledger::claims::ClaimName;
+
+/// Names that one look reads. A queue in order has few claims; what is not among them waits for the end of its lease.
+const MOST: usize = 1_000;
+
+/// The connection on which the claims were compared last.
+#[derive(Debug, Default)]
+pub struct Returned {
+    looked_on: Option<(usize, u64)>,
+}
+
+impl Returned {
+    /// Whether the queue is in order, and its claims were not compared on this connection.
+    pub fn are_unknown(&self, queue: &Queue) -> bool {
+        queue.spec.order.is_some() && (self.looked_on.is_none() || self.looked_on != queue.home().epoch())
+    }
+
+    /// Compares again before the next claim.
+    pub fn forget(&mut self) {
+        self.looked_on = None;
+    }
+
+    /// The claims of this process in Redis with an element that it does not have in hand. Nothing may be outstanding or lost.
+    /// If there are some they count as seen only with `taken`: the caller takes them up.
+    ///
+    /// # Errors
+    ///
+    /// After any error it may be called again.
+    pub async fn look(&mut self, queue: &Queue, taken: bool) -> Result<Vec<ClaimName>, SourceError> {
+        let looked_on = queue.home().epoch();
+        let (names, _) = queue.store.expired(i64::MAX, MOST).await?;
+        let mut found = Vec::new();
+        for name in names.into_iter().filter(|name| name.owner == queue.store.owner()) {
+            let contents = queue.store.contents(name).await?;
+            if contents.elements.iter().any(|element| !queue.leases.has_in_hand(name, element)) {
+                found.push(name);
+            }
+        }
+        if found.is_empty() || taken {
+            self.looked_on = looked_on;
+        }
+        Ok(found)
+    }
+}
