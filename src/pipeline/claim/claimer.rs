@@ -209,7 +209,7 @@ impl Claimer {
         let queue = self.queue.clone();
         // What may kill the process waits until nothing else is in hand, and everything else waits for it.
         self.alone &= !(self.outstanding.is_empty() && queue.dispatch.is_idle() && queue.lines.is_empty());
-        queue.lines.gather(self.gathering && !self.alone && !self.expired.is_first_suspect());
+        self.gather();
         let spilling = queue.lines.is_spilling() || queue.lines.is_draining();
         if spilling {
             self.receive_all().await;
@@ -230,6 +230,11 @@ impl Claimer {
             queue.alarm.ring(Wakeup::More);
         }
         true
+    }
+
+    /// In order: whether what comes waits until everything is taken over.
+    fn gather(&self) {
+        self.queue.lines.gather(self.gathering && !self.alone && !self.expired.is_first_suspect());
     }
 
     /// A queue in order, on a connection that is new. If a failover brought anything back, everything in hand goes back first,

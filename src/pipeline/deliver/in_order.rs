@@ -93,6 +93,12 @@ impl Lines {
         self.gathering.store(gathering, Ordering::Release);
     }
 
+    /// Whether something that waits is due later than this.
+    pub fn hold_later_than(&self, due_ms: Option<i64>) -> bool {
+        let lines = self.lines.lock();
+        due_ms.is_some() && lines.values().flatten().any(|held| held.due_ms() > due_ms)
+    }
+
     /// Adds an element behind the others with its key that are not due later; whether it is the first.
     fn push(&self, key: u64, held: Held) -> bool {
         match self.lines.lock().entry(key) {

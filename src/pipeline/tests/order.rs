@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::Ordered;
 use crate::pipeline::tests::world::Trouble;
-use crate::source::ledger::claims::{ClaimName, ClaimRequest};
+use crate::source::ledger::claims::{ClaimName, ClaimRequest, TakeOverReply, TakeOverRequest};
 use crate::source::memory::{Fault, Op, element};
 use crate::source::store::Claims;
 use crate::template::Template;
@@ -105,6 +105,26 @@ async fn what_several_claims_left_goes_back_and_keeps_its_order() {
         world.until_empty().await;
         assert_eq!(first_taken(&sink, |_| true), [1, 2, 3, 4, 5, 6, 7, 8, 9, 20, 21, 22], "after {seconds} s");
     }
+}
+
+/// What may have killed three processes is taken over one element at a time; what comes behind it waits for all of them.
+#[tokio::test(start_paused = true)]
+async fn what_may_kill_the_process_is_not_overtaken() {
+    let (world, sink) = (world(), sink());
+    left_behind(&world, &[[1, 2, 3], [4, 5, 6]]).await;
+    let mut old = ClaimName::new([7; 8], 1);
+    for owner in 8..10 {
+        tokio::time::sleep(2 * LEASE).await;
+        let (new, dead) = (old.taken_over_by([owner; 8], 1), world.server.store("q", [owner; 8]));
+        let request =
+            TakeOverRequest { old, new, not_after_ms: i64::MAX, lease: LEASE, most: 3, bytes: 1 << 20, largest: 0 };
+        assert!(matches!(dead.take_over(&request).await, Ok(TakeOverReply::Taken { .. })));
+        old = new;
+    }
+    let sinks = [("s", sink.clone())];
+    let _bridge = world.bridge_with(1, &sinks, in_order(&sinks, Ordered::Queue));
+    world.until_empty().await;
+    assert_eq!(first_taken(&sink, |_| true), [1, 2, 3, 4, 5, 6, 20, 21, 22]);
 }
 
 /// A replica takes over that does not know of the return: the elements are in their claim again.

@@ -7,7 +7,7 @@ use super::{BUSY, Claimer, LINGER, PATIENCE};
 use crate::backoff::{Backoff, Jitter};
 use crate::link::LinkError;
 use crate::pipeline::claim::lost::Lost;
-use crate::pipeline::claim::outstanding::{Answered, Reply, Sending};
+use crate::pipeline::claim::outstanding::{Answered, Reply, Request, Sending};
 use crate::pipeline::claim::record::Taken;
 use crate::pipeline::claim::reply;
 use crate::plant::{Lie, planted};
@@ -21,9 +21,11 @@ const REFUSED: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::fro
 /// Waits while the cluster moves the queue's slot.
 const MIGRATING: Backoff = Backoff::doubling(Duration::from_millis(50), Duration::from_secs(1), Jitter::None);
 
-/// Whether nothing is left of the claim that was to be taken over, or the rest of it is met again.
-fn is_taken_over(answer: &Result<Reply, SourceError>) -> bool {
-    matches!(answer, Ok(Reply::TakeOver(TakeOverReply::Taken { .. } | TakeOverReply::Nothing { .. })))
+/// Whether what comes behind this claim in its queue may be taken over next.
+fn is_taken_over(request: &Request, answer: &Result<Reply, SourceError>) -> bool {
+    let answered = matches!(answer, Ok(Reply::TakeOver(TakeOverReply::Taken { .. } | TakeOverReply::Nothing { .. })));
+    // Of what may kill the process one element is taken and delivered. The others are next.
+    answered && !request.name().is_suspect()
 }
 
 impl Claimer {
@@ -33,7 +35,7 @@ impl Claimer {
         let Answered { claim, answer, took } = *answered;
         let most = claim.request.most();
         self.backlog = false;
-        if queue.spec.order.is_some() && claim.request.takes_over() && !is_taken_over(&answer) {
+        if queue.spec.order.is_some() && claim.request.takes_over() && !is_taken_over(&claim.request, &answer) {
             // What comes behind it waits. The next claim meets it again, and in its place.
             self.expired.forget();
         }
@@ -178,10 +180,17 @@ impl Claimer {
         claimed.unknown += self.expired.unknown;
         reply::note(&queue, &claimed);
         *queue.hints() = claimed.hints;
+        if self.gathering && claimed.elements.iter().any(|element| queue.lines.hold_later_than(element.due_ms())) {
+            // What was gathered is not before all others: those went back. There may be more of them than this claim took.
+            queue.lines.spill();
+        }
         queue.alarm.next(claimed.next_ms, taken > 0);
         self.hand_over(claimed.elements, claimed.retried, claimed.unreadable > 0, claim);
         let strays = self.expired.met(&queue, claimed.expired).await;
         self.gathering = queue.spec.order.is_some() && !(self.expired.is_empty() && strays.is_empty());
+        self.alone |= self.gathering && strays.iter().any(|name| name.is_suspect());
+        // Before anything is found: it would be delivered.
+        self.gather();
         self.look_for(strays, claimed.now_ms);
         // A probe that found nothing but expired leases waits for the safety poll: the gate would let it through again at
         // once.
