@@ -373,9 +373,12 @@ async fn whatever_happens(seed: u64, by_key: bool) {
         let taken = first_taken(&sink, |message| !by_key || message.body == key);
         assert!(taken.is_sorted_by_key(|n| due_ms[*n as usize]), "seed {seed}, {key}: {taken:?}");
     }
-    // By key, others prove now and then that the destination works, so that failures count.
-    let (taken, dead) = (first_taken(&sink, |_| true).len(), world.store.dead().len());
-    assert!(taken + dead == 120 && (by_key || dead == 0), "seed {seed}: {taken} taken, {dead} dead");
+    // By key, others prove now and then that the destination works, so that failures count. What a crash or a failover brings
+    // back may be taken and then be dead.
+    let (taken, dead) = (first_taken(&sink, |_| true), world.store.dead());
+    let lost = |n: &u64| !taken.contains(n) && !dead.iter().any(|letter| letter.text("id") == id(*n).to_string());
+    let lost: Vec<u64> = (0..120).filter(lost).collect();
+    assert!(lost.is_empty() && (by_key || dead.is_empty()), "seed {seed}: {lost:?} lost, {} dead", dead.len());
 }
 
 /// Elements that are all there when the first falls due are delivered in the order of their due times.
