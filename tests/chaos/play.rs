@@ -1,6 +1,6 @@
 //! Plays faults: each begins, lasts, and is undone.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -303,17 +303,32 @@ async fn wrong_type(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
 /// As a person does it, on the command line.
 async fn pause(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
     let name = QUEUES[queue];
-    let (pause, resume) = match stage.crowded {
-        false => (vec!["pause", name, "--why", "chaos"], vec!["resume", name]),
-        true => (vec!["jobs", "pause", name], vec!["jobs", "resume", name]),
+    let pause = match stage.crowded {
+        false => vec!["pause", name, "--why", "chaos"],
+        true => vec!["jobs", "pause", name],
     };
     let paused = operate(stage, &pause).await;
     sleep(lasts).await;
     // Also if it did not answer that it is paused.
+    resume(stage, queue).await;
+    u64::from(paused)
+}
+
+/// Until it has worked.
+async fn resume(stage: &Stage, queue: usize) {
+    let resume = ["resume", QUEUES[queue]];
+    let resume = if stage.crowded { [&["jobs"], &resume[..]].concat() } else { resume.to_vec() };
     while !operate(stage, &resume).await {
         sleep(AGAIN).await;
     }
-    u64::from(paused)
+}
+
+/// Resumes what was paused once more: a failover may have lost the first time.
+pub async fn resume_all(stage: &Stage, plan: &Plan) {
+    let paused = |fault: &Fault| if let What::Pause(queue) = fault.what { Some(queue) } else { None };
+    for queue in plan.faults.iter().filter_map(paused).collect::<BTreeSet<_>>() {
+        resume(stage, queue).await;
+    }
 }
 
 /// Runs a command of the binary with the configuration of the first daemon.

@@ -16,7 +16,7 @@ use crate::judge::{Violation, judge};
 use crate::offers::{Answer, Book, QUEUES};
 use crate::order::InOrder;
 use crate::plan::{Plan, Side};
-use crate::play::{strand, strands};
+use crate::play::{resume_all, strand, strands};
 use crate::produce::Producer;
 use crate::quiet;
 use crate::source::Guide;
@@ -72,6 +72,7 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
     for seat in 0..stage.seats.len() {
         stage.start_daemon(seat).await;
     }
+    resume_all(&stage, plan).await;
     if let Some(crowd) = &crowd {
         crowd.probe(&stage, plan, &book, &PROBES).await;
     }
