@@ -224,8 +224,8 @@ impl Claimer {
         if self.returned.are_unknown(&queue) && self.outstanding.is_empty() && !self.look_for_returned(spilling).await {
             return false;
         }
-        // Until everything is taken over, what is taken over goes back as well: it would be behind what has gone back.
-        if spilling && !waits && !self.gathering {
+        // Until everything is found and taken over, it goes back as well: it would be behind what has gone back.
+        if spilling && !waits && !self.gathering && self.lost.is_empty() {
             queue.lines.spilled();
             queue.alarm.ring(Wakeup::More);
         }
@@ -252,8 +252,16 @@ impl Claimer {
             } => looked,
         };
         match looked {
-            Ok(names) if names.is_empty() => return true,
-            Ok(names) if spilling => self.look_for(names, queue.home().now_ms()),
+            Ok(names) if names.is_empty() => {
+                // Those of another server: the next claim meets what there is.
+                self.expired.forget();
+                return true;
+            }
+            Ok(names) if spilling => {
+                // The new master may have forgotten a confirmation as well.
+                let now_ms = queue.home().now_ms();
+                self.lost.extend(names.into_iter().map(|name| Lost::stray(name, now_ms, false)));
+            }
             Ok(_) => queue.lines.spill(),
             Err(SourceError::Link(LinkError::NotSent { .. } | LinkError::Unknown { .. })) => self.pause(SPILLING).await,
             Err(problem) => self.refused(&problem).await,
@@ -308,7 +316,8 @@ impl Claimer {
         if queue.process.stopping.is_cancelled() {
             queue.process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed);
         }
-        if self.lost.is_empty() {
+        // Another daemon would not wait for what a failover has brought back.
+        if self.lost.is_empty() && !self.returned.are_unknown(&queue) {
             leave_order(&queue).await;
         }
     }

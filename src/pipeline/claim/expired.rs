@@ -51,9 +51,14 @@ impl Expired {
         self.names = by_due.into_iter().map(|(_, name)| name).collect();
     }
 
-    /// The first of them, for a queue in order.
-    pub fn first(&mut self) -> Option<ClaimName> {
-        self.names.pop_front()
+    /// The first of them, for a queue in order. It stays the first until it is [taken over](Expired::taken_over).
+    pub fn first(&self) -> Option<ClaimName> {
+        self.names.front().copied()
+    }
+
+    /// Nothing is left of it.
+    pub fn taken_over(&mut self, name: ClaimName) {
+        self.names.retain(|other| *other != name);
     }
 
     /// Forgets them until a claim meets them again.

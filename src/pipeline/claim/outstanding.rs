@@ -54,11 +54,6 @@ impl Request {
         }
     }
 
-    /// Whether it takes over a claim.
-    pub fn takes_over(&self) -> bool {
-        matches!(self, Request::TakeOver(_))
-    }
-
     /// Most elements.
     pub fn most(&self) -> usize {
         match self {

@@ -243,12 +243,12 @@ impl Claim {
         self.lock().counts.open()
     }
 
-    /// Whether an element of these bytes has not ended.
-    pub fn has_in_hand(&self, element: &Element) -> bool {
+    /// What the foreign program wrote, of the elements that have not ended.
+    pub fn in_hand(&self) -> Vec<Bytes> {
         let state = self.lock();
         let open = |stage: &Stage| !matches!(stage, Stage::Ended | Stage::Stale);
-        let mut places = self.elements.iter().zip(&state.stages);
-        places.any(|(here, stage)| open(stage) && here.bytes() == element.bytes())
+        let places = self.elements.iter().zip(&state.stages);
+        places.filter(|(_, stage)| open(stage)).map(|(element, _)| element.bytes()).collect()
     }
 
     /// Due time in Redis ms of the oldest element that has not ended.

@@ -9,7 +9,7 @@ use crate::source::SourceError;
 use crate::source::ledger::claims::ClaimName;
 
 /// Names that one look reads. A queue in order has few claims; what is not among them waits for the end of its lease.
-const MOST: usize = 1_000;
+const MOST: usize = 100_000;
 
 /// The connection on which the claims were compared last.
 #[derive(Debug, Default)]
@@ -36,11 +36,13 @@ impl Returned {
     /// After any error it may be called again.
     pub async fn look(&mut self, queue: &Queue, taken: bool) -> Result<Vec<ClaimName>, SourceError> {
         let looked_on = queue.home().epoch();
+        // First, because a verdict may be written between the two.
+        let in_hand = queue.leases.in_hand();
         let (names, _) = queue.store.expired(i64::MAX, MOST).await?;
         let mut found = Vec::new();
         for name in names.into_iter().filter(|name| name.owner == queue.store.owner()) {
             let contents = queue.store.contents(name).await?;
-            if contents.elements.iter().any(|element| !queue.leases.has_in_hand(name, element)) {
+            if contents.elements.iter().any(|element| !in_hand.contains(&(name.number, element.bytes()))) {
                 found.push(name);
             }
         }

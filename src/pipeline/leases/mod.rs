@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use foldhash::HashMap;
+use bytes::Bytes;
+use foldhash::{HashMap, HashSet};
 use parking_lot::Mutex;
 
 use crate::clock::Instant;
 use crate::pipeline::claim::Claim;
 use crate::pipeline::settle::recent;
-use crate::source::ledger::claims::{ClaimName, Element};
+use crate::source::ledger::claims::ClaimName;
 
 /// The claims of one queue.
 #[derive(Debug, Default)]
@@ -50,10 +51,14 @@ impl Leases {
         self.state.lock().held.contains_key(&name.number)
     }
 
-    /// Whether this claim is here, with an element of these bytes that has not ended.
-    pub fn has_in_hand(&self, name: ClaimName, element: &Element) -> bool {
-        let claim = self.state.lock().held.get(&name.number).cloned();
-        claim.is_some_and(|claim| claim.name == name && claim.has_in_hand(element))
+    /// What is held and has not ended: the numbers of the claims, and what the foreign program wrote.
+    pub fn in_hand(&self) -> HashSet<(u64, Bytes)> {
+        let state = self.state.lock();
+        state
+            .held
+            .iter()
+            .flat_map(|(number, claim)| claim.in_hand().into_iter().map(|bytes| (*number, bytes)))
+            .collect()
     }
 
     /// The claim is over for this process, and holds something in Redis that was not sent.

@@ -12,7 +12,7 @@ use crate::pipeline::claim::record::Taken;
 use crate::pipeline::claim::reply;
 use crate::plant::{Lie, planted};
 use crate::source::SourceError;
-use crate::source::ledger::claims::{ClaimReply, Claimed, Element, TakeOverReply};
+use crate::source::ledger::claims::{ClaimName, ClaimReply, Claimed, Element, TakeOverReply};
 use crate::telemetry::labels::{ReleaseReason, Stage, Wakeup};
 
 /// Waits after Redis refused claims.
@@ -21,13 +21,6 @@ const REFUSED: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::fro
 /// Waits while the cluster moves the queue's slot.
 const MIGRATING: Backoff = Backoff::doubling(Duration::from_millis(50), Duration::from_secs(1), Jitter::None);
 
-/// Whether what comes behind this claim in its queue may be taken over next.
-fn is_taken_over(request: &Request, answer: &Result<Reply, SourceError>) -> bool {
-    let answered = matches!(answer, Ok(Reply::TakeOver(TakeOverReply::Taken { .. } | TakeOverReply::Nothing { .. })));
-    // Of what may kill the process one element is taken and delivered. The others are next.
-    answered && !request.name().is_suspect()
-}
-
 impl Claimer {
     pub(super) async fn receive(&mut self, answered: Box<Answered>) {
         let queue = self.queue.clone();
@@ -35,9 +28,8 @@ impl Claimer {
         let Answered { claim, answer, took } = *answered;
         let most = claim.request.most();
         self.backlog = false;
-        if queue.spec.order.is_some() && claim.request.takes_over() && !is_taken_over(&claim.request, &answer) {
-            // What comes behind it waits. The next claim meets it again, and in its place.
-            self.expired.forget();
+        if let Request::TakeOver(request) = &claim.request {
+            self.goes_on_after(request.old, &answer);
         }
         match answer {
             Ok(Reply::Claim(ClaimReply::Late { now_ms }) | Reply::TakeOver(TakeOverReply::Late { now_ms })) => {
@@ -57,6 +49,7 @@ impl Claimer {
                 queue.refund_rate(most as u32);
                 // What was gathered is that daemon's now.
                 self.gathering = false;
+                self.expired.forget();
                 queue.stands_by(until_ms);
                 queue.alarm.next(Some(until_ms.saturating_add(1)), false);
             }
@@ -103,6 +96,21 @@ impl Claimer {
         }
     }
 
+    /// A queue in order: what comes behind a claim is taken over when nothing is left of that claim.
+    fn goes_on_after(&mut self, old: ClaimName, answer: &Result<Reply, SourceError>) {
+        match answer {
+            Ok(Reply::TakeOver(TakeOverReply::Taken { left: 0, .. } | TakeOverReply::Nothing { .. })) => {
+                self.expired.taken_over(old);
+            }
+            // It did not run, or there is more in it than was taken.
+            Ok(Reply::TakeOver(TakeOverReply::Taken { .. } | TakeOverReply::Late { .. }))
+            | Err(SourceError::Link(LinkError::NotSent { .. } | LinkError::Server { .. })) => {}
+            // The next claim meets what is left, in its place.
+            _ if self.queue.spec.order.is_some() => self.expired.forget(),
+            _ => {}
+        }
+    }
+
     /// Redis has run a claim or a takeover.
     fn answered(&mut self, now_ms: i64, patience: Duration) {
         self.queue.home().observe(now_ms);
@@ -133,7 +141,7 @@ impl Claimer {
         self.returned.forget();
         if let SourceError::NotDurable { released, .. } = problem {
             queue.events.metrics().released(ReleaseReason::NotDurable, *released);
-            if self.gathering {
+            if self.gathering && *released > 0 {
                 // What is to be the first of what is gathered has gone back.
                 queue.lines.spill();
             }
