@@ -46,6 +46,7 @@ mod idle;
 mod jobs;
 mod lateness;
 mod observed;
+mod ordered;
 mod outage;
 mod passage;
 mod peer;
@@ -68,7 +69,7 @@ mod zset;
 use report::{Findings, Table};
 
 /// The names that `ROWS` may hold, in the order of the report.
-const NAMES: [&str; 21] = [
+const NAMES: [&str; 22] = [
     "start",
     "idle",
     "lateness",
@@ -77,6 +78,7 @@ const NAMES: [&str; 21] = [
     "crowd",
     "cluster",
     "drain",
+    "order",
     "kafka",
     "amqp",
     "depth",
@@ -111,6 +113,7 @@ async fn main() -> Result<()> {
             "cluster" => cluster::measure().await.map(Findings::from),
             "outage" => outage::measure().await.map(Findings::from),
             "drain" => drain::measure().await.map(Findings::from),
+            "order" => ordered::measure().await.map(Findings::from),
             "kafka" => to_kafka::measure().await.map(Findings::from),
             "amqp" => to_amqp::measure().await.map(Findings::from),
             "depth" => depth::measure().await,
