@@ -221,7 +221,9 @@ impl Claimer {
             self.pause(SPILLING).await;
             return false;
         }
-        if self.returned.are_unknown(&queue) && self.outstanding.is_empty() && !self.look_for_returned(spilling).await {
+        // What is outstanding or lost is not in hand either, and is found by itself.
+        let compares = self.outstanding.is_empty() && self.lost.is_empty();
+        if compares && self.returned.are_unknown(&queue) && !self.look_for_returned(spilling).await {
             return false;
         }
         // Until everything is found and taken over, it goes back as well: it would be behind what has gone back.
