@@ -34,10 +34,12 @@ pub enum Lie {
     ResentScript,
     /// In a queue in order, what has to wait holds up nothing.
     OvertakenRetry,
+    /// A claim is removed by its name whatever has left it.
+    NeighbourTakenAlong,
 }
 
 /// Their names in the variable, as the documentation has them.
-pub const LIES: [(&str, Lie); 13] = [
+pub const LIES: [(&str, Lie); 14] = [
     ("settle_before_ack", Lie::SettleBeforeAck),
     ("ack_on_drop", Lie::AckOnDrop),
     ("claim_without_fence", Lie::ClaimWithoutFence),
@@ -51,6 +53,7 @@ pub const LIES: [(&str, Lie); 13] = [
     ("endless_lease", Lie::EndlessLease),
     ("resent_script", Lie::ResentScript),
     ("overtaken_retry", Lie::OvertakenRetry),
+    ("neighbour_taken_along", Lie::NeighbourTakenAlong),
 ];
 
 /// Whether this process is to tell this lie.

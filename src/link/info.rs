@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use super::error::ConnectErrorKind;
 
 /// The oldest server that is supported: `ZMSCORE`, `LPOS` with `RANK` and `COUNT`, `ACL` categories as we use them.
@@ -60,6 +62,25 @@ pub struct ServerInfo {
     pub maxmemory_policy: String,
     /// What its clock said, in ms since the epoch.
     pub now_ms: Option<i64>,
+    /// Which history of the data it has; `None` if it does not say.
+    pub history: Option<History>,
+}
+
+/// The history of the data behind a connection. Two connections with the same one reach a server that has forgotten nothing in
+/// between: a restart has another run id, and a replica that takes over another replication id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct History(u64);
+
+impl History {
+    /// The history of a server with this run id and this replication id.
+    fn of_server(run: &str, replication: &str) -> History {
+        History(xxh3_64(format!("{run} {replication}").as_bytes()))
+    }
+
+    /// A history of its own for one connection, where the server does not say which one it has.
+    pub fn of_connection(node: usize, epoch: u64) -> History {
+        History(xxh3_64(format!("connection {node} {epoch}").as_bytes()))
+    }
 }
 
 impl ServerInfo {
@@ -106,6 +127,9 @@ impl ServerInfo {
             maxmemory: Memory::parse(text).limit.unwrap_or(0),
             maxmemory_policy: field("maxmemory_policy").unwrap_or("unknown").to_owned(),
             now_ms: field("server_time_usec").and_then(|us| us.parse::<i64>().ok()).map(|us| us / 1_000),
+            history: field("run_id")
+                .zip(field("master_replid"))
+                .map(|(run, replication)| History::of_server(run, replication)),
         })
     }
 

@@ -63,7 +63,7 @@ pub use conn::Conn;
 pub use durable::{Durability, Durable, DurableRedis, Shortfall};
 pub use endpoint::{RedisEndpoint, Side};
 pub use error::{ConnectError, ConnectErrorKind, LinkError, NoAnswer};
-pub use info::{Memory, Role, ServerInfo, Version};
+pub use info::{History, Memory, Role, ServerInfo, Version};
 pub use listeners::listeners;
 pub use locator::Locator;
 pub use node::Node;

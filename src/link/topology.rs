@@ -12,7 +12,7 @@ use super::locator::Locator;
 use super::node::Node;
 use super::slot::slot;
 use super::target::RedisTarget;
-use super::{Conn, ConnectError, Link, LinkOptions, LinkState};
+use super::{Conn, ConnectError, History, Link, LinkOptions, LinkState};
 use crate::clock::RedisClock;
 
 /// What a Redis is called that the configuration gives no name.
@@ -421,6 +421,14 @@ impl Place {
         let node = self.node()?;
         let conn = node.current()?;
         Some((Arc::as_ptr(&node) as usize, conn.epoch()))
+    }
+
+    /// Which history of the data is behind the connection; `None` while there is no connection.
+    pub fn history(&self) -> Option<History> {
+        let node = self.node()?;
+        let conn = node.current()?;
+        let own = || History::of_connection(Arc::as_ptr(&node) as usize, conn.epoch());
+        Some(conn.info().history.unwrap_or_else(own))
     }
 
     /// Whether the memory of its server is nearly used up.

@@ -63,6 +63,32 @@ pub enum SourceError {
     },
 }
 
+impl SourceError {
+    /// Whether the same call may be answered in a moment, without a change by a person: nothing was sent, there was no answer, or
+    /// the server cannot do it now.
+    pub fn passes(&self) -> bool {
+        match self {
+            SourceError::NotDurable { .. } => true,
+            SourceError::Reply(_) => false,
+            SourceError::Link(LinkError::NotSent { .. } | LinkError::Unknown { .. }) => true,
+            SourceError::Link(LinkError::Malformed(_)) => false,
+            SourceError::Link(LinkError::Server { code, .. }) => matches!(
+                *code,
+                "LOADING"
+                    | "BUSY"
+                    | "READONLY"
+                    | "MASTERDOWN"
+                    | "CLUSTERDOWN"
+                    | "MOVED"
+                    | "ASK"
+                    | "TRYAGAIN"
+                    | "NOREPLICAS"
+                    | "MISCONF"
+            ),
+        }
+    }
+}
+
 /// Element bytes that are not in a format of their source: data of another program, or damage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("read element: {0}")]

@@ -11,7 +11,7 @@ use super::ledger::claims::{self, ClaimName, Element};
 use super::ledger::{self, ANNOUNCED, BATCH_BYTES, CHANGED, DeadLetter, Forwarder, Ledger, Order, Pauses, Stats};
 use super::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
 use super::{Announcement, NoPayload, Read, Score, Source, SourceError, UpkeepRequest, Upkept, millis};
-use crate::link::{Conn, Durable, DurableRedis, LinkError, NoAnswer, Place, Redis, listeners};
+use crate::link::{Conn, Durable, DurableRedis, History, LinkError, NoAnswer, Place, Redis, listeners};
 use crate::message::Identity;
 use crate::metric::SourceTerms;
 
@@ -253,8 +253,8 @@ impl Claims for RedisStore {
         .boxed()
     }
 
-    fn confirm<'a>(&'a self, how: claims::Confirm, claims: &'a [claims::Whole]) -> Call<'a, Vec<claims::Confirmed>> {
-        async move { self.ledger.claims().confirm(&self.conn()?, how, claims).await }.boxed()
+    fn confirm<'a>(&'a self, claims: &'a [claims::Whole]) -> Call<'a, Vec<claims::Confirmed>> {
+        async move { self.ledger.claims().confirm(&self.conn()?, claims).await }.boxed()
     }
 
     fn settle<'a>(
@@ -324,8 +324,8 @@ impl Home for Place {
         self.is_nearly_full()
     }
 
-    fn epoch(&self) -> Option<(usize, u64)> {
-        self.epoch()
+    fn history(&self) -> Option<History> {
+        self.history()
     }
 }
 

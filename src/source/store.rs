@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use super::ledger::claims;
 use super::ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
 use super::{Announcement, NoPayload, Read, SourceError, UpkeepRequest, Upkept};
+use crate::link::History;
 use crate::message::Identity;
 use crate::metric::SourceTerms;
 
@@ -90,6 +91,8 @@ pub trait Store: Claims {
 ///   by its name ([`contents`](Claims::contents)).
 /// - **The fence** (R3). A verdict names the claim and the exact member. What another process took over in the meantime is
 ///   not touched, and the answer says so. A verdict after the end of the lease is accepted while no other took over.
+/// - **What it names, and nothing else** (R1). A verdict on an element leaves its neighbours where they are, also those that the
+///   caller does not expect under the name, because the server has an older state than the caller has seen.
 /// - **Leases** (R5). A claim with a lease that is over is taken over by any process, under a name with one expiry more.
 /// - **Never early** (R9). The clock of the server decides what is due, not that of the caller.
 pub trait Claims: Send + Sync + 'static {
@@ -114,8 +117,9 @@ pub trait Claims: Send + Sync + 'static {
     /// already. What goes back, because it is not durable, says so in its header.
     fn recover(&self, name: claims::ClaimName, may_repeat: bool) -> Call<'_, claims::Contents>;
 
-    /// Removes whole claims of which every element that is left was confirmed; one answer for each.
-    fn confirm<'a>(&'a self, how: claims::Confirm, claims: &'a [claims::Whole]) -> Call<'a, Vec<claims::Confirmed>>;
+    /// Removes whole claims, by their names; one answer for each. Whatever is under such a name goes, also what the caller does
+    /// not know of: see [`Whole`](claims::Whole) for when that is right.
+    fn confirm<'a>(&'a self, claims: &'a [claims::Whole]) -> Call<'a, Vec<claims::Confirmed>>;
 
     /// Writes verdicts, each on an exact member. `push_to` is the list of exactly-once pushes, `dead_max_len` the exact
     /// length that dead letters are trimmed to.
@@ -221,8 +225,8 @@ pub trait Home: Send + Sync + 'static {
     /// Whether more than 90 % of the memory was used that may be, when that was last looked at.
     fn is_nearly_full(&self) -> bool;
 
-    /// Which connection to which server it is now; another one after each change.
-    fn epoch(&self) -> Option<(usize, u64)>;
+    /// Which history of the data it is now; another one when the server may have forgotten writes. `None` while it cannot be asked.
+    fn history(&self) -> Option<History>;
 }
 
 /// The servers of one Redis: what concerns many queues at once.

@@ -136,6 +136,11 @@ catalogue! {
          retry, or under an expired lease.";
     recovered: IntCounterVec, "delaybridge_recovered_messages_total", "elements", ["queue"], &[],
         "Elements of a claim with a lost reply that the daemon has found again.";
+    returned: IntCounterVec, "delaybridge_returned_messages_total", "elements", ["queue"], &[],
+        "Elements that had left a claim, and were under its name again after Redis had lost writes. They are delivered again, as attempt \
+         2 or later.";
+    missing: IntCounterVec, "delaybridge_missing_messages_total", "elements", ["queue"], &[],
+        "Elements in flight that were not under the name of their claim any more after Redis had lost writes. The log has their ids.";
     delivered: IntCounterVec, "delaybridge_delivered_messages_total", "elements", ["queue"], &[],
         "Elements that every sink has confirmed and that have left Redis.";
     dead_lettered: IntCounterVec, "delaybridge_dead_lettered_messages_total", "elements", ["queue", "reason"], &[],
@@ -279,7 +284,7 @@ mod tests {
         // A renamed metric breaks users' alerts: note it in the changelog before you change this list.
         let pinned = "queue_messages queue_oldest_due_age_seconds queue_oldest_due_age_by_state_seconds queue_next_due_timestamp_seconds \
              delivery_lateness_seconds delivery_attempts_total sink_errors_total claimed_messages_total \
-             recovered_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total jobs_without_body_total jobs_put_back_total ids_by_hash_total \
+             recovered_messages_total returned_messages_total missing_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total jobs_without_body_total jobs_put_back_total ids_by_hash_total \
              possible_duplicates_total leases_expired_total stale_acks_total expired_deliveries_total dead_letters_trimmed_total \
              unknown_acks_total late_acks_total stale_drops_total \
              panics_total decode_errors_total wakeups_total queue_stalls_total throttled_seconds_total \

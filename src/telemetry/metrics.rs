@@ -185,6 +185,20 @@ impl QueueMetrics {
         self.add(&self.bound().recovered, n, || self.families().recovered.with_label_values(&[self.label()]));
     }
 
+    /// `n` elements were under the name of a claim again that they had left.
+    pub fn returned(&self, n: u64) {
+        if n > 0 {
+            self.families().returned.with_label_values(&[self.label()]).inc_by(n);
+        }
+    }
+
+    /// `n` elements in flight were not in Redis any more.
+    pub fn missing(&self, n: u64) {
+        if n > 0 {
+            self.families().missing.with_label_values(&[self.label()]).inc_by(n);
+        }
+    }
+
     /// `n` elements were settled as confirmed.
     pub fn delivered(&self, n: u64) {
         self.add(&self.bound().delivered, n, || self.families().delivered.with_label_values(&[self.label()]));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Ended;
 use crate::link::Conn;
-use crate::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed, Confirm, Confirmed, Part, Whole};
+use crate::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed, Confirmed, Part, Whole};
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES, Hints, Ledger};
 
 /// Longer than any run.
@@ -85,7 +85,7 @@ pub async fn settle(conn: &Conn, queue: &Ledger, claims: &[Whole]) -> Result<(),
     if claims.is_empty() {
         return Ok(());
     }
-    let answers = queue.claims().confirm(conn, Confirm::Unexpired, claims).await?;
+    let answers = queue.claims().confirm(conn, claims).await?;
     if answers.iter().any(|answer| *answer != Confirmed::Done) {
         return Err(Ended::Failed("a settling was refused; does another client claim from this queue?".to_owned()));
     }

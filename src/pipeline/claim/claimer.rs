@@ -395,7 +395,9 @@ impl Claimer {
             }
         };
         let nothing_due_ms = queue.nothing_due_ms();
-        let claim = Sending { request, sent: Instant::now(), patience, nothing_due_ms, room, isolation, probe };
+        let history = queue.home().history();
+        let claim =
+            Sending { request, sent: Instant::now(), patience, nothing_due_ms, room, isolation, probe, history };
         queue.watch.claims();
         self.outstanding.push(queue.clone(), claim);
     }
@@ -412,7 +414,8 @@ impl Claimer {
     fn look_for(&mut self, strays: Vec<ClaimName>, now_ms: i64) {
         for name in strays {
             if self.lost.iter().all(|lost| lost.name() != name) {
-                self.lost.push(Lost::stray(name, now_ms, self.queue.leases.was_left(name)));
+                let left = self.queue.leases.was_left(name, self.queue.home().history());
+                self.lost.push(Lost::stray(name, now_ms, left));
             }
         }
     }

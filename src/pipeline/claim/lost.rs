@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::link::LinkError;
+use crate::link::{History, LinkError};
 use crate::pipeline::claim::record::Taken;
 use crate::pipeline::claim::{Batch, Claim, Isolation};
 use crate::pipeline::limits::budget::Room;
@@ -92,7 +92,7 @@ impl Lost {
                 means = means(queue, self.name) => Some(means),
             };
         }
-        let sent = Instant::now();
+        let (sent, history) = (Instant::now(), queue.home().history());
         let extended = match queue.store.extend(queue.spec.lease, &[self.name]).await {
             Ok(extended) => extended,
             Err(problem) => return unanswered(problem),
@@ -117,15 +117,15 @@ impl Lost {
             return Looked::Found;
         }
         match queue.store.recover(self.name, self.may_repeat).await {
-            Ok(contents) => self.take_up(queue, contents, sent.after(queue.spec.lease)),
+            Ok(contents) => self.take_up(queue, contents, sent.after(queue.spec.lease), history),
             Err(problem) => return unanswered(problem),
         }
         process.events.metrics().script("recover").took(sent.elapsed());
         Looked::Found
     }
 
-    /// Takes up what was found, under a lease that ends at `deadline`.
-    fn take_up(&mut self, queue: &Arc<Queue>, mut contents: Contents, deadline: Instant) {
+    /// Takes up what was found in this history, under a lease that ends at `deadline`.
+    fn take_up(&mut self, queue: &Arc<Queue>, mut contents: Contents, deadline: Instant, history: Option<History>) {
         let Some((room, isolation)) = self.means.take() else { return };
         contents.unknown = contents.unknown.saturating_sub(contents.damaged.len() as u64);
         contents.elements.append(&mut contents.damaged);
@@ -147,14 +147,15 @@ impl Lost {
             metrics.claimed(ClaimLabel::Expired, found);
             metrics.possible_duplicates(if self.name.is_exhausted() { 0 } else { found });
         }
-        let (name, not_after_ms, unreadable) = (self.name, self.not_after_ms, contents.unknown > 0);
+        let (name, not_after_ms) = (self.name, self.not_after_ms);
         let taken = Taken {
             name,
             not_after_ms,
             may_repeat: self.may_repeat,
             elements: contents.elements,
-            unreadable,
+            complete: false,
             deadline,
+            history,
         };
         let claim = Claim::new(queue, taken, room);
         let batch = Batch::new(claim, isolation, None);

@@ -14,6 +14,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, MaybeDone, maybe_done};
 
 use crate::clock::Instant;
+use crate::link::History;
 use crate::pipeline::claim::Isolation;
 use crate::pipeline::gate::Probe;
 use crate::pipeline::limits::reserved::Reserved;
@@ -80,6 +81,8 @@ pub struct Sending {
     pub isolation: Isolation,
     /// What one of them is to find out.
     pub probe: Option<Probe>,
+    /// The history of the server, from before the sending; `None` if it could not be asked.
+    pub history: Option<History>,
 }
 
 /// What became of a claim.

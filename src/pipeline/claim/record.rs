@@ -3,16 +3,23 @@
 //! An element is *in hand* until it has a verdict, then its verdict is *unwritten*, *on its way* to Redis, and *ended*. Most
 //! claims end as a whole: every element confirmed, one command. An element that was dropped because its lease was over is
 //! *stale*: it stays in Redis for whoever takes the claim over.
+//!
+//! That one command removes whatever is under the name. The server may have an older state than this process has seen: then what
+//! left the claim is in it again. So a claim ends as a whole only if nothing has left it in another way than by a confirmation.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use foldhash::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::clock::Instant;
+use crate::link::History;
+use crate::message::{MessageId, Origin};
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::reserved::Reserved;
 use crate::pipeline::queue::Queue;
+use crate::plant::{Lie, planted};
 use crate::source::ledger::claims::{ClaimName, Element, Part, Whole};
 use crate::spans::Traces;
 
@@ -28,10 +35,6 @@ pub struct Claim {
     pub may_repeat: bool,
     /// What it took.
     pub elements: Vec<Element>,
-    /// Whether it holds entries that this version cannot read, beside them.
-    pub unreadable: bool,
-    /// Whether its elements have bodies elsewhere.
-    has_bodies: bool,
     /// When its reply was read.
     pub since: Instant,
     /// The traces of its elements; none where elements are not traced. Boxed, because most daemons have none.
@@ -50,10 +53,13 @@ pub struct Taken {
     pub may_repeat: bool,
     /// Its elements.
     pub elements: Vec<Element>,
-    /// Whether there are entries beside them that this version cannot read.
-    pub unreadable: bool,
+    /// Whether these are all that was ever under the name: not if there are entries beside them that this version cannot read, or
+    /// if it was found by its name, when something may have left it already.
+    pub complete: bool,
     /// End of the lease.
     pub deadline: Instant,
+    /// The history of the server from before the claim was sent; `None` if it could not be asked then.
+    pub history: Option<History>,
 }
 
 #[derive(Debug)]
@@ -62,6 +68,10 @@ struct State {
     deadline: Instant,
     /// Another process took the claim over, or Redis has lost it.
     lost: bool,
+    /// What was ever under its name was confirmed, or is still here.
+    only_confirmed: bool,
+    /// The history of the server in which its elements are known to be under its name.
+    history: Option<History>,
     stages: Vec<Stage>,
     counts: Counts,
     /// Elements that were written back under a new header, by their place.
@@ -76,9 +86,18 @@ enum Stage {
     /// Confirmed, and not written.
     Unwritten,
     /// Its verdict is queued or on its way.
-    OnItsWay,
-    Ended,
+    OnItsWay(Ending),
+    Ended(Ending),
     Stale,
+}
+
+/// How an element left its claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// Every sink had confirmed it.
+    Confirmed,
+    /// It was moved elsewhere: to the retries, the dead letters, a list, the source.
+    Moved,
 }
 
 /// How many elements are at a stage.
@@ -95,9 +114,9 @@ impl Counts {
         match stage {
             Stage::InHand => Some(&mut self.in_hand),
             Stage::Unwritten => Some(&mut self.unwritten),
-            Stage::OnItsWay => Some(&mut self.on_its_way),
+            Stage::OnItsWay(_) => Some(&mut self.on_its_way),
             Stage::Stale => Some(&mut self.stale),
-            Stage::Ended => None,
+            Stage::Ended(_) => None,
         }
     }
 
@@ -127,7 +146,7 @@ impl State {
 /// What of a claim can be written.
 #[derive(Debug, PartialEq)]
 pub enum Unwritten {
-    /// All that is left in it is confirmed.
+    /// All that was ever in it is confirmed.
     Whole(Whole),
     /// These places are; others are still in hand, or stay.
     Some(Vec<usize>),
@@ -144,6 +163,24 @@ enum End {
     Left,
 }
 
+/// How what is under the name of a claim differs from what its process believed.
+#[derive(Debug, Default)]
+pub struct Differences {
+    /// Elements that every sink has confirmed, and that are there again.
+    pub confirmed: Vec<Element>,
+    /// Elements that were moved elsewhere, and that are there again.
+    pub returned: Vec<Element>,
+    /// The places of elements in hand that are not there.
+    pub missing: Vec<usize>,
+}
+
+/// What tells the elements of a claim apart, whatever headers they have: equal payloads of a ready list by their ids.
+type Key = (Bytes, Option<MessageId>);
+
+fn key(element: &Element) -> Key {
+    (element.bytes(), (element.origin() == Origin::Ready).then(|| element.given_id()))
+}
+
 impl std::fmt::Debug for Claim {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Claim({})", self.name)
@@ -154,13 +191,15 @@ impl Claim {
     /// Takes up what was taken. `room` is what was reserved for it: what is not needed is released, what is missing is
     /// taken all the same.
     pub fn new(queue: &Arc<Queue>, taken: Taken, mut room: Reserved) -> Arc<Claim> {
-        let Taken { name, not_after_ms, may_repeat, elements, unreadable, deadline } = taken;
+        let Taken { name, not_after_ms, may_repeat, elements, complete, deadline, history } = taken;
         let bytes = elements.iter().map(|element| element.room()).sum();
-        let has_bodies = elements.iter().any(|element| element.body.is_some());
+        // Bodies go with their elements, each by a verdict of its own.
+        let only_confirmed = complete && elements.iter().all(|element| element.body.is_none());
         room.set(Room { count: elements.len() as u64, bytes });
         let counts = Counts { in_hand: elements.len(), ..Counts::default() };
         let stages = vec![Stage::InHand; elements.len()];
-        let state = State { deadline, lost: false, stages, counts, rewritten: Vec::new(), room };
+        let state =
+            State { deadline, lost: false, only_confirmed, history, stages, counts, rewritten: Vec::new(), room };
         let since = Instant::now();
         let claim = Claim {
             traces: queue.process.tracer.as_ref().map(|tracer| Box::new(tracer.claim(since))),
@@ -169,8 +208,6 @@ impl Claim {
             not_after_ms,
             may_repeat,
             elements,
-            unreadable,
-            has_bodies,
             since,
             state: Mutex::new(state),
         };
@@ -246,7 +283,7 @@ impl Claim {
     /// What the foreign program wrote, of the elements that have not ended.
     pub fn in_hand(&self) -> Vec<Bytes> {
         let state = self.lock();
-        let open = |stage: &Stage| !matches!(stage, Stage::Ended | Stage::Stale);
+        let open = |stage: &Stage| !matches!(stage, Stage::Ended(_) | Stage::Stale);
         let places = self.elements.iter().zip(&state.stages);
         places.filter(|(_, stage)| open(stage)).map(|(element, _)| element.bytes()).collect()
     }
@@ -254,7 +291,7 @@ impl Claim {
     /// Due time in Redis ms of the oldest element that has not ended.
     pub fn oldest_due_ms(&self) -> Option<i64> {
         let state = self.lock();
-        let open = self.elements.iter().zip(&state.stages).filter(|(_, stage)| **stage != Stage::Ended);
+        let open = self.elements.iter().zip(&state.stages).filter(|(_, stage)| !matches!(stage, Stage::Ended(_)));
         open.filter_map(|(element, _)| element.due_ms()).min()
     }
 
@@ -269,21 +306,23 @@ impl Claim {
 
     /// The element has a verdict of its own, which is written by itself.
     pub fn decided(&self, place: usize) {
-        self.lock().move_on(place, Stage::InHand, Stage::OnItsWay);
+        let mut state = self.lock();
+        state.move_on(place, Stage::InHand, Stage::OnItsWay(Ending::Moved));
+        state.only_confirmed = false;
     }
 
     /// Takes the confirmations that are not written. `partly`: also if others of the claim are still in hand.
     pub fn take_unwritten(&self, partly: bool) -> Option<Unwritten> {
         let mut state = self.lock();
-        let Counts { in_hand, unwritten, on_its_way, stale } = state.counts;
-        // Bodies go with their elements, each by a verdict of its own.
-        let whole = in_hand == 0 && on_its_way == 0 && stale == 0 && !self.has_bodies;
+        let Counts { in_hand, unwritten, on_its_way, stale: _ } = state.counts;
+        let careless = planted(Lie::NeighbourTakenAlong);
+        let whole = in_hand == 0 && on_its_way == 0 && (state.only_confirmed || careless);
         if unwritten == 0 || !whole && !partly && (in_hand > 0 || on_its_way > 0) {
             return None;
         }
         let places: Vec<usize> = (0..state.stages.len()).filter(|at| state.stages[*at] == Stage::Unwritten).collect();
         for &place in &places {
-            state.move_on(place, Stage::Unwritten, Stage::OnItsWay);
+            state.move_on(place, Stage::Unwritten, Stage::OnItsWay(Ending::Confirmed));
         }
         if !whole {
             return Some(Unwritten::Some(places));
@@ -299,27 +338,101 @@ impl Claim {
     /// The places with a verdict on its way.
     pub fn on_their_way(&self) -> Vec<usize> {
         let state = self.lock();
-        (0..state.stages.len()).filter(|at| state.stages[*at] == Stage::OnItsWay).collect()
+        (0..state.stages.len()).filter(|at| matches!(state.stages[*at], Stage::OnItsWay(_))).collect()
+    }
+
+    /// Whether its name may be removed with whatever is under it, by a call that is over before this point: nothing has left it in
+    /// another way than by a confirmation, no other process can have taken a part of it, and the server is the one that it was
+    /// claimed at.
+    pub fn may_end_whole(&self, until: Instant) -> bool {
+        let state = self.lock();
+        let history = self.queue.home().history();
+        let only_confirmed = state.only_confirmed && history.is_some() && state.history == history;
+        (only_confirmed || planted(Lie::NeighbourTakenAlong)) && !state.lost && state.deadline > until
+    }
+
+    /// How what is under its name differs from what it is believed to hold, after the server may have forgotten writes. Elements that
+    /// are there under another header than was written last are known by the one that is there.
+    pub fn differences(&self, contents: Vec<Element>) -> Differences {
+        let mut state = self.lock();
+        // What has gone may come back with the next change.
+        state.only_confirmed = false;
+        let mut there: HashMap<Key, Vec<Element>> = HashMap::default();
+        for element in contents {
+            there.entry(key(&element)).or_default().push(element);
+        }
+        let mut open = Vec::new();
+        for (place, element) in self.elements.iter().enumerate() {
+            let known =
+                state.rewritten.iter().rev().find(|(at, _)| *at == place).map_or(element, |(_, element)| element);
+            let same = there.get_mut(&key(known));
+            let exact =
+                same.and_then(|same| Some(same.swap_remove(same.iter().position(|at| at.member == known.member)?)));
+            match (state.stages[place], exact) {
+                (Stage::Ended(_), Some(back)) => there.entry(key(&back)).or_default().push(back),
+                (Stage::Ended(_), None) | (_, Some(_)) => {}
+                (_, None) => open.push(place),
+            }
+        }
+        let mut differences = Differences::default();
+        for place in open {
+            let found = there.get_mut(&key(&self.elements[place])).and_then(Vec::pop);
+            match (found, state.stages[place]) {
+                (Some(mut found), _) => {
+                    found.body = self.elements[place].body.clone();
+                    state.rewritten.push((place, found));
+                }
+                (None, Stage::InHand) => differences.missing.push(place),
+                (None, _) => {}
+            }
+        }
+        for (place, element) in self.elements.iter().enumerate() {
+            if state.stages[place] == Stage::Ended(Ending::Confirmed)
+                && let Some(mut back) = there.get_mut(&key(element)).and_then(Vec::pop)
+            {
+                back.body = element.body.clone();
+                differences.confirmed.push(back);
+            }
+        }
+        differences.returned = there.into_values().flatten().collect();
+        differences
+    }
+
+    /// Its elements are known to be under its name in this history.
+    pub fn known_in(&self, history: History) {
+        self.lock().history = Some(history);
+    }
+
+    /// The history of the server in which its elements are known to be under its name.
+    pub fn history(&self) -> Option<History> {
+        self.lock().history
     }
 
     /// The verdicts on these elements were answered. Their room is released; a claim that ends leaves the leases.
     pub fn ended(&self, places: impl IntoIterator<Item = usize>) {
-        let Some(traces) = &self.traces else { return self.leave(places, Stage::OnItsWay, Stage::Ended) };
+        let end = |stage| match stage {
+            Stage::OnItsWay(ending) => Some(Stage::Ended(ending)),
+            _ => None,
+        };
+        let Some(traces) = &self.traces else { return self.leave(places, end) };
         let places: Vec<usize> = places.into_iter().collect();
         traces.ended(places.iter().copied(), self.queue.home().now_ms());
-        self.leave(places, Stage::OnItsWay, Stage::Ended);
+        self.leave(places, end);
     }
 
     /// The lease of this element is over: it is dropped here, and stays in Redis.
     pub fn stale(&self, place: usize) {
-        self.leave([place], Stage::InHand, Stage::Stale);
+        self.leave([place], |stage| (stage == Stage::InHand).then_some(Stage::Stale));
     }
 
-    fn leave(&self, places: impl IntoIterator<Item = usize>, from: Stage, to: Stage) {
+    fn leave(&self, places: impl IntoIterator<Item = usize>, to: impl Fn(Stage) -> Option<Stage>) {
         let end = {
             let mut state = self.lock();
             let mut room = Room::default();
             for place in places {
+                let Some(from) = state.stages.get(place).copied() else { continue };
+                let Some(to) = to(from) else { continue };
+                state.only_confirmed &= to != Stage::Stale;
                 if state.move_on(place, from, to) {
                     room.count += 1;
                     room.bytes += self.elements[place].room();

@@ -34,7 +34,7 @@ pub fn look_at_due_times(queue: &Queue, claimed: &Claimed, nothing_due_ms: i64) 
 
 /// After a failover that lost writes, what was confirmed here is claimed as if for the first time.
 pub fn look_for_repeats(queue: &Queue, claimed: &Claimed) {
-    queue.recent.answered(Instant::now(), queue.home().epoch(), || queue.leases.hashes());
+    queue.recent.answered(Instant::now(), queue.home().history(), || queue.leases.hashes());
     queue.events.metrics().possible_duplicates(queue.recent.met(claimed.elements.iter()));
 }
 

@@ -2,8 +2,9 @@
 //!
 //! A replica that takes over may not have what was written last. If that was the return of an element, the element is in its
 //! claim again, under a lease that still runs, and the next claim would take what is due after it. So after each change of the
-//! connection the claims of this process are compared with what it has in hand.
+//! server's history the claims of this process are compared with what it has in hand.
 
+use crate::link::History;
 use crate::pipeline::queue::Queue;
 use crate::source::SourceError;
 use crate::source::ledger::claims::ClaimName;
@@ -11,21 +12,21 @@ use crate::source::ledger::claims::ClaimName;
 /// Names that one look reads. A queue in order has few claims; what is not among them waits for the end of its lease.
 const MOST: usize = 100_000;
 
-/// The connection on which the claims were compared last.
+/// The history of the server in which the claims were compared last.
 #[derive(Debug, Default)]
 pub struct Returned {
-    looked_on: Option<(usize, u64)>,
+    looked_in: Option<History>,
 }
 
 impl Returned {
-    /// Whether the queue is in order, and its claims were not compared on this connection.
+    /// Whether the queue is in order, and its claims were not compared in this history.
     pub fn are_unknown(&self, queue: &Queue) -> bool {
-        queue.spec.order.is_some() && (self.looked_on.is_none() || self.looked_on != queue.home().epoch())
+        queue.spec.order.is_some() && (self.looked_in.is_none() || self.looked_in != queue.home().history())
     }
 
     /// Compares again before the next claim.
     pub fn forget(&mut self) {
-        self.looked_on = None;
+        self.looked_in = None;
     }
 
     /// The claims of this process in Redis with an element that it does not have in hand. Nothing may be outstanding or lost.
@@ -35,7 +36,7 @@ impl Returned {
     ///
     /// After any error it may be called again.
     pub async fn look(&mut self, queue: &Queue, taken: bool) -> Result<Vec<ClaimName>, SourceError> {
-        let looked_on = queue.home().epoch();
+        let looked_in = queue.home().history();
         // First, because a verdict may be written between the two.
         let in_hand = queue.leases.in_hand();
         let (names, _) = queue.store.expired(i64::MAX, MOST).await?;
@@ -47,7 +48,7 @@ impl Returned {
             }
         }
         if found.is_empty() || taken {
-            self.looked_on = looked_on;
+            self.looked_in = looked_in;
         }
         Ok(found)
     }

@@ -14,6 +14,7 @@ use redisson_codecs::Payload;
 
 use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
+use crate::link::History;
 use crate::message::{About, Class, Failure, Outcome};
 use crate::pipeline::deliver::destinations::LaneKey;
 use crate::pipeline::limits::circuit::Allow;
@@ -46,6 +47,7 @@ pub async fn run(queue: Arc<Queue>) {
         queue: &queue,
         target,
         confirmed: Vec::new(),
+        history: None,
         aside: HashMap::new(),
         count: 0,
         at_sink: &at_sink,
@@ -79,6 +81,7 @@ pub async fn run(queue: Arc<Queue>) {
             () = tokio::time::sleep(wait) => {}
         }
     }
+    forwarder.forget_if_changed();
     // Another daemon need not wait for the lease to end; if this fails, it does.
     let give_back = queue.store.forwarded(Duration::ZERO, &forwarder.confirmed);
     drop(tokio::time::timeout(Duration::from_millis(500), give_back).await);
@@ -100,6 +103,8 @@ struct Forwarder<'a> {
     target: &'a DeadLetterTarget,
     /// Letters that the sink has, while Redis has not answered that they are out of the stream: they are not sent again.
     confirmed: Vec<String>,
+    /// The history of the server from which they were read: in another one their ids may be those of other letters.
+    history: Option<History>,
     /// Letters that failed, and when to try them again.
     aside: HashMap<String, Instant>,
     /// How many letters there were at the last look.
@@ -162,6 +167,7 @@ impl Forwarder<'_> {
         let mut strikes = 0;
         loop {
             let Some((order, from, until, count)) = pages.next(PAGE) else { return Ok(Ended::Idle) };
+            self.history = self.queue.home().history();
             let mut page = store.dead_range(order, &from, &until, count).await?;
             pages.read(&page);
             if page.is_empty() {
@@ -197,9 +203,19 @@ impl Forwarder<'_> {
         }
     }
 
+    /// Forgets what is confirmed if the server has another history than when it was read. Its letters are there again, or others
+    /// under the same ids, and are forwarded once more.
+    fn forget_if_changed(&mut self) {
+        if !self.confirmed.is_empty() && self.history != self.queue.home().history() {
+            self.queue.events.metrics().possible_duplicates(self.confirmed.len() as u64);
+            self.confirmed.clear();
+        }
+    }
+
     /// Removes what is confirmed and renews the lease; until when letters may be sent under it, `None` if another daemon
     /// has it.
     async fn renew(&mut self, taken_over: &mut bool) -> Result<Option<Instant>, SourceError> {
+        self.forget_if_changed();
         let before = Instant::now();
         let owner = self.queue.store.forwarded(self.lease(), &self.confirmed).await?;
         self.confirmed.clear();

@@ -7,10 +7,9 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 
 use crate::clock::Instant;
-use crate::link::LinkError;
+use crate::pipeline::leases::reconcile::reconcile;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::seats::Seats;
-use crate::source::SourceError;
 use crate::source::ledger::BATCH_ENTRIES;
 use crate::source::ledger::claims::Buried;
 use crate::telemetry::status::Heartbeat;
@@ -41,6 +40,7 @@ pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
         // Of a server that is away nothing can be extended, and its queues must not hold up the others.
         let busy = seats.find(|queue| !queue.leases.is_idle() && queue.home().is_up());
         let round = stream::iter(busy).for_each_concurrent(PARALLEL, |queue| async move {
+            reconcile(&queue).await;
             extend(&queue).await;
             bury(&queue).await;
         });
@@ -55,8 +55,13 @@ pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
 /// Extends every lease of the queue that has less than half of its time left. False if they are to be extended again before
 /// anything else is claimed: there was no answer, or a slot is on the move.
 pub async fn extend(queue: &Arc<Queue>) -> bool {
+    extend_all(queue, queue.spec.lease / 2).await
+}
+
+/// The same of every lease that has less than `left` of its time left.
+pub(in crate::pipeline) async fn extend_all(queue: &Arc<Queue>, left: Duration) -> bool {
     let lease = queue.spec.lease;
-    let due = queue.leases.due(Instant::now(), lease / 2);
+    let due = queue.leases.due(Instant::now(), left);
     if due.is_empty() {
         return true;
     }
@@ -65,9 +70,7 @@ pub async fn extend(queue: &Arc<Queue>) -> bool {
     let extended = match queue.store.extend(lease, &names).await {
         Ok(extended) => extended,
         // The next round asks again. With a slot on the move the answer may be another one for each key.
-        Err(SourceError::Link(
-            LinkError::NotSent { .. } | LinkError::Unknown { .. } | LinkError::Server { code: "TRYAGAIN", .. },
-        )) => return false,
+        Err(problem) if problem.passes() => return false,
         // A key of a wrong type, a missing right: the claimer's to report.
         Err(_) => return true,
     };

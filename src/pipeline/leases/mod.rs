@@ -3,8 +3,9 @@
 //! Knows no Redis. The keeper asks it what to extend and what to bury, the claimer asks it what is here already.
 
 pub mod keeper;
+pub mod reconcile;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use foldhash::{HashMap, HashSet};
 use parking_lot::Mutex;
 
 use crate::clock::Instant;
+use crate::link::History;
 use crate::pipeline::claim::Claim;
 use crate::pipeline::settle::recent;
 use crate::source::ledger::claims::ClaimName;
@@ -24,6 +26,8 @@ pub struct Leases {
     state: Mutex<State>,
     /// Claims that are held, and names to bury: most of ten thousand queues have neither.
     size: AtomicUsize,
+    /// One comparison at a time.
+    reconciling: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -33,8 +37,11 @@ struct State {
     ended: Vec<(ClaimName, i64)>,
     /// Claims that were let go of with elements in them: for the queue that follows in this process.
     forgotten: Vec<ClaimName>,
-    /// Numbers of claims with elements that were dropped here and never sent, until they turn up again.
-    left: BTreeSet<u64>,
+    /// Numbers of claims with elements that were dropped here and never sent, until they turn up again; with the history in which
+    /// nothing else is left in them.
+    left: BTreeMap<u64, History>,
+    /// The history in which all claims that are held are known to be what they were.
+    known_in: Option<History>,
 }
 
 /// Claims that are remembered for what was left in them. Of those that are forgotten more is announced than needed.
@@ -43,7 +50,28 @@ const LEFT: usize = 1_000;
 impl Leases {
     /// Takes up a claim.
     pub fn insert(&self, claim: Arc<Claim>) {
-        self.with(|state| state.held.insert(claim.name.number, claim));
+        self.with(|state| {
+            if claim.history() != state.known_in {
+                state.known_in = None;
+            }
+            state.held.insert(claim.name.number, claim)
+        });
+    }
+
+    /// The claims that were made in another history than this one; they are known in it from here on.
+    fn unknown_in(&self, history: History) -> Vec<Arc<Claim>> {
+        let state = self.state.lock();
+        state.held.values().filter(|claim| !claim.is_lost() && claim.history() != Some(history)).cloned().collect()
+    }
+
+    /// Whether all claims are known to be what they were in this history.
+    fn are_known_in(&self, history: History) -> bool {
+        self.state.lock().known_in == Some(history)
+    }
+
+    /// Notes that.
+    fn set_known_in(&self, history: History) {
+        self.state.lock().known_in = Some(history);
     }
 
     /// Whether a claim of this process is here.
@@ -65,17 +93,19 @@ impl Leases {
     pub fn remove(&self, claim: &Claim) {
         self.with(|state| {
             drop(state.held.remove(&claim.name.number));
-            state.left.insert(claim.name.number);
+            if let Some(history) = claim.history() {
+                state.left.insert(claim.name.number, history);
+            }
             if state.left.len() > LEFT {
                 state.left.pop_first();
             }
         });
     }
 
-    /// Whether what turns up again of a claim that ended here was left in it. If not, Redis has forgotten verdicts: a
-    /// failover lost them.
-    pub fn was_left(&self, name: ClaimName) -> bool {
-        self.with(|state| state.left.remove(&name.number))
+    /// Whether all that turns up again of a claim that ended here was left in it, and not sent. If not, Redis may have forgotten
+    /// verdicts: a failover has lost them. `history` is that of the server now.
+    pub fn was_left(&self, name: ClaimName, history: Option<History>) -> bool {
+        self.with(|state| state.left.remove(&name.number)).is_some_and(|left| Some(left) == history)
     }
 
     /// The claim is over, and empty: only its name is left.
@@ -105,11 +135,12 @@ impl Leases {
 
     /// Takes over what is remembered of claims that have ended, or were let go of.
     pub fn inherit(&self, before: &Leases) {
-        let State { held: _, mut ended, mut forgotten, mut left } = before.with(|state| State {
+        let State { held: _, mut ended, mut forgotten, mut left, known_in: _ } = before.with(|state| State {
             held: HashMap::default(),
             ended: std::mem::take(&mut state.ended),
             forgotten: std::mem::take(&mut state.forgotten),
             left: std::mem::take(&mut state.left),
+            known_in: None,
         });
         self.with(|state| {
             state.ended.append(&mut ended);

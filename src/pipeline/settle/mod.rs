@@ -25,6 +25,7 @@ use crate::link::LinkError;
 use crate::pipeline::claim::record::Unwritten;
 use crate::pipeline::claim::{Claim, Parts};
 use crate::pipeline::dead_letters::fields;
+use crate::pipeline::leases::reconcile::{Reconciled, reconcile};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Release, Verdict};
 use crate::pipeline::tail;
@@ -122,12 +123,15 @@ impl Settler {
         let queue = &claim.queue;
         match claim.take_unwritten(partly)? {
             Unwritten::Whole(whole) => self.add(queue, |state| state.wholes.push((claim.clone(), whole))),
-            Unwritten::Some(places) => self.add(queue, |state| {
-                let confirm =
-                    |place| Settling { claim: claim.clone(), place, step: Move::Confirm, what: What::Confirmed };
-                state.singles.extend(places.into_iter().map(confirm));
-            }),
+            Unwritten::Some(places) => self.confirm_each(claim, places, false),
         }
+    }
+
+    /// Confirms these elements by themselves. `resent`: they may have been confirmed by a sending without an answer.
+    fn confirm_each(&self, claim: &Arc<Claim>, places: Vec<usize>, resent: bool) -> Option<Writer> {
+        let confirm =
+            |place| Settling { claim: claim.clone(), place, step: Move::Confirm, what: What::Confirmed { resent } };
+        self.add(&claim.queue, |state| state.singles.extend(places.into_iter().map(confirm)))
     }
 
     /// Writes which sinks have confirmed so far; `false` if the element is not ours any more.
@@ -190,6 +194,23 @@ async fn run(queue: Arc<Queue>) {
             () = queue.give_up.cancelled() => return,
         }
     }
+}
+
+/// Wait before the claims in hand are compared again.
+const COMPARED: Duration = Duration::from_millis(50);
+/// How often that is tried. A verdict names what it is about, so it may be written even if no comparison is answered.
+const COMPARISONS: u32 = 5;
+
+/// Waits until verdicts can be written, and until the claims in hand are known to be what they were.
+async fn ready(queue: &Arc<Queue>) {
+    for _ in 0..COMPARISONS {
+        queue.home().ready().await;
+        if reconcile(queue).await == Reconciled::Known {
+            return;
+        }
+        tokio::time::sleep(COMPARED).await;
+    }
+    queue.home().ready().await;
 }
 
 /// Wait while the cluster moves the queue's slot.

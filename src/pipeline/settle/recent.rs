@@ -1,7 +1,7 @@
 //! What this process has delivered lately, so that it notices when Redis has forgotten it: a failover to a replica that
 //! lacks the last writes puts delivered elements back to where they were, and they are claimed once more.
 //!
-//! What was confirmed in the last seconds is noted as hashes. When a reply comes over another connection
+//! What was confirmed in the last seconds is noted as hashes. When a reply comes from another history of the server
 //! than the one before, those and the elements in flight may come back: one of them that is claimed as if for the first time
 //! may have been delivered before. Bounded by count; what is forgotten is delivered all the same, and not announced.
 
@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::clock::Instant;
+use crate::link::History;
 use crate::source::ledger::claims::Element;
 
 /// How long a confirmation is noted: longer than a replica lags behind, and than a connection takes to be seen broken.
@@ -29,8 +30,8 @@ pub struct Recent(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Which connection the last reply came over.
-    connection: Option<(usize, u64)>,
+    /// Which history the last reply came from.
+    history: Option<History>,
     /// What was confirmed, the oldest first.
     confirmed: VecDeque<u32>,
     /// When, and how many of these.
@@ -91,13 +92,13 @@ impl Recent {
         state.forget(now);
     }
 
-    /// A reply came over this connection. If the last one came over another, what was confirmed lately and what is `held` may
+    /// A reply came from this history. If the last one came from another, what was confirmed lately and what is `held` may
     /// come back.
-    pub fn answered(&self, now: Instant, connection: Option<(usize, u64)>, held: impl FnOnce() -> Vec<u32>) {
+    pub fn answered(&self, now: Instant, history: Option<History>, held: impl FnOnce() -> Vec<u32>) {
         let mut state = self.0.lock();
-        let before = state.connection;
-        state.connection = connection.or(before);
-        if before.is_none() || before == state.connection {
+        let before = state.history;
+        state.history = history.or(before);
+        if before.is_none() || before == state.history {
             return;
         }
         state.forget(now);
@@ -138,15 +139,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_confirmed_before_another_connection_is_met_once() {
+    fn what_was_confirmed_in_another_history_is_met_once() {
         let (recent, now) = (Recent::default(), Instant::now());
-        let one = Some((1, 1));
+        let history = |epoch| Some(History::of_connection(1, epoch));
+        let one = history(1);
         recent.answered(now, one, Vec::new);
         recent.confirmed(now, [element(1), element(2)].iter());
-        recent.answered(now, one, || panic!("the same connection"));
+        recent.answered(now, one, || panic!("the same history"));
         assert_eq!(recent.met([element(1)].iter()), 0, "nothing was lost");
         recent.answered(now, None, Vec::new);
-        recent.answered(now, Some((1, 2)), || vec![hash(&element(3)).unwrap()]);
+        recent.answered(now, history(2), || vec![hash(&element(3)).unwrap()]);
         let again = [element(1), element(2), element(3), element(4)];
         assert_eq!(recent.met(again.iter()), 3);
         assert_eq!(recent.met(again.iter()), 0);
@@ -157,17 +159,18 @@ mod tests {
     #[test]
     fn it_forgets_what_is_old_and_what_is_too_much() {
         let (recent, now) = (Recent::default(), Instant::now());
-        recent.answered(now, Some((1, 1)), Vec::new);
+        let history = |epoch| Some(History::of_connection(1, epoch));
+        recent.answered(now, history(1), Vec::new);
         recent.confirmed(now, [element(1)].iter());
         let later = now.after(LATELY * 2);
-        recent.answered(later, Some((1, 2)), Vec::new);
+        recent.answered(later, history(2), Vec::new);
         assert_eq!(recent.met([element(1)].iter()), 0);
         for _ in 0..1_000 {
             recent.confirmed(later, std::iter::repeat_n(&element(2), 100));
         }
         assert_eq!(recent.0.lock().confirmed.len(), MOST);
         // Another element with the same bytes, due at another time, is another one.
-        recent.answered(later, Some((2, 1)), Vec::new);
+        recent.answered(later, history(3), Vec::new);
         assert_eq!(recent.met([Element::bare(vec![2; 16].into(), 7)].iter()), 0);
         assert_eq!(recent.met([element(2)].iter()), 1);
     }

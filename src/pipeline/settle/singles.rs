@@ -11,7 +11,7 @@ use crate::message::{Class, Failure};
 use crate::pipeline::claim::{Claim, Parts};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Release, Verdict};
-use crate::pipeline::settle::{Tried, delivered, look, wholes};
+use crate::pipeline::settle::{Tried, delivered, look, ready, wholes};
 use crate::pipeline::tail;
 use crate::source::ledger::claims::{Element, Move, Verdict as Written};
 use crate::source::ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES};
@@ -30,8 +30,9 @@ pub(super) struct Settling {
 
 #[derive(Debug)]
 pub(super) enum What {
-    /// A confirmation, while others of the claim are not there yet.
-    Confirmed,
+    /// A confirmation, while others of the claim are not there yet. `resent`: it may have been written by a sending without an
+    /// answer.
+    Confirmed { resent: bool },
     /// The verdict about an element.
     Verdict(Verdict, Box<Parts>),
     /// Some sinks have confirmed. The element stays in flight, as this entry, with its task, which waits for the answer.
@@ -63,6 +64,8 @@ pub(super) fn next_batch(waiting: &mut VecDeque<Settling>) -> Vec<Settling> {
 struct OfClaim {
     claim: Arc<Claim>,
     answers: Vec<(usize, Answer)>,
+    /// They may have been written by a sending without an answer.
+    resent: bool,
 }
 
 /// Writes until there is an answer.
@@ -70,23 +73,18 @@ pub(super) async fn write(queue: &Arc<Queue>, batch: Vec<Settling>) {
     if batch.is_empty() {
         return;
     }
-    let written = |settling: &Settling| {
-        // A claim has each of its places.
-        let (part, member) = settling.claim.member(settling.place)?;
-        let body = settling.claim.elements.get(settling.place).and_then(|element| element.body_bytes().cloned());
-        Some(Written { claim: settling.claim.name, part, member, step: settling.step.clone(), body })
-    };
-    let moves: Vec<Written> = batch.iter().filter_map(written).collect();
-    let (answers, resent) = send(queue, &moves).await;
-    drop(moves);
+    let (answers, resent) = send(queue, &batch).await;
     let now = Instant::now();
     let mut confirmed: Vec<OfClaim> = Vec::new();
     for (Settling { claim, place, what, .. }, answer) in batch.into_iter().zip(answers) {
         match what {
             What::Verdict(verdict, parts) => finish(verdict, parts, answer, resent, now),
-            What::Confirmed => match confirmed.last_mut() {
-                Some(last) if Arc::ptr_eq(&last.claim, &claim) => last.answers.push((place, answer)),
-                _ => confirmed.push(OfClaim { claim, answers: vec![(place, answer)] }),
+            What::Confirmed { resent: before } => match confirmed.last_mut() {
+                Some(last) if Arc::ptr_eq(&last.claim, &claim) => {
+                    last.resent |= before;
+                    last.answers.push((place, answer));
+                }
+                _ => confirmed.push(OfClaim { claim, answers: vec![(place, answer)], resent: resent || before }),
             },
             What::Progress { element, reply } => {
                 let done = fate(&claim, answer, resent, now) == Fate::Done;
@@ -98,20 +96,33 @@ pub(super) async fn write(queue: &Arc<Queue>, batch: Vec<Settling>) {
             }
         }
     }
-    for OfClaim { claim, answers } in confirmed {
+    for OfClaim { claim, answers, resent } in confirmed {
         finish_confirmed(&claim, &answers, resent, now);
     }
 }
 
+/// The moves of these verdicts, on the elements as they are known now.
+fn moves(batch: &[Settling]) -> Vec<Written> {
+    let written = |settling: &Settling| {
+        // A claim has each of its places.
+        let (part, member) = settling.claim.member(settling.place)?;
+        let body = settling.claim.elements.get(settling.place).and_then(|element| element.body_bytes().cloned());
+        Some(Written { claim: settling.claim.name, part, member, step: settling.step.clone(), body })
+    };
+    batch.iter().filter_map(written).collect()
+}
+
 /// Sends until there is an answer; whether it may have been sent before.
-async fn send(queue: &Arc<Queue>, moves: &[Written]) -> (Vec<Answer>, bool) {
+async fn send(queue: &Arc<Queue>, batch: &[Settling]) -> (Vec<Answer>, bool) {
     let list = queue.exactly_once().map(|(key, _)| key.clone());
     let script = queue.process.events.metrics().script("settle");
     let (mut resent, mut reported) = (false, false);
     loop {
-        queue.home().ready().await;
+        ready(queue).await;
+        // Made anew for each sending: a comparison may have found an element under another header.
+        let moves = moves(batch);
         let sent = Instant::now();
-        let answer = queue.store.settle(moves, list.as_ref(), queue.spec.dead_letter_max_len).await;
+        let answer = queue.store.settle(&moves, list.as_ref(), queue.spec.dead_letter_max_len).await;
         match look(queue, answer, &mut reported).await {
             Tried::Answered(settled) => {
                 script.took(sent.elapsed());

@@ -1,4 +1,4 @@
-//! Claims that end as a whole: every element that is left was confirmed, and one command removes them all.
+//! Claims that end as a whole: every element that was ever under their names was confirmed, and one command removes them all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,50 +6,46 @@ use std::time::Duration;
 use crate::clock::Instant;
 use crate::pipeline::claim::Claim;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::settle::singles::{Settling, What};
-use crate::pipeline::settle::{Tried, delivered, look};
-use crate::source::ledger::claims::{Confirm, Confirmed, Move, Whole};
+use crate::pipeline::settle::{Tried, delivered, look, ready};
+use crate::source::ledger::claims::{Confirmed, Whole};
 
-/// Beyond the longest call, what has to be left of a lease where nothing is counted: clocks run apart.
+/// Beyond the longest call, what has to be left of a lease: clocks run apart.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// A claim, and what is left in it.
 pub(super) type Complete = (Arc<Claim>, Whole);
 
-/// Writes until there is an answer.
-pub(super) async fn write(queue: &Arc<Queue>, wholes: Vec<Complete>) {
-    if wholes.is_empty() {
-        return;
-    }
-    let (claims, wholes): (Vec<_>, Vec<_>) = wholes.into_iter().unzip();
-    let (answers, resent) = send(queue, &claims, &wholes).await;
-    let now = Instant::now();
-    for ((claim, whole), answer) in claims.into_iter().zip(wholes).zip(answers) {
-        finish(&claim, whole, answer, resent, now);
-    }
-}
-
-async fn send(queue: &Arc<Queue>, claims: &[Arc<Claim>], wholes: &[Whole]) -> (Vec<Confirmed>, bool) {
+/// Writes until there is an answer. A claim that may not go by its name any more is confirmed element by element: its lease may be
+/// over, and a part of it another process's; or the server may have forgotten what left it.
+pub(super) async fn write(queue: &Arc<Queue>, mut wholes: Vec<Complete>) {
     let script = queue.process.events.metrics().script("confirm");
     let (mut resent, mut reported) = (false, false);
-    loop {
-        queue.home().ready().await;
+    while !wholes.is_empty() {
+        ready(queue).await;
         let sent = Instant::now();
-        // Of an expired lease a part may be another process's, and what cannot be read is not confirmed: then only a script
-        // that counts removes the rest.
-        let needed = queue.home().call_timeout() + MARGIN;
-        let unexpired =
-            claims.iter().all(|claim| !claim.unreadable && !claim.is_lost() && claim.deadline().since(sent) > needed);
-        let how = if unexpired { Confirm::Unexpired } else { Confirm::Counted };
-        match look(queue, queue.store.confirm(how, wholes).await, &mut reported).await {
+        let until = sent.after(queue.home().call_timeout() + MARGIN);
+        let (now, later): (Vec<_>, Vec<_>) = wholes.into_iter().partition(|(claim, _)| claim.may_end_whole(until));
+        for (claim, _) in later {
+            drop(queue.settler.confirm_each(&claim, claim.on_their_way(), resent));
+        }
+        let names: Vec<Whole> = now.iter().map(|(_, whole)| *whole).collect();
+        if names.is_empty() {
+            return;
+        }
+        match look(queue, queue.store.confirm(&names).await, &mut reported).await {
             Tried::Answered(answers) => {
                 script.took(sent.elapsed());
-                return (answers, resent);
+                let answered = Instant::now();
+                for ((claim, whole), answer) in now.into_iter().zip(answers) {
+                    finish(&claim, whole, answer, resent, answered);
+                }
+                return;
             }
             // Of several commands some may have been done before one was refused.
             Tried::Unknown | Tried::Refused => resent = true,
             Tried::NotSent => {}
         }
+        wholes = now;
     }
 }
 
@@ -71,11 +67,6 @@ fn finish(claim: &Arc<Claim>, whole: Whole, answer: Confirmed, resent: bool, now
         // No other process takes over while the lease runs: it was the sending without an answer.
         Confirmed::Gone if resent => delivered(claim, count),
         Confirmed::Gone => queue.events.stale_acks(count as u64),
-        // A part was taken over: what is left is confirmed one by one.
-        Confirmed::Partly => {
-            let one = |place| Settling { claim: claim.clone(), place, step: Move::Confirm, what: What::Confirmed };
-            return drop(queue.settler.add(queue, |state| state.singles.extend(places.into_iter().map(one))));
-        }
     }
     adapt(claim, count, now);
     claim.ended(places);

@@ -9,6 +9,7 @@ mod dead_letter_target;
 mod destinations;
 mod drains;
 mod ends;
+mod failovers;
 mod fan_out;
 mod growth;
 mod leases;

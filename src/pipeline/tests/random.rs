@@ -85,6 +85,8 @@ struct Schedule {
     offered: u64,
     /// Whether replicas that are behind take over.
     fails_over: bool,
+    /// Whether the replica is behind by some calls at any time, and may take over. It has what is offered at once.
+    lags: bool,
     /// Whether claims wait for the replica.
     durable: bool,
     /// Whether the slot of the queue moves.
@@ -119,6 +121,7 @@ impl Schedule {
             counters,
             offered: 0,
             fails_over: false,
+            lags: false,
             durable: false,
             moves: false,
             behind: None,
@@ -142,6 +145,17 @@ impl Schedule {
         let schedule = Schedule::with_failovers(seed, names);
         schedule.world.server.await_replica();
         Schedule { durable: true, moves: seed.is_multiple_of(2), ..schedule }
+    }
+
+    /// A replica that may lack the last calls of any kind; durable claims in every second one. No offer is lost.
+    fn with_a_replica_that_is_behind(seed: u64, names: &[&'static str]) -> Schedule {
+        let schedule = Schedule::new(seed, names);
+        schedule.world.server.lag();
+        let durable = seed.is_multiple_of(2);
+        if durable {
+            schedule.world.server.await_replica();
+        }
+        Schedule { lags: true, durable, ..schedule }
     }
 
     fn in_a_cluster(seed: u64, names: &[&'static str]) -> Schedule {
@@ -185,6 +199,16 @@ impl Schedule {
         }
     }
 
+    /// The replica takes over without the last calls, however short ago they were.
+    fn forget(&mut self) {
+        let now_ms = self.world.server.now_ms();
+        self.world.server.promote_behind(self.draw.usize(0..40));
+        if !self.durable {
+            let around = i64::try_from((LEASE + 10 * MINUTE).as_millis()).expect("minutes");
+            self.unsure.push(now_ms - around..now_ms + around);
+        }
+    }
+
     /// The keys of the queue move to another server: until they are together again, calls are refused, and nothing of them is
     /// done.
     fn move_slot(&mut self) {
@@ -197,6 +221,9 @@ impl Schedule {
     async fn step(&mut self) {
         if self.fails_over && self.draw.u8(0..6) == 0 {
             self.replicate();
+        }
+        if self.lags && self.draw.u8(0..5) == 0 {
+            self.forget();
         }
         if self.moves && self.draw.u8(0..4) == 0 {
             self.move_slot();
@@ -369,6 +396,16 @@ fn whatever_happens_beside_failovers_what_the_replicas_had_is_delivered() {
 #[test]
 fn whatever_happens_beside_failovers_durable_claims_are_announced() {
     play_all(4000..4020, &["s"], Schedule::with_durable_claims);
+}
+
+#[test]
+fn whatever_a_replica_lacks_nothing_that_was_offered_is_lost() {
+    play_all(6000..6040, &["s"], Schedule::with_a_replica_that_is_behind);
+}
+
+#[test]
+fn whatever_a_replica_lacks_both_sinks_get_everything() {
+    play_all(7000..7020, &["a", "b"], Schedule::with_a_replica_that_is_behind);
 }
 
 #[test]

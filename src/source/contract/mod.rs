@@ -83,6 +83,11 @@ pub(crate) trait Rig {
     async fn forget_leases(&mut self);
     /// Lets a member wait for another attempt at this time, as a daemon of another version does.
     async fn add_waiting(&mut self, member: &Bytes, at_ms: i64);
+    /// Notes the state of the server.
+    async fn save(&mut self);
+    /// The server has the state that was noted last, and nothing else: it restarts with older data, or a replica that was behind takes
+    /// over. Its time goes on.
+    async fn fall_back(&mut self);
     /// What is at each place now.
     async fn places(&mut self) -> Places;
 }
@@ -380,7 +385,7 @@ macro_rules! contract_tests {
             takeovers::a_takeover_that_is_late_or_sent_twice_does_nothing,
             takeovers::who_lost_a_claim_can_do_nothing_to_it,
             confirmations::a_confirmed_claim_is_gone_with_all_that_was_in_it,
-            confirmations::a_claim_is_confirmed_only_with_as_many_as_its_owner_knows,
+            confirmations::an_element_that_came_back_survives_the_confirmation_of_others,
             confirmations::a_confirmed_claim_keeps_its_name_until_it_is_buried,
             confirmations::a_claim_that_holds_something_is_not_buried,
             verdicts::an_element_is_always_in_exactly_one_place,

@@ -1,39 +1,26 @@
 //! An older state of Redis comes back, as after a restart with older data or a failover to a replica that was behind. What was
 //! confirmed before it is kept, and what was claimed then is taken over. Processes do not know, and go on with what they have.
 
-use super::on_redis::OnRedis;
 use super::walk::Walk;
 use super::*;
 
 /// Longest way to an empty queue.
 const ROUNDS: u64 = 200;
 
-impl OnRedis {
-    /// Redis has what it had then, and nothing else.
-    async fn restore(&mut self, saved: &[(Vec<u8>, Vec<u8>)]) {
-        let mut pipe = redis::pipe();
-        pipe.atomic().cmd("FLUSHDB");
-        for (key, dump) in saved {
-            pipe.cmd("RESTORE").arg(key).arg(0).arg(dump);
-        }
-        self.run(&pipe).await;
-        self.advance(Duration::ZERO).await;
-    }
-}
-
 impl Walk {
     /// Walks, and now and then Redis falls back to what it held some steps before; then everything comes to rest. How many times
     /// it fell back.
-    pub(crate) async fn run_forgetful(mut self, rig: &mut impl Served, steps: usize) -> usize {
+    pub(crate) async fn run_forgetful(mut self, rig: &mut impl Rig, steps: usize) -> usize {
         let (mut older, mut falls) = (None, 0);
         for step in 0..steps {
             let what = match (self.rng.u8(0..16), older.take()) {
                 (0, None) => {
-                    older = Some((on_redis::dump(&mut rig.on().admin, false).await, self.ends.clone()));
+                    rig.save().await;
+                    older = Some(self.ends.clone());
                     "a copy is made".to_owned()
                 }
-                (0, Some((keys, ends))) => {
-                    rig.on().restore(&keys).await;
+                (0, Some(ends)) => {
+                    rig.fall_back().await;
                     self.ends = ends;
                     falls += 1;
                     "Redis falls back to the copy".to_owned()
@@ -91,8 +78,49 @@ impl Walk {
     }
 }
 
+impl Walk {
+    /// Walks, and each call may be the last one that the former master ran: the process has the answer, and the server is as before
+    /// the call. How many calls were forgotten.
+    pub(crate) async fn run_forgotten(mut self, rig: &mut impl Rig, steps: usize) -> usize {
+        let mut forgotten = 0;
+        for step in 0..steps {
+            let what = match self.rng.u8(0..10) {
+                0..4 => self.step(rig, step).await.expect("the server answers"),
+                _ => {
+                    let (call, ends) = (self.rng.u8(6..=20), self.ends.clone());
+                    let forgets = self.rng.u8(0..3) == 0;
+                    rig.save().await;
+                    let mut what = self.call(rig, call).await.expect("the server answers");
+                    if forgets {
+                        rig.fall_back().await;
+                        self.ends = ends;
+                        forgotten += 1;
+                        what.push_str(", which was forgotten");
+                    }
+                    what
+                }
+            };
+            self.check(&rig.places().await, &what);
+            self.log.push(format!("{step}: {what}"));
+        }
+        self.come_to_rest(rig).await;
+        forgotten
+    }
+}
+
+/// Walks of these seeds in which each call may be forgotten, on a rig of its own each.
+pub(crate) async fn calls_are_forgotten<R: Rig>(seeds: std::ops::Range<u64>, rig: impl AsyncFn(u64) -> R) {
+    let mut forgotten = 0;
+    for seed in seeds.clone() {
+        let mut rig = rig(seed).await;
+        forgotten += Walk::new(&rig, seed).run_forgotten(&mut rig, 120).await;
+    }
+    println!("{} seeds with {forgotten} calls that were forgotten", seeds.count());
+    assert!(forgotten > 0);
+}
+
 /// Walks of these seeds, on a rig of its own each.
-pub(crate) async fn states_come_back<R: Served>(seeds: std::ops::Range<u64>, rig: impl AsyncFn(u64) -> R) {
+pub(crate) async fn states_come_back<R: Rig>(seeds: std::ops::Range<u64>, rig: impl AsyncFn(u64) -> R) {
     let mut falls = 0;
     for seed in seeds.clone() {
         let mut rig = rig(seed).await;

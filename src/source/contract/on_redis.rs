@@ -45,6 +45,8 @@ pub(crate) struct OnRedis {
     pub(super) ports: Vec<u16>,
     /// Whether the slot of the queue is on its way from one node to the other.
     pub(super) moving: bool,
+    /// A state of the server that was noted.
+    saved: Vec<(Vec<u8>, Vec<u8>)>,
     pub now_ms: i64,
     pub keys: Keys,
     /// The list of exactly-once pushes.
@@ -60,6 +62,7 @@ impl OnRedis {
             beside: admins.next(),
             ports: servers.all().iter().map(|server| server.port()).collect(),
             moving: false,
+            saved: Vec::new(),
             now_ms: START_MS,
             list: servers.list(&keys.tag),
             keys,
@@ -101,6 +104,20 @@ impl OnRedis {
             }
             (found, _) => found,
         }
+    }
+
+    pub(crate) async fn save(&mut self) {
+        self.saved = dump(&mut self.admin, false).await;
+    }
+
+    pub(crate) async fn fall_back(&mut self) {
+        let mut pipe = redis::pipe();
+        pipe.atomic().cmd("FLUSHDB");
+        for (key, dump) in &self.saved {
+            pipe.cmd("RESTORE").arg(key).arg(0).arg(dump);
+        }
+        self.run(&pipe).await;
+        self.advance(Duration::ZERO).await;
     }
 
     pub(crate) async fn spoil_list(&mut self) {

@@ -1,7 +1,7 @@
 //! Takeovers: what a claim holds that let its lease run out goes to another process.
 
 use super::*;
-use crate::source::ledger::claims::{Confirm, Confirmed, Whole};
+use crate::source::ledger::claims::{Confirmed, Whole};
 
 /// A claim of one process with three bare elements, an entry that waited and one that was noted.
 async fn expired_claim(rig: &mut impl Rig) -> Vec<Mine> {
@@ -172,10 +172,8 @@ pub(crate) async fn who_lost_a_claim_can_do_nothing_to_it(mut rig: impl Rig) {
     let store = rig.store(A);
     assert_eq!(store.extend(LEASE * 2, &[name(A, 2)]).await.expect("the server extends").held, [false]);
     assert!(store.contents(name(A, 2)).await.expect("the server reads").elements.is_empty());
-    for how in [Confirm::Unexpired, Confirm::Counted] {
-        let whole = [Whole { name: name(A, 2), bare: 3, entries: 2 }];
-        assert_eq!(store.confirm(how, &whole).await.expect("the server answers"), [Confirmed::Gone]);
-    }
+    let whole = [Whole { name: name(A, 2), bare: 3, entries: 2 }];
+    assert_eq!(store.confirm(&whole).await.expect("the server answers"), [Confirmed::Gone]);
     assert_eq!(rig.places().await, before);
     assert_eq!(settle_one(&rig, &taken[0], Move::Confirm).await, Answer::Done);
 }

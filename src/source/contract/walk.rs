@@ -3,17 +3,28 @@
 //!
 //! The walk writes down what it saw in words that are the same for every implementation: see the test that compares them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::*;
 use crate::source::SourceError;
-use crate::source::ledger::claims::{Buried, Confirm, Confirmed, Whole};
+use crate::source::ledger::claims::{Buried, Whole};
 
 /// What a step did, in words.
 pub(super) type Step = Result<String, SourceError>;
 
 pub(crate) async fn random_calls_keep_every_element_in_one_place(mut rig: impl Rig) {
     Walk::new(&rig, 0).run(&mut rig, 100).await;
+}
+
+/// What the owner of a claim believes of it: what it was answered, and what became of its verdicts. Redis may have forgotten any of it.
+#[derive(Debug, Default)]
+struct Belief {
+    /// What is in it, by the members that were written last.
+    held: Vec<Mine>,
+    /// Something has left it in another way than by a confirmation.
+    moved: bool,
+    /// End of its lease.
+    end_ms: i64,
 }
 
 /// What the walker knows.
@@ -31,6 +42,10 @@ pub(crate) struct Walk {
     claimed: Vec<Mine>,
     /// The claims and takeovers that were answered with elements, and these.
     pub(super) delivered: Vec<(ClaimName, Vec<Bytes>)>,
+    /// What the owners of claims believe of them.
+    beliefs: BTreeMap<ClaimName, Belief>,
+    /// Owners confirm claims by their names whatever has left them: a planted fault.
+    pub(crate) careless: bool,
     /// The last verdict.
     last: Option<(Mine, Move)>,
     pub(super) log: Vec<String>,
@@ -48,6 +63,8 @@ impl Walk {
             takeovers: Vec::new(),
             claimed: Vec::new(),
             delivered: Vec::new(),
+            beliefs: BTreeMap::new(),
+            careless: false,
             last: None,
             log: Vec::new(),
         }
@@ -160,15 +177,18 @@ impl Walk {
             claimed.unknown,
             claimed.more
         );
-        self.deliver(name, claimed.elements);
+        self.deliver(rig, name, claimed.elements);
         Ok(format!("{name} claims {words}"))
     }
 
     /// A process has these elements, and may deliver them.
-    fn deliver(&mut self, name: ClaimName, elements: Vec<Element>) {
+    fn deliver(&mut self, rig: &impl Rig, name: ClaimName, elements: Vec<Element>) {
         if !elements.is_empty() {
             self.delivered.push((name, elements.iter().map(Element::bytes).collect()));
-            self.claimed.extend(Mine::all(name, elements));
+            let held = Mine::all(name, elements);
+            self.claimed.extend(held.clone());
+            let end_ms = rig.now_ms() + LEASE.as_millis() as i64;
+            self.beliefs.insert(name, Belief { held, moved: false, end_ms });
         }
     }
 
@@ -210,6 +230,13 @@ impl Walk {
         let settled = rig.store(A).settle(&[mine.verdict(step.clone())], Some(&rig.list()), None).await?;
         assert_eq!((settled.now_ms, settled.answers.len()), (rig.now_ms(), 1));
         let answer = settled.answers[0];
+        if let Some(belief) = self.beliefs.get_mut(&mine.name) {
+            // Whatever the answer is, the verdict was decided.
+            belief.moved |= !matches!(step, Move::Confirm | Move::Progress { .. });
+            if !matches!(step, Move::Progress { .. }) {
+                belief.held.retain(|held| held.element.bytes() != mine.element.bytes());
+            }
+        }
         if answer == Answer::Done {
             let end: Option<&[&str]> = match &step {
                 Move::Confirm => Some(&[]),
@@ -217,7 +244,12 @@ impl Walk {
                 Move::Push { .. } => Some(&["pushed"]),
                 Move::Progress { header } => {
                     let noted = Element::entry(mine.element.under(header), mine.element.score_ms).expect("an entry");
-                    self.claimed.push(Mine { element: noted, ..mine.clone() });
+                    let noted = Mine { element: noted, ..mine.clone() };
+                    if let Some(belief) = self.beliefs.get_mut(&mine.name) {
+                        let same = |held: &&mut Mine| held.element.bytes() == mine.element.bytes();
+                        belief.held.iter_mut().filter(same).for_each(|held| *held = noted.clone());
+                    }
+                    self.claimed.push(noted);
                     None
                 }
                 Move::Retry { .. } | Move::Release { .. } | Move::Return { .. } => None,
@@ -230,6 +262,11 @@ impl Walk {
     async fn extend(&mut self, rig: &impl Rig) -> Step {
         let names: Vec<_> = self.rng.choose_multiple(&self.names, 3).into_iter().map(|(name, _)| *name).collect();
         let extended = rig.store(A).extend(LEASE, &names).await?;
+        for (name, held) in names.iter().zip(&extended.held) {
+            if let Some(belief) = self.beliefs.get_mut(name) {
+                belief.end_ms = if *held { rig.now_ms() + LEASE.as_millis() as i64 } else { 0 };
+            }
+        }
         Ok(format!("extend {:?}", extended.held))
     }
 
@@ -263,34 +300,42 @@ impl Walk {
             TakeOverReply::Nothing { .. } => "nothing".to_owned(),
             TakeOverReply::Taken { elements, left, unknown, .. } => {
                 let words = self.words(rig, &elements);
-                self.deliver(new, elements);
+                self.deliver(rig, new, elements);
                 format!("{words} left {left} unknown {unknown}")
             }
         };
         Ok(format!("{new} takes over {old}: {words}"))
     }
 
+    /// All that an owner believes to be in a claim was confirmed: by its name, if that is right, else one by one.
     async fn confirm(&mut self, rig: &mut impl Rig) -> Step {
-        let Some((name, _)) = self.rng.choice(&self.names).copied() else {
+        let names: Vec<ClaimName> = self.beliefs.keys().copied().collect();
+        let Some(name) = self.rng.choice(&names).copied() else { return Ok("no claim to confirm".to_owned()) };
+        let Some(Belief { held, moved, end_ms }) = self.beliefs.remove(&name) else {
             return Ok("no claim to confirm".to_owned());
         };
-        let elements = rig.store(A).contents(name).await?.elements;
-        let entries = elements.iter().filter(|element| element.part() == Part::Entries).count();
-        let mut whole = Whole { name, bare: elements.len() - entries, entries };
-        let over = rig.places().await.lease(name).is_none_or(|end_ms| end_ms <= rig.now_ms());
-        let how = if over || elements.is_empty() { Confirm::Counted } else { Confirm::Unexpired };
-        if how == Confirm::Counted {
-            match self.rng.u8(0..6) {
-                0 => whole.bare += 1,
-                1 => (whole.bare, whole.entries) = (whole.entries, whole.bare),
-                _ => {}
+        let has_bodies = held.iter().any(|mine| mine.element.body.is_some());
+        if (moved || has_bodies) && !self.careless || end_ms <= rig.now_ms() {
+            let mut words = Vec::new();
+            for mine in held {
+                words.push(self.write(rig, &mine, Move::Confirm).await?);
             }
+            return Ok(format!("confirm {name} one by one: {words:?}"));
         }
-        let answers = rig.store(A).confirm(how, &[whole]).await?;
-        if answers == [Confirmed::Done] {
-            self.ends.extend(elements.iter().map(|element| (element.bytes(), Some(&[][..]))));
-        }
-        Ok(format!("confirm {name} {how:?} {answers:?} {}", self.words(rig, &elements)))
+        let there = rig.places().await.held(name);
+        let entries = held.iter().filter(|mine| mine.element.part() == Part::Entries).count();
+        let whole = Whole { name, bare: held.len() - entries, entries };
+        let answers = rig.store(A).confirm(&[whole]).await?;
+        // What is gone has ended if its owner has confirmed it: what is gone beside that was lost.
+        let known: BTreeSet<Bytes> = match self.delivered.iter().rfind(|(of, _)| *of == name) {
+            Some((_, elements)) if !moved => elements.iter().cloned().collect(),
+            _ => held.iter().map(|mine| mine.element.bytes()).collect(),
+        };
+        let inside = |(_, member): &(i64, Bytes)| Element::entry(member.clone(), 0).map(|entry| entry.bytes());
+        let bare = there.bare.iter().filter(|_| whole.bare > 0).map(|(_, member)| member.clone());
+        let gone = bare.chain(there.entries.iter().filter(|_| whole.entries > 0).filter_map(inside));
+        self.ends.extend(gone.filter(|element| known.contains(element)).map(|element| (element, Some(&[][..]))));
+        Ok(format!("confirm {name} {answers:?} {}", held.len()))
     }
 
     async fn bury(&mut self, rig: &impl Rig) -> Step {

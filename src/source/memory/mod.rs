@@ -31,7 +31,7 @@ use super::ledger::{DeadLetter, Pause, Subject};
 use super::store::{Call, Home, Server};
 use super::{Junk, Read, SourceError, millis};
 use crate::clock::{Instant, RedisClock};
-use crate::link::{LinkError, NoAnswer};
+use crate::link::{History, LinkError, NoAnswer};
 use crate::message::MessageId;
 
 /// The time of the server when it is made, in ms.
@@ -85,6 +85,8 @@ struct Inner {
     up: watch::Sender<bool>,
     /// How often it came back.
     returns: AtomicU64,
+    /// How often it came back with an older state.
+    failovers: AtomicU64,
     replica: Replica,
 }
 
@@ -110,6 +112,7 @@ impl MemoryServer {
             calls: Mutex::default(),
             up: watch::Sender::new(true),
             returns: AtomicU64::new(0),
+            failovers: AtomicU64::new(0),
             replica: Replica::default(),
         }))
     }
@@ -147,7 +150,13 @@ impl MemoryServer {
     pub fn fail_over(&self, to: Saved) {
         self.set_up(false);
         *self.0.queues.lock() = to.0;
+        self.0.failovers.fetch_add(1, Ordering::Relaxed);
         self.set_up(true);
+    }
+
+    /// Which history of the data it has now.
+    pub fn history(&self) -> Option<History> {
+        self.is_up().then(|| History::of_connection(0, self.0.failovers.load(Ordering::Relaxed)))
     }
 
     /// Which connection to it one has now.
@@ -189,6 +198,9 @@ impl MemoryServer {
         }
         if let Some(op) = op {
             *self.0.calls.lock().entry(op).or_default() += 1;
+        }
+        if op.is_some_and(|op| !matches!(op, Op::Expired | Op::Contents | Op::Pauses)) {
+            self.note_lag();
         }
         let answer = run(self.0.queues.lock().entry(name.into()).or_default(), self.now_ms());
         if fault.is_some() { Err(lost()) } else { Ok(answer) }
@@ -240,8 +252,8 @@ impl Home for MemoryStore {
         false
     }
 
-    fn epoch(&self) -> Option<(usize, u64)> {
-        self.server.epoch()
+    fn history(&self) -> Option<History> {
+        self.server.history()
     }
 }
 
@@ -297,12 +309,13 @@ impl MemoryStore {
     /// Offers an element that falls due after `delay`; returns its due time in ms.
     pub fn offer(&self, element: Bytes, delay: Duration) -> i64 {
         let due_ms = self.server.now_ms().saturating_add(millis(delay));
-        self.with(|queue| queue.scheduled.add(due_ms, element));
+        self.offer_at(element, due_ms);
         due_ms
     }
 
     /// Offers an element that is due at this time in ms.
     pub fn offer_at(&self, element: Bytes, due_ms: i64) {
+        self.server.reach_lagging(&self.name, |queue| queue.scheduled.add(due_ms, element.clone()));
         self.with(|queue| queue.scheduled.add(due_ms, element));
     }
 

@@ -1,10 +1,12 @@
 //! A replica of the server: it may be behind, it may take over, and claims may have to wait for it.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::queue::Queue;
 use super::{MemoryServer, MemoryStore, Saved};
 use crate::link::{Durability, LinkError, NoAnswer, Shortfall};
 use crate::source::SourceError;
@@ -20,12 +22,48 @@ pub(super) struct Replica {
     behind: Mutex<Option<Saved>>,
     /// Whether claims wait for it.
     awaited: AtomicBool,
+    /// The states that it may have instead of the last one, the oldest first; `None` for a replica that follows at once.
+    lag: Mutex<Option<VecDeque<Saved>>>,
 }
+
+/// Calls that a replica may be behind.
+const LAG: usize = 40;
 
 impl MemoryServer {
     /// From now on a claim is answered only when the replica has it; one that it does not get in time goes back.
     pub fn await_replica(&self) {
         self.0.replica.awaited.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on the replica is behind by any number of calls, unless claims wait for it. What is offered it has at once.
+    pub fn lag(&self) {
+        self.0.replica.lag.lock().get_or_insert_default();
+    }
+
+    /// The replica takes over without the last calls: as many of them, at most, as it may be behind. How many it lacks.
+    pub fn promote_behind(&self, calls: usize) -> usize {
+        let behind = self.0.replica.lag.lock().as_mut().map(std::mem::take).unwrap_or_default();
+        let lacks = calls.min(behind.len());
+        let state = behind.into_iter().rev().take(lacks).last();
+        self.fail_over(state.unwrap_or_else(|| self.save()));
+        lacks
+    }
+
+    /// Notes the state before a call that changes it.
+    pub(super) fn note_lag(&self) {
+        if let Some(lag) = &mut *self.0.replica.lag.lock() {
+            if lag.len() == LAG {
+                lag.pop_front();
+            }
+            lag.push_back(self.save());
+        }
+    }
+
+    /// The replica has what it lacks of this queue as well.
+    pub(super) fn reach_lagging(&self, name: &str, change: impl Fn(&mut Queue)) {
+        for Saved(queues) in self.0.replica.lag.lock().iter_mut().flatten() {
+            change(queues.entry(name.into()).or_default());
+        }
     }
 
     /// From now on the replica receives nothing.
@@ -72,6 +110,8 @@ impl MemoryStore {
             return Err(unfinished());
         }
         if !late || self.server.is_replicated() {
+            // It has everything up to here.
+            self.server.0.replica.lag.lock().as_mut().map(VecDeque::clear);
             return Ok(());
         }
         let back = |(at, element)| Verdict::release(name, name.number, at, element).doubtful(may_repeat);

@@ -3,7 +3,8 @@
 use super::zset::Zset;
 use super::*;
 use crate::clock::{Followed, follow_tokio};
-use crate::source::contract::{self, A, LIST, Mine, Parts, Places, Rig, contract_tests, id};
+use crate::source::contract::walk::Walk;
+use crate::source::contract::{self, A, LIST, Mine, Parts, Places, Rig, contract_tests, id, seeds};
 use crate::source::ledger::Answer;
 use crate::source::ledger::claims::{ClaimReply, Move};
 use crate::source::store::{Claims, Store};
@@ -12,6 +13,7 @@ use crate::source::store::{Claims, Store};
 pub(in crate::source) struct MemoryRig {
     server: MemoryServer,
     queue: MemoryStore,
+    saved: Option<Saved>,
     _clock: Followed,
 }
 
@@ -21,7 +23,7 @@ impl MemoryRig {
         tokio::time::pause();
         let clock = follow_tokio();
         let server = MemoryServer::new();
-        MemoryRig { queue: server.store("q", [0; 8]), server, _clock: clock }
+        MemoryRig { queue: server.store("q", [0; 8]), saved: None, server, _clock: clock }
     }
 }
 
@@ -61,6 +63,15 @@ impl Rig for MemoryRig {
 
     async fn make_ready(&mut self, payload: &Bytes) {
         self.queue.make_ready(payload.clone());
+    }
+
+    async fn save(&mut self) {
+        self.saved = Some(self.server.save());
+    }
+
+    async fn fall_back(&mut self) {
+        let saved = self.saved.clone().unwrap_or_else(|| self.server.save());
+        self.server.fail_over(saved);
     }
 
     async fn spoil_list(&mut self) {
@@ -105,6 +116,34 @@ mod the_contract {
     use super::*;
 
     contract_tests!(MemoryRig::new());
+}
+
+/// Walks in a runtime of its own, because its time is paused: how many calls were forgotten.
+fn forgets(seed: u64, careless: bool) -> usize {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    runtime.block_on(async {
+        let mut rig = MemoryRig::new();
+        let mut walk = Walk::new(&rig, seed);
+        walk.careless = careless;
+        walk.run_forgotten(&mut rig, 120).await
+    })
+}
+
+#[test]
+fn a_call_that_is_forgotten_costs_no_element() {
+    let forgotten: usize = seeds(100).map(|seed| forgets(seed, false)).sum();
+    assert!(forgotten > 0);
+}
+
+/// Owners that confirm claims by their names, whatever has left them.
+#[test]
+fn a_confirmation_that_takes_a_neighbour_along_is_noticed() {
+    let noticed = (0..100).find_map(|seed| {
+        let reason = std::panic::catch_unwind(|| forgets(seed, true)).err()?;
+        Some(reason.downcast_ref::<String>().cloned().unwrap_or_default())
+    });
+    let noticed = noticed.expect("a history that notices it");
+    assert!(noticed.contains("is at []"), "{noticed}");
 }
 
 #[tokio::test]

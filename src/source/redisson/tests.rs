@@ -99,6 +99,14 @@ impl Rig for RedissonRig {
         self.redis.run(redis::pipe().rpush(&ready[..], &payload[..])).await;
     }
 
+    async fn save(&mut self) {
+        self.redis.save().await;
+    }
+
+    async fn fall_back(&mut self) {
+        self.redis.fall_back().await;
+    }
+
     async fn spoil_list(&mut self) {
         self.redis.spoil_list().await;
     }
@@ -162,6 +170,12 @@ async fn calls_that_are_refused_while_a_slot_moves_change_nothing() {
 async fn what_was_confirmed_before_an_older_state_is_kept() {
     let servers = Servers::one();
     older::states_come_back(seeds(10), async |_| RedissonRig::on(servers.emptied().await).await).await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_forgotten_costs_no_element() {
+    let servers = Servers::one();
+    older::calls_are_forgotten(seeds(10), async |_| RedissonRig::on(servers.emptied().await).await).await;
 }
 
 #[tokio::test]

@@ -32,6 +32,9 @@ struct QueueInner {
     order: AtomicU8,
 }
 
+/// Ids that one log line has at most.
+const NAMED: usize = 100;
+
 /// What was said of a queue in order.
 const STANDS_BY: u8 = 1;
 const DELIVERS: u8 = 2;
@@ -265,6 +268,33 @@ impl QueueEvents {
         }
         if let Some(left_out) = self.0.quiet().leases_lost.admit(Instant::now(), n) {
             warn!(queue = &**self.id(), elements = n, left_out, "leases lost: another claim took the elements over");
+        }
+    }
+
+    /// Redis had lost writes, and `n` elements were under the name of a claim again that they had left.
+    pub fn returned(&self, n: u64) {
+        if n > 0 {
+            self.0.metrics.returned(n);
+            self.0.metrics.possible_duplicates(n);
+            info!(
+                queue = &**self.id(),
+                elements = n,
+                "Redis lost writes, and elements came back: they are delivered again"
+            );
+        }
+    }
+
+    /// Redis had lost writes, and these elements in flight were not under the name of their claim any more.
+    pub fn missing(&self, ids: &[Identity]) {
+        self.0.metrics.missing(ids.len() as u64);
+        for ids in ids.chunks(NAMED) {
+            let named: Vec<String> = ids.iter().map(Identity::to_string).collect();
+            warn!(
+                queue = &**self.id(),
+                elements = ids.len(),
+                ids = named.join(" "),
+                "Redis lost writes, and elements in flight with them: their delivery goes on, and they may come again"
+            );
         }
     }
 

@@ -20,6 +20,8 @@ fn use_everything(metrics: &Metrics) {
     ReleaseReason::ALL.iter().for_each(|&reason| queue.released(reason, 1));
     Wakeup::ALL.iter().for_each(|&reason| queue.woke(reason));
     queue.recovered(1);
+    queue.returned(1);
+    queue.missing(1);
     queue.delivered(1);
     queue.possible_duplicates(1);
     queue.unknown_acks(1);

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use delaybridge::message::{MessageId, Origin};
 use delaybridge::source::ledger::claims::{
-    Buried, ClaimName, Confirm, Header, Move, Part, TakeOverReply, TakeOverRequest, Verdict, Whole,
+    Buried, ClaimName, Header, Move, Part, TakeOverReply, TakeOverRequest, Verdict,
 };
 
 use super::*;
@@ -11,7 +11,6 @@ use super::*;
 const CLAIM: &str = "src/source/ledger/claims/scripts/claim.lua";
 const TAKE_OVER: &str = "src/source/ledger/claims/scripts/take_over.lua";
 const EXTEND: &str = "src/source/ledger/claims/scripts/extend.lua";
-const CONFIRM: &str = "src/source/ledger/claims/scripts/confirm.lua";
 const SETTLE: &str = "src/source/ledger/claims/scripts/settle.lua";
 const BURY: &str = "src/source/ledger/claims/scripts/bury.lua";
 
@@ -185,24 +184,6 @@ async fn many_leases_and_many_names() {
         reset_counts(rig).await;
         let buried = rig.queue.claims().bury(&rig.conn, 0, &names).await.unwrap();
         assert!(matches!(buried, Buried::Done { kept, .. } if kept.len() == 1_000));
-        0
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn whole_claims_of_large_elements() {
-    within_the_limit(CONFIRM, "20 claims, one with 10 MiB", async |rig: &mut Rig| {
-        let mut wholes = Vec::new();
-        for n in 0..20 {
-            let name = ClaimName::new([1; 8], rig.next);
-            let (bare, size) = if n == 7 { (1, 10 * MIB) } else { (100, 10 << 10) };
-            claimed(rig, name, bare, size).await;
-            wholes.push(Whole { name, bare, entries: 0 });
-        }
-        reset_counts(rig).await;
-        let done = rig.queue.claims().confirm(&rig.conn, Confirm::Counted, &wholes).await.unwrap();
-        assert_eq!(done.len(), 20);
         0
     })
     .await;

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use delaybridge::source::UpkeepRequest;
 use delaybridge::source::ledger::Hints;
-use delaybridge::source::ledger::claims::{
-    ClaimName, ClaimRequest, Confirm, Element, Part, TakeOverRequest, Verdict, Whole,
-};
+use delaybridge::source::ledger::claims::{ClaimName, ClaimRequest, Element, Part, TakeOverRequest, Verdict, Whole};
 use delaybridge::source::redis::RedisStore;
 use delaybridge::source::redisson::{ListCleanup, Redisson};
 
@@ -64,7 +62,7 @@ pub enum Sent {
     Claim(ClaimRequest),
     TakeOver(TakeOverRequest),
     Settle(Batch),
-    Confirm(Confirm, Vec<Whole>),
+    Confirm(Vec<Whole>),
     Extend(Vec<ClaimName>),
     Bury(i64, Vec<ClaimName>),
     /// A step of the sweep, and the failovers that had happened when it was done.

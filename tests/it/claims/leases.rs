@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use delaybridge::source::ledger::claims::{Buried, ClaimName, Confirm, Confirmed, Header, Part, Whole};
+use delaybridge::source::ledger::claims::{Buried, ClaimName, Confirmed, Header, Part, Whole};
 use delaybridge::source::store::{Claims, InFlight};
 
 use super::daemon::Sent;
@@ -10,7 +10,7 @@ use super::list::Treatment;
 use super::world::{LEASE, LEASE_MS, World};
 
 impl World<'_> {
-    /// Confirms some whole claims; one that turns out to be held in part is confirmed element by element.
+    /// Confirms some claims, by their names or element by element.
     pub async fn confirm_some(&mut self, daemon: usize) {
         let d = &self.daemons[daemon];
         let unsure: BTreeSet<ClaimName> =
@@ -27,21 +27,22 @@ impl World<'_> {
         };
         let claims: Vec<Whole> = names.iter().map(whole).collect();
         // A daemon whose clock is wrong takes leases that are over for ones that run.
-        let bare = self.rng.u8(..10) < 4 && !names.iter().any(|name| self.holds_damaged(*name));
-        let how = if bare { Confirm::Unexpired } else { Confirm::Counted };
-        if self.rng.u8(..10) == 0 {
-            self.note(format!("confirm {how:?} {claims:?} of {daemon} is on its way"));
+        let by_name = self.rng.u8(..10) < 6 && !names.iter().any(|name| self.holds_damaged(*name));
+        if by_name && self.rng.u8(..6) == 0 {
+            self.note(format!("confirm {claims:?} of {daemon} is on its way"));
             let d = &mut self.daemons[daemon];
-            d.in_transit.push(Sent::Confirm(how, claims));
+            d.in_transit.push(Sent::Confirm(claims));
             for name in names {
                 d.held.remove(&name);
                 d.empty.push(name);
             }
             return;
         }
-        let answers = self.confirm(daemon, how, &claims).await;
-        for (name, answer) in names.into_iter().zip(answers) {
-            if answer == Confirmed::Partly {
+        if by_name {
+            self.confirm(daemon, &claims).await;
+        }
+        for name in names {
+            if !by_name {
                 self.confirm_one_by_one(daemon, name).await;
             }
             let d = &mut self.daemons[daemon];
@@ -51,16 +52,16 @@ impl World<'_> {
     }
 
     /// Whether the claim holds an entry that its owner cannot read, and has reported.
-    fn holds_damaged(&self, name: ClaimName) -> bool {
+    pub fn holds_damaged(&self, name: ClaimName) -> bool {
         self.seen.holding(&Self::text(name)).entries.keys().any(|member| Header::decode(member).is_none())
     }
 
     /// Sends a confirmation of whole claims and checks it.
-    pub async fn confirm(&mut self, daemon: usize, how: Confirm, claims: &[Whole]) -> Vec<Confirmed> {
-        let what = format!("confirm {how:?} {claims:?} of {daemon}");
+    pub async fn confirm(&mut self, daemon: usize, claims: &[Whole]) -> Vec<Confirmed> {
+        let what = format!("confirm {claims:?} of {daemon}");
         let d = &mut self.daemons[daemon];
-        let answers = d.store.confirm(how, claims).await.unwrap_or_else(|e| panic!("{what}: {e}"));
-        d.sent.push(Sent::Confirm(how, claims.to_vec()));
+        let answers = d.store.confirm(claims).await.unwrap_or_else(|e| panic!("{what}: {e}"));
+        d.sent.push(Sent::Confirm(claims.to_vec()));
         self.note(format!("{what}: {answers:?}"));
         assert_eq!(answers.len(), claims.len(), "{what}");
         let mut expected = self.seen.clone();
@@ -68,35 +69,22 @@ impl World<'_> {
         for claim in claims {
             let name = Self::text(claim.name);
             let holding = expected.holding(&name);
-            let same = (holding.bare.len(), holding.entries.len()) == (claim.bare, claim.entries);
-            wanted.push(match how {
-                _ if holding.is_empty() => Confirmed::Gone,
-                _ if same => Confirmed::Done,
-                Confirm::Counted => Confirmed::Partly,
-                // Nothing is compared: what is there goes, and its owner knew all of it.
-                Confirm::Unexpired => Confirmed::Done,
-            });
+            // Nothing is compared: what is there goes, and its owner knew all of it.
+            wanted.push(if holding.is_empty() { Confirmed::Gone } else { Confirmed::Done });
             if *wanted.last().expect("one") == Confirmed::Done {
                 expected.claims.remove(&name);
             }
         }
-        match how {
-            Confirm::Counted => assert_eq!(answers, wanted, "{what}"),
-            Confirm::Unexpired => {
-                let gone = |answers: &[Confirmed]| answers.iter().filter(|a| **a == Confirmed::Gone).count();
-                let all = |answers: &[Confirmed]| answers.iter().all(|a| *a != Confirmed::Partly);
-                assert!(all(&answers), "{what}: {answers:?}");
-                // One command answers how many keys it removed: a claim in two keys may count for two, and a part that
-                // another one took over may be taken for a claim that is gone.
-                let plain = claims.iter().all(|claim| {
-                    let holding = self.seen.holding(&Self::text(claim.name));
-                    let same = (holding.bare.len(), holding.entries.len()) == (claim.bare, claim.entries);
-                    (claim.bare == 0 || claim.entries == 0) && (same || holding.is_empty())
-                });
-                assert!(!plain || gone(&answers) == gone(&wanted), "{what}: {answers:?}, not {wanted:?}");
-                assert!(gone(&answers) > 0 || gone(&wanted) == 0, "{what}: {answers:?}, not {wanted:?}");
-            }
-        }
+        let gone = |answers: &[Confirmed]| answers.iter().filter(|a| **a == Confirmed::Gone).count();
+        // One command answers how many keys it removed: a claim in two keys may count for two, and a part that
+        // another one took over may be taken for a claim that is gone.
+        let plain = claims.iter().all(|claim| {
+            let holding = self.seen.holding(&Self::text(claim.name));
+            let same = (holding.bare.len(), holding.entries.len()) == (claim.bare, claim.entries);
+            (claim.bare == 0 || claim.entries == 0) && (same || holding.is_empty())
+        });
+        assert!(!plain || gone(&answers) == gone(&wanted), "{what}: {answers:?}, not {wanted:?}");
+        assert!(gone(&answers) > 0 || gone(&wanted) == 0, "{what}: {answers:?}, not {wanted:?}");
         self.settled_as(&what, expected, &[], Treatment::None).await;
         answers
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use delaybridge::link::Side;
 use delaybridge::source::ledger::claims::{
-    ClaimName, ClaimRequest, Confirm, Element, Header, Move, Part, TakeOverRequest, Verdict, Whole, Writer,
+    ClaimName, ClaimRequest, Element, Header, Move, Part, TakeOverRequest, Verdict, Whole, Writer,
 };
 use delaybridge::source::ledger::{Hints, TEST_CLOCK};
 use delaybridge::source::redis::RedisStore;
@@ -200,8 +200,7 @@ impl Flow {
             self.tell("take over", answer).await;
         }
         // What is confirmed goes, or not: nothing else does.
-        let answer =
-            self.store.confirm(Confirm::Counted, &[Whole { name: self.request(2).name, bare: 1, entries: 0 }]).await;
+        let answer = self.store.confirm(&[Whole { name: self.request(2).name, bare: 1, entries: 0 }]).await;
         if matches!(answer.as_deref(), Ok([delaybridge::source::ledger::claims::Confirmed::Done])) {
             self.everything.retain(|e| *e != element(b'z'));
         }

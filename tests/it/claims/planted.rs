@@ -201,24 +201,6 @@ const BUGS: &[Bug] = &[
     ),
     ("bury does not wait", 3, &[("bury", "if now <= tonumber(ARGV[1]) then return {'wait', now} end", "")]),
     (
-        "confirm does not count",
-        0,
-        &[(
-            "confirm",
-            "elseif bare[i] ~= tonumber(ARGV[2 * i - 1]) or entries[i] ~= tonumber(ARGV[2 * i]) then",
-            "elseif false then",
-        )],
-    ),
-    (
-        "confirm compares the sum",
-        21,
-        &[(
-            "confirm",
-            "elseif bare[i] ~= tonumber(ARGV[2 * i - 1]) or entries[i] ~= tonumber(ARGV[2 * i]) then",
-            "elseif bare[i] + entries[i] ~= ARGV[2 * i - 1] + ARGV[2 * i] then",
-        )],
-    ),
-    (
         "extend brings leases back",
         0,
         &[

@@ -1,7 +1,7 @@
 //! One seed: steps in random order, then everything comes to rest and is looked over.
 
 use bytes::Bytes;
-use delaybridge::source::ledger::claims::{ClaimRequest, Confirm, Header, Part, TakeOverRequest, Whole};
+use delaybridge::source::ledger::claims::{ClaimRequest, Header, Part, TakeOverRequest, Whole};
 use delaybridge::source::redisson::Scripts;
 
 use super::daemon::Sent;
@@ -127,7 +127,7 @@ impl World<'_> {
             Sent::Claim(request) => self.claim(daemon, request, false).await,
             Sent::TakeOver(request) => self.take_over(daemon, request, false).await,
             Sent::Settle(batch) => drop(self.settle(daemon, &batch).await),
-            Sent::Confirm(how, claims) => drop(self.confirm(daemon, how, &claims).await),
+            Sent::Confirm(claims) => drop(self.confirm(daemon, &claims).await),
             Sent::Extend(names) => drop(self.extend(daemon, &names).await),
             Sent::Bury(not_after, names) => drop(self.bury(daemon, not_after, names).await),
             Sent::Sweep(request, failovers) => {
@@ -171,6 +171,12 @@ impl World<'_> {
     }
 
     async fn confirm_all(&mut self, daemon: usize) {
+        let damaged: Vec<_> =
+            self.daemons[daemon].held.keys().filter(|name| self.holds_damaged(**name)).copied().collect();
+        for name in damaged {
+            self.confirm_one_by_one(daemon, name).await;
+            self.daemons[daemon].held.remove(&name);
+        }
         let held = std::mem::take(&mut self.daemons[daemon].held);
         let whole = |name: &_| {
             let holding = self.seen.holding(&Self::text(*name));
@@ -178,7 +184,7 @@ impl World<'_> {
         };
         let claims: Vec<Whole> = held.keys().map(whole).collect();
         if !claims.is_empty() {
-            self.confirm(daemon, Confirm::Counted, &claims).await;
+            self.confirm(daemon, &claims).await;
         }
         let names: Vec<_> = held.into_keys().collect();
         self.advance(1_000).await;

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delaybridge::link::Side;
-use delaybridge::source::ledger::claims::{
-    ClaimName, ClaimRequest, Confirm, Header, Move, Part, TakeOverRequest, Verdict, Whole,
-};
+use delaybridge::source::ledger::claims::{ClaimName, ClaimRequest, Header, Move, Part, TakeOverRequest, Verdict};
 use delaybridge::source::ledger::{Answer, DeadLetter, Hints, Located, Place, Removal};
 use delaybridge::source::redis::RedisStore;
 use delaybridge::source::redisson::{Keys, ListCleanup, Redisson};
@@ -95,7 +93,6 @@ impl Queue {
     async fn call(&self, call: &str) -> Result<(), SourceError> {
         let (own, other) = names();
         let verdict = |step| [Verdict { claim: own, part: Part::Bare, member: element(b'x').into(), step, body: None }];
-        let whole = [Whole { name: own, bare: 1, entries: 1 }];
         let retry = Move::Retry { header: Header::new(NOW_MS), delay_ms: 1 };
         let take_over = TakeOverRequest {
             old: other,
@@ -127,7 +124,6 @@ impl Queue {
             "expired" => self.store.expired(NOW_MS, 10).await.map(drop),
             "extend" => Claims::extend(&self.store, LEASE, &[own]).await.map(drop),
             "contents" => self.store.contents(own).await.map(drop),
-            "confirm" => self.store.confirm(Confirm::Counted, &whole).await.map(drop),
             "settle" => Claims::settle(&self.store, &verdict(retry), None, None).await.map(drop),
             "bury" => self.store.bury(NOW_MS - 1, &[own]).await.map(drop),
             "sweep" => self.redisson.sweep(conn, &sweep).await.map(drop),
@@ -159,7 +155,7 @@ async fn a_key_of_a_wrong_type_is_reported_and_nothing_is_changed() {
         [(own, Part::Bare), (own, Part::Entries), (other, Part::Bare), (other, Part::Entries)]
             .map(|(name, part)| queue.key(name, part));
     let state = queue.keys.state.clone();
-    let table: [(&str, Vec<&Bytes>); 21] = [
+    let table: [(&str, Vec<&Bytes>); 20] = [
         ("claim", vec![&z, &l, &ready, &leases, &retry, &ghosts, &turn, &sweep]),
         ("claim of one", vec![&z, &l, &ready, &leases, &retry, &ghosts, &turn, &sweep]),
         ("take over", vec![&leases, &other_d, &other_h]),
@@ -167,7 +163,6 @@ async fn a_key_of_a_wrong_type_is_reported_and_nothing_is_changed() {
         ("expired", vec![&leases]),
         ("extend", vec![&leases]),
         ("contents", vec![&own_d, &own_h]),
-        ("confirm", vec![&own_d, &own_h]),
         ("settle", vec![&own_d, &own_h, &retry, &dead]),
         ("bury", vec![&leases]),
         ("in flight", vec![&leases, &own_d, &own_h]),

@@ -7,8 +7,8 @@ use delaybridge::link::Side;
 use delaybridge::message::Origin;
 use delaybridge::source::ledger::Answer;
 use delaybridge::source::ledger::claims::{
-    Buried, ClaimName, ClaimReply, ClaimRequest, Confirm, Confirmed, Element, Move, Part, TakeOverReply,
-    TakeOverRequest, Verdict, Whole, Writer,
+    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Element, Move, Part, TakeOverReply, TakeOverRequest,
+    Verdict, Whole, Writer,
 };
 use delaybridge::source::store::InFlight;
 
@@ -45,11 +45,9 @@ async fn a_claim_takes_what_is_due_once_and_is_confirmed() {
         let in_flight = rig.claims().in_flight(&rig.conn).await.unwrap();
         assert_eq!(in_flight, InFlight { elements: count, more: false });
         let whole = [whole(1, count as usize, 0)];
-        let confirmed = rig.claims().confirm(&rig.conn, Confirm::Unexpired, &whole).await.unwrap();
+        let confirmed = rig.claims().confirm(&rig.conn, &whole).await.unwrap();
         assert_eq!(confirmed, [Confirmed::Done]);
-        for how in [Confirm::Unexpired, Confirm::Counted] {
-            assert_eq!(rig.claims().confirm(&rig.conn, how, &whole).await.unwrap(), [Confirmed::Gone]);
-        }
+        assert_eq!(rig.claims().confirm(&rig.conn, &whole).await.unwrap(), [Confirmed::Gone]);
         // The name outlives the keys until the claim can run no more.
         let again = rig.claims().claim(&rig.conn, &rig.request(1)).await.unwrap();
         assert!(matches!(again, ClaimReply::Twice { .. }), "{again:?}");
@@ -103,7 +101,7 @@ async fn payloads_of_the_ready_list_get_headers_and_ids() {
     let contents = rig.claims().contents(&rig.conn, name(1)).await.unwrap();
     assert_eq!(contents.elements.len(), 4);
     assert_eq!(rig.ask::<i64>(redis::cmd("LLEN").arg("orders")).await, 0);
-    let confirmed = rig.claims().confirm(&rig.conn, Confirm::Counted, &[whole(1, 1, 3)]).await.unwrap();
+    let confirmed = rig.claims().confirm(&rig.conn, &[whole(1, 1, 3)]).await.unwrap();
     assert_eq!(confirmed, [Confirmed::Done]);
 }
 
@@ -154,8 +152,8 @@ async fn every_verdict_is_written_once() {
     let wrong = [verdict(1, one, Move::Push { side: Side::Right, body: "b".into() })];
     let settled = rig.claims().settle(&rig.conn, &wrong, Some(&Bytes::from_static(b"text")), None).await.unwrap();
     assert_eq!(settled.answers, [Answer::WrongType]);
-    let counted = rig.claims().confirm(&rig.conn, Confirm::Counted, &[whole(1, 0, 2), whole(2, 0, 1)]).await.unwrap();
-    assert_eq!(counted, [Confirmed::Partly, Confirmed::Done]);
+    let confirmed = rig.claims().confirm(&rig.conn, &[whole(2, 0, 1)]).await.unwrap();
+    assert_eq!(confirmed, [Confirmed::Done]);
 }
 
 fn take_over(rig: &Rig, old: ClaimName, number: u64, most: usize) -> TakeOverRequest {
@@ -194,8 +192,6 @@ async fn a_claim_is_taken_over_whole_or_in_part_once_its_lease_is_over() {
     assert_eq!((elements, left, unknown), (claimed.elements[..2].to_vec(), 3, 0));
     let twice = ask(&rig, &part).await;
     assert!(matches!(twice, TakeOverReply::Twice { .. }), "{twice:?}");
-    let counted = rig.claims().confirm(&rig.conn, Confirm::Counted, &[whole(1, 5, 0)]).await.unwrap();
-    assert_eq!(counted, [Confirmed::Partly]);
     // What stays is its owner's until another comes; what was taken is not.
     let batch: Vec<_> = claimed.elements.iter().map(|e| verdict(1, e, Move::Confirm)).collect();
     let settled = rig.claims().settle(&rig.conn, &[batch[0].clone(), batch[4].clone()], None, None).await.unwrap();
@@ -211,7 +207,7 @@ async fn a_claim_is_taken_over_whole_or_in_part_once_its_lease_is_over() {
     assert_eq!(rig.claims().in_flight(&rig.conn).await.unwrap().elements, 4);
     // One that holds nothing goes.
     let confirm = [Whole { name: rest.new, bare: 2, entries: 0 }];
-    assert_eq!(rig.claims().confirm(&rig.conn, Confirm::Unexpired, &confirm).await.unwrap(), [Confirmed::Done]);
+    assert_eq!(rig.claims().confirm(&rig.conn, &confirm).await.unwrap(), [Confirmed::Done]);
     rig.advance(LEASE).await;
     let empty = ask(&rig, &take_over(&rig, rest.new, 5, 500)).await;
     assert!(matches!(empty, TakeOverReply::Nothing { .. }), "{empty:?}");

@@ -29,6 +29,8 @@ const NEVER_SEEN: [&str; 10] = [
     "late_acks_total",
     "stale_drops_total",
     "recovered_messages_total",
+    "returned_messages_total",
+    "missing_messages_total",
     "panics_total",
     "redisson_unreadable_entries",
     "redis_up{job=~\".*\"} == 0",

@@ -142,6 +142,8 @@ pub fn rows() -> Vec<Row> {
                 total("Late verdicts, accepted", "late_acks_total", &["queue"]),
                 total("Not sent, lease nearly over", "stale_drops_total", &["queue"]),
                 total("Recovered after a lost reply", "recovered_messages_total", &["queue"]),
+                total("Came back after Redis lost writes", "returned_messages_total", &["queue"]),
+                total("Gone from Redis while in flight", "missing_messages_total", &["queue"]),
                 total("Panics", "panics_total", &["queue"]),
             ],
         ),

@@ -146,23 +146,7 @@ impl Claimer {
                 queue.lines.spill();
             }
         }
-        let passing = matches!(
-            problem,
-            SourceError::NotDurable { .. }
-                | SourceError::Link(LinkError::Server {
-                    code: "LOADING"
-                        | "BUSY"
-                        | "READONLY"
-                        | "MASTERDOWN"
-                        | "CLUSTERDOWN"
-                        | "MOVED"
-                        | "ASK"
-                        | "NOREPLICAS"
-                        | "MISCONF",
-                    ..
-                })
-        );
-        let wait = match (migrating, passing) {
+        let wait = match (migrating, problem.passes()) {
             (true, _) => MIGRATING.bound(self.refusals),
             (false, true) => BUSY,
             (false, false) => REFUSED.bound(self.refusals),
@@ -220,7 +204,7 @@ impl Claimer {
             // Something that is due before may have come back with the new connection.
             queue.lines.spill();
         }
-        let Sending { request, sent, room, isolation, probe, .. } = claim;
+        let Sending { request, sent, room, isolation, probe, history, .. } = claim;
         let unused = request.most().saturating_sub(elements.len());
         queue.refund_rate(u32::try_from(unused).unwrap_or(0));
         if queue.give_up.is_cancelled() {
@@ -232,7 +216,8 @@ impl Claimer {
         if !elements.is_empty() {
             self.rest_from = sent.after(LINGER);
         }
-        let taken = Taken { name, not_after_ms, may_repeat: name.expiries > 0, elements, unreadable, deadline };
+        let may_repeat = name.expiries > 0;
+        let taken = Taken { name, not_after_ms, may_repeat, elements, complete: !unreadable, deadline, history };
         if let Some(batch) = reply::accept(queue, taken, retried, (room, isolation, probe)) {
             queue.dispatch.push(queue, batch);
         }

@@ -12,12 +12,12 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Instant, RedisClock};
-use crate::link::{LinkError, NoAnswer};
+use crate::link::{History, LinkError, NoAnswer};
 use crate::message::Identity;
 use crate::metric::SourceTerms;
 use crate::source::ledger::claims::{
-    Buried, ClaimName, ClaimReply, ClaimRequest, Confirm, Confirmed, Contents, Element, Extended, Settled,
-    TakeOverReply, TakeOverRequest, Verdict, Whole,
+    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, Settled, TakeOverReply,
+    TakeOverRequest, Verdict, Whole,
 };
 use crate::source::ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
 use crate::source::memory::{MemoryServer, MemoryStore};
@@ -246,10 +246,10 @@ impl Claims for Wire {
         self.call(self.store.recover(name, may_repeat), never)
     }
 
-    fn confirm<'a>(&'a self, how: Confirm, claims: &'a [Whole]) -> Call<'a, Vec<Confirmed>> {
-        self.call(self.store.confirm(how, claims), move || {
+    fn confirm<'a>(&'a self, claims: &'a [Whole]) -> Call<'a, Vec<Confirmed>> {
+        self.call(self.store.confirm(claims), move || {
             let (store, claims) = (self.store.clone(), claims.to_vec());
-            async move { drop(store.confirm(how, &claims).await) }.boxed()
+            async move { drop(store.confirm(&claims).await) }.boxed()
         })
     }
 
@@ -403,8 +403,8 @@ impl Home for Wire {
         false
     }
 
-    fn epoch(&self) -> Option<(usize, u64)> {
-        self.server.epoch()
+    fn history(&self) -> Option<History> {
+        Home::is_up(self).then(|| self.server.history()).flatten()
     }
 }
 

@@ -182,6 +182,14 @@ impl Rig for PoolRig {
         self.redis.run(redis::pipe().rpush(&ready[..], &payload[..])).await;
     }
 
+    async fn save(&mut self) {
+        self.redis.save().await;
+    }
+
+    async fn fall_back(&mut self) {
+        self.redis.fall_back().await;
+    }
+
     async fn spoil_list(&mut self) {
         self.redis.spoil_list().await;
     }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use redis::Value;
 
 use super::{
-    Buried, ClaimName, ClaimReply, ClaimRequest, Confirm, Confirmed, Contents, EXPIRED_SHOWN, Extended, Scripts,
-    Settled, TakeOverReply, TakeOverRequest, Verdict, Whole, reply, verdict,
+    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, EXPIRED_SHOWN, Extended, Scripts, Settled,
+    TakeOverReply, TakeOverRequest, Verdict, Whole, reply, verdict,
 };
 use crate::link::{Conn, Script};
 use crate::source::ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, Keys, Ledger, truth};
@@ -190,37 +190,13 @@ impl Claims<'_> {
         Ok(contents)
     }
 
-    /// Removes whole claims of which every element that is left was confirmed; one answer for each.
+    /// Removes whole claims, by their names; one answer for each. One command for each claim, all in one round trip: a claim may
+    /// have two keys, so the number of keys that one command for all of them removed would not say how many claims were there.
     ///
     /// # Errors
     ///
     /// After any error it may be sent again.
-    pub async fn confirm(&self, conn: &Conn, how: Confirm, claims: &[Whole]) -> Result<Vec<Confirmed>, SourceError> {
-        if claims.is_empty() {
-            return Ok(Vec::new());
-        }
-        match how {
-            Confirm::Unexpired => self.unlink(conn, claims).await,
-            Confirm::Counted => {
-                let keys: Vec<_> = claims.iter().flat_map(|claim| self.keys.of_claim(claim.name)).collect();
-                let args: Vec<_> = claims.iter().flat_map(|claim| [text(claim.bare), text(claim.entries)]).collect();
-                let answer = conn.script(&self.scripts.confirm, &keys, &args).await?;
-                let Value::BulkString(letters) = answer else {
-                    return Err(BadReply { script: "claims_confirm", expected: "letters" }.into());
-                };
-                Ok(reply::letters("claims_confirm", &letters, claims.len(), |letter| match letter {
-                    b'y' => Some(Confirmed::Done),
-                    b'n' => Some(Confirmed::Gone),
-                    b'm' => Some(Confirmed::Partly),
-                    _ => None,
-                })?)
-            }
-        }
-    }
-
-    /// One command for each claim, all in one round trip. A claim may have two keys, so the number of keys that one command
-    /// for all of them removed would not say how many claims were there.
-    async fn unlink(&self, conn: &Conn, claims: &[Whole]) -> Result<Vec<Confirmed>, SourceError> {
+    pub async fn confirm(&self, conn: &Conn, claims: &[Whole]) -> Result<Vec<Confirmed>, SourceError> {
         let mut pipe = redis::pipe();
         for claim in claims.iter().filter(|claim| claim.bare + claim.entries > 0) {
             let [d, h] = self.keys.of_claim(claim.name);

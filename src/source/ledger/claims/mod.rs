@@ -195,7 +195,11 @@ impl Contents {
     }
 }
 
-/// A claim of which every element that is left was confirmed.
+/// A claim that is removed by its name: every element that was ever under it was confirmed.
+///
+/// The server may have an older state than the caller has seen, and then more is under the name than the caller believes. So this
+/// is right only if nothing has left the claim in another way than by a confirmation, and its owner knows all that it ever held.
+/// Of any other claim, each element is confirmed by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Whole {
     /// Its name.
@@ -206,26 +210,14 @@ pub struct Whole {
     pub entries: usize,
 }
 
-/// How whole claims are confirmed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Confirm {
-    /// All of the leases run for longer than the call can take, so no other process has taken a part; and the caller knows
-    /// every element: it was able to read all of them.
-    Unexpired,
-    /// A lease may be over, or a claim holds what its owner cannot read: the sizes are compared.
-    Counted,
-}
-
-/// What became of the confirmation of a whole claim.
+/// What became of the confirmation of a whole claim. Of several claims in one call only the number of each is right, not which
+/// claims they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confirmed {
     /// It is gone, with all that was in it.
     Done,
-    /// It was not there: taken over, or confirmed before. With [`Confirm::Unexpired`] only the number of these is right,
-    /// not which claims they are.
+    /// It was not there: taken over, or confirmed before.
     Gone,
-    /// It does not hold as many as the caller knows: a part was taken over. Nothing was changed.
-    Partly,
 }
 
 /// The verdict on one element of a claim.

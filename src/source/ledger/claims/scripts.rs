@@ -8,7 +8,6 @@ pub struct Scripts {
     pub(super) claim: Script,
     pub(super) take_over: Script,
     pub(super) extend: Script,
-    pub(super) confirm: Script,
     pub(super) settle: Script,
     pub(super) bury: Script,
     /// For queues in order. Loaded when one is first served.
@@ -81,25 +80,23 @@ impl Scripts {
             claim: script("claim"),
             take_over: script("take_over"),
             extend: script("extend"),
-            confirm: script("confirm"),
             settle: script("settle"),
             bury: script("bury"),
         }
     }
 
     /// All of them, to be loaded when a connection is made.
-    pub fn all(&self) -> [&Script; 6] {
-        let Scripts { claim, take_over, extend, confirm, settle, bury, in_order: _ } = self;
-        [claim, take_over, extend, confirm, settle, bury]
+    pub fn all(&self) -> [&Script; 5] {
+        let Scripts { claim, take_over, extend, settle, bury, in_order: _ } = self;
+        [claim, take_over, extend, settle, bury]
     }
 }
 
-const TEXTS: [(&str, &str); 7] = [
+const TEXTS: [(&str, &str); 6] = [
     ("leave", include_str!("scripts/order/leave.lua")),
     ("claim", include_str!("scripts/claim.lua")),
     ("take_over", include_str!("scripts/take_over.lua")),
     ("extend", include_str!("scripts/extend.lua")),
-    ("confirm", include_str!("scripts/confirm.lua")),
     ("settle", include_str!("scripts/settle.lua")),
     ("bury", include_str!("scripts/bury.lua")),
 ];

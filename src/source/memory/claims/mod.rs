@@ -18,8 +18,8 @@ use super::zset::Zset;
 use super::{MemoryStore, Op, open};
 use crate::message::{Identity, Origin};
 use crate::source::ledger::claims::{
-    Buried, ClaimName, ClaimReply, ClaimRequest, Confirm, Confirmed, Contents, Element, Extended, Part, Settled,
-    TakeOverReply, TakeOverRequest, Verdict, Whole,
+    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, Part, Settled, TakeOverReply,
+    TakeOverRequest, Verdict, Whole,
 };
 use crate::source::store::{Call, Claims, InFlight};
 use crate::source::{Junk, NoPayload, millis};
@@ -108,19 +108,12 @@ impl Queue {
         Extended { now_ms, held: names.iter().map(extend).collect() }
     }
 
-    fn confirm(&mut self, how: Confirm, whole: &Whole) -> Confirmed {
+    fn confirm(&mut self, whole: &Whole) -> Confirmed {
         let Some(keys) = self.claims.get_mut(&whole.name) else { return Confirmed::Gone };
         let parts = [(&mut keys.bare, whole.bare), (&mut keys.entries, whole.entries)];
-        // Before the end of the lease nothing is counted, and a key of which the caller knows nothing stays: as in Redis.
-        let refused = match how {
-            Confirm::Counted if parts.iter().any(|(held, known)| held.len() != *known) => Some(Confirmed::Partly),
-            Confirm::Unexpired if parts.iter().all(|(held, known)| held.is_empty() || *known == 0) => {
-                Some(Confirmed::Gone)
-            }
-            Confirm::Counted | Confirm::Unexpired => None,
-        };
-        if let Some(refused) = refused {
-            return refused;
+        // Nothing is counted, and a key of which the caller knows nothing stays: as in Redis.
+        if parts.iter().all(|(held, known)| held.is_empty() || *known == 0) {
+            return Confirmed::Gone;
         }
         for (held, _) in parts.into_iter().filter(|(_, known)| *known > 0) {
             *held = Zset::default();
@@ -209,8 +202,8 @@ impl Claims for MemoryStore {
         .boxed()
     }
 
-    fn confirm<'a>(&'a self, how: Confirm, claims: &'a [Whole]) -> Call<'a, Vec<Confirmed>> {
-        self.call(Some(Op::Confirm), move |queue, _| claims.iter().map(|whole| queue.confirm(how, whole)).collect())
+    fn confirm<'a>(&'a self, claims: &'a [Whole]) -> Call<'a, Vec<Confirmed>> {
+        self.call(Some(Op::Confirm), move |queue, _| claims.iter().map(|whole| queue.confirm(whole)).collect())
     }
 
     fn settle<'a>(

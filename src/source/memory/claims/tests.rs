@@ -9,8 +9,7 @@ use crate::link::LinkError;
 use crate::message::MessageId;
 use crate::source::SourceError;
 use crate::source::ledger::claims::{
-    ClaimName, ClaimReply, ClaimRequest, Claimed, Confirm, Confirmed, Element, Move, Part, TakeOverRequest, Verdict,
-    Whole,
+    ClaimName, ClaimReply, ClaimRequest, Claimed, Confirmed, Element, Move, Part, TakeOverRequest, Verdict, Whole,
 };
 use crate::source::memory::{Fault, MemoryServer, MemoryStore, Op, element};
 use crate::source::store::{Claims, Server, Store};
@@ -108,7 +107,7 @@ async fn each_call_can_be_made_to_fail() {
             Op::Expired => store.expired(i64::MAX, 10).await.map(drop),
             Op::Extend => store.extend(LEASE, &[name(1)]).await.map(drop),
             Op::Contents => store.contents(name(1)).await.map(drop),
-            Op::Confirm => store.confirm(Confirm::Counted, &whole).await.map(drop),
+            Op::Confirm => store.confirm(&whole).await.map(drop),
             Op::Settle => store.settle(&[], None, None).await.map(drop),
             Op::Bury => store.bury(0, &[name(1)]).await.map(drop),
             Op::Pauses => store.pauses(&[]).await.map(drop),
@@ -117,7 +116,7 @@ async fn each_call_can_be_made_to_fail() {
         assert_eq!(store.claims(), before, "{op:?}");
     }
     server.fail(Op::Confirm, [Fault::ReplyLost]);
-    assert!(store.confirm(Confirm::Counted, &whole).await.is_err());
-    assert_eq!(store.confirm(Confirm::Counted, &whole).await.expect("the server confirms"), [Confirmed::Gone]);
+    assert!(store.confirm(&whole).await.is_err());
+    assert_eq!(store.confirm(&whole).await.expect("the server confirms"), [Confirmed::Gone]);
     assert!(store.is_empty(), "its lease stays");
 }

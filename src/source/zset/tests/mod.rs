@@ -119,6 +119,14 @@ impl Rig for ZsetRig {
         self.add_waiting(&member.into(), self.now_ms()).await;
     }
 
+    async fn save(&mut self) {
+        self.redis.save().await;
+    }
+
+    async fn fall_back(&mut self) {
+        self.redis.fall_back().await;
+    }
+
     async fn spoil_list(&mut self) {
         self.redis.spoil_list().await;
     }

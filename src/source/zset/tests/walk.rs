@@ -10,7 +10,7 @@ use crate::source::contract::servers::Servers;
 use crate::source::contract::{A, Mine, Rig, request, settle_one, takeover};
 use crate::source::ledger::Answer;
 use crate::source::ledger::claims::{
-    Buried, ClaimName, ClaimReply, ClaimRequest, Confirm, Element, Move, TakeOverReply, TakeOverRequest, Whole,
+    Buried, ClaimName, ClaimReply, ClaimRequest, Element, Move, TakeOverReply, TakeOverRequest, Whole,
 };
 use crate::source::score::Unit;
 use crate::source::zset::Naming;
@@ -244,7 +244,7 @@ impl World {
         let Some(name) = self.rng.choice(&self.claims).map(|claim| claim.name) else { return "no claim".to_owned() };
         let held = rig.places().await.held(name);
         let whole = Whole { name, bare: held.bare.len(), entries: held.entries.len() };
-        let answer = rig.store(A).confirm(Confirm::Counted, &[whole]).await.expect("the server answers");
+        let answer = rig.store(A).confirm(&[whole]).await.expect("the server answers");
         let inside = |(_, member): &(i64, Bytes)| Element::entry(member.clone(), 0).expect("an entry").bytes();
         self.gone.extend(held.bare.iter().map(|(_, member)| member.clone()));
         self.gone.extend(held.entries.iter().map(inside));
