@@ -100,6 +100,7 @@ commands! {
     HEXISTS = one("hexists", LOOKS, &["f"]);
     HGET = one("hget", READS, &["f"]);
     HGETALL = one("hgetall", READS, &[]);
+    HINCRBY = one("hincrby", BOTH, &["f", "1"]);
     HLEN = one("hlen", LOOKS, &[]);
     HMGET = one("hmget", READS, &["f"]);
     HSCAN = one("hscan", READS, &["0"]);

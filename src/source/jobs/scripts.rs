@@ -1,4 +1,4 @@
-//! The topic's half of the ledger's scripts: that of a sorted set, and the look whether the topic is paused.
+//! The topic's half of the ledger's scripts: that of a sorted set, the look whether the topic is paused, and the lives of jobs.
 
 use std::sync::LazyLock;
 
@@ -11,12 +11,15 @@ const FRAGMENTS: Fragments = Fragments {
     stats: include_str!("../zset/scripts/stats.lua"),
     remove: ledger::REMOVE_SETS,
     claims: claims::Fragments {
-        keys: include_str!("../zset/scripts/claims/keys.lua"),
+        keys: concat!("local LIVES = table.remove(KEYS)\n", include_str!("../zset/scripts/claims/keys.lua")),
         look: concat!(include_str!("scripts/paused.lua"), include_str!("../zset/scripts/claims/look.lua")),
         quick: "",
-        check: include_str!("../zset/scripts/claims/check.lua"),
+        check: concat!(include_str!("../zset/scripts/claims/check.lua"), "typed(LIVES, 'HLEN', LIVES)\n"),
         open: "if got_z > 0 then open(Z) end",
-        move_taken: include_str!("../zset/scripts/claims/move.lua"),
+        move_taken: concat!(
+            include_str!("../zset/scripts/claims/move.lua"),
+            "for i = 1, #elements, 2 do call('HINCRBY', LIVES, 'n' .. elements[i], 1) end\n"
+        ),
         finish: include_str!("../zset/scripts/claims/finish.lua"),
     },
 };

@@ -55,6 +55,12 @@ impl Keys {
         [format!("delaybridge:claim:{name}:d:{tag}").into(), format!("delaybridge:claim:{name}:h:{tag}").into()]
     }
 
+    /// For a source with bodies: `n` and an element -> how many lives of it claims and retries hold, because a body goes with the last
+    /// of them; `b` and an element -> SHA-1 of the body that the last of those ended with that had others beside it.
+    pub fn lives(&self) -> Bytes {
+        format!("delaybridge:lives:{}", self.tag).into()
+    }
+
     /// The keys of all claims.
     pub fn of_claims(&self) -> Pattern {
         let [example, _] = self.of_claim(ClaimName::new([0; 8], 0));

@@ -158,8 +158,8 @@ impl Ledger {
         keys: &mut Vec<Bytes>,
         args: &mut Vec<Bytes>,
     ) {
-        keys.push(at.key().clone());
-        let (place, field) = (text(keys.len()), at.field().cloned().unwrap_or_default());
+        keys.extend([at.key().clone(), self.keys.lives()]);
+        let (place, field) = (text(keys.len() - 1), at.field().cloned().unwrap_or_default());
         let word = Bytes::from_static(at.word().as_bytes());
         let beside = self.source.goes_with_body(element, seen.unwrap_or(&Bytes::new()));
         args.extend([place, word, field, seen.map(sha1).unwrap_or_default(), text(beside.len())]);
@@ -193,7 +193,7 @@ impl Ledger {
         if let Some((at, body)) = self.body_of(letter) {
             let word = Bytes::from_static(at.word().as_bytes());
             args.extend([word, at.field().cloned().unwrap_or_default(), body]);
-            keys.push(at.key().clone());
+            keys.extend([at.key().clone(), self.keys.lives()]);
         }
         Ok(truth("redrive", conn.script(&self.scripts.redrive, &keys, &args).await?)?)
     }

@@ -130,10 +130,26 @@ impl Ledger {
                     _ => None,
                 });
                 let moved = moved.collect::<Option<Vec<_>>>().filter(|moved| moved.len() == items.len());
-                Ok(Restored::Done(moved.ok_or(BadReply { script: SCRIPT, expected: "a known letter for each" })?))
+                let moved = moved.ok_or(BadReply { script: SCRIPT, expected: "a known letter for each" })?;
+                self.end_lives(conn, items, &moved).await?;
+                Ok(Restored::Done(moved))
             }
             _ => Err(BadReply { script: SCRIPT, expected: "work or done" }.into()),
         }
+    }
+}
+
+impl Ledger {
+    /// What went back to the source is in flight no more: no life of it is counted.
+    async fn end_lives(&self, conn: &Conn, items: &[Item], moved: &[Moved]) -> Result<(), SourceError> {
+        let back = items.iter().zip(moved).filter(|(_, moved)| self.source.has_bodies() && **moved == Moved::Yes);
+        let fields = back.flat_map(|(item, _)| [&b"n"[..], &b"b"[..]].map(|kind| [kind, &item.member[..]].concat()));
+        let back: Vec<Vec<u8>> = fields.collect();
+        if back.is_empty() {
+            return Ok(());
+        }
+        conn.query::<i64>(redis::cmd("HDEL").arg(&self.keys.lives()[..]).arg(back)).await?;
+        Ok(())
     }
 }
 

@@ -77,6 +77,10 @@ impl Ledger {
             on(&k.retry, [MEMORY_USAGE, ZADD, ZCARD, ZCOUNT, ZRANGE, ZREMRANGEBYRANK, ZSCORE]),
             on(&k.dead, [XADD, XLEN]),
         ];
+        if self.source.has_bodies() {
+            grants.push(Grant::on([k.of_claims(), exact(&k.lives())], [EVALSHA]));
+            grants.push(on(&k.lives(), [HDEL, HGET, HINCRBY, HLEN, HSET]));
+        }
         if usage.trims_dead {
             grants.push(on(&k.dead, [XTRIM]));
         }
@@ -123,6 +127,10 @@ impl Ledger {
             on(&k.leases, [ZSCORE]),
             Grant::on([k.all_aside()], [EXISTS]),
         ];
+        if self.source.has_bodies() {
+            // `redrive` begins a life, removals end one.
+            grants.push(on(&k.lives(), [HDEL, HINCRBY, HLEN, TYPE]));
+        }
         grants.extend(k.stored().map(|key| k.to_put_aside(key)));
         grants
     }

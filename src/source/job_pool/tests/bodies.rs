@@ -72,6 +72,40 @@ async fn a_body_that_was_written_anew_stays_and_so_does_that_of_a_job_that_is_sc
     assert_eq!(take_one(&rig, A, 3).await.element.body_bytes(), Some(&Bytes::from_static(b"second")));
 }
 
+/// A job that is offered again while its first life is in flight, and claimed before that is confirmed: the same id and body.
+#[tokio::test]
+async fn a_second_life_keeps_its_body_whatever_ends_the_first() {
+    let mut rig = pool().await;
+    let there = Some(Bytes::from_static(b"body"));
+    for (number, end) in (10..).step_by(10).zip(["confirm", "dead", "push"]) {
+        jobs(&mut rig, &[("job-7", b"body")]).await;
+        let first = take_one(&rig, A, number).await;
+        jobs(&mut rig, &[("job-7", b"body")]).await;
+        let second = take_one(&rig, A, number + 1).await;
+        let step = match end {
+            "confirm" => Move::Confirm,
+            "dead" => first.dead(),
+            _ => first.push(),
+        };
+        assert_eq!(settle_one(&rig, &first, step.clone()).await, Answer::Done);
+        assert_eq!(rig.body(&JOB).await, there, "{end}");
+        assert_eq!(settle_one(&rig, &first, step).await, Answer::NotMine);
+        assert_eq!(rig.body(&JOB).await, there, "{end}, sent twice");
+        // Its retry finds the body, and takes it along.
+        assert_eq!(settle_one(&rig, &second, second.retry(ms(0))).await, Answer::Done);
+        let again = take_one(&rig, A, number + 2).await;
+        assert_eq!(again.element.body_bytes(), there.as_ref());
+        assert_eq!(settle_one(&rig, &again, Move::Confirm).await, Answer::Done);
+        assert_eq!(rig.body(&JOB).await, None, "{end}");
+    }
+    let lives: i64 = redis::cmd("EXISTS")
+        .arg(&rig.redis.keys.lives()[..])
+        .query_async(&mut rig.redis.admin)
+        .await
+        .expect("the server answers");
+    assert_eq!(lives, 0, "lives are counted for what is in flight alone");
+}
+
 #[tokio::test]
 async fn a_claim_reads_as_many_bodies_as_it_has_room_for_and_always_one() {
     let mut rig = pool().await;

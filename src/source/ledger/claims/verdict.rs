@@ -8,7 +8,8 @@ use crate::source::ledger::Keys;
 use crate::source::{Beside, Source, text};
 
 /// Appends the keys of the claims in question, two for each, the source's sorted sets where they matter, and the keys of
-/// bodies; then the arguments: how many keys are the ledger's, how many are sorted sets of the source, and each verdict.
+/// bodies; then the arguments: how many keys are the ledger's, how many are sorted sets of the source, whether lives are counted,
+/// and each verdict.
 pub(super) fn arguments(
     all: &Keys,
     source: &dyn Source,
@@ -34,8 +35,9 @@ pub(super) fn arguments(
     let needs_source =
         batch.iter().any(|verdict| verdict.body.is_some() || matches!(verdict.step, Move::Return { .. }));
     let due_sets = if needs_source { source.due_sets() } else { Vec::new() };
-    args.extend([text(keys.len()), text(due_sets.len())]);
+    args.extend([text(keys.len()), text(due_sets.len()), text(u8::from(source.has_bodies()))]);
     keys.extend(due_sets);
+    keys.extend(source.has_bodies().then(|| all.lives()));
     let sets = keys.len();
     for ((verdict, place), digest) in batch.iter().zip(places).zip(digests) {
         if let (Some(sha1), Some(at)) = (digest.clone(), source.body_at(&verdict.element())) {

@@ -4,7 +4,8 @@
 --      what goes with the body
 -- ARGV 1 the exact member, 2 the score that it was seen with, or '' for any, 3 's' an element of the source, 'r' an entry that
 --      waits for a retry, 4 how many of KEYS are those of the source's half, 5 a word for that half, 6 n, then n fields and
---      values of the dead letter (0: for good); and with a body: its place in KEYS, 's', 'f' or 'o', its field, the SHA-1 that it
+--      values of the dead letter (0: for good); and with a body: its place in KEYS, the hash of lives being behind it,
+--      's', 'f' or 'o', its field, the SHA-1 that it
 --      must have, or '' for any, m, and m times `what place name ms`: as in settle.lua
 -- Returns y removed, n it is not there, c it has another score, or is scheduled once more, b it has another body. Only y has
 --      changed something.
@@ -43,6 +44,12 @@ open(Z)
 if ARGV[3] == 's' then drop(element) end
 if n > 0 then redis.call('XADD', DEAD, '*', unpack(ARGV, 7, 6 + n)) end
 redis.call('ZREM', Z, member)
+-- A retry is a life of its element, and the body belongs to all of them.
+if key and ARGV[3] == 'r' then
+  local lives = KEYS[tonumber(ARGV[b]) + 1]
+  if redis.call('HINCRBY', lives, 'n' .. element, -1) > 0 then return 'y' end
+  redis.call('HDEL', lives, 'n' .. element, 'b' .. element)
+end
 if key then
   -- A body that stays is left over, and nothing is lost.
   if kind == 'f' then redis.pcall('HDEL', key, field) else redis.pcall('UNLINK', key) end

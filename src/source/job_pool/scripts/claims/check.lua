@@ -10,3 +10,4 @@ local function read_place(place, quota)
   local l = place - #BUCKETS
   drained[l] = read_list(LISTS[l], listed[l], quota, payloads)
 end
+typed(LIVES, 'HLEN', LIVES)

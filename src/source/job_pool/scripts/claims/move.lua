@@ -28,3 +28,6 @@ if #payloads > 0 then
     if drained[l] > 0 then call('LTRIM', list, drained[l], -1) end
   end
 end
+-- A life begins with each: the body goes when the last of them ends.
+for i = 1, #elements, 2 do call('HINCRBY', LIVES, 'n' .. elements[i], 1) end
+for i = 1, #payloads do call('HINCRBY', LIVES, 'n' .. payloads[i], 1) end

@@ -2,9 +2,9 @@
 --
 -- KEYS 1 retry zset, 2 dead stream, 3 the destination list of exactly-once pushes, or the retry zset once more where there
 --      is none, then d and h zset of each claim in question, the zsets of the source where something goes back or bodies go,
---      and the keys of bodies
+--      the hash of lives where bodies are kept beside the elements, and the keys of bodies
 -- ARGV 1 exact length that the dead stream is trimmed to, or '', 2 how many of KEYS come before those of the source, 3 how
---      many zsets of the source there are, then a sequence of verdicts; k is the place in KEYS of the key that holds the
+--      many zsets of the source there are, 4 '1' if lives are counted, then a sequence of verdicts; k is the place in KEYS of the key that holds the
 --      member (even: an element in d, odd: an entry in h):
 --      'c' k member                            confirmed: removed
 --      't' k member header delay               retry: to the retry zset, `delay` ms from now, under the new header
@@ -31,6 +31,8 @@ typed(DEAD, 'XLEN', DEAD)
 local first_due = tonumber(ARGV[2]) + 1
 local last_due = first_due + tonumber(ARGV[3]) - 1
 for k = 4, last_due do typed(KEYS[k], 'ZCARD', KEYS[k]) end
+local LIVES = ARGV[4] == '1' and KEYS[last_due + 1]
+if LIVES then typed(LIVES, 'HLEN', LIVES) end
 if bad then return bad end
 local pushes = LIST ~= RETRY
 if pushes then
@@ -51,16 +53,32 @@ local function scheduled(element)
   return false
 end
 
--- Removes the body that ARGV names from b on. One that its user has written anew, or whose element is scheduled again,
--- belongs to another life of the job, and stays. So does a value of another type. The body goes last: should that be
--- refused, it is left over, and nothing is lost.
-local function remove_body(b, element)
+-- Ends a life of an element that leaves the ledger, and says whether it was the last, and which body (its SHA-1) a life before it
+-- ended with. An element that is offered again while a life of it is in flight has two, with one body.
+local function last_life(element, sha1)
+  if not LIVES then return true end
+  local count, body = 'n' .. element, 'b' .. element
+  if call('HINCRBY', LIVES, count, -1) > 0 then
+    if sha1 then call('HSET', LIVES, body, sha1) end
+    return false
+  end
+  local ended = call('HGET', LIVES, body)
+  call('HDEL', LIVES, count, body)
+  return true, ended
+end
+
+-- Removes the body that ARGV names from b on. One that its user has written anew, or whose element is scheduled again, belongs to
+-- another life of the job, and stays, unless that life ended before this one, with this SHA-1 (`ended`). A value of another type
+-- stays as well. The body goes last: should that be refused, it is left over, and nothing is lost.
+local function remove_body(b, element, ended)
   if scheduled(element) then return end
   local key, kind, field = KEYS[tonumber(ARGV[b + 1])], ARGV[b + 2], ARGV[b + 3]
   local body
   if kind == 's' then body = redis.pcall('GET', key) else body = redis.pcall('HGET', key, field) end
   if type(body) == 'table' and body.err and not string.find(body.err, 'WRONGTYPE', 1, true) then error(body.err) end
-  if type(body) ~= 'string' or redis.sha1hex(body) ~= ARGV[b + 4] then return end
+  if type(body) ~= 'string' then return end
+  local sha1 = redis.sha1hex(body)
+  if sha1 ~= ARGV[b + 4] and sha1 ~= ended then return end
   if kind == 'f' then call('HDEL', key, field) else call('UNLINK', key) end
   for at = b + 6, b + 2 + 4 * tonumber(ARGV[b + 5]), 4 do
     local what, beside, name = ARGV[at], KEYS[tonumber(ARGV[at + 1])], ARGV[at + 2]
@@ -75,7 +93,7 @@ local function remove_body(b, element)
 end
 
 -- Additions come before removals: one that is refused (a missing right) leaves the element in its claim.
-local answers, i, deaths = {}, 4, 0
+local answers, i, deaths = {}, 5, 0
 while i <= #ARGV do
   local body
   if ARGV[i] == 'b' then body, i = i, i + 6 + 4 * tonumber(ARGV[i + 5]) end
@@ -131,7 +149,11 @@ while i <= #ARGV do
       letter = 'a'
     end
   end
-  if body and letter == 'y' then remove_body(body, element_of(k, member)) end
+  if letter == 'y' and (verdict == 'c' or verdict == 'd' or verdict == 'x' or verdict == 'g') then
+    local element = element_of(k, member)
+    local last, ended = last_life(element, body and ARGV[body + 4])
+    if last and body then remove_body(body, element, ended) end
+  end
   answers[#answers + 1] = letter
 end
 local trimmed = 0
