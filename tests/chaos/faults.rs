@@ -13,7 +13,8 @@ use crate::toxic::Toxic;
 
 /// What may happen at the same time, and in each strand what happens one after the other.
 pub fn strands(settings: &Settings) -> Vec<Vec<What>> {
-    let mut strands = vec![of_source(settings.profile), of_target(settings.profile), of_operators(settings.profile)];
+    let mut strands =
+        vec![of_source(settings.profile), of_target(settings.destinations()), of_operators(settings.profile)];
     for daemon in 0..settings.daemons {
         strands.push(vec![What::Kill(daemon), What::Stop(daemon), What::Terminate(daemon)]);
     }
@@ -32,7 +33,7 @@ pub fn strands(settings: &Settings) -> Vec<Vec<What>> {
             strands.push(source.collect());
         }
         // A receiver loses answers by itself, and so do links to daemons.
-        let lost = if settings.profile.has_streams() { 2 } else { 0 };
+        let lost = if settings.destinations().has_streams() { 2 } else { 0 };
         let target = both.iter().copied().chain(std::iter::repeat_n(Trouble::LoseMessages(0), lost));
         if settings.profile.has_target_links() {
             strands.push(target.map(|trouble| What::Link(daemon, Side::Target, trouble)).collect());
@@ -71,15 +72,21 @@ fn of_source(profile: Profile) -> Vec<What> {
     let queues = || 0..QUEUES.len();
     let failovers = |how: Failover| queues().map(move |queue| What::FailOver(how, queue));
     let frozen = queues().map(What::FreezeMaster);
+    let behind = queues().chain(queues()).map(|queue| What::FailOverBehind(queue, 0));
     match profile {
         Profile::Sentinel => {
             let all = failovers(Failover::Command).chain(failovers(Failover::Kill)).chain(frozen);
-            all.chain((0..3).map(What::FreezeSentinel)).collect()
+            all.chain((0..3).map(What::FreezeSentinel)).chain(behind).collect()
         }
         Profile::Cluster => {
             let all = failovers(Failover::Command).chain(failovers(Failover::Kill)).chain(frozen);
-            all.chain(queues().map(What::MoveSlot)).collect()
+            all.chain(queues().map(What::MoveSlot)).chain(behind).collect()
         }
+        Profile::Older => [Ill::Freeze, Ill::Full, Ill::ScriptFlush, Ill::Disconnect]
+            .map(|ill| What::Server(Side::Source, ill))
+            .into_iter()
+            .chain(std::iter::repeat_n(What::Older(0), 4))
+            .collect(),
         Profile::Clock => vec![
             What::Clock(1),
             What::Clock(-1),
@@ -129,6 +136,12 @@ fn of_target(profile: Profile) -> Vec<What> {
 pub fn vary(what: What, random: &mut Rng) -> What {
     if let What::Clock(way) = what {
         return What::Clock(way * random.i64(10_000..150_000));
+    }
+    if let What::FailOverBehind(queue, _) = what {
+        return What::FailOverBehind(queue, random.u64(300..1_500));
+    }
+    if let What::Older(_) = what {
+        return What::Older(random.u64(300..1_500));
     }
     if let What::Large(_) = what {
         return What::Large(random.usize(10..=50));
@@ -186,6 +199,8 @@ pub fn lasts(what: What, settings: &Settings, random: &mut Rng) -> Duration {
         What::Server(..) | What::WrongType(_) => millis(random, 300, 4_000),
         // As long as it takes; others are not planned for the time that this usually is.
         What::FailOver(..) => Duration::from_secs(6),
+        What::FailOverBehind(_, cut_ms) => Duration::from_millis(cut_ms) + Duration::from_secs(6),
+        What::Older(behind_ms) => Duration::from_millis(behind_ms) + Duration::from_secs(1),
         What::Broker(Ailment::Disconnect) => Duration::ZERO,
         What::Broker(_) | What::Receiver(_) => millis(random, 300, 5_000),
         What::FreezeMaster(_) | What::FreezeSentinel(_) => millis(random, 300, 4_000),

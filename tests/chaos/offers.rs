@@ -79,6 +79,19 @@ impl Book {
         self.lock()[n as usize].withdrawn = Some(answer);
     }
 
+    /// The server may have forgotten what it has said since this time.
+    pub fn forgotten_since(&self, from_ms: i64) {
+        for offer in self.lock().iter_mut() {
+            if offer.taken == Answer::Yes && offer.answered_ms >= from_ms {
+                offer.taken = Answer::Unknown;
+            }
+            // An element is withdrawn shortly before its due time.
+            if offer.withdrawn == Some(Answer::Yes) && offer.due_ms >= from_ms {
+                offer.withdrawn = Some(Answer::Unknown);
+            }
+        }
+    }
+
     /// One of them.
     pub fn get(&self, n: u64) -> Option<Offer> {
         self.lock().get(usize::try_from(n).ok()?).cloned()

@@ -38,6 +38,8 @@ pub struct Settings {
     pub in_flight_mib: Option<u32>,
     /// Elements a second, to each queue.
     pub rate: u32,
+    /// The destination is a webhook that fails three requests of ten, all the time.
+    pub fails: bool,
     /// Two of the queues deliver in order.
     pub order: Option<InOrder>,
     /// A binary of another version, which daemons run for some time.
@@ -153,6 +155,10 @@ pub enum What {
     WrongType(usize),
     /// The master of a queue is replaced.
     FailOver(Failover, usize),
+    /// The replicas of a queue's master are cut off for so many ms, then it is killed.
+    FailOverBehind(usize, u64),
+    /// The Redis with the queues restarts with the state of so many ms ago.
+    Older(u64),
     /// The master of a queue is stopped: long enough, and it is replaced.
     FreezeMaster(usize),
     /// A sentinel is stopped.
@@ -229,6 +235,8 @@ impl What {
             What::WrongType(_) => "sink-wrong-type",
             What::FailOver(Failover::Command, _) => "failover",
             What::FailOver(Failover::Kill, _) => "failover-kill",
+            What::FailOverBehind(..) => "failover-behind",
+            What::Older(_) => "redis-older",
             What::FreezeMaster(_) => "master-freeze",
             What::FreezeSentinel(_) => "sentinel-freeze",
             What::MoveSlot(_) => "slot-move",
@@ -272,7 +280,7 @@ impl What {
 
     /// Whether what a replica did not have is lost.
     pub fn may_lose_writes(&self) -> bool {
-        matches!(self, What::FailOver(..) | What::FreezeMaster(_))
+        matches!(self, What::FailOver(..) | What::FailOverBehind(..) | What::FreezeMaster(_) | What::Older(_))
     }
 
     /// Whether it leaves the attempts of elements alone, provided that it ends well before the lease.
@@ -384,6 +392,11 @@ impl Plan {
 }
 
 impl Settings {
+    /// The profile whose destinations this run has.
+    pub fn destinations(&self) -> Profile {
+        if self.fails { Profile::Webhook } else { self.profile }
+    }
+
     fn random(options: &Options, random: &mut Rng) -> Settings {
         let Options { profile, seed, .. } = *options;
         let max_in_flight = [1, 2, 7, 60, 500][random.usize(..5)];
@@ -400,6 +413,8 @@ impl Settings {
             max_in_flight,
             // As above.
             in_flight_mib: [None, None, Some(2), Some(8)][Rng::with_seed(seed.wrapping_mul(139)).usize(..4)],
+            // As above.
+            fails: profile.forgets() && Rng::with_seed(seed.wrapping_mul(149)).bool(),
             rate: if max_in_flight < 3 { 8 } else { random.u32(15..=40) },
             // As above.
             order: InOrder::random(seed).filter(|_| profile.delivers()),
@@ -417,7 +432,7 @@ impl fmt::Display for Fault {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { profile, durable, daemons, lease, max_in_flight, in_flight_mib, rate, order, old } =
+        let Settings { profile, durable, daemons, lease, max_in_flight, in_flight_mib, rate, fails, order, old } =
             &self.settings;
         writeln!(
             f,
@@ -428,9 +443,10 @@ impl fmt::Display for Plan {
         )?;
         writeln!(
             f,
-            "{profile}, {daemons} daemons, lease {lease:?}, max_in_flight {max_in_flight}, {rate} elements/s to each queue{}{}{}{}",
+            "{profile}, {daemons} daemons, lease {lease:?}, max_in_flight {max_in_flight}, {rate} elements/s to each queue{}{}{}{}{}",
             in_flight_mib.map(|mib| format!(", {mib} MiB in flight")).unwrap_or_default(),
             if *durable { ", durable claims" } else { "" },
+            if *fails { ", a webhook that fails three of ten" } else { "" },
             order.map(|order| format!(", {order}")).unwrap_or_default(),
             old.as_ref().map(|old| format!(", upgrades from {}", old.display())).unwrap_or_default()
         )?;

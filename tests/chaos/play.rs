@@ -111,6 +111,15 @@ async fn fault_of(stage: &Stage, book: &Book, fault: &Fault) -> u64 {
             stage.source.lock().await.fail_over(how, queue).await;
             1
         }
+        What::FailOverBehind(queue, cut_ms) => {
+            stage.source.lock().await.fail_over_behind(queue, Duration::from_millis(cut_ms)).await;
+            1
+        }
+        What::Older(behind_ms) => {
+            let mut source = stage.source.lock().await;
+            older(source.server(), book, Duration::from_millis(behind_ms)).await;
+            1
+        }
         What::FreezeMaster(queue) => {
             stage.source.lock().await.freeze_master(queue, lasts).await;
             1
@@ -215,7 +224,7 @@ async fn lose(proxy: &Proxy, which: impl Fn(&Frame) -> bool + Send + 'static, nt
 
 type Names = LazyLock<HashSet<String>>;
 static CLAIMS: Names = LazyLock::new(|| scripts(&["claim", "take_over", "jobs_pop"]));
-static VERDICTS: Names = LazyLock::new(|| scripts(&["settle", "confirm", "jobs_add", "jobs_finish", "jobs_release"]));
+static VERDICTS: Names = LazyLock::new(|| scripts(&["settle", "jobs_add", "jobs_finish", "jobs_release"]));
 static EXTENSIONS: Names = LazyLock::new(|| scripts(&["extend", "jobs_touch"]));
 
 /// The hashes of the scripts of these names, of all sources.
@@ -259,6 +268,17 @@ async fn server(server: &mut RedisServer, ill: Ill, lasts: Duration) -> u64 {
         Ill::Disk { .. } => panic!("the disk of a Redis that has none of its own"),
         Ill::Disconnect => again(server, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"], lasts).await,
     }
+}
+
+/// Restarts a server with the state of a while ago. What was offered or withdrawn since then may have been forgotten.
+async fn older(server: &mut RedisServer, book: &Book, behind: Duration) {
+    let mut redis = server.client().await;
+    let from_ms = now_ms();
+    redis::cmd("SAVE").exec_async(&mut redis).await.expect("write a snapshot");
+    sleep(behind).await;
+    server.kill();
+    server.boot().await.unwrap_or_else(|log| panic!("start a server with older data: {log}"));
+    book.forgotten_since(from_ms);
 }
 
 /// `maxmemory` in bytes; 0 is none.

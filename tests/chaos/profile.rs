@@ -22,10 +22,12 @@ pub enum Profile {
     Jobs,
     /// As `Fixed`, and the clock of the Redis with the queues jumps.
     Clock,
+    /// As `Fixed`, and the Redis with the queues restarts with older data.
+    Older,
 }
 
 /// All of them, as `--profile` names them.
-const NAMES: [(&str, Profile); 8] = [
+const NAMES: [(&str, Profile); 9] = [
     ("fixed", Profile::Fixed),
     ("sentinel", Profile::Sentinel),
     ("cluster", Profile::Cluster),
@@ -34,6 +36,7 @@ const NAMES: [(&str, Profile); 8] = [
     ("webhook", Profile::Webhook),
     ("jobs", Profile::Jobs),
     ("clock", Profile::Clock),
+    ("older", Profile::Older),
 ];
 
 impl Profile {
@@ -41,6 +44,11 @@ impl Profile {
     pub fn named(name: &str) -> Result<Profile, String> {
         let found = NAMES.into_iter().find_map(|(known, profile)| (known == name).then_some(profile));
         found.ok_or_else(|| format!("--profile {name}: there are {}", NAMES.map(|(name, _)| name).join(", ")))
+    }
+
+    /// Whether the queues may be forgotten in part: by a failover, or by a restart with older data.
+    pub fn forgets(self) -> bool {
+        self.replicates() || self == Profile::Older
     }
 
     /// Whether the queues are replicated: a failover loses what the replicas did not have.

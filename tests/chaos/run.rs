@@ -73,6 +73,9 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
         stage.start_daemon(seat).await;
     }
     resume_all(&stage, plan).await;
+    if plan.settings.fails {
+        stage.target.lock().await.receiver().fails(false);
+    }
     if let Some(crowd) = &crowd {
         crowd.probe(&stage, plan, &book, &PROBES).await;
     }

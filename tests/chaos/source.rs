@@ -52,6 +52,8 @@ impl Source {
         match profile {
             Profile::Sentinel => Source::Sentinel(Box::new(Sentinels::start().await)),
             Profile::Cluster => Source::Cluster(Box::new(RedisCluster::start().await)),
+            // It writes its snapshots when it is asked to.
+            Profile::Older => Source::Fixed(Box::new(RedisServer::start_with(ServerOptions::default()).await)),
             _ => {
                 let options = ServerOptions::default().append_only();
                 let options = clock.map_or(options.clone(), |clock| clock.options(options));
@@ -124,6 +126,46 @@ impl Source {
         }
     }
 
+    /// Cuts the replicas of a queue's master off for so long, and kills it: what it was asked meanwhile, the next master has not.
+    pub async fn fail_over_behind(&mut self, queue: usize, cut: Duration) {
+        let mut master = match self {
+            Source::Fixed(_) => panic!("one server has no replica"),
+            Source::Sentinel(group) => {
+                let master = group.master().await.expect("a master");
+                group.server(master).client().await
+            }
+            Source::Cluster(cluster) => {
+                cluster.let_votes_expire().await;
+                let master = cluster.owner(KEYS[queue]).await;
+                cluster.nodes[master].client().await
+            }
+        };
+        // A replica is a client that may be refused: it tries again, until its master is gone.
+        let mut pipe = redis::pipe();
+        pipe.cmd("ACL").arg("SETUSER").arg("default").arg("-psync").arg("-sync").arg("-replconf");
+        pipe.cmd("CLIENT").arg("KILL").arg("TYPE").arg("replica");
+        pipe.exec_async(&mut master).await.expect("cut the replicas off");
+        sleep(cut).await;
+        match self {
+            Source::Fixed(_) => {}
+            Source::Sentinel(group) => {
+                let done = group.fail_over(Failover::Kill).await;
+                group.bring_back(done.old).await;
+                // A sentinel may have had the file of the former master written anew meanwhile.
+                let_follow(&mut group.server(done.old).client().await).await;
+                group.wait_until_whole().await;
+            }
+            Source::Cluster(cluster) => {
+                let master = cluster.owner(KEYS[queue]).await;
+                cluster.kill(master).await;
+                let back = cluster.nodes[master].boot().await;
+                back.unwrap_or_else(|log| panic!("start a killed node again: {log}"));
+                let_follow(&mut cluster.nodes[master].client().await).await;
+                cluster.wait_until_whole().await;
+            }
+        }
+    }
+
     /// Stops the master of a queue for so long; its replica may take over meanwhile.
     pub async fn freeze_master(&mut self, queue: usize, lasts: Duration) {
         match self {
@@ -177,6 +219,12 @@ impl Source {
             cluster.wait_until_whole().await;
         }
     }
+}
+
+/// Replicas may follow this server.
+async fn let_follow(redis: &mut MultiplexedConnection) {
+    let mut give = redis::cmd("ACL");
+    give.arg("SETUSER").arg("default").arg("+@all").exec_async(redis).await.expect("give the rights back");
 }
 
 impl Guide {

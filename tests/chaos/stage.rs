@@ -72,7 +72,10 @@ impl Stage {
         };
         let disk = disk_of(false);
         let source = Source::start(plan.settings.profile, clock.as_ref(), disk.as_ref()).await;
-        let target = Target::start(plan.settings.profile, disk_of(true)).await;
+        let target = Target::start(plan.settings.destinations(), disk_of(true)).await;
+        if plan.settings.fails {
+            target.receiver().fails(true);
+        }
         let mut seats = Vec::new();
         for _ in 0..plan.settings.daemons {
             let road = match &source {
