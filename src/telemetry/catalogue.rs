@@ -190,6 +190,8 @@ catalogue! {
         "Overdue elements that mode: rescue has moved to the ready list.";
     unknown_entries: IntGaugeVec, "delaybridge_unknown_entries", "entries", ["queue"], &[],
         "Entries in a format that this version does not know, left alone for the newer daemon that wrote them.";
+    unknown_claims: IntGaugeVec, "delaybridge_unknown_claims", "claims", ["queue"], &[],
+        "Claims with leases that are over and names that this version cannot read: what they hold is left to the newer daemon that claimed it.";
     slot_migrations: IntCounterVec, "delaybridge_slot_migrations_total", "moves", ["queue"], &[],
         "How often nothing could be claimed for a while because the Redis Cluster moved the queue's slot. No attempt is counted meanwhile.";
     queue_held: IntGaugeVec, "delaybridge_queue_held", "0 or 1", ["queue"], &[],
@@ -289,7 +291,7 @@ mod tests {
              unknown_acks_total late_acks_total stale_drops_total \
              panics_total decode_errors_total wakeups_total queue_stalls_total throttled_seconds_total \
              shadow_messages_total rescued_messages_total \
-             unknown_entries slot_migrations_total queue_held queue_paused queue_active sink_up sink_blocked sink_destinations_in_trouble sink_ack_duration_seconds \
+             unknown_entries unknown_claims slot_migrations_total queue_held queue_paused queue_active sink_up sink_blocked sink_destinations_in_trouble sink_ack_duration_seconds \
              script_duration_seconds offered_overdue_seconds clock_skew_seconds \
              jobs jobs_oldest_ready_age_seconds jobs_ended_total redis_up \
              api_requests_total api_request_duration_seconds api_connections \

@@ -355,6 +355,10 @@ impl QueueMetrics {
         self.families().unknown_entries.with_label_values(&[self.label()]).set(n.try_into().unwrap_or(i64::MAX));
     }
 
+    pub(super) fn unknown_claims(&self, n: u64) {
+        self.families().unknown_claims.with_label_values(&[self.label()]).set(n.try_into().unwrap_or(i64::MAX));
+    }
+
     fn bound(&self) -> &Bound {
         self.0.bound.get_or_init(Box::default)
     }

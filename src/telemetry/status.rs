@@ -12,6 +12,7 @@ mod reload;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -29,6 +30,8 @@ use crate::clock::Instant;
 
 /// How many queues and sinks a readiness answer names; the rest is counted.
 const LISTED: usize = 100;
+/// How long claims that this version cannot read are no news: while versions change, a newer daemon takes them up.
+const UNKNOWN_FOR: Duration = Duration::from_secs(60);
 
 /// Why a queue or a sink is stopped. Two reasons with the same code are equal, even with different texts: repeated
 /// attempts fail with different messages each time, and that is no news.
@@ -87,6 +90,8 @@ struct Board {
     /// Queues from which nothing is claimed, for no known reason, by the name of their Redis; at most [`LISTED`] of each, and
     /// how many there are.
     stalled: BTreeMap<Arc<str>, (Vec<Stalled>, usize)>,
+    /// Queues with claims that this version cannot read: how many, and since when.
+    unknown_claims: BTreeMap<Arc<str>, (u64, Instant)>,
     /// What a sink reported last when it was blocked or down, and when.
     last_problems: BTreeMap<Arc<str>, (String, Instant)>,
     destinations: Destinations,
@@ -163,6 +168,7 @@ impl Status {
     pub(super) fn forget_queue(&self, queue: &Arc<str>) -> (bool, bool) {
         let (held, paused) = {
             let mut board = self.board();
+            board.unknown_claims.remove(queue);
             (board.held.remove(queue).is_some(), board.paused.contains_key(queue))
         };
         if paused {
@@ -338,6 +344,15 @@ impl Status {
         before.is_none() != stalled.is_empty()
     }
 
+    /// So many claims of a queue have names that this version cannot read.
+    pub(super) fn unknown_claims(&self, queue: &Arc<str>, n: u64) {
+        let mut board = self.board();
+        let since = board.unknown_claims.remove(queue).map_or_else(Instant::now, |(_, since)| since);
+        if n > 0 {
+            board.unknown_claims.insert(queue.clone(), (n, since));
+        }
+    }
+
     /// What the last round over the topics found.
     pub fn topics(&self, topics: Topics) {
         self.board().topics = Some(topics);
@@ -351,7 +366,8 @@ impl Status {
 
     /// Readiness: started, not stopping, Redis there, no queue on hold, every sink known and none down. A full sink is no
     /// reason: taking the daemon out of service would not empty it. Neither is a pause, which a person wants, nor a
-    /// destination in trouble: others are delivered to. Nor is a topic of the job queue: others are served.
+    /// destination in trouble: others are delivered to. Nor is a topic of the job queue: others are served. Nor are claims that
+    /// this version cannot read: everything else is delivered, and a rollback must not end there.
     pub fn ready(&self) -> Answer {
         let board = self.board();
         let redis_up = !board.redis.is_empty() && board.redis.values().all(|redis| matches!(redis, Redis::Up));
@@ -404,6 +420,13 @@ impl Status {
             "destinations": board.destinations.shown(),
             "configuration": board.reload.shown(),
         });
+        let mut unknown = List::default();
+        for (queue, (claims, since)) in board.unknown(Instant::now()) {
+            unknown.add(queue, || json!({ "claims": claims, "seconds": age(*since) }));
+        }
+        if unknown.count > 0 {
+            body["unknown_claims"] = unknown.close(board.queues, "queues");
+        }
         if let Some(Topics { total, paused, failed }) = &board.topics {
             let mut troubled = List::default();
             paused.iter().for_each(|topic| troubled.add(topic, || json!({ "state": "paused" })));
@@ -424,6 +447,13 @@ impl Status {
     fn board(&self) -> MutexGuard<'_, Board> {
         // Every write leaves the board whole, so what a panicking thread left behind can be used.
         self.0.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Board {
+    /// Queues with claims that no daemon has taken up for a while, because of their names.
+    fn unknown(&self, now: Instant) -> impl Iterator<Item = (&Arc<str>, &(u64, Instant))> {
+        self.unknown_claims.iter().filter(move |(_, (_, since))| now.since(*since) >= UNKNOWN_FOR)
     }
 }
 

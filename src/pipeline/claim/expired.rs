@@ -2,13 +2,17 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::clock::Instant;
 use crate::pipeline::leases::keeper;
 use crate::pipeline::queue::Queue;
 use crate::source::ledger::claims::{ClaimName, EXPIRED_SHOWN};
 
 /// Names that one look reads, where a claim shows that there may be more than it shows.
 const PAGE: usize = 1_000;
+/// While names that cannot be read hide others: between two looks behind them, and how much longer than a look takes.
+const PAST_UNREADABLE: (Duration, u32) = (Duration::from_secs(1), 10);
 /// While there is something else to do, every so manieth turn is for claims that may kill the process.
 const SUSPECTS_EVERY: u64 = 4;
 
@@ -16,15 +20,26 @@ const SUSPECTS_EVERY: u64 = 4;
 #[derive(Debug, Default)]
 pub struct Expired {
     names: VecDeque<ClaimName>,
-    /// Names that this version cannot read, in the last look.
-    pub unknown: u64,
+    /// Before this point no look goes behind names that cannot be read: they are there with each claim.
+    look_from: Option<Instant>,
 }
 
 impl Expired {
     /// What the last claim met: the names of other processes are noted. Own ones that are here are extended, the others
-    /// returned: their elements were dropped here, or their replies were lost.
-    pub async fn met(&mut self, queue: &Arc<Queue>, names: Vec<ClaimName>) -> Vec<ClaimName> {
-        let names = if names.len() < EXPIRED_SHOWN { names } else { self.page(queue, names).await };
+    /// returned: their elements were dropped here, or their replies were lost. `unknown` names that cannot be read were met
+    /// as well: they are reported, and hide no others.
+    pub async fn met(&mut self, queue: &Arc<Queue>, shown: Vec<ClaimName>, unknown: u64) -> Vec<ClaimName> {
+        let all = shown.len() + usize::try_from(unknown).unwrap_or(EXPIRED_SHOWN) < EXPIRED_SHOWN;
+        let names = if all {
+            queue.events.unknown_claims(unknown);
+            shown
+        } else if unknown == 0 || self.look_from.is_none_or(|from| from <= Instant::now()) {
+            self.page(queue, shown).await
+        } else {
+            // What the last look found behind them is still to be taken over.
+            let known: Vec<_> = self.names.drain(..).filter(|name| !shown.contains(name)).collect();
+            shown.into_iter().chain(known).collect()
+        };
         let (own, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.owner == queue.store.owner());
         self.names = others.into();
         if queue.spec.order.is_some() {
@@ -73,9 +88,12 @@ impl Expired {
 
     /// Reads all of them. After a crash many are empty, and would hide what is in the others: those are buried.
     async fn page(&mut self, queue: &Arc<Queue>, shown: Vec<ClaimName>) -> Vec<ClaimName> {
-        let now_ms = queue.home().now_ms();
-        let Ok((names, unknown)) = queue.store.expired(now_ms, PAGE).await else { return shown };
-        self.unknown = unknown;
+        let (began, now_ms) = (Instant::now(), queue.home().now_ms());
+        let read = queue.store.expired(now_ms, PAGE).await;
+        let (least, times) = PAST_UNREADABLE;
+        self.look_from = Some(Instant::now().after(began.elapsed().saturating_mul(times).max(least)));
+        let Ok((names, unknown)) = read else { return shown };
+        queue.events.unknown_claims(unknown);
         // A lease outlasts the time in which its claim can run.
         match queue.store.bury(0, &names).await {
             Ok(crate::source::ledger::claims::Buried::Done { kept, .. }) => {

@@ -1,6 +1,7 @@
 //! What elements are, whoever wrote them, and what is done with what another version wrote.
 
 use super::*;
+use crate::source::ledger::claims::EXPIRED_SHOWN;
 
 /// Bytes that a newer version may have written.
 fn newer(n: u8) -> Bytes {
@@ -125,6 +126,23 @@ pub(crate) async fn a_name_of_a_newer_version_is_counted_and_left_alone(mut rig:
     assert_eq!(expired, (vec![name(A, 1)], 2));
     let before = rig.places().await;
     let claimed = claim(&rig, &request(A, 2)).await;
-    assert_eq!((claimed.expired, claimed.unknown), (vec![name(A, 1)], 2));
+    assert_eq!((claimed.expired, claimed.unknown_names, claimed.unknown), (vec![name(A, 1)], 2, 0));
     assert_eq!(rig.places().await, before);
+}
+
+pub(crate) async fn names_that_cannot_be_read_hide_none_however_many_they_are(mut rig: impl Rig) {
+    let over_ms = rig.now_ms() - 1;
+    offer(&mut rig, [1]).await;
+    claim(&rig, &ClaimRequest { lease: ms(0), ..request(A, 1) }).await;
+    for n in 0..2_100 {
+        rig.add_lease(&format!("7.other.{n}"), over_ms - 1).await;
+    }
+    let expired = rig.store(A).expired(rig.now_ms(), 1).await.expect("the server reads");
+    assert_eq!(expired, (vec![name(A, 1)], 2_100));
+    let claimed = claim(&rig, &request(A, 2)).await;
+    assert_eq!(
+        (claimed.expired, claimed.unknown_names),
+        (vec![], EXPIRED_SHOWN as u64),
+        "a claim shows the first alone"
+    );
 }

@@ -64,3 +64,24 @@ pub(crate) async fn one_process_delivers_in_order(mut rig: impl Rig) {
     claimed(&a, &two(A, 5)).await;
     assert!(!b.leave_order().await.expect("an answer"), "it is another one's");
 }
+
+pub(crate) async fn names_that_cannot_be_read_stop_nothing_and_hide_nothing(mut rig: impl Rig) {
+    let over_ms = rig.now_ms() - 1;
+    // One that begins as ours do is none either.
+    for text in ["1.other.1", "1.0101010101010101.07.0", "1.0101010101010101.7.65536", "2.0101010101010101.7.0"] {
+        rig.add_lease(text, over_ms).await;
+    }
+    let a = rig.store_in_order(A);
+    offer(&mut rig, [1, 2]).await;
+    let one = |number| ClaimRequest { most: 1, lease: ms(1), ..request(A, number) };
+    let first = claimed(&a, &one(1)).await;
+    assert_eq!((first.elements.len(), first.unknown_names), (1, 4), "they stop nothing");
+
+    // Behind eight of them: what was in flight comes first all the same.
+    for n in 0..8 {
+        rig.add_lease(&format!("7.other.{n}"), over_ms).await;
+    }
+    rig.advance(ms(2)).await;
+    let next = claimed(&a, &one(2)).await;
+    assert_eq!((next.elements.len(), next.expired), (0, vec![name(A, 1)]));
+}

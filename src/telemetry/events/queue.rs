@@ -28,6 +28,8 @@ struct QueueInner {
     orphans: AtomicU64,
     /// The same for overdue junk.
     junk: AtomicU64,
+    /// The same for claims with names that cannot be read.
+    unknown_claims: AtomicU64,
     /// For a queue in order: what was last said about it. Here, because a queue at rest is dropped.
     order: AtomicU8,
 }
@@ -50,6 +52,7 @@ struct Throttles {
     leases_lost: Throttle,
     panics: Throttle,
     unknown: Throttle,
+    unknown_claims: Throttle,
     opaque: Throttle,
     shadow: Throttle,
 }
@@ -76,6 +79,7 @@ impl QueueInner {
                 leases_lost: new(),
                 panics: new(),
                 unknown: new(),
+                unknown_claims: new(),
                 opaque: new(),
                 shadow: new(),
             })
@@ -92,6 +96,7 @@ impl QueueEvents {
             quiet: OnceLock::new(),
             orphans,
             junk,
+            unknown_claims: AtomicU64::new(0),
             order: AtomicU8::new(0),
         }))
     }
@@ -99,7 +104,9 @@ impl QueueEvents {
     /// Whether there is anything in it that a new one would not have.
     pub fn is_worth_keeping(&self) -> bool {
         let found = |number: &AtomicU64| number.load(Ordering::Relaxed) > 0;
-        self.0.metrics.is_bound() || self.0.quiet.get().is_some() || found(&self.0.orphans) || found(&self.0.junk)
+        let inner = &self.0;
+        let numbers = [&inner.orphans, &inner.junk, &inner.unknown_claims];
+        inner.metrics.is_bound() || inner.quiet.get().is_some() || numbers.into_iter().any(found)
     }
 
     /// The counters without a log line: claims, attempts, deliveries, gauges.
@@ -326,6 +333,27 @@ impl QueueEvents {
                 entries = n,
                 left_out,
                 "entries of a newer format are left alone: run the newer delaybridge on this queue as well"
+            );
+        }
+    }
+
+    /// The last look found `n` claims with leases that are over and names that this version cannot read.
+    pub fn unknown_claims(&self, n: u64) {
+        let before = self.0.unknown_claims.swap(n, Ordering::Relaxed);
+        if n == before {
+            return;
+        }
+        self.0.metrics.unknown_claims(n);
+        self.0.status.unknown_claims(self.id(), n);
+        if n > before
+            && let Some(left_out) = self.0.quiet().unknown_claims.admit(Instant::now(), n - before)
+        {
+            warn!(
+                queue = &**self.id(),
+                claims = n,
+                left_out,
+                "claims with names of another version are left alone: run the newer delaybridge on this queue as well; \
+                 `delaybridge fsck` lists them"
             );
         }
     }

@@ -47,6 +47,7 @@ fn use_everything(metrics: &Metrics) {
     queue.active(true);
     queue.orphans(&TERMS, 5);
     queue.unknown_entries(6);
+    queue.unknown_claims(8);
     queue.shadowed(Fate::Deliver);
     queue.rescued(&TERMS, 1, 1);
     let delivery = queue.to(&"events".into());

@@ -49,6 +49,9 @@ impl Status {
             true => Some("not connected to Redis yet".to_owned()),
             false => (!away.is_empty()).then(|| away.join("; ")),
         };
+        let of_others = board
+            .unknown(Instant::now())
+            .map(|(queue, (claims, since))| format!("{queue}: {claims} for {}", age(*since)));
         let paused = board.paused.iter().map(|(queue, pause)| format!("{queue} by {}, {}", pause.by, pause.why));
         let (queues, sinks) = (board.queues, board.sinks.len());
         let problems = [
@@ -65,6 +68,7 @@ impl Status {
             list(down, |count| format!("sinks down: {count} of {sinks}")),
             list(unknown, |count| format!("sinks without an answer yet: {count} of {sinks}")),
             list(full, |count| format!("sinks full: {count} of {sinks}")),
+            list(of_others, |count| format!("queues with claims of another version: {count} of {queues}")),
         ];
         let problems: Vec<_> = problems.into_iter().flatten().collect();
         match problems.is_empty() {

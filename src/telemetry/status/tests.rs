@@ -174,3 +174,20 @@ fn topics_that_are_not_served_are_named_and_the_daemon_stays_ready() {
     assert_eq!(body["topics"]["reasons"]["mails"], json!({ "state": "paused" }));
     assert_eq!(body["topics"]["reasons"]["orders"], json!({ "state": "not_read", "reason": "a key holds a list" }));
 }
+
+#[test]
+fn claims_that_this_version_cannot_read_are_shown_after_a_while_and_the_daemon_stays_ready() {
+    let status = running();
+    let shown = |later| {
+        let board = status.board();
+        let now = Instant::now().after(Duration::from_secs(later));
+        board.unknown(now).map(|(queue, (claims, _))| (queue.to_string(), *claims)).collect::<Vec<_>>()
+    };
+    status.unknown_claims(&"orders".into(), 8);
+    assert_eq!((shown(50), shown(61)), (vec![], vec![("orders".to_owned(), 8)]));
+    status.unknown_claims(&"orders".into(), 9);
+    assert_eq!(shown(61), [("orders".to_owned(), 9)], "more of them are no beginning");
+    assert!(status.ready().ok);
+    status.unknown_claims(&"orders".into(), 0);
+    assert_eq!(shown(61), []);
+}

@@ -174,6 +174,7 @@ pub fn rows() -> Vec<Row> {
                 gauge("Oldest ghost", "redisson_oldest_ghost_age_seconds", &["queue"]),
                 gauge("Orphans in Redisson's list", "redisson_orphans", &["queue"]),
                 rare("Entries of a newer version", "unknown_entries", &["queue"]),
+                rare("Claims with unreadable names", "unknown_claims", &["queue"]),
             ],
         ),
         row(

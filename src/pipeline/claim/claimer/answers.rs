@@ -169,7 +169,6 @@ impl Claimer {
         reply::take_damaged(&mut claimed);
         let (most, probing) = (claim.request.most(), claim.probe.is_some());
         let (taken, more_due) = (claimed.elements.len(), reply::more_is_due(&claimed));
-        claimed.unknown += self.expired.unknown;
         reply::note(&queue, &claimed);
         *queue.hints() = claimed.hints;
         if self.gathering && claimed.elements.iter().any(|element| queue.lines.hold_later_than(element.due_ms())) {
@@ -178,7 +177,7 @@ impl Claimer {
         }
         queue.alarm.next(claimed.next_ms, taken > 0);
         self.hand_over(claimed.elements, claimed.retried, claimed.unreadable > 0, claim);
-        let strays = self.expired.met(&queue, claimed.expired).await;
+        let strays = self.expired.met(&queue, claimed.expired, claimed.unknown_names).await;
         self.gathering = queue.spec.order.is_some() && !(self.expired.is_empty() && strays.is_empty());
         self.alone |= self.gathering && strays.iter().any(|name| name.is_suspect());
         // Before anything is found: it would be delivered.

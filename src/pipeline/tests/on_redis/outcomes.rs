@@ -194,3 +194,36 @@ async fn a_damaged_entry_becomes_a_dead_letter_with_its_bytes_wherever_it_is_met
     eventually("the others to be delivered", async || times(&sink, 0..3) == [1, 1, 1]).await;
     assert_eq!(bridge.metric("delaybridge_unknown_entries{queue=\"q\"}"), 0.0);
 }
+
+/// An element in a claim of a process that is gone, behind so many names that this version cannot read.
+async fn orphan_behind(redis: &mut RedisView, names: usize) {
+    let claim = "1.0909090909090909.7.0";
+    let mut plant = redis::pipe();
+    for n in 0..names {
+        // Of a newer version, of another program, and one that begins as ours do.
+        let name = [format!("2.0909090909090909.{n}.0"), format!("other {n}"), format!("1.other.{n}")];
+        plant.zadd("delaybridge:leases:{q}", &name[n % 3], n % 3).ignore();
+    }
+    plant.zadd("delaybridge:leases:{q}", claim, 10).ignore();
+    plant
+        .zadd(format!("delaybridge:claim:{claim}:d:{{q}}"), layout::pack(Layout::New, id(1), b"payload 1"), 5)
+        .ignore();
+    plant.exec_async(&mut redis.0).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_claim_behind_names_that_cannot_be_read_is_taken_up_and_they_are_counted() {
+    for names in [8, 2_500] {
+        let (server, sink) = (TestServer::start(), sink());
+        let mut redis = RedisView::at(&server).await;
+        orphan_behind(&mut redis, names).await;
+        let bridge = Bridge::without_keeper(&server, 1, &[("s", sink.clone())], spec(&[("s", sink.clone())]));
+        eventually("the orphan to be delivered", async || times(&sink, 1..2) == [1]).await;
+        bridge.metric_is("delaybridge_unknown_claims{queue=\"q\"}", names as f64).await;
+        assert_eq!(bridge.metric("delaybridge_unknown_entries{queue=\"q\"}"), 0.0, "they are no entries");
+        bridge.offer(2..5).await;
+        eventually("new ones to be delivered", async || times(&sink, 2..5) == [1, 1, 1]).await;
+        let left: usize = redis::cmd("ZCARD").arg("delaybridge:leases:{q}").query_async(&mut redis.0).await.unwrap();
+        assert!(left >= names, "they are left alone");
+    }
+}

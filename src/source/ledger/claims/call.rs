@@ -6,7 +6,7 @@ use bytes::Bytes;
 use redis::Value;
 
 use super::{
-    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, EXPIRED_SHOWN, Extended, Scripts, Settled,
+    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Extended, Scripts, Settled,
     TakeOverReply, TakeOverRequest, Verdict, Whole, reply, verdict,
 };
 use crate::link::{Conn, Script};
@@ -16,8 +16,6 @@ use crate::source::{Source, SourceError, millis, text};
 
 /// Names that one read of leases asks for, at most.
 const PAGE: usize = 1_000;
-/// Names of unknown versions that [`Claims::expired`] goes past, at most.
-const UNKNOWN_PASSED: usize = 10_000;
 /// Names that one script looks up, at most: 1 us each.
 const NAMES: usize = 2_000;
 /// Claims that [`Claims::in_flight`] looks at.
@@ -120,24 +118,25 @@ impl Claims<'_> {
     }
 
     /// Names of claims with leases that were over at this time, the longest first; at most `most`. And how many names among
-    /// those looked at this version cannot read: they do not hide others.
+    /// those looked at this version cannot read: they do not hide others, however many they are.
     ///
     /// # Errors
     ///
     /// Those of the connection.
     pub async fn expired(&self, conn: &Conn, now_ms: i64, most: usize) -> Result<(Vec<ClaimName>, u64), SourceError> {
-        let (mut names, mut unknown, mut from) = (Vec::new(), 0, 0);
-        while names.len() < most && from < UNKNOWN_PASSED {
-            let page = (most - names.len()).clamp(EXPIRED_SHOWN, PAGE);
+        let (mut names, mut unknown) = (Vec::new(), 0);
+        for from in (0..).step_by(PAGE) {
+            // By rank: behind a score, Redis would walk over everything that was passed before.
             let mut command = redis::cmd("ZRANGE");
-            command.arg(&self.keys.leases[..]).arg("-inf").arg(now_ms).arg("BYSCORE");
-            command.arg("LIMIT").arg(from).arg(page);
-            let found: Vec<Bytes> = conn.query::<Vec<Vec<u8>>>(&command).await?.into_iter().map(Bytes::from).collect();
+            command.arg(&self.keys.leases[..]).arg(from).arg(from + PAGE - 1).arg("WITHSCORES");
+            let page: Vec<(Vec<u8>, f64)> = conn.query(&command).await?;
+            let read = page.len();
+            let over = page.into_iter().take_while(|(_, ends_ms)| *ends_ms <= now_ms as f64);
+            let found: Vec<Bytes> = over.map(|(name, _)| Bytes::from(name)).collect();
             let (known, others) = reply::names(&found);
             names.extend(known);
             unknown += others;
-            from += found.len();
-            if found.len() < page {
+            if found.len() < read || read < PAGE || names.len() >= most {
                 break;
             }
         }

@@ -96,7 +96,9 @@ pub struct Claimed {
     pub leftovers: Option<Leftovers>,
     /// Claims with leases that are over, the longest first: at most [`EXPIRED_SHOWN`].
     pub expired: Vec<ClaimName>,
-    /// Entries and names met that this version cannot read: a newer one's, and left to it, or damaged ones.
+    /// Names beside them that this version cannot read: a newer one's, or another program's. They may hide others.
+    pub unknown_names: u64,
+    /// Entries met that this version cannot read: a newer one's, and left to it, or damaged ones.
     pub unknown: u64,
     /// Those of them that were taken: they stay in the claim.
     pub unreadable: u64,
@@ -106,7 +108,7 @@ pub struct Claimed {
     pub more: bool,
 }
 
-/// Names of expired claims that a claim shows. If it shows so many, there may be more:
+/// Names of expired claims that a claim shows, with those that cannot be read. If it shows so many, there may be more:
 /// [`expired`](crate::source::store::Claims::expired) has them all.
 pub const EXPIRED_SHOWN: usize = 8;
 

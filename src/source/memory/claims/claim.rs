@@ -77,14 +77,18 @@ impl Queue {
             return ClaimReply::Standby { now_ms, until_ms };
         }
         let shown: Vec<_> = self.leases.until(now_ms).take(EXPIRED_SHOWN).collect();
-        let expired: Vec<_> = shown.iter().filter_map(|(_, text)| name(text)).collect();
-        let mut unknown = (shown.len() - expired.len()) as u64;
+        let mut expired: Vec<_> = shown.iter().filter_map(|(_, text)| name(text)).collect();
+        let unknown_names = (shown.len() - expired.len()) as u64;
+        if self.fence.on && expired.is_empty() {
+            // Behind those that cannot be read.
+            expired = self.expired(now_ms, 1).0;
+        }
         if self.fence.on && !expired.is_empty() {
             // What was in flight comes first.
             return ClaimReply::Claimed(Claimed {
                 now_ms,
                 expired,
-                unknown,
+                unknown_names,
                 hints: request.hints.clone(),
                 ..Claimed::default()
             });
@@ -106,7 +110,7 @@ impl Queue {
             });
         }
 
-        let (mut keys, mut room) = (Keys::default(), Room::new(request.bytes));
+        let (mut keys, mut room, mut unknown) = (Keys::default(), Room::new(request.bytes), 0);
         let (mut retried, mut ready) = (Zset::default(), Contents::default());
         for place in order {
             match place {
@@ -143,6 +147,7 @@ impl Queue {
             unreadable: contents.unknown,
             damaged: contents.damaged,
             expired,
+            unknown_names,
             unknown: unknown + contents.unknown,
             more: room.short,
         })

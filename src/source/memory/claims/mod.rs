@@ -72,7 +72,7 @@ pub(super) fn name(text: &Bytes) -> Option<ClaimName> {
 impl Queue {
     /// Names of claims with leases that are over, and how many names before the last of them cannot be read. Those hide no
     /// others.
-    fn expired(&self, now_ms: i64, most: usize) -> (Vec<ClaimName>, u64) {
+    pub(super) fn expired(&self, now_ms: i64, most: usize) -> (Vec<ClaimName>, u64) {
         let (mut names, mut unknown) = (Vec::new(), 0);
         for (_, text) in self.leases.until(now_ms) {
             if names.len() == most {
