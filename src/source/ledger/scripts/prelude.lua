@@ -1,8 +1,9 @@
 -- Shared by all scripts: put in front of each, because Redis knows no shared functions. No script starts with a #! line:
 -- a Redis that is full refuses such a script as a whole, and a full Redis must be drainable.
 
--- Entries of ours carry a header before the element; entry.rs documents every field. Offsets here are Lua's (from 1).
-local HEADER = 86
+-- Entries of ours carry a header before the element, which may be empty; entry.rs documents every field. Offsets here are
+-- Lua's (from 1).
+local HEADER = 80
 local MAGIC = '\219\1'
 
 local function known(m)

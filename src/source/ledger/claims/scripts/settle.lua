@@ -42,9 +42,11 @@ end
 -- Opens a full Redis, and shows that members of claims can be removed. An entry is never empty.
 call('ZREM', KEYS[5], '')
 
--- What the source has of a member, and whether that is scheduled once more.
+-- What the source has of a member, and whether that is scheduled once more. A member that is shorter than any header was
+-- damaged: all of it is the element.
 local function element_of(k, member)
-  return k % 2 == 0 and member or string.sub(member, struct.unpack('<I2', member, 3) + 1)
+  if k % 2 == 0 or #member < 80 then return member end
+  return string.sub(member, struct.unpack('<I2', member, 3) + 1)
 end
 local function scheduled(element)
   for k = first_due, last_due do
