@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::task::JoinSet;
 
@@ -24,10 +25,10 @@ const AT_ONCE: usize = 500;
 const IN_A_ROW: usize = 20;
 /// Topics that are looked at side by side.
 const SIDE_BY_SIDE: usize = 8;
-/// Topics in a page of the index.
+/// Members in a page of the index.
 const PAGE: usize = 1_000;
-/// Topics of a round. More are looked at in the following rounds.
-const TOPICS: usize = 5_000;
+/// Pages of a round. More are looked at in the following rounds.
+const PAGES: usize = 5;
 
 /// The job queue, as the parts that serve it to clients use it.
 pub(super) struct Jobs {
@@ -67,11 +68,12 @@ fn count(events: &JobEvents, topic: &Topic, aged: &Aged) {
     events.ended(topic.as_str(), JobEnd::Died, aged.died);
     events.ended(topic.as_str(), JobEnd::Expired, aged.expired);
     events.ended(topic.as_str(), JobEnd::Trimmed, aged.trimmed);
+    events.set_aside(topic.as_str(), aged.set_aside);
 }
 
 /// Does once a second what time does to jobs, and reads the gauges.
 async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartbeat: Heartbeat) {
-    let (mut after, mut seen) = (None, Topics::default());
+    let (mut index, mut seen) = (Index::default(), Topics::default());
     loop {
         // Order: the end goes first. A round that was left is done by the next daemon.
         tokio::select! {
@@ -86,11 +88,13 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
             continue;
         }
         let round = async {
-            let whole = after.is_none();
+            let whole = index.after.is_none();
             if whole {
                 seen = Topics::default();
             }
-            let (topics, rest) = topics(&queue, after.take()).await;
+            let Round { topics, unreadable, problem } = index.round(&queue).await;
+            seen.unreadable += unreadable;
+            seen.index = problem;
             let queue = &queue;
             let mut looks = futures_util::stream::iter(topics.clone())
                 .map(|topic| async move {
@@ -115,13 +119,14 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
                 }
             }
             // Larger indexes take several rounds.
-            if rest.is_none() {
+            let last = index.after.is_none();
+            if last {
+                events.index_read(seen.index.as_deref().map_or(Ok(seen.unreadable), Err));
                 process.events.status().topics(std::mem::take(&mut seen));
             }
-            if whole && rest.is_none() {
+            if whole && last {
                 events.keep(&topics.iter().map(|topic| topic.as_str().into()).collect::<HashSet<_>>());
             }
-            after = rest;
         };
         tokio::select! {
             biased;
@@ -131,25 +136,51 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
     }
 }
 
-/// The topics of a round: those with settings of their own, and those of the index; and where the next round goes on.
-async fn topics(queue: &JobQueue, mut after: Option<Topic>) -> (Vec<Topic>, Option<Topic>) {
-    let mut topics: Vec<_> = match after {
-        None => queue.settings().topics.keys().cloned().collect(),
-        Some(_) => Vec::new(),
-    };
-    loop {
-        // What cannot be read now is read by the next round.
-        let Ok(page) = queue.topics(after.as_ref(), PAGE).await else { return (topics, None) };
-        let last = page.len() < PAGE;
-        after = page.last().cloned();
-        let known: HashSet<_> = queue.settings().topics.keys().collect();
-        topics.extend(page.into_iter().filter(|topic| !known.contains(topic)));
-        if last {
-            return (topics, None);
+/// The index of topics, round by round.
+#[derive(Default)]
+struct Index {
+    /// Where the next round goes on; none is at the beginning.
+    after: Option<Bytes>,
+    /// The topics of the last round at the beginning: those of a round that cannot read the index.
+    first: Vec<Topic>,
+}
+
+/// The topics of a round: those with settings of their own, and those of the index.
+struct Round {
+    topics: Vec<Topic>,
+    /// Members of the index that are no names.
+    unreadable: u64,
+    /// Why the index could not be read.
+    problem: Option<String>,
+}
+
+impl Index {
+    async fn round(&mut self, queue: &JobQueue) -> Round {
+        let configured = &queue.settings().topics;
+        let whole = self.after.is_none();
+        let mut topics: Vec<_> = if whole { configured.keys().cloned().collect() } else { Vec::new() };
+        let (mut unreadable, mut problem) = (0, None);
+        for _ in 0..PAGES {
+            match queue.topics_page(self.after.as_ref(), PAGE).await {
+                Ok(page) => {
+                    topics.extend(page.topics.into_iter().filter(|topic| !configured.contains_key(topic)));
+                    (unreadable, self.after) = (unreadable + page.unreadable, page.next);
+                }
+                Err(error) => {
+                    // The next round begins anew. Time goes on for those that are known.
+                    let read: HashSet<_> = topics.iter().cloned().collect();
+                    topics.extend(self.first.iter().filter(|topic| !read.contains(topic)).cloned());
+                    (problem, self.after) = (Some(error.to_string()), None);
+                }
+            }
+            if self.after.is_none() {
+                break;
+            }
         }
-        if topics.len() >= TOPICS {
-            return (topics, after);
+        if whole && problem.is_none() {
+            self.first.clone_from(&topics);
         }
+        Round { topics, unreadable, problem }
     }
 }
 

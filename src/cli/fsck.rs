@@ -73,6 +73,13 @@ fn text(result: &Fsck) -> String {
     for queue in &result.queues {
         text.push_str(&of_queue(queue, result.repair));
     }
+    for topic in &result.topics {
+        let name = topic.topic.as_ref().map_or_else(|| "index of topics".to_owned(), |name| format!("topic {name}"));
+        let of = if topic.topic.is_some() { "job" } else { "name" };
+        let looked = words::count(usize::try_from(topic.looked_at).unwrap_or(usize::MAX), of);
+        text.push_str(&format!("{name}: {} ({looked} looked at)\n", state(&topic.findings)));
+        text.push_str(&of_findings(&topic.findings, result.repair));
+    }
     for error in &result.errors {
         text.push_str(&format!("{}: not checked: {}\n", error.queue, error.message));
     }
@@ -86,9 +93,21 @@ fn text(result: &Fsck) -> String {
 fn of_queue(checked: &Checked, repair: bool) -> String {
     let looked = words::count(usize::try_from(checked.looked_at).unwrap_or(usize::MAX), "element");
     let daemons = words::count(usize::try_from(checked.daemons).unwrap_or(usize::MAX), "daemon");
-    let state = if checked.findings.is_empty() { "in order" } else { "not in order" };
-    let mut text = format!("{}: {state} ({looked} looked at, {daemons} at work)\n", checked.queue);
-    for finding in &checked.findings {
+    let mut text = format!("{}: {} ({looked} looked at, {daemons} at work)\n", checked.queue, state(&checked.findings));
+    text.push_str(&of_findings(&checked.findings, repair));
+    for what in &checked.not_checked {
+        text.push_str(&format!("  not checked: {what}\n"));
+    }
+    text
+}
+
+fn state(findings: &[Finding]) -> &'static str {
+    if findings.is_empty() { "in order" } else { "not in order" }
+}
+
+fn of_findings(findings: &[Finding], repair: bool) -> String {
+    let mut text = String::new();
+    for finding in findings {
         let words = finding.explanation;
         text.push_str(&format!("\n  {}  {}\n", words.fault, words.what));
         let done = if repair { format!(", {} repaired", finding.repaired) } else { String::new() };
@@ -111,9 +130,6 @@ fn of_queue(checked: &Checked, repair: bool) -> String {
         if finding.count > finding.things.len() {
             text.push_str(&format!("      and {} more\n", finding.count - finding.things.len()));
         }
-    }
-    for what in &checked.not_checked {
-        text.push_str(&format!("  not checked: {what}\n"));
     }
     text
 }

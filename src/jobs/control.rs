@@ -14,6 +14,9 @@ use crate::link::{BadReply, Fields, Score};
 /// Most jobs that one call redrives or purges.
 pub const MAX_SWEEP: usize = 1_000;
 
+/// Dead jobs that cannot be read, and that one call passes over.
+const MAX_UNREADABLE: u64 = 100_000;
+
 /// Dead jobs that are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which<'a> {
@@ -63,24 +66,26 @@ impl JobQueue {
     }
 
     /// Dead jobs wait again, with all of their tries and, if they had one, the same time to live from now on, or this one.
-    /// Answers how many. At most [`MAX_SWEEP`] a call.
+    /// Answers how many. At most [`MAX_SWEEP`] a call. Jobs that cannot be read stay dead, and hide no others.
     ///
     /// # Errors
     ///
     /// Those of the connection. With ids it may be sent again.
     pub async fn redrive(&self, topic: &Topic, which: Which<'_>, ttl: Option<Duration>) -> Result<u64, JobError> {
         let (most, mut ids) = which.arguments()?;
-        let (named, mut left, mut moved) = (!ids.is_empty(), most.max(ids.len() as u64), 0);
+        let (named, mut left, mut moved, mut stay) = (!ids.is_empty(), most.max(ids.len() as u64), 0, 0);
         // A script reads no more than 512 KiB of records; each goes on behind the last.
-        while left > 0 {
-            let mut args = vec![text(topic.as_str()), or_empty(ttl.map(millis)), number(left)];
+        while left > 0 && stay < MAX_UNREADABLE {
+            let mut args = vec![text(topic.as_str()), or_empty(ttl.map(millis)), number(left), number(stay)];
             args.extend(ids.iter().cloned());
             let reply = self.run(&self.shared.scripts.redrive, topic, &args).await?;
             let mut fields = Fields::of("jobs_redrive", reply)?;
             self.observe(&mut fields)?;
             let letters = fields.bytes()?;
-            moved += letters.iter().filter(|letter| **letter == b'y').count() as u64;
-            left = left.saturating_sub(letters.len() as u64);
+            let of = |letter: u8| letters.iter().filter(|known| **known == letter).count() as u64;
+            moved += of(b'y');
+            stay += if named { 0 } else { of(b'u') };
+            left = left.saturating_sub(letters.len() as u64 - if named { 0 } else { of(b'u') });
             if letters.is_empty() {
                 break;
             }

@@ -105,17 +105,22 @@ impl Limits {
     }
 
     /// What the hash says; what cannot be read is not set.
-    fn of(values: [Option<String>; 7]) -> Limits {
+    fn of(values: [Option<Vec<u8>>; 7]) -> Limits {
         let [ttr, tries, ttl, max_jobs, max_body, dead_max_len, dead_ttl] = values;
-        let number = |value: Option<String>| value.and_then(|value| value.parse::<u64>().ok());
-        let or_none = |value: Option<String>| match value.as_deref() {
-            Some(NONE) => Some(None),
+        // As limit.lua reads them.
+        let digits = |value: &Vec<u8>| value.len() < 17 && value.iter().all(u8::is_ascii_digit);
+        let number = |value: Option<Vec<u8>>| {
+            String::from_utf8(value.filter(digits)?).ok()?.parse::<u64>().ok().filter(|n| *n < 1 << 53)
+        };
+        let short = |value: Option<Vec<u8>>| number(value).and_then(|n| u32::try_from(n).ok());
+        let or_none = |value: Option<Vec<u8>>| match value.as_deref() {
+            Some(text) if text == NONE.as_bytes() => Some(None),
             _ => number(value).map(Some),
         };
-        let time = |value: Option<String>| or_none(value).map(|ms| ms.map(Duration::from_millis));
+        let time = |value: Option<Vec<u8>>| or_none(value).map(|ms| ms.map(Duration::from_millis));
         Limits {
-            ttr: number(ttr).map(Duration::from_millis),
-            tries: number(tries).and_then(|tries| tries.try_into().ok()),
+            ttr: short(ttr).map(|ms| Duration::from_millis(ms.into())),
+            tries: short(tries),
             ttl: time(ttl),
             max_jobs: or_none(max_jobs),
             max_body: number(max_body),
@@ -162,8 +167,24 @@ impl JobQueue {
     pub async fn limits(&self, topic: &Topic) -> Result<Limits, JobError> {
         let mut command = redis::cmd("HMGET");
         command.arg(&Keys::of(topic).topic()[..]).arg(&FIELDS);
-        let values: Vec<Option<String>> = self.conn(Keys::of(topic).topic()).await?.query(&command).await?;
+        let values: Vec<Option<Vec<u8>>> = self.conn(Keys::of(topic).topic()).await?.query(&command).await?;
         Ok(values.try_into().map(Limits::of).unwrap_or_default())
+    }
+
+    /// The names of limits of a topic that cannot be read: they are as if they were not set.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn unreadable_limits(&self, topic: &Topic) -> Result<Vec<&'static str>, JobError> {
+        let mut command = redis::cmd("HMGET");
+        command.arg(&Keys::of(topic).topic()[..]).arg(&FIELDS);
+        let values: Vec<Option<Vec<u8>>> = self.conn(Keys::of(topic).topic()).await?.query(&command).await?;
+        let Ok(values) = <[Option<Vec<u8>>; 7]>::try_from(values) else { return Ok(Vec::new()) };
+        let set = values.each_ref().map(Option::is_some);
+        let read = Limits::of(values).values().map(|value| value.is_some());
+        let lost = FIELDS.into_iter().zip(set).zip(read).filter(|((_, set), read)| *set && !read);
+        Ok(lost.map(|((name, _), _)| name).collect())
     }
 
     /// What a topic allows now: the configuration, and the limits that were set.
@@ -189,8 +210,12 @@ mod tests {
             ..Limits::default()
         };
         for limits in [Limits::default(), some] {
-            let text = |value: Bytes| String::from_utf8(value.to_vec()).unwrap();
-            assert_eq!(Limits::of(limits.values().map(|value| value.map(text))), limits);
+            assert_eq!(Limits::of(limits.values().map(|value| value.map(Into::into))), limits);
+        }
+        let strange = ["abc", "-5", "1e9", "nan", "0x10", "99999999999999999999", "\u{ff}"];
+        for text in strange {
+            let all = std::array::from_fn(|_| Some(text.as_bytes().to_vec()));
+            assert_eq!(Limits::of(all), Limits::default(), "{text}");
         }
         assert_eq!(some.names(), ["ttr_ms", "ttl_ms", "max_jobs"]);
         let allowed = some.over(&TopicSettings { max_jobs: Some(7), ..TopicSettings::default() });

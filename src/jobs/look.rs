@@ -7,13 +7,21 @@ use super::error::JobError;
 use super::keys::TOPICS;
 use super::name::{JobId, LocalId, Topic};
 use super::queue::{JobQueue, number, text};
-use super::record::{Record, State};
+use super::record::{Record, State, Unreadable};
 use crate::link::{BadReply, Fields};
 
 /// Most jobs of one page.
 pub const MAX_PAGE: usize = 100;
 /// Bytes of bodies at which a page ends; a single larger job is answered alone.
 const MAX_PAGE_BYTES: u32 = 4 << 20;
+/// Jobs that one script looks at for those that cannot be read.
+const LOOKED: u32 = 1_000;
+/// Members of the index that one read asks for, at least: those that are no names cost no round trip each.
+const MIN_PAGE: usize = 100;
+/// What is shown instead of a reason where a job cannot be read.
+const ID_UNREADABLE: &str = "another program wrote it: its id is none of the job queue";
+const RECORD_UNREADABLE: &str = "its record was cut off, or is of another version: the body shown is the whole record";
+const STATE_UNREADABLE: &str = "its state was cut off, or is of another version; a redrive begins a new one";
 
 /// Where a job is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,8 +82,21 @@ pub struct JobInfo {
     pub own_id: bool,
     /// What the client said that the body is.
     pub content_type: String,
-    /// The body.
+    /// The body; of a job that cannot be read, all bytes of its record.
     pub body: Bytes,
+    /// Whether this version can read it. If not, only its id, its state, its time, its reason and its bytes are known.
+    pub readable: bool,
+}
+
+/// A page of the index of topics.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TopicsPage {
+    /// Names of topics in alphabetical order.
+    pub topics: Vec<Topic>,
+    /// Members between them that are no names of topics: another program wrote them.
+    pub unreadable: u64,
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<Bytes>,
 }
 
 /// How many jobs of a topic are where.
@@ -143,12 +164,28 @@ impl JobQueue {
         let now = self.observe(&mut fields)?;
         let (mut rows, mut jobs) = (fields.array()?, Vec::new());
         while !rows.is_empty() {
-            let bad = BadReply { script: "jobs_peek", expected: "the id of a job" };
-            let local: LocalId = rows.text()?.parse().map_err(|_| bad)?;
-            let letter = rows.text()?;
-            jobs.push(info("jobs_peek", topic.clone(), local, now, &letter, &mut rows)?);
+            let (id, letter) = (rows.bytes()?, rows.text()?);
+            let local = LocalId::shown(&id);
+            let own = local.as_str().as_bytes() == &id[..];
+            let job = info("jobs_peek", topic.clone(), local, now, &letter, &mut rows)?;
+            jobs.push(if own { job } else { JobInfo { readable: false, reason: ID_UNREADABLE.to_owned(), ..job } });
         }
         Ok(jobs)
+    }
+
+    /// Of the jobs of one state behind the first `skip`: how many were looked at, none at the end, and the ids of those that
+    /// this version cannot read.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn unreadable(&self, topic: &Topic, state: JobState, skip: u64) -> Result<(u64, Vec<LocalId>), JobError> {
+        let args = [text(state.as_str()), number(skip), number(LOOKED), number(MAX_PAGE_BYTES)];
+        let reply = self.run(&self.shared.scripts.unreadable, topic, &args).await?;
+        let mut fields = Fields::of("jobs_unreadable", reply)?;
+        self.observe(&mut fields)?;
+        let looked = u64::try_from(fields.int()?).unwrap_or(0);
+        Ok((looked, fields.all_bytes()?.iter().map(|id| LocalId::shown(id)).collect()))
     }
 
     /// How many jobs of a topic are where.
@@ -177,18 +214,42 @@ impl JobQueue {
         })
     }
 
-    /// Names of topics in alphabetical order, at most `count`, after this one.
+    /// Names of topics in alphabetical order, at most `count`, after this one. Fewer are all that there are: members of the
+    /// index that are no names hide none.
     ///
     /// # Errors
     ///
     /// Those of the connection.
     pub async fn topics(&self, after: Option<&Topic>, count: usize) -> Result<Vec<Topic>, JobError> {
-        let from = after.map_or_else(|| "-".to_owned(), |topic| format!("({topic}"));
+        let mut from = after.map(|topic| text(topic.as_str()));
+        let mut topics = Vec::new();
+        loop {
+            let page = self.topics_page(from.as_ref(), count.max(MIN_PAGE)).await?;
+            topics.extend(page.topics);
+            from = page.next;
+            if topics.len() >= count || from.is_none() {
+                break;
+            }
+        }
+        topics.truncate(count);
+        Ok(topics)
+    }
+
+    /// The topics among `count` members of the index, after this member.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn topics_page(&self, after: Option<&Bytes>, count: usize) -> Result<TopicsPage, JobError> {
+        let from = after.map_or_else(|| Bytes::from_static(b"-"), |after| [b"(", &after[..]].concat().into());
         let mut command = redis::cmd("ZRANGE");
-        command.arg(TOPICS).arg(from).arg("+").arg("BYLEX").arg("LIMIT").arg(0).arg(count);
-        let names: Vec<String> = self.conn(TOPICS).await?.query(&command).await?;
-        // A member that is no name was written by another program.
-        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+        command.arg(TOPICS).arg(&from[..]).arg("+").arg("BYLEX").arg("LIMIT").arg(0).arg(count);
+        let members: Vec<Vec<u8>> = self.conn(TOPICS).await?.query(&command).await?;
+        let read = members.len();
+        let next = members.last().filter(|_| read == count).cloned().map(Bytes::from);
+        let name = |member: Vec<u8>| String::from_utf8(member).ok()?.parse().ok();
+        let topics: Vec<Topic> = members.into_iter().filter_map(name).collect();
+        Ok(TopicsPage { unreadable: (read - topics.len()) as u64, topics, next })
     }
 }
 
@@ -213,14 +274,21 @@ fn info(
         "f" => JobState::Forwarding,
         _ => return Err(BadReply { script, expected: "w, r, d or f" }),
     };
-    let record = Record::read(script, &fields.bytes()?)?;
-    let changed = State::read(script, &fields.bytes()?)?;
+    let (bytes, changed) = (fields.bytes()?, fields.bytes()?);
+    let id = JobId { topic, local };
+    let (record, changed) = match (Record::read(&bytes), State::read(&changed)) {
+        (Some(record), Ok(changed)) => (record, changed),
+        (None, _) => return Ok(unreadable(id, state, time_ms, RECORD_UNREADABLE, bytes)),
+        (Some(record), Err(Unreadable)) => {
+            return Ok(unreadable(id, state, time_ms, STATE_UNREADABLE, record.body));
+        }
+    };
     let (expires_ms, ttr_ms, tries) = match &changed {
         Some(state) => (state.expires_ms, state.ttr_ms, state.tries),
         None => (record.expires_ms, record.ttr_ms, record.tries),
     };
     Ok(JobInfo {
-        id: JobId { topic, local },
+        id,
         state,
         time_ms,
         added_ms: record.added_ms,
@@ -233,5 +301,26 @@ fn info(
         own_id: record.own_id,
         content_type: record.content_type,
         body: record.body,
+        readable: true,
     })
+}
+
+/// A job of which these are all bytes that there are.
+fn unreadable(id: JobId, state: JobState, time_ms: i64, reason: &str, body: Bytes) -> JobInfo {
+    JobInfo {
+        id,
+        state,
+        time_ms,
+        added_ms: 0,
+        expires_ms: None,
+        reserved_ms: None,
+        attempts: 0,
+        tries: 0,
+        ttr_ms: 0,
+        reason: reason.to_owned(),
+        own_id: false,
+        content_type: String::new(),
+        body,
+        readable: false,
+    }
 }

@@ -40,7 +40,7 @@ pub use error::JobError;
 pub use job::{Added, Due, NewJob, Reserved, Settled};
 pub use keys::{KINDS, Keys, PREFIX, TOPICS, WAKE};
 pub use limits::{Allowed, Limits};
-pub use look::{JobInfo, JobState, MAX_PAGE, Sizes};
+pub use look::{JobInfo, JobState, MAX_PAGE, Sizes, TopicsPage};
 pub use name::{InvalidName, JobId, LocalId, Token, Topic};
 pub use queue::JobQueue;
 pub use record::Record;

@@ -61,6 +61,17 @@ impl LocalId {
         &self.0
     }
 
+    /// The id for an answer that shows any bytes: what no id may have is shown as `~` and its hexadecimal digits.
+    pub(super) fn shown(bytes: &[u8]) -> LocalId {
+        if let Some(id) = std::str::from_utf8(bytes).ok().and_then(|id| id.parse().ok()) {
+            return id;
+        }
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-');
+        let one = |byte: &u8| if allowed(*byte) { char::from(*byte).to_string() } else { format!("~{byte:02x}") };
+        let text: String = bytes.iter().take(40).map(one).collect();
+        LocalId(if text.is_empty() { "~" } else { &*text }.into())
+    }
+
     /// A ULID: 26 characters that sort by the time `ms`, and then by `random`.
     pub fn ulid(ms: i64, random: u128) -> LocalId {
         const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";

@@ -10,8 +10,6 @@
 
 use bytes::Bytes;
 
-use crate::link::BadReply;
-
 /// The version that this program writes.
 const VERSION: u8 = 1;
 const RECORD_HEAD: usize = 27;
@@ -73,21 +71,16 @@ impl Record {
         bytes.into()
     }
 
-    /// Reads a record.
-    ///
-    /// # Errors
-    ///
-    /// For one that was cut short, or that is of another version.
-    pub fn read(script: &'static str, bytes: &Bytes) -> Result<Record, BadReply> {
-        let bad = BadReply { script, expected: "a job's record of version 1" };
+    /// Reads a record; `None` for one that was cut short, or that is of another version. `is_record` in `state.lua` decides the same.
+    pub fn read(bytes: &Bytes) -> Option<Record> {
         if bytes.len() < RECORD_HEAD || bytes[0] != VERSION {
-            return Err(bad);
+            return None;
         }
         let body_at = RECORD_HEAD + usize::from(bytes[RECORD_HEAD - 1]);
         if bytes.len() < body_at {
-            return Err(bad);
+            return None;
         }
-        Ok(Record {
+        Some(Record {
             own_id: bytes[1] != 0,
             added_ms: i64_at(bytes, 2),
             expires_ms: some(i64_at(bytes, 10)),
@@ -99,14 +92,18 @@ impl Record {
     }
 }
 
+/// A state that was cut short, or that is of another version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unreadable;
+
 impl State {
-    /// Reads a state; the empty one is that of a job that was never reserved.
-    pub(super) fn read(script: &'static str, bytes: &Bytes) -> Result<Option<State>, BadReply> {
+    /// Reads a state; the empty one is that of a job that was never reserved. `unpack_state` in `state.lua` decides the same.
+    pub(super) fn read(bytes: &Bytes) -> Result<Option<State>, Unreadable> {
         if bytes.is_empty() {
             return Ok(None);
         }
-        if bytes.len() < STATE_HEAD {
-            return Err(BadReply { script, expected: "a job's state" });
+        if bytes.len() < STATE_HEAD || bytes[0] > 1 {
+            return Err(Unreadable);
         }
         Ok(Some(State {
             attempts: u32_at(bytes, 1),
@@ -129,15 +126,16 @@ mod tests {
         whole[0] = VERSION;
         whole[RECORD_HEAD - 1] = 4;
         whole.extend_from_slice(b"texthello");
-        let record = Record::read("get", &whole.clone().into()).unwrap();
+        let record = Record::read(&whole.clone().into()).unwrap();
         assert_eq!((record.content_type.as_str(), &record.body[..]), ("text", &b"hello"[..]));
         for end in 0..RECORD_HEAD + 4 {
-            assert!(Record::read("get", &whole[..end].to_vec().into()).is_err(), "{end}");
+            assert!(Record::read(&whole[..end].to_vec().into()).is_none(), "{end}");
         }
         whole[0] = 2;
-        assert!(Record::read("get", &whole.into()).is_err());
-        assert_eq!(State::read("get", &Bytes::new()), Ok(None));
-        assert!(State::read("get", &vec![0; STATE_HEAD - 1].into()).is_err());
-        assert!(State::read("get", &vec![0; STATE_HEAD].into()).is_ok());
+        assert!(Record::read(&whole.into()).is_none());
+        assert_eq!(State::read(&Bytes::new()), Ok(None));
+        assert!(State::read(&vec![0; STATE_HEAD - 1].into()).is_err());
+        assert!(State::read(&vec![2; STATE_HEAD].into()).is_err());
+        assert!(State::read(&vec![0; STATE_HEAD].into()).is_ok());
     }
 }

@@ -20,6 +20,7 @@ pub struct Scripts {
     pub(super) tick: Script,
     pub(super) recover: Script,
     pub(super) limits: Script,
+    pub(super) unreadable: Script,
 }
 
 /// The scripts under Redis's clock.
@@ -31,13 +32,15 @@ pub type Patch<'a> = (&'a str, &'a str, &'a str);
 const PRELUDE: &str = include_str!("scripts/prelude.lua");
 
 /// What scripts include: the line that asks for it, and the text.
-const INCLUDES: [(&str, &str); 3] = [
+const INCLUDES: [(&str, &str); 4] = [
     ("--#include types.lua", include_str!("scripts/types.lua")),
     ("--#include state.lua", include_str!("scripts/state.lua")),
     ("--#include moves.lua", include_str!("scripts/moves.lua")),
+    // Behind moves.lua, which includes it.
+    ("--#include limit.lua", include_str!("scripts/limit.lua")),
 ];
 
-const TEXTS: [(&str, &str); 14] = [
+const TEXTS: [(&str, &str); 15] = [
     ("add", include_str!("scripts/add.lua")),
     ("pop", include_str!("scripts/pop.lua")),
     ("finish", include_str!("scripts/finish.lua")),
@@ -52,6 +55,7 @@ const TEXTS: [(&str, &str); 14] = [
     ("tick", include_str!("scripts/tick.lua")),
     ("recover", include_str!("scripts/recover.lua")),
     ("limits", include_str!("scripts/limits.lua")),
+    ("unreadable", include_str!("scripts/unreadable.lua")),
 ];
 
 impl Scripts {
@@ -96,11 +100,12 @@ impl Scripts {
             tick: script("tick"),
             recover: script("recover"),
             limits: script("limits"),
+            unreadable: script("unreadable"),
         }
     }
 
     /// All of them, to be loaded when a connection is made.
-    pub fn all(&self) -> [&Script; 14] {
+    pub fn all(&self) -> [&Script; 15] {
         let Scripts {
             add,
             pop,
@@ -116,7 +121,8 @@ impl Scripts {
             tick,
             recover,
             limits,
+            unreadable,
         } = self;
-        [add, pop, finish, release, touch, delete, get, peek, stats, redrive, purge, tick, recover, limits]
+        [add, pop, finish, release, touch, delete, get, peek, stats, redrive, purge, tick, recover, limits, unreadable]
     }
 }

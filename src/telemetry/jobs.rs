@@ -34,12 +34,17 @@ struct Inner {
     /// Topics that have series.
     shown: Mutex<HashSet<Box<str>>>,
     failures: Throttle,
+    unreadable: Throttle,
+    /// How many members of the index are no names, when it could be read last; nothing if it could not.
+    index: Mutex<Option<u64>>,
 }
 
 impl JobEvents {
     pub(super) fn new(metrics: Metrics) -> Self {
-        let failures = Throttle::new(Duration::from_secs(10));
-        JobEvents(Arc::new(Inner { metrics, shown: Mutex::default(), failures }))
+        let throttle = || Throttle::new(Duration::from_secs(10));
+        let (failures, unreadable) = (throttle(), throttle());
+        let index = Mutex::new(Some(0));
+        JobEvents(Arc::new(Inner { metrics, shown: Mutex::default(), failures, unreadable, index }))
     }
 
     /// The topic's label.
@@ -89,6 +94,47 @@ impl JobEvents {
         if n > 0 {
             let counter = &self.0.metrics.families().jobs_ended;
             counter.with_label_values(&[self.label(topic), how.as_str()]).inc_by(n);
+        }
+    }
+
+    /// So many jobs could not be read, and are dead.
+    pub fn set_aside(&self, topic: &str, n: u64) {
+        self.ended(topic, JobEnd::Unreadable, n);
+        if n > 0
+            && let Some(left_out) = self.0.unreadable.admit(Instant::now(), n)
+        {
+            tracing::warn!(
+                topic,
+                jobs = n,
+                left_out,
+                "jobs of another version, or of another program, are set aside: they are among the dead ones, with their bytes"
+            );
+        }
+    }
+
+    /// The index of topics could not be read, or has members that are no names of topics. Once, until that changes.
+    pub fn index_read(&self, found: Result<u64, &str>) {
+        let unreadable = found.as_ref().ok().copied();
+        if let Some(unreadable) = unreadable {
+            self.0
+                .metrics
+                .families()
+                .unreadable_topics
+                .with_label_values(&[] as &[&str])
+                .set(i64::try_from(unreadable).unwrap_or(i64::MAX));
+        }
+        if std::mem::replace(&mut *self.0.index.lock(), unreadable) == unreadable {
+            return;
+        }
+        match found {
+            Err(problem) => tracing::warn!(
+                "read the index of topics: {problem}; the clock goes on with the topics that were there before"
+            ),
+            Ok(0) => tracing::info!("the index of topics is in order again"),
+            Ok(members) => tracing::warn!(
+                members,
+                "delaybridge:jobs:topics has members that are no names of topics: another program wrote them; they are passed over"
+            ),
         }
     }
 

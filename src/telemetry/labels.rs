@@ -61,6 +61,8 @@ words! {
         Expired = "expired",
         /// A dead job, removed because there were too many, or because it was too old.
         Trimmed = "trimmed",
+        /// This version could not read it: it is dead, with its bytes.
+        Unreadable = "unreadable",
     }
 }
 

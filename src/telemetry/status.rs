@@ -109,6 +109,10 @@ pub struct Topics {
     pub paused: Vec<Arc<str>>,
     /// Those that could not be looked at, and why.
     pub failed: Vec<(Arc<str>, String)>,
+    /// Members of the index that are no names of topics.
+    pub unreadable: u64,
+    /// Why the index could not be read: those of the round before were looked at.
+    pub index: Option<String>,
 }
 
 #[derive(Default)]
@@ -427,13 +431,19 @@ impl Status {
         if unknown.count > 0 {
             body["unknown_claims"] = unknown.close(board.queues, "queues");
         }
-        if let Some(Topics { total, paused, failed }) = &board.topics {
+        if let Some(Topics { total, paused, failed, unreadable, index }) = &board.topics {
             let mut troubled = List::default();
             paused.iter().for_each(|topic| troubled.add(topic, || json!({ "state": "paused" })));
             failed
                 .iter()
                 .for_each(|(topic, why)| troubled.add(topic, || json!({ "state": "not_read", "reason": why })));
             body["topics"] = troubled.close(*total, "not_served");
+            if *unreadable > 0 {
+                body["topics"]["unreadable_names"] = json!(unreadable);
+            }
+            if let Some(why) = index {
+                body["topics"]["index_not_read"] = json!(why);
+            }
         }
         Answer { ok, body }
     }

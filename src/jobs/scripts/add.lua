@@ -13,11 +13,15 @@
 --
 -- The due entry comes before the record: one without a record is no job, and pop removes it. A record alone would stay.
 
+--#include limit.lua
+
 local now = clock()
 local known = typed(TOPIC, 'HMGET', 'created', 'max_jobs', 'max_body', 'ttr', 'tries', 'ttl')
 if bad then return bad end
-local most, largest = tonumber(known[2] or ARGV[1]), tonumber(known[3] or ARGV[3])
-local ttr, tries, ttl = known[4] or ARGV[4], known[5] or ARGV[5], tonumber(known[6] or ARGV[6]) or 0
+local most, largest = limit(known[2], ARGV[1]), limit(known[3], ARGV[3]) or tonumber(ARGV[3])
+local ttr = limit(known[4], ARGV[4], 4294967295) or tonumber(ARGV[4])
+local tries = limit(known[5], ARGV[5], 4294967295) or tonumber(ARGV[5])
+local ttl = limit(known[6], ARGV[6]) or 0
 local letters, dues, seen, new, earliest = {}, {}, {}, 0, nil
 for i = 7, #ARGV, 9 do
   local id, letter, due, lives = ARGV[i], 'y', tonumber(ARGV[i + 3]), tonumber(ARGV[i + 6]) or ttl
@@ -60,7 +64,7 @@ for n = 1, #letters do
     waits[#waits + 1], waits[#waits + 2] = ms(due), id
     if expires > 0 then ends[#ends + 1], ends[#ends + 2] = ms(expires), id end
     records[#records + 1], records[#records + 2] = id, struct.pack('<BBI8I8I4I4B', 1, tonumber(ARGV[i + 1]), now, expires,
-      tonumber(ARGV[i + 4]) or tonumber(ttr), tonumber(ARGV[i + 5]) or tonumber(tries), #ARGV[i + 7]) .. ARGV[i + 7] .. ARGV[i + 8]
+      tonumber(ARGV[i + 4]) or ttr, tonumber(ARGV[i + 5]) or tries, #ARGV[i + 7]) .. ARGV[i + 7] .. ARGV[i + 8]
   end
 end
 if not known[1] then call('HSET', TOPIC, 'created', ms(now)) end

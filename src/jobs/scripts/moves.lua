@@ -1,5 +1,7 @@
 -- What several scripts do with jobs. Included behind state.lua.
 
+--#include limit.lua
+
 -- The record and what changes of a job that is gone. Answers 1 if there was a record.
 local function forget(id)
   local known = call('HDEL', RECORDS, id)
@@ -8,9 +10,15 @@ local function forget(id)
   return known
 end
 
+-- A job that this version cannot read goes to the dead, as it is: there it is shown with its bytes, and waits for a version that can.
+local function set_aside(id, now)
+  call('ZADD', DEAD, ms(now), id)
+  call('ZREM', EXPIRY, id)
+end
+
 -- Dead jobs beyond `max`, or beyond what the topic's hash says, the oldest first: at most 100 a call, so that a lower limit is not one long script.
 local function trim_dead(max)
-  max = tonumber(call('HGET', TOPIC, 'dead_max_len') or max)
+  max = limit(call('HGET', TOPIC, 'dead_max_len'), max)
   if not max then return 0 end
   local over = math.min(call('ZCARD', DEAD) - max, 100)
   if over <= 0 then return 0 end
@@ -39,7 +47,8 @@ local function give_back(id, s, now, due)
 end
 
 -- Reservations that are over, at most `most` of them: each job goes back, as due at the moment when its time ran out, or is
--- dead, or gone. `counts` is {back, dead, expired}.
+-- dead, or gone, or set aside. `counts` is {back, dead, expired, not touched here, set aside}.
+local PLACES = {y = 1, d = 2, x = 3, a = 5}
 local function come_back(now, most, counts)
   local rows = call('ZRANGEBYSCORE', RESERVED, '-inf', ms(now), 'WITHSCORES', 'LIMIT', 0, most)
   if not rows[1] then return end
@@ -50,12 +59,23 @@ local function come_back(now, most, counts)
     if call('HEXISTS', RECORDS, id) == 0 then
       forget(id)
     else
-      local s = text and unpack_state(text) or fresh(call('HGET', RECORDS, id))
-      s.reason = 'ttr'
-      letter = give_back(id, s, now, tonumber(rows[i + 1]))
+      local s
+      if text then
+        s = unpack_state(text)
+      else
+        local record = call('HGET', RECORDS, id)
+        s = is_record(record) and fresh(record)
+      end
+      if s then
+        s.reason = 'ttr'
+        letter = give_back(id, s, now, tonumber(rows[i + 1]))
+      else
+        set_aside(id, now)
+        letter = 'a'
+      end
     end
     call('ZREM', RESERVED, id)
-    local place = letter == 'y' and 1 or letter == 'd' and 2 or 3
+    local place = PLACES[letter]
     counts[place] = counts[place] + 1
   end
 end

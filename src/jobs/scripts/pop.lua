@@ -4,7 +4,8 @@
 --      own, or '', 6 exact length that the dead are trimmed to, or ''
 -- Returns {'late', now} when it ran after not_after; else {'ok', now, {id, record, attempt, tries, time to run, its end,
 --      end of the time to live, ...}, due time of the first job that is left or '', end of the first reservation or '',
---      {come back, died, expired, trimmed, without a record}, 1 if the topic is paused}.
+--      {come back, died, expired, trimmed, set aside, without a record}, 1 if the topic is paused}. Set aside is what this
+--      version cannot read: it is dead then, with all of its bytes, and takes no other job along.
 --
 -- Sent twice: the daemon never does; every call has a token of its own. A call whose reply was lost may have reserved
 -- jobs: recover.lua finds them by the token once not_after is over, and their time to run ends in any case.
@@ -14,18 +15,18 @@
 local function aged()
   --#include types.lua
   --#include moves.lua
-  return wrong_type(), forget, trim_dead, come_back
+  return wrong_type(), forget, set_aside, trim_dead, come_back
 end
 
 local now = clock()
 if now > tonumber(ARGV[1]) then return {'late', now} end
-local token, most, bytes, counts = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), {0, 0, 0, 0, 0}
+local token, most, bytes, counts = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), {0, 0, 0, 0, 0, 0}
 
 local over = typed(RESERVED, 'ZRANGE', 0, 0, 'WITHSCORES')
 local paused = typed(TOPIC, 'HEXISTS', 'paused')
 if bad then return bad end
 if over[1] and tonumber(over[2]) <= now then
-  local wrong, _, trim_dead, come_back = aged()
+  local wrong, _, _, trim_dead, come_back = aged()
   if wrong then return wrong end
   come_back(now, 2 * most + 10, counts)
   if counts[2] > 0 then counts[4] = trim_dead(ARGV[6]) end
@@ -55,12 +56,18 @@ end
 if ids[1] then
   local records, states = typed(RECORDS, 'HMGET', unpack(ids)), typed(STATE, 'HMGET', unpack(ids))
   if bad then return bad end
-  local reserved, changed, gone, first_end = {}, {}, {}, over[1] and tonumber(over[2])
+  local reserved, changed, gone, aside, first_end = {}, {}, {}, {}, over[1] and tonumber(over[2])
   for i = 1, #ids do
     local id, record, text = ids[i], records[i], states[i]
-    local s = record and (text and unpack_state(text) or fresh(record))
-    if not s then
-      gone[#gone + 1], counts[5] = id, counts[5] + 1
+    local s
+    -- Nothing is reserved before all of them were looked at.
+    if record and is_record(record) and is_id(id) then
+      if text then s = unpack_state(text) else s = fresh(record) end
+    end
+    if not record then
+      gone[#gone + 1], counts[6] = id, counts[6] + 1
+    elseif not s then
+      aside[#aside + 1], counts[5] = id, counts[5] + 1
     elseif s.expires > 0 and s.expires <= now then
       gone[#gone + 1], counts[3] = id, counts[3] + 1
     else
@@ -74,10 +81,10 @@ if ids[1] then
       jobs[n + 5], jobs[n + 6], jobs[n + 7] = s.ttr, ms(ends), s.expires
     end
   end
-  local forget
-  if gone[1] then
+  local forget, set_aside
+  if gone[1] or aside[1] then
     local wrong
-    wrong, forget = aged()
+    wrong, forget, set_aside = aged()
     if wrong then return wrong end
   end
   open()
@@ -86,6 +93,7 @@ if ids[1] then
     call('HSET', STATE, unpack(changed))
     over = {'', ms(first_end)}
   end
+  for i = 1, #aside do set_aside(aside[i], now) end
   call('ZREM', DUE, unpack(ids))
   for i = 1, #gone do forget(gone[i]) end
 end

@@ -19,8 +19,8 @@ local ids = call('ZRANGE', RESERVED, from, from + page - 1)
 if not ids[1] then return {now, 0, -1} end
 local states = call('HMGET', STATE, unpack(ids))
 for i = 1, #ids do
-  if states[i] and string.sub(states[i], 30, 45) == ARGV[1] then
-    local s = unpack_state(states[i])
+  local s = states[i] and string.sub(states[i], 30, 45) == ARGV[1] and unpack_state(states[i])
+  if s then
     open()
     s.attempts, s.reason = math.max(s.attempts - 1, 0), 'lost'
     give_back(ids[i], s, now, s.reserved)

@@ -20,9 +20,9 @@ local letters, times, died = {}, {}, 0
 for i = 3, #ARGV, 5 do
   local id, how, letter, due = ARGV[i], ARGV[i + 2], 'n', now + tonumber(ARGV[i + 3])
   local text = call('HGET', STATE, id)
-  if text and string.sub(text, 30, 45) == ARGV[i + 1] and call('ZSCORE', RESERVED, id) then
+  local s = text and string.sub(text, 30, 45) == ARGV[i + 1] and unpack_state(text)
+  if s and call('ZSCORE', RESERVED, id) then
     open()
-    local s = unpack_state(text)
     s.reason = ARGV[i + 4]
     -- Not given back by what its tries would decide: these are kept as they are, so that `get` shows them.
     if how == 'u' then s.attempts = math.max(s.attempts - 1, 0) end

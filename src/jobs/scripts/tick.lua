@@ -2,7 +2,7 @@
 --
 -- ARGV 1 most of each kind, 2 exact length that the dead are trimmed to, or '', 3 how long the dead are kept (ms), or '',
 --      4 name of the topic
--- Returns {now, {come back, died, expired, trimmed}, delay, ready, reserved, dead, due time of the first job that waits or
+-- Returns {now, {come back, died, expired, trimmed, set aside}, delay, ready, reserved, dead, due time of the first job that waits or
 --      '', 1 if there was more to do than `most`, 1 if the topic is paused}.
 --
 -- Sent twice, or by several daemons: what was done is done, the second run goes on.
@@ -15,9 +15,9 @@ local now = clock()
 local wrong = wrong_type()
 if wrong then return wrong end
 
-local most, counts, more = tonumber(ARGV[1]), {0, 0, 0, 0}, 0
+local most, counts, more = tonumber(ARGV[1]), {0, 0, 0, 0, 0}, 0
 come_back(now, most, counts)
-if counts[1] + counts[2] + counts[3] >= most then more = 1 end
+if counts[1] + counts[2] + counts[3] + counts[5] >= most then more = 1 end
 if counts[1] > 0 then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[4]) end
 
 local ids = call('ZRANGEBYSCORE', EXPIRY, '-inf', ms(now), 'LIMIT', 0, most)
@@ -37,7 +37,7 @@ end
 
 counts[4] = trim_dead(ARGV[2])
 if counts[4] == 100 then more = 1 end
-local kept = tonumber(call('HGET', TOPIC, 'dead_ttl') or ARGV[3])
+local kept = limit(call('HGET', TOPIC, 'dead_ttl'), ARGV[3])
 if kept then
   local old = call('ZRANGEBYSCORE', DEAD, '-inf', ms(now - kept), 'LIMIT', 0, most)
   for i = 1, #old do

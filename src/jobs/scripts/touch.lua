@@ -14,9 +14,9 @@ if wrong then return wrong end
 
 local id = ARGV[1]
 local text = call('HGET', STATE, id)
-if text and string.sub(text, 30, 45) == ARGV[2] and call('ZSCORE', RESERVED, id) then
+local s = text and string.sub(text, 30, 45) == ARGV[2] and unpack_state(text)
+if s and call('ZSCORE', RESERVED, id) then
   open()
-  local s = unpack_state(text)
   if ARGV[3] ~= '' and tonumber(ARGV[3]) ~= s.ttr then
     s.ttr = tonumber(ARGV[3])
     call('HSET', STATE, id, pack_state(s))

@@ -1,6 +1,7 @@
 //! Finds what a crash, an operator or another program left in Redis, and repairs it. Works beside running daemons: what is
 //! on its way is no fault, so only what is still wrong at a second look is reported, and each repair checks once more.
 
+mod topics;
 mod words;
 
 use std::collections::BTreeMap;
@@ -12,8 +13,10 @@ use serde::Serialize;
 use super::error::{Attempt, Error, QueueError};
 use super::redisson::restore::sweep;
 use super::session::{Queue, Session, find};
+use crate::source::SourceSpec;
 use crate::source::ledger::fsck::{Fault, Found, Repair, Suspect, Terms};
 
+pub use self::topics::CheckedTopic;
 pub use self::words::{Explanation, explanation};
 
 /// Between the first look and the second.
@@ -46,6 +49,9 @@ pub struct Fsck {
     pub repair: bool,
     /// The queues that were looked at.
     pub queues: Vec<Checked>,
+    /// The index of topics, and the topics that were looked at, if there is a job queue.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<CheckedTopic>,
     /// Queues that could not be read to the end.
     pub errors: Vec<QueueError>,
 }
@@ -97,7 +103,12 @@ impl Fsck {
     /// Whether everything is in order now.
     pub fn is_clean(&self) -> bool {
         let whole = |finding: &Finding| finding.repaired == finding.count && finding.more == 0;
-        self.errors.is_empty() && self.queues.iter().all(|queue| queue.findings.iter().all(whole))
+        let mut findings = self
+            .queues
+            .iter()
+            .flat_map(|queue| &queue.findings)
+            .chain(self.topics.iter().flat_map(|topic| &topic.findings));
+        self.errors.is_empty() && findings.all(whole)
     }
 }
 
@@ -116,7 +127,17 @@ pub async fn fsck(
         Some(id) => vec![find(&session.config, id)?],
         None => session.config.queues.clone(),
     };
-    let mut answer = Fsck { repair: request.repair, queues: Vec::new(), errors: Vec::new() };
+    let mut answer = Fsck { repair: request.repair, queues: Vec::new(), topics: Vec::new(), errors: Vec::new() };
+    // Of one queue, the topic that it delivers.
+    let topic = specs.iter().find_map(|spec| match &spec.source {
+        SourceSpec::Jobs(jobs) => jobs.topic.parse().ok(),
+        _ => None,
+    });
+    if let Some(jobs) = session.jobs().filter(|_| only.is_none() || topic.is_some()) {
+        let (topics, errors) = topics::check(&jobs, topic.filter(|_| only.is_some()), progress).await;
+        answer.topics = topics;
+        answer.errors.extend(errors);
+    }
     for spec in specs {
         let id = spec.id.to_string();
         let checked = match session.queue(spec).await {

@@ -153,5 +153,26 @@ pub fn explanation(fault: Fault) -> Explanation {
             "it is never delivered",
             "adds its id, due now; a job that a consumer of the pool has is delivered once more",
         ),
+        Fault::UnreadableJob => of(
+            "unreadable_job",
+            "a job has an id, a record or a state that this version cannot read",
+            "a newer version added it, it was damaged, or another program wrote it",
+            "it is not handed out; when its turn comes it goes to the dead jobs of the topic, with all of its bytes",
+            "nothing: redrive it with the version that wrote it, or purge it",
+        ),
+        Fault::UnreadableLimit => of(
+            "unreadable_limit",
+            "a limit in the hash of a topic is no number",
+            "a person or another program wrote it",
+            "the limit of the configuration applies",
+            "nothing: `jobs limits` sets it anew",
+        ),
+        Fault::UnreadableTopic => of(
+            "unreadable_topic",
+            "a member of `delaybridge:jobs:topics` is no name of a topic",
+            "another program wrote it",
+            "it is passed over",
+            "nothing: remove it with ZREM",
+        ),
     }
 }

@@ -129,6 +129,10 @@ async fn copy(
     dry_run: bool,
     what: &dyn Fn() -> String,
 ) -> Result<bool, Error> {
+    // What another program or version wrote stays: its bytes are no body.
+    if !job.readable {
+        return Ok(false);
+    }
     match target {
         Target::Set(..) if dry_run => Ok(true),
         Target::Set(key, unit) => {

@@ -123,7 +123,7 @@ impl Source for JobsSource {
 
     fn goes_with_body(&self, member: &Bytes, record: &Bytes) -> Vec<Beside> {
         let mut beside = vec![Beside::Field { key: self.keys.state().clone(), field: member.clone() }];
-        let record = Record::read("record", record).ok();
+        let record = Record::read(record);
         if record.as_ref().is_none_or(|record| record.expires_ms.is_some()) {
             beside.push(Beside::Member { key: self.keys.expiry().clone(), member: member.clone() });
         }
@@ -148,11 +148,11 @@ impl Source for JobsSource {
     ) -> (Identity, Result<Bytes, NoPayload>) {
         let id = self.identity_of(member).unwrap_or_else(|| junk_id(member).into());
         let payload = match body {
-            Body::Here { bytes, read_ms } => match Record::read("record", bytes) {
+            Body::Here { bytes, read_ms } => match Record::read(bytes) {
                 // The clock of the job queue removes the record, and counts the job.
-                Ok(record) if record.expires_ms.is_some_and(|ends_ms| ends_ms <= *read_ms) => Err(NoPayload::Missing),
-                Ok(record) => Ok(record.body),
-                Err(_) => Err(Junk("the record of the job is damaged, or of a newer version".to_owned()).into()),
+                Some(record) if record.expires_ms.is_some_and(|ends_ms| ends_ms <= *read_ms) => Err(NoPayload::Missing),
+                Some(record) => Ok(record.body),
+                None => Err(Junk("the record of the job is damaged, or of a newer version".to_owned()).into()),
             },
             Body::Missing => Err(NoPayload::Missing),
             Body::NoRoom(_) => Err(NoPayload::NoRoom),

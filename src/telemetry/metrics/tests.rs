@@ -68,6 +68,7 @@ fn use_everything(metrics: &Metrics) {
     let jobs = JobEvents::new(metrics.clone());
     jobs.sizes("orders", &JobSizes { jobs: [1, 2, 3, 4], oldest_ready: Duration::from_millis(1500) });
     jobs.ended("orders", JobEnd::TimedOut, 2);
+    jobs.index_read(Ok(1));
     let api = metrics.api();
     api.answered("add", 201, Duration::from_millis(2));
     drop(api.connected());

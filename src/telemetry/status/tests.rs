@@ -167,10 +167,11 @@ fn topics_that_are_not_served_are_named_and_the_daemon_stays_ready() {
     let status = running();
     assert_eq!(status.ready().body.get("topics"), None, "there is no job queue");
     let failed = vec![("orders".into(), "a key holds a list".to_owned())];
-    status.topics(Topics { total: 9, paused: vec!["mails".into()], failed });
+    status.topics(Topics { total: 9, paused: vec!["mails".into()], failed, unreadable: 3, index: None });
     let Answer { ok, body } = status.ready();
     assert!(ok, "others are served");
     assert_eq!((&body["topics"]["total"], &body["topics"]["not_served"]), (&json!(9), &json!(2)));
+    assert_eq!((&body["topics"]["unreadable_names"], body["topics"].get("index_not_read")), (&json!(3), None));
     assert_eq!(body["topics"]["reasons"]["mails"], json!({ "state": "paused" }));
     assert_eq!(body["topics"]["reasons"]["orders"], json!({ "state": "not_read", "reason": "a key holds a list" }));
 }

@@ -12,3 +12,4 @@ mod planted;
 pub mod random;
 pub mod rig;
 mod slots;
+mod strangers;

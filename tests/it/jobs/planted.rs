@@ -90,9 +90,7 @@ const BUGS: &[(&str, &[Patch])] = &[
     ("a time to live ends a job that its consumer has", &[("tick", "  if ends then", "  if false then")]),
     ("what is recovered counts", &[("recover", "math.max(s.attempts - 1, 0)", "s.attempts")]),
     (
-        "what others hold is recovered",
-        &[("recover", "if states[i] and string.sub(states[i], 30, 45) == ARGV[1] then", "if states[i] then")],
-    ),
+        "what others hold is recovered", &[("recover", "string.sub(states[i], 30, 45) == ARGV[1] and ", "")]),
 ];
 
 /// Whether a seed notices it.

@@ -65,6 +65,12 @@ pub enum Fault {
     IdWithoutBody,
     /// A job without an id.
     BodyWithoutId,
+    /// A job of a topic with an id, a record or a state that cannot be read.
+    UnreadableJob,
+    /// A limit of a topic that is no number.
+    UnreadableLimit,
+    /// A member of the index of topics that is no name.
+    UnreadableTopic,
 }
 
 /// A script's call that checks a suspect: with `1` as the first argument it repairs it too. It answers 1 if the fault was
