@@ -76,7 +76,7 @@ fn operation(name: &str) -> Option<Operation> {
                 (201, "It was added", ok("AddedJob")),
                 (200, "A job with this id is there, or was finished lately; nothing was changed", ok("AddedJob")),
             ],
-            problems: &[Kind::TooLarge, Kind::MediaType, Kind::TooMany, Kind::TooSlow],
+            problems: &[Kind::IdTaken, Kind::TooLarge, Kind::MediaType, Kind::TooMany, Kind::TooSlow],
             ..nothing()
         },
         "add_batch" => Operation {

@@ -100,15 +100,16 @@ impl JobQueue {
         let mut added = Vec::with_capacity(ids.len());
         for (local, letter) in ids.into_iter().zip(letters) {
             let due_ms = if dues.is_empty() { None } else { Some(dues.int()?) };
-            let created = match letter {
-                b'y' => true,
-                b'o' | b'g' => false,
-                _ => return Err(BadReply { script: "jobs_add", expected: "y, o or g" }.into()),
+            let (created, differs) = match letter {
+                b'y' => (true, false),
+                b'o' | b'g' => (false, false),
+                b'b' => (false, true),
+                _ => return Err(BadReply { script: "jobs_add", expected: "y, o, b or g" }.into()),
             };
             let id = JobId { topic: topic.clone(), local };
             let due_ms = due_ms.filter(|_| created);
             let state = due_ms.map(|due| if due > now { JobState::Delay } else { JobState::Ready });
-            added.push(Added { id, created, due_ms, state });
+            added.push(Added { id, created, differs, due_ms, state });
         }
         if added.iter().any(|added| added.created) {
             self.tell(topic);

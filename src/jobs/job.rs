@@ -57,6 +57,8 @@ pub struct Added {
     pub id: JobId,
     /// False if a job with the client's own id was there already, or was finished lately: nothing was changed.
     pub created: bool,
+    /// The job that is there has another body: this one is not kept anywhere.
+    pub differs: bool,
     /// When it becomes ready, milliseconds since 1970; `None` if it was not created.
     pub due_ms: Option<i64>,
     /// Its state; `None` if it was not created.

@@ -190,6 +190,26 @@ async fn a_limit_that_cannot_be_read_is_as_if_it_was_not_set() {
 }
 
 #[tokio::test]
+async fn an_id_that_is_there_with_another_body_is_told_and_nothing_is_changed() {
+    let server = TestServer::start();
+    let jobs = queue(&server).await;
+    let add = async |new| jobs.add(&topic(), new).await.unwrap().iter().map(|job| (job.created, job.differs)).collect();
+    let all: Vec<_> = add(vec![own("a", "one"), own("b", "one"), own("b", "one"), own("b", "two")]).await;
+    assert_eq!(all, [(true, false), (true, false), (false, false), (false, true)]);
+    let again: Vec<_> = add(vec![NewJob { content_type: "text/plain".to_owned(), ..own("a", "one") }]).await;
+    assert_eq!(again, [(false, false)], "the same again");
+    for body in ["", "on", "one and more", "two"] {
+        let other: Vec<_> = add(vec![own("a", body)]).await;
+        assert_eq!(other, [(false, true)], "{body:?}");
+    }
+    let popped = jobs.pop_now(&topic(), 10, None).await.unwrap().jobs;
+    assert_eq!(bodies(&popped), [b"one", b"one"]);
+    jobs.finish(&popped[0].id, popped[0].token).await.unwrap();
+    let gone: Vec<_> = add(vec![own(popped[0].id.local.as_str(), "two")]).await;
+    assert_eq!(gone, [(false, false)], "of one that was finished only the id is known");
+}
+
+#[tokio::test]
 async fn members_of_the_index_that_are_no_names_hide_no_topics() {
     let server = TestServer::start();
     let (jobs, mut redis) = (queue(&server).await, server.admin().await);

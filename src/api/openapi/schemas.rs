@@ -162,6 +162,10 @@ pub fn all() -> Value {
     let added = object(&[
         ("id", text("The job")),
         ("created", json!({ "type": "boolean", "description": "False if a job with this id was there already" })),
+        (
+            "?conflict",
+            json!({ "type": "boolean", "description": "In a batch: a job with this id and another body is there; nothing was added" }),
+        ),
         ("?due_ms", whole("When it becomes ready")),
         (
             "?state",

@@ -20,8 +20,13 @@ async fn a_job_is_added_popped_and_finished() {
     let added = world.add("orders", r#"{"id":"o-7","body":{"orderId":7},"ttr_ms":5000}"#).await;
     assert_eq!(added.status, 201, "{}", added.text());
     assert_eq!(added.json()["id"], "orders~o-7");
-    let again = world.add("orders", r#"{"id":"o-7","body":"other"}"#).await;
+    let again = world.add("orders", r#"{"id":"o-7","body":{"orderId":7}}"#).await;
     assert_eq!((again.status, &again.json()["created"]), (200, &json!(false)));
+    let other = world.add("orders", r#"{"id":"o-7","body":"other"}"#).await;
+    assert_eq!((other.status, &*other.problem().1), (409, "id-taken"));
+    let batch = r#"{"jobs":[{"id":"o-7","body":"other"},{"id":"o-7","body":{"orderId":7}}]}"#;
+    let batch = world.ask("POST", "/v1/topics/orders/jobs/batch", batch).await.json();
+    assert_eq!((&batch["jobs"][0]["conflict"], batch["jobs"][1].get("conflict")), (&json!(true), None), "{batch}");
 
     let popped = world.ask("POST", "/v1/topics/orders/pop?count=5", "").await.json();
     let job = &popped["jobs"][0];
@@ -49,7 +54,8 @@ async fn a_job_is_addressed_by_topic_and_id() {
     assert_eq!((added.status, &added.json()["state"]), (201, &json!("delay")), "{}", added.text());
     let due_ms = added.json()["due_ms"].clone();
     assert!(due_ms.as_i64().unwrap() > world.queue.now_ms() + 3_500_000, "{due_ms}");
-    let again = world.ask("POST", path, r#"{"orderId":8}"#).await;
+    assert_eq!(world.ask("POST", path, r#"{"orderId":8}"#).await.status, 409);
+    let again = world.ask("POST", path, r#"{"orderId":7}"#).await;
     assert_eq!((again.status, &again.json()["state"], &again.json()["due_ms"]), (200, &json!("delay"), &due_ms));
     let job = world.ask("GET", "/v1/jobs/mail/own-id", "").await.json();
     assert_eq!((&job["id"], &job["ttr_ms"], &job["tries"]), (&json!("mail~own-id"), &json!(60_000), &json!(5)));

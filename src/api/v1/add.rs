@@ -50,6 +50,12 @@ pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     if added.created {
         return Reply::json(StatusCode::CREATED, &AddedJob::from(added));
     }
+    if added.differs {
+        let id = added.id;
+        let detail =
+            format!("add the job: {id} is there with another body; nothing was done; use another id, or delete it");
+        return Err(Problem::new(Kind::IdTaken, detail));
+    }
     // What became of the one that was added before.
     let there = api.queue.get(&added.id).await.map_err(|error| problem("look at the job that is there", error))?;
     Reply::json(StatusCode::OK, &AddedJob::of_one_that_was_there(added, there.as_ref()))

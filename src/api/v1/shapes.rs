@@ -14,6 +14,9 @@ pub struct AddedJob {
     pub id: String,
     /// False if a job with the client's own id was there already, or was finished lately.
     pub created: bool,
+    /// A job of this id is there with another body; of this one nothing is kept. Only in the answer to a batch.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub conflict: bool,
     /// When it becomes ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_ms: Option<i64>,
@@ -27,6 +30,7 @@ impl From<Added> for AddedJob {
         AddedJob {
             id: added.id.to_string(),
             created: added.created,
+            conflict: added.differs,
             due_ms: added.due_ms,
             state: added.state.map(|state| state.as_str()),
         }

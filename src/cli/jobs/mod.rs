@@ -160,7 +160,8 @@ async fn add(global: &Global, args: &AddArgs, out: &mut dyn Write) -> Result<(),
         })?;
         added.jobs.extend(batch.jobs);
     }
-    answer(global, out, &added, text::added)
+    answer(global, out, &added, text::added)?;
+    Ok(added.whole(&args.topic)?)
 }
 
 async fn pop(global: &Global, args: &PopArgs, out: &mut dyn Write) -> Result<u8, Failed> {

@@ -12,6 +12,7 @@ const PREVIEW: usize = 80;
 pub(super) fn added(added: &AddedJobs) -> String {
     let line = |job: &crate::operate::jobs::AddedJob| match job.due_ms {
         Some(due) => format!("{} added, due {}\n", job.id, show::absolute(due)),
+        None if job.conflict => format!("{} is there with another body; nothing was added\n", job.id),
         None => format!("{} was there already, or was finished lately\n", job.id),
     };
     added.jobs.iter().map(line).collect()

@@ -6,9 +6,10 @@
 --      time to live or '' each, content type, body
 -- Returns {'full', now, limit}; {'large', now, limit, size of a body}; {'short', now} when a time to live ends before its job
 --      is due; or {'ok', now, letters, {due time, ...}, 1 if the topic is new}: a letter for each job: y added, o a job with
---      this id is there, g a job with this id was finished lately. For the last two nothing was done.
+--      this id and this body is there, b one with this id and another body is there, g a job with this id was finished
+--      lately: of that one only the id is known. Only y has changed something.
 --
--- Sent twice: the ids are there, and the second run answers o. A job with an id of the daemon may have been finished
+-- Sent twice: the ids are there with these bodies, and the second run answers o. A job with an id of the daemon may have been finished
 -- in between, and would be added again: the daemon sends such a job once. Ids of clients are remembered for a while.
 --
 -- The due entry comes before the record: one without a record is no job, and pop removes it. A record alone would stay.
@@ -22,6 +23,12 @@ local most, largest = limit(known[2], ARGV[1]), limit(known[3], ARGV[3]) or tonu
 local ttr = limit(known[4], ARGV[4], 4294967295) or tonumber(ARGV[4])
 local tries = limit(known[5], ARGV[5], 4294967295) or tonumber(ARGV[5])
 local ttl = limit(known[6], ARGV[6]) or 0
+-- Whether the job of this id that is there has this body.
+local function has_body(id, body)
+  if typed(RECORDS, 'HSTRLEN', id) < 27 + #body then return false end
+  local record = typed(RECORDS, 'HGET', id)
+  return string.byte(record) == 1 and string.sub(record, 28 + string.byte(record, 27)) == body
+end
 local letters, dues, seen, new, earliest = {}, {}, {}, 0, nil
 for i = 7, #ARGV, 9 do
   local id, letter, due, lives = ARGV[i], 'y', tonumber(ARGV[i + 3]), tonumber(ARGV[i + 6]) or ttl
@@ -29,14 +36,16 @@ for i = 7, #ARGV, 9 do
   if ARGV[i + 2] == 'a' then due = now + due elseif due < now then due = now end
   if lives > 0 then typed(EXPIRY, 'ZCARD') end
   if lives > 0 and now + lives <= due then return {'short', now} end
-  if seen[id] or typed(RECORDS, 'HEXISTS', id) == 1 then
-    letter = 'o'
+  if seen[id] then
+    letter = seen[id] == ARGV[i + 8] and 'o' or 'b'
+  elseif typed(RECORDS, 'HEXISTS', id) == 1 then
+    letter = has_body(id, ARGV[i + 8]) and 'o' or 'b'
   elseif ARGV[i + 1] == '1' then
     local until_ms = typed(GONE, 'ZSCORE', id)
     if until_ms and tonumber(until_ms) > now then letter = 'g' end
   end
-  seen[id] = true
   if letter == 'y' then
+    seen[id] = ARGV[i + 8]
     new = new + 1
     if not earliest or due < earliest then earliest = due end
   end

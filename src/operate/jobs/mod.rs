@@ -99,6 +99,9 @@ pub struct AddedJob {
     pub id: String,
     /// False if a job with this id was there, or was finished lately.
     pub created: bool,
+    /// A job of this id is there with another body; of this one nothing is kept.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub conflict: bool,
     /// When it becomes ready, if it was created.
     pub due_ms: Option<i64>,
 }
@@ -177,9 +180,26 @@ impl Job {
     }
 }
 
+impl AddedJobs {
+    /// Whether all of them are there now.
+    ///
+    /// # Errors
+    ///
+    /// When ids of some belong to jobs with other bodies.
+    pub fn whole(&self, topic: &Topic) -> Result<(), Error> {
+        match self.jobs.iter().filter(|job| job.conflict).count() {
+            0 => Ok(()),
+            n => Err(Error::conflict(format!(
+                "add to topic {topic}: {n} of the ids belong to jobs with other bodies, and nothing was added for them: use other \
+                 ids, or delete those jobs"
+            ))),
+        }
+    }
+}
+
 impl From<Added> for AddedJob {
     fn from(added: Added) -> Self {
-        AddedJob { id: added.id.to_string(), created: added.created, due_ms: added.due_ms }
+        AddedJob { id: added.id.to_string(), created: added.created, conflict: added.differs, due_ms: added.due_ms }
     }
 }
 

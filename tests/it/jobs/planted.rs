@@ -56,7 +56,10 @@ const BUGS: &[(&str, &[Patch])] = &[
     ),
     ("a full topic takes more", &[("add", "- dead + new > most", "- dead > most")]),
     ("half of a batch is added", &[("add", "if letters[n] == 'y' then", "if letters[n] == 'y' and n == 1 then")]),
-    ("an id that is there is added again", &[("add", "seen[id] or typed(RECORDS, 'HEXISTS', id) == 1", "false")]),
+    (
+        "an id that is there is added again",
+        &[("add", "elseif typed(RECORDS, 'HEXISTS', id) == 1 then", "elseif false then")],
+    ),
     ("a finished id is forgotten", &[("finish", "call('ZADD', GONE, ms(now + tonumber(ARGV[1])), id)", "")]),
     ("a finished id is added again", &[("add", "if until_ms and tonumber(until_ms) > now then letter = 'g' end", "")]),
     ("a due time in the past is kept", &[("add", "elseif due < now then due = now end", "end")]),
@@ -89,8 +92,7 @@ const BUGS: &[(&str, &[Patch])] = &[
     ("purge leaves the record", &[("purge", "    forget(ids[i])\n", "")]),
     ("a time to live ends a job that its consumer has", &[("tick", "  if ends then", "  if false then")]),
     ("what is recovered counts", &[("recover", "math.max(s.attempts - 1, 0)", "s.attempts")]),
-    (
-        "what others hold is recovered", &[("recover", "string.sub(states[i], 30, 45) == ARGV[1] and ", "")]),
+    ("what others hold is recovered", &[("recover", "string.sub(states[i], 30, 45) == ARGV[1] and ", "")]),
 ];
 
 /// Whether a seed notices it.

@@ -60,4 +60,6 @@ async fn a_name_that_is_no_utf8_stops_no_clock_and_what_cannot_be_read_is_shown(
     assert!(popped.contains("mails~good") && !popped.contains("newer"), "{popped}");
     let dead = well("peek mails --state dead");
     assert!(dead.contains("mails~newer"), "{dead}");
+    let (code, refused) = run("jobs add mails --id good --body other");
+    assert!(code == Some(1) && refused.contains("other bodies"), "{code:?}: {refused}");
 }
