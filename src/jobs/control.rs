@@ -227,7 +227,7 @@ impl JobQueue {
         self.observed(topic, &aged);
         let mut count = || Ok::<_, BadReply>(u64::try_from(fields.int()?).unwrap_or(0));
         let (delay, ready, reserved, dead) = (count()?, count()?, count()?, count()?);
-        let oldest_ready_ms = fields.time_ms()?.filter(|head| *head <= now).map(|head| now - head);
+        let oldest_ready_ms = fields.time_ms()?.filter(|head| *head <= now).map(|head| now.saturating_sub(head));
         let (more, paused) = (fields.int()? == 1, fields.int()? == 1);
         Ok(Tick { aged, delay, ready, reserved, dead, oldest_ready_ms, more, paused })
     }

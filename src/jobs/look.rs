@@ -206,7 +206,7 @@ impl JobQueue {
             reserved,
             overdue,
             dead,
-            oldest_ready_ms: head.filter(|head| *head <= now).map(|head| now - head),
+            oldest_ready_ms: head.filter(|head| *head <= now).map(|head| now.saturating_sub(head)),
             next_due_ms: head.filter(|head| *head > now),
             oldest_dead_ms,
             paused: fields.int()? == 1,

@@ -231,3 +231,26 @@ async fn members_of_the_index_that_are_no_names_hide_no_topics() {
     let page = jobs.topics_page(None, 1_000).await.unwrap();
     assert_eq!((page.topics.len(), page.unreadable, page.next), (2, 252, None));
 }
+
+#[tokio::test]
+async fn scores_at_the_ends_of_all_times_are_times() {
+    let server = TestServer::start();
+    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    for end in ["-inf", "+inf", "-1e300", "1e300"] {
+        jobs.add(&topic(), vec![own("a", "x")]).await.unwrap();
+        for word in ["due", "dead", "reserved"] {
+            for id in ["a", "nothing"] {
+                let mut strange = redis::cmd("ZADD");
+                strange.arg(key(word)).arg(end).arg(id).exec_async(&mut redis).await.unwrap();
+            }
+            jobs.tick(&topic(), 10).await.unwrap();
+            jobs.sizes(&topic()).await.unwrap();
+            for state in JobState::ALL {
+                // An id without a job is shown as one that cannot be read.
+                jobs.peek(&topic(), state, 0, 10).await.unwrap();
+            }
+            jobs.pop_now(&topic(), 10, None).await.unwrap();
+        }
+        jobs.destroy(&topic()).await.unwrap();
+    }
+}

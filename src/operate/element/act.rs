@@ -282,7 +282,7 @@ async fn dead(queue: &Queue, letter: &DeadLetter, action: Action<'_>, now_ms: i6
 
 fn in_flight(located: &Located, action: Action<'_>, now_ms: i64, what: &str) -> Error {
     let held = located.claim.as_ref().map_or_else(String::new, |claim| {
-        let left = claim.until_ms - now_ms;
+        let left = claim.until_ms.saturating_sub(now_ms);
         let lease = match u64::try_from(left) {
             Ok(left) => format!("lease until {}, in {}", crate::clock::utc(claim.until_ms), words::duration(left)),
             Err(_) => "its lease is over, and the next daemon takes it over".to_owned(),
