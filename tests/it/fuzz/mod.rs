@@ -1,11 +1,12 @@
-//! Damaged and made-up input for what the daemon reads beside payloads: elements and their headers, templates, the configuration,
-//! requests. Payloads have a crate of their own, with the allocator as judge (`fuzz/`).
+//! Damaged and made-up input for what the daemon reads beside payloads: elements and their headers, records and names in every key
+//! of ours, templates, the configuration, requests. Payloads have a crate of their own, with the allocator as judge (`fuzz/`).
 //!
 //! Each target runs for a moment, and for `DELAYBRIDGE_FUZZ` seconds where that is set (`make fuzz`). It prints its seed. No input
 //! may make it panic; what else must hold is said with each target.
 
 mod elements;
 mod files;
+mod keys;
 mod memory;
 mod requests;
 mod templates;
