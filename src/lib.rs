@@ -13,6 +13,7 @@
 
 pub mod codes;
 pub mod config;
+pub mod json;
 pub mod message;
 pub mod metric;
 #[doc(hidden)]

@@ -152,6 +152,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("clock", &[]),
     // Lies for the tests of the oracle: where a promise is kept, it can be broken.
     ("plant", &[]),
+    // JSON of strangers, as spans of its text: pure.
+    ("json", &[]),
     ("backoff", &[]),
     // Error codes with cause and cure: the type; each part keeps its own list.
     ("codes", &[]),
@@ -193,9 +195,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Asking for a reload: data and a channel, so that who asks need not know who does it.
     ("reload", &["config"]),
     // The job queue over HTTP: an interface to it, as the command line is one.
-    ("api", &["message", "settings", "clock", "link", "jobs", "telemetry"]),
+    ("api", &["message", "settings", "clock", "json", "link", "jobs", "telemetry"]),
     // What operators see of a daemon, and ask of it: an interface to the use cases, as the command line is one.
-    ("admin", &["message", "settings", "clock", "link", "config", "sink", "telemetry", "operate", "api", "reload"]),
+    (
+        "admin",
+        &["message", "settings", "clock", "json", "link", "config", "sink", "telemetry", "operate", "api", "reload"],
+    ),
     (
         "app",
         &[
@@ -217,7 +222,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     // What an operator can do, apart from how it is asked for and printed: several interfaces call it.
-    ("operate", &["message", "config", "clock", "route", "link", "source", "jobs", "sink"]),
+    ("operate", &["message", "config", "clock", "json", "route", "link", "source", "jobs", "sink"]),
     // Tests of a configuration: the pure functions of every stage, and nothing that connects.
     ("cases", &["message", "settings", "config", "route", "source", "pipeline"]),
     // Arguments and printing only; the catalogue of error codes collects what each part offers.

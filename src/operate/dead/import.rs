@@ -6,10 +6,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::aside::{Aside, Broken};
 use super::export::BASE64;
+use crate::json::{Json, NoParts, NotJson};
 use crate::operate::error::{Attempt, Error, may_have_run};
 use crate::operate::progress::{Rate, Step, Watch};
 use crate::operate::session::Queue;
@@ -62,14 +62,13 @@ pub async fn import(
 ) -> Result<Imported, Error> {
     let mut done = Imported { queue: queue.id().to_owned(), dry_run: pace.dry_run, ..Imported::default() };
     let (run, mut rate) = (fastrand::u64(..), Rate::new(pace.rate));
-    let mut line = Vec::new();
     loop {
         watch.at(Step { done: done.lines, of: None, acted: done.imported });
         if watch.is_stopped() {
             done.stopped = true;
             break;
         }
-        line.clear();
+        let mut line = Vec::new();
         let at = format!("import dead letters to `{}`, line {}", done.queue, done.lines + 1);
         let go_on = |lines: u64| format!("; to go on behind what is done, run it again with --skip {lines}");
         let read = (&mut *lines).take(LONGEST).read_until(b'\n', &mut line);
@@ -80,6 +79,7 @@ pub async fn import(
         if length as u64 == LONGEST {
             return Err(Error::invalid(format!("{at}: the line is longer than 750 MiB{}", go_on(done.lines))));
         }
+        let line = Bytes::from(line);
         if done.lines >= skip && !line.trim_ascii().is_empty() {
             match fields(&queue.spec.id, &line) {
                 Ok(fields) => {
@@ -119,27 +119,30 @@ pub(super) async fn put(queue: &Queue, import: Import, fields: &[(String, Bytes)
 }
 
 /// The fields of a letter, which must be one that can be redriven. The words of an error quote none of it.
-fn fields(queue: &str, line: &[u8]) -> Result<Vec<(String, Bytes)>, String> {
-    let value: Value = serde_json::from_slice(line).map_err(|error| {
-        format!("not JSON at column {}; each line is an object, as `dead export` writes it", error.column())
+fn fields(queue: &str, line: &Bytes) -> Result<Vec<(String, Bytes)>, String> {
+    let value = Json::read(line.clone()).map_err(|problem| match problem {
+        NotJson::Invalid { column, .. } => {
+            format!("not JSON at column {column}; each line is an object, as `dead export` writes it")
+        }
+        NotJson::Deep => format!("{problem}; each line is an object, as `dead export` writes it"),
     })?;
-    let Value::Object(object) = value else { return Err("not an object, as `dead export` writes it".to_owned()) };
-    if object.len() > FIELDS {
-        return Err(format!("more than {FIELDS} fields"));
-    }
+    let object = value.members(FIELDS).map_err(|problem| match problem {
+        NoParts::Kind => "not an object, as `dead export` writes it".to_owned(),
+        NoParts::Many(_) => format!("more than {FIELDS} fields"),
+    })?;
     let mut fields = Vec::with_capacity(object.len());
     for (name, value) in object {
         if name == "stream_id" {
             continue;
         }
-        let (name, bytes) = match (name.strip_suffix(BASE64), value) {
-            (Some(bare), Value::String(text)) => {
+        let (name, bytes) = match (name.strip_suffix(BASE64), value.text()) {
+            (Some(bare), Some(text)) => {
                 let bytes = STANDARD.decode(text).map_err(|_| format!("`{name}` is not base64"))?;
                 (bare.to_owned(), Bytes::from(bytes))
             }
-            (None, Value::String(text)) => (name, text.into()),
-            (None, Value::Number(number)) => (name, number.to_string().into()),
-            (None, Value::Null) => (name, Bytes::new()),
+            (None, Some(text)) => (name, text),
+            (None, None) if value.is_number() => (name, value.bytes().clone()),
+            (None, None) if value.is_null() => (name, Bytes::new()),
             _ => return Err(format!("`{name}` is neither a text nor a number; is the line of `dead export`?")),
         };
         fields.push((name, bytes));
@@ -174,7 +177,7 @@ mod tests {
         let letter = DeadLetter { stream_id: "1-0".to_owned(), fields: all.to_vec() };
         let line = serde_json::to_vec(&object(&letter)).unwrap();
         assert!(String::from_utf8_lossy(&line).contains("\"element_base64\":\"AP8=\""));
-        let mut read = fields("q", &line).unwrap();
+        let mut read = fields("q", &line.into()).unwrap();
         let mut expected = letter.fields;
         read.sort();
         expected.sort();
@@ -190,7 +193,7 @@ mod tests {
             ("{\"element_base64\":\"geheim!\"}", "not base64"),
             ("{\"element_base64\":\"AP8=\",\"id\":[\"geheim\"]}", "neither a text nor a number"),
         ] {
-            let why = fields("q", line.as_bytes()).unwrap_err();
+            let why = fields("q", &Bytes::from_static(line.as_bytes())).unwrap_err();
             assert!(why.contains(words) && !why.contains("geheim"), "{line}: {why}");
         }
     }
