@@ -20,6 +20,8 @@ use crate::message::Identity;
 pub const KEPT: usize = 100;
 /// Listeners at once.
 pub const LISTENERS: usize = 16;
+/// Those of them that need no token: the rest is kept for callers with one.
+pub const ANONYMOUS: usize = 4;
 /// Events that may wait for one of them.
 const WAITING: usize = 256;
 /// Events of a second: so many deliveries, and so many of all else.
@@ -111,6 +113,8 @@ struct State {
     last: VecDeque<Arc<ElementEvent>>,
     number: u64,
     listeners: usize,
+    /// Those of them without a name.
+    anonymous: usize,
     /// Made by the first listener.
     feed: Option<broadcast::Sender<Arc<ElementEvent>>>,
     /// A page was loaded: events are recorded until then.
@@ -186,23 +190,25 @@ impl Tail {
     }
 
     /// The events after the one of this number, as far as they are kept, and all that follow. `None` if there are too many
-    /// listeners.
-    pub fn listen(&self, after: u64) -> Option<Listener> {
+    /// listeners, or too many without a name.
+    pub fn listen(&self, after: u64, named: bool) -> Option<Listener> {
         let mut state = self.0.state.lock();
-        if state.listeners >= LISTENERS {
+        if state.listeners >= LISTENERS || !named && state.anonymous >= ANONYMOUS {
             return None;
         }
         state.listeners += 1;
+        state.anonymous += usize::from(!named);
         self.0.watched.store(true, Ordering::Relaxed);
         let feed = state.feed.get_or_insert_with(|| broadcast::Sender::new(WAITING)).subscribe();
         let before = state.last.iter().filter(|event| event.number > after).cloned().collect();
-        Some(Listener { tail: self.clone(), before, feed })
+        Some(Listener { tail: self.clone(), named, before, feed })
     }
 }
 
 /// One who watches.
 pub struct Listener {
     tail: Tail,
+    named: bool,
     before: VecDeque<Arc<ElementEvent>>,
     feed: broadcast::Receiver<Arc<ElementEvent>>,
 }
@@ -234,7 +240,9 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.tail.0.state.lock().listeners -= 1;
+        let mut state = self.tail.0.state.lock();
+        state.listeners -= 1;
+        state.anonymous -= usize::from(!self.named);
     }
 }
 
@@ -273,7 +281,7 @@ mod tests {
         tail.note_at(Fate::Dead, || panic!("it was made"), Instant::now().after(LOOKED));
         assert!(!tail.is_watched());
         tail.note(Fate::Dead, || panic!("it was made"));
-        drop(tail.listen(0));
+        drop(tail.listen(0, true));
         tail.note_at(Fate::Dead, || panic!("it was made"), Instant::now());
         assert!(!tail.is_watched(), "the only listener has gone");
     }
@@ -296,7 +304,7 @@ mod tests {
         let tail = Tail::default();
         drop(tail.look());
         (0..3).for_each(|_| tail.note(Fate::Delivered, event));
-        let mut listener = tail.listen(1).unwrap();
+        let mut listener = tail.listen(1, true).unwrap();
         tail.note(Fate::Dead, event);
         let mut numbers = Vec::new();
         for _ in 0..3 {
@@ -308,7 +316,7 @@ mod tests {
     #[tokio::test]
     async fn a_slow_listener_is_dropped_and_there_are_only_so_many() {
         let tail = Tail::default();
-        let mut slow = tail.listen(0).unwrap();
+        let mut slow = tail.listen(0, true).unwrap();
         let now = Instant::now();
         for second in 0..5 {
             let at = now.after(Duration::from_secs(second));
@@ -316,9 +324,11 @@ mod tests {
         }
         assert!(slow.is_behind());
         assert_eq!(slow.next().await.unwrap_err(), TooSlow);
-        let all: Vec<_> = (1..LISTENERS).map(|_| tail.listen(0).expect("a place")).collect();
-        assert!(tail.listen(0).is_none());
-        drop(all);
-        assert!(tail.listen(0).is_some());
+        let strangers: Vec<_> = (0..ANONYMOUS).map(|_| tail.listen(0, false).expect("a place")).collect();
+        assert!(tail.listen(0, false).is_none());
+        let all: Vec<_> = (1 + ANONYMOUS..LISTENERS).map(|_| tail.listen(0, true).expect("a place")).collect();
+        assert!(tail.listen(0, true).is_none());
+        drop((all, strangers));
+        assert!(tail.listen(0, true).is_some() && tail.listen(0, false).is_some());
     }
 }

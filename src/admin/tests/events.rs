@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::{TOKEN, World};
 use crate::api::tests::Client;
 use crate::message::Identity;
-use crate::telemetry::tail::{ElementEvent, Fate, LISTENERS};
+use crate::telemetry::tail::{ANONYMOUS, ElementEvent, Fate, LISTENERS};
 
 /// An event of an element with this id.
 fn event(id: &str, fate: Fate, payload: &str) -> ElementEvent {
@@ -43,7 +43,7 @@ struct Follower {
 impl Follower {
     async fn new(world: &World, query: &str, headers: &str) -> Follower {
         let mut stream = TcpStream::connect(world.address).await.unwrap();
-        let head = format!("GET /v1/events{query} HTTP/1.1\r\nhost: test\r\n{headers}\r\n");
+        let head = format!("GET /v1/events{query} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
         Follower { stream, read: String::new() }
     }
@@ -121,19 +121,25 @@ async fn a_client_that_comes_again_gets_what_it_missed() {
 async fn there_are_only_so_many_and_the_end_of_the_daemon_ends_them() {
     let world = World::start(true).await;
     let mut all = Vec::new();
-    for _ in 0..LISTENERS {
-        let mut follower = Follower::new(&world, "", "").await;
+    let token = format!("authorization: Bearer {TOKEN}\r\n");
+    for n in 0..LISTENERS {
+        if n == ANONYMOUS {
+            let refused = world.send("GET", "/v1/events", &[], "").await;
+            assert!(refused.problem().2.contains("without a token"), "{}", refused.text());
+        }
+        let mut follower = Follower::new(&world, "", if n < ANONYMOUS { "" } else { &token }).await;
         follower.until("retry").await;
         all.push(follower);
     }
-    let refused = world.send("GET", "/v1/events", &[], "").await;
+    let bearer = format!("Bearer {TOKEN}");
+    let refused = world.send("GET", "/v1/events", &[("authorization", &bearer)], "").await;
     assert_eq!((refused.problem().1.as_str(), refused.headers.contains_key("retry-after")), ("too-many", true));
     // One that goes makes room as soon as that is noticed.
     drop(all.pop());
     let again = async {
         loop {
             let mut client = Client::connect(world.address).await;
-            client.send("GET", "/v1/events", &[], b"").await;
+            client.send("GET", "/v1/events", &[("authorization", &bearer)], b"").await;
             if client.status().await == Some(200) {
                 return;
             }

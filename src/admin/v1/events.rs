@@ -20,7 +20,7 @@ use crate::clock::Instant;
 use crate::operate::content::Content;
 use crate::operate::find;
 use crate::telemetry::peer::Peer;
-use crate::telemetry::tail::{ElementEvent, Fate, LISTENERS, Listener};
+use crate::telemetry::tail::{ANONYMOUS, ElementEvent, Fate, LISTENERS, Listener};
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// A line without a meaning comes that often, so that a proxy keeps the connection.
@@ -124,13 +124,16 @@ pub async fn stream(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Prob
     // A client that connects again says in a header what it had last.
     let last = call.headers.get("last-event-id").and_then(|last| last.to_str().ok()?.parse().ok());
     let after = last.or(call.query.number("after")?).unwrap_or(0);
-    let listener = admin.tail.listen(after).ok_or_else(|| {
-        let detail = format!("follow the events: {LISTENERS} clients do that already; close one of them");
+    let named = call.caller.name.is_some();
+    let listener = admin.tail.listen(after, named).ok_or_else(|| {
+        let detail = match named {
+            true => format!("follow the events: {LISTENERS} clients do that already; close one of them"),
+            false => format!("follow the events: {ANONYMOUS} clients without a token do that already; send a token"),
+        };
         Problem::new(Kind::TooMany, detail).retry_after(Duration::from_secs(60))
     })?;
-    let payloads = call.caller.name.is_some();
     let ends = Instant::now().after(LASTS);
-    let following = Following { admin, listener, wanted, payloads, ends, peer: call.peer };
+    let following = Following { admin, listener, wanted, payloads: named, ends, peer: call.peer };
     let hello = stream::iter([Bytes::from_static(HELLO.as_bytes())]);
     let parts = stream::unfold(following, |mut following| async { Some((following.next().await?, following)) });
     Ok(Reply::empty(StatusCode::OK)
