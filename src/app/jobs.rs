@@ -8,7 +8,9 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::task::JoinSet;
 
+use super::resting::Resting;
 use super::tasks::named;
+use crate::clock::Instant;
 use crate::config::Config;
 use crate::jobs::{Aged, Dispenser, JobQueue, SCRIPTS, Tick, Topic, WAKE};
 use crate::link::{Redis, Subscriber};
@@ -50,6 +52,7 @@ pub(super) fn start(
 ) -> Option<Jobs> {
     let settings = config.jobs.clone()?;
     let events = process.events.jobs();
+    events.configured(settings.topics.keys().map(Topic::as_str));
     let observer = {
         let events = events.clone();
         move |topic: &Topic, aged: &Aged| count(&events, topic, aged)
@@ -73,7 +76,7 @@ fn count(events: &JobEvents, topic: &Topic, aged: &Aged) {
 
 /// Does once a second what time does to jobs, and reads the gauges.
 async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartbeat: Heartbeat) {
-    let (mut index, mut seen) = (Index::default(), Topics::default());
+    let (mut index, mut seen, mut resting) = (Index::default(), Topics::default(), Resting::default());
     loop {
         // Order: the end goes first. A round that was left is done by the next daemon.
         tokio::select! {
@@ -85,6 +88,7 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
         if !queue.is_up() {
             // Numbers of before would look as good as those of now.
             events.keep(&HashSet::new());
+            resting = Resting::default();
             continue;
         }
         let round = async {
@@ -95,8 +99,14 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
             let Round { topics, unreadable, problem } = index.round(&queue).await;
             seen.unreadable += unreadable;
             seen.index = problem;
+            resting.stir(&queue.stirred());
             let queue = &queue;
-            let mut looks = futures_util::stream::iter(topics.clone())
+            let now = Instant::now();
+            let (due, rested): (Vec<_>, Vec<_>) = topics.iter().cloned().partition(|topic| resting.is_due(topic, now));
+            seen.total += rested.len();
+            seen.paused
+                .extend(rested.iter().filter(|topic| resting.is_paused(topic)).map(|topic| topic.as_str().into()));
+            let mut looks = futures_util::stream::iter(due)
                 .map(|topic| async move {
                     let looked = look(queue, &topic).await;
                     (topic, looked)
@@ -108,8 +118,9 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
                 match result {
                     Ok(tick) => {
                         events.sizes(topic.as_str(), &sizes(&tick));
-                        if tick.paused {
-                            seen.paused.push(topic.as_str().into());
+                        if resting.note(&topic, &tick, now) && !queue.settings().topics.contains_key(&topic) {
+                            // What failed now is tried again by the next look.
+                            let _ = queue.forget(&topic).await;
                         }
                     }
                     Err(problem) => {
@@ -125,6 +136,7 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
                 process.events.status().topics(std::mem::take(&mut seen));
             }
             if whole && last {
+                resting.keep(&topics.iter().collect());
                 events.keep(&topics.iter().map(|topic| topic.as_str().into()).collect::<HashSet<_>>());
             }
         };

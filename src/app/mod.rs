@@ -10,6 +10,7 @@ mod drain;
 mod group;
 mod jobs;
 mod reload;
+mod resting;
 mod signals;
 mod sinks;
 mod systemd;

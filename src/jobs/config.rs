@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::name::Topic;
 use super::settings::{JobSettings, MAX_TTR, TopicSettings};
-use crate::settings::keys::{Group, Key, Kind, key, tables};
+use crate::settings::keys::{Group, Key, Kind, count_or, key, tables};
 use crate::settings::reader::Section;
 use crate::settings::shown;
 
@@ -24,7 +24,7 @@ tables! {
 }
 
 /// The keys under `jobs:` that are about topics.
-pub(crate) const KEYS: &[Group] = &[Group { of: None, keys: &[DEFAULTS, TOPICS] }];
+pub(crate) const KEYS: &[Group] = &[Group { of: None, keys: &[DEFAULTS, TOPICS, MAX_TOPICS] }];
 /// The settings of topics that do not say otherwise, where they are written among the topics.
 const DEFAULT: &str = "default";
 const DEFAULTS: Key = key("defaults", Kind::Section(&topic::TABLE), "Settings of topics that do not say otherwise.");
@@ -33,6 +33,13 @@ const TOPICS: Key = key(
     Kind::Named(&topic::TABLE),
     "Topics with settings of their own. What is left out is as in `defaults`. `default` is another name of `defaults`, and no topic. Names have 1 to 255 letters, digits, `_`, `.`, `:` or `-`.",
 );
+
+const MAX_TOPICS: Key = key(
+    "max_topics",
+    count_or("none", 1, 10_000_000),
+    "Most topics, those under `topics` apart. A job for one more is refused. A topic without jobs is forgotten after ten minutes.",
+)
+.default("10000");
 
 /// Reads what is under `jobs:`.
 pub(crate) fn read(section: &Section<'_>) -> JobSettings {
@@ -57,7 +64,7 @@ pub(crate) fn read(section: &Section<'_>) -> JobSettings {
         Some((name.parse().ok()?, settings))
     });
     let topics = topics.collect();
-    JobSettings { defaults, topics }
+    JobSettings { defaults, topics, max_topics: section.count(&MAX_TOPICS) }
 }
 
 fn topic(section: &Section<'_>, base: &TopicSettings) -> TopicSettings {
@@ -103,6 +110,7 @@ impl JobSettings {
         Map::from_iter([
             ("defaults".to_owned(), shown::fields(&self.defaults).into()),
             ("topics".to_owned(), topics.collect::<Map<_, Value>>().into()),
+            ("max_topics".to_owned(), self.max_topics.map_or("none".into(), Value::from)),
         ])
     }
 }

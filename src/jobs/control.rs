@@ -120,7 +120,9 @@ impl JobQueue {
         self.enter(topic, false).await?;
         let mut command = redis::cmd("HSET");
         command.arg(&Keys::of(topic).topic()[..]).arg("paused").arg(1);
-        Ok(self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?)
+        self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?;
+        // Every daemon looks at the topic.
+        self.announce(topic).await
     }
 
     /// The opposite of [`pause`](JobQueue::pause).
@@ -146,7 +148,6 @@ impl JobQueue {
             command.arg(&key[..]);
         });
         self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?;
-        // A job that is added between the two enters the topic again, because its `created` was gone.
         self.leave(topic).await
     }
 

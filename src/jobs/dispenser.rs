@@ -222,6 +222,7 @@ impl Dispensing {
                 event = heard.recv(), if !deaf => match event {
                     Some(SubscriberEvent::Message { payload, .. }) => {
                         if let Some(topic) = std::str::from_utf8(&payload).ok().and_then(|name| name.parse().ok()) {
+                            self.jobs.stir(&topic);
                             self.changed(&topic);
                         }
                     }

@@ -20,6 +20,12 @@ pub enum JobError {
         /// Its `max_jobs`.
         limit: u64,
     },
+    /// There are as many topics as there may be; nothing was added.
+    #[error("there are {limit} topics, which is as many as there may be")]
+    TooManyTopics {
+        /// The job queue's `max_topics`.
+        limit: u64,
+    },
     /// A body is larger than the topic allows; nothing was added.
     #[error("the body has {size} bytes, topic {topic} allows {limit}")]
     TooLarge {

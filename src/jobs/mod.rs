@@ -17,6 +17,7 @@ pub(crate) mod config;
 mod control;
 mod dispenser;
 mod error;
+mod index;
 mod job;
 mod keys;
 mod limits;

@@ -20,6 +20,8 @@ use super::together::Together;
 use crate::clock::RedisClock;
 use crate::link::{BadReply, Conn, Fields, LinkError, Redis, Script};
 
+/// Topics that are remembered until the next look at them.
+const MOST_STIRRED: usize = 10_000;
 /// How long a call waits for a connection before it answers that there is none.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -47,6 +49,8 @@ pub(super) struct Shared {
     pub(super) adds: Arc<Together<(LocalId, Vec<Bytes>), Added>>,
     /// Jobs that are finished at the same time.
     pub(super) finishes: Arc<Together<(LocalId, Token), ()>>,
+    /// Topics in which something happened since the last look at them.
+    stirred: Mutex<HashSet<Topic>>,
     /// Where this process's consumers wait.
     listener: Mutex<Option<mpsc::Sender<Topic>>>,
 }
@@ -64,6 +68,7 @@ impl JobQueue {
             observer: OnceLock::new(),
             adds: Together::new(),
             finishes: Together::new(),
+            stirred: Mutex::default(),
             listener: Mutex::new(None),
         };
         JobQueue { shared: Arc::new(shared) }
@@ -116,9 +121,30 @@ impl JobQueue {
 
     /// Runs a script on a topic's keys; the first field of its answer is Redis's time, or the second behind a word.
     pub(super) async fn run(&self, script: &Script, topic: &Topic, args: &[Bytes]) -> Result<Value, JobError> {
+        let scripts = self.shared.scripts;
+        if ![&scripts.tick, &scripts.get, &scripts.peek, &scripts.stats]
+            .into_iter()
+            .any(|look| std::ptr::eq(look, script))
+        {
+            self.stir(topic);
+        }
         let keys = Keys::of(topic);
         let conn = self.conn(keys.topic()).await?;
         Ok(conn.script(script, keys.all(), args).await?)
+    }
+
+    /// Something happens in a topic.
+    pub(super) fn stir(&self, topic: &Topic) {
+        let mut stirred = self.shared.stirred.lock();
+        // What finds no room is seen by the next look.
+        if stirred.len() < MOST_STIRRED && !stirred.contains(topic) {
+            stirred.insert(topic.clone());
+        }
+    }
+
+    /// Topics in which something happened since the last call, here or as the channel of Redis said.
+    pub fn stirred(&self) -> HashSet<Topic> {
+        std::mem::take(&mut *self.shared.stirred.lock())
     }
 
     /// Takes over the time in an answer.
@@ -154,8 +180,11 @@ impl JobQueue {
 
     /// Enters a topic in the index. Before its first job: a topic that is not in the index would never be seen.
     pub(super) async fn enter(&self, topic: &Topic, again: bool) -> Result<(), JobError> {
-        if !again && self.shared.entered.lock().contains(topic) {
-            return Ok(());
+        if !again {
+            if self.has_entered(topic) {
+                return Ok(());
+            }
+            self.check_topics(topic).await?;
         }
         let conn = self.conn(TOPICS).await?;
         let mut command = redis::cmd("ZADD");
@@ -170,13 +199,14 @@ impl JobQueue {
         Ok(())
     }
 
-    /// Removes a topic from the index.
-    pub(super) async fn leave(&self, topic: &Topic) -> Result<(), JobError> {
+    /// Whether this process has entered the topic in the index.
+    pub(super) fn has_entered(&self, topic: &Topic) -> bool {
+        self.shared.entered.lock().contains(topic)
+    }
+
+    /// This process enters the topic in the index again with its next job.
+    pub(super) fn left(&self, topic: &Topic) {
         self.shared.entered.lock().remove(topic);
-        let conn = self.conn(TOPICS).await?;
-        let mut command = redis::cmd("ZREM");
-        command.arg(TOPICS).arg(topic.as_str());
-        Ok(conn.query::<()>(&command).await?)
     }
 }
 

@@ -37,7 +37,7 @@ fn tokens() -> Vec<Pattern> {
 pub fn rights() -> Vec<Grant> {
     let index = || [Pattern::exact(TOPICS)];
     vec![
-        Grant::on(keys(&[DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC]), [EVALSHA, TYPE, UNLINK]),
+        Grant::on(keys(&[DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC]), [EVALSHA, EXISTS, TYPE, UNLINK]),
         Grant::on(keys(&[DUE, RESERVED, DEAD]), [ZADD, ZCARD, ZCOUNT, ZRANGE, ZREM, ZSCORE]),
         Grant::on(keys(&[RESERVED, DEAD]), [ZRANGEBYSCORE]),
         Grant::on(keys(&[RESERVED]), [ZREMRANGEBYRANK]),
@@ -45,8 +45,8 @@ pub fn rights() -> Vec<Grant> {
         Grant::on(keys(&[STATE]), [HDEL, HGET, HLEN, HMGET, HSET]),
         Grant::on(keys(&[EXPIRY]), [ZADD, ZCARD, ZRANGEBYSCORE, ZREM, ZREMRANGEBYRANK]),
         Grant::on(keys(&[GONE]), [ZADD, ZCARD, ZCOUNT, ZREMRANGEBYRANK, ZSCORE]),
-        Grant::on(keys(&[TOPIC]), [EXISTS, HDEL, HEXISTS, HGET, HLEN, HMGET, HSET]),
-        Grant::on(index(), [ZADD, ZRANGE, ZREM]),
+        Grant::on(keys(&[TOPIC]), [HDEL, HEXISTS, HGET, HLEN, HMGET, HSET]),
+        Grant::on(index(), [ZADD, ZLEXCOUNT, ZRANGE, ZREM, ZSCORE]),
         // Tokens of namespaces, which the API of lmstfy makes: see `tokens.rs`.
         Grant::on(tokens(), [HDEL, HEXISTS, HGETALL, HLEN, HSETNX]),
         Grant::channels([Pattern::exact(WAKE)], [PUBLISH, SUBSCRIBE]),

@@ -21,6 +21,7 @@ pub struct Scripts {
     pub(super) recover: Script,
     pub(super) limits: Script,
     pub(super) unreadable: Script,
+    pub(super) forget: Script,
 }
 
 /// The scripts under Redis's clock.
@@ -40,7 +41,7 @@ const INCLUDES: [(&str, &str); 4] = [
     ("--#include limit.lua", include_str!("scripts/limit.lua")),
 ];
 
-const TEXTS: [(&str, &str); 15] = [
+const TEXTS: [(&str, &str); 16] = [
     ("add", include_str!("scripts/add.lua")),
     ("pop", include_str!("scripts/pop.lua")),
     ("finish", include_str!("scripts/finish.lua")),
@@ -56,6 +57,7 @@ const TEXTS: [(&str, &str); 15] = [
     ("recover", include_str!("scripts/recover.lua")),
     ("limits", include_str!("scripts/limits.lua")),
     ("unreadable", include_str!("scripts/unreadable.lua")),
+    ("forget", include_str!("scripts/forget.lua")),
 ];
 
 impl Scripts {
@@ -101,11 +103,12 @@ impl Scripts {
             recover: script("recover"),
             limits: script("limits"),
             unreadable: script("unreadable"),
+            forget: script("forget"),
         }
     }
 
     /// All of them, to be loaded when a connection is made.
-    pub fn all(&self) -> [&Script; 15] {
+    pub fn all(&self) -> [&Script; 16] {
         let Scripts {
             add,
             pop,
@@ -122,7 +125,11 @@ impl Scripts {
             recover,
             limits,
             unreadable,
+            forget,
         } = self;
-        [add, pop, finish, release, touch, delete, get, peek, stats, redrive, purge, tick, recover, limits, unreadable]
+        [
+            add, pop, finish, release, touch, delete, get, peek, stats, redrive, purge, tick, recover, limits, unreadable,
+            forget,
+        ]
     }
 }

@@ -65,6 +65,8 @@ pub struct JobSettings {
     pub defaults: TopicSettings,
     /// Topics with settings of their own.
     pub topics: BTreeMap<Topic, TopicSettings>,
+    /// Most topics, those with settings of their own apart; `None` is no limit.
+    pub max_topics: Option<u64>,
 }
 
 impl JobSettings {

@@ -11,7 +11,7 @@ use super::metrics::Metrics;
 use super::throttle::Throttle;
 use crate::clock::Instant;
 
-/// Topics with series of their own.
+/// Topics with series of their own; those of the configuration come first, however many they are.
 const TOPICS: usize = 200;
 /// The label of the rest.
 const OTHERS: &str = "other topics";
@@ -31,7 +31,7 @@ pub struct JobEvents(Arc<Inner>);
 
 struct Inner {
     metrics: Metrics,
-    /// Topics that have series.
+    /// Topics that have series: those of the configuration, and those that came first.
     shown: Mutex<HashSet<Box<str>>>,
     failures: Throttle,
     unreadable: Throttle,
@@ -45,6 +45,11 @@ impl JobEvents {
         let (failures, unreadable) = (throttle(), throttle());
         let index = Mutex::new(Some(0));
         JobEvents(Arc::new(Inner { metrics, shown: Mutex::default(), failures, unreadable, index }))
+    }
+
+    /// Topics of the configuration, which have series however many others there are.
+    pub fn configured<'a>(&self, topics: impl IntoIterator<Item = &'a str>) {
+        self.0.shown.lock().extend(topics.into_iter().map(Box::from));
     }
 
     /// The topic's label.

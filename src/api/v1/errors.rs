@@ -24,6 +24,9 @@ pub fn problem(what: &str, error: JobError) -> Problem {
         JobError::Full { .. } => {
             (Kind::TooMany, "nothing was added; wait until consumers have caught up, or raise the topic's max_jobs")
         }
+        JobError::TooManyTopics { .. } => {
+            (Kind::TooMany, "nothing was added; use topics that are there, or raise max_topics")
+        }
         JobError::TooLarge { .. } => {
             (Kind::TooLarge, "nothing was added; store the body elsewhere, or raise the topic's max_body")
         }

@@ -149,6 +149,7 @@ commands! {
     ZCARD = one("zcard", LOOKS, &[]);
     ZCOUNT = one("zcount", READS, &["0", "1"]);
     ZMSCORE = one("zmscore", READS, &["x"]);
+    ZLEXCOUNT = one("zlexcount", READS, &["-", "+"]);
     ZRANGE = one("zrange", READS, &["0", "0"]);
     ZRANGEBYSCORE = one("zrangebyscore", READS, &["0", "1"]);
     ZRANGESTORE = all("zrangestore", BOTH, &["0", "0"]);

@@ -1,0 +1,114 @@
+//! When each topic is looked at again: one in which nothing happens is looked at less and less, and forgotten once it was empty for a
+//! while. What is at rest costs nothing.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use crate::clock::Instant;
+use crate::jobs::{Tick, Topic};
+
+/// Longest time between two looks at a topic.
+const LONGEST: Duration = Duration::from_secs(30);
+/// The same of a topic with ready jobs, which grow older.
+const LONGEST_READY: Duration = Duration::from_secs(5);
+/// How long a topic is empty until it is forgotten.
+const EMPTY: Duration = Duration::from_secs(600);
+
+/// The topics, by what was seen of them.
+#[derive(Default)]
+pub(super) struct Resting(HashMap<Topic, Seen>);
+
+struct Seen {
+    sizes: [u64; 4],
+    paused: bool,
+    /// Since when it has these sizes.
+    since: Instant,
+    next: Instant,
+}
+
+impl Resting {
+    /// Whether it is time to look at the topic.
+    pub(super) fn is_due(&self, topic: &Topic, now: Instant) -> bool {
+        self.0.get(topic).is_none_or(|seen| seen.next <= now)
+    }
+
+    /// Whether the topic was paused when it was seen last.
+    pub(super) fn is_paused(&self, topic: &Topic) -> bool {
+        self.0.get(topic).is_some_and(|seen| seen.paused)
+    }
+
+    /// Takes in what a look found; whether the topic has been empty for long.
+    pub(super) fn note(&mut self, topic: &Topic, tick: &Tick, now: Instant) -> bool {
+        let sizes = [tick.delay, tick.ready, tick.reserved, tick.dead];
+        let since = self.0.get(topic).filter(|seen| seen.sizes == sizes).map_or(now, |seen| seen.since);
+        let unchanged = now.since(since);
+        // Reservations end, and their daemon may be gone.
+        let wait = match tick {
+            _ if tick.reserved > 0 || tick.more => Duration::ZERO,
+            _ if tick.ready > 0 => unchanged.min(LONGEST_READY),
+            _ => unchanged.min(LONGEST),
+        };
+        self.0.insert(topic.clone(), Seen { sizes, paused: tick.paused, since, next: now.after(wait) });
+        sizes == [0; 4] && !tick.paused && unchanged >= EMPTY
+    }
+
+    /// Something happened in these topics.
+    pub(super) fn stir(&mut self, topics: &HashSet<Topic>) {
+        self.0.retain(|topic, _| !topics.contains(topic));
+    }
+
+    /// Drops all other topics.
+    pub(super) fn keep(&mut self, topics: &HashSet<&Topic>) {
+        self.0.retain(|topic, _| topics.contains(topic));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::Aged;
+
+    fn tick(sizes: [u64; 4]) -> Tick {
+        let [delay, ready, reserved, dead] = sizes;
+        Tick { aged: Aged::default(), delay, ready, reserved, dead, oldest_ready_ms: None, more: false, paused: false }
+    }
+
+    /// Looks of an hour at a topic with these sizes.
+    fn looks(sizes: [u64; 4]) -> (usize, bool) {
+        let (mut resting, topic, began) = (Resting::default(), "a".parse().unwrap(), Instant::now());
+        let (mut looks, mut over) = (0, false);
+        for second in 0..3_600 {
+            let now = began.after(Duration::from_secs(second));
+            if resting.is_due(&topic, now) {
+                looks += 1;
+                over = resting.note(&topic, &tick(sizes), now);
+            }
+        }
+        (looks, over)
+    }
+
+    #[test]
+    fn a_topic_in_which_nothing_happens_is_looked_at_less_and_less() {
+        let (quiet, forgotten) = looks([5, 0, 0, 2]);
+        assert!(quiet < 140 && !forgotten, "{quiet}");
+        assert_eq!(looks([0, 0, 1, 0]), (3_600, false), "a reservation ends");
+        assert!(looks([0; 4]).1, "it is empty");
+    }
+
+    #[test]
+    fn what_happens_ends_the_rest() {
+        let (mut resting, topic, began) = (Resting::default(), "a".parse::<Topic>().unwrap(), Instant::now());
+        let at = |seconds| began.after(Duration::from_secs(seconds));
+        resting.note(&topic, &tick([0; 4]), began);
+        assert!(!resting.note(&topic, &tick([0; 4]), at(500)));
+        assert!(!resting.is_due(&topic, at(510)));
+        resting.stir(&[topic.clone()].into());
+        assert!(resting.is_due(&topic, at(510)));
+        // Emptied again, it is young again.
+        resting.note(&topic, &tick([0, 1, 0, 0]), at(511));
+        assert!(!resting.note(&topic, &tick([0; 4]), at(900)));
+        assert!(resting.note(&topic, &tick([0; 4]), at(1_500)));
+        resting.keep(&HashSet::new());
+        assert!(resting.is_due(&topic, at(1_501)));
+    }
+}
