@@ -25,6 +25,7 @@ mod lmstfy;
 pub mod named;
 pub mod openapi;
 mod ouqiang;
+pub mod places;
 pub mod problem;
 pub mod reply;
 mod routes;

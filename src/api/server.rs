@@ -13,13 +13,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::dispatch::Connection;
 use super::handover::Unflushed;
 use super::listener::{Accepted, Listener};
+use super::places::{Answering, Place, Places};
 use super::stream::Watched;
 use super::tls::Certificates;
 use crate::telemetry::events::api::ApiEvents;
@@ -33,6 +34,8 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const HEAD_BYTES: usize = 16 * 1024;
 /// Most headers of a request.
 const HEADERS: usize = 64;
+/// Bytes that are read from a connection before they are asked for.
+const READ_BUFFER: usize = 64 * 1024;
 /// Bytes that the kernel takes for a client that does not read; it doubles the number.
 const SEND_BUFFER: usize = 64 * 1024;
 /// After this, a failing `accept` (no file descriptors left) is tried again.
@@ -40,10 +43,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long answers may take to leave once the server stops. Long polls are answered at once.
 const GOODBYE: Duration = Duration::from_secs(5);
 
+/// How long a connection without a request has to end once its place is needed.
+const LEAVE: Duration = Duration::from_millis(100);
+
 /// What answers the requests of a listener.
 pub trait Served: Send + Sync + 'static {
     /// The body of its answers.
-    type Body: Body<Data = Bytes, Error = Infallible> + Send + 'static;
+    type Body: Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static;
 
     /// Answers one request. Never fails: what goes wrong is an answer too.
     fn respond(
@@ -70,34 +76,26 @@ pub async fn serve<S: Served>(listener: Listener, api: Arc<S>, certificates: Opt
         Err(error) => return api.events().failed(&format!("take the listening socket: {error}")),
     };
     let connections = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(api.max_connections()));
+    let places = Places::new(api.max_connections());
     loop {
-        // A place first: whoever finds none waits in the kernel's backlog. Cancel-safe: an acquired place is only a place.
+        // Order: the end before a new connection. Cancel-safe: `accept` takes a connection only when it returns it.
+        let accepted = tokio::select! {
+            biased;
+            () = api.stopping().cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok(accepted) = accepted else {
+            // Without the pause this would spin until a descriptor is free.
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        // Further clients wait in the kernel's backlog meanwhile. Cancel-safe: a place is only a place.
         let place = tokio::select! {
             biased;
             () = api.stopping().cancelled() => break,
-            place = place(&places, &*api) => place,
+            place = places.take(|| api.events().crowded(api.max_connections())) => place,
         };
-        // Order: the end before a new connection. Cancel-safe: `accept` takes a connection only when it returns it.
-        tokio::select! {
-            biased;
-            () = api.stopping().cancelled() => break,
-            accepted = listener.accept() => match accepted {
-                Ok(Accepted::Tcp(stream, peer)) => {
-                    drop(connections.spawn(connection(stream, peer.into(), api.clone(), certificates.clone(), place)));
-                }
-                Ok(Accepted::Unix(stream)) => {
-                    let api = api.clone();
-                    drop(connections.spawn(async move {
-                        let _place = place;
-                        let _open = api.events().metrics.connected();
-                        serve_on(stream, Peer::Unix, api.clone()).await;
-                    }));
-                }
-                // Without the pause this would spin until a descriptor is free.
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
-            }
-        }
+        drop(connections.spawn(connection(accepted, Arc::new(place), api.clone(), certificates.clone())));
     }
     drop(listener);
     connections.close();
@@ -106,59 +104,87 @@ pub async fn serve<S: Served>(listener: Listener, api: Arc<S>, certificates: Opt
     }
 }
 
-async fn place(places: &Arc<Semaphore>, api: &impl Served) -> Option<OwnedSemaphorePermit> {
-    if let Ok(place) = places.clone().try_acquire_owned() {
-        return Some(place);
-    }
-    api.events().crowded(api.max_connections());
-    places.clone().acquire_owned().await.ok()
-}
-
+/// Serves a connection until it ends, or until its place is needed for another one and it has no request.
 async fn connection<S: Served>(
-    stream: TcpStream,
-    peer: Peer,
+    accepted: Accepted,
+    place: Arc<Place>,
     api: Arc<S>,
     certificates: Option<Arc<Certificates>>,
-    place: Option<OwnedSemaphorePermit>,
 ) {
-    let _place = place;
     let _open = api.events().metrics.connected();
-    // Small answers leave at once. What the kernel has taken cannot be given back when the client turns out to be gone, so
-    // it takes little; a socket that refuses has larger buffers, which is no reason to refuse its client.
-    let _ = stream.set_nodelay(true);
-    let _ = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER);
-    let Some(certificates) = certificates else { return serve_on(stream, peer, api).await };
-    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, certificates.acceptor().accept(stream));
-    match handshake.await {
-        Ok(Ok(stream)) => serve_on(stream, peer, api).await,
-        // Whoever only looks whether the port is open hangs up at once.
-        Ok(Err(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => {}
-        Ok(Err(error)) => api.events().handshake_failed(peer, &error.to_string()),
-        Err(_) => {}
+    match accepted {
+        Accepted::Unix(stream) => serve_on(stream, Peer::Unix, api, &place).await,
+        Accepted::Tcp(stream, peer) => {
+            // Small answers leave at once. What the kernel has taken cannot be given back when the client turns out to be gone, so
+            // it takes little; a socket that refuses has larger buffers, which is no reason to refuse its client.
+            let _ = stream.set_nodelay(true);
+            let _ = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER);
+            match certificates {
+                None => serve_on(stream, peer.into(), api, &place).await,
+                Some(certificates) => {
+                    let Some(stream) = agreed(stream, peer.into(), &*api, &certificates, &place).await else { return };
+                    serve_on(stream, peer.into(), api, &place).await;
+                }
+            }
+        }
     }
 }
 
-async fn serve_on<A: Served>(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer, api: Arc<A>) {
+/// The stream after the handshake; `None` if there is none in time, or the place is needed.
+async fn agreed(
+    stream: TcpStream,
+    peer: Peer,
+    api: &impl Served,
+    certificates: &Certificates,
+    place: &Place,
+) -> Option<TlsStream<TcpStream>> {
+    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, certificates.acceptor().accept(stream));
+    // Order: a finished handshake first. The connection ends where it is left.
+    let shaken = tokio::select! {
+        biased;
+        shaken = handshake => shaken,
+        () = place.leave().cancelled() => return None,
+    };
+    match shaken {
+        Ok(Ok(stream)) => Some(stream),
+        // Whoever only looks whether the port is open hangs up at once.
+        Ok(Err(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => None,
+        Ok(Err(error)) => {
+            api.events().handshake_failed(peer, &error.to_string());
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+async fn serve_on<A: Served>(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer, api: Arc<A>, place: &Arc<Place>) {
     let unflushed = Unflushed::default();
     let connection = Connection { peer, unflushed: unflushed.clone() };
     let stopping = api.stopping().clone();
     let service = service_fn(move |request| {
-        let (api, connection) = (api.clone(), connection.clone());
-        async move { Ok::<_, Infallible>(api.respond(connection, request).await) }
+        let (api, connection, busy) = (api.clone(), connection.clone(), place.busy());
+        async move {
+            let answer = api.respond(connection, request).await;
+            Ok::<_, Infallible>(answer.map(|body| Answering::new(body, busy)))
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_header_size(HEAD_BYTES)
         .max_headers(HEADERS)
+        .max_buf_size(READ_BUFFER)
         .serve_connection(TokioIo::new(Watched::new(stream, unflushed)), service);
     tokio::pin!(served);
     // Whatever goes wrong on it is the client's: it went away, was too slow or sent no HTTP. Order: a finished connection
     // first; `served` may be left at any time and is polled again below.
-    tokio::select! {
+    let goodbye = tokio::select! {
         biased;
         _ = &mut served => return,
-        () = stopping.cancelled() => served.as_mut().graceful_shutdown(),
-    }
-    let _ = tokio::time::timeout(GOODBYE, served).await;
+        () = stopping.cancelled() => GOODBYE,
+        () = place.leave().cancelled() => LEAVE,
+    };
+    // The last bytes of an answer may be on their way.
+    served.as_mut().graceful_shutdown();
+    let _ = tokio::time::timeout(goodbye, served).await;
 }

@@ -101,15 +101,31 @@ async fn junk_gets_an_answer_or_a_closed_connection_and_harms_nobody() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait_for_a_place() {
+async fn the_oldest_connection_without_a_request_makes_room() {
     let world = World::with(|spec| spec.max_connections = 2, JobSettings::default()).await;
+    // One that says nothing, one that says half of it.
+    let (mut silent, mut half) = (world.client().await, world.client().await);
+    half.raw(b"GET /v1/topics HTTP/1.1\r\nhost: local").await;
+    world.until_connected(2).await;
+    for _ in 0..2 {
+        let began = tokio::time::Instant::now();
+        assert_eq!(world.client().await.ask("GET", "/v1/topics", &[], b"").await.status, 200);
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    }
+    assert!(silent.status().await.is_none() && half.status().await.is_none(), "both are closed");
+
+    // Requests are never cut off: who comes then waits.
     let (mut one, mut two) = (world.client().await, world.client().await);
-    assert_eq!(one.ask("GET", "/v1/topics", &[], b"").await.status, 200);
-    assert_eq!(two.ask("GET", "/v1/topics", &[], b"").await.status, 200);
+    for client in [&mut one, &mut two] {
+        client.send("POST", "/v1/topics/a/pop?wait=30s", &[], b"").await;
+    }
+    world.until_connected(2).await;
     let mut three = world.client().await;
     three.send("GET", "/v1/topics", &[], b"").await;
-    assert!(tokio::time::timeout(Duration::from_millis(200), three.answer()).await.is_err(), "there was a third place");
-    drop(one);
+    assert!(tokio::time::timeout(Duration::from_millis(300), three.answer()).await.is_err(), "there was a third place");
+    world.add_directly("a").await;
+    let popped = tokio::select! { answer = one.answer() => answer, answer = two.answer() => answer };
+    assert_eq!(popped.unwrap().status, 200, "a whole answer");
     assert_eq!(three.answer().await.unwrap().status, 200);
 }
 

@@ -94,6 +94,12 @@ impl World {
         self.ask("POST", &format!("/v1/topics/{topic}/jobs"), job).await
     }
 
+    /// Adds a job to the queue, without a connection.
+    pub(super) async fn add_directly(&self, topic: &str) {
+        let job = crate::jobs::NewJob::new("x");
+        self.queue.add(&topic.parse().unwrap(), vec![job]).await.unwrap();
+    }
+
     /// Jobs of a topic by state.
     pub(super) async fn sizes(&self, topic: &str) -> [u64; 4] {
         let sizes = self.queue.sizes(&topic.parse().unwrap()).await.unwrap();

@@ -84,10 +84,15 @@ impl ApiEvents {
         }
     }
 
-    /// Every place for a connection is taken; the next one waits.
+    /// Every place for a connection is taken: the oldest connection without a request ends, or the next client waits.
     pub fn crowded(&self, max_connections: usize) {
         if let Some(left_out) = self.quiet.crowds.admit(Instant::now(), 1) {
-            warn!(max_connections, left_out, "the {} has all connections that it may have; others wait", self.what);
+            warn!(
+                max_connections,
+                left_out,
+                "the {} has all connections that it may have; the oldest idle one ends, or the next client waits",
+                self.what
+            );
         }
     }
 
