@@ -74,7 +74,19 @@ pub struct ReplyBody {
 impl ReplyBody {
     /// A body with the jobs in it, on the connection of `unflushed`.
     pub fn new(data: Bytes, reserved: Option<Reserved>, unflushed: Unflushed) -> ReplyBody {
-        ReplyBody { data: Some(data).filter(|data| !data.is_empty()), reserved, unflushed, feed: None }
+        let mut body = ReplyBody { data: Some(data).filter(|data| !data.is_empty()), reserved, unflushed, feed: None };
+        if body.data.is_none() {
+            // A body without bytes is never asked for them: the head of the answer is all of it.
+            body.written();
+        }
+        body
+    }
+
+    /// The jobs are in what is written next. Hyper puts it into its buffer before it flushes again, and one task does both.
+    fn written(&mut self) {
+        if let Some(reserved) = self.reserved.take() {
+            self.unflushed.0.lock().push(reserved);
+        }
     }
 
     /// The same, with what follows it.
@@ -92,10 +104,7 @@ impl Body for ReplyBody {
             let Some(feed) = &mut self.feed else { return Poll::Ready(None) };
             return feed.poll_next(cx).map(|part| part.map(|part| Ok(Frame::data(part))));
         };
-        // Hyper puts the bytes into its buffer before it flushes again, and one task does both.
-        if let Some(reserved) = self.reserved.take() {
-            self.unflushed.0.lock().push(reserved);
-        }
+        self.written();
         Poll::Ready(Some(Ok(Frame::data(data))))
     }
 
@@ -156,5 +165,18 @@ mod tests {
         take(&mut lost);
         drop((lost, connection));
         assert_eq!(given_back.load(Ordering::Relaxed), 1);
+
+        // Without bytes there is nothing to take: its head says all.
+        for (flushed, expected) in [(true, 0), (false, 1)] {
+            let connection = Unflushed::default();
+            let (jobs, given_back) = reserved();
+            let empty = ReplyBody::new(Bytes::new(), Some(jobs), connection.clone());
+            assert!(empty.is_end_stream());
+            if flushed {
+                connection.flushed();
+            }
+            drop((empty, connection));
+            assert_eq!(given_back.load(Ordering::Relaxed), expected);
+        }
     }
 }
